@@ -1,0 +1,55 @@
+# The commands of the project. `make demo` and `make test` do all their own set-up.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -o pipefail -c
+export PATH := $(PATH):/usr/sbin:/sbin
+
+# Facts and recordings of real drives; tests that need them skip with a message where the folder is absent.
+HEADTIME_DRIVES ?= $(realpath ../shared/drives)
+ifneq ($(HEADTIME_DRIVES),)
+export HEADTIME_DRIVES
+endif
+
+# A newer compiler may warn of things this one does not know: warnings fail the gate in CI, elsewhere they are shown.
+CLIPPY_FLAGS := $(if $(CI),-D warnings)
+TOOLS := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)/tools/bin
+
+.PHONY: help demo test check fmt lint doc licences unit realtime setup-build clean
+
+help: ## lists the commands
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
+
+setup-build:
+	@scripts/setup.sh build
+
+demo: setup-build ## serves an emulated drive to three clients for a minute, under fcfs and under the best policy; writes target/demo/report.html
+	@scripts/setup.sh demo
+	cargo run --locked --release --quiet -p headtime -- demo --out target/demo
+
+test: setup-build ## formatting, lints, documentation, licences, and every test; closes with a line that counts the tests
+	@scripts/setup.sh test
+	@$(MAKE) --no-print-directory check unit
+
+check: fmt lint doc licences ## everything but the tests
+
+fmt: ## checks the formatting
+	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; else echo "skipped: formatting, since rustfmt is not installed"; fi
+
+lint: ## clippy over everything
+	@if cargo clippy --version >/dev/null 2>&1; then cargo clippy --locked --quiet --workspace --all-targets -- $(CLIPPY_FLAGS); else echo "skipped: lints, since clippy is not installed"; fi
+
+doc: ## builds the documentation
+	RUSTDOCFLAGS="$(CLIPPY_FLAGS)" cargo doc --locked --quiet --workspace --no-deps
+
+licences: ## checks the licences of everything that is linked in
+	@scripts/setup.sh deny
+	@PATH="$(TOOLS):$$PATH"; if command -v cargo-deny >/dev/null; then cargo deny --offline --log-level warn check licenses bans sources; else echo "skipped: licences, since cargo-deny is not installed"; fi
+
+unit: ## every test, without the checks around them
+	cargo test --locked --workspace --no-fail-fast -- --show-output 2>&1 | grep --line-buffered -vE '^(successes:|---- .* stdout ----|)$$' | awk -f scripts/count-tests.awk
+
+realtime: setup-build ## proofs of timing that need an idle machine
+	cargo run --locked --release -p headtime-io --example lateness
+
+clean: ## removes what was built
+	cargo clean

