@@ -1,0 +1,263 @@
+//! The way between host and drive: [`InterfaceTimes`] and the [`Bus`].
+//!
+//! A read: the host dispatches; after the *command overhead* the drive may work at the media; data cross the bus while they are read, the last
+//! sector after the last sector was read; after the *completion overhead* the host knows. A write: the data cross the bus after the
+//! command overhead; the media may start so late that they never run dry; completion is reported after the media. With a
+//! single command outstanding all of it adds up. With two, the second one's command overhead and data overlap the first one's media access, and only
+//! the media and the bus are shared:
+//!
+//! ```text
+//! read A  ├cmd┤├─seek──rotate─┤├media┤
+//!                                 ├bus─┤├cpl┤
+//! read B       ├cmd┤                  ┆ (waits for the arm)
+//!                                    ├─seek──rotate─┤├media┤ …
+//! ```
+//!
+//! The formulae are small pure functions, so that the simulated drive and a belief that expects completions use the same ones.
+//!
+//! - Modelled: overheads by direction and by the direction before, a serial bus in both directions, transfer while reading, under-run.
+//! - Not modelled: caches (every read is a miss, every write goes to the media before it completes), disconnects, arbitration, several drives on one
+//!   bus, link errors.
+//! - Differs from a drive: a transfer crosses in one burst at full bus speed; real links interleave frames.
+
+use alloc::collections::VecDeque;
+
+use headtime_units::{Instant, Nanos, Sectors};
+
+use crate::place::Direction;
+use crate::profile::{DriveProfile, ProfileError};
+
+/// Overheads and bus speed of one drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InterfaceTimes {
+    read_after_read: Nanos,
+    read_after_write: Nanos,
+    write_after_read: Nanos,
+    write_after_write: Nanos,
+    completion: Nanos,
+    bus_ps_per_sector: u64,
+}
+
+impl InterfaceTimes {
+    /// The profile's interface.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the profile.
+    pub fn from_profile(profile: &DriveProfile) -> Result<Self, ProfileError> {
+        profile.validate()?;
+        let interface = &profile.interface;
+        // Validated times are finite and not negative, so the conversion cannot fail.
+        let nanos = |us: f64| Nanos::from_ms_f64(us / 1e3).unwrap_or(Nanos::ZERO);
+        Ok(Self {
+            read_after_read: nanos(interface.read_command_us),
+            read_after_write: nanos(interface.read_after_write_us.unwrap_or(interface.read_command_us)),
+            write_after_read: nanos(interface.write_command_us),
+            write_after_write: nanos(interface.write_after_write_us.unwrap_or(interface.write_command_us)),
+            completion: nanos(interface.completion_us),
+            bus_ps_per_sector: libm::round(f64::from(profile.sector_bytes) * 1e6 / interface.bus_mb_per_s) as u64,
+        })
+    }
+
+    /// From dispatch until media work (a read) or the data's way over the bus (a write) may start. `before` is the direction of the command that the
+    /// drive received before this one, if any.
+    #[must_use]
+    pub fn command_overhead(&self, op: Direction, before: Option<Direction>) -> Nanos {
+        match (op, before) {
+            (Direction::Read, Some(Direction::Write)) => self.read_after_write,
+            (Direction::Read, _) => self.read_after_read,
+            (Direction::Write, Some(Direction::Write)) => self.write_after_write,
+            (Direction::Write, _) => self.write_after_read,
+        }
+    }
+
+    /// From the last byte (across the bus for a read, on the media for a write) until the host knows.
+    #[must_use]
+    pub fn completion_overhead(&self) -> Nanos {
+        self.completion
+    }
+
+    /// What `sectors` take to cross the bus, rounded up.
+    #[must_use]
+    pub fn bus_time(&self, sectors: Sectors) -> Nanos {
+        Nanos::from_ns(sectors.get().saturating_mul(self.bus_ps_per_sector).div_ceil(1_000))
+    }
+
+    /// The earliest a read's burst may start when the bus is free: not before its first sector was read, nor so early that it would overtake
+    /// the media; the last sector crosses after `media_end`.
+    #[must_use]
+    pub fn read_burst_start(&self, first_sector_read: Instant, media_end: Instant, sectors: Sectors) -> Instant {
+        let but_the_last = self.bus_time(sectors).saturating_sub(self.bus_time(Sectors::new(1)));
+        first_sector_read.max(media_end.saturating_back(but_the_last))
+    }
+
+    /// When the host knows of a read whose burst starts at `burst_start`.
+    #[must_use]
+    pub fn read_completion(&self, burst_start: Instant, sectors: Sectors) -> Instant {
+        burst_start + self.bus_time(sectors) + self.completion
+    }
+
+    /// When the host knows of a read with the bus free from `bus_free` on:
+    /// max(media end + one sector, first sector read + all sectors, bus free + all sectors) + completion overhead.
+    #[must_use]
+    pub fn read_completed(&self, first_sector_read: Instant, media_end: Instant, sectors: Sectors, bus_free: Instant) -> Instant {
+        self.read_completion(self.read_burst_start(first_sector_read, media_end, sectors).max(bus_free), sectors)
+    }
+
+    /// The earliest a write's media work may start when its burst starts at `burst_start`: the first sector is there, and on a bus slower than
+    /// the media (`sector_time` for one sector) so many more that the media never wait.
+    #[must_use]
+    pub fn write_media_start(&self, burst_start: Instant, sectors: Sectors, sector_time: Nanos) -> Instant {
+        let media = sector_time.saturating_mul(sectors.get().saturating_sub(1));
+        burst_start + self.bus_time(Sectors::new(1)).max(self.bus_time(sectors).saturating_sub(media))
+    }
+
+    /// When the host knows of a write whose last sector is on the media at `media_end`.
+    #[must_use]
+    pub fn write_completed(&self, media_end: Instant) -> Instant {
+        media_end + self.completion
+    }
+
+    /// The media end that a completion at `completed` speaks of, with the bus free and no slower than the media: the inverse of
+    /// [`InterfaceTimes::read_completed`] and [`InterfaceTimes::write_completed`], for whoever learns from completions.
+    #[must_use]
+    pub fn media_end(&self, op: Direction, completed: Instant) -> Instant {
+        let after_media = match op {
+            Direction::Read => self.bus_time(Sectors::new(1)) + self.completion,
+            Direction::Write => self.completion,
+        };
+        completed.saturating_back(after_media)
+    }
+}
+
+/// The bus as one serial resource: bursts that are still to come or under way, none of them overlapping.
+///
+/// A read's burst is reserved when its media access is planned, so it may lie in the future with room before it: a write that arrives
+/// meanwhile takes that room if it fits.
+#[derive(Clone, Debug, Default)]
+pub struct Bus {
+    bursts: VecDeque<(Instant, Instant)>,
+}
+
+impl Bus {
+    /// A bus with nothing on it.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// Takes the bus for `duration` at the first moment not before `earliest` at which it is free that long, and answers that moment. `now`
+    /// never runs back; bursts that ended before it are forgotten.
+    pub fn reserve(&mut self, now: Instant, earliest: Instant, duration: Nanos) -> Instant {
+        while self.bursts.front().is_some_and(|(_, end)| *end <= now) {
+            self.bursts.pop_front();
+        }
+        let mut start = earliest.max(now);
+        let mut place = 0;
+        for (burst_start, burst_end) in &self.bursts {
+            if start + duration <= *burst_start {
+                break;
+            }
+            start = start.max(*burst_end);
+            place += 1;
+        }
+        self.bursts.insert(place, (start, start + duration));
+        start
+    }
+
+    /// When the last reserved burst ends; the origin when there is none.
+    #[must_use]
+    pub fn free_at(&self) -> Instant {
+        self.bursts.back().map_or(Instant::ORIGIN, |(_, end)| *end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::catalog;
+
+    fn at(us: u64) -> Instant {
+        Instant::from_ns(us * 1_000)
+    }
+
+    fn times(name: &str) -> InterfaceTimes {
+        InterfaceTimes::from_profile(&catalog::load(name).expect("a shipped profile is valid")).expect("it is valid")
+    }
+
+    #[test]
+    fn overheads_follow_the_direction_and_the_one_before() {
+        use Direction::{Read, Write};
+        let recorded = times("atlas10k@recorded");
+        for (op, before, ns) in
+            [(Read, None, 0), (Read, Some(Write), 0), (Write, None, 344_920), (Write, Some(Read), 344_920), (Write, Some(Write), 496_730)]
+        {
+            assert_eq!(recorded.command_overhead(op, before), Nanos::from_ns(ns), "{op:?} after {before:?}");
+        }
+    }
+
+    #[test]
+    fn on_a_fast_bus_only_the_last_sector_crosses_after_the_media() {
+        // 80 MB/s: 6.4 us a sector; the media of the Atlas 10K take 17.9 us.
+        let times = times("atlas10k");
+        assert_eq!(times.bus_time(Sectors::new(8)), Nanos::from_ns(51_200));
+        let completed = times.read_completed(at(1_018), at(1_143), Sectors::new(8), Instant::ORIGIN);
+        assert_eq!(completed, at(1_143) + Nanos::from_ns(6_400));
+        assert_eq!(times.media_end(Direction::Read, completed), at(1_143));
+    }
+
+    #[test]
+    fn on_a_slow_bus_the_transfer_starts_with_the_first_sector_and_outlasts_the_media() {
+        let times = times("atlas10k@recorded");
+        let completed = times.read_completed(at(1_018), at(1_143), Sectors::new(8), Instant::ORIGIN);
+        assert!(completed.signed_since(at(1_018 + 8 * 99)).abs() < 10, "{completed}");
+        // A write must have so much on board that the media never run dry: 8 × 99 us less 7 × 17.9 us.
+        let start = times.write_media_start(at(0), Sectors::new(8), Nanos::from_ns(17_900));
+        assert!(start.signed_since(Instant::from_ns(8 * 99_000 - 7 * 17_900)).abs() < 10, "{start}");
+    }
+
+    #[test]
+    fn a_read_waits_for_the_bus_as_long_as_another_has_it() {
+        let times = times("atlas10k");
+        let completed = times.read_completed(at(1_018), at(1_143), Sectors::new(8), at(2_000));
+        assert_eq!(completed, at(2_000) + Nanos::from_ns(51_200));
+    }
+
+    #[test]
+    fn a_write_takes_the_room_before_a_burst_that_is_still_to_come() {
+        let mut bus = Bus::new();
+        assert_eq!(bus.reserve(at(0), at(1_000), Nanos::from_us(50)), at(1_000));
+        assert_eq!(bus.reserve(at(0), at(100), Nanos::from_us(900)), at(100), "900 us fit before it");
+        assert_eq!(bus.reserve(at(0), at(100), Nanos::from_us(1)), at(1_050), "and nothing more does");
+        assert_eq!(bus.free_at(), at(1_051));
+    }
+
+    proptest! {
+        #[test]
+        fn bursts_never_overlap_and_take_the_first_room(asked in proptest::collection::vec((0_u64..40, 0_u64..400, 1_u64..60), 1..40)) {
+            let mut bus = Bus::new();
+            let mut now = 0;
+            let mut taken: alloc::vec::Vec<(u64, u64)> = alloc::vec::Vec::new();
+            for (step, ahead, duration) in asked {
+                now += step;
+                let earliest = now + ahead;
+                let start = bus.reserve(Instant::from_ns(now), Instant::from_ns(earliest), Nanos::from_ns(duration)).as_ns();
+                let free = |start: u64| taken.iter().all(|(from, to)| start + duration <= *from || *to <= start);
+                prop_assert_eq!(Some(start), (earliest..).find(|start| free(*start)));
+                taken.push((start, start + duration));
+            }
+        }
+
+        #[test]
+        fn a_read_completes_no_earlier_than_media_bus_and_overhead_allow(first in 0_u64..10_000, media in 0_u64..10_000, sectors in 1_u64..500, free in 0_u64..20_000) {
+            for times in ["atlas10k", "atlas10k@recorded", "nearline-20tb"].map(times) {
+                let (first, end, sectors) = (at(first), at(first + media), Sectors::new(sectors));
+                let one = times.bus_time(Sectors::new(1));
+                let expected = (end + one).max(first + times.bus_time(sectors)).max(at(free) + times.bus_time(sectors)) + times.completion_overhead();
+                let completed = times.read_completed(first, end, sectors, at(free));
+                prop_assert!(completed.signed_since(expected).abs() <= 1, "{} {}", completed, expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,39 @@
+//! What a rotating drive *is*: geometry, layout, seek curve, rotation, interface and firmware queue, without a clock, a file or a thread.
+//!
+//! A [`DriveProfile`] is the data (a TOML file, see [`catalog`] for those that ship). A [`Layout`] maps addresses to places. A
+//! [`Mechanism`] says how long an access takes from a place and a moment. The crate is used twice: by the simulated drive with a drawn
+//! truth (`V` of [`Mechanism`] varies), and by beliefs with the nominal profile ([`Nominal`]).
+//!
+//! ```
+//! use headtime_mechanics::{Direction, HeadPosition, Mechanism, catalog};
+//! use headtime_units::{Extent, Instant};
+//!
+//! let mechanism = Mechanism::nominal(&catalog::load("atlas10k")?)?;
+//! let access = mechanism.access(HeadPosition::PARKED, Instant::ORIGIN, Direction::Read, Extent::from_numbers(1_000_000, 8), Instant::ORIGIN);
+//! assert_eq!(Instant::ORIGIN + access.seek + access.rotate + access.transfer, access.finish);
+//! # Ok::<(), headtime_mechanics::ProfileError>(())
+//! ```
+#![no_std]
+
+extern crate alloc;
+
+pub mod catalog;
+pub mod draw;
+mod firmware;
+pub mod interface;
+mod layout;
+mod mean;
+mod mechanism;
+mod place;
+pub mod profile;
+mod seek;
+mod variation;
+
+pub use firmware::{FirmwareCommand, FirmwareQueue, QueueFull};
+pub use interface::{Bus, InterfaceTimes};
+pub use layout::{Layout, TrackRun, ZoneExtent, ZoneSlip};
+pub use mechanism::{Access, Mechanism, Positioning};
+pub use place::{Direction, HeadPosition, PhysicalAddress, Spot, Track};
+pub use profile::{DriveProfile, ProfileError};
+pub use seek::SeekCurve;
+pub use variation::{Nominal, Variation};

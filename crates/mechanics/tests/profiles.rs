@@ -1,0 +1,415 @@
+//! Profiles: what ships agrees with its sources, text and profile agree, mistakes are refused with a remedy.
+
+mod common;
+
+use common::{catalog_profiles, for_drawn_drives};
+use headtime_mechanics::profile::Algorithm;
+use headtime_mechanics::{DriveProfile, Layout, Mechanism, ProfileError, catalog};
+use headtime_units::{Nanos, RotationPeriod};
+
+/// First and last LBA of each zone of the Atlas 10K, as DiskSim lays it out.
+const ATLAS_ZONES: [(u64, u64); 24] = [
+    (0, 867_642),
+    (867_643, 1_701_222),
+    (1_701_223, 2_534_799),
+    (2_534_800, 3_358_970),
+    (3_358_971, 4_167_590),
+    (4_167_591, 4_976_209),
+    (4_976_210, 5_784_829),
+    (5_784_830, 6_608_993),
+    (6_608_994, 7_417_610),
+    (7_417_611, 8_226_229),
+    (8_226_230, 9_034_848),
+    (9_034_849, 9_813_233),
+    (9_813_234, 10_576_920),
+    (10_576_921, 11_330_624),
+    (11_330_625, 12_061_879),
+    (12_061_880, 12_794_466),
+    (12_794_467, 13_513_242),
+    (13_513_243, 14_212_045),
+    (14_212_046, 14_885_899),
+    (14_885_900, 15_552_361),
+    (15_552_362, 16_188_775),
+    (16_188_776, 16_802_731),
+    (16_802_732, 17_394_223),
+    (17_394_224, 17_966_952),
+];
+
+fn atlas() -> DriveProfile {
+    catalog::load("atlas10k").expect("a shipped profile is valid")
+}
+
+fn zone_ranges(profile: &DriveProfile) -> Vec<(u64, u64)> {
+    let layout = Layout::new(profile).expect("a shipped profile has a layout");
+    layout.zones().map(|zone| (zone.extent.start.get(), zone.extent.last().get())).collect()
+}
+
+#[test]
+fn the_atlas_10k_maps_each_zone_where_the_recording_does() {
+    let profile = atlas();
+    assert_eq!(zone_ranges(&profile), ATLAS_ZONES);
+    let layout = Layout::new(&profile).expect("a shipped profile has a layout");
+    assert_eq!((layout.mapped().get(), layout.capacity().get()), (17_966_953, 17_938_986));
+    assert_eq!((layout.cylinders(), layout.heads()), (10_042, 6));
+    assert_eq!(profile.zones.iter().map(|zone| zone.slips.len()).sum::<usize>(), 64);
+}
+
+#[test]
+fn the_atlas_10k_agrees_with_the_extracted_facts_file_where_it_is_present() {
+    let Some(folder) = std::env::var_os("HEADTIME_DRIVES") else {
+        eprintln!("skipped: HEADTIME_DRIVES is not set, so there is no atlas10k_facts.md to compare with");
+        return;
+    };
+    let path = std::path::Path::new(&folder).join("atlas10k_facts.md");
+    let Ok(facts) = std::fs::read_to_string(&path) else {
+        eprintln!("skipped: {} cannot be read", path.display());
+        return;
+    };
+    let profile = atlas();
+    let mut rows = 0;
+    for cells in facts.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>()).filter(|cells| cells.len() == 14) {
+        let Ok(number) = cells[1].parse::<usize>() else { continue };
+        let zone = &profile.zones[number];
+        let pair = |text: &str, by: &str| -> (u64, u64) {
+            let (first, last) = text.split_once(by).expect("a range");
+            (first.parse().expect("a number"), last.parse().expect("a number"))
+        };
+        assert_eq!(pair(cells[2], "-"), (u64::from(zone.first_cylinder), u64::from(zone.first_cylinder + zone.cylinders - 1)), "zone {number}");
+        let figures: Vec<u64> = [3, 4, 5, 8].iter().map(|cell| cells[*cell].parse().expect("a number")).collect();
+        assert_eq!(
+            figures,
+            [u64::from(zone.sectors_per_track), u64::from(zone.track_skew), u64::from(zone.cylinder_skew), zone.spares],
+            "zone {number}"
+        );
+        assert_eq!(pair(cells[9], ".."), zone_ranges(&profile)[number], "zone {number}");
+        let slips: Vec<u64> = cells[12].split(',').filter_map(|slip| slip.trim().parse().ok()).collect();
+        assert_eq!(slips, zone.slips, "zone {number}");
+        rows += 1;
+    }
+    assert_eq!(rows, 24, "the facts have a table of 24 zones");
+    let curve = facts.split("## Read seek curve").nth(1).and_then(|rest| rest.split("Outliers").next()).expect("the facts have a seek curve");
+    let points: Vec<(u32, f64)> = curve
+        .split([',', '\n'])
+        .filter_map(|point| point.trim().split_once(": "))
+        .filter_map(|(distance, ms)| Some((distance.parse().ok()?, ms.parse().ok()?)))
+        .collect();
+    assert_eq!(points, profile.seek.points);
+}
+
+#[test]
+fn the_atlas_10k_seeks_as_long_on_average_as_was_measured_with_its_model() {
+    // dsbox, 200,000 random reads: 5.551 ms.
+    let mean = Mechanism::nominal(&atlas()).expect("a shipped profile is valid").mean_arm_time().as_ms_f64();
+    assert!((mean - 5.551).abs() < 0.02, "{mean} ms");
+    assert_eq!(atlas().rotation_period().ok(), RotationPeriod::from_rpm(10_025.0));
+}
+
+#[test]
+fn the_20_tb_drive_is_what_its_class_is() {
+    let profile = catalog::load("nearline-20tb").expect("a shipped profile is valid");
+    let mechanism = Mechanism::nominal(&profile).expect("a shipped profile is valid");
+    let bytes = mechanism.layout().sector_size().bytes_of(mechanism.layout().capacity());
+    assert_eq!(bytes, 20_000_588_955_648);
+    assert_eq!((mechanism.layout().heads(), profile.physical_sector_bytes), (20, Some(4_096)));
+    let mean = mechanism.mean_arm_time().as_ms_f64();
+    assert!((7.8..8.2).contains(&mean), "mean seek {mean} ms");
+    assert!((0.25..0.3).contains(&mechanism.seek_curve().time(1).as_ms_f64()));
+    let streaming = |zone: usize| {
+        let zone = &profile.zones[zone];
+        f64::from(zone.sectors_per_track) * 512.0
+            / (mechanism.period().as_ns_f64() / 1e9 * f64::from(zone.sectors_per_track + zone.cylinder_skew) / f64::from(zone.sectors_per_track))
+            / 1e6
+    };
+    assert!((streaming(0) - 285.0).abs() < 1.0, "outside {} MB/s", streaming(0));
+    assert!((streaming(23) / streaming(0) - 0.5).abs() < 0.01, "inside {} MB/s", streaming(23));
+}
+
+#[test]
+fn the_recorded_setup_replaces_bus_overheads_and_queue_and_nothing_else() {
+    let (profile, recorded) = (atlas(), catalog::load("atlas10k@recorded").expect("a shipped setup is valid"));
+    assert_eq!(recorded.name, "atlas10k@recorded");
+    assert_eq!((recorded.firmware.queue_depth, recorded.firmware.algorithm), (1, Algorithm::Fcfs));
+    assert_eq!((recorded.interface.write_command_us, recorded.interface.write_after_write_us), (344.92, Some(496.73)));
+    let same = DriveProfile { name: profile.name.clone(), interface: profile.interface, firmware: profile.firmware, ..recorded };
+    assert_eq!(same, profile);
+}
+
+#[test]
+fn a_setup_replaces_each_key_that_it_names_and_no_other() {
+    let keys = [
+        ("read_command_us", "interface"),
+        ("write_command_us", "interface"),
+        ("read_after_write_us", "interface"),
+        ("write_after_write_us", "interface"),
+        ("completion_us", "interface"),
+        ("bus_mb_per_s", "interface"),
+        ("queue_depth", "firmware"),
+    ];
+    for (key, section) in keys {
+        let text = GOOD.replace("[setup.slow.interface]\nbus_mb_per_s = 5\n", &format!("[setup.slow.{section}]\n{key} = 77\n"));
+        let base = DriveProfile::from_toml("exos.toml", &text).expect("the setup is valid");
+        let mut expected = base.clone();
+        expected.name = "exos@slow".to_string();
+        match key {
+            "read_command_us" => expected.interface.read_command_us = 77.0,
+            "write_command_us" => expected.interface.write_command_us = 77.0,
+            "read_after_write_us" => expected.interface.read_after_write_us = Some(77.0),
+            "write_after_write_us" => expected.interface.write_after_write_us = Some(77.0),
+            "completion_us" => expected.interface.completion_us = 77.0,
+            "bus_mb_per_s" => expected.interface.bus_mb_per_s = 77.0,
+            _ => expected.firmware.queue_depth = 77,
+        }
+        assert_eq!(base.with_setup("slow"), Ok(expected), "{key}");
+    }
+}
+
+#[test]
+fn every_shipped_profile_carries_its_catalog_name_and_says_where_each_figure_is_from() {
+    for entry in catalog::CATALOG {
+        let profile = entry.load().expect("a shipped profile is valid");
+        assert_eq!(profile.name, entry.name);
+        // Rows of tables are sourced by the comment above them.
+        let zones_start = entry.toml.find("[[zone]]").expect("a profile has zones");
+        for line in entry.toml[..zones_start].lines().filter(|line| line.contains('=') && !line.starts_with('#')) {
+            let figure = line.split('=').nth(1).is_some_and(|value| value.trim().starts_with(|c: char| c.is_ascii_digit()));
+            let exempt = line.starts_with("capacity_sectors");
+            assert!(!figure || exempt || line.contains('#'), "{}: `{line}` has no source", entry.name);
+        }
+    }
+}
+
+#[test]
+fn unknown_profiles_and_setups_are_refused_with_those_there_are() {
+    let message = |name: &str| catalog::load(name).expect_err("there is no such profile").to_string();
+    assert_eq!(message("atlas"), "no profile is called `atlas`; known are: atlas10k, nearline-20tb");
+    assert_eq!(message("atlas10k@slow"), "profile atlas10k has no setup `slow`; it has: recorded");
+    assert_eq!(message("nearline-20tb@slow"), "profile nearline-20tb has no setup `slow`; it has: none");
+}
+
+#[test]
+fn a_profile_written_and_read_again_is_the_same_profile() {
+    for profile in catalog_profiles() {
+        let again = DriveProfile::from_toml(&profile.name, &profile.to_toml()).expect("a written profile can be read");
+        assert_eq!(again, profile);
+    }
+    for_drawn_drives("a_profile_written_and_read_again_is_the_same_profile", 300, |_, profile| {
+        profile.validate().expect("a drawn profile is valid");
+        let again = DriveProfile::from_toml("drawn", &profile.to_toml()).expect("a written profile can be read");
+        assert_eq!(again, profile);
+    });
+}
+
+const GOOD: &str = r#"name = "exos"
+model = "Exos"
+sector_bytes = 512
+
+[rotation]
+rpm = 7200
+
+[geometry]
+heads = 2
+layout = "serpentine"
+
+[seek]
+head_switch_ms = 0.8
+write_settle_ms = 0.1
+points = [[1, 0.8], [100, 2.0], [1000, 9.0]]
+
+[interface]
+read_command_us = 50
+write_command_us = 50
+completion_us = 10
+bus_mb_per_s = 550
+
+[firmware]
+queue_depth = 32
+algorithm = "sptf"
+
+[[zone]]
+first_cylinder = 0
+cylinders = 600
+sectors_per_track = 100
+track_skew = 20
+cylinder_skew = 30
+spares = 10
+slips = [7, 9]
+
+[[zone]]
+first_cylinder = 600
+cylinders = 400
+sectors_per_track = 50
+track_skew = 10
+cylinder_skew = 15
+
+[setup.slow.interface]
+bus_mb_per_s = 5
+"#;
+
+/// What is changed in the good profile, to what, and the message that this gets.
+const BROKEN: &[(&str, &str, &str)] = &[
+    ("rpm = 7200", "rmp = 7200", "line 6, column 1: unknown field `rmp`, expected `rpm` or `period_us`"),
+    ("heads = 2", "heads = \"two\"", "line 9, column 9: invalid type: string \"two\", expected u16"),
+    ("heads = 2\n", "", "line 8, column 1: missing field `heads`"),
+    (
+        "layout = \"serpentine\"",
+        "layout = \"zigzag\"",
+        "line 10, column 10: unknown variant `zigzag`, expected one of `cylinder`, `serpentine`, `surface-serpentine`",
+    ),
+    ("[interface]", "[interface", "line 17, column 11: unclosed table, expected `]`"),
+    (
+        "name = \"exos\"",
+        "name = \"Exos X\"",
+        "name is \"Exos X\", expected lower-case letters, digits, `-`, `.` and `_`; choose a name such as `exos-x20`",
+    ),
+    ("sector_bytes = 512", "sector_bytes = 520", "sector_bytes is 520, expected a power of two from 512 to 65536; 512 is usual"),
+    (
+        "sector_bytes = 512",
+        "sector_bytes = 4096\nphysical_sector_bytes = 512",
+        "physical_sector_bytes is 512, expected a power of two from 4096 to 65536; 512e drives have 4096; remove the key where both sectors are the same",
+    ),
+    ("rpm = 7200", "rpm = 7", "rotation.rpm is 7, expected 60 to 600000 rpm, which is 100 to 1000000 us a turn; write 7200 rpm as `rpm = 7200`"),
+    ("rpm = 7200", "rpm = nan", "rotation.rpm is NaN, expected 60 to 600000 rpm, which is 100 to 1000000 us a turn; write 7200 rpm as `rpm = 7200`"),
+    ("rpm = 7200", "", "rotation is empty, expected rpm or period_us; add `rpm = 7200`"),
+    ("rpm = 7200", "rpm = 7200\nperiod_us = 8333.3", "rotation is rpm and period_us, expected one of the two; remove rpm, the period is finer"),
+    (
+        "rpm = 7200",
+        "period_us = 8.3",
+        "rotation.period_us is 8.3, expected 60 to 600000 rpm, which is 100 to 1000000 us a turn; write 7200 rpm as `rpm = 7200`",
+    ),
+    ("heads = 2", "heads = 0", "geometry.heads is 0, expected 1 to 1024; count the surfaces that hold data"),
+    (
+        "layout = \"serpentine\"",
+        "layout = \"surface-serpentine\"",
+        "geometry.band_cylinders is missing, expected the cylinders of a band; add it, or choose layout = \"serpentine\"",
+    ),
+    (
+        "heads = 2",
+        "heads = 2\nband_cylinders = 100",
+        "geometry.band_cylinders is 100, expected nothing in this layout; remove it, or choose layout = \"surface-serpentine\"",
+    ),
+    (
+        "layout = \"serpentine\"",
+        "layout = \"surface-serpentine\"\nband_cylinders = 0",
+        "geometry.band_cylinders is 0, expected at least 1; one band is often some hundred cylinders",
+    ),
+    ("first_cylinder = 600", "first_cylinder = 512", "zone 1 starts at cylinder 512, before zone 0 ends at 600; set first_cylinder = 600"),
+    ("first_cylinder = 600", "first_cylinder = 601", "zone 1 starts at cylinder 601, after zone 0 ends at 600; set first_cylinder = 600"),
+    ("first_cylinder = 0", "first_cylinder = 1", "zone 0 first_cylinder is 1, expected 0; cylinders are counted from the outer edge, from 0"),
+    ("cylinders = 600", "cylinders = 0", "zone 0 cylinders is 0, expected at least 1; remove the zone"),
+    ("cylinders = 400", "cylinders = 4000000000", "zone 1 cylinders is 4000000000, expected at most 2147483647 in all zones; lower it"),
+    ("sectors_per_track = 100", "sectors_per_track = 0", "zone 0 sectors_per_track is 0, expected 1 to 65535; correct it"),
+    ("track_skew = 20", "track_skew = 100", "zone 0 track_skew is 100, expected less than the track's 100 sectors; subtract whole turns"),
+    ("cylinder_skew = 15", "cylinder_skew = 55", "zone 1 cylinder_skew is 55, expected less than the track's 50 sectors; subtract whole turns"),
+    (
+        "cylinder_skew = 15",
+        "cylinder_skew = 15\nband_skew = 5",
+        "zone 1 band_skew is 5, expected nothing in this layout; remove it, or choose layout = \"surface-serpentine\"",
+    ),
+    (
+        "spares = 10",
+        "spares = 10\nfirst_angle_turns = 1.0",
+        "zone 0 first_angle_turns is 1, expected 0 up to but not including 1; subtract whole turns",
+    ),
+    ("spares = 10", "spares = 120000", "zone 0 spares is 120000, expected less than the zone's 120000 sectors; lower it"),
+    (
+        "slips = [7, 9]",
+        "slips = [7, 120000]",
+        "zone 0 slips is 120000, expected less than the zone's 120000 sectors; numbers count from the zone's start",
+    ),
+    ("slips = [7, 9]", "slips = [9, 7, 9]", "zone 0 slips is 9 twice, expected each sector once; remove one"),
+    ("spares = 10", "spares = 1", "zone 0 has 2 slips but only 1 spares to absorb them; raise spares, or remove slips"),
+    (
+        "sector_bytes = 512",
+        "sector_bytes = 512\ncapacity_sectors = 159991",
+        "capacity_sectors is 159991, but the zones map only 159990 sectors; lower it, or add cylinders",
+    ),
+    (
+        "sector_bytes = 512",
+        "sector_bytes = 512\ncapacity_sectors = 0",
+        "capacity_sectors is 0, expected at least 1; remove the key to declare all that the zones map",
+    ),
+    ("head_switch_ms = 0.8", "head_switch_ms = -0.8", "seek.head_switch_ms is -0.8, expected a number from 0 to 600000; correct it"),
+    ("write_settle_ms = 0.1", "write_settle_ms = inf", "seek.write_settle_ms is inf, expected a number from 0 to 600000; correct it"),
+    (
+        "points = [[1, 0.8], [100, 2.0], [1000, 9.0]]",
+        "",
+        "seek is without a curve, expected points or [seek.formula]; add `points = [[1, 0.8], [10000, 9.0]]`",
+    ),
+    (
+        "[1, 0.8], ",
+        "",
+        "seek.points is 100 cylinders first, expected the first point at 1 cylinder; add the single-cylinder seek; no seek at all takes no time",
+    ),
+    ("[100, 2.0]", "[100, nan]", "seek.points at 100 cylinders is NaN, expected a number from 0 to 600000; correct it"),
+    ("[100, 2.0]", "[100, -2.0]", "seek.points at 100 cylinders is -2, expected a number from 0 to 600000; correct it"),
+    (
+        "[100, 2.0], [1000, 9.0]",
+        "[1000, 9.0], [100, 2.0]",
+        "seek.points is 100 cylinders after 1000, expected rising distances; sort the points, one for each distance",
+    ),
+    (
+        "[100, 2.0], [1000, 9.0]",
+        "[100, 2.0], [200, 1.5]",
+        "the seek curve is -2495 us at 999 cylinders, expected no less than 0; correct the points or the formula near there",
+    ),
+    (
+        "[100, 2.0], [1000, 9.0]",
+        "[2, 2.0], [3, 500000]",
+        "seek is 498498008 ms at its highest, expected at most 600000 ms; correct the points or the formula; the curve is prolonged to the last cylinder",
+    ),
+    (
+        "[interface]",
+        "[seek.formula]\nshort_ms = 1\nshort_sqrt_ms = 0.1\nlong_from = 10\nlong_ms = 1\nlong_us_per_cylinder = 1\n[interface]",
+        "seek is points and formula, expected one of the two; remove the formula, points are measured",
+    ),
+    (
+        "points = [[1, 0.8], [100, 2.0], [1000, 9.0]]",
+        "[seek.formula]\nshort_ms = 1\nshort_sqrt_ms = nan\nlong_from = 10\nlong_ms = 1\nlong_us_per_cylinder = 1",
+        "seek.formula.short_sqrt_ms is NaN, expected a number, at most ten minutes either way; correct it",
+    ),
+    (
+        "points = [[1, 0.8], [100, 2.0], [1000, 9.0]]",
+        "[seek.formula]\nshort_ms = 1\nshort_sqrt_ms = -0.5\nlong_from = 10\nlong_ms = 1\nlong_us_per_cylinder = 1",
+        "the seek curve is -500 us at 9 cylinders, expected no less than 0; correct the points or the formula near there",
+    ),
+    ("read_command_us = 50", "read_command_us = -1", "interface.read_command_us is -1, expected a number from 0 to 600000000; correct it"),
+    ("bus_mb_per_s = 550", "bus_mb_per_s = 0", "interface.bus_mb_per_s is 0, expected 0.001 to 1000000; 6 Gbit/s SATA carries about 550"),
+    ("queue_depth = 32", "queue_depth = 0", "firmware.queue_depth is 0, expected 1 to 65536; 1 is a drive without a queue, 32 is NCQ"),
+    (
+        "[setup.slow.interface]",
+        "[variation]\njitter_us = -5\n[setup.slow.interface]",
+        "variation.jitter_us is -5, expected a number from 0 to 600000; correct it",
+    ),
+    (
+        "bus_mb_per_s = 5\n",
+        "bus_mb_per_s = -5\n",
+        "setup.slow.interface.bus_mb_per_s is -5, expected 0.001 to 1000000; 6 Gbit/s SATA carries about 550",
+    ),
+];
+
+#[test]
+fn each_mistake_is_refused_with_place_value_expectation_and_remedy() {
+    DriveProfile::from_toml("exos.toml", GOOD).expect("the good profile is valid");
+    for (from, to, expected) in BROKEN {
+        assert!(GOOD.contains(from), "`{from}` is in the good profile");
+        let text = GOOD.replacen(from, to, 1);
+        let error = DriveProfile::from_toml("exos.toml", &text).expect_err(&format!("`{to}` makes no drive"));
+        assert_eq!(error.to_string(), format!("profile exos.toml: {expected}"));
+    }
+}
+
+#[test]
+fn a_profile_changed_in_memory_is_checked_again_by_whoever_builds_from_it() {
+    let mut profile = atlas();
+    profile.zones[3].first_cylinder = 1;
+    let expected = ProfileError::ZoneStart { profile: "atlas10k".to_string(), zone: 3, starts: 1, expected: 1_265 };
+    assert_eq!(Layout::new(&profile).err(), Some(expected.clone()));
+    assert_eq!(Mechanism::nominal(&profile).err(), Some(expected));
+}
+
+#[test]
+fn a_profile_without_declared_capacity_has_all_that_its_zones_map() {
+    let profile = DriveProfile::from_toml("exos.toml", GOOD).expect("the good profile is valid");
+    assert_eq!(profile.capacity().get(), 600 * 2 * 100 - 10 + 400 * 2 * 50);
+    assert_eq!(Mechanism::nominal(&profile).expect("it is valid").seek_curve().time(1_000), Nanos::from_ms(9));
+}
