@@ -1,0 +1,47 @@
+//! What the scheduler knows of the drive beside positions: its [`DriveTraits`], the caller's [`Limits`], and what is [`Outstanding`].
+
+use headtime_units::Instant;
+use smallvec::SmallVec;
+
+use crate::command::CommandId;
+use crate::positioning::Target;
+use crate::queue::Queued;
+
+/// What the scheduler has to know of the drive beside positions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DriveTraits {
+    /// The most commands the drive holds at once; at least 1.
+    pub queue_depth: usize,
+    /// Whether the drive honours force unit access on writes itself; otherwise a flush follows each such write. Zeroes and discards have no such
+    /// bit on any drive and are always followed by a flush.
+    pub fua: bool,
+}
+
+/// Bounds the caller sets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// The most requests held, queued and at the drive together.
+    pub requests: usize,
+    /// How many commands the drive holds, whatever the policy would like, flushes included; `None` leaves it to the policy.
+    pub outstanding: Option<usize>,
+}
+
+impl Default for Limits {
+    /// 65,536 requests (about 20 MiB), the depth left to the policy.
+    fn default() -> Self {
+        Self { requests: 65_536, outstanding: None }
+    }
+}
+
+/// A command at the drive.
+#[derive(Clone, Debug)]
+pub struct Outstanding {
+    /// Its name.
+    pub command: CommandId,
+    /// Its sectors; for a flush those of an empty run at the start of the drive.
+    pub target: Target,
+    /// When it was sent.
+    pub dispatched: Instant,
+    /// The requests it serves.
+    pub requests: SmallVec<[Queued; 1]>,
+}

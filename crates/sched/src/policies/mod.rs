@@ -1,0 +1,9 @@
+//! The policies, one file each. A new one is a file here, a page in `docs/policies/` and a line in [`POLICIES`](crate::POLICIES).
+
+pub mod clook;
+pub mod edf;
+pub mod fcfs;
+pub mod firmware;
+pub mod sptf;
+pub mod sptf_expected;
+pub mod sstf;

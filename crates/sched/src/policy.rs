@@ -1,0 +1,124 @@
+//! What a policy is: it sees queue, outstanding commands and head read-only, and answers what to send next.
+//!
+//! A policy never orders flushes, never sees a request that must wait for an overlapping earlier one, never counts, never measures:
+//! that is the [`Scheduler`](crate::Scheduler)'s. One policy = one file in `policies/`, one page in `docs/policies/`, one line in the
+//! [table](crate::POLICIES).
+
+use core::cell::OnceCell;
+
+use headtime_units::{Instant, Lba, Nanos};
+use smallvec::SmallVec;
+
+use crate::command::{Finished, HoldReason};
+use crate::drive::Outstanding;
+use crate::positioning::{Estimate, Head, Place, Positioning};
+use crate::queue::{Queue, Queued, Ticket};
+
+/// What a policy may look at when it chooses.
+pub struct View<'a> {
+    /// The time of the decision.
+    pub now: Instant,
+    /// The requests that may go now, in every order that is kept.
+    pub queue: &'a Queue,
+    /// Commands at the drive, in the order they were sent.
+    pub outstanding: &'a [Outstanding],
+    /// Places and times as they are believed to be.
+    pub belief: &'a dyn Positioning,
+    /// The mean response time of recent reads and writes that succeeded; zero before the first.
+    pub mean_response: Nanos,
+    pub(crate) last_head: Head,
+    pub(crate) head: OnceCell<Head>,
+}
+
+impl View<'_> {
+    /// Where the head will be when everything outstanding is done, most likely; computed on first use.
+    pub fn head(&self) -> &Head {
+        self.head.get_or_init(|| {
+            let mut moving = self.moving();
+            let Some(first) = moving.next() else { return self.last_head };
+            let mut head = self.after(&self.last_head, first);
+            head.free_at += self.overdue(first, head.free_at);
+            moving.fold(head, |head, command| self.after(&head, command))
+        })
+    }
+
+    /// Where the last command sent leaves the head: as [`View::head`] says, but without asking the belief for times.
+    #[must_use]
+    pub fn place(&self) -> Place {
+        self.moving().next_back().map_or(self.last_head.place, |command| command.target.end)
+    }
+
+    /// The first address after the last command sent: as [`View::head`] says, but without asking the belief for times.
+    #[must_use]
+    pub fn next_lba(&self) -> Lba {
+        self.moving().next_back().map_or(self.last_head.next_lba, |command| command.target.extent.end())
+    }
+
+    /// What sending `queued` now would cost.
+    pub fn estimate(&self, queued: &Queued) -> Estimate {
+        self.belief.estimate(self.head(), self.now, &queued.target)
+    }
+
+    fn moving(&self) -> impl DoubleEndedIterator<Item = &Outstanding> {
+        self.outstanding.iter().filter(|command| command.target.op.moves_head())
+    }
+
+    fn after(&self, head: &Head, command: &Outstanding) -> Head {
+        Head::after(&command.target, self.belief.estimate(head, command.dispatched, &command.target).finish())
+    }
+
+    /// Whole revolutions by which the command in service must be late, because it should have been reported by now.
+    ///
+    /// A report that is an eighth of a revolution overdue is more likely a sector just missed than a slow report; with fewer than that the
+    /// prediction stands. Whole revolutions leave the angles between this command's end and the candidates as they are.
+    fn overdue(&self, in_service: &Outstanding, expected_end: Instant) -> Nanos {
+        let revolution = self.belief.revolution();
+        let late = self.belief.media_end(&in_service.target, self.now).saturating_since(expected_end);
+        if revolution.is_zero() || late < revolution / 8 {
+            return Nanos::ZERO;
+        }
+        revolution.saturating_mul(late.as_ns().div_ceil(revolution.as_ns()))
+    }
+}
+
+/// A policy's answer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Choice {
+    /// Send these as one command. Several must be of one operation and abut or overlap, so that together they are one run of sectors.
+    Send(SmallVec<[Ticket; 1]>),
+    /// Let the drive wait until `until`, or until something happens.
+    Hold {
+        /// When to ask again; at the earliest a nanosecond from now, so that time goes on.
+        until: Instant,
+        /// Why.
+        reason: HoldReason,
+    },
+    /// Send nothing. With requests eligible and nothing outstanding this is a fault (nobody would ask again), and the contract tests say so.
+    Nothing,
+}
+
+impl Choice {
+    /// Send one request as a command of its own, or nothing when there is none.
+    #[must_use]
+    pub fn one(ticket: Option<Ticket>) -> Self {
+        ticket.map_or(Self::Nothing, |ticket| Self::Send(SmallVec::from_slice(&[ticket])))
+    }
+}
+
+/// A scheduling policy.
+pub trait Policy: Send {
+    /// Its name in the table.
+    fn name(&self) -> &'static str;
+
+    /// How many commands the drive should hold now, at least 1; the scheduler bounds it by what the drive takes. Also asked when no request may
+    /// go, because it bounds what the scheduler sends on its own account: discards and the parts of failed commands.
+    fn depth(&self, view: &View<'_>) -> usize;
+
+    /// What to send next. Asked only when the drive holds fewer commands than [`Policy::depth`] and at least one request may go.
+    fn choose(&mut self, view: &View<'_>) -> Choice;
+
+    /// A request is over; for policies that keep statistics.
+    fn finished(&mut self, finished: &Finished) {
+        let _ = finished;
+    }
+}

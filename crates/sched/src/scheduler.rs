@@ -1,0 +1,272 @@
+//! The scheduler: mechanism around one policy.
+//!
+//! Call order: `submit` and `complete` as things happen, then `next` until it stops answering [`Decision::Dispatch`]; after
+//! [`Decision::WaitUntil`] call `next` again at that time or at the next event. `now` never runs back.
+//!
+//! What the scheduler guarantees, whatever the policy answers (the numbers are those of ARCHITECTURE.md's invariants):
+//! - each accepted request is finished exactly once, unless it was cancelled;
+//! - of two overlapping requests with a write among them, the later is not sent before the earlier has completed, and the earlier
+//!   inherits the later one's deadline as long as that one waits;
+//! - a completed flush covers every write that completed before the flush was submitted: a flush is sent as soon as the drive takes it, though never
+//!   right after another while anybody else may go, and one command may serve all flushes that wait;
+//! - a write with force unit access completes only when it is durable: through the drive's own FUA, or through a flush after it;
+//! - the drive never holds more commands than it takes, nor more than the caller allows;
+//! - a command that serves several requests and fails is sent again in parts, so that an error reaches only the request it belongs to;
+//! - what the scheduler sends on its own account (discards, parts of failed commands) takes turns with what the policy chooses.
+//!
+//! It guarantees nothing about *when* a request goes: that is the policy's.
+
+mod books;
+mod inherit;
+mod send;
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use headtime_units::{Instant, Nanos};
+use smallvec::SmallVec;
+
+use crate::account::Accounts;
+use crate::command::{Cancelled, Decision, Done, Finished, Outcome};
+use crate::drive::{DriveTraits, Limits, Outstanding};
+use crate::overlap::OverlapOrder;
+use crate::policy::Policy;
+use crate::positioning::{Belief, Head, Measured, Target};
+use crate::queue::{Queue, Queued, Ticket};
+use crate::request::{Admission, Op, Refusal, Request, RequestId};
+
+/// One drive's scheduler.
+pub struct Scheduler {
+    belief: Box<dyn Belief + Send>,
+    policy: Box<dyn Policy>,
+    drive: DriveTraits,
+    limits: Limits,
+    now: Instant,
+    next_ticket: u64,
+    next_command: u64,
+    tickets: BTreeMap<RequestId, Ticket>,
+    queue: Queue,
+    /// Requests that wait for an overlapping earlier one.
+    waiting: BTreeMap<Ticket, Queued>,
+    overlap: OverlapOrder,
+    /// What goes to the drive without asking the policy: parts of failed commands and discards, in order.
+    own: VecDeque<Queued>,
+    /// Whether the last command was a flush, so that it is somebody else's turn.
+    flushed_last: bool,
+    /// Whether the last command that was no flush came from `own`, so that it is the policy's turn.
+    own_went_last: bool,
+    /// Flushes, and writes that are on the drive but become durable only by one.
+    flushes: Vec<Queued>,
+    outstanding: Vec<Outstanding>,
+    /// Requests at the drive that were cancelled: they complete unreported.
+    cancelled: Vec<Ticket>,
+    /// Disk time already charged for requests that have been at the drive and must go on: parts of failed commands, writes that wait for a flush.
+    charged_before: BTreeMap<Ticket, Nanos>,
+    last_head: Head,
+    /// Whether `last_head` is what the last completed command left, so that the next completion teaches something.
+    head_certain: bool,
+    last_finished: Instant,
+    mean_response: Nanos,
+    accounts: Accounts,
+}
+
+impl Scheduler {
+    /// A scheduler for one drive with nothing queued.
+    ///
+    /// # Panics
+    /// When the drive takes no command at all or the caller allows none.
+    #[must_use]
+    pub fn new(belief: Box<dyn Belief + Send>, policy: Box<dyn Policy>, drive: DriveTraits, limits: Limits) -> Self {
+        assert!(drive.queue_depth >= 1 && limits.outstanding != Some(0), "a drive holds at least one command");
+        Self {
+            belief,
+            policy,
+            drive,
+            limits,
+            now: Instant::ORIGIN,
+            next_ticket: 0,
+            next_command: 0,
+            tickets: BTreeMap::new(),
+            queue: Queue::default(),
+            waiting: BTreeMap::new(),
+            overlap: OverlapOrder::default(),
+            own: VecDeque::new(),
+            flushed_last: false,
+            own_went_last: false,
+            flushes: Vec::new(),
+            outstanding: Vec::new(),
+            cancelled: Vec::new(),
+            charged_before: BTreeMap::new(),
+            last_head: Head::UNKNOWN,
+            head_certain: false,
+            last_finished: Instant::ORIGIN,
+            mean_response: Nanos::ZERO,
+            accounts: Accounts::default(),
+        }
+    }
+
+    /// Takes a request, or says why not.
+    ///
+    /// # Panics
+    /// When `now` is before an earlier call's, here and in `next`, `complete` and `cancel`.
+    pub fn submit(&mut self, now: Instant, request: Request) -> Admission {
+        self.advance(now);
+        if let Some(refusal) = self.refusal(&request) {
+            return Admission::Refused(refusal);
+        }
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        self.tickets.insert(request.id, ticket);
+        let target = if request.op == Op::Flush { no_place() } else { self.belief.target(request.op, request.extent) };
+        let queued = Queued { ticket, request, submitted: now, target, deadline: request.deadline };
+        if request.op == Op::Flush {
+            self.flushes.push(queued);
+        } else if self.overlap.enter(ticket, request.extent, request.op.changes_sectors()) {
+            self.make_eligible(queued);
+        } else {
+            self.waiting.insert(ticket, queued);
+            self.pass_deadline_on(&queued);
+        }
+        Admission::Accepted
+    }
+
+    /// What to do now.
+    pub fn next(&mut self, now: Instant) -> Decision {
+        self.advance(now);
+        if self.outstanding.len() >= self.drive.queue_depth.min(self.limits.outstanding.unwrap_or(usize::MAX)) {
+            return Decision::Idle;
+        }
+        let flush_ready = !self.flushes.is_empty() && !self.outstanding.iter().any(|command| command.target.op == Op::Flush);
+        if flush_ready && !self.flushed_last {
+            return Decision::Dispatch(self.send_flush());
+        }
+        match self.next_but_flushes() {
+            Decision::Idle | Decision::WaitUntil { .. } if flush_ready => Decision::Dispatch(self.send_flush()),
+            decision => decision,
+        }
+    }
+
+    /// Takes a measured completion in; returns the requests that are over.
+    ///
+    /// # Panics
+    /// When the command is not outstanding, or is said to have finished in the future: the engine around the scheduler is at fault.
+    pub fn complete(&mut self, now: Instant, done: Done) -> SmallVec<[Finished; 1]> {
+        self.advance(now);
+        assert!(done.finished <= now, "command {} is reported at {now} to finish only at {}", done.command.0, done.finished);
+        let index = self.outstanding.iter().position(|command| command.command == done.command);
+        let index = index.unwrap_or_else(|| panic!("command {} completed but is not outstanding", done.command.0));
+        let command = self.outstanding.remove(index);
+        let op = command.target.op;
+        let disk_time = done.finished.saturating_since(self.last_finished.max(command.dispatched));
+        self.learn(&command, &done);
+        self.last_finished = self.last_finished.max(done.finished);
+
+        let succeeded = done.outcome == Outcome::Success;
+        let send_again_in_parts = !succeeded && command.requests.len() > 1 && op != Op::Flush;
+        let parts = self.accounts.charge(disk_time, op, &command.requests);
+        let mut over = SmallVec::new();
+        for (queued, disk_time) in command.requests.into_iter().zip(parts) {
+            let ticket = queued.ticket;
+            let cancelled = self.forget_cancellation(ticket);
+            if send_again_in_parts && !cancelled {
+                *self.charged_before.entry(ticket).or_default() += disk_time;
+                self.own.push_back(queued);
+                continue;
+            }
+            if op != Op::Flush {
+                self.free_waiting(ticket);
+                if succeeded && !cancelled && self.needs_flush(&queued.request) {
+                    *self.charged_before.entry(ticket).or_default() += disk_time;
+                    self.flushes.push(queued);
+                    continue;
+                }
+            }
+            self.tickets.remove(&queued.request.id);
+            let disk_time = disk_time + self.charged_before.remove(&ticket).unwrap_or_default();
+            if !cancelled {
+                let Queued { request, submitted, .. } = queued;
+                let Outstanding { dispatched, .. } = command;
+                over.push(Finished { request, submitted, dispatched, finished: done.finished, disk_time, outcome: done.outcome });
+            }
+        }
+        for finished in &over {
+            self.note(finished);
+        }
+        over
+    }
+
+    /// Takes a request back: out of the queue, or, when it is at the drive, unreported when it completes there.
+    ///
+    /// A write that is on the drive and only waits for its flush, and a part of a failed command, have been at the drive: they leave at once, but the
+    /// answer is [`Cancelled::AtDrive`], because their effect may show. Until a request at the drive has completed there, its id stays in use.
+    pub fn cancel(&mut self, now: Instant, id: RequestId) -> Cancelled {
+        self.advance(now);
+        let Some(&ticket) = self.tickets.get(&id) else { return Cancelled::Unknown };
+        if self.cancelled.contains(&ticket) {
+            return Cancelled::Unknown;
+        }
+        if !self.take_out(ticket) {
+            self.cancelled.push(ticket);
+            return Cancelled::AtDrive;
+        }
+        self.tickets.remove(&id);
+        if self.charged_before.remove(&ticket).is_some() { Cancelled::AtDrive } else { Cancelled::Removed }
+    }
+
+    /// Changes the policy while running; what is queued stays queued, what is at the drive stays there.
+    pub fn set_policy(&mut self, policy: Box<dyn Policy>) {
+        self.policy = policy;
+    }
+
+    /// Changes the caller's bounds while running; requests already held stay held.
+    ///
+    /// # Panics
+    /// When no command at all is allowed.
+    pub fn set_limits(&mut self, limits: Limits) {
+        assert!(limits.outstanding != Some(0), "a drive holds at least one command");
+        self.limits = limits;
+    }
+
+    /// The name of the policy at work.
+    #[must_use]
+    pub fn policy_name(&self) -> &'static str {
+        self.policy.name()
+    }
+
+    /// What is believed of the drive.
+    #[must_use]
+    pub fn belief(&self) -> &dyn Belief {
+        &*self.belief
+    }
+
+    /// The requests a policy may choose from at the moment.
+    #[must_use]
+    pub fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// The commands at the drive, in the order they were sent.
+    #[must_use]
+    pub fn outstanding(&self) -> &[Outstanding] {
+        &self.outstanding
+    }
+
+    /// Disk time and counts by volume.
+    #[must_use]
+    pub fn accounts(&self) -> &Accounts {
+        &self.accounts
+    }
+
+    /// Requests held: eligible, waiting for others, and at the drive.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.tickets.len()
+    }
+}
+
+/// The target of a command that has no sectors.
+fn no_place() -> Target {
+    let Head { place, .. } = Head::UNKNOWN;
+    Target { op: Op::Flush, extent: headtime_units::Extent::default(), start: place, end: place, transfer: Nanos::ZERO }
+}

@@ -1,0 +1,123 @@
+//! The scheduler's books: what is refused, what is learned from a completion, what has been taken back, and the check that all lists agree.
+
+use headtime_units::{Instant, Nanos};
+
+use super::{Done, Finished, Head, Measured, Op, Outcome, Outstanding, Queued, Refusal, Request, Scheduler, Ticket};
+
+impl Scheduler {
+    pub(super) fn advance(&mut self, now: Instant) {
+        assert!(now >= self.now, "time ran back from {} to {now}", self.now);
+        self.now = now;
+    }
+
+    pub(super) fn refusal(&self, request: &Request) -> Option<Refusal> {
+        let capacity = self.belief.capacity();
+        let ends_on_drive = request.extent.checked_end().is_some_and(|end| end.get() <= capacity.get());
+        if request.extent.len.is_zero() != (request.op == Op::Flush) {
+            Some(Refusal::WrongLength { op: request.op, len: request.extent.len })
+        } else if request.op != Op::Flush && !ends_on_drive {
+            Some(Refusal::OutOfRange { extent: request.extent, capacity })
+        } else if self.tickets.contains_key(&request.id) {
+            Some(Refusal::DuplicateId { id: request.id })
+        } else if self.tickets.len() >= self.limits.requests {
+            Some(Refusal::QueueFull { held: self.tickets.len() })
+        } else {
+            None
+        }
+    }
+
+    /// Takes a request that is not at the drive out of every list; `false` when it is at the drive.
+    pub(super) fn take_out(&mut self, ticket: Ticket) -> bool {
+        let same = |queued: &Queued| queued.ticket == ticket;
+        if let Some(index) = self.flushes.iter().position(same) {
+            self.flushes.remove(index);
+            return true;
+        }
+        let own = self.own.iter().position(same).and_then(|index| self.own.remove(index));
+        if own.is_some() || self.queue.remove(ticket).is_some() {
+            self.free_waiting(ticket);
+            return true;
+        }
+        let Some(waited) = self.waiting.remove(&ticket) else { return false };
+        let ahead = if waited.deadline.is_some() { self.overlap.ahead_of(ticket) } else { Default::default() };
+        self.free_waiting(ticket);
+        self.withdraw_deadline(&ahead);
+        true
+    }
+
+    /// Strikes a completed request off the list of the cancelled; tells whether it stood there.
+    pub(super) fn forget_cancellation(&mut self, ticket: Ticket) -> bool {
+        let position = self.cancelled.iter().position(|cancelled| *cancelled == ticket);
+        position.map(|position| self.cancelled.swap_remove(position)).is_some()
+    }
+
+    /// Teaches the belief and moves the head; called before `last_finished` moves on.
+    pub(super) fn learn(&mut self, command: &Outstanding, done: &Done) {
+        match command.target.op {
+            Op::Discard => return,
+            // To empty its write cache the drive has taken the head to places unknown.
+            Op::Flush => {
+                self.head_certain = false;
+                return;
+            }
+            Op::Read | Op::Write | Op::Zero => {}
+        }
+        let succeeded = done.outcome == Outcome::Success;
+        // Two reports of one instant, or handed in out of order, leave open which of the two accesses was first.
+        let in_order = done.finished > self.last_finished;
+        self.belief.learn(&Measured {
+            target: command.target,
+            dispatched: command.dispatched,
+            finished: done.finished,
+            head_before: (self.head_certain && in_order).then_some(self.last_head),
+            succeeded,
+        });
+        self.head_certain = succeeded && in_order;
+        if done.finished >= self.last_finished {
+            // After an error the arm may be anywhere near; the target is the best guess, but nothing is learned from it.
+            self.last_head = Head::after(&command.target, self.belief.media_end(&command.target, done.finished));
+        }
+    }
+
+    /// Notes a request that is over, for the accounts, the policy and the mean response time.
+    pub(super) fn note(&mut self, finished: &Finished) {
+        if finished.request.op.moves_head() && finished.outcome == Outcome::Success {
+            let response = finished.response();
+            // A moving mean over the last 64 requests or so; the first request sets it.
+            self.mean_response = match self.mean_response {
+                Nanos::ZERO => response,
+                mean => Nanos::from_ns(mean.as_ns() - mean.as_ns() / 64 + response.as_ns() / 64),
+            };
+        }
+        self.accounts.note(finished);
+        self.policy.finished(finished);
+    }
+
+    /// Checks the scheduler's own books.
+    ///
+    /// # Panics
+    /// When they do not agree: a fault of this module.
+    pub fn self_check(&self) {
+        self.queue.self_check();
+        let at_drive = || self.outstanding.iter().flat_map(|command| command.requests.iter());
+        let books = self.queue.len() + self.waiting.len() + self.own.len() + self.flushes.len() + at_drive().count();
+        assert_eq!(books, self.tickets.len(), "a request was lost or is in two places");
+        let on_sectors = self.outstanding.iter().filter(|command| command.target.op != Op::Flush).map(|command| command.requests.len());
+        let entered = on_sectors.sum::<usize>() + self.queue.len() + self.waiting.len() + self.own.len();
+        assert_eq!(entered, self.overlap.len(), "the order of overlapping requests lost or kept one");
+        assert!(self.outstanding.len() <= self.drive.queue_depth, "the drive holds more commands than it takes");
+
+        for ticket in &self.cancelled {
+            assert!(at_drive().any(|queued| queued.ticket == *ticket), "ticket {} counts as cancelled at the drive but is not there", ticket.0);
+        }
+        let held = |ticket: &Ticket| self.own.iter().chain(&self.flushes).chain(at_drive()).any(|queued| queued.ticket == *ticket);
+        assert!(self.charged_before.keys().all(held), "disk time is kept for a request that is over or has not been at the drive");
+        for (ticket, queued) in &self.waiting {
+            assert!(!self.overlap.waits_for(*ticket).is_empty(), "ticket {} waits for nobody", ticket.0);
+            for earlier in self.overlap.waits_for(*ticket) {
+                let due = |ticket: Option<Instant>| ticket.unwrap_or(Instant::NEVER);
+                assert!(due(self.deadline_of(*earlier)) <= due(queued.deadline), "ticket {} did not hand its deadline on", ticket.0);
+            }
+        }
+    }
+}

@@ -1,0 +1,116 @@
+//! From requests to commands: who is eligible, whose turn it is, and how one or several requests become one command.
+
+use core::cell::OnceCell;
+
+use headtime_units::{Extent, Nanos};
+use smallvec::SmallVec;
+
+use super::{Decision, Op, Outstanding, Queued, Request, Scheduler, Target, Ticket, no_place};
+use crate::command::{Command, CommandId};
+use crate::policy::{Choice, View};
+
+impl Scheduler {
+    /// Whether a write is durable only when a flush has followed it.
+    pub(super) fn needs_flush(&self, request: &Request) -> bool {
+        request.fua && request.op.changes_sectors() && !(self.drive.fua && request.op == Op::Write)
+    }
+
+    /// Hands a request that waits for nobody to the policy, or puts it among those that go without asking it.
+    pub(super) fn make_eligible(&mut self, queued: Queued) {
+        if queued.request.op.moves_head() { self.queue.insert(queued) } else { self.own.push_back(queued) }
+    }
+
+    /// Makes those eligible that waited for `gone` only.
+    pub(super) fn free_waiting(&mut self, gone: Ticket) {
+        for ticket in self.overlap.leave(gone) {
+            let queued = self.waiting.remove(&ticket).expect("who is freed was waiting");
+            self.make_eligible(queued);
+        }
+    }
+
+    /// What to do next if there were no flushes.
+    pub(super) fn next_but_flushes(&mut self) -> Decision {
+        if self.queue.is_empty() && self.own.is_empty() {
+            return Decision::Idle;
+        }
+        let view = View {
+            now: self.now,
+            queue: &self.queue,
+            outstanding: &self.outstanding,
+            belief: &*self.belief,
+            mean_response: self.mean_response,
+            last_head: self.last_head,
+            head: OnceCell::new(),
+        };
+        let depth = self.limits.outstanding.unwrap_or_else(|| self.policy.depth(&view).max(1));
+        if self.outstanding.len() >= depth {
+            return Decision::Idle;
+        }
+        let own_turn = !self.own.is_empty() && (self.queue.is_empty() || !self.own_went_last);
+        match if own_turn { Choice::Nothing } else { self.policy.choose(&view) } {
+            Choice::Send(tickets) => Decision::Dispatch(self.send_chosen(&tickets)),
+            // Who holds back holds back his own; the scheduler's commands need not wait for that.
+            Choice::Hold { .. } | Choice::Nothing if !self.own.is_empty() => Decision::Dispatch(self.send_own()),
+            Choice::Hold { until, reason } => Decision::WaitUntil { at: until.max(self.now + Nanos::from_ns(1)), reason },
+            Choice::Nothing => Decision::Idle,
+        }
+    }
+
+    /// One flush for everyone who waits for one.
+    pub(super) fn send_flush(&mut self) -> Command {
+        let flushes = SmallVec::from_vec(core::mem::take(&mut self.flushes));
+        self.dispatch(Op::Flush, no_place(), flushes)
+    }
+
+    /// A discard or a part of a failed command.
+    pub(super) fn send_own(&mut self) -> Command {
+        let queued = self.own.pop_front().expect("asked only when there is one");
+        self.own_went_last = true;
+        self.dispatch(queued.request.op, queued.target, SmallVec::from_slice(&[queued]))
+    }
+
+    /// One command of the policy's choice.
+    pub(super) fn send_chosen(&mut self, tickets: &[Ticket]) -> Command {
+        self.own_went_last = false;
+        let policy = self.policy.name();
+        let mut requests: SmallVec<[Queued; 1]> = SmallVec::new();
+        for ticket in tickets {
+            let queued = self.queue.remove(*ticket);
+            requests.push(queued.unwrap_or_else(|| panic!("policy {policy} chose ticket {}, which is not eligible", ticket.0)));
+        }
+        requests.sort_by_key(|queued| (queued.request.extent.start, queued.ticket));
+        let first = requests.first().unwrap_or_else(|| panic!("policy {policy} chose to send nothing at all")).request;
+        let end = requests[1..].iter().fold(first.extent.end(), |end, queued| {
+            let next = queued.request;
+            assert!(
+                next.op == first.op && next.extent.start <= end,
+                "policy {policy} merged {} of {} with {} of {}, which is no one run of one operation",
+                first.op.name(),
+                first.extent,
+                next.op.name(),
+                next.extent
+            );
+            end.max(next.extent.end())
+        });
+        let target = match requests.as_slice() {
+            [only] => only.target,
+            _ => self.belief.target(first.op, Extent::new(first.extent.start, end - first.extent.start)),
+        };
+        self.dispatch(first.op, target, requests)
+    }
+
+    fn dispatch(&mut self, op: Op, target: Target, requests: SmallVec<[Queued; 1]>) -> Command {
+        let id = CommandId(self.next_command);
+        self.next_command += 1;
+        self.flushed_last = op == Op::Flush;
+        let command = Command {
+            id,
+            op,
+            extent: target.extent,
+            fua: op == Op::Write && self.drive.fua && requests.iter().any(|queued| queued.request.fua),
+            requests: requests.iter().map(|queued| queued.request.id).collect(),
+        };
+        self.outstanding.push(Outstanding { command: id, target, dispatched: self.now, requests });
+        command
+    }
+}

@@ -1,0 +1,239 @@
+//! The cheapest request without looking at every request.
+//!
+//! The queue is walked outward from the head's cylinder, the nearest first. A request `d` cylinders away costs at least
+//! [`seek_lower_bound(d)`](crate::Positioning::seek_lower_bound), and so does every request further out; as soon as that exceeds the best cost
+//! found, nobody who is left can win. The choice is the one a look at every request would make: the least cost, among equals the lowest ticket.
+//!
+//! With ageing the cost is multiplied by a factor that falls with age, so distance alone bounds nothing: a request far away may be old. Two walks go
+//! side by side, one outward by cylinder and one by age from the oldest. Whoever is in neither is at least as far as the first and at most as
+//! old as the second, so it costs at least *bound at that distance × factor at that age* (Fagin's threshold, applied to a product).
+//!
+//! Worked example, head on cylinder 100, bound 1 ms + 0.01 ms per cylinder: a request on cylinder 103 costs 4 ms, the next one, on 90, 2 ms; the next
+//! is on 300, where the bound is 3 ms. It and all beyond need not be asked.
+//!
+//! Cost: O(log n) per request met. Of 256 random requests on a model of 100,000 cylinders 15 are estimated, with ageing 17. In the worst case, when
+//! the bound says nothing (a belief without geometry), each is estimated once.
+
+use headtime_units::Nanos;
+
+use crate::policy::View;
+use crate::positioning::Estimate;
+use crate::queue::{Queue, Queued, Ticket};
+
+/// The request whose start is the fewest cylinders from `cylinder`; among equals the lowest ticket. O(log n).
+pub(crate) fn nearest(queue: &Queue, cylinder: u32) -> Option<Ticket> {
+    let inward = queue.from_cylinder(cylinder).next();
+    // The walk down meets the newest of a cylinder first; the oldest is found by entering that cylinder from below.
+    let outward = queue.below_cylinder(cylinder).next().and_then(|queued| queue.from_cylinder(queued.target.start.cylinder).next());
+    inward.into_iter().chain(outward).map(|queued| (queued.target.start.cylinder.abs_diff(cylinder), queued.ticket)).min().map(|(_, ticket)| ticket)
+}
+
+/// The request of the least `cost` when each is sent now; among equals the lowest ticket.
+///
+/// `cost` may not be below `positioning` or, if it uses `expected` instead, below that: the bound is on those.
+pub(crate) fn cheapest(view: &View<'_>, cost: impl Fn(&Estimate) -> Nanos) -> Option<Ticket> {
+    let bound = |cylinders| view.belief.seek_lower_bound(cylinders);
+    least(view.queue, view.head().place.cylinder, bound, |queued| cost(&view.estimate(queued)))
+}
+
+/// As [`cheapest`], the cost multiplied by `factor` of the request's age, which lies in 0..=1 and does not rise with age.
+pub(crate) fn cheapest_aged(view: &View<'_>, cost: impl Fn(&Estimate) -> Nanos, factor: impl Fn(Nanos) -> f64) -> Option<Ticket> {
+    let bound = |cylinders| view.belief.seek_lower_bound(cylinders);
+    let factor = |queued: &Queued| factor(view.now.saturating_since(queued.submitted));
+    least_aged(view.queue, view.head().place.cylinder, bound, |queued| cost(&view.estimate(queued)), factor)
+}
+
+fn least(queue: &Queue, cylinder: u32, bound: impl Fn(u32) -> Nanos, cost: impl Fn(&Queued) -> Nanos) -> Option<Ticket> {
+    let mut best: Option<(Nanos, Ticket)> = None;
+    for (distance, queued) in outward(queue, cylinder) {
+        if best.is_some_and(|(least, _)| bound(distance) > least) {
+            break;
+        }
+        let candidate = (cost(queued), queued.ticket);
+        best = Some(best.map_or(candidate, |best| best.min(candidate)));
+    }
+    best.map(|(_, ticket)| ticket)
+}
+
+fn least_aged(
+    queue: &Queue,
+    cylinder: u32,
+    bound: impl Fn(u32) -> Nanos,
+    cost: impl Fn(&Queued) -> Nanos,
+    factor: impl Fn(&Queued) -> f64,
+) -> Option<Ticket> {
+    let oldest = queue.oldest()?;
+    // At factor zero age is all that counts, and nobody is older.
+    if factor(oldest) <= 0.0 {
+        return Some(oldest.ticket);
+    }
+    let mut best: Option<(f64, Ticket)> = None;
+    let cannot_win =
+        |best: Option<(f64, Ticket)>, bound: Nanos, factor: f64| best.is_some_and(|(least, _)| bound.as_ns() as f64 * factor * ROUNDING > least);
+    let consider = |best: &mut Option<(f64, Ticket)>, queued: &Queued, bound: Nanos, factor: f64| {
+        if cannot_win(*best, bound, factor) {
+            return;
+        }
+        let candidate = (cost(queued).as_ns() as f64 * factor, queued.ticket);
+        if best.is_none_or(|best| candidate.0.total_cmp(&best.0).then(candidate.1.cmp(&best.1)).is_lt()) {
+            *best = Some(candidate);
+        }
+    };
+    // One of the walks ends when it has shown everyone.
+    for ((distance, near), old) in outward(queue, cylinder).zip(queue.by_arrival()) {
+        let (bound_here, old_factor) = (bound(distance), factor(old));
+        if cannot_win(best, bound_here, old_factor) {
+            break;
+        }
+        // Whoever is older than `old` has been met on the other walk, and so has whoever is nearer than `near`.
+        if near.ticket >= old.ticket {
+            consider(&mut best, near, bound_here, factor(near));
+        }
+        let old_distance = old.target.start.cylinder.abs_diff(cylinder);
+        if old_distance >= distance && old.ticket != near.ticket {
+            consider(&mut best, old, bound(old_distance), old_factor);
+        }
+    }
+    best.map(|(_, ticket)| ticket)
+}
+
+/// All requests with their distance from `cylinder`, the nearest first.
+fn outward(queue: &Queue, cylinder: u32) -> impl Iterator<Item = (u32, &Queued)> {
+    let distance = move |queued: &&Queued| queued.target.start.cylinder.abs_diff(cylinder);
+    let mut inward = queue.from_cylinder(cylinder).peekable();
+    let mut outward = queue.below_cylinder(cylinder).peekable();
+    core::iter::from_fn(move || {
+        let next = match (inward.peek().map(distance), outward.peek().map(distance)) {
+            (Some(in_distance), Some(out_distance)) if out_distance < in_distance => outward.next(),
+            (Some(_), _) => inward.next(),
+            (None, _) => outward.next(),
+        };
+        next.map(|queued| (distance(&queued), queued))
+    })
+}
+
+/// A little less than one: two factors computed from two ages may come out in the wrong order by the last bit.
+const ROUNDING: f64 = 1.0 - 1e-9;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::positioning::{Place, Target};
+    use crate::request::{Op, Request, RequestId, StreamId, VolumeId};
+    use alloc::vec::Vec;
+    use core::cell::Cell;
+    use headtime_units::{Extent, Instant};
+    use proptest::prelude::*;
+
+    fn queue_of(entries: &[(u32, u64)]) -> Queue {
+        let mut queue = Queue::default();
+        let mut submitted = Instant::ORIGIN;
+        for (ticket, (cylinder, gap)) in entries.iter().enumerate() {
+            submitted += Nanos::from_ns(*gap);
+            let (ticket, extent) = (ticket as u64, Extent::from_numbers(u64::from(*cylinder), 1));
+            let place = Place { cylinder: *cylinder, ..Place::default() };
+            let request =
+                Request { id: RequestId(ticket), volume: VolumeId(0), stream: StreamId(0), op: Op::Read, extent, fua: false, deadline: None };
+            let target = Target { op: Op::Read, extent, start: place, end: place, transfer: Nanos::ZERO };
+            queue.insert(Queued { ticket: Ticket(ticket), request, submitted, target, deadline: None });
+        }
+        queue
+    }
+
+    /// A bound in steps, so that many requests share one, and a cost that is sometimes exactly the bound.
+    fn bound(cylinders: u32) -> Nanos {
+        Nanos::from_ns(u64::from(cylinders / 3) * 7)
+    }
+
+    fn linear<K: PartialOrd + Copy>(queue: &Queue, key: impl Fn(&Queued) -> K) -> Option<Ticket> {
+        let mut best: Option<(K, Ticket)> = None;
+        for queued in queue.by_arrival() {
+            let key = key(queued);
+            if best.is_none_or(|(least, _)| key < least) {
+                best = Some((key, queued.ticket));
+            }
+        }
+        best.map(|(_, ticket)| ticket)
+    }
+
+    proptest! {
+        #[test]
+        fn the_walk_outward_shows_everyone_once_the_nearest_first(
+            entries in proptest::collection::vec((0_u32..40, Just(0_u64)), 0..40),
+            head in 0_u32..40,
+        ) {
+            let queue = queue_of(&entries);
+            let walk: Vec<(u32, Ticket)> = outward(&queue, head).map(|(distance, queued)| (distance, queued.ticket)).collect();
+            prop_assert!(walk.is_sorted_by_key(|(distance, _)| *distance));
+            let mut tickets: Vec<u64> = walk.iter().map(|(_, ticket)| ticket.0).collect();
+            tickets.sort_unstable();
+            prop_assert_eq!(tickets, (0..entries.len() as u64).collect::<Vec<_>>());
+        }
+
+        #[test]
+        fn the_nearest_is_the_one_that_looking_at_everyone_finds(
+            entries in proptest::collection::vec((0_u32..40, Just(0_u64)), 0..40),
+            head in 0_u32..40,
+        ) {
+            let queue = queue_of(&entries);
+            prop_assert_eq!(nearest(&queue, head), linear(&queue, |queued| queued.target.start.cylinder.abs_diff(head)));
+        }
+
+        #[test]
+        fn the_pruned_search_chooses_as_looking_at_everyone_does(
+            entries in proptest::collection::vec((0_u32..60, Just(0_u64)), 0..60),
+            above_bound in proptest::collection::vec(0_u64..40, 60),
+            head in 0_u32..60,
+        ) {
+            let queue = queue_of(&entries);
+            let cost = |queued: &Queued| {
+                bound(queued.target.start.cylinder.abs_diff(head)) + Nanos::from_ns(above_bound[queued.ticket.0 as usize])
+            };
+            prop_assert_eq!(least(&queue, head, bound, cost), linear(&queue, cost));
+        }
+
+        #[test]
+        fn the_pruned_search_with_ageing_chooses_as_looking_at_everyone_does(
+            entries in proptest::collection::vec((0_u32..60, 0_u64..50), 0..60),
+            above_bound in proptest::collection::vec(0_u64..40, 60),
+            head in 0_u32..60,
+            horizon in 1_u64..4_000,
+            power in prop_oneof![Just(0.0), Just(2.0), 0.0_f64..16.0],
+        ) {
+            let queue = queue_of(&entries);
+            let now = Instant::from_ns(entries.iter().map(|entry| entry.1).sum());
+            let cost = |queued: &Queued| {
+                bound(queued.target.start.cylinder.abs_diff(head)) + Nanos::from_ns(above_bound[queued.ticket.0 as usize])
+            };
+            let factor = |queued: &Queued| {
+                let age = now.saturating_since(queued.submitted).as_ns() as f64 / horizon as f64;
+                libm::pow((1.0 - age).max(0.0), power)
+            };
+            let by_looking = linear(&queue, |queued| cost(queued).as_ns() as f64 * factor(queued));
+            prop_assert_eq!(least_aged(&queue, head, bound, cost, factor), by_looking);
+        }
+    }
+
+    /// Costs nothing where the bound is nothing: the older one is met second, and wins because it is older.
+    #[test]
+    fn of_two_that_cost_nothing_the_older_goes() {
+        let queue = queue_of(&[(30, 0), (9, 0), (11, 0), (10, 0)]);
+        let cost = |queued: &Queued| bound(queued.target.start.cylinder.abs_diff(10));
+        assert_eq!(least(&queue, 10, bound, cost), Some(Ticket(1)));
+        assert_eq!(least_aged(&queue, 10, bound, cost, |_| 0.5), Some(Ticket(1)));
+    }
+
+    #[test]
+    fn a_far_request_is_not_even_looked_at() {
+        let queue = queue_of(&[(100, 0), (103, 0), (900, 0), (901, 0), (5, 0)]);
+        let looked_at = Cell::new(0);
+        let cost = |queued: &Queued| {
+            looked_at.set(looked_at.get() + 1);
+            Nanos::from_ns(20) + bound(queued.target.start.cylinder.abs_diff(100))
+        };
+        assert_eq!(least(&queue, 100, bound, cost), Some(Ticket(0)));
+        assert_eq!(looked_at.replace(0), 2, "the bound at 95 cylinders exceeds 20 ns");
+        assert_eq!(least_aged(&queue, 100, bound, cost, |_| 1.0), Some(Ticket(0)));
+        assert_eq!(looked_at.get(), 2);
+    }
+}

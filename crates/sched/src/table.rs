@@ -1,0 +1,216 @@
+//! The one table of policies: CLI, configuration, documentation and tests iterate over it.
+
+use alloc::boxed::Box;
+use alloc::collections::BTreeMap;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::policies;
+use crate::policy::Policy;
+
+/// A parameter of a policy: a number within bounds.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Parameter {
+    /// Its name, unit as suffix.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// The value when nobody says otherwise.
+    pub default: f64,
+    /// The smallest value accepted.
+    pub least: f64,
+    /// The largest value accepted.
+    pub most: f64,
+    /// Whether only whole numbers are accepted.
+    pub whole: bool,
+    /// Where the default comes from: a paper, a measurement, a guess.
+    pub origin: &'static str,
+}
+
+/// The values of one policy's parameters, complete and within bounds.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Parameters(BTreeMap<&'static str, f64>);
+
+/// One line of the table.
+#[derive(Clone, Copy)]
+pub struct PolicyEntry {
+    /// The name by which everyone calls it.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// The paper and section, or where else it is described.
+    pub source: &'static str,
+    /// Whether it must be given the simulated drive's truth, so that it exists in simulation only.
+    pub oracle: bool,
+    /// What can be set.
+    pub parameters: &'static [Parameter],
+    /// Makes one.
+    pub build: fn(&Parameters) -> Box<dyn Policy>,
+}
+
+/// Every policy there is, in the order of the documentation.
+pub const POLICIES: &[PolicyEntry] = &[
+    policies::fcfs::ENTRY,
+    policies::sstf::ENTRY,
+    policies::clook::ENTRY,
+    policies::edf::ENTRY,
+    policies::sptf::ENTRY,
+    policies::sptf::ORACLE_ENTRY,
+    policies::sptf_expected::ENTRY,
+    policies::firmware::ENTRY,
+];
+
+/// Why a text names no policy.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum PolicyError {
+    /// No policy of that name.
+    #[error("there is no policy `{name}`; known are {known}")]
+    UnknownPolicy {
+        /// The name asked for.
+        name: String,
+        /// The names in the table.
+        known: String,
+    },
+    /// The policy has no such parameter.
+    #[error("policy {policy} has no parameter `{parameter}`; it has {known}")]
+    UnknownParameter {
+        /// The policy.
+        policy: &'static str,
+        /// The parameter asked for.
+        parameter: String,
+        /// The parameters it has.
+        known: String,
+    },
+    /// A setting without `=`, without a number, outside the bounds, or broken where only whole numbers make sense.
+    #[error("policy {policy}: `{setting}` is no setting; write {parameter}=NUMBER with a {}number from {least} to {most}", if *.whole { "whole " } else { "" })]
+    BadValue {
+        /// The policy.
+        policy: &'static str,
+        /// The setting as given.
+        setting: String,
+        /// The parameter.
+        parameter: String,
+        /// The smallest value accepted.
+        least: f64,
+        /// The largest value accepted.
+        most: f64,
+        /// Whether only whole numbers are accepted.
+        whole: bool,
+    },
+}
+
+impl Parameter {
+    /// Whether `value` is within bounds, and whole where it must be.
+    #[must_use]
+    pub fn accepts(&self, value: f64) -> bool {
+        (self.least..=self.most).contains(&value) && (!self.whole || libm::trunc(value) == value)
+    }
+}
+
+impl PolicyEntry {
+    /// The entry of the policy called `name`.
+    ///
+    /// # Errors
+    /// [`PolicyError::UnknownPolicy`], which lists the known names.
+    pub fn find(name: &str) -> Result<&'static Self, PolicyError> {
+        let unknown = || PolicyError::UnknownPolicy { name: name.to_string(), known: names(POLICIES.iter().map(|entry| entry.name)) };
+        POLICIES.iter().find(|entry| entry.name == name).ok_or_else(unknown)
+    }
+
+    /// A policy from text: `NAME`, or `NAME:parameter=value,parameter=value`.
+    ///
+    /// # Errors
+    /// See [`PolicyError`]; nothing is built unless everything is right.
+    pub fn parse(text: &str) -> Result<(&'static Self, Parameters), PolicyError> {
+        let (name, settings) = text.split_once(':').unwrap_or((text, ""));
+        let entry = Self::find(name)?;
+        let mut values: BTreeMap<&'static str, f64> = entry.parameters.iter().map(|parameter| (parameter.name, parameter.default)).collect();
+        for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
+            let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
+            let parameter = entry.parameters.iter().find(|parameter| parameter.name == key).ok_or_else(|| PolicyError::UnknownParameter {
+                policy: entry.name,
+                parameter: key.to_string(),
+                known: names(entry.parameters.iter().map(|parameter| parameter.name)),
+            })?;
+            let number = value.parse().ok().filter(|number| parameter.accepts(*number));
+            let number = number.ok_or_else(|| PolicyError::BadValue {
+                policy: entry.name,
+                setting: setting.to_string(),
+                parameter: parameter.name.to_string(),
+                least: parameter.least,
+                most: parameter.most,
+                whole: parameter.whole,
+            })?;
+            values.insert(parameter.name, number);
+        }
+        Ok((entry, Parameters(values)))
+    }
+
+    /// The policy with every parameter at its default.
+    #[must_use]
+    pub fn build_default(&self) -> Box<dyn Policy> {
+        (self.build)(&Parameters(self.parameters.iter().map(|parameter| (parameter.name, parameter.default)).collect()))
+    }
+}
+
+impl Parameters {
+    /// The value of the parameter called `name`.
+    ///
+    /// # Panics
+    /// When the policy has no such parameter: the policy asks for its own.
+    #[must_use]
+    pub fn get(&self, name: &str) -> f64 {
+        *self.0.get(name).unwrap_or_else(|| panic!("parameter {name} stands in the policy's own table"))
+    }
+}
+
+fn names<'a>(names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    if names.is_empty() { "none".to_string() } else { names.join(", ") }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_policy_has_its_own_name_speaks_it_and_keeps_its_defaults_within_bounds() {
+        for (index, entry) in POLICIES.iter().enumerate() {
+            assert!(POLICIES[..index].iter().all(|other| other.name != entry.name), "{} stands in the table twice", entry.name);
+            assert_eq!(entry.build_default().name(), entry.name);
+            assert!(!entry.summary.is_empty() && !entry.source.is_empty(), "{} says nothing of itself", entry.name);
+            assert_eq!(entry.oracle, entry.name.ends_with("-oracle"), "an oracle carries that word in its name");
+            for parameter in entry.parameters {
+                assert!(parameter.accepts(parameter.default), "{}: {} is outside its own bounds", entry.name, parameter.name);
+            }
+        }
+    }
+
+    #[test]
+    fn a_policy_is_built_from_text_with_every_setting_or_none() {
+        let (entry, parameters) = PolicyEntry::parse("sptf-expected:ageing_power=0,two_from_requests=1").expect("both are its parameters");
+        assert_eq!(entry.name, "sptf-expected");
+        assert_eq!((parameters.get("ageing_power"), parameters.get("two_from_requests")), (0.0, 1.0));
+        assert_eq!(parameters.get("ageing_horizon_responses"), 12.0, "what nobody set keeps its default");
+        assert_eq!((entry.build)(&parameters).name(), "sptf-expected");
+        assert!(PolicyEntry::parse("fcfs").is_ok() && PolicyEntry::parse("fcfs:").is_ok());
+    }
+
+    #[test]
+    fn what_is_refused_is_named_with_what_would_have_been_accepted() {
+        let message = |text: &str| PolicyEntry::parse(text).map(|(entry, _)| entry.name).expect_err("no such setting").to_string();
+        assert_eq!(
+            message("elevator"),
+            "there is no policy `elevator`; known are fcfs, sstf, clook, edf, sptf, sptf-oracle, sptf-expected, firmware"
+        );
+        assert_eq!(message("fcfs:depth=4"), "policy fcfs has no parameter `depth`; it has none");
+        for setting in ["depth=0", "depth=65537", "depth=4.5", "depth=NaN", "depth=", "depth"] {
+            let expected = "policy firmware: `".to_string() + setting + "` is no setting; write depth=NUMBER with a whole number from 1 to 65536";
+            assert_eq!(message(&("firmware:".to_string() + setting)), expected);
+        }
+        assert_eq!(
+            message("sptf-expected:ageing_power=17"),
+            "policy sptf-expected: `ageing_power=17` is no setting; write ageing_power=NUMBER with a number from 0 to 16"
+        );
+    }
+}

@@ -1,0 +1,21 @@
+//! The scheduler's contract, held against every policy in the table.
+//!
+//! A tiny drive with exact mechanics (`tiny`, `drive`) serves what the scheduler sends in virtual time; a model of its sectors with a volatile
+//! write cache (`model`) says after every event whether order, flushes and durability still mean what they should. `session` joins the three.
+
+mod accounts;
+mod cancellation;
+mod deadlines;
+mod drive;
+mod durability;
+mod expected;
+mod failures;
+mod golden;
+mod head;
+mod matrix;
+mod merging;
+mod model;
+mod random;
+mod refusals;
+mod session;
+mod tiny;

@@ -1,0 +1,255 @@
+//! A scheduler, a tiny drive and the model that judges them, stepped through virtual time.
+
+use headtime_sched::{
+    Admission, Cancelled, Command, Decision, Done, DriveTraits, Finished, Limits, Op, Outcome, Policy, PolicyEntry, Request, RequestId, Scheduler,
+    StreamId, VolumeId,
+};
+use headtime_units::{Extent, Instant, Nanos};
+
+use crate::drive::{Drive, ServiceOrder};
+use crate::model::Model;
+use crate::tiny::TinyBelief;
+
+/// How the drive fails: told each command as it completes, it answers whether it failed.
+pub type Faults = Box<dyn FnMut(&Command) -> bool>;
+
+/// What a session starts from.
+pub struct Setup {
+    pub policy: Box<dyn Policy>,
+    pub belief: TinyBelief,
+    pub traits: DriveTraits,
+    pub limits: Limits,
+    pub order: ServiceOrder,
+    pub faults: Faults,
+}
+
+pub struct Session {
+    pub scheduler: Scheduler,
+    pub drive: Drive,
+    pub now: Instant,
+    /// Everything sent, in order.
+    pub dispatched: Vec<Command>,
+    /// Everything reported as over, in order.
+    pub finished: Vec<Finished>,
+    model: Model,
+    faults: Faults,
+    traits: DriveTraits,
+    limits: Limits,
+    wake: Option<Instant>,
+    cancelled_any: bool,
+}
+
+impl Setup {
+    /// A policy by its text, on a drive with FUA and a queue of 32, nothing failing.
+    pub fn of(policy: &str) -> Self {
+        let (entry, parameters) = PolicyEntry::parse(policy).expect("a policy of the table");
+        Self::with((entry.build)(&parameters))
+    }
+
+    pub fn with(policy: Box<dyn Policy>) -> Self {
+        Self {
+            policy,
+            belief: TinyBelief::default(),
+            traits: DriveTraits { queue_depth: 32, fua: true },
+            limits: Limits::default(),
+            order: ServiceOrder::Arrival,
+            faults: Box::new(|_| false),
+        }
+    }
+
+    pub fn fua(mut self, fua: bool) -> Self {
+        self.traits.fua = fua;
+        self
+    }
+
+    pub fn queue_depth(mut self, commands: usize) -> Self {
+        self.traits.queue_depth = commands;
+        self
+    }
+
+    pub fn outstanding(mut self, commands: usize) -> Self {
+        self.limits.outstanding = Some(commands);
+        self
+    }
+
+    pub fn order(mut self, order: ServiceOrder) -> Self {
+        self.order = order;
+        self
+    }
+
+    pub fn failing(mut self, faults: impl FnMut(&Command) -> bool + 'static) -> Self {
+        self.faults = Box::new(faults);
+        self
+    }
+
+    pub fn start(self) -> Session {
+        Session {
+            scheduler: Scheduler::new(Box::new(self.belief), self.policy, self.traits, self.limits),
+            drive: Drive::new(self.order),
+            now: Instant::ORIGIN,
+            dispatched: Vec::new(),
+            finished: Vec::new(),
+            model: Model::default(),
+            faults: self.faults,
+            traits: self.traits,
+            limits: self.limits,
+            wake: None,
+            cancelled_any: false,
+        }
+    }
+}
+
+impl Session {
+    /// Submits without asking what to do next; several may arrive at one instant.
+    pub fn submit(&mut self, request: Request) -> Admission {
+        let admission = self.scheduler.submit(self.now, request);
+        if admission == Admission::Accepted {
+            self.model.submit(request);
+        }
+        self.scheduler.self_check();
+        admission
+    }
+
+    /// Submits what must be accepted.
+    pub fn accept(&mut self, request: Request) {
+        assert_eq!(self.submit(request), Admission::Accepted, "{request:?}");
+    }
+
+    pub fn cancel(&mut self, id: u64) -> Cancelled {
+        let answer = self.scheduler.cancel(self.now, RequestId(id));
+        self.cancelled_any |= answer != Cancelled::Unknown;
+        self.model.cancelled(RequestId(id), answer);
+        self.after_event();
+        answer
+    }
+
+    /// Lets the scheduler send all it wants to send now.
+    pub fn pump(&mut self) {
+        self.wake = None;
+        loop {
+            match self.scheduler.next(self.now) {
+                Decision::Dispatch(command) => self.dispatch(command),
+                Decision::WaitUntil { at, .. } => {
+                    assert!(at > self.now, "waiting until now is no waiting");
+                    self.wake = Some(at);
+                    return;
+                }
+                Decision::Idle => {
+                    let held = self.scheduler.held();
+                    assert!(self.drive.len() > 0 || held == 0, "the drive idles with {held} requests held and nobody will ask again");
+                    return;
+                }
+            }
+        }
+    }
+
+    /// Pumps and goes on to the next completion or wake-up; `false` when there is none.
+    pub fn step(&mut self) -> bool {
+        self.pump();
+        match (self.drive.next_report(), self.wake) {
+            (None, None) => return false,
+            (Some(report), wake) if wake.is_none_or(|wake| report <= wake) => {
+                self.now = report;
+                self.complete();
+            }
+            (_, wake) => self.now = wake.expect("no report comes before it"),
+        }
+        true
+    }
+
+    /// Goes on by `span`, handling what happens on the way.
+    pub fn pass(&mut self, span: Nanos) {
+        let until = self.now + span;
+        self.pump();
+        while self.drive.next_report().into_iter().chain(self.wake).min().is_some_and(|at| at <= until) {
+            self.step();
+            self.pump();
+        }
+        self.now = until;
+    }
+
+    /// Goes on until nothing is left, and checks that everything came to a proper end.
+    pub fn run_to_end(&mut self) {
+        while self.step() {}
+        assert_eq!((self.scheduler.held(), self.drive.len()), (0, 0));
+        self.model.check_end();
+        let reported: Nanos = self.finished.iter().map(|finished| finished.disk_time).sum();
+        let charged = self.scheduler.accounts().disk_time();
+        assert_eq!(charged, self.drive.busy, "what is charged is not the time the drive was at work");
+        assert!(reported == charged || (self.cancelled_any && reported < charged), "{reported} reported, {charged} charged");
+    }
+
+    /// The ids of those served, in the order they were sent; flushes as the ids of those who wait for them.
+    pub fn served(&self) -> Vec<u64> {
+        self.dispatched.iter().flat_map(|command| command.requests.iter().map(|id| id.0)).collect()
+    }
+
+    pub fn set_limits(&mut self, limits: Limits) {
+        self.limits = limits;
+        self.scheduler.set_limits(limits);
+    }
+
+    /// How request `id` ended.
+    pub fn end_of(&self, id: u64) -> &Finished {
+        self.finished.iter().find(|finished| finished.request.id == RequestId(id)).unwrap_or_else(|| panic!("request {id} is not over"))
+    }
+
+    fn dispatch(&mut self, command: Command) {
+        let taken = self.traits.queue_depth.min(self.limits.outstanding.unwrap_or(usize::MAX));
+        self.drive.take(self.now, command.clone());
+        assert!(self.drive.len() <= taken, "the drive holds {} commands but takes {taken}", self.drive.len());
+        assert_eq!(self.drive.len(), self.scheduler.outstanding().len());
+        assert!(!command.fua || (self.traits.fua && command.op == Op::Write), "{command:?}: no drive honours this");
+        self.model.dispatch(&command);
+        self.dispatched.push(command);
+        self.scheduler.self_check();
+    }
+
+    fn complete(&mut self) {
+        let command = self.drive.report();
+        let outcome = if (self.faults)(&command) { Outcome::Failed(5) } else { Outcome::Success };
+        self.model.drive_completes(&command, outcome);
+        let over = self.scheduler.complete(self.now, Done { command: command.id, finished: self.now, outcome });
+        for finished in over {
+            self.model.finished(&finished);
+            self.finished.push(finished);
+        }
+        self.after_event();
+    }
+
+    fn after_event(&mut self) {
+        self.scheduler.self_check();
+        let at_drive: Vec<RequestId> =
+            self.scheduler.outstanding().iter().flat_map(|command| command.requests.iter().map(|queued| queued.request.id)).collect();
+        self.model.forget_cancelled(|id| at_drive.contains(&id));
+        self.model.check_power_cut();
+    }
+}
+
+/// A request of volume 0, stream 0, without deadline.
+pub fn request(id: u64, op: Op, start: u64, len: u64) -> Request {
+    let extent = Extent::from_numbers(start, len);
+    Request { id: RequestId(id), volume: VolumeId(0), stream: StreamId(0), op, extent, fua: false, deadline: None }
+}
+
+pub fn read(id: u64, start: u64, len: u64) -> Request {
+    request(id, Op::Read, start, len)
+}
+
+pub fn write(id: u64, start: u64, len: u64) -> Request {
+    request(id, Op::Write, start, len)
+}
+
+pub fn flush(id: u64) -> Request {
+    request(id, Op::Flush, 0, 0)
+}
+
+/// The same request, durable when it completes.
+pub fn fua(request: Request) -> Request {
+    Request { fua: true, ..request }
+}
+
+/// The same request, due `ms` after the origin of the clock.
+pub fn due(request: Request, ms: u64) -> Request {
+    Request { deadline: Some(Instant::ORIGIN + Nanos::from_ms(ms)), ..request }
+}

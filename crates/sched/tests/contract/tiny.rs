@@ -1,0 +1,112 @@
+//! A drive small enough to reckon by hand, and a belief that knows it exactly.
+//!
+//! 8 cylinders × 3 heads × 8 sectors, LBA = 24 × cylinder + 8 × head + sector; one revolution takes 8 ms, so a sector takes 1 ms, and sector `s`
+//! starts under the head at times `s` ms + any number of revolutions. A seek of `d` cylinders takes 0.8 ms + 0.2 ms × d, a head switch 0.5 ms. A
+//! command has 0.2 ms of overhead before the drive can turn to it, and is reported 0.1 ms after its media access. There is no skew: who crosses to
+//! the next track waits a whole revolution.
+//!
+//! Modelled: seek, head switch, rotation, overhead, reporting. Not modelled: settle, zones, cache hits, defects.
+
+use std::sync::{Arc, Mutex};
+
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Measured, Op, Place, Positioning, Target};
+use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
+
+pub const SECTORS_PER_TRACK: u64 = 8;
+pub const SECTORS_PER_CYLINDER: u64 = 24;
+pub const CAPACITY: u64 = 8 * SECTORS_PER_CYLINDER;
+pub const REVOLUTION: Nanos = Nanos::from_ms(8);
+pub const SECTOR: Nanos = Nanos::from_ms(1);
+pub const HEAD_SWITCH: Nanos = Nanos::from_us(500);
+pub const OVERHEAD: Nanos = Nanos::from_us(200);
+pub const REPORTING: Nanos = Nanos::from_us(100);
+
+/// Knows the tiny drive, and can be made to believe otherwise.
+#[derive(Clone, Default)]
+pub struct TinyBelief {
+    /// A sector that passes so soon after arrival is said to be missed every other time.
+    pub risky_wait: Nanos,
+    /// Overhead that writes are said to have beside that of all commands.
+    pub write_overhead: Nanos,
+    pub learned: Arc<Mutex<Vec<Measured>>>,
+}
+
+pub fn seek(cylinders: u32) -> Nanos {
+    if cylinders == 0 { Nanos::ZERO } else { Nanos::from_us(800 + 200 * u64::from(cylinders)) }
+}
+
+fn place(lba: u64) -> Place {
+    let sector = lba % SECTORS_PER_TRACK;
+    Place {
+        cylinder: (lba / SECTORS_PER_CYLINDER) as u32,
+        head: (lba % SECTORS_PER_CYLINDER / SECTORS_PER_TRACK) as u16,
+        angle: Angle::from_fraction(sector, SECTORS_PER_TRACK),
+    }
+}
+
+/// When in a revolution an angle passes; exact, because angles here are eighths of a turn.
+fn phase(angle: Angle) -> u64 {
+    (u64::from(angle.as_raw()) * REVOLUTION.as_ns()) >> 32
+}
+
+impl Positioning for TinyBelief {
+    fn capacity(&self) -> Sectors {
+        Sectors::new(CAPACITY)
+    }
+
+    fn target(&self, op: Op, extent: Extent) -> Target {
+        let (first, last) = (extent.start.get(), extent.last().get());
+        let tracks_crossed = last / SECTORS_PER_TRACK - first / SECTORS_PER_TRACK;
+        let mut end = place(last);
+        end.angle += Angle::from_fraction(1, SECTORS_PER_TRACK);
+        Target { op, extent, start: place(first), end, transfer: SECTOR * extent.len.get() + REVOLUTION * tracks_crossed }
+    }
+
+    fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
+        let overhead = if target.op == Op::Write { OVERHEAD + self.write_overhead } else { OVERHEAD };
+        let depart = (dispatch + overhead).max(head.free_at);
+        let cylinders = head.place.cylinder.abs_diff(target.start.cylinder);
+        let arm = if cylinders == 0 && head.place.head != target.start.head { HEAD_SWITCH } else { seek(cylinders) };
+        let arrival = (depart + arm).as_ns() % REVOLUTION.as_ns();
+        let wait = Nanos::from_ns((phase(target.start.angle) + REVOLUTION.as_ns() - arrival) % REVOLUTION.as_ns());
+        let positioning = arm + wait;
+        let risk = if wait < self.risky_wait { REVOLUTION / 2 } else { Nanos::ZERO };
+        Estimate { depart, positioning, expected: positioning + risk, worst: arm + REVOLUTION, transfer: target.transfer }
+    }
+
+    fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
+        seek(cylinders)
+    }
+
+    fn revolution(&self) -> Nanos {
+        REVOLUTION
+    }
+
+    fn media_end(&self, _target: &Target, finished: Instant) -> Instant {
+        finished.saturating_back(REPORTING)
+    }
+}
+
+impl Belief for TinyBelief {
+    fn learn(&mut self, measured: &Measured) {
+        self.learned.lock().expect("no test panics while it learns").push(*measured);
+    }
+
+    fn report(&self) -> BeliefReport {
+        let samples = self.learned.lock().expect("no test panics while it learns").len() as u64;
+        BeliefReport { samples, ..BeliefReport::default() }
+    }
+}
+
+#[test]
+fn the_tiny_drive_is_what_its_description_says() {
+    let belief = TinyBelief::default();
+    let target = belief.target(Op::Read, Extent::from_numbers(3 * 24 + 8 + 6, 4));
+    assert_eq!((target.start.cylinder, target.start.head, phase(target.start.angle)), (3, 1, 6_000_000));
+    assert_eq!((target.end.cylinder, target.end.head, phase(target.end.angle)), (3, 2, 2_000_000));
+    assert_eq!(target.transfer, Nanos::from_ms(12), "four sectors and a revolution lost between tracks");
+    // From cylinder 0 at time 0: overhead until 0.2 ms, seek of 3 until 1.6 ms, then on to 6 ms.
+    let estimate = belief.estimate(&Head::UNKNOWN, Instant::ORIGIN, &target);
+    assert_eq!((estimate.depart, estimate.positioning), (Instant::from_ns(200_000), Nanos::from_us(5_800)));
+    assert_eq!(estimate.finish(), Instant::from_ns(18_000_000));
+}
