@@ -1,0 +1,109 @@
+//! How far the angles of a unit lie from its profile, by region: learned where the drive is used.
+//!
+//! A profile knows the layout of a model, not the defects of a unit: each slipped sector moves everything behind it, up to the end of its zone, by one sector's
+//! angle. On a 20 TB drive with a slip in a million sectors the last tracks of a zone come by some milliseconds late. That error grows slowly with the address,
+//! so it can be learned by region: levels of ever narrower bins, each holding what the levels above leave over.
+//!
+//! Worked example: a zone is 2 ms late at its end and right at its start. After some requests the bins of the coarsest level hold the mean of their part, say
+//! 1 ms; those of the finer levels learn −1 … +1 ms around it, each from the few requests that fell into it. A bin never visited adds nothing, so a request
+//! there gets what its neighbourhood knows.
+//!
+//! Guarantees that an error which is the same in a region vanishes with the requests served there. Does not follow jumps within a bin (a zone's border) nor single
+//! tracks of a large drive: those stay as spread. Cost: four look-ups; 300 KiB. Source: ours; the effect is what the recorded Cheetah 15K.5 shows further in.
+
+use headtime_units::{Angle, Lba, Sectors};
+
+/// Bins of each level, the coarsest first. The finest are 2 tracks of a 9 GB drive, 0.6 GB of a 20 TB one (guess).
+const LEVELS: [usize; 4] = [64, 512, 4_096, 32_768];
+/// The least weight of a new observation, so that a bin keeps following (guess).
+const STEADY_GAIN: f32 = 1.0 / 32.0;
+
+/// Angle offsets by address, in turns.
+#[derive(Clone, Debug)]
+pub(crate) struct AngleMap {
+    capacity: Sectors,
+    levels: [Vec<Bin>; LEVELS.len()],
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Bin {
+    turns: f32,
+    seen: u16,
+}
+
+impl AngleMap {
+    pub(crate) fn new(capacity: Sectors) -> Self {
+        Self { capacity, levels: LEVELS.map(|bins| vec![Bin::default(); bins]) }
+    }
+
+    /// How much later than the profile says `lba` comes by.
+    pub(crate) fn offset(&self, lba: Lba) -> Angle {
+        let turns: f32 = self.levels.iter().map(|level| level[index(self.capacity, level.len(), lba)].turns).sum();
+        Angle::from_turns(f64::from(turns))
+    }
+
+    /// Takes in that `lba` came by `error_turns` later than its offset said (negative: earlier).
+    pub(crate) fn observe(&mut self, lba: Lba, error_turns: f64) {
+        let mut left = error_turns as f32;
+        let capacity = self.capacity;
+        for level in &mut self.levels {
+            let index = index(capacity, level.len(), lba);
+            let bin = &mut level[index];
+            bin.seen = bin.seen.saturating_add(1);
+            // Half of the first observation: the rest may be noise, or belong to a finer level.
+            let step = left * (1.0 / (f32::from(bin.seen) + 1.0)).max(STEADY_GAIN);
+            bin.turns += step;
+            left -= step;
+        }
+    }
+}
+
+fn index(capacity: Sectors, bins: usize, lba: Lba) -> usize {
+    let index = u128::from(lba.get()) * bins as u128 / u128::from(capacity.get().max(1));
+    (index as usize).min(bins - 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    const CAPACITY: Sectors = Sectors::new(1 << 35);
+
+    /// A drive of 24 zones, each late by up to `turns` at its end.
+    fn truth(lba: u64, turns: f64) -> f64 {
+        (lba as f64 / CAPACITY.get() as f64 * 24.0).fract() * turns
+    }
+
+    #[test]
+    fn an_error_that_grows_along_each_zone_is_learned_where_requests_fall() {
+        let (mut map, mut rng) = (AngleMap::new(CAPACITY), ChaCha8Rng::seed_from_u64(5));
+        let mut error = |map: &mut AngleMap, teach: bool| {
+            let lba = rng.random_range(0..CAPACITY.get());
+            let noise = if teach { rng.random_range(-0.005..0.005) } else { 0.0 };
+            let error = Angle::from_turns(truth(lba, 0.4)).signed_turns_from(map.offset(Lba::new(lba))) + noise;
+            if teach {
+                map.observe(Lba::new(lba), error);
+            }
+            error
+        };
+        let mean_square = |map: &mut AngleMap, error: &mut dyn FnMut(&mut AngleMap, bool) -> f64| {
+            (0..2_000).map(|_| error(map, false)).map(|error| error * error).sum::<f64>() / 2_000.0
+        };
+        let before = mean_square(&mut map, &mut error).sqrt();
+        for _ in 0..20_000 {
+            error(&mut map, true);
+        }
+        let after = mean_square(&mut map, &mut error).sqrt();
+        assert!(before > 0.15 && after < 0.02, "RMS error in turns: {before} before, {after} after");
+    }
+
+    #[test]
+    fn what_nobody_visited_is_left_as_the_profile_says() {
+        let mut map = AngleMap::new(CAPACITY);
+        map.observe(Lba::new(0), 0.1);
+        assert_eq!(map.offset(Lba::new(CAPACITY.get() - 1)), Angle::ZERO);
+        assert_ne!(map.offset(Lba::new(0)), Angle::ZERO);
+    }
+}

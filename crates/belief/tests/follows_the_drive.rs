@@ -1,0 +1,66 @@
+//! The belief against simulated drives whose truth it never sees: what does it keep of what perfect knowledge would bring?
+//!
+//! Every comparison runs the same request stream on the same drawn unit, so the ratios are exact for a seed; the bounds leave room for other seeds.
+
+use std::sync::Arc;
+
+use headtime_belief::{LinearBelief, ProfileBelief};
+use headtime_mechanics::{DriveProfile, catalog};
+use headtime_sched::{Belief, PolicyEntry};
+use headtime_sim::{Experiment, Unit, run};
+use headtime_workload::{StreamConfig, Workload};
+
+fn iops(drive: &str, unit: Unit, policy: &str, clients: u32, seed: u64, belief: &dyn Fn(&DriveProfile) -> Box<dyn Belief + Send>) -> f64 {
+    let profile = Arc::new(catalog::load(drive).expect("a profile of the catalogue"));
+    let mut experiment = Experiment::new(profile.clone(), PolicyEntry::find(policy).expect("a policy of the table"), seed);
+    experiment.unit = unit;
+    experiment.warm_up = 4_000;
+    experiment.requests = 6_000;
+    let sector = profile.sector_size().expect("a profile of the catalogue");
+    let workload = Workload::new(&[StreamConfig::closed(clients)], sector, profile.capacity(), seed).expect("a workload that fits");
+    run(&experiment, workload, belief).unwrap_or_else(|error| panic!("seed {seed}: {policy} on {drive}: {error}")).iops
+}
+
+fn from_profile(profile: &DriveProfile) -> Box<dyn Belief + Send> {
+    Box::new(ProfileBelief::new(profile).expect("a profile of the catalogue"))
+}
+
+#[test]
+fn on_a_drive_like_its_profile_the_belief_is_nearly_as_good_as_the_truth() {
+    for (drive, seed) in [("atlas10k", 3), ("nearline-20tb", 4)] {
+        let believed = iops(drive, Unit::Nominal, "sptf-expected", 64, seed, &from_profile);
+        let oracle = iops(drive, Unit::Nominal, "sptf-oracle", 64, seed, &from_profile);
+        assert!(believed > 0.96 * oracle, "seed {seed}: {believed:.1} IOPS on {drive}, {oracle:.1} with perfect knowledge");
+    }
+}
+
+#[test]
+fn on_drawn_drives_most_of_the_gain_over_distance_alone_is_kept() {
+    for (drive, seed, kept) in [("atlas10k", 11, 0.7), ("atlas10k", 12, 0.7), ("nearline-20tb", 13, 0.5), ("nearline-20tb", 14, 0.5)] {
+        let by_distance = iops(drive, Unit::Drawn, "sstf", 64, seed, &from_profile);
+        let believed = iops(drive, Unit::Drawn, "sptf-expected", 64, seed, &from_profile);
+        let oracle = iops(drive, Unit::Drawn, "sptf-oracle", 64, seed, &from_profile);
+        let share = (believed - by_distance) / (oracle - by_distance);
+        assert!(
+            share > kept,
+            "seed {seed}: {drive} at {by_distance:.1} by distance, {believed:.1} believed, {oracle:.1} oracle: {share:.2} of the gain"
+        );
+    }
+}
+
+#[test]
+fn counting_the_chance_of_missing_beats_trusting_the_prediction() {
+    for seed in [21, 22] {
+        let trusting = iops("nearline-20tb", Unit::Drawn, "sptf", 64, seed, &from_profile);
+        let expecting = iops("nearline-20tb", Unit::Drawn, "sptf-expected", 64, seed, &from_profile);
+        assert!(expecting > trusting, "seed {seed}: {expecting:.1} IOPS by expected cost, {trusting:.1} by the most likely");
+    }
+}
+
+#[test]
+fn a_belief_by_distance_alone_still_beats_the_order_of_arrival() {
+    let by_distance = |profile: &DriveProfile| -> Box<dyn Belief + Send> { Box::new(LinearBelief::new(profile.capacity())) };
+    let fcfs = iops("atlas10k", Unit::Drawn, "fcfs", 32, 31, &by_distance);
+    let sstf = iops("atlas10k", Unit::Drawn, "sptf", 32, 31, &by_distance);
+    assert!(sstf > 1.2 * fcfs, "seed 31: {sstf:.1} IOPS by learned distance, {fcfs:.1} in the order of arrival");
+}
