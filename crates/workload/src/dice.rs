@@ -1,0 +1,24 @@
+//! Random draws that are the same on every machine: integers, or floats through `libm`.
+
+use headtime_units::Nanos;
+use rand::Rng;
+
+/// Evenly distributed over 0 (excluded) to 1 (included), in steps of 2⁻⁵³; never 0, so that its logarithm exists.
+pub(crate) fn above_zero(rng: &mut impl Rng) -> f64 {
+    ((rng.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64
+}
+
+/// Evenly distributed over 0 to `count − 1`; `count` is at least 1. By multiplication: the bias is below `count` · 2⁻⁶⁴.
+pub(crate) fn below(rng: &mut impl Rng, count: u64) -> u64 {
+    ((u128::from(rng.next_u64()) * u128::from(count)) >> 64) as u64
+}
+
+/// Exponentially distributed with this mean; at most 37 times the mean, where 53 bits end.
+pub(crate) fn exponential(rng: &mut impl Rng, mean: f64) -> f64 {
+    -libm::log(above_zero(rng)) * mean
+}
+
+/// An exponentially distributed span, to the nanosecond.
+pub(crate) fn exponential_span(rng: &mut impl Rng, mean_ns: f64) -> Nanos {
+    Nanos::from_ns(libm::round(exponential(rng, mean_ns)) as u64)
+}

@@ -1,0 +1,57 @@
+//! [`WorkloadError`]: what makes a workload that cannot be.
+
+use alloc::string::String;
+
+use headtime_units::{Extent, Sectors};
+
+/// Why a workload was refused. Streams are numbered from 0 in the order of the configuration.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum WorkloadError {
+    /// No stream at all.
+    #[error("a workload needs at least one stream; add one")]
+    NoStreams,
+    /// More clients than are accepted.
+    #[error("the streams have {clients} clients together, more than the {most} that are accepted; lower the populations")]
+    TooManyClients {
+        /// Clients asked for.
+        clients: u64,
+        /// The bound.
+        most: u32,
+    },
+    /// A value outside its bounds.
+    #[error("stream {stream}: {key} is {value}, expected {expected}; {remedy}")]
+    Value {
+        /// The stream.
+        stream: usize,
+        /// The setting.
+        key: &'static str,
+        /// Its value.
+        value: String,
+        /// What is accepted.
+        expected: String,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// The range does not lie on the drive.
+    #[error("stream {stream}: range {range} does not lie on the drive, which has {capacity}; keep it within LBA 0..{}", capacity.get())]
+    Range {
+        /// The stream.
+        stream: usize,
+        /// The range asked for.
+        range: Extent,
+        /// The drive's size.
+        capacity: Sectors,
+    },
+    /// The range has no aligned place for the largest request.
+    #[error("stream {stream}: {range} has no place for {largest} aligned to {alignment}; widen the range, or lower size or alignment")]
+    RangeTooSmall {
+        /// The stream.
+        stream: usize,
+        /// The range.
+        range: Extent,
+        /// The largest request.
+        largest: Sectors,
+        /// What starts are multiples of.
+        alignment: Sectors,
+    },
+}

@@ -1,0 +1,31 @@
+//! Who asks a drive for what, and when: workload generators that read no clock and perform no I/O.
+//!
+//! A [`Source`] is anything that hands out requests: it is asked for the arrivals that come on their own, and, each time a request has finished, for
+//! what that client asks next. [`Workload`] is the generator: any number of streams ([`StreamConfig`]), each a closed or an open loop with its own
+//! operations, sizes, places and deadlines. Same configuration and seed, same requests, on every machine.
+//!
+//! ```
+//! use headtime_units::{SectorSize, Sectors};
+//! use headtime_workload::{Source, StreamConfig, Workload};
+//!
+//! let random_reads = StreamConfig::closed(16);
+//! let mut workload = Workload::new(&[random_reads], SectorSize::B512, Sectors::new(17_938_986), 1)?;
+//! let first = workload.arrival().expect("sixteen clients start at once");
+//! assert_eq!(first.ask.extent.len, Sectors::new(8));
+//! # Ok::<(), headtime_workload::WorkloadError>(())
+//! ```
+#![no_std]
+
+extern crate alloc;
+
+mod config;
+mod dice;
+mod error;
+mod generator;
+mod source;
+mod stream;
+
+pub use config::{Alignment, Arrivals, Interarrival, Mix, Order, Sizes, StreamConfig, ThinkTime};
+pub use error::WorkloadError;
+pub use generator::Workload;
+pub use source::{Arrival, Ask, ClientId, Operation, Source};
