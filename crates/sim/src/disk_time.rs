@@ -1,0 +1,166 @@
+//! [`DiskTime`]: where each nanosecond of a drive's time went, and the [`Ledger`] that a drive keeps of it.
+//!
+//! At any moment the drive does exactly one of these: its mechanism seeks, waits for rotation or transfers; or the mechanism rests while commands are in the
+//! drive (*overhead*: command processing, bus, completion that hide behind nothing); or the drive holds nothing (*idle*). Overhead that passes
+//! while the mechanism works on another command is not counted: it cost nothing. *Background* is work that nobody waits for; nothing does such work yet.
+//!
+//! Worked example: a command is sent at 0 and its media work runs from 0.2 ms to 5 ms; a second one is sent at 4 ms and starts at 5 ms. The second's
+//! overhead costs nothing. Had it been sent at 4.9 ms with 0.2 ms overhead, the 0.1 ms from 5 to 5.1 ms would count as overhead.
+
+use headtime_units::{Instant, Nanos};
+use serde::{Serialize, Serializer, ser::SerializeStruct};
+
+/// Time of a drive by what it was spent on.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DiskTime {
+    /// Arm, head switches and settles.
+    pub seek: Nanos,
+    /// Waiting for sectors to come round, or for a write's data.
+    pub rotate: Nanos,
+    /// Sectors passing under the head.
+    pub transfer: Nanos,
+    /// The mechanism rests although the drive holds commands.
+    pub overhead: Nanos,
+    /// The drive holds nothing.
+    pub idle: Nanos,
+    /// Work that nobody waits for.
+    pub background: Nanos,
+}
+
+impl DiskTime {
+    /// All parts together: the time that passed.
+    #[must_use]
+    pub fn total(&self) -> Nanos {
+        self.seek + self.rotate + self.transfer + self.overhead + self.idle + self.background
+    }
+
+    /// What has passed since `earlier`, an earlier reading of the same ledger.
+    ///
+    /// # Panics
+    /// When `earlier` is in fact later.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            seek: self.seek - earlier.seek,
+            rotate: self.rotate - earlier.rotate,
+            transfer: self.transfer - earlier.transfer,
+            overhead: self.overhead - earlier.overhead,
+            idle: self.idle - earlier.idle,
+            background: self.background - earlier.background,
+        }
+    }
+}
+
+impl Serialize for DiskTime {
+    /// Shares of one; all zero when no time has passed.
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let total = self.total().as_ns().max(1) as f64;
+        let mut shares = serializer.serialize_struct("disk_time", 6)?;
+        for (name, part) in [
+            ("seek", self.seek),
+            ("rotate", self.rotate),
+            ("transfer", self.transfer),
+            ("overhead", self.overhead),
+            ("idle", self.idle),
+            ("background", self.background),
+        ] {
+            shares.serialize_field(name, &(part.as_ns() as f64 / total))?;
+        }
+        shares.end()
+    }
+}
+
+/// The books of one drive: told what happens in the order of time.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Ledger {
+    spent: DiskTime,
+    /// Everything before it is accounted for.
+    cursor: Instant,
+    /// Commands in the drive.
+    held: u32,
+    /// What is left of the media access under way, from `cursor` on. Within one access the parts are taken to follow each other in this order.
+    access: [Nanos; 3],
+}
+
+impl Ledger {
+    /// A command comes in.
+    pub(crate) fn enter(&mut self, at: Instant) {
+        self.settle(at);
+        self.held += 1;
+    }
+
+    /// A command is reported or given up.
+    pub(crate) fn leave(&mut self, at: Instant) {
+        self.settle(at);
+        self.held -= 1;
+    }
+
+    /// The mechanism, which rests, begins an access.
+    pub(crate) fn begin(&mut self, at: Instant, seek: Nanos, rotate: Nanos, transfer: Nanos) {
+        self.settle(at);
+        debug_assert!(self.access.iter().all(|part| part.is_zero()), "the mechanism serves one command at a time");
+        self.access = [seek, rotate, transfer];
+    }
+
+    /// The reading at `now`, which is not before the last event.
+    pub(crate) fn at(&self, now: Instant) -> DiskTime {
+        let mut until_now = self.clone();
+        until_now.settle(now);
+        until_now.spent
+    }
+
+    fn settle(&mut self, now: Instant) {
+        let mut passed = now.saturating_since(self.cursor);
+        self.cursor = self.cursor.max(now);
+        let spent = &mut self.spent;
+        for (left, part) in self.access.iter_mut().zip([&mut spent.seek, &mut spent.rotate, &mut spent.transfer]) {
+            let now_spent = passed.min(*left);
+            *part += now_spent;
+            *left -= now_spent;
+            passed -= now_spent;
+        }
+        *if self.held > 0 { &mut spent.overhead } else { &mut spent.idle } += passed;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn us(us: u64) -> Instant {
+        Instant::from_ns(us * 1_000)
+    }
+
+    #[test]
+    fn overhead_counts_only_where_it_hides_behind_nothing() {
+        let mut ledger = Ledger::default();
+        ledger.enter(us(100));
+        ledger.begin(us(300), Nanos::from_us(1_000), Nanos::from_us(2_000), Nanos::from_us(500));
+        ledger.enter(us(3_750));
+        ledger.leave(us(3_900));
+        ledger.begin(us(3_950), Nanos::ZERO, Nanos::from_us(10), Nanos::from_us(40));
+        ledger.leave(us(4_100));
+        let expected = DiskTime {
+            seek: Nanos::from_us(1_000),
+            rotate: Nanos::from_us(2_010),
+            transfer: Nanos::from_us(540),
+            // 100–300, 3800–3950 and 4000–4100.
+            overhead: Nanos::from_us(450),
+            // 0–100 and 4100–5000.
+            idle: Nanos::from_us(1_000),
+            background: Nanos::ZERO,
+        };
+        assert_eq!(ledger.at(us(5_000)), expected);
+        assert_eq!(expected.total(), Nanos::from_ms(5));
+    }
+
+    #[test]
+    fn a_reading_in_the_middle_of_an_access_counts_what_has_passed() {
+        let mut ledger = Ledger::default();
+        ledger.enter(us(0));
+        ledger.begin(us(0), Nanos::from_us(10), Nanos::from_us(20), Nanos::from_us(30));
+        let reading = ledger.at(us(15));
+        assert_eq!((reading.seek, reading.rotate, reading.transfer), (Nanos::from_us(10), Nanos::from_us(5), Nanos::ZERO));
+        assert_eq!(ledger.at(us(60)).since(&reading).total(), Nanos::from_us(45));
+    }
+}

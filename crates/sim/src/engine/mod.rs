@@ -1,0 +1,293 @@
+//! [`Engine`]: virtual time around a scheduler, a drive and a source of requests.
+//!
+//! Time jumps from event to event: an arrival, the end of a think time, something at the drive, the time a policy wanted to be asked again, a timeout. At
+//! each, in this order: the drive advances and its completions go to the scheduler; commands that took too long are given up; requests that are due are
+//! submitted; the scheduler is asked for commands until it has none. Everything that happens at one time is done before time goes on.
+//!
+//! The engine is generic over its three parts ([`Front`] is the scheduler, or a faulty one in tests), and tells a [`Watch`] what happens: measures, checks.
+//!
+//! Cost: nothing is allocated for a request but what the scheduler allocates.
+
+mod front;
+mod timeouts;
+mod watch;
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use headtime_sched::{Admission, Cancelled, Decision, Done, Finished, Op, Outcome, Refusal, Request, RequestId, StreamId, VolumeId};
+use headtime_units::{Instant, Nanos};
+use headtime_workload::{Arrival, Ask, ClientId, Operation, Source};
+
+use crate::device::{Device, DriveCompletion};
+pub use front::Front;
+use timeouts::Timeouts;
+pub use watch::Watch;
+
+/// The system's number of "connection timed out", reported for commands that the drive never answered.
+pub const ETIMEDOUT: i32 = 110;
+
+/// A scheduler, a drive and a source of requests, run together in virtual time.
+pub struct Engine<F, D, S> {
+    /// What schedules.
+    pub front: F,
+    /// What serves.
+    pub device: D,
+    /// What asks.
+    pub source: S,
+    now: Instant,
+    next_request: u64,
+    /// The source's next arrival that depends on no completion.
+    arrival: Option<Arrival>,
+    thinking: BinaryHeap<Reverse<Thinking>>,
+    thoughts: u64,
+    wake: Option<Instant>,
+    /// Whether anything happened at this step that the scheduler could answer with a command.
+    stirred: bool,
+    timeouts: Option<Timeouts>,
+    held: u64,
+    completions: Vec<DriveCompletion>,
+}
+
+/// Whether there is more to come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Progress {
+    /// Something happened.
+    Stepped,
+    /// Nothing is held and nothing more will come.
+    Drained,
+}
+
+/// Why a run cannot go on.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// The scheduler did not take a request.
+    #[error("request {} of the workload was refused at {at}: {refusal}; if the queue is full, requests come faster than the drive can serve them", id.0)]
+    Refused {
+        /// Which.
+        id: RequestId,
+        /// When.
+        at: Instant,
+        /// Why.
+        refusal: Refusal,
+    },
+    /// Requests are held, and nothing will ever happen again.
+    #[error("at {at} {held} requests are held but nothing is under way; the policy must send something when the drive is empty")]
+    Stalled {
+        /// When.
+        at: Instant,
+        /// Requests held.
+        held: u64,
+    },
+}
+
+impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
+    /// An engine at the origin of the clock. After `timeout`, if one is given, a command that the drive has not answered is given up as failed.
+    #[must_use]
+    pub fn new(front: F, device: D, mut source: S, timeout: Option<Nanos>) -> Self {
+        Self {
+            arrival: source.arrival(),
+            front,
+            device,
+            source,
+            now: Instant::ORIGIN,
+            next_request: 0,
+            thinking: BinaryHeap::new(),
+            thoughts: 0,
+            wake: None,
+            stirred: false,
+            timeouts: timeout.map(Timeouts::new),
+            held: 0,
+            completions: Vec::new(),
+        }
+    }
+
+    /// The time of the last step.
+    #[must_use]
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// Requests accepted and neither finished nor cancelled.
+    #[must_use]
+    pub fn held(&self) -> u64 {
+        self.held
+    }
+
+    /// Goes on to the next event and does all that happens then.
+    ///
+    /// # Errors
+    /// See [`EngineError`]; the engine is of no use afterwards.
+    pub fn step(&mut self, watch: &mut impl Watch) -> Result<Progress, EngineError> {
+        let Some(next) = self.next_event() else {
+            let at = self.now;
+            return if self.held == 0 { Ok(Progress::Drained) } else { Err(EngineError::Stalled { at, held: self.held }) };
+        };
+        self.now = self.now.max(next);
+        self.stirred = self.wake.is_some_and(|at| at <= self.now);
+        self.complete(watch)?;
+        self.give_up(watch)?;
+        self.submit_due(watch)?;
+        // Most events inside a drive concern nobody outside it.
+        if self.stirred {
+            self.dispatch(watch);
+        }
+        Ok(Progress::Stepped)
+    }
+
+    /// Takes a request back and lets its client go on, as after a completion.
+    ///
+    /// # Errors
+    /// See [`EngineError`].
+    pub fn cancel(&mut self, id: RequestId, client: ClientId, watch: &mut impl Watch) -> Result<Cancelled, EngineError> {
+        let cancelled = self.front.cancel(self.now, id);
+        if cancelled != Cancelled::Unknown {
+            self.held -= 1;
+            watch.cancelled(self.now, id, cancelled);
+            self.follow(client, watch)?;
+            self.dispatch(watch);
+        }
+        Ok(cancelled)
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        let or_never = |at: Option<Instant>| at.unwrap_or(Instant::NEVER);
+        let thinking = self.thinking.peek().map(|Reverse(thinking)| thinking.arrival.at);
+        let timeout = self.timeouts.as_ref().and_then(Timeouts::next);
+        let arrival = self.arrival.as_ref().map(|arrival| arrival.at);
+        let inside = or_never(self.device.next_event()).min(or_never(timeout)).min(or_never(self.wake));
+        let next = inside.min(or_never(arrival)).min(or_never(thinking));
+        (next != Instant::NEVER).then_some(next)
+    }
+
+    fn complete(&mut self, watch: &mut impl Watch) -> Result<(), EngineError> {
+        let mut completions = std::mem::take(&mut self.completions);
+        self.device.advance(self.now, &mut completions);
+        for completion in completions.drain(..) {
+            let expected = self.timeouts.as_mut().is_none_or(|timeouts| timeouts.answered(completion.command));
+            watch.completed(self.now, &completion, expected);
+            if expected {
+                let done = Done { command: completion.command, finished: completion.finished, outcome: completion.outcome };
+                self.over(done, watch)?;
+            }
+        }
+        self.completions = completions;
+        Ok(())
+    }
+
+    fn give_up(&mut self, watch: &mut impl Watch) -> Result<(), EngineError> {
+        while let Some(command) = self.timeouts.as_mut().and_then(|timeouts| timeouts.take_due(self.now)) {
+            self.device.abort(self.now, command);
+            watch.gave_up(self.now, command);
+            self.over(Done { command, finished: self.now, outcome: Outcome::Failed(ETIMEDOUT) }, watch)?;
+        }
+        Ok(())
+    }
+
+    fn over(&mut self, done: Done, watch: &mut impl Watch) -> Result<(), EngineError> {
+        self.stirred = true;
+        for finished in self.front.complete(self.now, done) {
+            self.finish(&finished, watch)?;
+        }
+        Ok(())
+    }
+
+    fn finish(&mut self, finished: &Finished, watch: &mut impl Watch) -> Result<(), EngineError> {
+        watch.finished(self.now, finished);
+        self.held = self.held.checked_sub(1).expect("no more requests finish than were submitted");
+        self.follow(ClientId(finished.request.stream.0), watch)
+    }
+
+    fn follow(&mut self, client: ClientId, watch: &mut impl Watch) -> Result<(), EngineError> {
+        match self.source.follow(self.now, client) {
+            Some(arrival) if arrival.at <= self.now => self.submit(&arrival.ask, watch),
+            Some(arrival) => {
+                self.thinking.push(Reverse(Thinking { order: self.thoughts, arrival }));
+                self.thoughts += 1;
+                Ok(())
+            }
+            None => Ok(()),
+        }
+    }
+
+    fn submit_due(&mut self, watch: &mut impl Watch) -> Result<(), EngineError> {
+        while let Some(arrival) = self.arrival.take_if(|arrival| arrival.at <= self.now) {
+            self.submit(&arrival.ask, watch)?;
+            self.arrival = self.source.arrival();
+        }
+        while self.thinking.peek().is_some_and(|Reverse(thinking)| thinking.arrival.at <= self.now) {
+            if let Some(Reverse(thinking)) = self.thinking.pop() {
+                self.submit(&thinking.arrival.ask, watch)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn submit(&mut self, ask: &Ask, watch: &mut impl Watch) -> Result<(), EngineError> {
+        let request = Request {
+            id: RequestId(self.next_request),
+            volume: VolumeId(ask.stream),
+            stream: StreamId(ask.client.0),
+            op: op_of(ask.operation),
+            extent: ask.extent,
+            fua: ask.fua,
+            deadline: ask.deadline,
+        };
+        self.next_request += 1;
+        match self.front.submit(self.now, request) {
+            Admission::Accepted => {
+                self.stirred = true;
+                self.held += 1;
+                watch.submitted(self.now, &request);
+                Ok(())
+            }
+            Admission::Refused(refusal) => Err(EngineError::Refused { id: request.id, at: self.now, refusal }),
+        }
+    }
+
+    fn dispatch(&mut self, watch: &mut impl Watch) {
+        self.wake = loop {
+            match self.front.next(self.now) {
+                Decision::Dispatch(command) => {
+                    watch.dispatched(self.now, &command);
+                    if let Some(timeouts) = &mut self.timeouts {
+                        timeouts.sent(self.now, command.id);
+                    }
+                    self.device.submit(self.now, &command);
+                }
+                // A policy that holds until now would stop time; the next nanosecond is soon enough.
+                Decision::WaitUntil { at, .. } => break Some(at.max(self.now + Nanos::from_ns(1))),
+                Decision::Idle => break None,
+            }
+        };
+    }
+}
+
+/// A client's next request, by time; of those at one time the first thought of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Thinking {
+    order: u64,
+    arrival: Arrival,
+}
+
+impl Ord for Thinking {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        (self.arrival.at, self.order).cmp(&(other.arrival.at, other.order))
+    }
+}
+
+impl PartialOrd for Thinking {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+fn op_of(operation: Operation) -> Op {
+    match operation {
+        Operation::Read => Op::Read,
+        Operation::Write => Op::Write,
+        Operation::Zero => Op::Zero,
+        Operation::Discard => Op::Discard,
+        Operation::Flush => Op::Flush,
+    }
+}

@@ -1,0 +1,42 @@
+//! [`Watch`]: who is told what happens in a run.
+
+use headtime_sched::{Cancelled, Command, CommandId, Finished, Request, RequestId};
+use headtime_units::Instant;
+
+use crate::device::DriveCompletion;
+
+/// Told of everything that happens, in the order in which it happens. Whatever is not wanted is left out.
+pub trait Watch {
+    /// A request was accepted.
+    fn submitted(&mut self, now: Instant, request: &Request) {
+        let _ = (now, request);
+    }
+
+    /// A command is about to go to the drive.
+    fn dispatched(&mut self, now: Instant, command: &Command) {
+        let _ = (now, command);
+    }
+
+    /// The drive reported a command; not `expected` when it had been given up before, in which case nobody else hears of it.
+    fn completed(&mut self, now: Instant, completion: &DriveCompletion, expected: bool) {
+        let _ = (now, completion, expected);
+    }
+
+    /// The engine gave a command up.
+    fn gave_up(&mut self, now: Instant, command: CommandId) {
+        let _ = (now, command);
+    }
+
+    /// A request is over.
+    fn finished(&mut self, now: Instant, finished: &Finished) {
+        let _ = (now, finished);
+    }
+
+    /// A request was taken back.
+    fn cancelled(&mut self, now: Instant, id: RequestId, cancelled: Cancelled) {
+        let _ = (now, id, cancelled);
+    }
+}
+
+/// Nobody watches.
+impl Watch for () {}

@@ -1,0 +1,285 @@
+//! [`FaultyDrive`]: a drive that wraps another and goes wrong, by plan and by seed.
+//!
+//! Each report of the inner drive meets one fate: it passes, turns into an error, comes late, comes after the one behind it, or never comes. Bad sectors fail
+//! every command that touches them, for ever or a number of times. What the inner drive did at the media stays done: a command that fails here may have
+//! written, and whoever checks contents must allow for both.
+//!
+//! - Modelled: persistent and transient media errors, errors out of nothing, slow, reordered and lost reports, and answers that come after the host has given
+//!   the command up.
+//! - Not modelled: power loss, torn writes, resets that fail all commands at once, silent corruption.
+//! - Differs from a drive: a slow or lost command has left the mechanism long ago; only its report is late. `disk_time` is the inner drive's.
+
+use std::collections::BTreeMap;
+
+use headtime_sched::{Command, CommandId, Op, Outcome};
+use headtime_units::{Extent, Instant, Nanos, Sectors};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::device::{Device, DriveCompletion};
+use crate::disk_time::DiskTime;
+
+/// The system's number of an I/O error.
+pub const EIO: i32 = 5;
+
+/// What goes wrong; nothing by default. Shares are of all commands, from 0 to 1.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct FaultPlan {
+    /// Sectors that cannot be read or written.
+    pub bad: Vec<BadSectors>,
+    /// Share of commands that fail for no reason.
+    pub error_share: f64,
+    /// Share of reports that come late.
+    pub slow_share: f64,
+    /// By how much.
+    pub slow_by: Nanos,
+    /// Share of reports that wait until another command is reported, `slow_by` at the longest.
+    pub reorder_share: f64,
+    /// Share of reports that never come.
+    pub lost_share: f64,
+    /// Share of those lost that come `slow_by` after the host gave them up.
+    pub answers_after_abort_share: f64,
+}
+
+/// A run of sectors that fails commands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadSectors {
+    /// The sectors.
+    pub extent: Extent,
+    /// Whether reads fail.
+    pub reads: bool,
+    /// Whether writes (and zeroes and discards) fail.
+    pub writes: bool,
+    /// How many commands fail before the sectors are good again; `None` for ever.
+    pub times: Option<u32>,
+}
+
+/// A drive with faults.
+#[derive(Clone, Debug)]
+pub struct FaultyDrive<D> {
+    inner: D,
+    plan: FaultPlan,
+    rng: ChaCha8Rng,
+    /// Commands that the inner drive has not reported yet.
+    under_way: BTreeMap<CommandId, (Op, Extent)>,
+    /// Reports held back, by the time at which they come at the latest.
+    slow: BTreeMap<(Instant, CommandId), DriveCompletion>,
+    /// Those of them that come with the next report.
+    overtaken: Vec<(Instant, CommandId)>,
+    /// Reports that never come, unless the host gives the command up and the drive is of the kind that answers then.
+    lost: BTreeMap<CommandId, DriveCompletion>,
+    reported: Vec<DriveCompletion>,
+    from_inner: Vec<DriveCompletion>,
+}
+
+enum Fate {
+    Passes,
+    Slow,
+    Overtaken,
+    Lost,
+}
+
+impl<D: Device> FaultyDrive<D> {
+    /// `inner` with the faults of a plan; which commands they hit is drawn by seed.
+    #[must_use]
+    pub fn new(inner: D, plan: FaultPlan, seed: u64) -> Self {
+        Self {
+            inner,
+            plan,
+            rng: ChaCha8Rng::seed_from_u64(seed),
+            under_way: BTreeMap::new(),
+            slow: BTreeMap::new(),
+            overtaken: Vec::new(),
+            lost: BTreeMap::new(),
+            reported: Vec::new(),
+            from_inner: Vec::new(),
+        }
+    }
+
+    /// The drive inside.
+    pub fn inner_mut(&mut self) -> &mut D {
+        &mut self.inner
+    }
+
+    fn pull(&mut self, now: Instant) {
+        let mut from_inner = std::mem::take(&mut self.from_inner);
+        self.inner.advance(now, &mut from_inner);
+        for completion in from_inner.drain(..) {
+            self.release(completion.finished);
+            self.meet_fate(completion);
+        }
+        self.from_inner = from_inner;
+        self.release(now);
+    }
+
+    fn meet_fate(&mut self, mut completion: DriveCompletion) {
+        let Some((op, extent)) = self.under_way.remove(&completion.command) else { return };
+        if self.touches_bad_sectors(op, extent) || self.hits(self.plan.error_share) {
+            completion.outcome = Outcome::Failed(EIO);
+        }
+        let latest = completion.finished + self.plan.slow_by;
+        match self.fate() {
+            Fate::Passes => self.pass(completion),
+            Fate::Slow => {
+                self.slow.insert((latest, completion.command), completion);
+            }
+            Fate::Overtaken => {
+                self.slow.insert((latest, completion.command), completion);
+                self.overtaken.push((latest, completion.command));
+            }
+            Fate::Lost => {
+                self.lost.insert(completion.command, completion);
+            }
+        }
+    }
+
+    fn fate(&mut self) -> Fate {
+        if self.hits(self.plan.lost_share) {
+            Fate::Lost
+        } else if self.hits(self.plan.slow_share) {
+            Fate::Slow
+        } else if self.hits(self.plan.reorder_share) {
+            Fate::Overtaken
+        } else {
+            Fate::Passes
+        }
+    }
+
+    /// Reports a command, and behind it those that waited to be overtaken.
+    fn pass(&mut self, completion: DriveCompletion) {
+        self.reported.push(completion);
+        for key in std::mem::take(&mut self.overtaken) {
+            if let Some(held) = self.slow.remove(&key) {
+                self.reported.push(DriveCompletion { finished: completion.finished, ..held });
+            }
+        }
+    }
+
+    /// Reports what was held back until `now` at the latest.
+    fn release(&mut self, now: Instant) {
+        while let Some(entry) = self.slow.first_entry().filter(|entry| entry.key().0 <= now) {
+            let ((at, command), held) = entry.remove_entry();
+            self.overtaken.retain(|(_, overtaken)| *overtaken != command);
+            self.pass(DriveCompletion { finished: at, ..held });
+        }
+    }
+
+    fn touches_bad_sectors(&mut self, op: Op, extent: Extent) -> bool {
+        let fails = |bad: &BadSectors| bad.times != Some(0) && bad.extent.overlaps(extent) && if op == Op::Read { bad.reads } else { bad.writes };
+        let Some(bad) = self.plan.bad.iter_mut().find(|bad| fails(bad)) else { return false };
+        bad.times = bad.times.map(|times| times - 1);
+        true
+    }
+
+    fn hits(&mut self, share: f64) -> bool {
+        share > 0.0 && f64::from(self.rng.next_u32()) < share * 4_294_967_296.0
+    }
+}
+
+impl<D: Device> Device for FaultyDrive<D> {
+    fn queue_depth(&self) -> usize {
+        self.inner.queue_depth()
+    }
+
+    fn capacity(&self) -> Sectors {
+        self.inner.capacity()
+    }
+
+    fn submit(&mut self, now: Instant, command: &Command) {
+        self.under_way.insert(command.id, (command.op, command.extent));
+        self.inner.submit(now, command);
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        let held = self.slow.first_key_value().map(|((at, _), _)| *at);
+        let reported = self.reported.first().map(|report| report.finished);
+        [self.inner.next_event(), held, reported].into_iter().flatten().min()
+    }
+
+    fn advance(&mut self, now: Instant, completions: &mut Vec<DriveCompletion>) {
+        self.pull(now);
+        completions.append(&mut self.reported);
+    }
+
+    fn abort(&mut self, now: Instant, command: CommandId) {
+        self.pull(now);
+        self.reported.retain(|report| report.command != command);
+        self.overtaken.retain(|(_, overtaken)| *overtaken != command);
+        self.slow.retain(|(_, held), _| *held != command);
+        if self.under_way.remove(&command).is_some() {
+            self.inner.abort(now, command);
+        }
+        if let Some(completion) = self.lost.remove(&command)
+            && self.hits(self.plan.answers_after_abort_share)
+        {
+            self.slow.insert((now + self.plan.slow_by, command), completion);
+        }
+    }
+
+    fn disk_time(&self, now: Instant) -> DiskTime {
+        self.inner.disk_time(now)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{DriveTruth, SimulatedDrive};
+    use headtime_mechanics::catalog;
+
+    fn read(id: u64, start: u64) -> Command {
+        Command { id: CommandId(id), op: Op::Read, extent: Extent::from_numbers(start, 8), fua: false, requests: smallvec::SmallVec::new() }
+    }
+
+    /// Sends the commands at once and collects every report within a minute.
+    fn reports(plan: FaultPlan, commands: &[Command]) -> Vec<DriveCompletion> {
+        let truth = DriveTruth::nominal(&catalog::load("atlas10k").unwrap(), 1).unwrap();
+        let mut drive = FaultyDrive::new(SimulatedDrive::new(truth).unwrap(), plan, 1);
+        commands.iter().for_each(|command| drive.submit(Instant::ORIGIN, command));
+        let mut reports = Vec::new();
+        while let Some(at) = drive.next_event().filter(|at| *at < Instant::from_ns(60_000_000_000)) {
+            drive.advance(at, &mut reports);
+        }
+        assert!(reports.is_sorted_by_key(|report| report.finished));
+        reports
+    }
+
+    #[test]
+    fn a_drive_without_faults_is_the_drive_inside() {
+        let commands = [read(0, 9_000), read(1, 800_000), read(2, 10)];
+        let clean = reports(FaultPlan::default(), &commands);
+        assert_eq!(clean.len(), 3);
+        assert!(clean.iter().all(|report| report.outcome == Outcome::Success));
+    }
+
+    #[test]
+    fn bad_sectors_fail_what_touches_them_as_often_as_planned() {
+        let bad = BadSectors { extent: Extent::from_numbers(103, 1), reads: true, writes: false, times: Some(1) };
+        let outcomes: Vec<_> = [read(0, 90), read(1, 96), read(2, 96)]
+            .into_iter()
+            .flat_map(|command| reports(FaultPlan { bad: vec![bad], ..FaultPlan::default() }, &[command]))
+            .map(|report| report.outcome)
+            .collect();
+        assert_eq!(outcomes, [Outcome::Success, Outcome::Failed(EIO), Outcome::Failed(EIO)], "each run starts anew");
+        let twice = reports(FaultPlan { bad: vec![bad], ..FaultPlan::default() }, &[read(1, 96), read(2, 96)]);
+        assert_eq!(twice.iter().filter(|report| report.outcome == Outcome::Success).count(), 1, "once bad, then good again");
+    }
+
+    #[test]
+    fn slow_reports_come_late_and_lost_ones_never() {
+        let clean = reports(FaultPlan::default(), &[read(0, 90)])[0].finished;
+        let slow = FaultPlan { slow_share: 1.0, slow_by: Nanos::from_ms(50), ..FaultPlan::default() };
+        assert_eq!(reports(slow, &[read(0, 90)])[0].finished, clean + Nanos::from_ms(50));
+        assert!(reports(FaultPlan { lost_share: 1.0, ..FaultPlan::default() }, &[read(0, 90)]).is_empty());
+    }
+
+    #[test]
+    fn reordered_reports_are_overtaken_but_not_for_ever() {
+        let commands: Vec<Command> = (0..40).map(|id| read(id, id * 400_000)).collect();
+        let order = |plan| reports(plan, &commands).iter().map(|report| report.command.0).collect::<Vec<_>>();
+        let clean = order(FaultPlan::default());
+        let shuffled = order(FaultPlan { reorder_share: 0.3, slow_by: Nanos::from_ms(100), ..FaultPlan::default() });
+        assert_eq!(shuffled.len(), 40);
+        assert_ne!(shuffled, clean);
+    }
+}

@@ -1,0 +1,277 @@
+//! [`Measures`]: what came out of a run, and the [`Meter`] that counts it.
+//!
+//! The window of a run begins when its warm-up requests have finished and ends with its last counted request. Means and maxima are exact; percentiles
+//! are right to three digits. `queue_depth_mean` is the time average of requests held, queued and at the drive; by Little's law it is the rate times
+//! the mean response.
+
+use hdrhistogram::Histogram;
+use headtime_sched::{Finished, Outcome, Request};
+use headtime_units::{Instant, Nanos, SectorSize};
+use serde::Serialize;
+
+use crate::confidence::BatchMeans;
+use crate::disk_time::DiskTime;
+use crate::engine::Watch;
+
+/// What came out of a run. As JSON it is the object that `headtime sim --json` prints: milliseconds, seconds, and shares of one.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Measures {
+    /// The policy's name.
+    pub policy: String,
+    /// The profile's name.
+    pub drive: String,
+    /// The seed of unit, noise and workload.
+    pub seed: u64,
+    /// Requests counted: those that ended well within the window.
+    pub requests: u64,
+    /// Length of the window.
+    pub simulated_seconds: f64,
+    /// Time the run took on the machine; filled in by whoever has a clock. All else is the same on every machine.
+    pub wall_seconds: Option<f64>,
+    /// Requests a second.
+    pub iops: f64,
+    /// Bytes read and written, in MiB a second.
+    pub mib_per_second: f64,
+    /// Submission to completion.
+    pub response_ms: Distribution,
+    /// Dispatch to completion.
+    pub service_ms: Distribution,
+    /// Requests held on average.
+    pub queue_depth_mean: f64,
+    /// Requests that had a deadline.
+    pub deadline_requests: u64,
+    /// Of those, the ones that completed after it.
+    pub deadline_misses: u64,
+    /// Where the drive's time went.
+    pub disk_time: DiskTime,
+    /// Requests that ended in an error; they count nowhere else.
+    #[serde(skip)]
+    pub failed: u64,
+    /// How sure the means are.
+    #[serde(skip)]
+    pub confidence: Confidence,
+}
+
+/// A distribution of times in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Distribution {
+    /// Exact.
+    pub mean: f64,
+    /// Median.
+    pub p50: f64,
+    /// 95 % are no longer.
+    pub p95: f64,
+    /// 99 % are no longer.
+    pub p99: f64,
+    /// 99.9 % are no longer.
+    pub p999: f64,
+    /// Exact.
+    pub max: f64,
+}
+
+/// Half-widths of 95 % intervals, by [`BatchMeans`]; `None` for runs too short to tell.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Confidence {
+    /// Of the mean response in milliseconds.
+    pub response_ms: Option<f64>,
+    /// Of the mean service in milliseconds.
+    pub service_ms: Option<f64>,
+    /// Of the requests a second.
+    pub iops: Option<f64>,
+}
+
+/// Counts a run: a [`Watch`] that keeps what [`Measures`] are made of.
+pub struct Meter {
+    warm_up: u64,
+    wanted: u64,
+    sector: SectorSize,
+    finished: u64,
+    window: Option<Window>,
+    held: u64,
+}
+
+/// What is counted once the warm-up is over.
+struct Window {
+    from: Instant,
+    until: Instant,
+    /// Requests held times time since `from`, in request-nanoseconds.
+    held_time: u128,
+    held_since: Instant,
+    counted: u64,
+    failed: u64,
+    bytes: u64,
+    response: Times,
+    service: Times,
+    gaps: BatchMeans,
+    deadline_requests: u64,
+    deadline_misses: u64,
+}
+
+struct Times {
+    histogram: Histogram<u64>,
+    sum: u128,
+    max: Nanos,
+    batches: BatchMeans,
+}
+
+impl Meter {
+    /// Counts `requests` requests after the first `warm_up`, on a drive with sectors of this size.
+    #[must_use]
+    pub fn new(warm_up: u64, requests: u64, sector: SectorSize) -> Self {
+        let window = (warm_up == 0).then(|| Window::new(Instant::ORIGIN));
+        Self { warm_up, wanted: warm_up + requests, sector, finished: 0, window, held: 0 }
+    }
+
+    /// Whether all requests that were to be counted have finished.
+    #[must_use]
+    pub fn full(&self) -> bool {
+        self.finished >= self.wanted
+    }
+
+    /// Whether the warm-up is over.
+    #[must_use]
+    pub fn warm(&self) -> bool {
+        self.window.is_some()
+    }
+
+    /// What was counted in the window that ends at `end`; `disk_time` is the drive's over the same window.
+    #[must_use]
+    pub fn measures(mut self, end: Instant, policy: &str, drive: &str, seed: u64, disk_time: DiskTime) -> Measures {
+        let mut window = self.window.take().unwrap_or_else(|| Window::new(end));
+        window.held_until(end, self.held);
+        let seconds = end.saturating_since(window.from).as_secs_f64();
+        let per_second = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
+        let iops = per_second(window.counted as f64);
+        let gap = window.gaps.mean().filter(|gap| *gap > 0.0);
+        let iops_half_width = window.gaps.half_width().zip(gap).map(|(half_width, gap)| iops * half_width / gap);
+        Measures {
+            policy: policy.to_owned(),
+            drive: drive.to_owned(),
+            seed,
+            requests: window.counted,
+            simulated_seconds: seconds,
+            wall_seconds: None,
+            iops,
+            mib_per_second: per_second(window.bytes as f64 / 1_048_576.0),
+            response_ms: window.response.distribution(),
+            service_ms: window.service.distribution(),
+            queue_depth_mean: per_second(window.held_time as f64 / 1e9),
+            deadline_requests: window.deadline_requests,
+            deadline_misses: window.deadline_misses,
+            disk_time,
+            failed: window.failed,
+            confidence: Confidence {
+                response_ms: window.response.batches.half_width(),
+                service_ms: window.service.batches.half_width(),
+                iops: iops_half_width,
+            },
+        }
+    }
+}
+
+impl Watch for Meter {
+    fn submitted(&mut self, now: Instant, _request: &Request) {
+        if let Some(window) = &mut self.window {
+            window.held_until(now, self.held);
+        }
+        self.held += 1;
+    }
+
+    fn finished(&mut self, now: Instant, finished: &Finished) {
+        self.finished += 1;
+        if self.finished <= self.wanted
+            && let Some(window) = &mut self.window
+        {
+            window.held_until(now, self.held);
+            window.count(now, finished, self.sector);
+        }
+        self.held -= 1;
+        if self.finished == self.warm_up {
+            self.window = Some(Window::new(now));
+        }
+    }
+
+    fn cancelled(&mut self, now: Instant, _id: headtime_sched::RequestId, _cancelled: headtime_sched::Cancelled) {
+        if let Some(window) = &mut self.window {
+            window.held_until(now, self.held);
+        }
+        self.held -= 1;
+    }
+}
+
+impl Window {
+    fn new(from: Instant) -> Self {
+        Self {
+            from,
+            until: from,
+            held_time: 0,
+            held_since: from,
+            counted: 0,
+            failed: 0,
+            bytes: 0,
+            response: Times::new(),
+            service: Times::new(),
+            gaps: BatchMeans::default(),
+            deadline_requests: 0,
+            deadline_misses: 0,
+        }
+    }
+
+    /// `held` requests were held until now.
+    fn held_until(&mut self, now: Instant, held: u64) {
+        self.held_time += u128::from(now.saturating_since(self.held_since).as_ns()) * u128::from(held);
+        self.held_since = now;
+    }
+
+    fn count(&mut self, now: Instant, finished: &Finished, sector: SectorSize) {
+        if finished.outcome != Outcome::Success {
+            self.failed += 1;
+            return;
+        }
+        self.gaps.push(now.saturating_since(self.until).as_ns() as f64);
+        self.until = now;
+        self.counted += 1;
+        if finished.request.op.moves_head() {
+            self.bytes += sector.bytes_of(finished.request.extent.len);
+        }
+        self.response.record(finished.response());
+        self.service.record(finished.service());
+        self.deadline_requests += u64::from(finished.request.deadline.is_some());
+        self.deadline_misses += u64::from(finished.missed());
+    }
+}
+
+impl Times {
+    fn new() -> Self {
+        let histogram = Histogram::new_with_bounds(SHORTEST_NS, LONGEST_NS, 3).expect("the bounds are those the library takes");
+        Self { histogram, sum: 0, max: Nanos::ZERO, batches: BatchMeans::default() }
+    }
+
+    fn record(&mut self, time: Nanos) {
+        self.histogram.saturating_record(time.as_ns());
+        self.sum += u128::from(time.as_ns());
+        self.max = self.max.max(time);
+        self.batches.push(time.as_ms_f64());
+    }
+
+    fn distribution(&self) -> Distribution {
+        if self.histogram.is_empty() {
+            return Distribution::default();
+        }
+        // A bucket's upper end may lie above the largest value in it.
+        let quantile = |quantile| Nanos::from_ns(self.histogram.value_at_quantile(quantile)).min(self.max).as_ms_f64();
+        Distribution {
+            mean: self.sum as f64 / self.histogram.len() as f64 / 1e6,
+            p50: quantile(0.5),
+            p95: quantile(0.95),
+            p99: quantile(0.99),
+            p999: quantile(0.999),
+            max: self.max.as_ms_f64(),
+        }
+    }
+}
+
+/// Percentiles tell times apart from a microsecond …
+const SHORTEST_NS: u64 = 1_000;
+/// … to a day.
+const LONGEST_NS: u64 = 86_400_000_000_000;

@@ -1,0 +1,142 @@
+//! [`OraclePositioning`]: places and times as they truly are, for policies that are marked *oracle* and for nobody else.
+//!
+//! It knows the unit's phase, period, track angles, slips and seek residuals, so that `positioning`, `expected` and `worst` are one number. What it does
+//! not know is chance: report jitter and outliers; and what the scheduler does not tell it: whether the bus is busy, and which way the command before
+//! went (the command overhead taken is that of two commands of the same kind in a row). With two commands outstanding overhead hides, and the estimates are
+//! exact to a nanosecond.
+
+use headtime_mechanics::{Direction, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot};
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Measured, Op, Place, Positioning, Target};
+use headtime_units::{Extent, Instant, Nanos, Sectors};
+
+use crate::truth::{DriveTruth, UnitDifference};
+
+/// The truth as a belief.
+#[derive(Clone, Debug)]
+pub struct OraclePositioning {
+    mechanism: Mechanism<UnitDifference>,
+    interface: InterfaceTimes,
+    samples: u64,
+}
+
+impl OraclePositioning {
+    /// The oracle of one unit.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the truth's profile.
+    pub fn new(truth: &DriveTruth) -> Result<Self, ProfileError> {
+        Ok(Self { mechanism: truth.mechanism().clone(), interface: InterfaceTimes::from_profile(truth.profile())?, samples: 0 })
+    }
+
+    fn overhead(&self, direction: Direction) -> Nanos {
+        self.interface.command_overhead(direction, Some(direction))
+    }
+
+    /// When a write's first sector may pass if its data start over the bus at `burst`; the origin for what brings no data.
+    fn data_arrive(&self, target: &Target, burst: Instant) -> Instant {
+        if target.op != Op::Write {
+            return Instant::ORIGIN;
+        }
+        let sector_time = self.mechanism.sector_time(target.start.cylinder);
+        self.interface.write_media_start(burst, target.extent.len, sector_time)
+    }
+}
+
+impl Positioning for OraclePositioning {
+    fn capacity(&self) -> Sectors {
+        self.mechanism.layout().capacity()
+    }
+
+    fn target(&self, op: Op, extent: Extent) -> Target {
+        let (start, end) = (self.mechanism.spot(extent.start), self.mechanism.end_spot(extent));
+        // The access as it runs once the head is there: the first wait is taken off again.
+        let access = self.mechanism.access(start.position, Instant::ORIGIN, direction_of(op), extent, Instant::ORIGIN);
+        let wait = self.mechanism.positioning_to(start.position, Instant::ORIGIN, direction_of(op), &start).total();
+        let transfer = access.finish.saturating_since(Instant::ORIGIN).saturating_sub(wait);
+        Target { op, extent, start: place_of(start), end: place_of(end), transfer }
+    }
+
+    fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
+        let direction = direction_of(target.op);
+        let ready = dispatch + self.overhead(direction);
+        let depart = ready.max(head.free_at);
+        let from = HeadPosition { cylinder: head.place.cylinder, head: head.place.head };
+        let to = HeadPosition { cylinder: target.start.cylinder, head: target.start.head };
+        let settled = depart + self.mechanism.arm_time(from, to, direction);
+        let set_out = settled.max(self.data_arrive(target, ready));
+        let wait = self.mechanism.period().time_of(self.mechanism.angle_at(set_out).until(target.start.angle));
+        let positioning = (set_out + wait).saturating_since(depart);
+        Estimate { depart, positioning, expected: positioning, worst: positioning, transfer: target.transfer }
+    }
+
+    fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
+        self.mechanism.arm_lower_bound(cylinders)
+    }
+
+    fn revolution(&self) -> Nanos {
+        self.mechanism.period().as_nanos()
+    }
+
+    fn media_end(&self, target: &Target, finished: Instant) -> Instant {
+        self.interface.media_end(direction_of(target.op), finished)
+    }
+}
+
+impl Belief for OraclePositioning {
+    fn learn(&mut self, _measured: &Measured) {
+        self.samples += 1;
+    }
+
+    fn report(&self) -> BeliefReport {
+        BeliefReport { samples: self.samples, period_ns: Some(self.mechanism.period().as_ns_f64()), ..BeliefReport::default() }
+    }
+}
+
+fn direction_of(op: Op) -> Direction {
+    match op {
+        Op::Read | Op::Flush | Op::Discard => Direction::Read,
+        Op::Write | Op::Zero => Direction::Write,
+    }
+}
+
+fn place_of(spot: Spot) -> Place {
+    Place { cylinder: spot.position.cylinder, head: spot.position.head, angle: spot.angle }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headtime_mechanics::draw;
+    use proptest::prelude::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    proptest! {
+        /// On any drive, from any track at any time: what the oracle says is what the mechanism does, for any length.
+        #[test]
+        fn the_oracle_foresees_every_access_to_the_nanosecond(seed in any::<u64>()) {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let profile = draw::random_profile(&mut rng);
+            let truth = DriveTruth::draw(&profile, seed).unwrap();
+            let oracle = OraclePositioning::new(&truth).unwrap();
+            let capacity = oracle.capacity().get();
+            let mut head = Head::UNKNOWN;
+            for step in 0..20_u64 {
+                let start = rng.random_range(0..capacity);
+                let extent = Extent::from_numbers(start, rng.random_range(1..=(capacity - start).min(40)));
+                let op = [Op::Read, Op::Zero][rng.random_range(0..2)];
+                let target = oracle.target(op, extent);
+                let dispatch = Instant::from_ns(step * 3_000_000);
+                let estimate = oracle.estimate(&head, dispatch, &target);
+                let from = HeadPosition { cylinder: head.place.cylinder, head: head.place.head };
+                let access = truth.mechanism().access(from, estimate.depart, direction_of(op), extent, Instant::ORIGIN);
+                let difference = estimate.finish().signed_since(access.finish);
+                // One nanosecond of rounding for each track the extent lies on.
+                prop_assert!(difference.abs() <= 45, "seed {}: {} {} foreseen {} ns off", seed, op.name(), extent, difference);
+                let distance = from.cylinder.abs_diff(target.start.cylinder);
+                prop_assert!(oracle.seek_lower_bound(distance) <= estimate.positioning);
+                head = Head::after(&target, estimate.finish());
+            }
+        }
+    }
+}

@@ -1,0 +1,171 @@
+//! The swarm: many small runs, each with a drive, a policy, a workload and faults drawn from one seed, each watched for broken promises.
+//!
+//! A run draws an odd little drive, a policy with its parameters, a few streams that overlap on few sectors, and perhaps faults; while it runs, requests are
+//! cancelled and the policy is changed. A `Witness` sees every event and holds it against the invariants of ARCHITECTURE.md: every
+//! accepted request finishes exactly once, reads see what the order of submission demands, flushes and forced writes are durable, overlapping requests keep
+//! their order, the drive holds no more than it takes, time never runs back, accounts add up, and in the end everything has drained.
+//!
+//! A failure names its seed and the command that replays it. That the swarm finds bugs is itself a test: `crates/sim/tests/swarm.rs` plants some.
+
+mod contents;
+mod durability;
+mod plan;
+mod witness;
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use headtime_sched::{Limits, Scheduler};
+use headtime_units::{Instant, Nanos};
+use headtime_workload::{Arrival, ClientId, Source, Workload};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::device::Device;
+use crate::drive::SimulatedDrive;
+use crate::engine::{Engine, Front, Progress};
+use crate::experiment::BeliefMaker;
+use crate::faults::FaultyDrive;
+use crate::oracle::OraclePositioning;
+use plan::Plan;
+use witness::Witness;
+
+/// What one run did, for people.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Summary {
+    /// The seed.
+    pub seed: u64,
+    /// Requests accepted.
+    pub requests: u64,
+    /// Of those, the ones cancelled.
+    pub cancelled: u64,
+    /// Of those, the ones that failed.
+    pub failed: u64,
+    /// Commands given up.
+    pub given_up: u64,
+    /// Changes of policy while running.
+    pub policy_changes: u64,
+    /// Reads whose contents were checked.
+    pub reads_checked: u64,
+    /// Flushes whose durability was checked against at least one write.
+    pub flushes_checked: u64,
+    /// Simulated time.
+    pub simulated: Nanos,
+}
+
+/// A promise was broken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SwarmFailure {
+    /// The seed that shows it.
+    pub seed: u64,
+    /// What was wrong, and when.
+    pub what: String,
+    /// What was run.
+    pub plan: String,
+}
+
+impl fmt::Display for SwarmFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "swarm seed {}: {}\n  run: {}\n  replay: HEADTIME_SWARM_SEED={} HEADTIME_SWARM_COUNT=1 cargo test -p headtime-sim --test swarm -- the_swarm",
+            self.seed, self.what, self.plan, self.seed
+        )
+    }
+}
+
+impl std::error::Error for SwarmFailure {}
+
+/// Runs one seed. `belief` makes the belief of policies that are no oracle.
+///
+/// # Errors
+/// The first broken promise.
+pub fn run_one(seed: u64, belief: BeliefMaker<'_>) -> Result<Summary, SwarmFailure> {
+    run_one_with(seed, belief, |scheduler| scheduler)
+}
+
+/// Runs one seed with something between engine and scheduler: a planted bug.
+///
+/// # Errors
+/// The first broken promise.
+pub fn run_one_with<F: Front>(seed: u64, belief: BeliefMaker<'_>, wrap: impl FnOnce(Scheduler) -> F) -> Result<Summary, SwarmFailure> {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let plan = Plan::draw(&mut rng);
+    let fail = |what: String| SwarmFailure { seed, what, plan: plan.to_string() };
+    // The scheduler asserts its own invariants; its panics are broken promises like any other.
+    let run = AssertUnwindSafe(|| run_plan(seed, &plan, &mut rng, belief, wrap));
+    match catch_unwind(run) {
+        Ok(outcome) => outcome.map_err(fail),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+            Err(fail(format!("panicked: {}", text.unwrap_or("without a message"))))
+        }
+    }
+}
+
+fn run_plan<F: Front>(
+    seed: u64,
+    plan: &Plan,
+    rng: &mut ChaCha8Rng,
+    belief: BeliefMaker<'_>,
+    wrap: impl FnOnce(Scheduler) -> F,
+) -> Result<Summary, String> {
+    let truth = plan.truth(seed).map_err(|error| error.to_string())?;
+    let belief = if plan.oracle() { Box::new(OraclePositioning::new(&truth).map_err(|error| error.to_string())?) } else { belief(&plan.profile) };
+    let mut inner = SimulatedDrive::new(truth).map_err(|error| error.to_string())?;
+    inner.record_landings();
+    let limits = Limits { outstanding: plan.outstanding, ..Limits::default() };
+    let front = wrap(Scheduler::new(belief, plan.policy(), plan.traits(), limits));
+    let sector = plan.profile.sector_size().map_err(|error| error.to_string())?;
+    let workload = Workload::new(&plan.streams, sector, inner.capacity(), seed).map_err(|error| error.to_string())?;
+    let device = FaultyDrive::new(inner, plan.faults.clone(), seed);
+    let mut witness = Witness::new(plan.traits());
+    let mut engine = Engine::new(front, device, Limited { source: workload, left: plan.requests }, plan.timeout);
+    let mut policy_changes = 0;
+
+    loop {
+        let progress = engine.step(&mut witness).map_err(|error| error.to_string())?;
+        witness.landed(engine.device.inner_mut().take_landings());
+        engine.front.self_check();
+        witness.verdict()?;
+        if progress == Progress::Drained {
+            break;
+        }
+        if rng.random_bool(plan.cancel_chance)
+            && let Some((id, client)) = witness.any_held(rng.next_u64())
+        {
+            engine.cancel(id, client, &mut witness).map_err(|error| error.to_string())?;
+        }
+        if rng.random_bool(plan.policy_change_chance) {
+            engine.front.set_policy(plan.another_policy(rng));
+            policy_changes += 1;
+        }
+        if engine.now() > plan.latest() {
+            return Err(format!("at {} requests still wait, although {} suffice for all of them one by one", engine.now(), plan.latest()));
+        }
+    }
+    let disk_time = engine.device.disk_time(engine.now());
+    let mut summary = witness.close(engine.now(), disk_time, engine.front.accounts())?;
+    (summary.seed, summary.policy_changes) = (seed, policy_changes);
+    Ok(summary)
+}
+
+/// A source that ends after a number of requests.
+struct Limited<S> {
+    source: S,
+    left: u64,
+}
+
+impl<S: Source> Source for Limited<S> {
+    fn arrival(&mut self) -> Option<Arrival> {
+        let arrival = if self.left > 0 { self.source.arrival() } else { None };
+        self.left -= u64::from(arrival.is_some());
+        arrival
+    }
+
+    fn follow(&mut self, now: Instant, client: ClientId) -> Option<Arrival> {
+        let arrival = if self.left > 0 { self.source.follow(now, client) } else { None };
+        self.left -= u64::from(arrival.is_some());
+        arrival
+    }
+}

@@ -1,0 +1,317 @@
+//! [`Witness`]: sees every event of a run and says which promise it breaks.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use headtime_sched::{Accounts, Cancelled, Command, CommandId, DriveTraits, Finished, Op, Outcome, Request, RequestId};
+use headtime_units::{Instant, Nanos};
+use headtime_workload::ClientId;
+
+use super::Summary;
+use super::contents::{Contents, Fate};
+use super::durability::Durability;
+use crate::device::DriveCompletion;
+use crate::disk_time::DiskTime;
+use crate::drive::Landing;
+use crate::engine::Watch;
+
+/// Books of a run, kept apart from the scheduler's own.
+pub(super) struct Witness {
+    traits: DriveTraits,
+    /// Requests accepted and not yet reported; cancelled ones as long as their command is at the drive.
+    live: BTreeMap<RequestId, Live>,
+    /// Commands at the drive.
+    commands: BTreeMap<CommandId, Sent>,
+    given_up: BTreeSet<CommandId>,
+    contents: Contents,
+    durability: Durability,
+    last_time: Instant,
+    last_report: Instant,
+    last_charged: Instant,
+    charged: Nanos,
+    /// Disk time that finished requests were told they cost.
+    told: Nanos,
+    summary: Summary,
+    /// The first broken promise.
+    broken: Option<String>,
+}
+
+struct Live {
+    request: Request,
+    submitted: Instant,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Queued,
+    AtDrive,
+    /// The drive has done it; a forced write may still wait for its flush.
+    Landed,
+    /// Cancelled while at the drive.
+    Ghost,
+}
+
+struct Sent {
+    command: Command,
+    at: Instant,
+}
+
+impl Witness {
+    pub(super) fn new(traits: DriveTraits) -> Self {
+        Self {
+            traits,
+            live: BTreeMap::new(),
+            commands: BTreeMap::new(),
+            given_up: BTreeSet::new(),
+            contents: Contents::default(),
+            durability: Durability::default(),
+            last_time: Instant::ORIGIN,
+            last_report: Instant::ORIGIN,
+            last_charged: Instant::ORIGIN,
+            charged: Nanos::ZERO,
+            told: Nanos::ZERO,
+            summary: Summary::default(),
+            broken: None,
+        }
+    }
+
+    /// The first broken promise so far.
+    pub(super) fn verdict(&self) -> Result<(), String> {
+        self.broken.clone().map_or(Ok(()), Err)
+    }
+
+    /// The drive's media accesses since the last call.
+    pub(super) fn landed(&mut self, landings: Vec<Landing>) {
+        landings.iter().for_each(|landing| self.contents.landed(landing));
+    }
+
+    /// One of the requests that may be cancelled, by lot.
+    pub(super) fn any_held(&self, lot: u64) -> Option<(RequestId, ClientId)> {
+        let held: Vec<&Request> = self.live.values().filter(|live| live.stage != Stage::Ghost).map(|live| &live.request).collect();
+        let place = (lot % held.len().max(1) as u64) as usize;
+        held.get(place).map(|request| (request.id, ClientId(request.stream.0)))
+    }
+
+    /// Everything has drained: what must hold now that nothing is left.
+    pub(super) fn close(mut self, now: Instant, disk_time: DiskTime, accounts: &Accounts) -> Result<Summary, String> {
+        self.verdict()?;
+        if let Some((id, live)) = self.live.first_key_value() {
+            return Err(format!("request {} ({:?}, {:?}) was accepted and never finished", id.0, live.request.op, live.stage));
+        }
+        let passed = now.saturating_since(Instant::ORIGIN);
+        if disk_time.total() != passed {
+            return Err(format!("the drive accounts for {}, but {passed} have passed", disk_time.total()));
+        }
+        if accounts.disk_time() != self.charged {
+            return Err(format!("volumes were charged {}, but commands cost {}", accounts.disk_time(), self.charged));
+        }
+        if self.summary.cancelled == 0 && self.told != self.charged {
+            return Err(format!("requests were told they cost {}, but commands cost {}", self.told, self.charged));
+        }
+        let counted: (u64, u64) = accounts.volumes().fold((0, 0), |sum, (_, account)| (sum.0 + account.requests, sum.1 + account.errors));
+        let finished = self.summary.requests - self.summary.cancelled - self.summary.failed;
+        if counted != (finished, self.summary.failed) {
+            return Err(format!("accounts hold {counted:?} requests and errors, but {:?} were reported", (finished, self.summary.failed)));
+        }
+        self.contents.check_end()?;
+        self.summary.simulated = passed;
+        Ok(self.summary)
+    }
+
+    fn break_promise(&mut self, now: Instant, what: String) {
+        if self.broken.is_none() {
+            self.broken = Some(format!("at {now}: {what}"));
+        }
+    }
+
+    fn check(&mut self, now: Instant, result: Result<(), String>) {
+        if let Err(what) = result {
+            self.break_promise(now, what);
+        }
+    }
+
+    fn tick(&mut self, now: Instant) {
+        if now < self.last_time {
+            self.break_promise(now, format!("time ran back from {}", self.last_time));
+        }
+        self.last_time = now;
+    }
+
+    /// Whether the command may go to the drive now.
+    fn may_go(&self, command: &Command) -> Result<Vec<Request>, String> {
+        if self.commands.len() >= self.traits.queue_depth {
+            return Err(format!("command {} is one more than the drive's {} places", command.id.0, self.traits.queue_depth));
+        }
+        let mut requests = Vec::new();
+        for id in &command.requests {
+            let live = self.live.get(id).ok_or_else(|| format!("command {} serves request {}, which is not held", command.id.0, id.0))?;
+            let request = live.request;
+            let flush_of_forced_write = command.op == Op::Flush && request.fua && live.stage == Stage::Landed;
+            if !flush_of_forced_write {
+                if live.stage != Stage::Queued {
+                    return Err(format!("request {} is sent again while {:?}", id.0, live.stage));
+                }
+                let within = request.op == Op::Flush || request.extent.intersection(command.extent) == Some(request.extent);
+                if request.op != command.op || !within {
+                    return Err(format!("command {} ({:?} {}) serves {request:?}", command.id.0, command.op, command.extent));
+                }
+                self.passes_nobody(&request)?;
+            }
+            requests.push(request);
+        }
+        Ok(requests)
+    }
+
+    /// Whether no request that must come before this one is still to be done.
+    fn passes_nobody(&self, request: &Request) -> Result<(), String> {
+        let earlier = self.live.range(..request.id).map(|(_, earlier)| earlier);
+        let conflicts = |earlier: &&Live| {
+            let changes = earlier.request.op.changes_sectors() || request.op.changes_sectors();
+            changes && earlier.stage != Stage::Landed && earlier.request.extent.overlaps(request.extent)
+        };
+        match earlier.filter(|_| request.op != Op::Flush).find(conflicts) {
+            Some(passed) => {
+                Err(format!("request {} passes request {}, which overlaps it and is {:?}", request.id.0, passed.request.id.0, passed.stage))
+            }
+            None => Ok(()),
+        }
+    }
+
+    /// A command is over for the scheduler, by the drive's answer or without one.
+    fn command_over(&mut self, finished: Instant, command: CommandId, success: bool) {
+        let Some(sent) = self.commands.remove(&command) else {
+            return self.break_promise(finished, format!("command {} completed but is not at the drive", command.0));
+        };
+        self.charged += finished.saturating_since(self.last_charged.max(sent.at));
+        self.last_charged = self.last_charged.max(finished);
+        let mut requests = Vec::new();
+        for id in &sent.command.requests {
+            let Some(live) = self.live.get_mut(id) else { continue };
+            requests.push(live.request);
+            match live.stage {
+                Stage::Ghost => {
+                    self.live.remove(id);
+                }
+                Stage::Landed => {}
+                Stage::Queued | Stage::AtDrive if success => {
+                    live.stage = Stage::Landed;
+                    self.contents.settled(*id, Fate::Done);
+                }
+                Stage::Queued | Stage::AtDrive => live.stage = Stage::Queued,
+            }
+        }
+        self.durability.completed(command, sent.command.op, sent.command.fua, success, &requests);
+    }
+
+    fn check_finished(&mut self, now: Instant, finished: &Finished) -> Result<(), String> {
+        let id = finished.request.id;
+        let live = self.live.remove(&id).filter(|live| live.stage != Stage::Ghost);
+        let live = live.ok_or_else(|| format!("request {} finished but is not held: it finished before, or was cancelled", id.0))?;
+        if finished.request != live.request || finished.submitted != live.submitted {
+            return Err(format!("{:?} finished as {:?}, submitted {}", live.request, finished.request, finished.submitted));
+        }
+        let times = [finished.submitted, finished.dispatched, finished.finished, now];
+        if !times.is_sorted() {
+            return Err(format!("request {} was submitted, dispatched, finished and reported at {times:?}", id.0));
+        }
+        self.told += finished.disk_time;
+        let success = finished.outcome == Outcome::Success;
+        self.contents.settled(id, if success { Fate::Done } else { Fate::Doubtful });
+        if !success {
+            self.summary.failed += 1;
+            return Ok(());
+        }
+        match live.request.op {
+            Op::Read => {
+                self.summary.reads_checked += 1;
+                self.contents.check_read(&live.request)
+            }
+            Op::Write | Op::Zero => self.durability.write_finished(&live.request),
+            Op::Flush => self.durability.flush_finished(id).map(|owed| self.summary.flushes_checked += u64::from(owed > 0)),
+            Op::Discard => Ok(()),
+        }
+    }
+}
+
+impl Watch for Witness {
+    fn submitted(&mut self, now: Instant, request: &Request) {
+        self.tick(now);
+        self.summary.requests += 1;
+        self.contents.submitted(request);
+        if request.op == Op::Flush {
+            self.durability.flush_submitted(request.id);
+        }
+        let live = Live { request: *request, submitted: now, stage: Stage::Queued };
+        if self.live.insert(request.id, live).is_some() {
+            self.break_promise(now, format!("request {} was accepted twice", request.id.0));
+        }
+    }
+
+    fn dispatched(&mut self, now: Instant, command: &Command) {
+        self.tick(now);
+        let requests = self.may_go(command);
+        for id in &command.requests {
+            if let Some(live) = self.live.get_mut(id).filter(|live| live.stage == Stage::Queued) {
+                live.stage = Stage::AtDrive;
+            }
+        }
+        if command.op == Op::Flush {
+            self.durability.flush_sent(command.id);
+        }
+        match requests {
+            Ok(requests) => self.contents.dispatched(command.id, requests),
+            Err(what) => self.break_promise(now, what),
+        }
+        self.commands.insert(command.id, Sent { command: command.clone(), at: now });
+    }
+
+    fn completed(&mut self, now: Instant, completion: &DriveCompletion, expected: bool) {
+        self.tick(now);
+        let reported = completion.finished;
+        if reported > now || reported < self.last_report {
+            self.break_promise(now, format!("a report of {reported} follows one of {}", self.last_report));
+        }
+        self.last_report = self.last_report.max(reported);
+        if expected {
+            self.command_over(reported, completion.command, completion.outcome == Outcome::Success);
+        } else if !self.given_up.remove(&completion.command) {
+            self.break_promise(now, format!("command {} was answered twice", completion.command.0));
+        }
+    }
+
+    fn gave_up(&mut self, now: Instant, command: CommandId) {
+        self.tick(now);
+        self.summary.given_up += 1;
+        self.given_up.insert(command);
+        self.command_over(now, command, false);
+    }
+
+    fn finished(&mut self, now: Instant, finished: &Finished) {
+        self.tick(now);
+        let result = self.check_finished(now, finished);
+        self.check(now, result);
+    }
+
+    fn cancelled(&mut self, now: Instant, id: RequestId, cancelled: Cancelled) {
+        self.tick(now);
+        self.summary.cancelled += 1;
+        let stage = self.live.get(&id).map(|live| live.stage);
+        match (cancelled, stage) {
+            (Cancelled::Removed, Some(Stage::Queued)) => {
+                self.live.remove(&id);
+                self.contents.settled(id, Fate::Removed);
+            }
+            (Cancelled::AtDrive, Some(Stage::AtDrive)) => {
+                self.contents.settled(id, Fate::Doubtful);
+                if let Some(live) = self.live.get_mut(&id) {
+                    live.stage = Stage::Ghost;
+                }
+            }
+            (Cancelled::AtDrive, Some(Stage::Landed)) => {
+                self.contents.settled(id, Fate::Doubtful);
+                self.live.remove(&id);
+            }
+            (cancelled, stage) => self.break_promise(now, format!("cancelling request {} was answered {cancelled:?} while {stage:?}", id.0)),
+        }
+    }
+}

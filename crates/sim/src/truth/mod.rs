@@ -1,0 +1,192 @@
+//! [`DriveTruth`]: what one simulated drive really is. Nothing that schedules may name it.
+//!
+//! A profile says what a *model* of drive is and by how much units differ; a truth is one unit, drawn by seed: how fast its spindle turns, where the
+//! index was at the origin of the clock, where each track really starts, how long each seek really takes, which further sectors are defective, and how
+//! noisy its completions are. Two truths of one profile and seed are the same on every machine; nothing is stored by track.
+//!
+//! - Modelled: the parts of the profile's `[variation]`.
+//! - Not modelled: drift, sectors remapped while running, caches.
+//! - Differs from a drive: every part is drawn independently of the others.
+
+mod hash;
+mod unit;
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use headtime_mechanics::{DriveProfile, Layout, Mechanism, ProfileError, ZoneSlip};
+use headtime_units::{Angle, Nanos, RotationPeriod};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+pub use unit::UnitDifference;
+
+/// One unit of a model of drive.
+#[derive(Clone, Debug)]
+pub struct DriveTruth {
+    profile: DriveProfile,
+    mechanism: Mechanism<UnitDifference>,
+    noise: Noise,
+    seed: u64,
+}
+
+/// What no knowledge of the mechanics foresees.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Noise {
+    /// Mean (and standard deviation) of the delay of each report after the true completion, exponentially distributed, in nanoseconds.
+    pub jitter_ns: f64,
+    /// Share of accesses that take longer, from 0 to 1.
+    pub outlier_share: f64,
+    /// How much longer those take.
+    pub outlier: Nanos,
+}
+
+impl DriveTruth {
+    /// A unit with everything drawn that the profile's `[variation]` names.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the profile.
+    pub fn draw(profile: &DriveProfile, seed: u64) -> Result<Self, ProfileError> {
+        profile.validate()?;
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let phase = Angle::from_raw(rng.next_u32());
+        let error_ppm = hash::normal(rng.next_u64()) * profile.variation.spindle_ppm;
+        let period = slower_by_ppm(profile.rotation_period()?, error_ppm);
+        let slips = draw_slips(profile, &mut rng);
+        let layout = Arc::new(Layout::with_slips(profile, &slips)?);
+        let mut mechanism = Mechanism::new(profile, layout, UnitDifference::draw(profile, rng.next_u64())?)?;
+        mechanism.set_rotation(period, phase);
+        let noise = Noise {
+            jitter_ns: profile.variation.jitter_us * 1e3,
+            outlier_share: profile.variation.outlier_share,
+            outlier: Nanos::from_ms_f64(profile.variation.outlier_ms).unwrap_or(Nanos::ZERO),
+        };
+        Ok(Self { profile: profile.clone(), mechanism, noise, seed })
+    }
+
+    /// A unit exactly as the profile says, without noise; only the phase is drawn.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the profile.
+    pub fn nominal(profile: &DriveProfile, seed: u64) -> Result<Self, ProfileError> {
+        let layout = Arc::new(Layout::new(profile)?);
+        let mut mechanism = Mechanism::new(profile, layout, UnitDifference::none(profile, seed))?;
+        let phase = Angle::from_raw(ChaCha8Rng::seed_from_u64(seed).next_u32());
+        mechanism.set_rotation(profile.rotation_period()?, phase);
+        Ok(Self { profile: profile.clone(), mechanism, noise: Noise::default(), seed })
+    }
+
+    /// The model that the unit is one of.
+    #[must_use]
+    pub fn profile(&self) -> &DriveProfile {
+        &self.profile
+    }
+
+    /// The unit's moving parts.
+    #[must_use]
+    pub fn mechanism(&self) -> &Mechanism<UnitDifference> {
+        &self.mechanism
+    }
+
+    /// The unit's noise.
+    #[must_use]
+    pub fn noise(&self) -> Noise {
+        self.noise
+    }
+
+    /// The seed that the unit was drawn by.
+    #[must_use]
+    pub fn seed(&self) -> u64 {
+        self.seed
+    }
+}
+
+fn slower_by_ppm(nominal: RotationPeriod, ppm: f64) -> RotationPeriod {
+    let femtos = libm::round(nominal.as_fs() as f64 * (1.0 + ppm * 1e-6)) as u64;
+    RotationPeriod::from_fs(femtos.clamp(RotationPeriod::SHORTEST_FS, RotationPeriod::LONGEST_FS)).unwrap_or(nominal)
+}
+
+/// Further defective sectors: in each zone as many as the rate says, to the nearest whole number by lot, as far as the zone's spares hold them.
+fn draw_slips(profile: &DriveProfile, rng: &mut ChaCha8Rng) -> Vec<ZoneSlip> {
+    let mut slips = Vec::new();
+    for (number, zone) in profile.zones.iter().enumerate() {
+        let sectors = zone.physical_sectors(profile.geometry.heads);
+        let expected = sectors as f64 * profile.variation.slips_per_million / 1e6;
+        let by_lot = (rng.next_u32() as f64) < (expected - libm::floor(expected)) * 4_294_967_296.0;
+        let room = zone.spares.saturating_sub(zone.slips.len() as u64);
+        let wanted = (libm::floor(expected) as u64 + u64::from(by_lot)).min(room);
+        // A sector drawn twice, or defective in the profile already, is one slip less.
+        let drawn: BTreeSet<u64> = (0..wanted).map(|_| rng.random_range(0..sectors)).collect();
+        slips.extend(drawn.into_iter().map(|sector| ZoneSlip { zone: number, sector }));
+    }
+    slips
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headtime_mechanics::{Track, Variation, catalog};
+
+    #[test]
+    fn the_same_seed_is_the_same_unit_and_another_seed_another() {
+        let profile = catalog::load("atlas10k").unwrap();
+        let unit = |seed| {
+            let truth = DriveTruth::draw(&profile, seed).unwrap();
+            let mechanism = truth.mechanism();
+            let angles: Vec<_> = (0..50).map(|cylinder| mechanism.variation().track_angle(Track { cylinder, head: 1 })).collect();
+            (mechanism.period().as_fs(), mechanism.phase(), angles, mechanism.variation().seek_residual_ns(3, 9_000))
+        };
+        assert_eq!(unit(1), unit(1));
+        let (one, two) = (unit(1), unit(2));
+        assert!(one.0 != two.0 && one.1 != two.1 && one.2 != two.2 && one.3 != two.3);
+    }
+
+    #[test]
+    fn units_scatter_as_the_profile_says() {
+        let mut profile = catalog::load("atlas10k").unwrap();
+        profile.variation.spindle_ppm = 200.0;
+        let errors: Vec<f64> = (0..400)
+            .map(|seed| {
+                DriveTruth::draw(&profile, seed).unwrap().mechanism().period().as_fs() as f64 / profile.rotation_period().unwrap().as_fs() as f64
+            })
+            .map(|ratio| (ratio - 1.0) * 1e6)
+            .collect();
+        let rms = (errors.iter().map(|error| error * error).sum::<f64>() / errors.len() as f64).sqrt();
+        assert!((rms / 200.0 - 1.0).abs() < 0.12, "{rms} ppm");
+
+        let truth = DriveTruth::draw(&profile, 5).unwrap();
+        let period_us = truth.mechanism().period().as_ns_f64() / 1e3;
+        let angle_us = |cylinder| truth.mechanism().variation().track_angle(Track { cylinder, head: 0 }).signed_turns_from(Angle::ZERO) * period_us;
+        let rms = ((0..10_000).map(|cylinder| angle_us(cylinder) * angle_us(cylinder)).sum::<f64>() / 1e4).sqrt();
+        assert!((rms / profile.variation.track_angle_us - 1.0).abs() < 0.03, "{rms} us");
+
+        let residual = |from: u32, to: u32| truth.mechanism().variation().seek_residual_ns(from, to) as f64 / 1e3;
+        let pairs = (0..10_000_u32).step_by(313).flat_map(|from| (0..10_000_u32).step_by(313).map(move |to| (from, to)));
+        let squares: Vec<f64> = pairs.map(|(from, to)| residual(from, to) * residual(from, to)).collect();
+        let rms = (squares.iter().sum::<f64>() / squares.len() as f64).sqrt();
+        assert!((rms / profile.variation.seek_residual_us - 1.0).abs() < 0.08, "{rms} us");
+    }
+
+    #[test]
+    fn a_nominal_unit_differs_in_phase_alone() {
+        let profile = catalog::load("nearline-20tb").unwrap();
+        let truth = DriveTruth::nominal(&profile, 3).unwrap();
+        assert_eq!(truth.mechanism().period(), profile.rotation_period().unwrap());
+        assert_eq!(truth.mechanism().variation().track_angle(Track { cylinder: 17, head: 3 }), Angle::ZERO);
+        assert_eq!(truth.noise(), Noise::default());
+        assert_ne!(truth.mechanism().phase(), DriveTruth::nominal(&profile, 4).unwrap().mechanism().phase());
+    }
+
+    #[test]
+    fn extra_slips_keep_the_capacity_and_shift_what_lies_behind_them() {
+        let mut profile = catalog::load("atlas10k").unwrap();
+        profile.variation.slips_per_million = 20.0;
+        let truth = DriveTruth::draw(&profile, 1).unwrap();
+        let nominal = Layout::new(&profile).unwrap();
+        assert_eq!(truth.mechanism().layout().capacity(), nominal.capacity());
+        let moved = (0..1000_u64)
+            .map(|step| headtime_units::Lba::new(step * 17_938))
+            .filter(|lba| truth.mechanism().layout().lba_to_physical(*lba) != nominal.lba_to_physical(*lba));
+        assert!(moved.count() > 500, "after a slip every sector of its zone lies one further on");
+    }
+}

@@ -1,0 +1,204 @@
+//! The swarm over a fixed set of seeds, and the bugs it must find.
+//!
+//! `HEADTIME_SWARM_SEED` and `HEADTIME_SWARM_COUNT` choose other seeds: `HEADTIME_SWARM_SEED=7 HEADTIME_SWARM_COUNT=1` replays one.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use headtime_belief::ProfileBelief;
+use headtime_mechanics::DriveProfile;
+use headtime_sched::{Accounts, Admission, Belief, Cancelled, Decision, Done, Finished, Op, Outcome, Policy, Request, RequestId, Scheduler};
+use headtime_sim::Front;
+use headtime_sim::swarm::{self, Summary};
+use headtime_units::{Instant, Lba, Nanos};
+use smallvec::SmallVec;
+
+fn belief(profile: &DriveProfile) -> Box<dyn Belief + Send> {
+    Box::new(ProfileBelief::new(profile).expect("drawn profiles are valid"))
+}
+
+fn from_environment(name: &str, default: u64) -> u64 {
+    match std::env::var(name) {
+        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is `{text}`, expected a number")),
+        Err(_) => default,
+    }
+}
+
+#[test]
+fn the_swarm_finds_no_broken_promise() {
+    let (first, count) = (from_environment("HEADTIME_SWARM_SEED", 0), from_environment("HEADTIME_SWARM_COUNT", 300));
+    let mut sum = Summary::default();
+    for seed in first..first + count {
+        let summary = swarm::run_one(seed, &belief).unwrap_or_else(|failure| panic!("{failure}"));
+        assert_eq!(swarm::run_one(seed, &belief).as_ref(), Ok(&summary), "seed {seed} ran differently the second time");
+        sum.requests += summary.requests;
+        sum.cancelled += summary.cancelled;
+        sum.failed += summary.failed;
+        sum.given_up += summary.given_up;
+        sum.policy_changes += summary.policy_changes;
+        sum.reads_checked += summary.reads_checked;
+        sum.flushes_checked += summary.flushes_checked;
+    }
+    println!("{count} seeds from {first}: {sum:?}");
+    // A swarm that tries nothing finds nothing.
+    if count >= 100 {
+        for tried in [sum.requests / 50, sum.cancelled, sum.failed, sum.given_up, sum.policy_changes, sum.reads_checked, sum.flushes_checked] {
+            assert!(tried >= count, "the seeds try too little of something: {sum:?}");
+        }
+    }
+}
+
+/// A bug planted between engine and scheduler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Bug {
+    /// Writes are shown to the scheduler as reads, so that nobody waits for them.
+    HidesWritesFromTheOverlapOrder,
+    /// A flush is reported as soon as anything completes, whether or not it was sent.
+    ReportsFlushesEarly,
+    /// Flushes are never sent, and reported when anything else completes.
+    NeverSendsFlushes,
+    /// Force unit access is forgotten.
+    ForgetsForceUnitAccess,
+    /// One report in twenty never reaches the client.
+    LosesAReport,
+    /// One report in twenty reaches the client twice.
+    ReportsTwice,
+    /// A cancelled request is said to be gone, but stays.
+    ForgetsToCancel,
+    /// Zeroes are sent to the sectors behind those asked for.
+    ZeroesTheWrongSectors,
+}
+
+/// A scheduler with a bug.
+struct Buggy {
+    bug: Bug,
+    scheduler: Scheduler,
+    /// Requests as their clients made them, where the scheduler was shown something else.
+    as_made: BTreeMap<RequestId, Request>,
+    early: Vec<Finished>,
+    reported_early: BTreeSet<RequestId>,
+    reports: u64,
+}
+
+impl Buggy {
+    fn new(bug: Bug, scheduler: Scheduler) -> Self {
+        Self { bug, scheduler, as_made: BTreeMap::new(), early: Vec::new(), reported_early: BTreeSet::new(), reports: 0 }
+    }
+
+    fn tampered(&self, request: Request) -> Request {
+        match self.bug {
+            Bug::HidesWritesFromTheOverlapOrder if request.op == Op::Write => Request { op: Op::Read, ..request },
+            Bug::ForgetsForceUnitAccess => Request { fua: false, ..request },
+            _ => request,
+        }
+    }
+
+    fn restored(&self, mut finished: Finished) -> Finished {
+        finished.request = self.as_made.get(&finished.request.id).copied().unwrap_or(finished.request);
+        finished
+    }
+}
+
+impl Front for Buggy {
+    fn submit(&mut self, now: Instant, request: Request) -> Admission {
+        self.as_made.insert(request.id, request);
+        if matches!(self.bug, Bug::ReportsFlushesEarly | Bug::NeverSendsFlushes) && request.op == Op::Flush {
+            let (disk_time, outcome) = (Nanos::ZERO, Outcome::Success);
+            self.early.push(Finished { request, submitted: now, dispatched: now, finished: now, disk_time, outcome });
+            if self.bug == Bug::NeverSendsFlushes {
+                return Admission::Accepted;
+            }
+            self.reported_early.insert(request.id);
+        }
+        self.scheduler.submit(now, self.tampered(request))
+    }
+
+    fn next(&mut self, now: Instant) -> Decision {
+        match self.scheduler.next(now) {
+            Decision::Dispatch(mut command) => {
+                let made = command.requests.first().map(|id| self.as_made[id]);
+                match (self.bug, made) {
+                    (Bug::HidesWritesFromTheOverlapOrder, Some(made)) => command.op = made.op,
+                    (Bug::ZeroesTheWrongSectors, Some(made)) if made.op == Op::Zero && made.extent.start.get() > 0 => {
+                        command.extent.start = Lba::new(made.extent.start.get() - 1);
+                    }
+                    _ => {}
+                }
+                Decision::Dispatch(command)
+            }
+            other => other,
+        }
+    }
+
+    fn complete(&mut self, now: Instant, done: Done) -> SmallVec<[Finished; 1]> {
+        let mut reports: SmallVec<[Finished; 1]> = self.early.drain(..).collect();
+        for finished in self.scheduler.complete(now, done) {
+            let finished = self.restored(finished);
+            if self.reported_early.remove(&finished.request.id) {
+                continue;
+            }
+            self.reports += 1;
+            let copies = match self.bug {
+                Bug::LosesAReport if self.reports % 20 == 0 => 0,
+                Bug::ReportsTwice if self.reports % 20 == 0 => 2,
+                _ => 1,
+            };
+            reports.extend(std::iter::repeat_n(finished, copies));
+        }
+        reports
+    }
+
+    fn cancel(&mut self, now: Instant, id: RequestId) -> Cancelled {
+        let queued = self.scheduler.queue().by_arrival().any(|queued| queued.request.id == id);
+        if self.bug == Bug::ForgetsToCancel && queued { Cancelled::Removed } else { self.scheduler.cancel(now, id) }
+    }
+
+    fn set_policy(&mut self, policy: Box<dyn Policy>) {
+        self.scheduler.set_policy(policy);
+    }
+
+    fn accounts(&self) -> &Accounts {
+        self.scheduler.accounts()
+    }
+
+    fn self_check(&self) {
+        self.scheduler.self_check();
+    }
+}
+
+#[test]
+fn the_swarm_finds_every_planted_bug() {
+    for bug in [
+        Bug::HidesWritesFromTheOverlapOrder,
+        Bug::ReportsFlushesEarly,
+        Bug::NeverSendsFlushes,
+        Bug::ForgetsForceUnitAccess,
+        Bug::LosesAReport,
+        Bug::ReportsTwice,
+        Bug::ForgetsToCancel,
+        Bug::ZeroesTheWrongSectors,
+    ] {
+        let found = (0..40).find_map(|seed| swarm::run_one_with(seed, &belief, |scheduler| Buggy::new(bug, scheduler)).err());
+        let failure = found.unwrap_or_else(|| panic!("forty seeds did not find {bug:?}"));
+        println!("{bug:?}: {failure}");
+        let replayed = swarm::run_one_with(failure.seed, &belief, |scheduler| Buggy::new(bug, scheduler));
+        assert_eq!(replayed, Err(failure.clone()), "the seed alone replays the failure");
+        let command = format!("HEADTIME_SWARM_SEED={} HEADTIME_SWARM_COUNT=1 cargo test -p headtime-sim --test swarm", failure.seed);
+        assert!(failure.to_string().contains(&command), "{failure}");
+    }
+}
+
+#[test]
+fn the_witness_sees_what_was_broken_and_not_only_that_something_was() {
+    let expected = [
+        (Bug::HidesWritesFromTheOverlapOrder, "passes request"),
+        (Bug::ReportsFlushesEarly, "is not durable"),
+        (Bug::NeverSendsFlushes, "is not durable"),
+        (Bug::ForgetsForceUnitAccess, "force unit access"),
+        (Bug::ReportsTwice, "is not held"),
+    ];
+    for (bug, words) in expected {
+        let found = (0..40).filter_map(|seed| swarm::run_one_with(seed, &belief, |scheduler| Buggy::new(bug, scheduler)).err());
+        let texts: Vec<String> = found.map(|failure| failure.what).collect();
+        assert!(texts.iter().any(|text| text.contains(words)), "{bug:?}: {texts:?}");
+    }
+}
