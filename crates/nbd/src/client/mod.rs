@@ -1,0 +1,305 @@
+//! One connection seen from the client.
+//!
+//! The life of a connection: greeting → structured replies and `base:allocation`, if wanted and given → GO (or
+//! EXPORT_NAME where the server knows no GO) → [`Event::Opened`] → [`Connection::submit`], many in flight, completed in
+//! any order by [`Event::Completed`] → [`Connection::disconnect`] → [`Event::Closed`], always the last event. Every
+//! submitted request completes exactly once, with [`RequestError::ConnectionLost`] at worst. With [`Goal::List`] or
+//! [`Goal::Describe`] the connection ends by itself after the answer.
+//!
+//! A request that breaks the export's constraints is refused by `submit` and never sent.
+
+mod assembly;
+mod error;
+mod flight;
+mod handshake;
+mod submit;
+mod transmission;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use bytes::buf::Limit;
+
+use crate::export::{Extent, ListedExport, Session, check_string};
+use crate::inbox::Inbox;
+use crate::limits::ClientLimits;
+use crate::outbox::Outbox;
+
+pub use error::{CloseReason, ConfigError, RequestError, SubmitError};
+
+use flight::Flight;
+use handshake::{Gathered, Haggle};
+use transmission::Receive;
+
+/// What the connection is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Config {
+    /// Name of the export; empty for the server's default. Not used to list.
+    pub export: String,
+    /// What to do.
+    pub goal: Goal,
+    /// Ask for structured replies. Without them errors have no text and zeroes are sent.
+    pub structured_replies: bool,
+    /// Ask for `base:allocation`, which BLOCK_STATUS needs. Only together with structured replies.
+    pub allocation_context: bool,
+}
+
+/// What to do with the server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Goal {
+    /// Use the export.
+    Open,
+    /// Learn about the export and leave.
+    Describe,
+    /// Learn the names of the exports and leave.
+    List,
+}
+
+impl Config {
+    /// To use the export `name`, with all that the server offers.
+    pub fn open(name: impl Into<String>) -> Config {
+        Config { export: name.into(), goal: Goal::Open, structured_replies: true, allocation_context: true }
+    }
+
+    /// To learn about the export `name` and leave.
+    pub fn describe(name: impl Into<String>) -> Config {
+        Config { goal: Goal::Describe, ..Config::open(name) }
+    }
+
+    /// To learn the names of the exports and leave.
+    pub fn list() -> Config {
+        Config { goal: Goal::List, ..Config::open("") }
+    }
+}
+
+/// The client's end of one connection. See the module's documentation for the order of calls.
+#[derive(Debug)]
+pub struct Connection {
+    config: Config,
+    limits: ClientLimits,
+    inbox: Inbox,
+    outbox: Outbox,
+    phase: Phase,
+    gathered: Gathered,
+    fixed_newstyle: bool,
+    no_zeroes: bool,
+    structured: bool,
+    context_id: Option<u32>,
+    session: Option<Session>,
+    flight: Flight,
+    input_ended: bool,
+    leaving: bool,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Handshake(Haggle),
+    Transmission(Receive),
+    /// Over; requests in flight are completed as lost, then `Closed` is told.
+    Ending(CloseReason),
+    Closed,
+}
+
+/// What one step of the machine came to.
+enum Step {
+    Event(Event),
+    Again,
+    NeedInput,
+}
+
+/// What happened.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The export is open: requests may be submitted.
+    Opened(Session),
+    /// The answer to [`Goal::Describe`].
+    Described(Session),
+    /// The answer to [`Goal::List`], in the server's order.
+    Listed(Vec<ListedExport>),
+    /// A request is finished.
+    Completed(Completion),
+    /// The connection is over: send what output is left, close the socket. Last event.
+    Closed(CloseReason),
+}
+
+/// The end of one request.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Completion {
+    /// As `submit` gave it.
+    pub id: RequestId,
+    /// What came of it.
+    pub result: Result<Outcome, RequestError>,
+}
+
+/// A successful answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Outcome {
+    /// WRITE, FLUSH, TRIM, WRITE_ZEROES or CACHE is done.
+    Done,
+    /// A READ's bytes, exactly as many as were asked for.
+    Data(Bytes),
+    /// A BLOCK_STATUS request's extents from its offset on, at least one. They may cover less than was asked, or more.
+    Extents(Vec<Extent>),
+}
+
+/// Names a request of one connection; not reused. On the wire it is the cookie.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RequestId(u64);
+
+impl Connection {
+    /// A connection whose socket has just been connected; the server speaks first.
+    ///
+    /// # Errors
+    /// [`ConfigError`] when the limits do not go together or the name cannot be one.
+    pub fn new(config: Config, limits: ClientLimits) -> Result<Connection, ConfigError> {
+        limits.check()?;
+        check_string("name", &config.export)?;
+        Ok(Connection {
+            config,
+            limits,
+            inbox: Inbox::new(),
+            outbox: Outbox::new(),
+            phase: Phase::Handshake(Haggle::Greeting),
+            gathered: Gathered::default(),
+            fixed_newstyle: false,
+            no_zeroes: false,
+            structured: false,
+            context_id: None,
+            session: None,
+            flight: Flight::default(),
+            input_ended: false,
+            leaving: false,
+        })
+    }
+
+    /// Bytes the machine can take now. 0 means: poll events first, or the connection is over.
+    pub fn read_hint(&self) -> usize {
+        match self.phase {
+            Phase::Handshake(_) | Phase::Transmission(_) if !self.input_ended => self.inbox.hint(),
+            _ => 0,
+        }
+    }
+
+    /// Whether `read_hint()` is more than zero.
+    pub fn wants_input(&self) -> bool {
+        self.read_hint() > 0
+    }
+
+    /// Room for the next bytes, exactly `read_hint()` of them, to be filled in place; implements [`bytes::BufMut`], so
+    /// tokio's `read_buf` takes it. Do not read when the hint is 0: reading nothing looks like the end of the stream.
+    pub fn read_buffer(&mut self) -> Limit<&mut Vec<u8>> {
+        let hint = self.read_hint();
+        let mut buffer = self.inbox.buffer();
+        buffer.set_limit(hint);
+        buffer
+    }
+
+    /// Takes bytes from a slice by copying, at most `read_hint()`; how many were taken.
+    pub fn receive(&mut self, input: &[u8]) -> usize {
+        let count = input.len().min(self.read_hint());
+        self.inbox.receive(&input[..count])
+    }
+
+    /// No more bytes will come. Complete messages received before are still handled.
+    pub fn end_of_input(&mut self) {
+        self.input_ended = true;
+    }
+
+    /// The next event, or `None` until something else is called.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        loop {
+            let step = match &mut self.phase {
+                Phase::Handshake(_) => self.step_handshake(),
+                Phase::Transmission(_) => self.step_transmission(),
+                Phase::Ending(reason) => {
+                    if let Some(id) = self.flight.lose_one() {
+                        return Some(Event::Completed(Completion { id, result: Err(RequestError::ConnectionLost) }));
+                    }
+                    let event = Event::Closed(reason.clone());
+                    self.phase = Phase::Closed;
+                    return Some(event);
+                }
+                Phase::Closed => return None,
+            };
+            let reason = match step {
+                Ok(Step::Event(event)) => return Some(event),
+                Ok(Step::Again) => continue,
+                Ok(Step::NeedInput) if !self.input_ended => return None,
+                Ok(Step::NeedInput) => self.cut_off(),
+                Err(reason) => reason,
+            };
+            self.inbox.clear();
+            self.gathered = Gathered::default();
+            self.phase = Phase::Ending(reason);
+        }
+    }
+
+    /// What waits to be sent, in order, for a vectored write. Tell what was written with `advance_output`.
+    pub fn output_chunks(&self) -> impl Iterator<Item = &[u8]> {
+        self.outbox.chunks()
+    }
+
+    /// Bytes waiting to be sent.
+    pub fn output_bytes(&self) -> u64 {
+        self.outbox.len()
+    }
+
+    /// The first `count` bytes of the output have been sent.
+    ///
+    /// # Panics
+    /// When fewer bytes waited.
+    pub fn advance_output(&mut self, count: usize) {
+        self.outbox.advance(count);
+    }
+
+    /// Takes the first piece of output, which counts as sent from here on: send it before asking for the next.
+    pub fn poll_output(&mut self) -> Option<Bytes> {
+        self.outbox.pop().map(|(bytes, _)| bytes)
+    }
+
+    /// Leaves properly: requests in flight are awaited, nothing more can be submitted, then the farewell is queued and
+    /// [`Event::Closed`] told. During the handshake the farewell takes the place of the next option.
+    pub fn disconnect(&mut self) {
+        self.leaving = true;
+    }
+
+    /// Whether [`Event::Closed`] was given out.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+
+    /// What was agreed, once the export is open.
+    pub fn session(&self) -> Option<&Session> {
+        self.session.as_ref()
+    }
+
+    /// Requests submitted and not completed.
+    pub fn in_flight(&self) -> usize {
+        self.flight.len()
+    }
+
+    /// Bytes charged for them, never above [`ClientLimits::max_in_flight_bytes`].
+    pub fn in_flight_bytes(&self) -> u64 {
+        self.flight.charged()
+    }
+
+    /// Bytes held in buffers now, never above [`ClientLimits::memory_bound`].
+    pub fn buffered_bytes(&self) -> u64 {
+        self.inbox.held_bytes() + self.outbox.len() + self.flight.held_bytes() + self.gathered.held_bytes()
+    }
+
+    /// Longest READ or WRITE that can be submitted, bytes; 0 before the export is open.
+    pub fn max_payload_bytes(&self) -> u32 {
+        let limit = u32::try_from(self.limits.max_in_flight_bytes).unwrap_or(u32::MAX);
+        self.session.as_ref().map_or(0, |session| session.export.block_sizes.maximum.min(limit))
+    }
+
+    fn cut_off(&self) -> CloseReason {
+        match &self.phase {
+            Phase::Handshake(Haggle::Reply { option: crate::wire::OPT_ABORT, .. }) => CloseReason::Finished,
+            Phase::Handshake(haggle) => CloseReason::EndOfInput { doing: haggle.doing(), in_flight: 0 },
+            _ => CloseReason::EndOfInput { doing: "transmission", in_flight: self.flight.len() },
+        }
+    }
+}

@@ -1,0 +1,240 @@
+//! Bytes on their way in: a small head for message headers, and one body of exactly the length a message announced.
+//!
+//! The head never holds more than [`HEAD_BYTES`]. A body is allocated when a header asked for it (and the caller has
+//! checked its length), takes over what the head already has of it, and is then filled in place, so that a large
+//! payload is not copied and nothing is buffered beyond what was announced.
+
+use alloc::vec::Vec;
+
+use bytes::BufMut;
+use bytes::buf::Limit;
+
+use crate::limits::HEAD_BYTES;
+
+#[derive(Debug, Default)]
+pub(crate) struct Inbox {
+    head: Vec<u8>,
+    /// Bytes of `head` already parsed; moved out before the next read.
+    parsed: usize,
+    body: Option<Body>,
+    /// Bytes still to come that nobody wants.
+    skip: u64,
+}
+
+#[derive(Debug)]
+struct Body {
+    bytes: Vec<u8>,
+    wanted: usize,
+}
+
+impl Body {
+    fn missing(&self) -> usize {
+        self.wanted - self.bytes.len()
+    }
+}
+
+impl Inbox {
+    pub fn new() -> Inbox {
+        Inbox::default()
+    }
+
+    /// Bytes that can be taken now; 0 only when a full body or a full head waits to be parsed.
+    pub fn hint(&self) -> usize {
+        match &self.body {
+            Some(body) if body.missing() > 0 => body.missing(),
+            _ => HEAD_BYTES - self.unparsed(),
+        }
+    }
+
+    /// Where the next bytes go, limited to `hint()`. The shell fills it; `settle` runs before anything is parsed.
+    pub fn buffer(&mut self) -> Limit<&mut Vec<u8>> {
+        self.settle();
+        let hint = self.hint();
+        match &mut self.body {
+            Some(body) if body.missing() > 0 => (&mut body.bytes).limit(hint),
+            _ => {
+                self.head.drain(..self.parsed);
+                self.parsed = 0;
+                self.head.reserve_exact(HEAD_BYTES - self.head.len());
+                (&mut self.head).limit(hint)
+            }
+        }
+    }
+
+    /// Copies from `input`, at most `hint()` bytes; how many were taken.
+    pub fn receive(&mut self, input: &[u8]) -> usize {
+        let mut buffer = self.buffer();
+        let taken = input.len().min(buffer.remaining_mut());
+        buffer.put_slice(&input[..taken]);
+        taken
+    }
+
+    /// The next `N` bytes of the head, once they are there.
+    pub fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+        self.settle();
+        if self.busy() {
+            return None;
+        }
+        let raw = self.head[self.parsed..].first_chunk::<N>().copied()?;
+        self.parsed += N;
+        Some(raw)
+    }
+
+    /// The next four bytes as a number, left where they are.
+    pub fn peek_u32(&mut self) -> Option<u32> {
+        self.settle();
+        if self.busy() {
+            return None;
+        }
+        self.head[self.parsed..].first_chunk().map(|raw| u32::from_be_bytes(*raw))
+    }
+
+    /// From here on collects a body of `wanted` bytes; the caller has bounded `wanted`.
+    pub fn start_body(&mut self, wanted: usize) {
+        assert!(!self.busy(), "a body was started before the last one was taken");
+        let mut bytes = Vec::with_capacity(wanted);
+        let here = wanted.min(self.unparsed());
+        bytes.extend_from_slice(&self.head[self.parsed..self.parsed + here]);
+        self.parsed += here;
+        self.body = Some(Body { bytes, wanted });
+    }
+
+    /// The body, once it is complete.
+    pub fn take_body(&mut self) -> Option<Vec<u8>> {
+        self.body.take_if(|body| body.missing() == 0).map(|body| body.bytes)
+    }
+
+    /// From here on reads past `count` bytes.
+    pub fn start_skip(&mut self, count: u64) {
+        assert!(!self.busy(), "a skip was started before the last body was taken");
+        self.skip = count;
+        self.settle();
+    }
+
+    /// Whether all bytes to skip are past.
+    pub fn skipped(&mut self) -> bool {
+        self.settle();
+        self.skip == 0
+    }
+
+    /// Whether nothing waits to be parsed.
+    pub fn is_empty(&self) -> bool {
+        self.unparsed() == 0 && self.body.is_none() && self.skip == 0
+    }
+
+    /// Memory held now, bytes.
+    pub fn held_bytes(&self) -> u64 {
+        (self.head.capacity() + self.body.as_ref().map_or(0, |body| body.bytes.capacity())) as u64
+    }
+
+    /// Drops everything, for a connection that is over.
+    pub fn clear(&mut self) {
+        *self = Inbox::new();
+    }
+
+    fn busy(&self) -> bool {
+        self.body.is_some() || self.skip > 0
+    }
+
+    fn unparsed(&self) -> usize {
+        self.head.len() - self.parsed
+    }
+
+    /// Throws away what was parsed or is to be skipped.
+    fn settle(&mut self) {
+        let passed = self.skip.min(self.unparsed() as u64);
+        self.skip -= passed;
+        // Cannot overflow: passed is at most the head's length.
+        self.parsed += passed as usize;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    #[test]
+    fn headers_bodies_and_skips_come_out_in_order_for_any_split() {
+        let stream: Vec<u8> = (0..60).collect();
+        for split in 1..stream.len() {
+            let mut inbox = Inbox::new();
+            let mut pieces = stream.chunks(split);
+            let mut more = |inbox: &mut Inbox| {
+                let mut piece = pieces.next().unwrap();
+                while !piece.is_empty() {
+                    let taken = inbox.receive(piece);
+                    assert!(taken > 0 || inbox.hint() == 0);
+                    if taken == 0 {
+                        return Some(piece.to_vec());
+                    }
+                    piece = &piece[taken..];
+                }
+                None
+            };
+            let head = loop {
+                if let Some(head) = inbox.take::<4>() {
+                    break head;
+                }
+                assert_eq!(more(&mut inbox), None);
+            };
+            assert_eq!(head, [0, 1, 2, 3]);
+            inbox.start_body(20);
+            let body = loop {
+                if let Some(body) = inbox.take_body() {
+                    break body;
+                }
+                assert_eq!(inbox.take::<1>(), None);
+                assert_eq!(more(&mut inbox), None);
+            };
+            assert_eq!(body, (4..24).collect::<Vec<u8>>());
+            inbox.start_skip(10);
+            while !inbox.skipped() {
+                assert_eq!(more(&mut inbox), None);
+            }
+            while inbox.peek_u32().is_none() {
+                assert_eq!(more(&mut inbox), None);
+            }
+            assert_eq!(inbox.take::<1>(), Some([34]));
+        }
+    }
+
+    #[test]
+    fn the_head_never_grows_past_its_size() {
+        let mut inbox = Inbox::new();
+        let flood = vec![7_u8; 100_000];
+        let mut taken = 0;
+        while inbox.hint() > 0 {
+            taken += inbox.receive(&flood[taken..]);
+        }
+        assert_eq!(taken, HEAD_BYTES);
+        while inbox.take::<28>().is_some() {}
+        inbox.receive(&flood);
+        assert_eq!(inbox.held_bytes(), HEAD_BYTES as u64);
+    }
+
+    #[test]
+    fn a_large_body_is_filled_in_place_and_exactly() {
+        let mut inbox = Inbox::new();
+        inbox.receive(&[1; 10]);
+        inbox.start_body(1_000_000);
+        assert_eq!(inbox.hint(), 999_990);
+        let start = inbox.body.as_ref().unwrap().bytes.as_ptr();
+        while inbox.hint() > 0 && inbox.body.as_ref().unwrap().missing() > 0 {
+            let mut room = inbox.buffer();
+            let count = room.remaining_mut().min(300_000);
+            room.put_bytes(2, count);
+        }
+        let body = inbox.take_body().unwrap();
+        assert_eq!((body.len(), body.as_ptr()), (1_000_000, start));
+        assert_eq!((body[9], body[10]), (1, 2));
+    }
+
+    #[test]
+    fn an_empty_body_is_there_at_once() {
+        let mut inbox = Inbox::new();
+        inbox.start_body(0);
+        assert_eq!(inbox.take_body(), Some(vec![]));
+        assert!(inbox.is_empty());
+    }
+}

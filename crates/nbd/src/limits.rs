@@ -1,0 +1,204 @@
+//! How much one connection may ask for, and what that costs in memory at most.
+//!
+//! Defaults are guesses unless a source is given; the formulas are those of the crate's documentation.
+
+/// Bytes read ahead of the message being parsed. A guess: one read brings several small requests, and a copy of this
+/// length costs less than a system call.
+pub const HEAD_BYTES: usize = 16 << 10;
+/// Replies to one option may queue this much, not counting the list of exports: at most three strings of 4,096 bytes
+/// with their headers.
+pub const OPTION_REPLY_BYTES: usize = 16 << 10;
+/// Upper bound of what one request costs besides its data: table entries, reply header, error text.
+pub const REQUEST_OVERHEAD_BYTES: usize = 1 << 10;
+/// What the client keeps for one disjoint piece of a fragmented read.
+pub const FRAGMENT_BYTES: usize = 16;
+/// A WRITE longer than this (and than the maximum) ends the connection; up to it, the payload is read past and the
+/// request refused. proto.md, "Size constraints": nothing up to 2^25 bytes is to be taken for an attack.
+pub const DENIAL_OF_SERVICE_BYTES: u32 = 32 << 20;
+
+/// Longest text sent with an error, bytes.
+pub(crate) const MAX_ERROR_TEXT_BYTES: usize = 256;
+/// Size of an extent on the wire.
+pub(crate) const EXTENT_BYTES: usize = 8;
+
+/// Limits of one server connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Limits {
+    /// Longest READ or WRITE in bytes, advertised as the maximum block size. From 65,536 (the largest minimum
+    /// block) to 2^30. Default 32 MiB: what every client may assume.
+    pub max_request_bytes: u32,
+    /// Requests taken in and not yet answered onto the wire. At least 1, default 256: deeper than nbdcopy (64) and
+    /// any disk's queue.
+    pub max_in_flight: u32,
+    /// Bytes of those requests (READ and WRITE: length; BLOCK_STATUS: eight per extent allowed). At least
+    /// `max_request_bytes`, default 64 MiB.
+    pub max_in_flight_bytes: u64,
+    /// Longest data of one option; longer ones are read past and refused. At least 4,106 (the longest GO without
+    /// information requests), default 64 KiB.
+    pub max_option_bytes: u32,
+    /// Options before the transmission phase; one more ends the connection. At least 1, default 1,024.
+    pub max_options: u32,
+    /// Extents in one BLOCK_STATUS reply; further ones are left out, which the protocol allows. From 1 to 2^20 (the
+    /// protocol's own advice), default 4,096.
+    pub max_extents: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Limits {
+            max_request_bytes: 32 << 20,
+            max_in_flight: 256,
+            max_in_flight_bytes: 64 << 20,
+            max_option_bytes: 64 << 10,
+            max_options: 1024,
+            max_extents: 4096,
+        }
+    }
+}
+
+impl Limits {
+    /// Whether the limits can be kept together.
+    ///
+    /// # Errors
+    /// [`LimitsError`] with the first limit that is too small or too large.
+    pub fn check(&self) -> Result<(), LimitsError> {
+        let extents = u64::from(self.max_extents) * EXTENT_BYTES as u64;
+        at_least("max_request_bytes", u64::from(self.max_request_bytes), 65_536)?;
+        at_most("max_request_bytes", u64::from(self.max_request_bytes), 1 << 30)?;
+        at_least("max_in_flight", u64::from(self.max_in_flight), 1)?;
+        at_least("max_extents", u64::from(self.max_extents), 1)?;
+        at_most("max_extents", u64::from(self.max_extents), 1 << 20)?;
+        at_least("max_in_flight_bytes", self.max_in_flight_bytes, u64::from(self.max_request_bytes).max(extents))?;
+        at_least("max_option_bytes", u64::from(self.max_option_bytes), 4106)?;
+        at_least("max_options", u64::from(self.max_options), 1)
+    }
+
+    /// Most bytes one connection holds, whatever the client sends; the formula is in the crate's documentation.
+    pub fn memory_bound(&self) -> u64 {
+        let requests = u64::from(self.max_in_flight) * REQUEST_OVERHEAD_BYTES as u64;
+        (HEAD_BYTES + OPTION_REPLY_BYTES) as u64 + u64::from(self.max_option_bytes) + self.max_in_flight_bytes + requests
+    }
+}
+
+/// Limits of one client connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ClientLimits {
+    /// Requests submitted and not yet completed. At least 1, default 256.
+    pub max_in_flight: u32,
+    /// Bytes of those requests (READ and WRITE: length; BLOCK_STATUS: eight per extent allowed). At least 65,536 and
+    /// eight per extent, default 64 MiB. A longer request than this can never be submitted.
+    pub max_in_flight_bytes: u64,
+    /// Longest single reply to an option. At least 8,196 (name and description), default 64 KiB.
+    pub max_option_reply_bytes: u32,
+    /// Names and descriptions of one list of exports, each entry counted at its length plus 64. Default 16 MiB.
+    pub max_list_bytes: u64,
+    /// Replies to one option besides the list of exports. Default 64.
+    pub max_option_replies: u32,
+    /// Extents kept of one BLOCK_STATUS reply; further ones are dropped. From 1 to 2^20, default
+    /// 4,096.
+    pub max_extents: u32,
+    /// Disjoint pieces in which a read may lie assembled at one moment; a server that scatters more is left.
+    /// At least 1, default 1,024. Pieces that touch count as one, so pieces in order never reach it.
+    pub max_fragments: u32,
+}
+
+impl Default for ClientLimits {
+    fn default() -> Self {
+        ClientLimits {
+            max_in_flight: 256,
+            max_in_flight_bytes: 64 << 20,
+            max_option_reply_bytes: 64 << 10,
+            max_list_bytes: 16 << 20,
+            max_option_replies: 64,
+            max_extents: 4096,
+            max_fragments: 1024,
+        }
+    }
+}
+
+impl ClientLimits {
+    /// Whether the limits can be kept together.
+    ///
+    /// # Errors
+    /// [`LimitsError`] with the first limit that is too small or too large.
+    pub fn check(&self) -> Result<(), LimitsError> {
+        let extents = u64::from(self.max_extents) * EXTENT_BYTES as u64;
+        at_least("max_in_flight", u64::from(self.max_in_flight), 1)?;
+        at_least("max_extents", u64::from(self.max_extents), 1)?;
+        at_most("max_extents", u64::from(self.max_extents), 1 << 20)?;
+        at_least("max_fragments", u64::from(self.max_fragments), 1)?;
+        at_least("max_in_flight_bytes", self.max_in_flight_bytes, 65_536.max(extents))?;
+        at_least("max_option_reply_bytes", u64::from(self.max_option_reply_bytes), 8196)
+    }
+
+    /// Most bytes one connection holds, whatever the server sends; the formula is in the crate's documentation.
+    pub fn memory_bound(&self) -> u64 {
+        let request = REQUEST_OVERHEAD_BYTES as u64 + u64::from(self.max_fragments) * FRAGMENT_BYTES as u64;
+        HEAD_BYTES as u64
+            + u64::from(self.max_option_reply_bytes)
+            + self.max_list_bytes
+            + 3 * self.max_in_flight_bytes
+            + u64::from(self.max_in_flight) * request
+    }
+}
+
+fn at_least(limit: &'static str, value: u64, least: u64) -> Result<(), LimitsError> {
+    if value < least { Err(LimitsError::TooSmall { limit, value, least }) } else { Ok(()) }
+}
+
+fn at_most(limit: &'static str, value: u64, most: u64) -> Result<(), LimitsError> {
+    if value > most { Err(LimitsError::TooLarge { limit, value, most }) } else { Ok(()) }
+}
+
+/// A limit that cannot be kept, or not together with the others.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+pub enum LimitsError {
+    /// Too small to serve anybody or to hold what another limit allows.
+    #[error("limit {limit} = {value}: expected at least {least}; raise it, or lower the limits it has to hold")]
+    TooSmall {
+        /// Field of [`Limits`] or [`ClientLimits`].
+        limit: &'static str,
+        /// Given value.
+        value: u64,
+        /// Smallest value that goes with the other limits.
+        least: u64,
+    },
+    /// Larger than the protocol can carry.
+    #[error("limit {limit} = {value}: expected at most {most}; lower it")]
+    TooLarge {
+        /// Field of [`Limits`] or [`ClientLimits`].
+        limit: &'static str,
+        /// Given value.
+        value: u64,
+        /// Largest value the protocol can carry.
+        most: u64,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_hold_together() {
+        Limits::default().check().unwrap();
+        ClientLimits::default().check().unwrap();
+    }
+
+    #[test]
+    fn a_limit_that_cannot_hold_one_request_is_refused() {
+        let limits = Limits { max_in_flight_bytes: 1 << 20, ..Limits::default() };
+        let error = limits.check().unwrap_err();
+        assert_eq!(error, LimitsError::TooSmall { limit: "max_in_flight_bytes", value: 1 << 20, least: 32 << 20 });
+        assert!(Limits { max_in_flight: 0, ..Limits::default() }.check().is_err());
+        assert!(Limits { max_options: 0, ..Limits::default() }.check().is_err());
+        assert!(Limits { max_extents: 2 << 20, ..Limits::default() }.check().is_err());
+        assert!(ClientLimits { max_fragments: 0, ..ClientLimits::default() }.check().is_err());
+    }
+
+    #[test]
+    fn the_default_bound_is_what_the_formula_says() {
+        let expected = (16 << 10) + (64 << 10) + (16 << 10) + (64 << 20) + 256 * (1 << 10);
+        assert_eq!(Limits::default().memory_bound(), expected);
+    }
+}

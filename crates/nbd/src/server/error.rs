@@ -1,0 +1,86 @@
+//! Why a server refuses an export, ends a connection, or returns an answer to its shell.
+
+use alloc::string::String;
+
+use crate::export::ExportInfoError;
+
+/// Why an export is not given.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Refusal {
+    /// No such export.
+    #[error("no such export")]
+    Unknown,
+    /// It exists, but not for this client; the text goes to the client.
+    #[error("refused by policy: {0}")]
+    Policy(String),
+    /// The server is going down.
+    #[error("the server is shutting down")]
+    ShuttingDown,
+}
+
+/// Why a connection ended.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CloseReason {
+    /// The client said ABORT during the handshake.
+    #[error("client ended the handshake")]
+    Aborted,
+    /// The client said DISC, and every request before it has been answered.
+    #[error("client disconnected")]
+    Disconnected,
+    /// The byte stream ended without a farewell.
+    #[error("client closed the connection with {in_flight} requests in flight{}", if *mid_message { ", in the middle of a message" } else { "" })]
+    EndOfInput {
+        /// Requests not yet answered, whose replies are now dropped.
+        in_flight: usize,
+        /// Whether a message was cut off.
+        mid_message: bool,
+    },
+    /// Client flags that were not offered.
+    #[error("client flags {0:#x}: expected only fixed newstyle (1) and no zeroes (2); not an NBD client of today?")]
+    ClientFlags(u32),
+    /// An option that does not start like one.
+    #[error("option magic {0:#018x}: expected 0x49484156454f5054; the client is out of step or no NBD client")]
+    OptionMagic(u64),
+    /// A request that does not start like one.
+    #[error("request magic {0:#010x}: expected 0x25609513; the client is out of step")]
+    RequestMagic(u32),
+    /// More options than allowed.
+    #[error("more than {limit} options before the transmission phase; raise max_options if the client is honest")]
+    TooManyOptions {
+        /// [`crate::Limits::max_options`].
+        limit: u32,
+    },
+    /// EXPORT_NAME for something that is no name; the option has no error reply.
+    #[error("EXPORT_NAME with {bytes} bytes that are not a name: expected UTF-8 without NUL, at most 4096 bytes")]
+    ExportName {
+        /// Length of the option's data.
+        bytes: u32,
+    },
+    /// EXPORT_NAME for an export that is not given; the option has no error reply.
+    #[error("EXPORT_NAME for \"{name}\": {refusal}; a client that uses GO would be told")]
+    ExportRefused {
+        /// What the client asked for.
+        name: String,
+        /// The shell's answer.
+        refusal: Refusal,
+    },
+    /// A WRITE so long that reading past it would be a denial of service.
+    #[error("WRITE of {length} bytes: expected at most {allowed}; the client ignores the maximum block size")]
+    PayloadTooLong {
+        /// Length the client announced.
+        length: u32,
+        /// Longest payload that is read past.
+        allowed: u32,
+    },
+}
+
+/// An `answer_*` call that does not fit.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum AnswerError {
+    /// Nothing of the kind was asked.
+    #[error("an answer was given, but no {0} is awaited; answer each lookup event once")]
+    NotAsked(&'static str),
+    /// The export cannot be served; the question stands and can be answered with a refusal.
+    #[error(transparent)]
+    Export(#[from] ExportInfoError),
+}

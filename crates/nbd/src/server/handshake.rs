@@ -1,0 +1,352 @@
+//! The handshake of the server: greeting, client flags, options until the client enters transmission or leaves.
+//!
+//! Options are taken one at a time, and the next one only when the answer to the last has been sent, so a client that
+//! asks without reading cannot pile up answers. Data of unknown, oversized or misplaced options is read past, never
+//! stored. Rules: proto.md, "Handshake phase".
+
+use alloc::format;
+use alloc::string::String;
+
+use crate::export::{BlockSizes, ExportFlags, ExportInfo, ListedExport, Session, check_string};
+use crate::limits::MAX_ERROR_TEXT_BYTES;
+use crate::outbox::Outbox;
+use crate::wire::{self, be_u32, be_u64};
+
+use super::options::{Asked, ContextQuery, ExportQuery};
+use super::{AnswerError, CloseReason, Connection, Event, Phase, Purpose, Refusal, Step};
+
+/// The id under which `base:allocation` is known on the wire.
+pub(super) const ALLOCATION_CONTEXT_ID: u32 = 1;
+
+/// Where the handshake stands.
+#[derive(Debug)]
+pub(super) enum Haggle {
+    ClientFlags,
+    OptionHeader,
+    OptionData { option: u32 },
+    Skipping(AfterSkip),
+    AwaitList,
+    AwaitExport(Question),
+}
+
+/// What follows data that nobody wants.
+#[derive(Debug, Clone, Copy)]
+pub(super) enum AfterSkip {
+    Abort,
+    Refuse { option: u32, reply: u32, text: &'static str },
+}
+
+/// What an awaited export is for.
+#[derive(Debug)]
+pub(super) enum Question {
+    Name { name: String },
+    Info { option: u32, query: ExportQuery },
+    Contexts { option: u32, query: ContextQuery },
+}
+
+impl Haggle {
+    pub fn wants_input(&self, outbox: &Outbox) -> bool {
+        match self {
+            Haggle::OptionHeader => outbox.is_empty(),
+            Haggle::ClientFlags | Haggle::OptionData { .. } | Haggle::Skipping(_) => true,
+            Haggle::AwaitList | Haggle::AwaitExport(_) => false,
+        }
+    }
+
+    pub fn inside_message(&self) -> bool {
+        matches!(self, Haggle::OptionData { .. } | Haggle::Skipping(_))
+    }
+}
+
+impl Connection {
+    pub(super) fn greet(&mut self) {
+        self.outbox.put(&wire::NBD_MAGIC.to_be_bytes());
+        self.outbox.put(&wire::OPTION_MAGIC.to_be_bytes());
+        self.outbox.put(&(wire::FLAG_FIXED_NEWSTYLE | wire::FLAG_NO_ZEROES).to_be_bytes());
+    }
+
+    pub(super) fn step_handshake(&mut self) -> Result<Step, CloseReason> {
+        let Phase::Handshake(haggle) = &self.phase else {
+            return Ok(Step::Again);
+        };
+        match haggle {
+            Haggle::ClientFlags => self.read_client_flags(),
+            Haggle::OptionHeader if !self.outbox.is_empty() => Ok(Step::Blocked),
+            Haggle::OptionHeader => self.read_option_header(),
+            &Haggle::OptionData { option } => match self.inbox.take_body() {
+                None => Ok(Step::NeedInput),
+                Some(data) => self.take_option(option, &data),
+            },
+            &Haggle::Skipping(then) => {
+                if !self.inbox.skipped() {
+                    return Ok(Step::NeedInput);
+                }
+                match then {
+                    AfterSkip::Abort => {
+                        self.option_reply(wire::OPT_ABORT, wire::REP_ACK, &[]);
+                        Err(CloseReason::Aborted)
+                    }
+                    AfterSkip::Refuse { option, reply, text } => Ok(self.refuse(option, reply, text)),
+                }
+            }
+            Haggle::AwaitList | Haggle::AwaitExport(_) => Ok(Step::Blocked),
+        }
+    }
+
+    fn read_client_flags(&mut self) -> Result<Step, CloseReason> {
+        let Some(raw) = self.inbox.take::<4>() else {
+            return Ok(Step::NeedInput);
+        };
+        let flags = u32::from_be_bytes(raw);
+        if flags & !u32::from(wire::FLAG_FIXED_NEWSTYLE | wire::FLAG_NO_ZEROES) != 0 {
+            return Err(CloseReason::ClientFlags(flags));
+        }
+        self.no_zeroes = flags & u32::from(wire::FLAG_NO_ZEROES) != 0;
+        Ok(self.haggle(Haggle::OptionHeader))
+    }
+
+    fn read_option_header(&mut self) -> Result<Step, CloseReason> {
+        let Some(raw) = self.inbox.take::<{ wire::OPTION_HEADER_BYTES }>() else {
+            return Ok(Step::NeedInput);
+        };
+        let (magic, option, length) = (be_u64(&raw, 0), be_u32(&raw, 8), be_u32(&raw, 12));
+        if magic != wire::OPTION_MAGIC {
+            return Err(CloseReason::OptionMagic(magic));
+        }
+        self.options_seen += 1;
+        if self.options_seen > self.limits.max_options {
+            return Err(CloseReason::TooManyOptions { limit: self.limits.max_options });
+        }
+        if option == wire::OPT_SET_META_CONTEXT {
+            // Whatever becomes of this option, it ends what an earlier one selected.
+            self.context_of = None;
+        }
+        let too_long = length > self.limits.max_option_bytes;
+        let refuse = |reply, text| AfterSkip::Refuse { option, reply, text };
+        let after = match option {
+            wire::OPT_ABORT => AfterSkip::Abort,
+            wire::OPT_EXPORT_NAME if length as usize > wire::MAX_STRING_BYTES => {
+                return Err(CloseReason::ExportName { bytes: length });
+            }
+            wire::OPT_EXPORT_NAME => return Ok(self.collect(option, length)),
+            _ if self.shutting_down => refuse(wire::REP_ERR_SHUTDOWN, "the server is shutting down"),
+            wire::OPT_INFO | wire::OPT_GO | wire::OPT_LIST_META_CONTEXT | wire::OPT_SET_META_CONTEXT if too_long => {
+                refuse(wire::REP_ERR_TOO_BIG, "more option data than this server takes")
+            }
+            wire::OPT_INFO | wire::OPT_GO | wire::OPT_LIST_META_CONTEXT | wire::OPT_SET_META_CONTEXT => {
+                return Ok(self.collect(option, length));
+            }
+            wire::OPT_LIST | wire::OPT_STRUCTURED_REPLY | wire::OPT_STARTTLS if length > 0 => {
+                refuse(wire::REP_ERR_INVALID, "this option takes no data")
+            }
+            wire::OPT_LIST | wire::OPT_STRUCTURED_REPLY | wire::OPT_STARTTLS => {
+                return self.take_option(option, &[]);
+            }
+            _ => refuse(wire::REP_ERR_UNSUP, "unknown option"),
+        };
+        self.inbox.start_skip(u64::from(length));
+        Ok(self.haggle(Haggle::Skipping(after)))
+    }
+
+    fn collect(&mut self, option: u32, length: u32) -> Step {
+        self.inbox.start_body(length as usize);
+        self.haggle(Haggle::OptionData { option })
+    }
+
+    /// Acts on an option whose data is complete. Leaves the phase set for what follows.
+    fn take_option(&mut self, option: u32, data: &[u8]) -> Result<Step, CloseReason> {
+        match option {
+            wire::OPT_EXPORT_NAME => {
+                let bytes = data.len() as u32;
+                let name = wire::Reader(data).string(data.len()).ok_or(CloseReason::ExportName { bytes })?;
+                if self.shutting_down {
+                    let refusal = Refusal::ShuttingDown;
+                    return Err(CloseReason::ExportRefused { name: name.into(), refusal });
+                }
+                Ok(self.ask(Question::Name { name: name.into() }))
+            }
+            wire::OPT_INFO | wire::OPT_GO => Ok(match ExportQuery::parse(data) {
+                Some(query) => self.ask(Question::Info { option, query }),
+                None => self.refuse(option, wire::REP_ERR_INVALID, "name and information requests do not fit the data"),
+            }),
+            wire::OPT_LIST_META_CONTEXT | wire::OPT_SET_META_CONTEXT => Ok(match ContextQuery::parse(data) {
+                None => self.refuse(option, wire::REP_ERR_INVALID, "name and queries do not fit the data"),
+                Some(_) if !self.structured => self.refuse(option, wire::REP_ERR_INVALID, "negotiate structured replies first"),
+                Some(query) => self.ask(Question::Contexts { option, query }),
+            }),
+            wire::OPT_LIST => {
+                self.phase = Phase::Handshake(Haggle::AwaitList);
+                Ok(Step::Event(Event::ListExports))
+            }
+            wire::OPT_STRUCTURED_REPLY => {
+                self.structured = true;
+                self.option_reply(option, wire::REP_ACK, &[]);
+                Ok(self.haggle(Haggle::OptionHeader))
+            }
+            // The one place where TLS would start: acknowledge, forget what was agreed, hand the stream to TLS.
+            _ => Ok(self.refuse(option, wire::REP_ERR_POLICY, "TLS is not available; connect without it")),
+        }
+    }
+
+    fn ask(&mut self, question: Question) -> Step {
+        let (name, purpose) = match &question {
+            Question::Name { name } => (name.clone(), Purpose::Open),
+            Question::Info { option: wire::OPT_GO, query } => (query.name.clone(), Purpose::Open),
+            Question::Info { query, .. } => (query.name.clone(), Purpose::Describe),
+            Question::Contexts { query, .. } => (query.name.clone(), Purpose::Describe),
+        };
+        self.phase = Phase::Handshake(Haggle::AwaitExport(question));
+        Step::Event(Event::LookupExport { name, purpose })
+    }
+
+    /// Answers [`Event::ListExports`]. Nothing happens on a closed connection.
+    ///
+    /// # Errors
+    /// [`AnswerError::NotAsked`] when no list is awaited; [`AnswerError::Export`] when a name or description cannot be
+    /// sent, and then the question still stands.
+    pub fn answer_list(&mut self, exports: &[ListedExport]) -> Result<(), AnswerError> {
+        match &self.phase {
+            Phase::Closed => return Ok(()),
+            Phase::Handshake(Haggle::AwaitList) => {}
+            _ => return Err(AnswerError::NotAsked("list of exports")),
+        }
+        for export in exports {
+            check_string("name", &export.name)?;
+            check_string("description", &export.description)?;
+        }
+        for ListedExport { name, description } in exports {
+            let length = (name.len() as u32).to_be_bytes();
+            let parts = [&length[..], name.as_bytes(), description.as_bytes()];
+            self.option_reply(wire::OPT_LIST, wire::REP_SERVER, &parts);
+        }
+        self.option_reply(wire::OPT_LIST, wire::REP_ACK, &[]);
+        self.phase = Phase::Handshake(Haggle::OptionHeader);
+        Ok(())
+    }
+
+    /// Answers [`Event::LookupExport`] with the export or with why not. The block size maximum told to the client is
+    /// at most [`crate::Limits::max_request_bytes`]. Nothing happens on a closed connection.
+    ///
+    /// # Errors
+    /// [`AnswerError::NotAsked`] when no export is awaited; [`AnswerError::Export`] when the export breaks a rule of
+    /// the protocol, and then the question still stands and can be answered with a [`Refusal`].
+    pub fn answer_export(&mut self, answer: Result<ExportInfo, Refusal>) -> Result<(), AnswerError> {
+        match &self.phase {
+            Phase::Closed => return Ok(()),
+            Phase::Handshake(Haggle::AwaitExport(_)) => {}
+            _ => return Err(AnswerError::NotAsked("export")),
+        }
+        if let Ok(export) = &answer {
+            export.check()?;
+        }
+        let next = Phase::Handshake(Haggle::OptionHeader);
+        let Phase::Handshake(Haggle::AwaitExport(question)) = core::mem::replace(&mut self.phase, next) else {
+            return Ok(());
+        };
+        match (question, answer) {
+            (Question::Name { name }, answer) => self.answer_export_name(name, answer),
+            (Question::Info { option, .. } | Question::Contexts { option, .. }, Err(refusal)) => {
+                let reply = match refusal {
+                    Refusal::Unknown => wire::REP_ERR_UNKNOWN,
+                    Refusal::Policy(_) => wire::REP_ERR_POLICY,
+                    Refusal::ShuttingDown => wire::REP_ERR_SHUTDOWN,
+                };
+                self.refuse(option, reply, &format!("{refusal}"));
+            }
+            (Question::Info { option, query }, Ok(export)) => self.answer_info(option, query, export),
+            (Question::Contexts { option, query }, Ok(_)) => self.answer_contexts(option, query),
+        }
+        Ok(())
+    }
+
+    fn answer_export_name(&mut self, name: String, answer: Result<ExportInfo, Refusal>) {
+        match answer {
+            Err(refusal) => self.phase = Phase::Refused { name, refusal },
+            Ok(export) => {
+                let session = self.agree(&name, export, false);
+                self.outbox.put(&session.export.size_bytes.to_be_bytes());
+                self.outbox.put(&session.export.flags.bits().to_be_bytes());
+                if !self.no_zeroes {
+                    self.outbox.put(&[0; wire::EXPORT_NAME_PADDING_BYTES]);
+                }
+                self.session = Some(session);
+                self.phase = Phase::Opening;
+            }
+        }
+    }
+
+    fn answer_info(&mut self, option: u32, query: ExportQuery, export: ExportInfo) {
+        let Asked { name, description, block_size } = query.asked;
+        let session = self.agree(&query.name, export, block_size);
+        let export = &session.export;
+        let (size, flags) = (export.size_bytes.to_be_bytes(), export.flags.bits().to_be_bytes());
+        self.info_reply(option, wire::INFO_EXPORT, &[&size, &flags]);
+        if name {
+            self.info_reply(option, wire::INFO_NAME, &[export.name.as_bytes()]);
+        }
+        if description && !export.description.is_empty() {
+            self.info_reply(option, wire::INFO_DESCRIPTION, &[export.description.as_bytes()]);
+        }
+        if block_size {
+            let BlockSizes { minimum, preferred, maximum } = export.block_sizes;
+            let sizes = [minimum.to_be_bytes(), preferred.to_be_bytes(), maximum.to_be_bytes()];
+            self.info_reply(option, wire::INFO_BLOCK_SIZE, &[&sizes[0], &sizes[1], &sizes[2]]);
+        }
+        self.option_reply(option, wire::REP_ACK, &[]);
+        if option == wire::OPT_GO {
+            self.session = Some(session);
+            self.phase = Phase::Opening;
+        }
+    }
+
+    fn answer_contexts(&mut self, option: u32, query: ContextQuery) {
+        let listing = option == wire::OPT_LIST_META_CONTEXT;
+        if if listing { query.lists_allocation() } else { query.exact } {
+            let id = if listing { 0 } else { ALLOCATION_CONTEXT_ID };
+            let parts = [&id.to_be_bytes()[..], wire::BASE_ALLOCATION.as_bytes()];
+            self.option_reply(option, wire::REP_META_CONTEXT, &parts);
+            if !listing {
+                self.context_of = Some(query.name);
+            }
+        }
+        self.option_reply(option, wire::REP_ACK, &[]);
+    }
+
+    /// The export as it goes over the wire, asked for as `name`.
+    fn agree(&self, name: &str, mut export: ExportInfo, block_sizes_stated: bool) -> Session {
+        let sizes = &mut export.block_sizes;
+        sizes.maximum = sizes.maximum.min(self.limits.max_request_bytes);
+        // max_request_bytes is at least 65,536, so this stays at or above the minimum block.
+        sizes.preferred = sizes.preferred.min(1 << sizes.maximum.ilog2());
+        export.flags = ExportFlags::advertised(export.flags, self.structured);
+        let allocation_context = self.structured && self.context_of.as_deref() == Some(name);
+        Session { export, structured_replies: self.structured, allocation_context, block_sizes_stated }
+    }
+
+    fn haggle(&mut self, haggle: Haggle) -> Step {
+        self.phase = Phase::Handshake(haggle);
+        Step::Again
+    }
+
+    fn refuse(&mut self, option: u32, reply: u32, text: &str) -> Step {
+        let text = wire::truncate(text, MAX_ERROR_TEXT_BYTES);
+        self.option_reply(option, reply, &[text.as_bytes()]);
+        self.haggle(Haggle::OptionHeader)
+    }
+
+    fn info_reply(&mut self, option: u32, info: u16, parts: &[&[u8]]) {
+        let info = info.to_be_bytes();
+        let mut all: [&[u8]; 4] = [&info, &[], &[], &[]];
+        all[1..=parts.len()].copy_from_slice(parts);
+        self.option_reply(option, wire::REP_INFO, &all);
+    }
+
+    fn option_reply(&mut self, option: u32, reply: u32, parts: &[&[u8]]) {
+        let length: usize = parts.iter().map(|part| part.len()).sum();
+        self.outbox.put(&wire::OPTION_REPLY_MAGIC.to_be_bytes());
+        self.outbox.put(&option.to_be_bytes());
+        self.outbox.put(&reply.to_be_bytes());
+        self.outbox.put(&(length as u32).to_be_bytes());
+        parts.iter().for_each(|part| self.outbox.put(part));
+    }
+}

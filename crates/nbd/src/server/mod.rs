@@ -1,0 +1,326 @@
+//! One client's connection, seen from the server.
+//!
+//! The life of a connection: handshake flags → options, each answered before the next is read → [`Event::Opened`] →
+//! requests, many in flight, answered in any order → [`Event::Closed`], always the last event. Exports are looked up
+//! by the shell: the machine asks ([`Event::ListExports`], [`Event::LookupExport`]) and waits for `answer_list` or
+//! `answer_export`. The empty name is the default export, and which one that is the shell decides.
+//!
+//! Requests that break the protocol or the export's constraints are answered here; a shell sees only requests it can
+//! carry out. What the protocol demands of order (a completed flush covers completed writes) is the shell's.
+//!
+//! ```
+//! use headtime_nbd::{Command, ExportInfo, Limits, server::{Connection, Event, Refusal}};
+//!
+//! fn step(connection: &mut Connection, disk: &[u8]) -> bool {
+//!     while let Some(event) = connection.poll_event() {
+//!         match event {
+//!             Event::ListExports => connection.answer_list(&[]).expect("a list was asked for"),
+//!             Event::LookupExport { name, .. } => {
+//!                 let found = (name == "vol0").then(|| ExportInfo::disk("vol0", disk.len() as u64));
+//!                 connection.answer_export(found.ok_or(Refusal::Unknown)).expect("a valid export");
+//!             }
+//!             Event::Opened(session) => println!("client opened {}", session.export.name),
+//!             Event::Request(request) => match request.command {
+//!                 Command::Read { offset, length, .. } => {
+//!                     let bytes = disk[offset as usize..][..length as usize].to_vec();
+//!                     connection.reply_read(request.handle, bytes.into()).expect("the length that was asked for");
+//!                 }
+//!                 _ => connection.reply_error(request.handle, headtime_nbd::Errno::Io, "no").expect("in flight"),
+//!             },
+//!             Event::Closed(reason) => {
+//!                 println!("{reason}");
+//!                 return false; // once poll_output() is empty, close the socket
+//!             }
+//!         }
+//!     }
+//!     true // read at most connection.read_hint() bytes, write connection.poll_output()
+//! }
+//! # step(&mut Connection::new(Limits::default()).unwrap(), &[]);
+//! ```
+
+mod error;
+mod handshake;
+mod options;
+mod reply;
+mod transmission;
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use bytes::Bytes;
+use bytes::buf::Limit;
+
+use crate::command::Command;
+use crate::export::Session;
+use crate::inbox::Inbox;
+use crate::limits::{Limits, LimitsError};
+use crate::outbox::{Outbox, Released};
+
+pub use error::{AnswerError, CloseReason, Refusal};
+pub use reply::{ReplyError, Segment};
+
+use handshake::Haggle;
+use transmission::{Flight, Serve};
+
+/// The server's end of one connection. See the module's documentation for the order of calls.
+#[derive(Debug)]
+pub struct Connection {
+    limits: Limits,
+    inbox: Inbox,
+    outbox: Outbox,
+    phase: Phase,
+    /// Options seen, and what they agreed on.
+    options_seen: u32,
+    no_zeroes: bool,
+    structured: bool,
+    /// Name of the export for which `base:allocation` was selected.
+    context_of: Option<String>,
+    session: Option<Session>,
+    flight: Flight,
+    input_ended: bool,
+    shutting_down: bool,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Handshake(Haggle),
+    /// The client was let in, and the shell has not heard of it yet.
+    Opening,
+    /// EXPORT_NAME was refused, which only closing can say.
+    Refused {
+        name: String,
+        refusal: Refusal,
+    },
+    Transmission(Serve),
+    Closed,
+}
+
+/// What one step of the machine came to.
+enum Step {
+    Event(Event),
+    Again,
+    /// Nothing happens before more bytes come in.
+    NeedInput,
+    /// Nothing happens before the shell answers, replies, or sends.
+    Blocked,
+}
+
+/// What happened. The shell reacts to all but `Opened` and `Closed` with a call on the connection.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Event {
+    /// The client wants the list of exports: call [`Connection::answer_list`].
+    ListExports,
+    /// The client named an export: call [`Connection::answer_export`].
+    LookupExport {
+        /// Name as the client said it; empty for the default export.
+        name: String,
+        /// What for.
+        purpose: Purpose,
+    },
+    /// The transmission phase has begun.
+    Opened(Session),
+    /// A request that obeys the protocol and the export's constraints: answer it with one `reply_*` call.
+    Request(Request),
+    /// The connection is over: send what output is left, close the socket. Last event.
+    Closed(CloseReason),
+}
+
+/// Why an export is looked up.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Purpose {
+    /// The client wants to know about it (INFO, or metadata contexts).
+    Describe,
+    /// The client wants to use it (GO, EXPORT_NAME).
+    Open,
+}
+
+/// A request to carry out.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Names the request in the reply; not reused within a connection.
+    pub handle: Handle,
+    /// What to do.
+    pub command: Command,
+}
+
+/// Names a request of one connection, from its event to its reply. The client's cookie stays inside, because a client
+/// may use one twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Handle(u64);
+
+impl Connection {
+    /// A connection that has just been accepted; the greeting is in the output.
+    ///
+    /// # Errors
+    /// [`LimitsError`] when the limits do not go together.
+    pub fn new(limits: Limits) -> Result<Connection, LimitsError> {
+        limits.check()?;
+        let mut connection = Connection {
+            limits,
+            inbox: Inbox::new(),
+            outbox: Outbox::new(),
+            phase: Phase::Handshake(Haggle::ClientFlags),
+            options_seen: 0,
+            no_zeroes: false,
+            structured: false,
+            context_of: None,
+            session: None,
+            flight: Flight::default(),
+            input_ended: false,
+            shutting_down: false,
+        };
+        connection.greet();
+        Ok(connection)
+    }
+
+    /// Bytes the machine can take now. 0 means: do not read; poll events, answer, reply and send first.
+    pub fn read_hint(&self) -> usize {
+        let reading = match &self.phase {
+            Phase::Handshake(haggle) => haggle.wants_input(&self.outbox),
+            Phase::Transmission(serve) => self.serve_wants_input(serve),
+            Phase::Opening | Phase::Refused { .. } | Phase::Closed => false,
+        };
+        if reading && !self.input_ended { self.inbox.hint() } else { 0 }
+    }
+
+    /// Whether `read_hint()` is more than zero.
+    pub fn wants_input(&self) -> bool {
+        self.read_hint() > 0
+    }
+
+    /// Room for the next bytes, exactly `read_hint()` of them, to be filled in place; implements [`bytes::BufMut`], so
+    /// tokio's `read_buf` takes it. Do not read when the hint is 0: reading nothing looks like the end of the stream.
+    pub fn read_buffer(&mut self) -> Limit<&mut Vec<u8>> {
+        let hint = self.read_hint();
+        let mut buffer = self.inbox.buffer();
+        buffer.set_limit(hint);
+        buffer
+    }
+
+    /// Takes bytes from a slice by copying, at most `read_hint()`; how many were taken.
+    pub fn receive(&mut self, input: &[u8]) -> usize {
+        let count = input.len().min(self.read_hint());
+        self.inbox.receive(&input[..count])
+    }
+
+    /// No more bytes will come. Complete messages received before are still handled.
+    pub fn end_of_input(&mut self) {
+        self.input_ended = true;
+    }
+
+    /// The next event, or `None` until something else is called.
+    pub fn poll_event(&mut self) -> Option<Event> {
+        loop {
+            let step = match &self.phase {
+                Phase::Handshake(_) => self.step_handshake(),
+                Phase::Opening => Ok(self.open()),
+                Phase::Refused { name, refusal } => Err(CloseReason::ExportRefused { name: name.clone(), refusal: refusal.clone() }),
+                Phase::Transmission(_) => self.step_transmission(),
+                Phase::Closed => return None,
+            };
+            let reason = match step {
+                Ok(Step::Event(event)) => return Some(event),
+                Ok(Step::Again) => continue,
+                Ok(Step::Blocked) => return None,
+                Ok(Step::NeedInput) if !self.input_ended => return None,
+                Ok(Step::NeedInput) => self.cut_off(),
+                Err(reason) => reason,
+            };
+            self.phase = Phase::Closed;
+            self.inbox.clear();
+            self.flight.clear(self.outbox.marked_charge());
+            return Some(Event::Closed(reason));
+        }
+    }
+
+    /// What waits to be sent, in order, for a vectored write. Tell what was written with `advance_output`.
+    pub fn output_chunks(&self) -> impl Iterator<Item = &[u8]> {
+        self.outbox.chunks()
+    }
+
+    /// Bytes waiting to be sent.
+    pub fn output_bytes(&self) -> u64 {
+        self.outbox.len()
+    }
+
+    /// The first `count` bytes of the output have been sent.
+    ///
+    /// # Panics
+    /// When fewer bytes waited.
+    pub fn advance_output(&mut self, count: usize) {
+        let released = self.outbox.advance(count);
+        self.release(released);
+    }
+
+    /// Takes the first piece of output, which counts as sent from here on: send it before asking for the next.
+    pub fn poll_output(&mut self) -> Option<Bytes> {
+        let (bytes, released) = self.outbox.pop()?;
+        self.release(released);
+        Some(bytes)
+    }
+
+    /// From now on every option but ABORT and every request is refused as "shutting down". Requests in flight are
+    /// answered as ever; when [`Connection::is_idle`], the shell may close.
+    pub fn begin_shutdown(&mut self) {
+        self.shutting_down = true;
+    }
+
+    /// Whether no request is in flight and nothing waits to be sent.
+    pub fn is_idle(&self) -> bool {
+        self.flight.is_empty() && self.outbox.is_empty()
+    }
+
+    /// Whether [`Event::Closed`] was given out.
+    pub fn is_closed(&self) -> bool {
+        matches!(self.phase, Phase::Closed)
+    }
+
+    /// What was agreed, once the transmission phase has begun.
+    pub fn session(&self) -> Option<&Session> {
+        self.session.as_ref()
+    }
+
+    /// Requests taken in whose reply is not fully sent.
+    pub fn in_flight(&self) -> usize {
+        self.flight.len() + self.outbox.marks()
+    }
+
+    /// Bytes charged for them, never above [`Limits::max_in_flight_bytes`].
+    pub fn in_flight_bytes(&self) -> u64 {
+        self.flight.charged()
+    }
+
+    /// Bytes held in buffers now. Together with the WRITE payloads the shell still holds, never above
+    /// [`Limits::memory_bound`] plus one export list.
+    pub fn buffered_bytes(&self) -> u64 {
+        self.inbox.held_bytes() + self.outbox.len()
+    }
+
+    /// The limits given at construction.
+    pub fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn open(&mut self) -> Step {
+        let session = self.session.clone().expect("opening follows an agreed session");
+        self.phase = Phase::Transmission(Serve::Header);
+        Step::Event(Event::Opened(session))
+    }
+
+    fn release(&mut self, released: Released) {
+        self.flight.release(released.charge);
+    }
+
+    fn cut_off(&self) -> CloseReason {
+        let mid_message = !self.inbox.is_empty() || self.inside_message();
+        CloseReason::EndOfInput { in_flight: self.flight.len(), mid_message }
+    }
+
+    fn inside_message(&self) -> bool {
+        match &self.phase {
+            Phase::Handshake(haggle) => haggle.inside_message(),
+            Phase::Transmission(serve) => serve.inside_message(),
+            Phase::Opening | Phase::Refused { .. } | Phase::Closed => false,
+        }
+    }
+}
