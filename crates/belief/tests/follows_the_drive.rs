@@ -8,6 +8,7 @@ use headtime_belief::{LinearBelief, ProfileBelief};
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{Experiment, Unit, run};
+use headtime_units::Nanos;
 use headtime_workload::{StreamConfig, Workload};
 
 fn iops(drive: &str, unit: Unit, policy: &str, clients: u32, seed: u64, belief: &dyn Fn(&DriveProfile) -> Box<dyn Belief + Send>) -> f64 {
@@ -63,4 +64,30 @@ fn a_belief_by_distance_alone_still_beats_the_order_of_arrival() {
     let fcfs = iops("atlas10k", Unit::Drawn, "fcfs", 32, 31, &by_distance);
     let sstf = iops("atlas10k", Unit::Drawn, "sptf", 32, 31, &by_distance);
     assert!(sstf > 1.2 * fcfs, "seed 31: {sstf:.1} IOPS by learned distance, {fcfs:.1} in the order of arrival");
+}
+
+#[test]
+fn deadlines_hold_at_more_than_the_throughput_of_edf() {
+    // The load of P1's table 2, eight readers with half the time of eight others; 125 and 250 ms where the paper's faster drive had 100 and 200.
+    let profile = Arc::new(catalog::load("atlas10k").expect("a profile of the catalogue"));
+    let sector = profile.sector_size().expect("a profile of the catalogue");
+    let measure = |policy: &str, seed: u64| {
+        let mut experiment = Experiment::new(profile.clone(), PolicyEntry::find(policy).expect("a policy of the table"), seed);
+        experiment.unit = Unit::Drawn;
+        experiment.warm_up = 3_000;
+        experiment.requests = 10_000;
+        let streams = [125, 250].map(|ms| StreamConfig { deadline: Some(Nanos::from_ms(ms)), ..StreamConfig::closed(8) });
+        let workload = Workload::new(&streams, sector, profile.capacity(), seed).expect("a workload that fits");
+        run(&experiment, workload, &from_profile).unwrap_or_else(|error| panic!("seed {seed}: {policy}: {error}"))
+    };
+    for seed in [41, 42] {
+        let [edf, unconstrained, ours] = ["edf", "sptf-expected", "headtime"].map(|policy| measure(policy, seed));
+        let told = format!(
+            "seed {seed}: edf {:.0} IOPS, {} misses; sptf-expected {:.0}, {}; headtime {:.0}, {}",
+            edf.iops, edf.deadline_misses, unconstrained.iops, unconstrained.deadline_misses, ours.iops, ours.deadline_misses
+        );
+        println!("{told}");
+        assert!(ours.iops > 1.2 * edf.iops, "{told}");
+        assert!(ours.deadline_misses * 5 < unconstrained.deadline_misses.min(edf.deadline_misses), "{told}");
+    }
 }

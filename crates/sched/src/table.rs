@@ -58,6 +58,7 @@ pub const POLICIES: &[PolicyEntry] = &[
     policies::sptf::ORACLE_ENTRY,
     policies::sptf_expected::ENTRY,
     policies::firmware::ENTRY,
+    policies::headtime::ENTRY,
 ];
 
 /// Why a text names no policy.
@@ -201,7 +202,7 @@ mod tests {
         let message = |text: &str| PolicyEntry::parse(text).map(|(entry, _)| entry.name).expect_err("no such setting").to_string();
         assert_eq!(
             message("elevator"),
-            "there is no policy `elevator`; known are fcfs, sstf, clook, edf, sptf, sptf-oracle, sptf-expected, firmware"
+            "there is no policy `elevator`; known are fcfs, sstf, clook, edf, sptf, sptf-oracle, sptf-expected, firmware, headtime"
         );
         assert_eq!(message("fcfs:depth=4"), "policy fcfs has no parameter `depth`; it has none");
         for setting in ["depth=0", "depth=65537", "depth=4.5", "depth=NaN", "depth=", "depth"] {

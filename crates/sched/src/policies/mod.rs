@@ -4,6 +4,7 @@ pub mod clook;
 pub mod edf;
 pub mod fcfs;
 pub mod firmware;
+pub mod headtime;
 pub mod sptf;
 pub mod sptf_expected;
 pub mod sstf;

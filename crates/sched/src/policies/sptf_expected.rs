@@ -32,6 +32,7 @@ use headtime_units::Nanos;
 
 use crate::policies::sptf::{lost_before_departure, ready_at};
 use crate::policy::{Choice, Policy, View};
+use crate::queue::Ticket;
 use crate::search;
 use crate::table::{Parameter, Parameters, PolicyEntry};
 
@@ -41,7 +42,20 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
     summary: "shortest expected positioning time first, with ageing; one or two outstanding",
     source: "limits.md 1, 3 and 4, on P2 section 4.1.2 (SPTF)",
     oracle: false,
-    parameters: &[
+    parameters: &SptfExpected::PARAMETERS,
+    build: |parameters| Box::new(SptfExpected::new(parameters)),
+};
+
+/// The order by expected cost with ageing, for every policy that starts from it.
+pub(crate) struct SptfExpected {
+    horizon_responses: f64,
+    power: f64,
+    two_from: usize,
+}
+
+impl SptfExpected {
+    /// What can be set; shared by policies that choose by it.
+    pub(crate) const PARAMETERS: [Parameter; 3] = [
         Parameter {
             name: "ageing_horizon_responses",
             summary: "age at which a request costs nothing any more, in mean response times",
@@ -69,23 +83,26 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
             whole: true,
             origin: "limits.md 1",
         },
-    ],
-    build: |parameters| Box::new(SptfExpected::new(parameters)),
-};
+    ];
 
-struct SptfExpected {
-    horizon_responses: f64,
-    power: f64,
-    two_from: usize,
-}
-
-impl SptfExpected {
-    fn new(parameters: &Parameters) -> Self {
+    pub(crate) fn new(parameters: &Parameters) -> Self {
         Self {
             horizon_responses: parameters.get("ageing_horizon_responses"),
             power: parameters.get("ageing_power"),
             two_from: parameters.get("two_from_requests") as usize,
         }
+    }
+
+    /// The request it would send now.
+    pub(crate) fn favourite(&self, view: &View<'_>) -> Option<Ticket> {
+        let ready = ready_at(view);
+        let cost = |estimate: &_| lost_before_departure(estimate, ready) + estimate.expected;
+        let horizon_ns = self.horizon_responses * view.mean_response.as_ns() as f64;
+        // Before the first completion there is no mean response to measure age by.
+        if self.power == 0.0 || horizon_ns == 0.0 {
+            return search::cheapest(view, cost);
+        }
+        search::cheapest_aged(view, cost, |age| factor(age, horizon_ns, self.power))
     }
 }
 
@@ -100,14 +117,7 @@ impl Policy for SptfExpected {
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
-        let ready = ready_at(view);
-        let cost = |estimate: &_| lost_before_departure(estimate, ready) + estimate.expected;
-        let horizon_ns = self.horizon_responses * view.mean_response.as_ns() as f64;
-        // Before the first completion there is no mean response to measure age by.
-        if self.power == 0.0 || horizon_ns == 0.0 {
-            return Choice::one(search::cheapest(view, cost));
-        }
-        Choice::one(search::cheapest_aged(view, cost, |age| factor(age, horizon_ns, self.power)))
+        Choice::one(self.favourite(view))
     }
 }
 

@@ -1,0 +1,145 @@
+//! Deadlines held at nearly the throughput of the best order: the cheapest request goes, unless a deadline would then be missed.
+//!
+//! What it does. *Best*: the order of `sptf-expected`, by expected cost with ageing, names a favourite. *Safe*: the requests that have a deadline are walked through
+//! in the order of their deadlines as if the favourite went first; if each is expected to finish in time, with one tail to spare, the favourite goes. If not, the drive
+//! turns to the deadlines: of the few that are due first, the cheapest goes after which the others still hold; if none leaves them feasible, the cheapest of them.
+//!
+//! Worked example, 10 ms a request: requests without a deadline wait everywhere, and three with one lie side by side, due in 100 ms. As long as 3 × 10 ms and a tail of 9 ms
+//! fit behind the favourite, favourites go, about six of them. Then the three go together, in 12 ms rather than 30, because they are neighbours; all are in time.
+//!
+//! Guarantees that a favourite without a deadline never goes when the walk says that a deadline would be missed for it. Does *not* guarantee deadlines: the walk adds up
+//! expected times and one tail, not worst cases (worst cases everywhere make every deadline scheduler EDF), and what is asked of the drive may be too much. Then
+//! the cheapest of the most urgent goes first, one that is late by 32 revolutions goes at once, and requests without deadlines wait until the drive has caught up.
+//!
+//! Cost per decision: that of `sptf-expected`, and one estimate for each of up to `walk_requests` deadlines; up to nine times that while deadlines press. Without deadlines
+//! it *is* `sptf-expected`.
+//!
+//! | parameter | unit | default | origin |
+//! |---|---|---|---|
+//! | `walk_requests` | requests | 48 | guess: at 8 ms each, 400 ms ahead |
+//! | `tail_revolutions` | revolutions | 1 | limits.md 6: a margin of 7–10 ms |
+//! and those of `sptf-expected`.
+//!
+//! Stages still to come: arming by a volume's share, waiting for a near request, filling gaps with background work.
+//! Source: limits.md 6 ("SPTF's choice unless the EDF order then fails"); the chain of deadlines is DS-SCAN's (P4).
+
+use alloc::boxed::Box;
+
+use headtime_units::{Instant, Nanos};
+
+use crate::policies::sptf_expected::SptfExpected;
+use crate::policy::{Choice, Policy, View};
+use crate::positioning::Head;
+use crate::queue::{Queued, Ticket};
+use crate::table::{Parameter, Parameters, PolicyEntry};
+
+/// How many of the most urgent deadlines may go first when deadlines press (guess: more finds little and costs a walk each).
+const URGENT: usize = 8;
+
+/// Revolutions after which a late request no longer waits for cheaper ones (guess: a quarter of a second at 7,200 rpm).
+const PATIENCE_REVOLUTIONS: u64 = 32;
+
+/// The line in the table.
+pub const ENTRY: PolicyEntry = PolicyEntry {
+    name: "headtime",
+    summary: "the cheapest request by expected cost, unless a deadline would then be missed",
+    source: "limits.md 6, on sptf-expected; the chain of deadlines is P4's (DS-SCAN)",
+    oracle: false,
+    parameters: &[
+        Parameter {
+            name: "walk_requests",
+            summary: "how many deadlines ahead are checked before a request goes",
+            default: 48.0,
+            least: 1.0,
+            most: 1024.0,
+            whole: true,
+            origin: "guess: at 8 ms each, 400 ms ahead",
+        },
+        Parameter {
+            name: "tail_revolutions",
+            summary: "what a deadline must have to spare, in revolutions",
+            default: 1.0,
+            least: 0.0,
+            most: 16.0,
+            whole: false,
+            origin: "limits.md 6: a margin of 7–10 ms",
+        },
+        SptfExpected::PARAMETERS[0],
+        SptfExpected::PARAMETERS[1],
+        SptfExpected::PARAMETERS[2],
+    ],
+    build: |parameters| Box::new(Headtime::new(parameters)),
+};
+
+struct Headtime {
+    best: SptfExpected,
+    walk: usize,
+    tail_revolutions: f64,
+}
+
+impl Headtime {
+    fn new(parameters: &Parameters) -> Self {
+        Self {
+            best: SptfExpected::new(parameters),
+            walk: parameters.get("walk_requests") as usize,
+            tail_revolutions: parameters.get("tail_revolutions"),
+        }
+    }
+
+    /// Whether every deadline among the first `walk` holds when `first` goes now and the others follow in the order of their deadlines.
+    fn holds_after(&self, view: &View<'_>, first: &Queued) -> bool {
+        let tail = Nanos::from_ns((view.belief.revolution().as_ns() as f64 * self.tail_revolutions) as u64);
+        let mut head = *view.head();
+        let mut in_time = |queued: &Queued| {
+            let estimate = view.belief.estimate(&head, view.now, &queued.target);
+            let finish = estimate.depart + estimate.expected + estimate.transfer;
+            head = Head::after(&queued.target, finish);
+            // What is late already cannot be made to hold, and must not make everything else look hopeless.
+            finish + tail <= due(queued) || due(queued) <= view.now
+        };
+        let others = view.queue.with_deadline().take(self.walk).filter(|queued| queued.ticket != first.ticket && due(queued) > view.now);
+        in_time(first) && others.into_iter().all(in_time)
+    }
+
+    /// The cheapest of the most urgent deadlines that leaves the others in time, else the cheapest of them; but who is very late goes at once.
+    fn press(&self, view: &View<'_>) -> Option<Ticket> {
+        let patience = view.belief.revolution() * PATIENCE_REVOLUTIONS;
+        if let Some(first) = view.queue.with_deadline().next().filter(|first| due(first) + patience < view.now) {
+            return Some(first.ticket);
+        }
+        let cost = |queued: &&Queued| (view.estimate(queued).expected_cost(view.now), queued.ticket);
+        let urgent = || view.queue.with_deadline().take(URGENT);
+        let safe = urgent().filter(|queued| self.holds_after(view, queued)).min_by_key(cost);
+        safe.or_else(|| urgent().min_by_key(cost)).map(|queued| queued.ticket)
+    }
+}
+
+impl Policy for Headtime {
+    fn name(&self) -> &'static str {
+        ENTRY.name
+    }
+
+    fn depth(&self, view: &View<'_>) -> usize {
+        self.best.depth(view)
+    }
+
+    fn choose(&mut self, view: &View<'_>) -> Choice {
+        let favourite = self.best.favourite(view);
+        if view.queue.with_deadline().next().is_none() {
+            return Choice::one(favourite);
+        }
+        let safe = favourite
+            .and_then(|ticket| view.queue.get(ticket))
+            .is_some_and(|queued| nothing_is_late_before(view, queued) && self.holds_after(view, queued));
+        Choice::one(if safe { favourite } else { self.press(view) })
+    }
+}
+
+/// Whether `favourite` may go as far as lateness is concerned: while something is late, only what has a deadline goes.
+fn nothing_is_late_before(view: &View<'_>, favourite: &Queued) -> bool {
+    favourite.deadline.is_some() || view.queue.with_deadline().next().is_none_or(|first| due(first) > view.now)
+}
+
+fn due(queued: &Queued) -> Instant {
+    queued.deadline.unwrap_or(Instant::NEVER)
+}
