@@ -1,0 +1,180 @@
+//! The simulated drive in real time: times from the model, bytes from a backing file.
+//!
+//! A command goes to both at once. It is over when the model's time for it has come *and* its bytes are done; worker threads do the bytes, which takes
+//! microseconds from the page cache against milliseconds of the model. When the bytes are the later part, the file was slower than the emulated
+//! drive: such completions are counted apart and are no lateness of the engine.
+//!
+//! *Modelled*: what [`headtime_sim`] models. *Not modelled*: the time of a flush or of force unit access beyond the model's; the durability is real.
+//! *Differs from a drive*: reads and writes take effect on the bytes when the command is sent, not when the head passes; no one can see that, because overlapping
+//! commands are never at the drive together.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use headtime_belief::ProfileBelief;
+use headtime_mechanics::{DriveProfile, ProfileError, catalog};
+use headtime_sched::{CommandId, Outcome};
+use headtime_sim::{Device as _, DiskTime, DriveCompletion, DriveTruth, SimulatedDrive};
+use headtime_units::{Instant, Nanos};
+
+use crate::backend::backing;
+use crate::backend::pool::Pool;
+use crate::backend::{Backend, EmulationCounts, Ended, Work};
+use crate::bell::Bell;
+use crate::clock::RealClock;
+use crate::drive::Opened;
+use crate::locator::{EmulatedLocator, Locator, ProfileSource};
+use crate::open_error::OpenError;
+use crate::sidecar::Sidecar;
+
+/// An emulated drive.
+struct EmulatedDrive {
+    name: String,
+    model: SimulatedDrive,
+    /// The model counts its time from the origin of the clock; this much had passed when the drive was opened.
+    before: DiskTime,
+    pool: Pool,
+    /// Commands of which one half is done. Only looked up, so its order never matters.
+    half_done: HashMap<CommandId, Half>,
+    bytes_done: Vec<(CommandId, Result<Bytes, i32>)>,
+    model_done: Vec<DriveCompletion>,
+    bytes_late: u64,
+    bytes_late_max: Nanos,
+}
+
+enum Half {
+    Bytes(Result<Bytes, i32>),
+    Model { due: Instant, outcome: Outcome },
+}
+
+/// Opens an emulated drive with its backing.
+///
+/// # Errors
+/// See [`OpenError`].
+pub(crate) fn open(locator: &Locator, emulated: &EmulatedLocator, bell: &Arc<Bell>) -> Result<Opened, OpenError> {
+    let profile_error = |error: ProfileError| OpenError::Profile { locator: locator.to_string(), message: error.to_string() };
+    let mut profile = load(emulated, locator)?;
+    if !emulated.noise {
+        profile.variation.jitter_us = 0.0;
+        profile.variation.outlier_share = 0.0;
+    }
+    let sector_size = profile.sector_size().map_err(profile_error)?;
+    let capacity = profile.capacity();
+    let base_name = profile.name.split('@').next().unwrap_or_default();
+    let asked =
+        Sidecar { profile: base_name.to_owned(), seed: 0, sector_bytes: sector_size.bytes(), capacity_sectors: capacity.get(), segment_bytes: 0 };
+    let belief = ProfileBelief::new(&profile).map_err(profile_error)?;
+    let backing = backing::open(&emulated.backing, &asked, emulated.seed)?;
+    let truth = DriveTruth::draw(&profile, backing.seed).map_err(profile_error)?;
+    let pool = Pool::start(backing.store, Arc::clone(bell), BYTE_THREADS).map_err(OpenError::Engine)?;
+    let model = SimulatedDrive::new(truth).map_err(profile_error)?;
+    let queue_depth = model.queue_depth();
+    let backend = EmulatedDrive {
+        name: format!("emulated {}, unit {}", profile.name, backing.seed),
+        before: model.disk_time(RealClock.now()),
+        model,
+        pool,
+        half_done: HashMap::new(),
+        bytes_done: Vec::new(),
+        model_done: Vec::new(),
+        bytes_late: 0,
+        bytes_late_max: Nanos::ZERO,
+    };
+    Ok(Opened {
+        backend: Box::new(backend),
+        belief: Box::new(belief),
+        capacity,
+        sector_size,
+        physical_block: profile.physical_sector_bytes.unwrap_or(profile.sector_bytes),
+        queue_depth,
+        precise: true,
+    })
+}
+
+/// The profile that a locator names, with its setup.
+fn load(emulated: &EmulatedLocator, locator: &Locator) -> Result<DriveProfile, OpenError> {
+    let wrong = |message: String| OpenError::Profile { locator: locator.to_string(), message };
+    let profile = match &emulated.profile {
+        ProfileSource::Catalog(name) => catalog::load(name).map_err(|error| wrong(error.to_string()))?,
+        ProfileSource::File(path) => {
+            let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("reading {} failed: {error}", path.display())))?;
+            DriveProfile::from_toml(&file_name(path), &text).map_err(|error| wrong(error.to_string()))?
+        }
+    };
+    match &emulated.setup {
+        Some(setup) => profile.with_setup(setup).map_err(|error| wrong(error.to_string())),
+        None => Ok(profile),
+    }
+}
+
+fn file_name(path: &Path) -> String {
+    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+impl Backend for EmulatedDrive {
+    fn describe(&self) -> String {
+        self.name.clone()
+    }
+
+    fn start(&mut self, now: Instant, work: Work) {
+        self.model.submit(now, &work.command);
+        self.pool.carry_out(work);
+    }
+
+    fn collect(&mut self, now: Instant, ended: &mut Vec<Ended>) {
+        // Bytes first: what is done by now, although perhaps only just, was there in time for what the model has ready now.
+        let mut bytes_done = std::mem::take(&mut self.bytes_done);
+        self.pool.take_done(&mut bytes_done);
+        for (command, bytes) in bytes_done.drain(..) {
+            match self.half_done.remove(&command) {
+                Some(Half::Model { due, outcome }) => {
+                    self.bytes_late += 1;
+                    self.bytes_late_max = self.bytes_late_max.max(now.saturating_since(due));
+                    ended.push(Ended { command, due: None, result: joined(outcome, bytes) });
+                }
+                _ => {
+                    self.half_done.insert(command, Half::Bytes(bytes));
+                }
+            }
+        }
+        self.bytes_done = bytes_done;
+
+        let mut model_done = std::mem::take(&mut self.model_done);
+        self.model.advance(now, &mut model_done);
+        for DriveCompletion { command, finished: due, outcome, .. } in model_done.drain(..) {
+            match self.half_done.remove(&command) {
+                Some(Half::Bytes(bytes)) => ended.push(Ended { command, due: Some(due), result: joined(outcome, bytes) }),
+                _ => {
+                    self.half_done.insert(command, Half::Model { due, outcome });
+                }
+            }
+        }
+        self.model_done = model_done;
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        self.model.next_event()
+    }
+
+    fn emulation(&self, now: Instant) -> Option<EmulationCounts> {
+        let disk_time = self.model.disk_time(now).since(&self.before);
+        Some(EmulationCounts { bytes_late: self.bytes_late, bytes_late_max: self.bytes_late_max, disk_time })
+    }
+
+    fn abandon(self: Box<Self>) {
+        self.pool.abandon();
+    }
+}
+
+/// A command succeeds when both the model and the file did it.
+fn joined(outcome: Outcome, bytes: Result<Bytes, i32>) -> Result<Bytes, i32> {
+    match outcome {
+        Outcome::Success => bytes,
+        Outcome::Failed(errno) => Err(errno),
+    }
+}
+
+/// Enough that one held up by a sync of the backing file leaves others for reads and writes.
+const BYTE_THREADS: usize = 4;

@@ -1,0 +1,67 @@
+//! What stands behind the engine: something that carries out commands and says when each is done.
+//!
+//! A backend lives on the engine's thread and never blocks there. It rings the engine's [`Bell`](crate::bell::Bell) when something was done elsewhere,
+//! and names the next time at which it wants to be asked although no bell rings.
+
+pub(crate) mod backing;
+pub(crate) mod emulated;
+pub(crate) mod file;
+pub(crate) mod pool;
+pub(crate) mod store;
+pub(crate) mod threads;
+pub(crate) mod uring;
+
+use bytes::Bytes;
+use headtime_sched::{Command, CommandId};
+use headtime_sim::DiskTime;
+use headtime_units::{Instant, Nanos};
+
+/// A command with the bytes it writes.
+#[derive(Debug)]
+pub(crate) struct Work {
+    pub(crate) command: Command,
+    /// The data of a write, by address, together as long as the command's extent; empty otherwise.
+    pub(crate) pieces: Vec<Bytes>,
+}
+
+/// A command that is over.
+#[derive(Debug)]
+pub(crate) struct Ended {
+    pub(crate) command: CommandId,
+    /// When an emulated drive's model says it was over; `None` on other drives, and when the bytes were the later part.
+    pub(crate) due: Option<Instant>,
+    /// The sectors of a read, nothing for others, or the system's error code.
+    pub(crate) result: Result<Bytes, i32>,
+}
+
+/// What only an emulated drive counts.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct EmulationCounts {
+    pub(crate) bytes_late: u64,
+    pub(crate) bytes_late_max: Nanos,
+    pub(crate) disk_time: DiskTime,
+}
+
+/// A drive as the engine sees it.
+pub(crate) trait Backend: Send {
+    /// What it is, for people.
+    fn describe(&self) -> String;
+
+    /// Sends a command on its way. `now` never runs back between calls of `start` and `collect`.
+    fn start(&mut self, now: Instant, work: Work);
+
+    /// Appends what is over by `now`, each command once.
+    fn collect(&mut self, now: Instant, ended: &mut Vec<Ended>);
+
+    /// When something will be over that no bell announces; wanted to the microsecond.
+    fn next_event(&self) -> Option<Instant>;
+
+    /// Of an emulated drive, what it counts at `now`.
+    fn emulation(&self, now: Instant) -> Option<EmulationCounts> {
+        let _ = now;
+        None
+    }
+
+    /// Lets go of the drive without waiting for what is still on its way. Buffers that the kernel may still use stay allocated for good.
+    fn abandon(self: Box<Self>);
+}

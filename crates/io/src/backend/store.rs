@@ -1,0 +1,167 @@
+//! A drive's bytes in a file, or in several where one file cannot be as long as the drive (ext4 ends at 16 TiB).
+//!
+//! Everything here blocks, so the engine calls it on worker threads only. Each operation is carried through to the last byte or ends in the system's error code.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+
+use bytes::Bytes;
+use headtime_sched::Op;
+use rustix::fs::{FallocateFlags, fallocate, fdatasync, fstat};
+use rustix::io::{Errno, IoSlice, ReadWriteFlags, pread, pwritev2};
+
+use crate::backend::Work;
+use crate::buffer::{AlignedBuffer, WriteData};
+
+/// Files that together hold a drive's bytes.
+#[derive(Debug)]
+pub(crate) struct Store {
+    /// Each of `segment_bytes`, the last of what remains.
+    segments: Vec<OwnedFd>,
+    segment_bytes: u64,
+    sector_bytes: u64,
+    /// Whether the files were opened for direct I/O, so that buffers must lie on pages.
+    direct: bool,
+}
+
+impl Store {
+    /// A drive in one file.
+    pub(crate) fn single(file: OwnedFd, sector_bytes: u64, direct: bool) -> Self {
+        Self { segments: vec![file], segment_bytes: u64::MAX, sector_bytes, direct }
+    }
+
+    /// A drive in files of `segment_bytes` each, the last of which may be shorter.
+    pub(crate) fn segmented(files: Vec<OwnedFd>, segment_bytes: u64, sector_bytes: u64) -> Self {
+        Self { segments: files, segment_bytes, sector_bytes, direct: false }
+    }
+
+    pub(crate) fn is_direct(&self) -> bool {
+        self.direct
+    }
+
+    /// Carries a command out.
+    ///
+    /// # Errors
+    /// The system's code for the first part that failed; of a write, parts before and after may have been written.
+    pub(crate) fn carry_out(&self, work: Work) -> Result<Bytes, i32> {
+        let Work { command, pieces } = work;
+        let offset = command.extent.start.get() * self.sector_bytes;
+        let len = command.extent.len.get() * self.sector_bytes;
+        let outcome = match command.op {
+            Op::Read => self.read(offset, len),
+            Op::Write => self.write(offset, WriteData::join(pieces, self.direct).as_slice(), command.fua).map(|()| Bytes::new()),
+            Op::Zero => self.zero(offset, len, command.fua).map(|()| Bytes::new()),
+            Op::Discard => self.discard(offset, len, command.fua).map(|()| Bytes::new()),
+            Op::Flush => self.sync().map(|()| Bytes::new()),
+        };
+        outcome.map_err(Errno::raw_os_error)
+    }
+
+    /// Makes everything written so far durable. A file that has been removed keeps nothing beyond this process, so it cannot promise that.
+    pub(crate) fn sync(&self) -> Result<(), Errno> {
+        for segment in &self.segments {
+            still_there(segment.as_fd())?;
+            fdatasync(segment)?;
+        }
+        Ok(())
+    }
+
+    fn read(&self, offset: u64, len: u64) -> Result<Bytes, Errno> {
+        let mut buffer = AlignedBuffer::zeroed(len as usize);
+        let mut rest = buffer.as_mut_slice();
+        self.each_segment(offset, len, |file, offset, len| {
+            let (mut part, later) = std::mem::take(&mut rest).split_at_mut(len as usize);
+            rest = later;
+            let mut at = offset;
+            while !part.is_empty() {
+                let got = retry(|| pread(file, &mut *part, at))?;
+                if got == 0 {
+                    // The file ends before the drive does: someone has cut it off since it was opened.
+                    return Err(Errno::IO);
+                }
+                at += got as u64;
+                part = &mut part[got..];
+            }
+            Ok(())
+        })?;
+        Ok(buffer.into_bytes())
+    }
+
+    fn write(&self, offset: u64, data: &[u8], durable: bool) -> Result<(), Errno> {
+        let flags = if durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+        let mut rest = data;
+        self.each_segment(offset, data.len() as u64, |file, offset, len| {
+            let (mut part, later) = rest.split_at(len as usize);
+            rest = later;
+            let mut at = offset;
+            while !part.is_empty() {
+                let done = retry(|| pwritev2(file, &[IoSlice::new(part)], at, flags))?;
+                if done == 0 {
+                    return Err(Errno::IO);
+                }
+                at += done as u64;
+                part = &part[done..];
+            }
+            Ok(())
+        })
+    }
+
+    fn zero(&self, offset: u64, len: u64, durable: bool) -> Result<(), Errno> {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match self.each_segment(offset, len, |file, offset, len| retry(|| fallocate(file, hole, offset, len))) {
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
+                let zeroes = AlignedBuffer::zeroed(len.min(ZERO_CHUNK) as usize);
+                let mut done = 0;
+                while done < len {
+                    let chunk = &zeroes.as_slice()[..(len - done).min(ZERO_CHUNK) as usize];
+                    self.write(offset + done, chunk, durable)?;
+                    done += chunk.len() as u64;
+                }
+                return Ok(());
+            }
+            outcome => outcome?,
+        }
+        if durable { self.sync() } else { Ok(()) }
+    }
+
+    fn discard(&self, offset: u64, len: u64, durable: bool) -> Result<(), Errno> {
+        let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+        match self.each_segment(offset, len, |file, offset, len| retry(|| fallocate(file, hole, offset, len))) {
+            // What discarded sectors hold is undefined, so keeping them is allowed where the file system cannot let them go.
+            Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
+            outcome => outcome,
+        }?;
+        if durable { self.sync() } else { Ok(()) }
+    }
+
+    /// Calls `part` with file, offset in it and length for each file that the range touches.
+    fn each_segment(&self, offset: u64, len: u64, mut part: impl FnMut(BorrowedFd<'_>, u64, u64) -> Result<(), Errno>) -> Result<(), Errno> {
+        let (mut offset, mut left) = (offset, len);
+        while left > 0 {
+            let segment = usize::try_from(offset / self.segment_bytes).ok().and_then(|index| self.segments.get(index));
+            let segment = segment.expect("requests are checked against the capacity, which the files cover");
+            let within = offset % self.segment_bytes;
+            let here = left.min(self.segment_bytes - within);
+            part(segment.as_fd(), within, here)?;
+            offset += here;
+            left -= here;
+        }
+        Ok(())
+    }
+}
+
+/// Fails when the file has no name any more.
+pub(crate) fn still_there(file: BorrowedFd<'_>) -> Result<(), Errno> {
+    if fstat(file)?.st_nlink == 0 { Err(Errno::NOENT) } else { Ok(()) }
+}
+
+fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
+    loop {
+        match call() {
+            Err(Errno::INTR) => {}
+            outcome => return outcome,
+        }
+    }
+}
+
+/// Zeroes written at a time where the file system cannot make holes.
+pub(crate) const ZERO_CHUNK: u64 = 1 << 20;

@@ -1,0 +1,101 @@
+//! Buffers that start on a page, as direct I/O wants them, made without unsafe code: a little more is allocated, and the part used starts
+//! at the first page boundary.
+
+use bytes::Bytes;
+
+/// The alignment in bytes: no file system or device asks for more.
+pub(crate) const ALIGNMENT: usize = 4096;
+
+/// A page-aligned buffer of fixed length.
+#[derive(Debug)]
+pub(crate) struct AlignedBuffer {
+    storage: Vec<u8>,
+    start: usize,
+    len: usize,
+}
+
+impl AlignedBuffer {
+    /// A buffer of `len` zero bytes.
+    pub(crate) fn zeroed(len: usize) -> Self {
+        let storage = vec![0; len + ALIGNMENT];
+        let start = storage.as_ptr().align_offset(ALIGNMENT);
+        Self { storage, start, len }
+    }
+
+    /// A buffer that holds the pieces one after the other.
+    pub(crate) fn of(pieces: &[Bytes]) -> Self {
+        let mut buffer = Self::zeroed(pieces.iter().map(Bytes::len).sum());
+        let mut rest = buffer.as_mut_slice();
+        for piece in pieces {
+            let (head, tail) = rest.split_at_mut(piece.len());
+            head.copy_from_slice(piece);
+            rest = tail;
+        }
+        buffer
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        &self.storage[self.start..self.start + self.len]
+    }
+
+    pub(crate) fn as_mut_slice(&mut self) -> &mut [u8] {
+        &mut self.storage[self.start..self.start + self.len]
+    }
+
+    /// The content without copying it.
+    pub(crate) fn into_bytes(self) -> Bytes {
+        let (start, end) = (self.start, self.start + self.len);
+        Bytes::from(self.storage).slice(start..end)
+    }
+}
+
+/// What a command writes, as one run of bytes.
+#[derive(Debug)]
+pub(crate) enum WriteData {
+    /// The caller's own bytes.
+    Shared(Bytes),
+    /// A copy, because the pieces were several or lay where direct I/O cannot fetch them.
+    Copied(AlignedBuffer),
+}
+
+impl WriteData {
+    /// Joins the pieces; copies only when there are several, or when `aligned` is asked for and the bytes are not.
+    pub(crate) fn join(mut pieces: Vec<Bytes>, aligned: bool) -> Self {
+        match pieces.as_slice() {
+            [only] if !aligned || (only.as_ptr() as usize) % ALIGNMENT == 0 => Self::Shared(pieces.pop().expect("the slice has one piece")),
+            _ => Self::Copied(AlignedBuffer::of(&pieces)),
+        }
+    }
+
+    pub(crate) fn as_slice(&self) -> &[u8] {
+        match self {
+            Self::Shared(bytes) => bytes,
+            Self::Copied(buffer) => buffer.as_slice(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_start_on_a_page_and_keep_what_was_put_in() {
+        for len in [0, 1, 511, 512, 4096, 10_000] {
+            let first = Bytes::from(vec![7_u8; len]);
+            let second = Bytes::from(vec![9_u8; 3]);
+            let buffer = AlignedBuffer::of(&[first.clone(), second.clone()]);
+            assert_eq!(buffer.as_slice().as_ptr() as usize % ALIGNMENT, 0);
+            let bytes = buffer.into_bytes();
+            assert_eq!((&bytes[..len], &bytes[len..]), (&first[..], &second[..]));
+        }
+    }
+
+    #[test]
+    fn a_single_piece_is_copied_only_when_it_must_be_aligned() {
+        let page = AlignedBuffer::zeroed(8192).into_bytes();
+        assert!(matches!(WriteData::join(vec![page.clone()], true), WriteData::Shared(_)));
+        assert!(matches!(WriteData::join(vec![page.slice(1..513)], true), WriteData::Copied(_)));
+        assert!(matches!(WriteData::join(vec![page.slice(1..513)], false), WriteData::Shared(_)));
+    }
+}

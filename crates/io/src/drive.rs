@@ -1,0 +1,253 @@
+//! An open drive: [`Drive`] owns the engine's thread, [`DriveHandle`] talks to it.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use std::thread::JoinHandle;
+
+use headtime_belief::LinearBelief;
+use headtime_sched::{Belief, BeliefReport, DriveTraits, Limits, Scheduler};
+use headtime_units::{SectorSize, Sectors};
+
+use crate::backend::Backend;
+use crate::backend::emulated;
+use crate::backend::file::{OpenFile, try_direct};
+use crate::backend::pool::Pool;
+use crate::backend::store::Store;
+use crate::backend::threads::ThreadedFile;
+use crate::backend::uring::UringFile;
+use crate::bell::{Bell, expect_precise_wakes};
+use crate::clock::RealClock;
+use crate::engine::{DrainReport, Engine};
+use crate::handle::{DriveHandle, Shared};
+use crate::locator::Locator;
+use crate::mailbox::Mailbox;
+use crate::open_error::OpenError;
+use crate::options::{DriveOptions, EnginePriority, IoMethod};
+use crate::snapshot::{DriveSnapshot, ErrorCounts};
+use crate::sys::run_first_in_first_out;
+
+/// An open drive with its engine running.
+///
+/// Closing it ([`Drive::shutdown`], or dropping it) takes nothing more, waits for what is queued and at the drive as long as
+/// [`DriveOptions::drain_timeout`] says, and makes everything written durable.
+pub struct Drive {
+    handle: DriveHandle,
+    /// `None` once the drive was closed.
+    engine: Option<JoinHandle<DrainReport>>,
+}
+
+/// A drive ready for an engine, with what the engine's surroundings must know of it.
+pub(crate) struct Opened {
+    pub(crate) backend: Box<dyn Backend>,
+    pub(crate) belief: Box<dyn Belief + Send>,
+    pub(crate) capacity: Sectors,
+    pub(crate) sector_size: SectorSize,
+    pub(crate) physical_block: u32,
+    /// The most commands the drive holds at once.
+    pub(crate) queue_depth: usize,
+    /// Whether completions are announced by time rather than by the bell.
+    pub(crate) precise: bool,
+}
+
+impl Drive {
+    /// Opens a drive and starts its engine.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    pub fn open(locator: &Locator, options: DriveOptions) -> Result<Self, OpenError> {
+        options.check()?;
+        let bell = Arc::new(Bell::new().map_err(OpenError::Engine)?);
+        let opened = match locator {
+            Locator::Path(_) => open_file(locator, &options, &bell)?,
+            Locator::Emulated(emulated) => emulated::open(locator, emulated, &bell)?,
+        };
+        Self::start(opened, &options, bell)
+    }
+
+    pub(crate) fn start(opened: Opened, options: &DriveOptions, bell: Arc<Bell>) -> Result<Self, OpenError> {
+        let Opened { backend, belief, capacity, sector_size, physical_block, queue_depth, precise } = opened;
+        let first_view = DriveSnapshot {
+            taken: RealClock.now(),
+            policy: options.policy.name(),
+            backend: backend.describe(),
+            queued: 0,
+            outstanding: 0,
+            accounts: Vec::new(),
+            belief: BeliefReport::default(),
+            emulation: None,
+            errors: ErrorCounts::default(),
+        };
+        tracing::info!(capacity = capacity.get(), backend = first_view.backend, policy = first_view.policy, "drive opened");
+        let mailbox = Arc::new(Mailbox::new(bell, options.max_requests, options.max_bytes, first_view));
+        // Both kinds of drive honour force unit access themselves.
+        let traits = DriveTraits { queue_depth, fua: true };
+        let limits = Limits { requests: options.max_requests, outstanding: options.outstanding };
+        let scheduler = Scheduler::new(belief, options.policy.build(), traits, limits);
+        let engine = Engine::new(RealClock, scheduler, backend, Arc::clone(&mailbox), sector_size, options.drain_timeout);
+        let priority = options.priority;
+        let thread = std::thread::Builder::new().name("headtime-engine".to_owned()).spawn(move || {
+            if precise {
+                expect_precise_wakes();
+            }
+            go_before_others(priority, precise);
+            engine.run()
+        });
+        let thread = thread.map_err(OpenError::Engine)?;
+        let shared = Shared { mailbox, capacity, sector_size, physical_block, write_mode: options.write_mode, next_id: AtomicU64::new(0) };
+        Ok(Self { handle: DriveHandle { shared: Arc::new(shared) }, engine: Some(thread) })
+    }
+
+    /// The drive's size in logical sectors.
+    #[must_use]
+    pub fn capacity(&self) -> Sectors {
+        self.handle.capacity()
+    }
+
+    /// The size of a logical sector.
+    #[must_use]
+    pub fn sector_size(&self) -> SectorSize {
+        self.handle.sector_size()
+    }
+
+    /// Bytes of a physical sector or block.
+    #[must_use]
+    pub fn physical_block(&self) -> u32 {
+        self.handle.physical_block()
+    }
+
+    /// A handle to submit requests with; clone it freely.
+    #[must_use]
+    pub fn handle(&self) -> DriveHandle {
+        self.handle.clone()
+    }
+
+    /// How the drive is doing.
+    #[must_use]
+    pub fn snapshot(&self) -> DriveSnapshot {
+        self.handle.snapshot()
+    }
+
+    /// Closes the drive: takes nothing more, finishes what it holds, makes it durable; says what was left when the time to drain ran out.
+    ///
+    /// # Panics
+    /// When called from a completion callback, which is a part of what has to be waited for.
+    pub fn shutdown(mut self) -> DrainReport {
+        let report = self.close();
+        report.expect("a drive is shut down once, and not by one of its callbacks")
+    }
+
+    fn close(&mut self) -> Option<DrainReport> {
+        let engine = self.engine.take()?;
+        self.handle.shared.mailbox.close();
+        if self.handle.shared.mailbox.on_engine_thread() {
+            // Dropped by a completion callback, which cannot wait for the thread it runs on; that one ends by itself.
+            return None;
+        }
+        let last = self.handle.shared.mailbox.last_snapshot();
+        // The engine catches the panics of its own code; one that gets through still means that nothing was promised.
+        let report = engine.join().unwrap_or(DrainReport { given_up_queued: 0, given_up_at_drive: 0, synced: false, last });
+        if report.is_clean() {
+            tracing::info!("drive closed");
+        } else {
+            tracing::warn!(
+                queued = report.given_up_queued,
+                at_drive = report.given_up_at_drive,
+                synced = report.synced,
+                "drive closed with something left"
+            );
+        }
+        Some(report)
+    }
+}
+
+impl Drop for Drive {
+    fn drop(&mut self) {
+        self.close();
+    }
+}
+
+/// Opens a file as a drive: by io_uring, or by threads where that is forbidden.
+fn open_file(locator: &Locator, options: &DriveOptions, bell: &Arc<Bell>) -> Result<Opened, OpenError> {
+    let Locator::Path(path) = locator else { unreachable!("the caller looked at the kind of locator") };
+    let sector_size = FILE_SECTOR;
+    let sector_bytes = u64::from(sector_size.bytes());
+    if let Some(bytes) = options.create_bytes {
+        check_size(path, bytes, sector_size)?;
+    }
+    let OpenFile { file, bytes, .. } = OpenFile::open(path, options.create_bytes)?;
+    check_size(path, bytes, sector_size)?;
+    let capacity = Sectors::new(bytes / sector_bytes);
+    let direct = options.direct && try_direct(&file, sector_bytes);
+    let backend: Box<dyn Backend> = match options.io_method {
+        IoMethod::Threads => threaded(file, sector_bytes, direct, bell)?,
+        method => {
+            let own = file.try_clone().map_err(OpenError::Engine)?;
+            match UringFile::new(own, sector_bytes, direct, FILE_QUEUE_DEPTH, bell) {
+                Ok(uring) => Box::new(uring),
+                Err(error) if method == IoMethod::Uring => return Err(OpenError::NoUring { error }),
+                Err(error) => {
+                    tracing::info!(%error, "io_uring is not to be had here; threads move the bytes");
+                    threaded(file, sector_bytes, direct, bell)?
+                }
+            }
+        }
+    };
+    Ok(Opened {
+        backend,
+        belief: Box::new(LinearBelief::new(capacity)),
+        capacity,
+        sector_size,
+        physical_block: FILE_BLOCK,
+        queue_depth: FILE_QUEUE_DEPTH,
+        precise: false,
+    })
+}
+
+fn threaded(file: std::os::fd::OwnedFd, sector_bytes: u64, direct: bool, bell: &Arc<Bell>) -> Result<Box<dyn Backend>, OpenError> {
+    let pool = Pool::start(Store::single(file, sector_bytes, direct), Arc::clone(bell), FILE_THREADS).map_err(OpenError::Engine)?;
+    Ok(Box::new(ThreadedFile::new(pool)))
+}
+
+fn check_size(path: &std::path::Path, bytes: u64, sector_size: SectorSize) -> Result<(), OpenError> {
+    if bytes > 0 && sector_size.sectors_of(bytes).is_some() {
+        return Ok(());
+    }
+    let sector_bytes = sector_size.bytes();
+    let remedy = bytes.max(1).next_multiple_of(u64::from(sector_bytes));
+    Err(OpenError::WrongSize { path: path.to_owned(), bytes, sector_bytes, remedy })
+}
+
+fn go_before_others(priority: EnginePriority, precise: bool) {
+    let wanted = match priority {
+        EnginePriority::Normal => false,
+        EnginePriority::Auto => precise,
+        EnginePriority::Realtime => true,
+    };
+    match wanted.then(run_first_in_first_out) {
+        Some(Err(error)) if priority == EnginePriority::Realtime => {
+            tracing::warn!(%error, "the engine's thread runs as any other; grant CAP_SYS_NICE or a limit on real-time priorities (ulimit -r 1)");
+        }
+        Some(Err(error)) => {
+            tracing::info!(%error, "the engine's thread runs as any other, so that an emulated drive answers late while the machine is busy");
+        }
+        Some(Ok(())) | None => {}
+    }
+}
+
+impl DriveOptions {
+    fn check(&self) -> Result<(), OpenError> {
+        let least_one = |option, value: u64| if value == 0 { Err(OpenError::BadOption { option, value, least: 1 }) } else { Ok(()) };
+        least_one("max_requests", self.max_requests as u64)?;
+        least_one("max_bytes", self.max_bytes)?;
+        least_one("outstanding", self.outstanding.map_or(1, |outstanding| outstanding as u64))
+    }
+}
+
+/// A file has no sectors of its own; every file system and client can do with these.
+const FILE_SECTOR: SectorSize = SectorSize::B512;
+/// What file systems and drives work in: smaller writes make them read before.
+const FILE_BLOCK: u32 = 4096;
+/// As deep as the queue of a SATA drive; a file takes more, but nothing is gained that a policy could not do better.
+const FILE_QUEUE_DEPTH: usize = 32;
+/// Half the queue: beyond that more threads moved no more bytes (guess).
+const FILE_THREADS: usize = 16;

@@ -1,0 +1,276 @@
+//! The engine against a drive that does as it is told: holds commands back, fails single sectors, never answers, breaks.
+
+use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+use bytes::Bytes;
+use headtime_belief::LinearBelief;
+use headtime_sched::{Choice, Op, Policy, PolicyEntry, Queued, RequestId, View};
+use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
+use smallvec::SmallVec;
+
+use crate::backend::{Backend, Ended, Work};
+use crate::bell::Bell;
+use crate::drive::{Drive, Opened};
+use crate::options::{DriveOptions, PolicyChoice};
+use crate::request::{Io, IoDone, IoError};
+
+const SECTOR: usize = 512;
+
+/// What a test and its drive share.
+struct Puppet {
+    state: Mutex<State>,
+    bell: Arc<Bell>,
+}
+
+#[derive(Default)]
+struct State {
+    bytes: Vec<u8>,
+    /// Commands sent and not answered.
+    sent: Vec<Work>,
+    /// Every command sent so far: operation, first sector, sectors, requests.
+    log: Vec<(Op, u64, u64, usize)>,
+    answering: bool,
+    broken: bool,
+    bad_sector: Option<u64>,
+}
+
+struct PuppetDrive(Arc<Puppet>);
+
+impl Puppet {
+    fn set(&self, change: impl FnOnce(&mut State)) {
+        change(&mut self.state.lock().expect("no test panics while holding it"));
+        self.bell.ring();
+    }
+
+    /// Waits until so many commands have been sent in all.
+    fn wait_for(&self, commands: usize) {
+        while self.state.lock().expect("no test panics while holding it").log.len() < commands {
+            std::thread::yield_now();
+        }
+    }
+
+    fn log(&self) -> Vec<(Op, u64, u64, usize)> {
+        self.state.lock().expect("no test panics while holding it").log.clone()
+    }
+}
+
+impl Backend for PuppetDrive {
+    fn describe(&self) -> String {
+        "puppet".to_owned()
+    }
+
+    fn start(&mut self, _now: Instant, work: Work) {
+        let mut state = self.0.state.lock().expect("no test panics while holding it");
+        let Extent { start, len } = work.command.extent;
+        state.log.push((work.command.op, start.get(), len.get(), work.command.requests.len()));
+        state.sent.push(work);
+    }
+
+    fn collect(&mut self, _now: Instant, ended: &mut Vec<Ended>) {
+        let mut state = self.0.state.lock().expect("no test panics while holding it");
+        assert!(!state.broken, "this drive breaks on purpose");
+        if !state.answering {
+            return;
+        }
+        for work in std::mem::take(&mut state.sent) {
+            let Extent { start, len } = work.command.extent;
+            let range = start.get() as usize * SECTOR..(start + len).get() as usize * SECTOR;
+            let bad = state.bad_sector.is_some_and(|bad| work.command.extent.contains(headtime_units::Lba::new(bad)));
+            let result = match work.command.op {
+                _ if bad => Err(5),
+                Op::Read => Ok(Bytes::copy_from_slice(&state.bytes[range])),
+                Op::Write => {
+                    state.bytes[range].copy_from_slice(&work.pieces.concat());
+                    Ok(Bytes::new())
+                }
+                _ => Ok(Bytes::new()),
+            };
+            ended.push(Ended { command: work.command.id, due: None, result });
+        }
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        // Its bell rings whenever its state changes, but what is sent to an answering drive is answered by asking.
+        let state = self.0.state.lock().expect("no test panics while holding it");
+        (state.answering && !state.sent.is_empty()).then_some(Instant::ORIGIN)
+    }
+
+    fn abandon(self: Box<Self>) {}
+}
+
+/// Sends the oldest request together with all that continue it.
+struct MergeRuns;
+
+static MERGE_RUNS: PolicyEntry =
+    PolicyEntry { name: "merge-runs", summary: "", source: "", oracle: false, parameters: &[], build: |_| Box::new(MergeRuns) };
+
+impl Policy for MergeRuns {
+    fn name(&self) -> &'static str {
+        MERGE_RUNS.name
+    }
+
+    fn depth(&self, _view: &View<'_>) -> usize {
+        1
+    }
+
+    fn choose(&mut self, view: &View<'_>) -> Choice {
+        let Some(oldest) = view.queue.oldest() else { return Choice::Nothing };
+        let mut tickets = SmallVec::from_slice(&[oldest.ticket]);
+        let mut end = oldest.request.extent.end();
+        let continues = |queued: &Queued, end| queued.request.op == oldest.request.op && queued.request.extent.start == end;
+        while let Some(next) = view.queue.from_lba(end).next().filter(|queued| continues(queued, end)) {
+            tickets.push(next.ticket);
+            end = next.request.extent.end();
+        }
+        Choice::Send(tickets)
+    }
+}
+
+fn open(drain_timeout: Nanos) -> (Drive, Arc<Puppet>) {
+    let bell = Arc::new(Bell::new().expect("a file descriptor is free"));
+    let state = State { bytes: vec![0; 1000 * SECTOR], answering: true, ..State::default() };
+    let puppet = Arc::new(Puppet { state: Mutex::new(state), bell: Arc::clone(&bell) });
+    let opened = Opened {
+        backend: Box::new(PuppetDrive(Arc::clone(&puppet))),
+        belief: Box::new(LinearBelief::new(Sectors::new(1000))),
+        capacity: Sectors::new(1000),
+        sector_size: SectorSize::B512,
+        physical_block: 512,
+        queue_depth: 4,
+        precise: false,
+    };
+    let (_, no_parameters) = PolicyEntry::parse("fcfs").expect("a policy");
+    let policy = PolicyChoice::new(&MERGE_RUNS, no_parameters).expect("no oracle");
+    let drive = Drive::start(opened, &DriveOptions { policy, drain_timeout, ..DriveOptions::default() }, bell).expect("a thread is to be had");
+    (drive, puppet)
+}
+
+fn submit(drive: &Drive, io: Io) -> (RequestId, Receiver<IoDone>) {
+    let (sender, receiver) = mpsc::channel();
+    let id = drive.handle().submit(io, move |done| drop(sender.send(done))).expect("the drive takes it");
+    (id, receiver)
+}
+
+fn answer(receiver: &Receiver<IoDone>) -> Result<Bytes, IoError> {
+    receiver.recv_timeout(Duration::from_secs(60)).expect("each request taken is answered").result
+}
+
+fn sectors(value: u8, count: usize) -> Bytes {
+    Bytes::from(vec![value; count * SECTOR])
+}
+
+fn write(start: u64, value: u8, count: usize) -> Io {
+    Io::write(Extent::from_numbers(start, count as u64), sectors(value, count))
+}
+
+/// Holds the drive with one command, submits, and lets it go on: what was submitted is chosen from together.
+fn together(drive: &Drive, puppet: &Puppet, ios: Vec<Io>) -> Vec<(RequestId, Receiver<IoDone>)> {
+    puppet.set(|state| state.answering = false);
+    let before = puppet.log().len();
+    let (_, held) = submit(drive, Io::read(Extent::from_numbers(999, 1)));
+    puppet.wait_for(before + 1);
+    let submitted = ios.into_iter().map(|io| submit(drive, io)).collect();
+    // The engine has seen all of them once it answers this.
+    while drive.snapshot().queued < 1 {}
+    puppet.set(|state| state.answering = true);
+    assert!(answer(&held).is_ok());
+    submitted
+}
+
+#[test]
+fn a_merged_write_carries_each_part_and_a_merged_read_gives_each_its_part() {
+    let (drive, puppet) = open(Nanos::from_secs(60));
+    let written = together(&drive, &puppet, vec![write(14, 3, 1), write(10, 1, 2), write(12, 2, 2), write(15, 4, 5)]);
+    for (_, receiver) in &written {
+        assert_eq!(answer(receiver), Ok(Bytes::new()));
+    }
+    let parts = [(12, 2), (10, 2), (14, 1), (15, 5)].map(|(start, len)| Io::read(Extent::from_numbers(start, len)));
+    let read = together(&drive, &puppet, parts.to_vec());
+    for ((_, receiver), expected) in read.iter().zip([sectors(2, 2), sectors(1, 2), sectors(3, 1), sectors(4, 5)]) {
+        assert_eq!(answer(receiver).expect("readable"), expected);
+    }
+    assert!(puppet.log().iter().any(|(_, _, _, requests)| *requests > 1), "nothing was merged: {:?}", puppet.log());
+}
+
+#[test]
+fn an_error_in_a_merged_command_reaches_only_the_request_it_belongs_to() {
+    let (drive, puppet) = open(Nanos::from_secs(60));
+    puppet.set(|state| state.bad_sector = Some(21));
+    let written = together(&drive, &puppet, vec![write(20, 1, 1), write(21, 2, 1), write(22, 3, 1)]);
+    let results: Vec<_> = written.iter().map(|(_, receiver)| answer(receiver)).collect();
+    assert_eq!(results[0], Ok(Bytes::new()));
+    assert_eq!(results[1], Err(IoError::Os { op: Op::Write, extent: Extent::from_numbers(21, 1), errno: 5 }));
+    assert_eq!(results[2], Ok(Bytes::new()));
+    let merged = puppet.log().iter().filter(|(_, start, len, requests)| (*start, *len, *requests) == (20, 3, 3)).count();
+    assert_eq!(merged, 1, "the three went together, and again in parts: {:?}", puppet.log());
+    assert_eq!(drive.snapshot().errors.by_errno.get(&5), Some(&1));
+}
+
+#[test]
+fn a_request_cancelled_within_a_merged_command_that_fails_spoils_nothing() {
+    let (drive, puppet) = open(Nanos::from_secs(60));
+    puppet.set(|state| {
+        state.bad_sector = Some(32);
+        state.answering = false;
+    });
+    let (_, first) = submit(&drive, Io::read(Extent::from_numbers(999, 1)));
+    puppet.wait_for(1);
+    let (_, kept) = submit(&drive, write(30, 7, 1));
+    let (id, cancelled) = submit(&drive, write(31, 8, 1));
+    let (_, bad) = submit(&drive, write(32, 9, 1));
+    while drive.snapshot().queued < 3 {}
+    // One answer only, so that the merged command is at the drive when the cancellation comes.
+    puppet.set(|state| state.answering = true);
+    assert!(answer(&first).is_ok());
+    drive.handle().cancel(id);
+    assert!(answer(&kept).is_ok());
+    assert!(matches!(answer(&cancelled), Ok(_) | Err(IoError::Cancelled)));
+    assert_eq!(answer(&bad).expect_err("the sector is bad").errno(), 5);
+    let report = drive.shutdown();
+    assert!(report.is_clean(), "{report:?}");
+}
+
+#[test]
+fn a_request_cancelled_at_the_drive_is_answered_at_once_and_holds_its_place_until_the_drive_is_done() {
+    let (drive, puppet) = open(Nanos::from_secs(60));
+    puppet.set(|state| state.answering = false);
+    let (id, receiver) = submit(&drive, write(0, 1, 1));
+    puppet.wait_for(1);
+    drive.handle().cancel(id);
+    assert_eq!(answer(&receiver), Err(IoError::Cancelled));
+    assert_eq!(drive.snapshot().outstanding, 1);
+    puppet.set(|state| state.answering = true);
+    // Overlaps, so that it waits for the cancelled one.
+    assert_eq!(drive.handle().run(Io::read(Extent::from_numbers(0, 1))).result.expect("readable"), sectors(1, 1));
+    assert!(drive.shutdown().is_clean());
+}
+
+#[test]
+fn a_drive_that_never_answers_is_given_up_when_the_time_to_drain_is_over() {
+    let (drive, puppet) = open(Nanos::from_ms(20));
+    puppet.set(|state| state.answering = false);
+    let (_, at_drive) = submit(&drive, Io::read(Extent::from_numbers(0, 1)));
+    puppet.wait_for(1);
+    let (_, queued) = submit(&drive, Io::read(Extent::from_numbers(100, 1)));
+    let report = drive.shutdown();
+    assert_eq!((report.given_up_queued, report.given_up_at_drive, report.synced), (1, 1, false));
+    assert_eq!(answer(&at_drive), Err(IoError::Closed));
+    assert_eq!(answer(&queued), Err(IoError::Closed));
+}
+
+#[test]
+fn an_engine_that_fails_answers_everything_and_closes_the_drive() {
+    let (drive, puppet) = open(Nanos::from_secs(60));
+    puppet.set(|state| state.answering = false);
+    let (_, at_drive) = submit(&drive, Io::read(Extent::from_numbers(0, 1)));
+    puppet.wait_for(1);
+    let (_, queued) = submit(&drive, Io::read(Extent::from_numbers(100, 1)));
+    puppet.set(|state| state.broken = true);
+    assert_eq!(answer(&at_drive), Err(IoError::EngineFailed));
+    assert_eq!(answer(&queued), Err(IoError::EngineFailed));
+    let handle = drive.handle();
+    assert!(!drive.shutdown().synced);
+    assert!(handle.submit(Io::flush(), |_| {}).is_err());
+}

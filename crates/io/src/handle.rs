@@ -1,0 +1,143 @@
+//! How the rest of the program talks to a drive: [`DriveHandle`], which any thread may hold and clone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use headtime_sched::{Op, Request, RequestId};
+use headtime_units::{SectorSize, Sectors};
+
+use crate::clock::RealClock;
+use crate::mailbox::{Letter, Mailbox, OnDone, Submission};
+use crate::options::{PolicyChoice, WriteMode};
+use crate::request::{Io, IoDone, IoError, SubmitError};
+use crate::snapshot::DriveSnapshot;
+
+/// Submits requests to an open drive.
+///
+/// Outlives the [`Drive`](crate::Drive): after that was closed, everything answers [`SubmitError::Closed`].
+#[derive(Clone)]
+pub struct DriveHandle {
+    pub(crate) shared: Arc<Shared>,
+}
+
+/// What all handles of a drive have in common.
+pub(crate) struct Shared {
+    pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) capacity: Sectors,
+    pub(crate) sector_size: SectorSize,
+    pub(crate) physical_block: u32,
+    pub(crate) write_mode: WriteMode,
+    pub(crate) next_id: AtomicU64,
+}
+
+impl DriveHandle {
+    /// The drive's size in logical sectors.
+    #[must_use]
+    pub fn capacity(&self) -> Sectors {
+        self.shared.capacity
+    }
+
+    /// The size of a logical sector: the unit of every extent.
+    #[must_use]
+    pub fn sector_size(&self) -> SectorSize {
+        self.shared.sector_size
+    }
+
+    /// Bytes of a physical sector or block: smaller or unaligned writes may cost the drive a read before.
+    #[must_use]
+    pub fn physical_block(&self) -> u32 {
+        self.shared.physical_block
+    }
+
+    /// Submits a request. `on_done` is called exactly once if it was taken, perhaps before this returns, and never if it was not.
+    ///
+    /// `on_done` runs on the engine's thread, where it delays every other request of the drive: it should hand the result on and return, must not block, and
+    /// may submit further requests.
+    ///
+    /// # Errors
+    /// [`SubmitError::Full`] and [`SubmitError::TooLarge`] when the drive's bounds are reached, [`SubmitError::Closed`] when it is closing, the
+    /// others when the request makes no sense; nothing has changed then.
+    pub fn submit(&self, io: Io, on_done: impl FnOnce(IoDone) + Send + 'static) -> Result<RequestId, SubmitError> {
+        let shared = &*self.shared;
+        let bytes = shared.check(&io)?;
+        let place = shared.mailbox.admit(bytes)?;
+        let id = RequestId(shared.next_id.fetch_add(1, Ordering::Relaxed));
+        let durable = shared.write_mode == WriteMode::Durable && io.op.changes_sectors();
+        let request = Request {
+            id,
+            volume: io.volume,
+            stream: io.stream,
+            op: io.op,
+            extent: io.extent,
+            fua: (io.fua && io.op.changes_sectors()) || durable,
+            deadline: io.deadline.map(|span| RealClock.now() + span),
+        };
+        let letter = Letter::Submit(Submission { request, data: io.data, on_done: OnDone::new(on_done), place });
+        match shared.mailbox.post(letter) {
+            Ok(()) => Ok(id),
+            Err(returned) => {
+                if let Letter::Submit(Submission { on_done, .. }) = returned {
+                    on_done.forget();
+                }
+                Err(SubmitError::Closed)
+            }
+        }
+    }
+
+    /// Submits a request and waits until it is over; a refused one is over at once, with [`IoError::NotTaken`].
+    ///
+    /// # Panics
+    /// When called from a completion callback, where it would wait for itself.
+    #[must_use]
+    pub fn run(&self, io: Io) -> IoDone {
+        assert!(!self.shared.mailbox.on_engine_thread(), "a completion callback cannot wait for another request; submit it instead");
+        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
+        let taken = self.submit(io, move |done| {
+            // The receiver waits below until this was sent.
+            let _ = sender.send(done);
+        });
+        match taken {
+            Ok(_) => receiver.recv().expect("a request that was taken is called back exactly once"),
+            Err(refused) => IoDone { finished: None, result: Err(IoError::NotTaken(refused)) },
+        }
+    }
+
+    /// Takes a request back, if it is not over yet: its callback gets [`IoError::Cancelled`]. When it is at the drive already, it still
+    /// happens there. A request that is over, or was never taken, is left alone.
+    pub fn cancel(&self, id: RequestId) {
+        // A drive that is closing finishes or gives up everything by itself; one with a full mailbox has worse to do.
+        let _ = self.shared.mailbox.post(Letter::Cancel(id));
+    }
+
+    /// Changes the policy while running; what is queued stays queued, what is at the drive stays there.
+    ///
+    /// # Errors
+    /// [`SubmitError::Closed`] when the drive is closing, [`SubmitError::Full`] when the engine has thousands of changes to look at before.
+    pub fn set_policy(&self, policy: PolicyChoice) -> Result<(), SubmitError> {
+        let mailbox = &self.shared.mailbox;
+        mailbox.post(Letter::SetPolicy(policy)).map_err(|_returned| if mailbox.is_closing() { SubmitError::Closed } else { mailbox.full() })
+    }
+
+    /// How the drive is doing; takes some tens of microseconds, and 200 ms at the most.
+    #[must_use]
+    pub fn snapshot(&self) -> DriveSnapshot {
+        self.shared.mailbox.snapshot()
+    }
+}
+
+impl Shared {
+    /// Checks a request; returns how many bytes it reads or carries.
+    fn check(&self, io: &Io) -> Result<u64, SubmitError> {
+        let Io { op, extent, .. } = *io;
+        if extent.len.is_zero() != (op == Op::Flush) {
+            return Err(SubmitError::WrongLength { op, len: extent.len });
+        }
+        let on_drive = extent.checked_end().is_some_and(|end| end.get() <= self.capacity.get());
+        if op != Op::Flush && !on_drive {
+            return Err(SubmitError::OutOfRange { extent, capacity: self.capacity });
+        }
+        let moved = if matches!(op, Op::Read | Op::Write) { self.sector_size.bytes_of(extent.len) } else { 0 };
+        let (got, expected) = (io.data.len() as u64, if op == Op::Write { moved } else { 0 });
+        if got == expected { Ok(moved) } else { Err(SubmitError::WrongData { op, extent, got, expected }) }
+    }
+}

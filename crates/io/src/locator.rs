@@ -1,0 +1,312 @@
+//! How drives are named, the same everywhere: `emulated:PROFILE[@SETUP]?backing=FILE[&seed=N][&noise=on|off]`, or a plain path.
+//!
+//! `PROFILE` is a name of the catalogue (`headtime profiles`), or the path of a profile file: whatever contains a `/` or ends in `.toml`.
+//! In the `emulated:` form the characters `%`, `?`, `&`, `@` and `=` within a name or value are written as `%25`, `%3F`, `%26`, `%40`, `%3D`; any byte may be
+//! written that way. A plain path is taken literally.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+/// Which drive is meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Locator {
+    /// A simulated drive in real time with its bytes in a file.
+    Emulated(EmulatedLocator),
+    /// A file, used as a drive as it is.
+    Path(PathBuf),
+}
+
+/// The parts of an `emulated:` locator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct EmulatedLocator {
+    /// The profile.
+    pub profile: ProfileSource,
+    /// The named setup of the profile, when one is chosen.
+    pub setup: Option<String>,
+    /// The file with the drive's bytes.
+    pub backing: PathBuf,
+    /// Which unit of the profile is emulated; `None` takes the one remembered beside the file, or 0 for a new file.
+    pub seed: Option<u64>,
+    /// Whether the unit's times scatter as the profile says.
+    pub noise: bool,
+}
+
+/// Where a profile comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProfileSource {
+    /// A name of the catalogue.
+    Catalog(String),
+    /// A profile file.
+    File(PathBuf),
+}
+
+/// Why a text names no drive.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum LocatorError {
+    /// Nothing was written.
+    #[error("a drive's locator is empty; write {FORM}, or the path of a file")]
+    Empty,
+    /// `emulated:` without a profile.
+    #[error("drive `{text}` names no profile; write {FORM}")]
+    NoProfile {
+        /// The text as given.
+        text: String,
+    },
+    /// `emulated:` without `backing=`.
+    #[error("drive `{text}` names no backing file; add ?backing=FILE, where the drive's bytes are kept")]
+    NoBacking {
+        /// The text as given.
+        text: String,
+    },
+    /// A setting that does not exist, or comes twice.
+    #[error("drive `{text}`: `{key}` is no setting, or is there twice; an emulated drive has backing=FILE, seed=N and noise=on|off")]
+    UnknownSetting {
+        /// The text as given.
+        text: String,
+        /// The setting.
+        key: String,
+    },
+    /// A value that is not what the setting takes.
+    #[error("drive `{text}`: {key}={value} is not {expected}")]
+    BadValue {
+        /// The text as given.
+        text: String,
+        /// The setting.
+        key: &'static str,
+        /// Its value, decoded.
+        value: String,
+        /// What is accepted.
+        expected: &'static str,
+    },
+    /// A `%` without two hexadecimal digits, or bytes that are no text where text is needed.
+    #[error("drive `{text}`: `{part}` is not percent-encoded text; write a literal % as %25")]
+    BadEncoding {
+        /// The text as given.
+        text: String,
+        /// The part.
+        part: String,
+    },
+    /// A kind of drive that is known and cannot be used yet.
+    #[error("drive `{text}`: drives behind NBD do not work yet; use {FORM}, or the path of a file")]
+    NotYet {
+        /// The text as given.
+        text: String,
+    },
+    /// A kind of drive nobody knows.
+    #[error("drive `{text}`: there is no kind of drive `{kind}`; write {FORM}, or ./{text} when a file is called so")]
+    UnknownKind {
+        /// The text as given.
+        text: String,
+        /// What stands before the colon.
+        kind: String,
+    },
+}
+
+const FORM: &str = "emulated:PROFILE[@SETUP]?backing=FILE[&seed=N][&noise=on|off]";
+
+impl Locator {
+    /// Reads a locator.
+    ///
+    /// # Errors
+    /// See [`LocatorError`]. Nothing is opened or looked up, so a locator may still name a profile or file that does not exist.
+    pub fn parse(text: &str) -> Result<Self, LocatorError> {
+        if text.is_empty() {
+            return Err(LocatorError::Empty);
+        }
+        if let Some(rest) = text.strip_prefix("emulated:") {
+            return EmulatedLocator::parse(text, rest).map(Self::Emulated);
+        }
+        match text.split_once(':') {
+            Some((kind, _)) if ["nbd", "nbds", "nbd+unix", "nbds+unix", "nbd+tcp"].contains(&kind) => {
+                Err(LocatorError::NotYet { text: text.to_owned() })
+            }
+            Some((kind, _)) if !kind.is_empty() && kind.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)) => {
+                Err(LocatorError::UnknownKind { text: text.to_owned(), kind: kind.to_owned() })
+            }
+            _ => Ok(Self::Path(PathBuf::from(text))),
+        }
+    }
+}
+
+impl EmulatedLocator {
+    fn parse(text: &str, rest: &str) -> Result<Self, LocatorError> {
+        let (drive, settings) = rest.split_once('?').unwrap_or((rest, ""));
+        let (profile, setup) = match drive.split_once('@') {
+            Some((profile, setup)) => (decode_text(text, profile)?, Some(decode_text(text, setup)?)),
+            None => (decode_text(text, drive)?, None),
+        };
+        if profile.is_empty() || setup.as_deref() == Some("") {
+            return Err(LocatorError::NoProfile { text: text.to_owned() });
+        }
+        let mut backing = None;
+        let mut seed = None;
+        let mut noise = None;
+        for setting in settings.split('&').filter(|setting| !setting.is_empty()) {
+            let (key, encoded) = setting.split_once('=').unwrap_or((setting, ""));
+            let bad = |key, expected| {
+                let value = String::from_utf8_lossy(&decode(encoded).unwrap_or_default()).into_owned();
+                LocatorError::BadValue { text: text.to_owned(), key, value, expected }
+            };
+            match key {
+                "backing" if backing.is_none() => {
+                    let bytes = decode(encoded).ok_or_else(|| LocatorError::BadEncoding { text: text.to_owned(), part: encoded.to_owned() })?;
+                    if bytes.is_empty() || bytes.contains(&0) {
+                        return Err(bad("backing", "the path of a file"));
+                    }
+                    backing = Some(PathBuf::from(OsString::from_vec(bytes)));
+                }
+                "seed" if seed.is_none() => {
+                    seed = Some(decode_text(text, encoded)?.parse().map_err(|_| bad("seed", "a whole number from 0 to 18446744073709551615"))?);
+                }
+                "noise" if noise.is_none() => {
+                    noise = match decode_text(text, encoded)?.as_str() {
+                        "on" => Some(true),
+                        "off" => Some(false),
+                        _ => return Err(bad("noise", "on or off")),
+                    };
+                }
+                _ => return Err(LocatorError::UnknownSetting { text: text.to_owned(), key: key.to_owned() }),
+            }
+        }
+        let backing = backing.ok_or_else(|| LocatorError::NoBacking { text: text.to_owned() })?;
+        Ok(Self { profile: ProfileSource::of(&profile), setup, backing, seed, noise: noise.unwrap_or(true) })
+    }
+}
+
+impl ProfileSource {
+    /// A file when the text looks like a path, otherwise a name of the catalogue.
+    #[must_use]
+    pub fn of(text: &str) -> Self {
+        if text.contains('/') || text.ends_with(".toml") { Self::File(PathBuf::from(text)) } else { Self::Catalog(text.to_owned()) }
+    }
+
+    fn as_path(&self) -> &Path {
+        match self {
+            Self::Catalog(name) => Path::new(name),
+            Self::File(path) => path,
+        }
+    }
+}
+
+impl FromStr for Locator {
+    type Err = LocatorError;
+    fn from_str(text: &str) -> Result<Self, LocatorError> {
+        Self::parse(text)
+    }
+}
+
+impl fmt::Display for Locator {
+    /// The text that [`Locator::parse`] reads back to the same locator, as long as a plain path is text.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let emulated = match self {
+            Self::Emulated(emulated) => emulated,
+            Self::Path(path) => return path.display().fmt(f),
+        };
+        write!(f, "emulated:{}", encode(emulated.profile.as_path().as_os_str().as_bytes()))?;
+        if let Some(setup) = &emulated.setup {
+            write!(f, "@{}", encode(setup.as_bytes()))?;
+        }
+        write!(f, "?backing={}", encode(emulated.backing.as_os_str().as_bytes()))?;
+        if let Some(seed) = emulated.seed {
+            write!(f, "&seed={seed}")?;
+        }
+        if emulated.noise { Ok(()) } else { f.write_str("&noise=off") }
+    }
+}
+
+fn decode_text(whole: &str, part: &str) -> Result<String, LocatorError> {
+    let bytes = decode(part).and_then(|bytes| String::from_utf8(bytes).ok());
+    bytes.ok_or_else(|| LocatorError::BadEncoding { text: whole.to_owned(), part: part.to_owned() })
+}
+
+fn decode(part: &str) -> Option<Vec<u8>> {
+    let mut decoded = Vec::with_capacity(part.len());
+    let mut rest = part.as_bytes();
+    while let [first, tail @ ..] = rest {
+        rest = tail;
+        if *first != b'%' {
+            decoded.push(*first);
+            continue;
+        }
+        let [high, low, tail @ ..] = rest else { return None };
+        let digit = |byte: u8| char::from(byte).to_digit(16);
+        decoded.push((digit(*high)? * 16 + digit(*low)?) as u8);
+        rest = tail;
+    }
+    Some(decoded)
+}
+
+fn encode(bytes: &[u8]) -> String {
+    let mut text = String::with_capacity(bytes.len());
+    for byte in bytes {
+        let plain = byte.is_ascii_graphic() && !b"%?&@=\"'\\`<>#".contains(byte);
+        if plain { text.push(char::from(*byte)) } else { text.push_str(&format!("%{byte:02X}")) }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn emulated(profile: &str, backing: &str) -> EmulatedLocator {
+        EmulatedLocator { profile: ProfileSource::of(profile), setup: None, backing: backing.into(), seed: None, noise: true }
+    }
+
+    #[test]
+    fn accepted_locators() {
+        let cases = [
+            ("emulated:nearline20t?backing=/var/d.img", Locator::Emulated(emulated("nearline20t", "/var/d.img"))),
+            (
+                "emulated:atlas10k@cached?seed=7&backing=my%20disk%26co.img&noise=off",
+                Locator::Emulated(EmulatedLocator {
+                    setup: Some("cached".into()),
+                    seed: Some(7),
+                    noise: false,
+                    ..emulated("atlas10k", "my disk&co.img")
+                }),
+            ),
+            ("emulated:./mine.toml?backing=d", Locator::Emulated(emulated("./mine.toml", "d"))),
+            ("mine.img", Locator::Path("mine.img".into())),
+            ("/srv/a:b?c=%20", Locator::Path("/srv/a:b?c=%20".into())),
+        ];
+        for (text, locator) in cases {
+            assert_eq!(Locator::parse(text), Ok(locator), "{text}");
+        }
+    }
+
+    #[test]
+    fn refused_locators_say_what_is_wrong_and_what_would_be_right() {
+        let cases = [
+            ("", "empty"),
+            ("emulated:", "names no profile"),
+            ("emulated:@cached?backing=f", "names no profile"),
+            ("emulated:atlas10k", "names no backing file"),
+            ("emulated:atlas10k?backing=", "the path of a file"),
+            ("emulated:atlas10k?backing=f&seed=-1", "seed=-1 is not a whole number"),
+            ("emulated:atlas10k?backing=f&noise=loud", "noise=loud is not on or off"),
+            ("emulated:atlas10k?backing=f&backing=g", "`backing` is no setting, or is there twice"),
+            ("emulated:atlas10k?backing=f&colour=red", "`colour` is no setting"),
+            ("emulated:atlas10k?backing=100%", "%25"),
+            ("nbd://host/export", "do not work yet"),
+            ("iscsi:target", "no kind of drive `iscsi`"),
+        ];
+        for (text, expected) in cases {
+            let message = Locator::parse(text).expect_err(text).to_string();
+            assert!(message.contains(expected), "{text}: {message}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_printed_is_read_back(profile in "[a-z?&@=% .-]{1,12}", backing in "[^\\x00]{1,20}", seed in any::<Option<u64>>(),
+                                        noise in any::<bool>(), setup in proptest::option::of("[a-z@ %]{1,8}")) {
+            let locator = Locator::Emulated(EmulatedLocator { setup, seed, noise, ..emulated(&profile, &backing) });
+            prop_assert_eq!(Locator::parse(&locator.to_string()), Ok(locator));
+        }
+    }
+}

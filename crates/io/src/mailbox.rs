@@ -1,0 +1,240 @@
+//! What other threads leave for the engine: requests, cancellations, a new policy, the wish to see a snapshot.
+//!
+//! Requests are admitted by count and by bytes before they are put in, so that the mailbox and everything behind it is bounded. A place is taken on
+//! submission and given back when the request's callback has returned.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread::ThreadId;
+use std::time::Duration;
+
+use bytes::Bytes;
+use headtime_sched::{Request, RequestId};
+
+use crate::bell::Bell;
+use crate::options::PolicyChoice;
+use crate::request::{IoDone, IoError, SubmitError};
+use crate::snapshot::DriveSnapshot;
+
+/// What is called when a request is over: once, whatever happens. A callback that is dropped uncalled, because the engine failed, answers so.
+pub(crate) struct OnDone(Option<Box<dyn FnOnce(IoDone) + Send>>);
+
+/// A request on its way to the scheduler.
+pub(crate) struct Submission {
+    pub(crate) request: Request,
+    pub(crate) data: Bytes,
+    pub(crate) on_done: OnDone,
+    pub(crate) place: Place,
+}
+
+/// What happened since the engine last looked, in order of arrival within each kind.
+pub(crate) enum Letter {
+    Submit(Submission),
+    Cancel(RequestId),
+    SetPolicy(PolicyChoice),
+}
+
+/// Shared between the engine and all handles of a drive.
+pub(crate) struct Mailbox {
+    letters: Mutex<Vec<Letter>>,
+    /// Whether `letters` has something in it, for the engine to look at without the lock.
+    posted: AtomicBool,
+    pub(crate) bell: Arc<Bell>,
+    closing: AtomicBool,
+    held: Held,
+    view: Mutex<View>,
+    viewed: Condvar,
+}
+
+struct Held {
+    requests: AtomicUsize,
+    bytes: AtomicU64,
+    max_requests: usize,
+    max_bytes: u64,
+}
+
+struct View {
+    wanted: bool,
+    /// Counts snapshots, so that who waits for one knows a new one.
+    taken: u64,
+    last: DriveSnapshot,
+    engine: Option<ThreadId>,
+}
+
+/// A request's place within the bounds; given back when dropped.
+pub(crate) struct Place {
+    mailbox: Arc<Mailbox>,
+    bytes: u64,
+}
+
+impl OnDone {
+    pub(crate) fn new(callback: impl FnOnce(IoDone) + Send + 'static) -> Self {
+        Self(Some(Box::new(callback)))
+    }
+
+    /// Calls back; a callback's panic is its own affair and does not take the drive with it.
+    pub(crate) fn call(mut self, done: IoDone) {
+        self.call_once(done);
+    }
+
+    /// Forgets the callback of a request that was not taken.
+    pub(crate) fn forget(mut self) {
+        self.0 = None;
+    }
+
+    fn call_once(&mut self, done: IoDone) {
+        let Some(callback) = self.0.take() else { return };
+        if catch_unwind(AssertUnwindSafe(move || callback(done))).is_err() {
+            tracing::error!("the completion callback of a request panicked; the drive goes on");
+        }
+    }
+}
+
+impl Drop for OnDone {
+    fn drop(&mut self) {
+        self.call_once(IoDone { finished: None, result: Err(IoError::EngineFailed) });
+    }
+}
+
+impl Mailbox {
+    pub(crate) fn new(bell: Arc<Bell>, max_requests: usize, max_bytes: u64, first_view: DriveSnapshot) -> Self {
+        Self {
+            letters: Mutex::new(Vec::new()),
+            posted: AtomicBool::new(false),
+            bell,
+            closing: AtomicBool::new(false),
+            held: Held { requests: AtomicUsize::new(0), bytes: AtomicU64::new(0), max_requests, max_bytes },
+            view: Mutex::new(View { wanted: false, taken: 0, last: first_view, engine: None }),
+            viewed: Condvar::new(),
+        }
+    }
+
+    /// A place for one request of `bytes` bytes.
+    pub(crate) fn admit(self: &Arc<Self>, bytes: u64) -> Result<Place, SubmitError> {
+        let Held { requests, bytes: held_bytes, max_requests, max_bytes } = &self.held;
+        let (max_requests, max_bytes) = (*max_requests, *max_bytes);
+        if bytes > max_bytes {
+            return Err(SubmitError::TooLarge { bytes, max_bytes });
+        }
+        let full = |requests, bytes| SubmitError::Full { requests, bytes, max_requests, max_bytes };
+        let one_more = |held: usize| (held < max_requests).then_some(held + 1);
+        if let Err(requests) = requests.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more) {
+            return Err(full(requests, held_bytes.load(Ordering::Acquire)));
+        }
+        let more_bytes = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= max_bytes);
+        if let Err(held) = held_bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, more_bytes) {
+            let before = requests.fetch_sub(1, Ordering::AcqRel);
+            return Err(full(before - 1, held));
+        }
+        Ok(Place { mailbox: Arc::clone(self), bytes })
+    }
+
+    /// What the bounds are and how far they are used up, as a refusal.
+    pub(crate) fn full(&self) -> SubmitError {
+        let Held { requests, bytes, max_requests, max_bytes } = &self.held;
+        let (requests, bytes) = (requests.load(Ordering::Acquire), bytes.load(Ordering::Acquire));
+        SubmitError::Full { requests, bytes, max_requests: *max_requests, max_bytes: *max_bytes }
+    }
+
+    /// Leaves something for the engine; fails when the drive is closing, and gives it back. Requests are bounded by their places; of everything else
+    /// no more is taken once twice as many letters lie there as there are places.
+    pub(crate) fn post(&self, letter: Letter) -> Result<(), Letter> {
+        let mut letters = lock(&self.letters);
+        // Looked at under the lock: after `close` nothing can slip in behind the engine's last look.
+        let overflowing = !matches!(letter, Letter::Submit(_)) && letters.len() > 2 * self.held.max_requests;
+        if overflowing || self.closing.load(Ordering::Acquire) {
+            return Err(letter);
+        }
+        letters.push(letter);
+        let first = letters.len() == 1;
+        drop(letters);
+        if first {
+            self.posted.store(true, Ordering::Release);
+            self.bell.ring();
+        }
+        Ok(())
+    }
+
+    /// Takes everything that was left, into an empty vector.
+    pub(crate) fn take(&self, into: &mut Vec<Letter>) {
+        debug_assert!(into.is_empty(), "letters taken before are dealt with");
+        self.posted.store(false, Ordering::Release);
+        std::mem::swap(&mut *lock(&self.letters), into);
+    }
+
+    /// Whether something was left since the last [`Mailbox::take`].
+    pub(crate) fn has_post(&self) -> bool {
+        self.posted.load(Ordering::Acquire)
+    }
+
+    /// Takes nothing more from now on.
+    pub(crate) fn close(&self) {
+        let letters = lock(&self.letters);
+        self.closing.store(true, Ordering::Release);
+        drop(letters);
+        self.bell.ring();
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.closing.load(Ordering::Acquire)
+    }
+
+    /// Tells the mailbox which thread serves it.
+    pub(crate) fn set_engine(&self, engine: ThreadId) {
+        lock(&self.view).engine = Some(engine);
+    }
+
+    /// Whether the caller is the engine's thread, that is, a completion callback.
+    pub(crate) fn on_engine_thread(&self) -> bool {
+        lock(&self.view).engine == Some(std::thread::current().id())
+    }
+
+    /// Asks the engine for a snapshot and waits a little; when it does not answer, the last one there is.
+    pub(crate) fn snapshot(&self) -> DriveSnapshot {
+        let mut view = lock(&self.view);
+        if self.is_closing() || view.engine == Some(std::thread::current().id()) {
+            return view.last.clone();
+        }
+        let before = view.taken;
+        view.wanted = true;
+        self.bell.ring();
+        let (view, _timed_out) = self
+            .viewed
+            .wait_timeout_while(view, LONGEST_WAIT_FOR_A_SNAPSHOT, |view| view.taken == before && view.wanted)
+            .unwrap_or_else(PoisonError::into_inner);
+        view.last.clone()
+    }
+
+    /// The last snapshot the engine showed.
+    pub(crate) fn last_snapshot(&self) -> DriveSnapshot {
+        lock(&self.view).last.clone()
+    }
+
+    pub(crate) fn snapshot_wanted(&self) -> bool {
+        lock(&self.view).wanted
+    }
+
+    pub(crate) fn show(&self, snapshot: DriveSnapshot) {
+        let mut view = lock(&self.view);
+        view.last = snapshot;
+        view.taken += 1;
+        view.wanted = false;
+        self.viewed.notify_all();
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.mailbox.held.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
+        self.mailbox.held.requests.fetch_sub(1, Ordering::AcqRel);
+    }
+}
+
+/// The engine answers within tens of microseconds unless the machine is overloaded; a live view prefers an old figure to none.
+const LONGEST_WAIT_FOR_A_SNAPSHOT: Duration = Duration::from_millis(200);
+
+/// What the locks guard is consistent between any two statements, so a thread that panicked while holding one left nothing half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,116 @@
+//! Why a drive could not be opened.
+
+use std::path::{Path, PathBuf};
+
+use headtime_units::ByteSize;
+use rustix::io::Errno;
+
+use crate::sidecar::SidecarError;
+
+/// Why a drive could not be opened; nothing was changed then, except where it says so.
+#[derive(Debug, thiserror::Error)]
+pub enum OpenError {
+    /// The file does not exist.
+    #[error("{} does not exist; create it with the size the drive shall have, such as `truncate -s 10G {}`", path.display(), path.display())]
+    NotThere {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A raw device.
+    #[error("{} is a block device, and raw devices do not work yet; use a file, or emulated:PROFILE?backing=FILE", path.display())]
+    BlockDevice {
+        /// The device.
+        path: PathBuf,
+    },
+    /// Something that cannot be a drive.
+    #[error("{} is {kind} and cannot be a drive; name a regular file", path.display())]
+    NoFile {
+        /// The thing.
+        path: PathBuf,
+        /// What it is.
+        kind: &'static str,
+    },
+    /// Another process, or this one, uses the file as a drive.
+    #[error("{} is in use by another headtime (it holds the file's lock); stop that one first, or use another file", path.display())]
+    InUse {
+        /// The file.
+        path: PathBuf,
+    },
+    /// The file is no whole number of sectors, or none at all.
+    #[error("{} is {bytes} bytes long, which is no whole number of sectors of {sector_bytes} bytes; `truncate -s {remedy} {}` makes it one", path.display(), path.display())]
+    WrongSize {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// Bytes of a sector.
+        sector_bytes: u32,
+        /// The next length that would do.
+        remedy: u64,
+    },
+    /// The bounds make no drive.
+    #[error("{option} = {value} makes no drive; it must be at least {least}")]
+    BadOption {
+        /// The option.
+        option: &'static str,
+        /// Its value.
+        value: u64,
+        /// The smallest value that works.
+        least: u64,
+    },
+    /// The profile is unknown, unreadable or wrong.
+    #[error("profile of {locator}: {message}")]
+    Profile {
+        /// The drive.
+        locator: String,
+        /// What is wrong, from the reader of profiles.
+        message: String,
+    },
+    /// What is remembered beside the backing file cannot be read, or says something else.
+    #[error(transparent)]
+    Sidecar(#[from] SidecarError),
+    /// The backing file is there, is not empty, is not as long as the profile's drive, and nothing is remembered about it.
+    #[error(
+        "{} is {bytes} bytes long, but the drive of profile {profile} has {capacity} bytes ({}); name a new file, or the one that belongs to this profile",
+        path.display(), ByteSize::new(*capacity)
+    )]
+    ForeignFile {
+        /// The file.
+        path: PathBuf,
+        /// Its length.
+        bytes: u64,
+        /// The profile asked for.
+        profile: String,
+        /// The profile's capacity in bytes.
+        capacity: u64,
+    },
+    /// The system refused something.
+    #[error("{doing} {} failed: {error}", path.display())]
+    System {
+        /// The file.
+        path: PathBuf,
+        /// What was tried.
+        doing: &'static str,
+        /// The system's answer.
+        error: std::io::Error,
+    },
+    /// io_uring was asked for and is not to be had.
+    #[error(
+        "io_uring is not to be had here: {error}; leave the choice to the program, which then uses threads, or allow it (sysctl kernel.io_uring_disabled=0)"
+    )]
+    NoUring {
+        /// The system's answer.
+        error: std::io::Error,
+    },
+    /// A thread or a descriptor was refused.
+    #[error("the engine of the drive could not be started: {0}; raise the limits on threads and open files")]
+    Engine(std::io::Error),
+}
+
+impl OpenError {
+    /// For `map_err`: the system refused `doing` on `path`.
+    pub(crate) fn system(path: &Path, doing: &'static str) -> impl FnOnce(Errno) -> Self {
+        let path = path.to_owned();
+        move |errno| Self::System { path, doing, error: errno.into() }
+    }
+}

@@ -1,0 +1,193 @@
+//! What an application asks of a drive and what it gets back: [`Io`], [`IoDone`], and why something was refused or failed.
+
+use bytes::Bytes;
+use headtime_sched::{Finished, Op, StreamId, VolumeId};
+use headtime_units::{Extent, Nanos, Sectors};
+
+/// One request to a drive.
+#[derive(Clone, Debug)]
+pub struct Io {
+    /// Who pays for it.
+    pub volume: VolumeId,
+    /// Which process or connection it comes from.
+    pub stream: StreamId,
+    /// What it does.
+    pub op: Op,
+    /// The sectors by the drive's addresses; empty for [`Op::Flush`] and only for it.
+    pub extent: Extent,
+    /// Whether a write or zero must be durable when it completes.
+    pub fua: bool,
+    /// By when it should have completed, counted from its submission.
+    pub deadline: Option<Nanos>,
+    /// The data of an [`Op::Write`], exactly as long as the extent; empty for everything else.
+    pub data: Bytes,
+}
+
+impl Io {
+    /// A request of volume 0, stream 0, without deadline; set the fields that differ.
+    #[must_use]
+    pub fn new(op: Op, extent: Extent) -> Self {
+        Self { volume: VolumeId(0), stream: StreamId(0), op, extent, fua: false, deadline: None, data: Bytes::new() }
+    }
+
+    /// Reads `extent`.
+    #[must_use]
+    pub fn read(extent: Extent) -> Self {
+        Self::new(Op::Read, extent)
+    }
+
+    /// Writes `data`, which must be as long as `extent`.
+    #[must_use]
+    pub fn write(extent: Extent, data: Bytes) -> Self {
+        Self { data, ..Self::new(Op::Write, extent) }
+    }
+
+    /// Makes durable every write that completed before.
+    #[must_use]
+    pub fn flush() -> Self {
+        Self::new(Op::Flush, Extent::default())
+    }
+}
+
+/// A request that is over.
+#[derive(Debug)]
+pub struct IoDone {
+    /// The scheduler's record of it; `None` when it was cancelled or given up before the drive reported it.
+    pub finished: Option<Finished>,
+    /// The sectors of a read (empty for everything else), or what went wrong.
+    pub result: Result<Bytes, IoError>,
+}
+
+/// Why an accepted request failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum IoError {
+    /// The system reported an error for this request's own bytes.
+    #[error("{} of {extent} failed: {} (os error {errno}); {}", op.name(), error_text(*errno), remedy(*errno))]
+    Os {
+        /// What was asked.
+        op: Op,
+        /// The request's sectors.
+        extent: Extent,
+        /// The system's error code, such as 28 for a full file system.
+        errno: i32,
+    },
+    /// The request was taken back. When it was at the drive already, its sectors may or may not have been changed.
+    #[error("the request was cancelled; submit it again if its effect is wanted")]
+    Cancelled,
+    /// The drive was closed before the request was over; a write may or may not have happened.
+    #[error("the drive was closed before the request was over; open it again and repeat the request")]
+    Closed,
+    /// The engine of the drive failed on a fault of its own; a write may or may not have happened.
+    #[error("the engine of the drive failed; its message is in the log, and the drive has to be opened again")]
+    EngineFailed,
+    /// The request was not taken at all; of [`DriveHandle::run`](crate::DriveHandle::run) only.
+    #[error(transparent)]
+    NotTaken(#[from] SubmitError),
+}
+
+impl IoError {
+    /// The nearest system error code, for protocols that answer with one.
+    #[must_use]
+    pub fn errno(&self) -> i32 {
+        let nearest = match self {
+            Self::Os { errno, .. } => return *errno,
+            Self::Cancelled => rustix::io::Errno::CANCELED,
+            Self::Closed => rustix::io::Errno::SHUTDOWN,
+            Self::EngineFailed => rustix::io::Errno::IO,
+            Self::NotTaken(SubmitError::Full { .. }) => rustix::io::Errno::AGAIN,
+            Self::NotTaken(SubmitError::Closed) => rustix::io::Errno::SHUTDOWN,
+            Self::NotTaken(_) => rustix::io::Errno::INVAL,
+        };
+        nearest.raw_os_error()
+    }
+}
+
+/// Why a request was not taken; its callback is never called.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SubmitError {
+    /// The drive holds as much as its bounds allow.
+    #[error(
+        "the drive holds {requests} requests of {bytes} bytes, and its bounds are {max_requests} requests and {max_bytes} bytes; \
+         wait for completions before submitting more, or raise the bounds"
+    )]
+    Full {
+        /// Requests held.
+        requests: usize,
+        /// Bytes they read or write.
+        bytes: u64,
+        /// The bound on requests.
+        max_requests: usize,
+        /// The bound on bytes.
+        max_bytes: u64,
+    },
+    /// The request alone is larger than the bound on bytes.
+    #[error("a request of {bytes} bytes can never be taken, because the drive holds at most {max_bytes} bytes; split it, or raise the bound")]
+    TooLarge {
+        /// The request's bytes.
+        bytes: u64,
+        /// The bound on bytes.
+        max_bytes: u64,
+    },
+    /// The extent does not lie on the drive.
+    #[error("{extent} does not lie on the drive, which has {capacity}; keep requests within LBA 0..{}", capacity.get())]
+    OutOfRange {
+        /// The extent asked for.
+        extent: Extent,
+        /// The drive's size.
+        capacity: Sectors,
+    },
+    /// A read or write without sectors, or a flush with some.
+    #[error("a {} request of {len} makes no sense; flush takes no sectors, everything else at least one", op.name())]
+    WrongLength {
+        /// The operation.
+        op: Op,
+        /// The length asked for.
+        len: Sectors,
+    },
+    /// The data are not as long as the operation needs them.
+    #[error("a {} request of {extent} came with {got} bytes of data and needs {expected}", op.name())]
+    WrongData {
+        /// The operation.
+        op: Op,
+        /// The extent.
+        extent: Extent,
+        /// Bytes given.
+        got: u64,
+        /// Bytes needed.
+        expected: u64,
+    },
+    /// The drive is closing or closed.
+    #[error("the drive is closed; open it again")]
+    Closed,
+}
+
+fn error_text(errno: i32) -> String {
+    let text = std::io::Error::from_raw_os_error(errno).to_string();
+    text.split(" (os error").next().unwrap_or_default().to_lowercase()
+}
+
+/// What a person can do about the errors that people do meet.
+fn remedy(errno: i32) -> &'static str {
+    match rustix::io::Errno::from_raw_os_error(errno) {
+        rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT => "make room on the file system that holds the backing file and repeat the request",
+        rustix::io::Errno::FBIG => "raise the file size limit of the process (ulimit -f) or use a file system with larger files",
+        rustix::io::Errno::NOENT => "the backing file was removed while in use; copy what is needed through this drive before closing it",
+        rustix::io::Errno::BADF | rustix::io::Errno::ROFS | rustix::io::Errno::PERM => {
+            "the backing file cannot be written; check its mount and attributes"
+        }
+        _ => "see the system log of the machine for the device below",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_names_the_request_and_the_remedy() {
+        let error = IoError::Os { op: Op::Write, extent: Extent::from_numbers(8, 8), errno: 28 };
+        let message = error.to_string();
+        assert!(message.contains("write of LBA 8..+8") && message.contains("no space left") && message.contains("make room"), "{message}");
+        assert_eq!(error.errno(), 28);
+    }
+}

@@ -1,0 +1,62 @@
+//! How a drive is doing: [`DriveSnapshot`], cheap enough to be taken many times a second for a live view.
+
+use std::collections::BTreeMap;
+
+use headtime_sched::{BeliefReport, VolumeAccount, VolumeId};
+use headtime_sim::DiskTime;
+use headtime_units::{Instant, Nanos};
+
+use crate::lateness::LatenessSummary;
+
+/// One drive at one moment. Counts are over the life of the opened drive.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DriveSnapshot {
+    /// When it was taken, by [`RealClock`](crate::RealClock); an engine that does not answer in 200 ms leaves the last one standing.
+    pub taken: Instant,
+    /// The policy at work.
+    pub policy: &'static str,
+    /// What moves the bytes, such as `io_uring, direct`.
+    pub backend: String,
+    /// Requests held that are not at the drive.
+    pub queued: usize,
+    /// Commands at the drive.
+    pub outstanding: usize,
+    /// Disk time and counts of each volume that has asked for anything.
+    pub accounts: Vec<(VolumeId, VolumeAccount)>,
+    /// What is believed of the drive.
+    pub belief: BeliefReport,
+    /// Of an emulated drive only.
+    pub emulation: Option<EmulationSnapshot>,
+    /// What went wrong.
+    pub errors: ErrorCounts,
+}
+
+/// What an emulated drive can say of itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct EmulationSnapshot {
+    /// How late completions were reported, against the model's time.
+    pub lateness: LatenessSummary,
+    /// Completions that the model had ready before the backing file had done the bytes: there the file was the slower drive.
+    pub bytes_late: u64,
+    /// The longest time by which the bytes came after the model's time.
+    pub bytes_late_max: Nanos,
+    /// Where the emulated drive spent its time since it was opened. Truth, for reports: nothing that schedules sees it.
+    pub disk_time: DiskTime,
+}
+
+/// Errors by kind.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ErrorCounts {
+    /// Requests that ended in an error of the system, by its code.
+    pub by_errno: BTreeMap<i32, u64>,
+    /// Requests taken back.
+    pub cancelled: u64,
+}
+
+impl ErrorCounts {
+    /// Requests that failed for whatever reason of the drive's.
+    #[must_use]
+    pub fn failed(&self) -> u64 {
+        self.by_errno.values().sum()
+    }
+}

@@ -1,0 +1,257 @@
+//! An io_uring that owns everything the kernel works on.
+//!
+//! The kernel reads and writes memory long after a submission returned. Safety therefore rests on one rule: whatever an operation points to is owned by
+//! `Inner::slots` from submission until its completion has been seen, and is never moved or freed before. The memory itself is on the heap behind
+//! `Bytes` or `AlignedBuffer`, so that moving the owner does not move it. When a ring is dropped with operations on their way, slots and ring
+//! are leaked on purpose: the kernel may still write into them.
+
+use std::collections::VecDeque;
+use std::io;
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, OwnedFd, RawFd};
+
+use io_uring::{IoUring, Probe, opcode, squeue, types};
+use rustix::fs::FallocateFlags;
+use rustix::io::{Errno, ReadWriteFlags};
+
+use crate::buffer::{AlignedBuffer, WriteData};
+
+/// An operation with everything it works on; given back when it is over.
+#[derive(Debug)]
+pub(crate) enum Operation {
+    /// Reads from `offset` of the file into `buffer` from `done` on.
+    Read { buffer: AlignedBuffer, done: usize, offset: u64 },
+    /// Writes `data` from `done` on to `offset` of the file, durably if `durable`.
+    Write { data: WriteData, done: usize, offset: u64, durable: bool },
+    /// Allocates, zeroes or gives up a range.
+    Fallocate { mode: FallocateFlags, offset: u64, len: u64 },
+    /// Makes data durable.
+    Sync,
+}
+
+/// An operation that is over, with the kernel's answer: a count of bytes, or a negated error code.
+#[derive(Debug)]
+pub(crate) struct Reaped {
+    pub(crate) token: u64,
+    pub(crate) operation: Operation,
+    pub(crate) answer: i32,
+}
+
+/// An io_uring on one file.
+pub(crate) struct Ring {
+    inner: ManuallyDrop<Inner>,
+}
+
+struct Inner {
+    uring: IoUring,
+    file: OwnedFd,
+    slots: Vec<Option<(u64, Operation)>>,
+    free: Vec<usize>,
+    /// Operations that found no slot free, in order; nothing of them is known to the kernel.
+    backlog: VecDeque<(u64, Operation)>,
+}
+
+impl Ring {
+    /// A ring of `entries` operations at once on `file` that writes to the eventfd `bell` whenever one is over.
+    ///
+    /// # Errors
+    /// The system's: not permitted, not implemented, no memory; and "not supported" when the kernel lacks an operation needed here.
+    pub(crate) fn new(file: OwnedFd, entries: u32, bell: RawFd) -> io::Result<Self> {
+        let uring = IoUring::new(entries)?;
+        let mut probe = Probe::new();
+        uring.submitter().register_probe(&mut probe)?;
+        let needed = [opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE, opcode::Fallocate::CODE];
+        if !needed.iter().all(|code| probe.is_supported(*code)) {
+            return Err(io::ErrorKind::Unsupported.into());
+        }
+        uring.submitter().register_eventfd(bell)?;
+        let slots = entries as usize;
+        let inner = Inner {
+            uring,
+            file,
+            slots: std::iter::repeat_with(|| None).take(slots).collect(),
+            free: (0..slots).rev().collect(),
+            backlog: VecDeque::new(),
+        };
+        Ok(Self { inner: ManuallyDrop::new(inner) })
+    }
+
+    /// Takes an operation over; [`Ring::submit`] sends it.
+    pub(crate) fn queue(&mut self, token: u64, operation: Operation) {
+        self.inner.backlog.push_back((token, operation));
+    }
+
+    /// Sends what was queued, as far as there is room; the rest goes when something is over.
+    ///
+    /// # Errors
+    /// The system's; the operations stay owned by the ring and are sent with the next call.
+    pub(crate) fn submit(&mut self) -> io::Result<()> {
+        let inner = &mut *self.inner;
+        let mut sent = false;
+        while let (Some(slot), false) = (inner.free.last().copied(), inner.backlog.is_empty()) {
+            let Some((token, operation)) = inner.backlog.pop_front() else { break };
+            let (_, operation) = inner.slots[slot].insert((token, operation));
+            let entry = operation.entry(inner.file.as_raw_fd()).user_data(slot as u64);
+            // SAFETY: everything `entry` points to is owned by `inner.slots[slot]`, which keeps it until `reap` has seen the completion with this slot's
+            // number, and the file is owned by `inner`; both are leaked, not freed, when the ring goes before that.
+            let pushed = unsafe { inner.uring.submission().push(&entry) };
+            assert!(pushed.is_ok(), "the submission queue has as many entries as there are slots");
+            inner.free.pop();
+            sent = true;
+        }
+        if sent || !inner.uring.submission().is_empty() {
+            match inner.uring.submit() {
+                // Busy: the completion queue is full and is emptied by the next `reap`. Interrupted: sent with the next call.
+                Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::BUSY | Errno::AGAIN | Errno::INTR)) => {}
+                outcome => {
+                    outcome?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the kernel has not yet taken everything that there would be room for.
+    pub(crate) fn has_unsent(&mut self) -> bool {
+        let inner = &mut *self.inner;
+        !inner.uring.submission().is_empty() || (!inner.backlog.is_empty() && !inner.free.is_empty())
+    }
+
+    /// Appends the operations that are over.
+    pub(crate) fn reap(&mut self, into: &mut Vec<Reaped>) {
+        let inner = &mut *self.inner;
+        for completion in inner.uring.completion() {
+            let slot = completion.user_data() as usize;
+            let (token, operation) = inner.slots[slot].take().expect("the kernel reports each operation once");
+            inner.free.push(slot);
+            into.push(Reaped { token, operation, answer: completion.result() });
+        }
+    }
+
+    fn in_flight(&self) -> usize {
+        self.inner.slots.len() - self.inner.free.len()
+    }
+}
+
+impl Drop for Ring {
+    fn drop(&mut self) {
+        if self.in_flight() > 0 {
+            tracing::warn!(operations = self.in_flight(), "a ring is closed with operations on their way; their buffers stay allocated");
+            return;
+        }
+        // SAFETY: nothing is in flight, so the kernel works on nothing that is freed here; `inner` is not used after this.
+        unsafe { ManuallyDrop::drop(&mut self.inner) }
+    }
+}
+
+impl Operation {
+    /// The kernel's form of the operation. It points into `self`, which must stay where it is until the operation is over.
+    fn entry(&mut self, file: RawFd) -> squeue::Entry {
+        let file = types::Fd(file);
+        match self {
+            Self::Read { buffer, done, offset } => {
+                let rest = &mut buffer.as_mut_slice()[*done..];
+                opcode::Read::new(file, rest.as_mut_ptr(), length(rest.len())).offset(*offset + *done as u64).build()
+            }
+            Self::Write { data, done, offset, durable } => {
+                let rest = &data.as_slice()[*done..];
+                let flags = if *durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
+                opcode::Write::new(file, rest.as_ptr(), length(rest.len())).offset(*offset + *done as u64).rw_flags(flags.bits() as i32).build()
+            }
+            Self::Fallocate { mode, offset, len } => opcode::Fallocate::new(file, *len).offset(*offset).mode(mode.bits() as i32).build(),
+            Self::Sync => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
+        }
+    }
+}
+
+/// A length as the kernel takes it; what is longer is moved in several steps, like any short read or write.
+fn length(bytes: usize) -> u32 {
+    const LONGEST: usize = 1 << 30;
+    bytes.min(LONGEST) as u32
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bell::Bell;
+    use crate::clock::RealClock;
+    use bytes::Bytes;
+    use std::io::{Read, Seek};
+
+    /// A ring on a file of its own; `None` where io_uring is not to be had.
+    fn ring(entries: u32) -> Option<(Ring, Bell, std::fs::File)> {
+        let file = tempfile::tempfile().expect("a place for files");
+        let bell = Bell::new().expect("a file descriptor is free");
+        let own = file.try_clone().expect("a file descriptor is free");
+        match Ring::new(own.into(), entries, bell.as_raw_fd()) {
+            Ok(ring) => Some((ring, bell, file)),
+            Err(error) => {
+                eprintln!("skipped: io_uring is not to be had here ({error})");
+                None
+            }
+        }
+    }
+
+    fn write(data: &Bytes, offset: u64) -> Operation {
+        Operation::Write { data: WriteData::Shared(data.clone()), done: 0, offset, durable: false }
+    }
+
+    #[test]
+    fn more_operations_than_slots_are_all_carried_out_once() {
+        let Some((mut ring, bell, mut file)) = ring(2) else { return };
+        let data: Vec<Bytes> = (0..50).map(|number| Bytes::from(vec![number; 16])).collect();
+        for (number, data) in data.iter().enumerate() {
+            ring.queue(number as u64, write(data, 16 * number as u64));
+        }
+        let mut reaped = Vec::new();
+        while reaped.len() < 50 {
+            ring.submit().expect("the kernel takes them");
+            bell.wait(RealClock, None);
+            ring.reap(&mut reaped);
+        }
+        let mut tokens: Vec<u64> = reaped.iter().map(|over| over.token).collect();
+        tokens.sort_unstable();
+        assert_eq!(tokens, (0..50).collect::<Vec<u64>>());
+        assert!(reaped.iter().all(|over| over.answer == 16));
+        let mut content = Vec::new();
+        file.rewind().expect("a file has a start");
+        file.read_to_end(&mut content).expect("readable");
+        assert!(content == data.concat());
+    }
+
+    #[test]
+    fn a_buffer_is_given_back_with_its_completion_and_never_freed_before() {
+        let Some((mut ring, bell, _file)) = ring(4) else { return };
+        let data = Bytes::from(vec![7; 4096]);
+        ring.queue(1, write(&data, 0));
+        ring.submit().expect("the kernel takes it");
+        bell.wait(RealClock, None);
+        let mut reaped = Vec::new();
+        ring.reap(&mut reaped);
+        assert_eq!(reaped.len(), 1);
+        assert!(!data.is_unique(), "the completion carries the buffer");
+        reaped.clear();
+        assert!(data.is_unique());
+        ring.queue(2, write(&data, 0));
+        ring.submit().expect("the kernel takes it");
+        drop(ring);
+        assert!(!data.is_unique(), "nobody has seen the completion, so the kernel may still read the buffer");
+    }
+
+    #[test]
+    fn an_error_is_the_answer_of_its_operation_only() {
+        let Some((mut ring, bell, _file)) = ring(4) else { return };
+        let data = Bytes::from(vec![7; 16]);
+        ring.queue(1, write(&data, i64::MAX as u64));
+        ring.queue(2, write(&data, 0));
+        let mut reaped = Vec::new();
+        while reaped.len() < 2 {
+            ring.submit().expect("the kernel takes them");
+            bell.wait(RealClock, None);
+            ring.reap(&mut reaped);
+        }
+        reaped.sort_by_key(|over| over.token);
+        assert!(reaped[0].answer < 0, "{reaped:?}");
+        assert_eq!(reaped[1].answer, 16);
+    }
+}
