@@ -10,7 +10,7 @@
 //! cost is 50 us + 0.31 × 8.33 ms = 2.6 ms, and a sector 2 ms away is the better choice.
 //!
 //! Guarantees that one observation moves bias and spread by bounded steps. Does not tell regions of the drive apart (later: seek residuals by region).
-//! Cost: two error functions per estimate near the edge, none elsewhere. Source: limits.md 4; P2 section 3.3 for the bias.
+//! Cost: two error functions per estimate near the edge, none elsewhere. Source: docs/limits.md 4; P2 section 3.3 for the bias.
 
 use headtime_units::Nanos;
 

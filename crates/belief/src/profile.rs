@@ -10,7 +10,7 @@
 //!
 //! Guarantees: before the first completion estimates count half a revolution, never a guessed angle. Does not learn seek residuals by region, the angle of single
 //! tracks of a large drive, remapped sectors or cache hits yet: they appear as spread. Cost: an estimate is a seek look-up, two multiplications, and near the edge two error functions.
-//! Source: P2 sections 3.2 and 3.3; limits.md 4.
+//! Source: P2 sections 3.2 and 3.3; docs/limits.md 4.
 
 use std::sync::Arc;
 

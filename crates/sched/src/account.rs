@@ -1,6 +1,6 @@
 //! Who used how much of the drive's time: the books that shares, reports and limits are made from.
 //!
-//! What a command costs is *completion − max(previous completion, dispatch)* (spec.md, disk time), so that over any busy stretch the charges
+//! What a command costs is *completion − max(previous completion, dispatch)* (the papers' disk time), so that over any busy stretch the charges
 //! add up to the stretch. A command that serves several requests is split by sectors, to the nanosecond: the last part takes the remainder.
 //! A flush is paid for in equal parts by those who waited for it. Failed and cancelled requests pay for the time they took like all others.
 //!

@@ -56,7 +56,7 @@ pub struct Finished {
     pub dispatched: Instant,
     /// When the drive reported it.
     pub finished: Instant,
-    /// Disk time charged for it (spec.md: completion − max(previous completion, dispatch), split by sectors where a command served several),
+    /// Disk time charged for it (completion − max(previous completion, dispatch), split by sectors where a command served several),
     /// with that of earlier commands that failed and were sent again in parts, and of the flush that a write had to wait for.
     pub disk_time: Nanos,
     /// How it ended.

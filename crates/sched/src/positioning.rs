@@ -62,7 +62,7 @@ pub struct Estimate {
     pub depart: Instant,
     /// Most likely positioning time from `depart`: seek, settle, head switch, rotation.
     pub positioning: Nanos,
-    /// Expected positioning time: counts the chance of just missing the sector, which costs a revolution (limits.md, 4).
+    /// Expected positioning time: counts the chance of just missing the sector, which costs a revolution (docs/limits.md, 4).
     pub expected: Nanos,
     /// A bound that positioning time does not exceed while the drive keeps to what has been seen of it.
     pub worst: Nanos,

@@ -10,7 +10,7 @@
 //! together. Does *not* guarantee a bound on the wait: as long as a sequential client always has its next request queued, the sweep stays with it.
 //! Deadlines are ignored, and so is rotation.
 //!
-//! Cost per decision: O(log n); no estimate is asked for. Parameters: none; two commands are outstanding (limits.md, table: "C-LOOK / SSTF, two").
+//! Cost per decision: O(log n); no estimate is asked for. Parameters: none; two commands are outstanding (docs/limits.md, table: "C-LOOK / SSTF, two").
 //!
 //! Source: P2 sections 2.3 and 4.3, the scheduler its prototype replaced; works by addresses alone, so it needs no belief.
 

@@ -8,9 +8,9 @@
 //! throughput: every request pays a mean seek and half a revolution. Deadlines are ignored.
 //!
 //! Cost per decision: O(log n). Parameters: none; two commands are outstanding, so that the overhead of one hides behind the media access of the
-//! other, which leaves the order as it is (limits.md, table: "FCFS, two").
+//! other, which leaves the order as it is (docs/limits.md, table: "FCFS, two").
 //!
-//! Source: the NOOP of P1 section V-B, which is the kernel's without its merging (spec.md, notes on P1).
+//! Source: the NOOP of P1 section V-B, which is the kernel's without its merging.
 
 use alloc::boxed::Box;
 

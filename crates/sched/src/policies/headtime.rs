@@ -17,11 +17,11 @@
 //! | parameter | unit | default | origin |
 //! |---|---|---|---|
 //! | `walk_requests` | requests | 48 | guess: at 8 ms each, 400 ms ahead |
-//! | `tail_revolutions` | revolutions | 1 | limits.md 6: a margin of 7–10 ms |
+//! | `tail_revolutions` | revolutions | 1 | docs/limits.md 6: a margin of 7–10 ms |
 //! and those of `sptf-expected`.
 //!
 //! Stages still to come: arming by a volume's share, waiting for a near request, filling gaps with background work.
-//! Source: limits.md 6 ("SPTF's choice unless the EDF order then fails"); the chain of deadlines is DS-SCAN's (P4).
+//! Source: docs/limits.md 6 ("SPTF's choice unless the EDF order then fails"); the chain of deadlines is DS-SCAN's (P4).
 
 use alloc::boxed::Box;
 
@@ -43,7 +43,7 @@ const PATIENCE_REVOLUTIONS: u64 = 32;
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "headtime",
     summary: "the cheapest request by expected cost, unless a deadline would then be missed",
-    source: "limits.md 6, on sptf-expected; the chain of deadlines is P4's (DS-SCAN)",
+    source: "docs/limits.md 6, on sptf-expected; the chain of deadlines is P4's (DS-SCAN)",
     oracle: false,
     parameters: &[
         Parameter {
@@ -62,7 +62,7 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
             least: 0.0,
             most: 16.0,
             whole: false,
-            origin: "limits.md 6: a margin of 7–10 ms",
+            origin: "docs/limits.md 6: a margin of 7–10 ms",
         },
         SptfExpected::PARAMETERS[0],
         SptfExpected::PARAMETERS[1],

@@ -9,8 +9,8 @@
 //! 0.2 goes, although the first needs no seek at all.
 //!
 //! Guarantees that no request was believed to be reached sooner. Does *not* guarantee that a request ever goes: one at an unlucky place waits as
-//! long as better ones keep coming (35.6 s at 256 queued, limits.md 3). Deadlines are ignored. It takes its estimates for exact: with an error of
-//! 150 µs it keeps 53–71 % of its gain over the best order by address (limits.md 4), because what it likes best is what it is about to miss.
+//! long as better ones keep coming (35.6 s at 256 queued, docs/limits.md 3). Deadlines are ignored. It takes its estimates for exact: with an error of
+//! 150 µs it keeps 53–71 % of its gain over the best order by address (docs/limits.md 4), because what it likes best is what it is about to miss.
 //!
 //! Cost per decision: the search looks outward by cylinder and stops where a seek alone is longer than the best found: 15 estimates for 256 random
 //! requests on a model of 100,000 cylinders, one for each request at worst.

@@ -12,7 +12,7 @@
 //! with the mean response time when the drive is overloaded. When expected and most likely times agree and nobody has aged, the order is that of
 //! `sptf`.
 //!
-//! What it brings in the prototype (limits.md 4 and 3): of SPTF's gain over the best order by address it keeps 92–94 % at an error of 50 µs and 80 %
+//! What it brings in the prototype (docs/limits.md 4 and 3): of SPTF's gain over the best order by address it keeps 92–94 % at an error of 50 µs and 80 %
 //! at 150 µs, and with ageing the longest response falls from 35.6 s to 3.7 s at 256 queued for 0–1.2 % of throughput.
 //!
 //! Cost per decision: as `sptf`, but the search also walks from the oldest: 17 estimates for 256 random requests on a model of 100,000 cylinders, one
@@ -20,11 +20,11 @@
 //!
 //! | parameter | unit | default | origin |
 //! |---|---|---|---|
-//! | `ageing_horizon_responses` | mean response times | 12 | limits.md 3 |
-//! | `ageing_power` | none; 0 turns ageing off | 2 | limits.md 3 |
-//! | `two_from_requests` | requests held | 9 | limits.md 1: up to 8 a modern drive does better with one |
+//! | `ageing_horizon_responses` | mean response times | 12 | docs/limits.md 3 |
+//! | `ageing_power` | none; 0 turns ageing off | 2 | docs/limits.md 3 |
+//! | `two_from_requests` | requests held | 9 | docs/limits.md 1: up to 8 a modern drive does better with one |
 //!
-//! Source: limits.md 1, 3 and 4; the base is P2 section 4.1.2.
+//! Source: docs/limits.md 1, 3 and 4; the base is P2 section 4.1.2.
 
 use alloc::boxed::Box;
 
@@ -40,7 +40,7 @@ use crate::table::{Parameter, Parameters, PolicyEntry};
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "sptf-expected",
     summary: "shortest expected positioning time first, with ageing; one or two outstanding",
-    source: "limits.md 1, 3 and 4, on P2 section 4.1.2 (SPTF)",
+    source: "docs/limits.md 1, 3 and 4, on P2 section 4.1.2 (SPTF)",
     oracle: false,
     parameters: &SptfExpected::PARAMETERS,
     build: |parameters| Box::new(SptfExpected::new(parameters)),
@@ -63,7 +63,7 @@ impl SptfExpected {
             least: 1.0,
             most: 1000.0,
             whole: false,
-            origin: "limits.md 3",
+            origin: "docs/limits.md 3",
         },
         Parameter {
             name: "ageing_power",
@@ -72,7 +72,7 @@ impl SptfExpected {
             least: 0.0,
             most: 16.0,
             whole: false,
-            origin: "limits.md 3",
+            origin: "docs/limits.md 3",
         },
         Parameter {
             name: "two_from_requests",
@@ -81,7 +81,7 @@ impl SptfExpected {
             least: 1.0,
             most: 65536.0,
             whole: true,
-            origin: "limits.md 1",
+            origin: "docs/limits.md 1",
         },
     ];
 

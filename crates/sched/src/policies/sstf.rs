@@ -10,7 +10,7 @@
 //! nearer ones keep coming, a far one waits. Deadlines are ignored, and about half a revolution is lost on every request: of two on one
 //! cylinder the older goes, not the one that comes by first.
 //!
-//! Cost per decision: O(log n); no estimate is asked for. Parameters: none; two commands are outstanding (limits.md, table: "C-LOOK / SSTF, two").
+//! Cost per decision: O(log n); no estimate is asked for. Parameters: none; two commands are outstanding (docs/limits.md, table: "C-LOOK / SSTF, two").
 //!
 //! Source: P2 sections 4.3 and 5.3, where it is the foreground scheduler that leaves the most free bandwidth. By distance, which is the same as by
 //! seek time as long as seeks grow with distance.
