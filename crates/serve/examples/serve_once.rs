@@ -1,0 +1,37 @@
+//! Serves what a TOML file says until SIGTERM or SIGINT; with `--alone` the whole drive with nothing in front.
+//!
+//! `cargo run -p headtime-serve --example serve_once -- serve.toml`. Prints one line `ready`, then the URIs, on standard output; errors go to standard
+//! error. The program that people use is `headtime serve`; this one is what the crate's own tests start and kill.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use headtime_serve::config::Config;
+use headtime_serve::{Server, serve_alone};
+
+fn main() -> ExitCode {
+    let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (alone, files): (Vec<&String>, Vec<&String>) = arguments.iter().partition(|argument| *argument == "--alone");
+    let [file] = files[..] else {
+        eprintln!("usage: serve_once [--alone] FILE.toml");
+        return ExitCode::from(2);
+    };
+    match start(file, !alone.is_empty()) {
+        Ok(server) => {
+            println!("ready");
+            server.uris().iter().for_each(|found| println!("{}", found.uri));
+            ExitCode::from(server.run_until_signal(Duration::from_secs(20)).exit_code())
+        }
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn start(file: &str, alone: bool) -> Result<Server, String> {
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{file}: {error}"))?;
+    let config = Config::from_toml(file, &text).map_err(|errors| errors.to_string())?;
+    let started = if alone { serve_alone(&config) } else { Server::start(&config) };
+    started.map_err(|error| error.to_string())
+}

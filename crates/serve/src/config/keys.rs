@@ -1,0 +1,338 @@
+//! The tables of keys: what can be set, what it means, what it is when nobody says otherwise.
+
+use headtime_io::{Locator, PolicyChoice};
+use headtime_units::{ByteSize, Nanos, parse_bytes, parse_nanos};
+
+use super::{Config, Listen, ServeLimits, VolumeConfig};
+use crate::volumes::{check_description, check_name};
+
+/// One key of the configuration of a `T`.
+pub struct Key<T> {
+    /// Its name, in TOML and in flags.
+    pub name: &'static str,
+    /// What its value looks like.
+    pub takes: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// What it is when left out.
+    pub default: &'static str,
+    /// Sets it, or says what is wrong with the value.
+    pub set: fn(&mut T, Value<'_>) -> Result<(), String>,
+}
+
+/// A value as it was written.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    /// On the command line, where everything is text; empty when only the key was written.
+    Flag(&'a str),
+    /// A TOML string.
+    Text(&'a str),
+    /// A TOML integer, in its digits.
+    Integer(&'a str),
+    /// A TOML boolean.
+    Bool(bool),
+    /// Something else in TOML, by its kind.
+    Other(&'a str),
+}
+
+/// Keys at the top of the file. `listen` may also be a list; `volume` and `limits` are tables of their own.
+pub const SERVER_KEYS: &[Key<Config>] = &[
+    Key {
+        name: "drive",
+        takes: "LOCATOR",
+        summary: "the drive: emulated:PROFILE?backing=FILE, or the path of a file",
+        default: "none; must be given",
+        set: |config, value| {
+            config.drive = Some(Locator::parse(value.text()?).map_err(text_of)?);
+            Ok(())
+        },
+    },
+    Key {
+        name: "create",
+        takes: "SIZE",
+        summary: "when the drive is a path and nothing is there: create a file of this size",
+        default: "nothing is created",
+        set: |config, value| {
+            config.create = Some(size(value, "create")?);
+            Ok(())
+        },
+    },
+    Key {
+        name: "policy",
+        takes: "NAME[:parameter=value,…]",
+        summary: "who chooses what goes to the drive next; see `headtime policies`",
+        default: "sptf-expected",
+        set: |config, value| {
+            config.policy = PolicyChoice::parse(value.text()?).map_err(text_of)?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "outstanding",
+        takes: "N",
+        summary: "how many commands the drive holds at once, whatever the policy would like",
+        default: "left to the policy",
+        set: |config, value| {
+            config.outstanding = Some(count(value, "outstanding", 1, 65_536)? as usize);
+            Ok(())
+        },
+    },
+    Key {
+        name: "listen",
+        takes: "unix:PATH[,mode=0660] or tcp:HOST:PORT",
+        summary: "where clients are awaited; a list in TOML, any number of flags",
+        default: "none; at least one must be given",
+        set: |config, value| {
+            config.listen.push(Listen::parse(value.text()?).map_err(text_of)?);
+            Ok(())
+        },
+    },
+    Key {
+        name: "initialize",
+        takes: "true or false",
+        summary: "allow a drive with other content, or a damaged table of volumes, to be overwritten",
+        default: "false",
+        set: |config, value| {
+            config.initialize = value.truth("initialize")?;
+            Ok(())
+        },
+    },
+];
+
+/// Keys of a volume.
+pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
+    Key {
+        name: "name",
+        takes: "1 to 64 of A-Z a-z 0-9 . _ -",
+        summary: "the volume's name, which is its export's",
+        default: "none; must be given",
+        set: |volume, value| {
+            let name = value.text()?;
+            check_name(name).map_err(text_of)?;
+            volume.name = name.to_string();
+            Ok(())
+        },
+    },
+    Key {
+        name: "size",
+        takes: "SIZE, such as 100GiB",
+        summary: "the volume's size; may be left out when the drive remembers the volume",
+        default: "as remembered",
+        set: |volume, value| {
+            volume.size = Some(size(value, "size")?);
+            Ok(())
+        },
+    },
+    Key {
+        name: "deadline",
+        takes: "TIME, such as 100ms",
+        summary: "every read and write is to be complete so long after its arrival",
+        default: "none",
+        set: |volume, value| {
+            volume.deadline = Some(time(value, "deadline")?);
+            Ok(())
+        },
+    },
+    Key {
+        name: "read_only",
+        takes: "true or false",
+        summary: "refuse writes",
+        default: "false",
+        set: |volume, value| {
+            volume.read_only = value.truth("read_only")?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "description",
+        takes: "TEXT of at most 128 bytes",
+        summary: "text for people, shown to clients that list the exports",
+        default: "empty",
+        set: |volume, value| {
+            let description = value.text()?;
+            // The name may not be known yet, so the message does not name the volume; whoever reports it does.
+            let refused =
+                |_| format!("description: a control character in it, or {} bytes; expected one line of at most 128 bytes", description.len());
+            check_description(&volume.name, description).map_err(refused)?;
+            volume.description = description.to_string();
+            Ok(())
+        },
+    },
+];
+
+/// Keys of `[limits]`.
+pub const LIMIT_KEYS: &[Key<ServeLimits>] = &[
+    Key {
+        name: "connections",
+        takes: "N",
+        summary: "most connections at once",
+        default: "256",
+        set: |limits, value| {
+            limits.connections = count(value, "connections", 1, 65_536)?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "memory",
+        takes: "SIZE",
+        summary: "bytes that all connections share for requests in flight, beyond what each has of its own",
+        default: "512MiB",
+        set: |limits, value| {
+            limits.memory = size(value, "memory")?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "connection_memory",
+        takes: "SIZE",
+        summary: "bytes that each connection has of its own",
+        default: "1MiB",
+        set: |limits, value| {
+            limits.connection_memory = size(value, "connection_memory")?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "connection_bytes",
+        takes: "SIZE",
+        summary: "most bytes of requests in flight on one connection",
+        default: "64MiB",
+        set: |limits, value| {
+            limits.connection_bytes = size(value, "connection_bytes")?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "connection_requests",
+        takes: "N",
+        summary: "most requests in flight on one connection",
+        default: "256",
+        set: |limits, value| {
+            limits.connection_requests = count(value, "connection_requests", 1, 65_536)?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "request",
+        takes: "SIZE from 64KiB to 1GiB",
+        summary: "longest read or write a client may ask for",
+        default: "32MiB",
+        set: |limits, value| {
+            limits.request = within(size(value, "request")?, "request", 64 << 10, 1 << 30)?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "piece",
+        takes: "SIZE from 64KiB, a power of two",
+        summary: "longer requests reach the scheduler in pieces of this size, so that none of them keeps the head for long",
+        default: "1MiB",
+        set: |limits, value| {
+            let piece = within(size(value, "piece")?, "piece", 64 << 10, 1 << 30)?;
+            if !piece.get().is_power_of_two() {
+                return Err(format!("piece = {piece} is no power of two; write {}", ByteSize::new(piece.get().next_power_of_two())));
+            }
+            limits.piece = piece;
+            Ok(())
+        },
+    },
+    Key {
+        name: "pieces",
+        takes: "N",
+        summary: "most pieces at the scheduler at once",
+        default: "16384",
+        set: |limits, value| {
+            limits.pieces = count(value, "pieces", 1, 1 << 20)?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "handshake_timeout",
+        takes: "TIME",
+        summary: "time from connecting to opening an export",
+        default: "10s",
+        set: |limits, value| {
+            limits.handshake_timeout = time(value, "handshake_timeout")?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "stall_timeout",
+        takes: "TIME",
+        summary: "while others wait for memory, the time in which a connection that holds much must move some of it",
+        default: "30s",
+        set: |limits, value| {
+            limits.stall_timeout = time(value, "stall_timeout")?;
+            Ok(())
+        },
+    },
+];
+
+impl<'a> Value<'a> {
+    fn text(self) -> Result<&'a str, String> {
+        match self {
+            Self::Flag(text) | Self::Text(text) => Ok(text),
+            Self::Integer(digits) => Err(format!("expected text in quotes, not the integer {digits}")),
+            Self::Bool(value) => Err(format!("expected text in quotes, not {value}")),
+            Self::Other(kind) => Err(format!("expected text in quotes, not {kind}")),
+        }
+    }
+
+    fn truth(self, key: &str) -> Result<bool, String> {
+        match self {
+            Self::Bool(value) => Ok(value),
+            Self::Flag("" | "true") => Ok(true),
+            Self::Flag("false") => Ok(false),
+            Self::Flag(text) => Err(format!("{key} is true or false, not `{text}`")),
+            Self::Text(text) => Err(format!("{key} is true or false without quotes, not \"{text}\"")),
+            Self::Integer(kind) | Self::Other(kind) => Err(format!("{key} is true or false, not {kind}")),
+        }
+    }
+}
+
+/// The key called `name`, or a message that lists the known ones.
+pub(super) fn find<'k, T>(keys: &'k [Key<T>], name: &str) -> Result<&'k Key<T>, String> {
+    keys.iter().find(|key| key.name == name).ok_or_else(|| {
+        let known: Vec<&str> = keys.iter().map(|key| key.name).collect();
+        format!("unknown key `{name}`; known are {}", known.join(", "))
+    })
+}
+
+/// Sets a key from `key=value`, or from `key` alone; `thing` is what messages call what has the keys.
+pub(super) fn set_pair<T>(keys: &[Key<T>], thing: &str, target: &mut T, pair: &str) -> Result<(), String> {
+    let (name, text) = pair.split_once('=').unwrap_or((pair, ""));
+    let key = find(keys, name).map_err(|message| format!("{thing}: {message}"))?;
+    (key.set)(target, Value::Flag(text))
+}
+
+fn text_of(error: impl std::fmt::Display) -> String {
+    error.to_string()
+}
+
+fn size(value: Value<'_>, key: &str) -> Result<ByteSize, String> {
+    let text = if let Value::Integer(digits) = value { digits } else { value.text()? };
+    let size = parse_bytes(text).map_err(|error| format!("{key}: {error}"))?;
+    if size.get() == 0 { Err(format!("{key}: a size of 0 makes no sense; write a size such as 64MiB")) } else { Ok(size) }
+}
+
+fn time(value: Value<'_>, key: &str) -> Result<Nanos, String> {
+    let text = if let Value::Integer(digits) = value { digits } else { value.text()? };
+    let time = parse_nanos(text).map_err(|error| format!("{key}: {error}"))?;
+    if time.is_zero() { Err(format!("{key}: a time of 0 makes no sense; write a time such as 100ms, or leave {key} out")) } else { Ok(time) }
+}
+
+fn count(value: Value<'_>, key: &str, least: u32, most: u32) -> Result<u32, String> {
+    let text = match value {
+        Value::Integer(text) | Value::Flag(text) => text,
+        Value::Text(text) => return Err(format!("{key} is a number without quotes, not \"{text}\"")),
+        Value::Bool(_) => return Err(format!("{key} is a number, not a boolean")),
+        Value::Other(kind) => return Err(format!("{key} is a number, not {kind}")),
+    };
+    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
+    number.ok_or_else(|| format!("{key} = {text}: expected a whole number from {least} to {most}"))
+}
+
+fn within(value: ByteSize, key: &str, least: u64, most: u64) -> Result<ByteSize, String> {
+    let ok = (least..=most).contains(&value.get());
+    if ok { Ok(value) } else { Err(format!("{key} = {value}: expected {} to {}", ByteSize::new(least), ByteSize::new(most))) }
+}

@@ -1,0 +1,288 @@
+//! What is served and how: one [`Config`], from a TOML file, from flags, or from both.
+//!
+//! ```toml
+//! drive = "emulated:nearline-20tb?backing=/var/lib/headtime/drive.img"
+//! listen = ["unix:/run/headtime/nbd.sock", "tcp:127.0.0.1:10809"]
+//! policy = "sptf-expected"
+//!
+//! [[volume]]
+//! name = "recorder"
+//! size = "100GiB"
+//! deadline = "100ms"
+//!
+//! [limits]
+//! memory = "512MiB"
+//! ```
+//!
+//! Every key stands in one of three tables ([`SERVER_KEYS`], [`VOLUME_KEYS`], [`LIMIT_KEYS`]) with its meaning and default; the TOML reader, the
+//! flags, the messages and the documentation iterate over them. A key that is not in its table is an error. All mistakes of a file are reported
+//! together, each with file, line and column.
+//!
+//! Flags come after the file: a value given by flag replaces the file's, a volume given by flag is added or replaces the file's of the same name, and
+//! `--listen` replaces all of the file's addresses.
+
+mod errors;
+mod file;
+mod keys;
+mod listen;
+
+use headtime_io::{Locator, PolicyChoice};
+use headtime_units::{ByteSize, Nanos};
+
+use crate::volumes::{Settings, Wanted};
+
+pub use errors::{ConfigError, ConfigErrors, Place};
+pub use keys::{Key, LIMIT_KEYS, SERVER_KEYS, VOLUME_KEYS, Value};
+pub use listen::{DEFAULT_PORT, DEFAULT_SOCKET_MODE, Listen, ListenError};
+
+/// Everything `headtime serve` is told.
+#[derive(Clone, Debug, Default)]
+pub struct Config {
+    /// The drive; [`Config::check`] demands one.
+    pub drive: Option<Locator>,
+    /// The size of the file to create when the drive is a path and nothing is there.
+    pub create: Option<ByteSize>,
+    /// Who chooses what goes to the drive next.
+    pub policy: PolicyChoice,
+    /// How many commands the drive holds, whatever the policy would like; `None` leaves it to the policy.
+    pub outstanding: Option<usize>,
+    /// Where clients are awaited.
+    pub listen: Vec<Listen>,
+    /// Whether a drive with other content, or with a damaged table of volumes, may be overwritten.
+    pub initialize: bool,
+    /// The volumes to serve; when there are none, all that the drive remembers.
+    pub volumes: Vec<VolumeConfig>,
+    /// Bounds.
+    pub limits: ServeLimits,
+}
+
+/// One volume as configured.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct VolumeConfig {
+    /// Its name, which is its export's.
+    pub name: String,
+    /// Its size; may be left out for a volume that the drive remembers.
+    pub size: Option<ByteSize>,
+    /// The time each read and write has from its arrival.
+    pub deadline: Option<Nanos>,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// Text for people.
+    pub description: String,
+}
+
+/// Bounds of the server. What they add up to is [`ServeLimits::memory_bound`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServeLimits {
+    /// Most connections at once; one more is closed at once.
+    pub connections: u32,
+    /// Bytes that all connections share for requests in flight and replies not yet sent, beyond what each has of its own.
+    pub memory: ByteSize,
+    /// Bytes that each connection has of its own, so that it gets on whatever the others do.
+    pub connection_memory: ByteSize,
+    /// Most bytes of requests in flight on one connection.
+    pub connection_bytes: ByteSize,
+    /// Most requests in flight on one connection.
+    pub connection_requests: u32,
+    /// Longest read or write a client may ask for.
+    pub request: ByteSize,
+    /// Longest request handed to the scheduler; longer ones are split.
+    pub piece: ByteSize,
+    /// Most pieces at the scheduler at once.
+    pub pieces: u32,
+    /// Time from connecting to opening an export.
+    pub handshake_timeout: Nanos,
+    /// When others wait for memory: the time in which a connection that holds shared memory must move some of it.
+    pub stall_timeout: Nanos,
+}
+
+/// What stood on the command line; texts are as the user wrote them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flags {
+    /// `--drive LOCATOR`.
+    pub drive: Option<String>,
+    /// `--create SIZE`.
+    pub create: Option<String>,
+    /// `--policy NAME[:parameter=value,…]`.
+    pub policy: Option<String>,
+    /// `--outstanding N`.
+    pub outstanding: Option<String>,
+    /// `--listen unix:PATH` or `--listen tcp:HOST:PORT`, any number of times.
+    pub listen: Vec<String>,
+    /// `--initialize`.
+    pub initialize: bool,
+    /// `--volume NAME[=SIZE][,key=value…]`, any number of times.
+    pub volumes: Vec<String>,
+    /// `--limit key=value`, any number of times.
+    pub limits: Vec<String>,
+}
+
+impl Default for ServeLimits {
+    /// 256 connections of 1 MiB each and 512 MiB for all, which together stay below 1 GiB. Guesses, all of them, within what the protocol recommends.
+    fn default() -> Self {
+        Self {
+            connections: 256,
+            memory: ByteSize::new(512 << 20),
+            connection_memory: ByteSize::new(1 << 20),
+            connection_bytes: ByteSize::new(64 << 20),
+            connection_requests: 256,
+            request: ByteSize::new(32 << 20),
+            piece: ByteSize::new(1 << 20),
+            pieces: 16_384,
+            handshake_timeout: Nanos::from_secs(10),
+            stall_timeout: Nanos::from_secs(30),
+        }
+    }
+}
+
+impl Config {
+    /// Reads a TOML file's `text`; `name` is what messages call the file.
+    ///
+    /// # Errors
+    /// All mistakes in it, each with line and column. Whether the configuration is complete says [`Config::check`].
+    pub fn from_toml(name: &str, text: &str) -> Result<Self, ConfigErrors> {
+        file::read(name, text)
+    }
+
+    /// A configuration from flags alone.
+    ///
+    /// # Errors
+    /// All mistakes in them. Whether the configuration is complete says [`Config::check`].
+    pub fn from_flags(flags: &Flags) -> Result<Self, ConfigErrors> {
+        let mut config = Self::default();
+        config.apply(flags)?;
+        Ok(config)
+    }
+
+    /// Lets flags have the last word.
+    ///
+    /// # Errors
+    /// All mistakes in them; the configuration is then half changed and of no use.
+    pub fn apply(&mut self, flags: &Flags) -> Result<(), ConfigErrors> {
+        let mut errors = Vec::new();
+        let mut set = |config: &mut Self, key: &str, text: &str| {
+            let known = keys::find(SERVER_KEYS, key).expect("the flag has a key of its own name");
+            if let Err(message) = (known.set)(config, Value::Flag(text)) {
+                errors.push(ConfigError { place: Place::Flag(format!("--{key} {text}")), message });
+            }
+        };
+        if !flags.listen.is_empty() {
+            self.listen.clear();
+        }
+        let single = [("drive", &flags.drive), ("create", &flags.create), ("policy", &flags.policy), ("outstanding", &flags.outstanding)];
+        for (key, text) in single.iter().filter_map(|(key, text)| Some((*key, text.as_ref()?))) {
+            set(self, key, text);
+        }
+        for text in &flags.listen {
+            set(self, "listen", text);
+        }
+        self.initialize |= flags.initialize;
+        let mut flagged: Vec<VolumeConfig> = Vec::new();
+        for text in &flags.volumes {
+            let mistake = |message| ConfigError { place: Place::Flag(format!("--volume {text}")), message };
+            match VolumeConfig::from_flag(text) {
+                Ok(volume) if flagged.iter().any(|other| other.name == volume.name) => {
+                    errors.push(mistake(format!("volume {} is there twice; give each volume a name of its own", volume.name)));
+                }
+                Ok(volume) => flagged.push(volume),
+                Err(messages) => errors.extend(messages.into_iter().map(mistake)),
+            }
+        }
+        self.volumes.retain(|volume| flagged.iter().all(|other| other.name != volume.name));
+        self.volumes.extend(flagged);
+        for text in &flags.limits {
+            if let Err(message) = keys::set_pair(LIMIT_KEYS, "limit", &mut self.limits, text) {
+                errors.push(ConfigError { place: Place::Flag(format!("--limit {text}")), message });
+            }
+        }
+        ConfigErrors::unless_empty(errors)
+    }
+
+    /// Whether the configuration is complete and its parts go together.
+    ///
+    /// # Errors
+    /// Everything that is missing or contradicts.
+    pub fn check(&self) -> Result<(), ConfigErrors> {
+        let mut messages = Vec::new();
+        if self.drive.is_none() {
+            messages.push("no drive is named; add drive = \"emulated:PROFILE?backing=FILE\" or --drive LOCATOR".to_string());
+        }
+        if self.create.is_some() && !matches!(self.drive, Some(Locator::Path(_)) | None) {
+            messages.push("create makes a file for a drive that is a path; an emulated drive makes its own, so leave create out".to_string());
+        }
+        if self.listen.is_empty() {
+            messages.push("no address to listen at; add listen = [\"unix:PATH\"] or --listen unix:PATH".to_string());
+        }
+        for (index, listen) in self.listen.iter().enumerate() {
+            if self.listen[..index].iter().any(|other| other.same_address(listen)) {
+                messages.push(format!("the address {listen} is there twice; leave one out"));
+            }
+        }
+        for (index, volume) in self.volumes.iter().enumerate() {
+            if self.volumes[..index].iter().any(|other| other.name == volume.name) {
+                messages.push(format!("volume {} is there twice; give each volume a name of its own", volume.name));
+            }
+        }
+        messages.extend(self.limits.contradictions());
+        ConfigErrors::unless_empty(messages.into_iter().map(|message| ConfigError { place: Place::Whole, message }).collect())
+    }
+}
+
+impl VolumeConfig {
+    /// A volume from `NAME[=SIZE][,key=value…]`. A description may hold everything but a comma.
+    ///
+    /// # Errors
+    /// The messages of all mistakes in it.
+    pub fn from_flag(text: &str) -> Result<Self, Vec<String>> {
+        let mut volume = Self::default();
+        let mut messages = Vec::new();
+        let mut parts = text.split(',');
+        let first = parts.next().unwrap_or_default();
+        let (name, size) = first.split_once('=').map_or((first, None), |(name, size)| (name, Some(size)));
+        for (key, text) in [("name", Some(name)), ("size", size)] {
+            let Some(text) = text else { continue };
+            let known = keys::find(VOLUME_KEYS, key).expect("a volume has a name and a size");
+            messages.extend((known.set)(&mut volume, Value::Flag(text)).err());
+        }
+        messages.extend(parts.filter_map(|part| keys::set_pair(VOLUME_KEYS, "volume", &mut volume, part).err()));
+        if messages.is_empty() { Ok(volume) } else { Err(messages) }
+    }
+
+    /// What the drive's table is asked for.
+    #[must_use]
+    pub fn wanted(&self) -> Wanted {
+        let Self { name, size, deadline, read_only, description } = self.clone();
+        Wanted { name, size, settings: Settings { deadline, read_only, description } }
+    }
+}
+
+impl ServeLimits {
+    /// The most bytes that requests and replies of all connections take together:
+    ///
+    /// ```text
+    /// memory + connections × (connection_memory + connection_requests × 1 KiB + 96 KiB) + pieces × 512
+    /// ```
+    /// 1 KiB is what the protocol machine keeps of a request beside its data, 96 KiB its buffers for headers, options and their answers
+    /// (`headtime_nbd`'s own formula), 512 bytes what the scheduler and the engine keep of a piece. Beside that, each connection may be sending one list of
+    /// the exports, and of what a drive has in hand the engine may hold a second copy, aligned for direct I/O: its queue depth times `piece`.
+    #[must_use]
+    pub fn memory_bound(&self) -> ByteSize {
+        let of_its_own = self.connection_memory.get() + u64::from(self.connection_requests) * 1024 + (96 << 10);
+        ByteSize::new(self.memory.get() + u64::from(self.connections) * of_its_own + u64::from(self.pieces) * 512)
+    }
+
+    fn contradictions(&self) -> Vec<String> {
+        let at_least = |key: &str, value: ByteSize, other: &str, least: ByteSize| {
+            (value < least).then(|| format!("limits: {key} = {value} is less than {other} = {least}; raise {key} or lower {other}"))
+        };
+        [
+            at_least("memory", self.memory, "request", self.request),
+            at_least("connection_bytes", self.connection_bytes, "request", self.request),
+            at_least("request", self.request, "piece", self.piece),
+            at_least("memory", self.memory, "four times piece", ByteSize::new(4 * self.piece.get())),
+        ]
+        .into_iter()
+        .flatten()
+        .collect()
+    }
+}

@@ -1,0 +1,312 @@
+//! One client's request as the scheduler sees it: a few pieces, submitted apart and joined again. No I/O.
+//!
+//! A request of 32 MiB keeps a head for more than 100 ms, in which no other volume's deadline can be held. In pieces of a mebibyte the scheduler may put
+//! something between. Example, pieces of 1 MiB: a read of 2.5 MiB at 10 MiB becomes reads of [10, 11), [11, 12) and [12, 12.5) MiB; its reply goes out
+//! when all three are there, with the error of the first that failed, if one did. Nothing says in which order pieces happen: a reader beside a
+//! split write may see a part of it, as the protocol allows.
+//!
+//! All pieces of a read or write are submitted at once, since their bytes are bounded by the connection's allowance. WRITE_ZEROES and CACHE carry no
+//! bytes and may cover 4 GiB: of these at most [`WINDOW`] pieces are at the scheduler at once. TRIM is not split, because it moves no head.
+
+use bytes::Bytes;
+use headtime_io::IoError;
+use headtime_nbd::{Command, Errno};
+use headtime_sched::{Op, RequestId};
+use headtime_units::{Extent, Lba, SectorSize, Sectors};
+
+/// Most pieces of one request without payload at the scheduler at once. A guess: enough to keep a drive's queue of two full.
+pub(crate) const WINDOW: usize = 4;
+
+/// What the answer to a finished request is.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Answer {
+    /// Success without data.
+    Done,
+    /// The data of a read, in order.
+    Data(Vec<Bytes>),
+    /// Failure.
+    Failed(Errno, String),
+}
+
+/// One piece on its way to the scheduler.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// Its number within the request.
+    pub(crate) index: usize,
+    /// Its operation.
+    pub(crate) op: Op,
+    /// Its sectors, by the drive's addresses.
+    pub(crate) extent: Extent,
+    /// Whether it must be durable when it completes.
+    pub(crate) fua: bool,
+    /// What it writes.
+    pub(crate) data: Bytes,
+}
+
+/// A request in progress.
+#[derive(Debug)]
+pub(crate) struct Job {
+    op: Op,
+    fua: bool,
+    /// Whether data that was read goes to the client.
+    keeps_data: bool,
+    extent: Extent,
+    sector: SectorSize,
+    piece: Sectors,
+    payload: Bytes,
+    window: usize,
+    /// Pieces handed out so far; the next one's number.
+    handed_out: usize,
+    /// What each piece read, as far as it is there.
+    read: Vec<Bytes>,
+    /// The pieces at the scheduler; the number it knows them by, once it is known.
+    at_scheduler: Vec<(usize, Option<RequestId>)>,
+    /// The error of the lowest piece that failed.
+    error: Option<(usize, Errno, String)>,
+    /// No further piece is handed out.
+    stopped: bool,
+}
+
+impl Job {
+    /// `command` on a volume whose first sector is `base`, in pieces of `piece`. Offsets and lengths were checked against the volume, and are whole
+    /// sectors. `None` for BLOCK_STATUS, which asks nothing of the drive.
+    pub(crate) fn new(command: Command, base: Lba, sector: SectorSize, piece: Sectors) -> Option<Self> {
+        let (offset, length) = command.range();
+        let sectors = |bytes: u64| sector.sectors_of(bytes).expect("the minimum block size of an export is its sector");
+        let extent = if command == Command::Flush { Extent::default() } else { Extent::new(base + sectors(offset), sectors(length)) };
+        let (op, fua, payload, keeps_data, window) = match command {
+            Command::Read { .. } => (Op::Read, false, Bytes::new(), true, usize::MAX),
+            Command::Write { payload, fua, .. } => (Op::Write, fua, payload, false, usize::MAX),
+            Command::Flush => (Op::Flush, false, Bytes::new(), false, 1),
+            Command::Trim { fua, .. } => (Op::Discard, fua, Bytes::new(), false, 1),
+            Command::WriteZeroes { fua, .. } => (Op::Zero, fua, Bytes::new(), false, WINDOW),
+            Command::Cache { .. } => (Op::Read, false, Bytes::new(), false, WINDOW),
+            Command::BlockStatus { .. } => return None,
+        };
+        let piece = if matches!(op, Op::Flush | Op::Discard) { Sectors::new(u64::MAX) } else { piece };
+        let mut job = Self {
+            op,
+            fua,
+            keeps_data,
+            extent,
+            sector,
+            piece,
+            payload,
+            window,
+            handed_out: 0,
+            read: Vec::new(),
+            at_scheduler: Vec::new(),
+            error: None,
+            stopped: false,
+        };
+        if keeps_data {
+            job.read.resize(job.count(), Bytes::new());
+        }
+        Some(job)
+    }
+
+    /// Whether a piece may go to the scheduler now.
+    pub(crate) fn has_piece(&self) -> bool {
+        !self.stopped && self.handed_out < self.count() && self.at_scheduler.len() < self.window
+    }
+
+    /// The next piece, which then counts as at the scheduler.
+    pub(crate) fn next_piece(&mut self) -> Option<Piece> {
+        if !self.has_piece() {
+            return None;
+        }
+        let index = self.handed_out;
+        self.handed_out += 1;
+        self.at_scheduler.push((index, None));
+        let before = self.piece.get().saturating_mul(index as u64).min(self.extent.len.get());
+        let len = self.piece.get().min(self.extent.len.get() - before);
+        let data = if self.op == Op::Write {
+            let bytes = |sectors: u64| self.sector.bytes_of(Sectors::new(sectors)) as usize;
+            self.payload.slice(bytes(before)..bytes(before + len))
+        } else {
+            Bytes::new()
+        };
+        let extent = Extent::new(self.extent.start + Sectors::new(before), Sectors::new(len));
+        Some(Piece { index, op: self.op, extent, fua: self.fua, data })
+    }
+
+    /// The scheduler knows piece `index` by this number, unless it is over already.
+    pub(crate) fn submitted(&mut self, index: usize, id: RequestId) {
+        if let Some(entry) = self.at_scheduler.iter_mut().find(|entry| entry.0 == index) {
+            entry.1 = Some(id);
+        }
+    }
+
+    /// Piece `index` is over. After an error no further piece is handed out.
+    pub(crate) fn completed(&mut self, index: usize, result: Result<Bytes, IoError>) {
+        self.at_scheduler.retain(|entry| entry.0 != index);
+        match result {
+            Ok(data) if self.keeps_data => self.read[index] = data,
+            Ok(_) => {}
+            // TRIM is a hint: a drive that cannot forget sectors has done all it can.
+            Err(error) if self.op == Op::Discard && is_unsupported(error.errno()) => {}
+            Err(error) => {
+                self.stopped = true;
+                if self.error.as_ref().is_none_or(|(lowest, ..)| index < *lowest) {
+                    self.error = Some((index, nbd_errno(error.errno()), error.to_string()));
+                }
+            }
+        }
+    }
+
+    /// Hands out no further piece; the numbers of those at the scheduler, to be cancelled.
+    pub(crate) fn stop(&mut self) -> impl Iterator<Item = RequestId> + '_ {
+        self.stopped = true;
+        self.at_scheduler.iter().filter_map(|entry| entry.1)
+    }
+
+    /// Whether nothing of it is at the scheduler and nothing will be.
+    pub(crate) fn is_over(&self) -> bool {
+        self.at_scheduler.is_empty() && (self.stopped || self.handed_out == self.count())
+    }
+
+    /// Bytes that the client moved with it.
+    pub(crate) fn bytes(&self) -> u64 {
+        self.sector.bytes_of(self.extent.len)
+    }
+
+    /// The answer, once it is over.
+    pub(crate) fn into_answer(self) -> Answer {
+        match self.error {
+            Some((_, errno, text)) => Answer::Failed(errno, text),
+            None if self.keeps_data => Answer::Data(self.read),
+            None => Answer::Done,
+        }
+    }
+
+    fn count(&self) -> usize {
+        self.extent.len.get().div_ceil(self.piece.get()).max(1) as usize
+    }
+}
+
+/// The protocol's error for one of the system's.
+pub(crate) fn nbd_errno(errno: i32) -> Errno {
+    use rustix::io::Errno as Os;
+    match Os::from_raw_os_error(errno) {
+        Os::NOSPC | Os::DQUOT | Os::FBIG => Errno::NoSpace,
+        Os::PERM | Os::ROFS | Os::ACCESS => Errno::Perm,
+        Os::NOTSUP | Os::NOSYS => Errno::NotSupported,
+        Os::SHUTDOWN | Os::CANCELED => Errno::Shutdown,
+        _ => Errno::Io,
+    }
+}
+
+fn is_unsupported(errno: i32) -> bool {
+    nbd_errno(errno) == Errno::NotSupported
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BASE: Lba = Lba::new(10_000);
+
+    fn job(command: Command) -> Job {
+        Job::new(command, BASE, SectorSize::B512, Sectors::new(4)).expect("a request for the drive")
+    }
+
+    fn pieces(job: &mut Job) -> Vec<Piece> {
+        std::iter::from_fn(|| job.next_piece()).collect()
+    }
+
+    fn error(errno: i32) -> IoError {
+        IoError::Os { op: Op::Read, extent: Extent::from_numbers(0, 1), errno }
+    }
+
+    #[test]
+    fn a_long_read_is_split_and_joined_in_order() {
+        let mut job = job(Command::Read { offset: 1024, length: 10 * 512, unfragmented: false });
+        let extents: Vec<Extent> = pieces(&mut job).iter().map(|piece| piece.extent).collect();
+        assert_eq!(extents, [Extent::from_numbers(10_002, 4), Extent::from_numbers(10_006, 4), Extent::from_numbers(10_010, 2)]);
+        for index in [2, 0, 1] {
+            assert!(!job.is_over());
+            job.completed(index, Ok(Bytes::from(vec![index as u8; 2])));
+        }
+        assert!(job.is_over());
+        assert_eq!(job.into_answer(), Answer::Data(vec![Bytes::from(vec![0; 2]), Bytes::from(vec![1; 2]), Bytes::from(vec![2; 2])]));
+    }
+
+    #[test]
+    fn a_split_write_carries_each_byte_once_and_fua_everywhere() {
+        let payload: Vec<u8> = (0..5 * 512_u32).map(|index| (index / 512) as u8).collect();
+        let mut job = job(Command::Write { offset: 0, payload: payload.clone().into(), fua: true });
+        let pieces = pieces(&mut job);
+        assert!(pieces.iter().all(|piece| piece.fua && piece.op == Op::Write));
+        assert_eq!(pieces.iter().flat_map(|piece| piece.data.to_vec()).collect::<Vec<u8>>(), payload);
+    }
+
+    #[test]
+    fn the_lowest_error_is_the_answer_and_nothing_more_is_sent_after_one() {
+        let mut job = job(Command::WriteZeroes { offset: 0, length: 40 * 512, fua: false, no_hole: false, fast: false });
+        assert_eq!(pieces(&mut job).len(), WINDOW);
+        job.completed(3, Err(error(5)));
+        job.completed(1, Err(error(28)));
+        assert_eq!(job.next_piece(), None);
+        job.completed(0, Ok(Bytes::new()));
+        assert!(!job.is_over());
+        job.completed(2, Ok(Bytes::new()));
+        assert!(job.is_over());
+        assert!(matches!(job.into_answer(), Answer::Failed(Errno::NoSpace, text) if text.contains("no space")));
+    }
+
+    #[test]
+    fn zeroing_four_gibibytes_keeps_a_window_at_the_scheduler_until_all_is_done() {
+        let length = u32::MAX / 512 * 512;
+        let command = Command::WriteZeroes { offset: 0, length, fua: false, no_hole: false, fast: false };
+        let mut job = Job::new(command, BASE, SectorSize::B512, Sectors::new(2048 * 1024)).expect("a request for the drive");
+        let (mut done, mut sectors) = (0, 0);
+        let mut at_scheduler: std::collections::VecDeque<Piece> = pieces(&mut job).into();
+        while let Some(piece) = at_scheduler.pop_front() {
+            assert!(at_scheduler.len() < WINDOW);
+            sectors += piece.extent.len.get();
+            job.completed(piece.index, Ok(Bytes::new()));
+            done += 1;
+            at_scheduler.extend(pieces(&mut job));
+        }
+        assert_eq!((done, sectors, job.is_over()), (4, u64::from(length) / 512, true));
+        assert_eq!(job.into_answer(), Answer::Done);
+    }
+
+    #[test]
+    fn a_flush_has_no_sectors_and_a_trim_one_piece() {
+        let mut flush = job(Command::Flush);
+        assert_eq!(pieces(&mut flush), [Piece { index: 0, op: Op::Flush, extent: Extent::default(), fua: false, data: Bytes::new() }]);
+        let mut trim = job(Command::Trim { offset: 0, length: 1 << 30, fua: false });
+        assert_eq!(pieces(&mut trim).len(), 1);
+        trim.completed(0, Err(error(95)));
+        assert_eq!(trim.into_answer(), Answer::Done);
+    }
+
+    #[test]
+    fn a_cached_read_gives_nothing_to_the_client() {
+        let mut cache = job(Command::Cache { offset: 0, length: 512 });
+        assert_eq!(pieces(&mut cache)[0].op, Op::Read);
+        cache.completed(0, Ok(Bytes::from_static(&[1; 512])));
+        assert_eq!(cache.into_answer(), Answer::Done);
+    }
+
+    #[test]
+    fn a_stopped_job_names_what_is_to_be_cancelled() {
+        let mut job = job(Command::Read { offset: 0, length: 12 * 512, unfragmented: false });
+        for piece in [job.next_piece(), job.next_piece()].into_iter().flatten() {
+            job.submitted(piece.index, RequestId(piece.index as u64 + 50));
+        }
+        job.completed(0, Ok(Bytes::new()));
+        assert_eq!(job.stop().collect::<Vec<_>>(), [RequestId(51)]);
+        assert!(!job.is_over());
+        job.completed(1, Err(IoError::Cancelled));
+        assert!(job.is_over());
+    }
+
+    #[test]
+    fn errors_keep_their_meaning() {
+        for (os, nbd) in [(28, Errno::NoSpace), (122, Errno::NoSpace), (5, Errno::Io), (30, Errno::Perm), (125, Errno::Shutdown), (121, Errno::Io)] {
+            assert_eq!(nbd_errno(os), nbd, "{os}");
+        }
+    }
+}

@@ -1,0 +1,433 @@
+//! The life of a server: opened, serving, drained.
+//!
+//! ```text
+//! start ─► bind sockets ─► open drive ─► table of volumes ─► accept ─► … ─► drain ─► flush ─► close drive
+//! ```
+//! [`Server`] has threads of its own and can be used from any code that may block. Sockets are bound before the drive is touched, so that what is most
+//! likely to be wrong is found before anything is written, and accept only when everything is ready.
+
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use headtime_io::{Drive, DriveHandle, DriveOptions, DriveSnapshot, Io, Locator, OpenError, PolicyChoice, SubmitError};
+use headtime_nbd::LimitsError;
+use headtime_sched::StreamId;
+use headtime_units::ByteSize;
+use tokio::runtime::Runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::JoinHandle;
+
+use crate::config::{Config, ConfigErrors, Listen, ServeLimits};
+use crate::connection::{Hub, Phase, serve};
+use crate::disk::Disk as _;
+use crate::export::{Export, Exports};
+use crate::listener::{BindError, Listener, uri};
+use crate::memory::Pool;
+use crate::notify;
+use crate::stats::{Gauges, Stats};
+use crate::volumes::{Ensured, Opening, StoreError, Volume, VolumeStore, Wanted};
+
+/// A running server.
+pub struct Server {
+    runtime: Runtime,
+    hub: Arc<Hub>,
+    phase: watch::Sender<Phase>,
+    doors: Vec<JoinHandle<()>>,
+    addresses: Vec<Listen>,
+    stats: Arc<Stats>,
+    volumes: Vec<VolumeReport>,
+    opening: Option<Opening>,
+    free: ByteSize,
+    drive: Drive,
+}
+
+/// One volume on the drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct VolumeReport {
+    /// The volume.
+    pub volume: Volume,
+    /// Its size.
+    pub size: ByteSize,
+    /// What was done to have it; `None` for a volume that is on the drive and was not asked for: it stays, and is not served.
+    pub ensured: Option<Ensured>,
+}
+
+/// An export and where it is found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportUri {
+    /// The export's name.
+    pub export: String,
+    /// Where, such as `nbd+unix:///rec?socket=/run/headtime.sock`.
+    pub uri: String,
+}
+
+/// How a server ended.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Drained {
+    /// Connections that still had something in flight when the time was over, and were cut.
+    pub cut_connections: usize,
+    /// Whether everything that was answered is durable.
+    pub durable: bool,
+    /// How the drive was at the end.
+    pub drive: DriveSnapshot,
+}
+
+/// Why a server does not start. Nothing is being served then; what was changed on the drive says the message.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// The configuration is incomplete or contradicts itself.
+    #[error(transparent)]
+    Config(#[from] ConfigErrors),
+    /// Limits that cannot be kept together.
+    #[error("limits: {0}")]
+    Limits(#[from] LimitsError),
+    /// An address cannot be listened at.
+    #[error(transparent)]
+    Bind(#[from] BindError),
+    /// The drive cannot be opened.
+    #[error("drive {locator}: {error}")]
+    Drive {
+        /// The drive's locator.
+        locator: String,
+        /// Why.
+        error: OpenError,
+    },
+    /// The table of volumes cannot be had, or not with these volumes.
+    #[error("drive {locator}: {error}")]
+    Volumes {
+        /// The drive's locator.
+        locator: String,
+        /// Why.
+        error: StoreError,
+    },
+    /// The drive has no volumes and none was asked for.
+    #[error("drive {locator} has no volumes yet, so there is nothing to serve; name one with its size, such as --volume vol0=10GiB")]
+    NoVolumes {
+        /// The drive's locator.
+        locator: String,
+    },
+    /// A thread was refused.
+    #[error("the server's threads cannot be started: {0}; raise the limit on threads")]
+    Threads(std::io::Error),
+}
+
+/// What of a drive is served.
+pub(crate) enum Serving<'a> {
+    /// Volumes; all that are there when none is named.
+    Volumes { wanted: &'a [Wanted], initialize: bool },
+    /// The whole drive under this name.
+    Whole { name: &'a str },
+}
+
+/// Threads for sockets. The drive has one of its own; two keep a busy client from holding up the others without crowding a small machine.
+const THREADS: usize = 2;
+/// After the system refused a connection for want of descriptors or memory, the time until the next try.
+const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long a drive may be in use by a server that was killed: longer than commands of a healthy drive take.
+const LETTING_GO: Duration = Duration::from_secs(2);
+/// And how often that is looked at.
+const TRY_AGAIN: Duration = Duration::from_millis(20);
+/// What a connection that is told to leave at once may still take.
+const LEAVING: Duration = Duration::from_secs(1);
+
+impl Server {
+    /// Starts what `config` says.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn start(config: &Config) -> Result<Self, StartError> {
+        config.check()?;
+        let wanted: Vec<Wanted> = config.volumes.iter().map(crate::config::VolumeConfig::wanted).collect();
+        Self::open(config, &Serving::Volumes { wanted: &wanted, initialize: config.initialize })
+    }
+
+    pub(crate) fn open(config: &Config, serving: &Serving<'_>) -> Result<Self, StartError> {
+        let locator = config.drive.as_ref().expect("a checked configuration names a drive");
+        let limits = &config.limits;
+        let nbd_limits = Hub::nbd_limits(limits);
+        nbd_limits.check()?;
+        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).thread_name("headtime-serve").enable_all().build();
+        let runtime = runtime.map_err(StartError::Threads)?;
+        let listeners = {
+            let _inside = runtime.enter();
+            config.listen.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>()?
+        };
+        let drive = open_drive(locator, &drive_options(config)).map_err(|error| StartError::Drive { locator: locator.to_string(), error })?;
+        let disk = Arc::new(drive.handle());
+        let contents = Contents::of(&disk, serving, limits).map_err(|error| StartError::Volumes { locator: locator.to_string(), error })?;
+        if contents.exports.iter().next().is_none() {
+            return Err(StartError::NoVolumes { locator: locator.to_string() });
+        }
+        let (phase, phase_seen) = watch::channel(Phase::Running);
+        let hub = Arc::new(Hub {
+            exports: contents.exports,
+            disk,
+            limits: limits.clone(),
+            nbd_limits,
+            pool: Pool::new(limits.memory.get()),
+            places: Arc::new(Semaphore::new(limits.pieces as usize)),
+            phase: phase_seen,
+            connections: AtomicUsize::new(0),
+        });
+        let stats = Arc::new(stats(&hub, drive.handle()));
+        let addresses: Vec<Listen> = listeners.iter().map(|listener| listener.address().clone()).collect();
+        for open_door in listeners.iter().filter(|listener| !listener.is_local()) {
+            tracing::warn!("{}: whoever reaches this address may read and write all volumes; there is no TLS yet", open_door.address());
+        }
+        let slots = Arc::new(Semaphore::new(limits.connections as usize));
+        let streams = Arc::new(AtomicU32::new(1));
+        let open_door = |listener| runtime.spawn(accept(listener, Arc::clone(&hub), Arc::clone(&slots), Arc::clone(&streams)));
+        let doors = listeners.into_iter().map(open_door).collect();
+        notify::ready();
+        let Told { volumes, opening, free } = contents.told;
+        Ok(Self { runtime, hub, phase, doors, addresses, stats, volumes, opening, free, drive })
+    }
+
+    /// Where clients are awaited, with ports that the system chose.
+    #[must_use]
+    pub fn addresses(&self) -> &[Listen] {
+        &self.addresses
+    }
+
+    /// Every export at every address.
+    #[must_use]
+    pub fn uris(&self) -> Vec<ExportUri> {
+        let of = |address: &Listen, name: &str| ExportUri { export: name.to_string(), uri: uri(address, name).to_string() };
+        let names: Vec<&str> = self.hub.exports.iter().map(|export| export.info.name.as_str()).collect();
+        self.addresses.iter().flat_map(|address| names.iter().map(move |name| of(address, name))).collect()
+    }
+
+    /// All volumes on the drive by address; empty when the whole drive is served.
+    #[must_use]
+    pub fn volumes(&self) -> &[VolumeReport] {
+        &self.volumes
+    }
+
+    /// What the drive's table of volumes was like; `None` when the whole drive is served.
+    #[must_use]
+    pub fn opening(&self) -> Option<&Opening> {
+        self.opening.as_ref()
+    }
+
+    /// What is not allocated on the drive.
+    #[must_use]
+    pub fn free(&self) -> ByteSize {
+        self.free
+    }
+
+    /// The server's figures; may be kept and asked from any thread, also while the server drains.
+    #[must_use]
+    pub fn stats(&self) -> Arc<Stats> {
+        Arc::clone(&self.stats)
+    }
+
+    /// Changes the policy while serving.
+    ///
+    /// # Errors
+    /// [`SubmitError`] when the drive is closing or overwhelmed.
+    pub fn set_policy(&self, policy: PolicyChoice) -> Result<(), SubmitError> {
+        self.drive.handle().set_policy(policy)
+    }
+
+    /// Serves until SIGTERM or SIGINT, then drains for at most `timeout`; a second signal cuts that short.
+    #[must_use]
+    pub fn run_until_signal(self, timeout: Duration) -> Drained {
+        let runtime = self.runtime.handle().clone();
+        let mut signals = {
+            let _inside = runtime.enter();
+            Signals::new()
+        };
+        runtime.block_on(signals.next());
+        tracing::info!("a signal to end: draining for at most {timeout:?}; a second one ends at once");
+        self.drain_unless(timeout, signals.next())
+    }
+
+    /// Stops accepting, refuses new requests, lets those in flight finish for at most `timeout`, makes everything durable and closes the drive.
+    #[must_use]
+    pub fn drain(self, timeout: Duration) -> Drained {
+        self.drain_unless(timeout, std::future::pending())
+    }
+
+    fn drain_unless(self, timeout: Duration, enough: impl Future<Output = ()>) -> Drained {
+        notify::stopping();
+        let Self { runtime, hub, phase, doors, drive, .. } = self;
+        let cut_connections = runtime.block_on(async {
+            for door in doors {
+                door.abort();
+                // Waited for, so that the socket's file is gone.
+                let _cancelled = door.await;
+            }
+            phase.send_replace(Phase::Draining);
+            let deadline = Instant::now() + timeout;
+            let nobody = async { while_connected(&hub, deadline).await };
+            tokio::select! { () = nobody => {}, () = enough => {} }
+            let cut = hub.connections.load(Ordering::Relaxed);
+            phase.send_replace(Phase::Leaving);
+            while_connected(&hub, Instant::now() + LEAVING).await;
+            cut
+        });
+        let flushed = hub.disk.run(Io::flush()).result.is_ok();
+        let report = drive.shutdown();
+        runtime.shutdown_timeout(LEAVING);
+        Drained { cut_connections, durable: flushed && report.is_clean(), drive: report.last }
+    }
+}
+
+impl Drained {
+    /// What the program answers to its caller: 0 when everything that was answered is durable and nobody was cut off, 1 otherwise.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        u8::from(self.cut_connections > 0 || !self.durable)
+    }
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("addresses", &self.addresses).field("volumes", &self.volumes).finish_non_exhaustive()
+    }
+}
+
+/// What was found and made on a drive.
+struct Contents {
+    exports: Exports,
+    told: Told,
+}
+
+struct Told {
+    volumes: Vec<VolumeReport>,
+    opening: Option<Opening>,
+    free: ByteSize,
+}
+
+impl Contents {
+    fn of(disk: &DriveHandle, serving: &Serving<'_>, limits: &ServeLimits) -> Result<Self, StoreError> {
+        let request = limits.request.get().min(1 << 30) as u32;
+        let (shape, block) = (disk.shape(), disk.physical_block());
+        let mut exports = Exports::default();
+        let (wanted, initialize) = match *serving {
+            Serving::Volumes { wanted, initialize } => (wanted, initialize),
+            Serving::Whole { name } => {
+                exports.add(Export::of_drive(name, shape, block, request));
+                let told = Told { volumes: Vec::new(), opening: None, free: ByteSize::default() };
+                return Ok(Self { exports, told });
+            }
+        };
+        let (mut store, opening) = VolumeStore::open(disk, initialize)?;
+        let done = store.ensure(disk, wanted)?;
+        let table = store.table();
+        let ensured = |volume: &Volume| match wanted.iter().position(|wanted| wanted.name == volume.name) {
+            Some(index) => Some(done[index]),
+            None => wanted.is_empty().then_some(Ensured::Reused),
+        };
+        let report = |volume: &Volume| VolumeReport { volume: volume.clone(), size: table.size_of(volume), ensured: ensured(volume) };
+        let volumes: Vec<VolumeReport> = table.volumes().iter().map(report).collect();
+        for served in volumes.iter().filter(|report| report.ensured.is_some()) {
+            exports.add(Export::of_volume(&served.volume, shape, block, request));
+        }
+        Ok(Self { exports, told: Told { volumes, opening: Some(opening), free: table.free().total } })
+    }
+}
+
+fn drive_options(config: &Config) -> DriveOptions {
+    let limits = &config.limits;
+    let bytes = limits.memory.get() + u64::from(limits.connections) * limits.connection_memory.get();
+    DriveOptions {
+        policy: config.policy.clone(),
+        outstanding: config.outstanding,
+        create_bytes: config.create.map(ByteSize::get),
+        // The server's own bounds are the ones that hold; twice as much leaves room for requests that are over and not yet forgotten.
+        max_requests: 2 * limits.pieces as usize + 64,
+        max_bytes: 2 * bytes + (64 << 20),
+        ..DriveOptions::default()
+    }
+}
+
+/// Opens the drive. One that is in use is tried again for a while: after a kill -9 the system lets go of the file only when the last command that was
+/// under way has ended, and whoever restarts a server at once should not have to know that.
+fn open_drive(locator: &Locator, options: &DriveOptions) -> Result<Drive, OpenError> {
+    let enough = Instant::now() + LETTING_GO;
+    loop {
+        match Drive::open(locator, options.clone()) {
+            Err(OpenError::InUse { .. }) if Instant::now() < enough => std::thread::sleep(TRY_AGAIN),
+            opened => return opened,
+        }
+    }
+}
+
+fn stats(hub: &Arc<Hub>, drive: DriveHandle) -> Stats {
+    let exports = hub.exports.iter().map(|export| Arc::clone(&export.stats)).collect();
+    let hub = Arc::clone(hub);
+    let probe = Box::new(move || Gauges {
+        connections: hub.connections.load(Ordering::Relaxed),
+        shared_bytes: hub.pool.used_bytes(),
+        drive: drive.snapshot(),
+    });
+    Stats { exports, probe, started: Instant::now() }
+}
+
+async fn accept(listener: Listener, hub: Arc<Hub>, slots: Arc<Semaphore>, streams: Arc<AtomicU32>) {
+    loop {
+        let (socket, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) => {
+                tracing::warn!("{}: a connection could not be accepted: {error}", listener.address());
+                tokio::time::sleep(ACCEPT_PAUSE).await;
+                continue;
+            }
+        };
+        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
+            tracing::warn!("{peer} was turned away: {} connections are open, the limit; raise connections", hub.limits.connections);
+            continue;
+        };
+        let stream = StreamId(streams.fetch_add(1, Ordering::Relaxed));
+        let hub = Arc::clone(&hub);
+        tokio::spawn(async move {
+            tracing::debug!("{peer} connected");
+            let end = serve(hub, socket, stream).await;
+            tracing::info!("{peer}: {end}");
+            drop(slot);
+        });
+    }
+}
+
+/// Waits until no connection is left, or until `deadline`.
+async fn while_connected(hub: &Hub, deadline: Instant) {
+    const LOOK_EVERY: Duration = Duration::from_millis(5);
+    while hub.connections.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
+        tokio::time::sleep(LOOK_EVERY).await;
+    }
+}
+
+/// SIGTERM and SIGINT; made once, so that none is lost between two waits.
+struct Signals {
+    terminate: Option<Signal>,
+    interrupt: Option<Signal>,
+}
+
+impl Signals {
+    /// Listens from here on. A signal that cannot be had never comes, which is logged.
+    fn new() -> Self {
+        let listen = |kind: SignalKind| {
+            let heard = signal(kind);
+            let told = |error| tracing::error!("signal {} cannot be received: {error}", kind.as_raw_value());
+            heard.map_err(told).ok()
+        };
+        Self { terminate: listen(SignalKind::terminate()), interrupt: listen(SignalKind::interrupt()) }
+    }
+
+    async fn next(&mut self) {
+        tokio::select! { () = came(&mut self.terminate) => {}, () = came(&mut self.interrupt) => {} }
+    }
+}
+
+async fn came(signal: &mut Option<Signal>) {
+    if let Some(signal) = signal {
+        if signal.recv().await.is_some() {
+            return;
+        }
+    }
+    std::future::pending().await
+}

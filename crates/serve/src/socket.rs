@@ -1,0 +1,107 @@
+//! A client's socket, unix or TCP, as readiness and attempts that never wait.
+
+use std::io::{self, IoSlice};
+
+use bytes::BufMut;
+use rustix::net::sockopt;
+use tokio::io::{AsyncWriteExt as _, Interest, Ready};
+use tokio::net::{TcpStream, UnixStream};
+
+/// A connected stream socket.
+#[derive(Debug)]
+pub(crate) enum Socket {
+    Unix(UnixStream),
+    Tcp(TcpStream),
+}
+
+/// What an attempt came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Attempt {
+    /// So many bytes moved.
+    Moved(usize),
+    /// The socket is not ready.
+    NotNow,
+    /// The other side has gone.
+    Gone,
+}
+
+/// Most pieces in one write: what the system takes (IOV_MAX is 1,024) and more than a reply has.
+const WRITE_PIECES: usize = 64;
+
+impl Socket {
+    /// A TCP connection: small replies go at once, and a peer that vanished without a word is noticed in time.
+    pub(crate) fn tcp(stream: TcpStream) -> io::Result<Self> {
+        stream.set_nodelay(true)?;
+        sockopt::set_socket_keepalive(&stream, true)?;
+        sockopt::set_tcp_keepidle(&stream, std::time::Duration::from_secs(60))?;
+        sockopt::set_tcp_keepintvl(&stream, std::time::Duration::from_secs(15))?;
+        sockopt::set_tcp_keepcnt(&stream, 4)?;
+        Ok(Self::Tcp(stream))
+    }
+
+    /// Waits until one of the wanted attempts is worth while.
+    pub(crate) async fn ready(&self, read: bool, write: bool) -> io::Result<Ready> {
+        let interest = match (read, write) {
+            (true, true) => Interest::READABLE | Interest::WRITABLE,
+            (false, true) => Interest::WRITABLE,
+            _ => Interest::READABLE,
+        };
+        match self {
+            Self::Unix(stream) => stream.ready(interest).await,
+            Self::Tcp(stream) => stream.ready(interest).await,
+        }
+    }
+
+    /// Reads what is there; `Gone` at the end of the stream.
+    pub(crate) fn try_read(&self, buffer: &mut impl BufMut) -> Attempt {
+        if !buffer.has_remaining_mut() {
+            return Attempt::NotNow;
+        }
+        let read = match self {
+            Self::Unix(stream) => stream.try_read_buf(buffer),
+            Self::Tcp(stream) => stream.try_read_buf(buffer),
+        };
+        match read {
+            Ok(0) => Attempt::Gone,
+            other => attempt(other),
+        }
+    }
+
+    /// Writes as much as goes without waiting.
+    pub(crate) fn try_write<'a>(&self, chunks: impl Iterator<Item = &'a [u8]>) -> Attempt {
+        let mut slices = [IoSlice::new(&[]); WRITE_PIECES];
+        let mut count = 0;
+        for (slice, chunk) in slices.iter_mut().zip(chunks) {
+            *slice = IoSlice::new(chunk);
+            count += 1;
+        }
+        attempt(match self {
+            Self::Unix(stream) => stream.try_write_vectored(&slices[..count]),
+            Self::Tcp(stream) => stream.try_write_vectored(&slices[..count]),
+        })
+    }
+
+    /// Says farewell and reads on, without keeping anything, until the other side has closed too. A socket closed with unread bytes in it resets the
+    /// connection, and replies that are still on their way would be lost with it.
+    pub(crate) async fn linger(mut self) {
+        let farewell = match &mut self {
+            Self::Unix(stream) => stream.shutdown().await,
+            Self::Tcp(stream) => stream.shutdown().await,
+        };
+        let mut scrap = Vec::with_capacity(4096);
+        while farewell.is_ok() && self.ready(true, false).await.is_ok() {
+            scrap.clear();
+            if self.try_read(&mut (&mut scrap).limit(4096)) == Attempt::Gone {
+                return;
+            }
+        }
+    }
+}
+
+fn attempt(result: io::Result<usize>) -> Attempt {
+    match result {
+        Ok(count) => Attempt::Moved(count),
+        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Attempt::NotNow,
+        Err(_) => Attempt::Gone,
+    }
+}

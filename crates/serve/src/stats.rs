@@ -1,0 +1,295 @@
+//! What was served: counts and response times of each export, cheap to take many times a second.
+//!
+//! Response time runs from the moment a request was taken from the socket to the moment its last piece was reported by the drive. Everything counts from
+//! the server's start; a live view keeps its last snapshot and asks [`VolumeStats::since`] for the difference, so that several views do not
+//! disturb each other.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use hdrhistogram::Histogram;
+use headtime_io::DriveSnapshot;
+use headtime_sched::VolumeId;
+use headtime_units::{ByteSize, Nanos};
+
+/// Response times in microseconds: up to an hour, with two significant digits (an error of at most 1 %).
+pub type ResponseTimes = Histogram<u64>;
+
+/// The server at one moment.
+#[derive(Clone, Debug)]
+pub struct StatsSnapshot {
+    /// Time since the server started.
+    pub uptime: Duration,
+    /// Each export, in the order of their names.
+    pub volumes: Vec<VolumeStats>,
+    /// Clients connected, with or without an open export.
+    pub connections: usize,
+    /// Bytes in use of the memory that connections share.
+    pub shared_memory: ByteSize,
+    /// The drive behind it all.
+    pub drive: DriveSnapshot,
+}
+
+/// One export.
+#[derive(Clone, Debug)]
+pub struct VolumeStats {
+    /// The volume's number; its disk time is under this number in [`DriveSnapshot::accounts`].
+    pub id: VolumeId,
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub size: ByteSize,
+    /// The time each read and write has.
+    pub deadline: Option<Nanos>,
+    /// Clients that have it open.
+    pub connections: u64,
+    /// Requests taken in and not yet answered.
+    pub in_flight: u64,
+    /// Reads.
+    pub reads: OpStats,
+    /// Writes; without WRITE_ZEROES.
+    pub writes: OpStats,
+    /// Flushes, trims, WRITE_ZEROES, cache and status requests.
+    pub others: OpStats,
+    /// Reads and writes that had a deadline.
+    pub deadline_requests: u64,
+    /// Of those, the ones whose response took longer, or that failed.
+    pub deadline_misses: u64,
+}
+
+/// One kind of request.
+#[derive(Clone, Debug)]
+pub struct OpStats {
+    /// Requests that ended well.
+    pub requests: u64,
+    /// Their bytes.
+    pub bytes: u64,
+    /// Requests that failed.
+    pub errors: u64,
+    /// Response times of those that ended well.
+    pub response: ResponseTimes,
+}
+
+/// Takes snapshots of a server, also while it drains; any thread may hold it.
+pub struct Stats {
+    pub(crate) exports: Vec<Arc<ExportStats>>,
+    pub(crate) probe: Box<dyn Fn() -> Gauges + Send + Sync>,
+    pub(crate) started: Instant,
+}
+
+/// What is not counted but looked at.
+pub(crate) struct Gauges {
+    pub(crate) connections: usize,
+    pub(crate) shared_bytes: u64,
+    pub(crate) drive: DriveSnapshot,
+}
+
+/// The kinds of requests that are counted apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    Write,
+    Other,
+}
+
+/// The books of one export.
+#[derive(Debug)]
+pub(crate) struct ExportStats {
+    current: Mutex<VolumeStats>,
+}
+
+impl Stats {
+    /// The server now. Takes some tens of microseconds, 200 ms at the most.
+    #[must_use]
+    pub fn snapshot(&self) -> StatsSnapshot {
+        let gauges = (self.probe)();
+        StatsSnapshot {
+            uptime: self.started.elapsed(),
+            volumes: self.exports.iter().map(|export| export.snapshot()).collect(),
+            connections: gauges.connections,
+            shared_memory: ByteSize::new(gauges.shared_bytes),
+            drive: gauges.drive,
+        }
+    }
+}
+
+impl StatsSnapshot {
+    /// The volumes by name.
+    #[must_use]
+    pub fn by_name(&self) -> BTreeMap<&str, &VolumeStats> {
+        self.volumes.iter().map(|volume| (volume.name.as_str(), volume)).collect()
+    }
+}
+
+impl VolumeStats {
+    /// What happened since `earlier`, an earlier snapshot of the same volume; connections and requests in flight are those of now.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        Self {
+            reads: self.reads.since(&earlier.reads),
+            writes: self.writes.since(&earlier.writes),
+            others: self.others.since(&earlier.others),
+            deadline_requests: self.deadline_requests.saturating_sub(earlier.deadline_requests),
+            deadline_misses: self.deadline_misses.saturating_sub(earlier.deadline_misses),
+            ..self.clone()
+        }
+    }
+
+    /// Reads and writes together.
+    #[must_use]
+    pub fn total(&self) -> OpStats {
+        let mut response = self.reads.response.clone();
+        add(&mut response, &self.writes.response);
+        OpStats {
+            requests: self.reads.requests + self.writes.requests,
+            bytes: self.reads.bytes + self.writes.bytes,
+            errors: self.reads.errors + self.writes.errors,
+            response,
+        }
+    }
+}
+
+impl OpStats {
+    fn new() -> Self {
+        Self { requests: 0, bytes: 0, errors: 0, response: response_times() }
+    }
+
+    fn since(&self, earlier: &Self) -> Self {
+        let mut response = self.response.clone();
+        if response.subtract(&earlier.response).is_err() {
+            // `earlier` is of another server: everything is new.
+            response = self.response.clone();
+        }
+        Self {
+            requests: self.requests.saturating_sub(earlier.requests),
+            bytes: self.bytes.saturating_sub(earlier.bytes),
+            errors: self.errors.saturating_sub(earlier.errors),
+            response,
+        }
+    }
+}
+
+impl ExportStats {
+    pub(crate) fn new(id: VolumeId, name: &str, size: ByteSize, deadline: Option<Nanos>) -> Self {
+        Self {
+            current: Mutex::new(VolumeStats {
+                id,
+                name: name.to_string(),
+                size,
+                deadline,
+                connections: 0,
+                in_flight: 0,
+                reads: OpStats::new(),
+                writes: OpStats::new(),
+                others: OpStats::new(),
+                deadline_requests: 0,
+                deadline_misses: 0,
+            }),
+        }
+    }
+
+    /// The figures now.
+    pub(crate) fn snapshot(&self) -> VolumeStats {
+        self.lock().clone()
+    }
+
+    pub(crate) fn opened(&self) {
+        self.lock().connections += 1;
+    }
+
+    pub(crate) fn closed(&self) {
+        self.lock().connections -= 1;
+    }
+
+    pub(crate) fn begun(&self) {
+        self.lock().in_flight += 1;
+    }
+
+    /// A request is over without an outcome to be counted: its client left before it went to the drive.
+    pub(crate) fn dropped(&self) {
+        self.lock().in_flight -= 1;
+    }
+
+    pub(crate) fn ended(&self, kind: Kind, bytes: u64, response: Duration, failed: bool) {
+        let mut current = self.lock();
+        current.in_flight -= 1;
+        if let Some(deadline) = current.deadline.filter(|_| kind != Kind::Other) {
+            current.deadline_requests += 1;
+            current.deadline_misses += u64::from(failed || response > Duration::from_nanos(deadline.as_ns()));
+        }
+        let op = match kind {
+            Kind::Read => &mut current.reads,
+            Kind::Write => &mut current.writes,
+            Kind::Other => &mut current.others,
+        };
+        if failed {
+            op.errors += 1;
+            return;
+        }
+        op.requests += 1;
+        op.bytes += bytes;
+        op.response.saturating_record(u64::try_from(response.as_micros()).unwrap_or(u64::MAX));
+    }
+
+    /// Sums that a panicking thread left are still sums.
+    fn lock(&self) -> MutexGuard<'_, VolumeStats> {
+        self.current.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn response_times() -> ResponseTimes {
+    Histogram::new_with_bounds(1, HIGHEST_US, 2).expect("two digits up to an hour is a size that a histogram can have")
+}
+
+fn add(sum: &mut ResponseTimes, more: &ResponseTimes) {
+    sum.add(more).expect("histograms of response times all have the same bounds");
+}
+
+/// An hour; what takes longer counts as an hour.
+const HIGHEST_US: u64 = 3_600_000_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stats(deadline: Option<Nanos>) -> ExportStats {
+        ExportStats::new(VolumeId(1), "rec", ByteSize::new(1 << 30), deadline)
+    }
+
+    fn end(stats: &ExportStats, kind: Kind, bytes: u64, ms: u64, failed: bool) {
+        stats.begun();
+        stats.ended(kind, bytes, Duration::from_millis(ms), failed);
+    }
+
+    #[test]
+    fn deadlines_count_for_reads_and_writes_only_and_a_failure_is_a_miss() {
+        let stats = stats(Some(Nanos::from_ms(100)));
+        end(&stats, Kind::Read, 4096, 100, false);
+        end(&stats, Kind::Write, 4096, 101, false);
+        end(&stats, Kind::Write, 4096, 1, true);
+        end(&stats, Kind::Other, 0, 5000, false);
+        let now = stats.lock().clone();
+        assert_eq!((now.deadline_requests, now.deadline_misses, now.in_flight), (3, 2, 0));
+        assert_eq!((now.writes.requests, now.writes.errors, now.writes.bytes), (1, 1, 4096));
+    }
+
+    #[test]
+    fn the_difference_of_two_snapshots_is_what_happened_between() {
+        let stats = stats(None);
+        end(&stats, Kind::Read, 1, 10, false);
+        let earlier = stats.lock().clone();
+        for _ in 0..3 {
+            end(&stats, Kind::Read, 1, 20, false);
+        }
+        let between = stats.lock().since(&earlier);
+        assert_eq!((between.reads.requests, between.reads.response.len()), (3, 3));
+        assert!((19_800..=20_300).contains(&between.reads.response.value_at_quantile(0.01)), "{}", between.reads.response.min());
+        assert_eq!(between.total().requests, 3);
+    }
+
+    #[test]
+    fn a_histogram_stays_small() {
+        assert!(response_times().distinct_values() * 8 < 32 << 10, "{}", response_times().distinct_values());
+    }
+}

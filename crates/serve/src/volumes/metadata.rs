@@ -1,0 +1,437 @@
+//! Which slot counts, and which writes turn one table into the next. No I/O: bytes in, [`Step`]s out.
+//!
+//! A change from table T to T′, with slot A holding (generation 6, T) and slot B (generation 7, T):
+//!
+//! ```text
+//! write A (8, T′) · flush · write B (9, T′) · flush
+//!   torn here ▲ B still says (7, T)    ▲ from here on A says (8, T′)
+//! ```
+//! A crash during the first write leaves T, anything later leaves T′. What is guaranteed needs only that a completed flush makes what was
+//! written before it durable, not that sectors of one write reach the disk in order.
+
+use super::slot::{self, SLOT_BYTES, SlotContent};
+use super::table::{DriveShape, DriveUuid, VolumeTable};
+use super::{AREA_BYTES, slot::DecodeError};
+
+/// The table that counts, and where the next one goes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Metadata {
+    table: VolumeTable,
+    /// The highest generation on the drive.
+    generation: u64,
+    /// The slot that holds it.
+    current: usize,
+}
+
+/// One thing to do on the drive; each is done only when the one before it has completed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Write `bytes`, a whole number of sectors, at byte `offset` of the drive.
+    Write {
+        /// Where, in bytes from the start of the drive.
+        offset: u64,
+        /// What.
+        bytes: Vec<u8>,
+    },
+    /// Make everything written before durable.
+    Flush,
+}
+
+/// An opened metadata area. Carry the steps out before anything else is done with the drive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Opened {
+    /// What is true once the steps are done.
+    pub metadata: Metadata,
+    /// What has to be done; empty when both slots were whole.
+    pub steps: Vec<Step>,
+    /// What was found.
+    pub opening: Opening,
+}
+
+/// What was found on a drive that could be opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Opening {
+    /// Zeroes: the drive is taken into use.
+    Fresh,
+    /// Other content, which `initialize` allowed to be overwritten.
+    Initialized,
+    /// A table in both slots.
+    Whole,
+    /// A table in one slot; the other is repaired. The text says what was wrong with it.
+    Repaired(String),
+}
+
+/// Why a drive is not opened. Nothing has been written.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum OpenError {
+    /// Too small for the metadata and one volume.
+    #[error("the drive has {bytes} bytes; expected at least {} (1 MiB for the table of volumes, 1 MiB for volumes); use a larger drive", 2 * AREA_BYTES)]
+    TooSmall {
+        /// The drive's size in bytes.
+        bytes: u64,
+    },
+    /// Content that is not ours.
+    #[error(
+        "the drive holds other content: its first MiB is neither empty nor a table of volumes; \
+         check that it is the right drive, then allow overwriting it with `initialize` (everything on it is lost)"
+    )]
+    Foreign,
+    /// Both slots are damaged.
+    #[error(
+        "both copies of the drive's table of volumes are damaged (copy A: {a}; copy B: {b}); \
+         nothing was changed. Restore the first MiB of the drive from a backup, or start over with `initialize` (all volumes are lost)"
+    )]
+    Damaged {
+        /// What is wrong with slot A.
+        a: String,
+        /// What is wrong with slot B.
+        b: String,
+    },
+    /// A newer program wrote it.
+    #[error("the drive's table of volumes has format {version}; this program knows format {}; use a newer program", slot::FORMAT_VERSION)]
+    Unsupported {
+        /// The format on the drive.
+        version: u32,
+    },
+    /// The drive's sectors are not what the table says.
+    #[error("the drive has sectors of {drive} bytes, its table of volumes says {table}; serve it the way it was initialised")]
+    SectorSize {
+        /// The drive's sector in bytes.
+        drive: u32,
+        /// The table's.
+        table: u32,
+    },
+    /// The drive is smaller than it was.
+    #[error(
+        "the drive has {drive} sectors, its table of volumes says {table}: it was cut off, or copied incompletely; \
+         serve it at its full size"
+    )]
+    Shrunk {
+        /// The drive's sectors.
+        drive: u64,
+        /// The table's.
+        table: u64,
+    },
+}
+
+impl Metadata {
+    /// Reads the metadata area.
+    ///
+    /// `area` are the first [`AREA_BYTES`] of a drive of `shape`; `initialize` allows content without a valid table to be overwritten; `fresh` becomes
+    /// the drive's UUID if it gets its first table now.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    ///
+    /// # Panics
+    /// When `area` has another length and the drive is not too small.
+    pub fn open(area: &[u8], shape: DriveShape, initialize: bool, fresh: DriveUuid) -> Result<Opened, OpenError> {
+        let drive_bytes = shape.sector.bytes_of(shape.capacity);
+        if drive_bytes < 2 * AREA_BYTES {
+            return Err(OpenError::TooSmall { bytes: drive_bytes });
+        }
+        assert_eq!(area.len() as u64, AREA_BYTES, "the whole metadata area is read");
+        let contents = [0, 1].map(|index| slot::decode(&area[slot_offset(index) as usize..][..SLOT_BYTES]));
+        if let Some(version) = contents.iter().find_map(unsupported) {
+            return Err(OpenError::Unsupported { version });
+        }
+        let newest = (0..2).filter_map(|index| Some((generation(&contents[index])?, index))).max();
+        let Some((newest_generation, current)) = newest else {
+            let blank = area.iter().all(|byte| *byte == 0);
+            if !blank && !initialize {
+                return Err(refusal(&contents));
+            }
+            let opening = if blank { Opening::Fresh } else { Opening::Initialized };
+            let nothing = Self { table: VolumeTable::empty(fresh, shape), generation: 0, current: 1 };
+            let (metadata, steps) = nothing.plan(nothing.table.clone());
+            return Ok(Opened { metadata, steps, opening });
+        };
+        let [a, b] = &contents;
+        let (own, other) = if current == 0 { (a, b) } else { (b, a) };
+        let SlotContent::Table { table, .. } = own else { unreachable!("only tables have a generation") };
+        let metadata = Self { table: checked_shape(table.clone(), shape)?, generation: newest_generation, current };
+        match other {
+            SlotContent::Table { table: same, .. } if same == table => Ok(Opened { metadata, steps: Vec::new(), opening: Opening::Whole }),
+            other => {
+                let (metadata, steps) = metadata.repair();
+                Ok(Opened { metadata, steps, opening: Opening::Repaired(fault(other)) })
+            }
+        }
+    }
+
+    /// The table that counts.
+    #[must_use]
+    pub fn table(&self) -> &VolumeTable {
+        &self.table
+    }
+
+    /// The steps that make `table` the one that counts, and what is true after them.
+    #[must_use]
+    pub fn plan(&self, table: VolumeTable) -> (Self, Vec<Step>) {
+        let older = 1 - self.current;
+        let next = Self { table, generation: self.generation + 1, current: older };
+        let (after, mut rest) = next.repair();
+        let mut steps = next.write();
+        steps.append(&mut rest);
+        (after, steps)
+    }
+
+    /// Brings the slot that does not count up to date.
+    fn repair(&self) -> (Self, Vec<Step>) {
+        let after = Self { table: self.table.clone(), generation: self.generation + 1, current: 1 - self.current };
+        let steps = after.write();
+        (after, steps)
+    }
+
+    fn write(&self) -> Vec<Step> {
+        vec![Step::Write { offset: slot_offset(self.current), bytes: slot::encode(&self.table, self.generation) }, Step::Flush]
+    }
+}
+
+/// Where a slot starts on the drive, in bytes.
+fn slot_offset(index: usize) -> u64 {
+    index as u64 * (AREA_BYTES / 2)
+}
+
+fn generation(content: &SlotContent) -> Option<u64> {
+    if let SlotContent::Table { generation, .. } = content { Some(*generation) } else { None }
+}
+
+fn unsupported(content: &SlotContent) -> Option<u32> {
+    if let SlotContent::Unsupported { version } = content { Some(*version) } else { None }
+}
+
+fn refusal(contents: &[SlotContent; 2]) -> OpenError {
+    if contents.iter().any(|content| matches!(content, SlotContent::Damaged(_))) {
+        OpenError::Damaged { a: fault(&contents[0]), b: fault(&contents[1]) }
+    } else {
+        OpenError::Foreign
+    }
+}
+
+fn fault(content: &SlotContent) -> String {
+    match content {
+        SlotContent::Blank => "empty".to_string(),
+        SlotContent::Foreign => "overwritten by something else".to_string(),
+        SlotContent::Damaged(DecodeError::Checksum { stored, computed }) => {
+            format!("not written whole or rotted: checksum {computed:#010x}, not {stored:#010x}")
+        }
+        SlotContent::Damaged(error) => error.to_string(),
+        SlotContent::Unsupported { version } => format!("format {version}"),
+        SlotContent::Table { generation, .. } => format!("older: generation {generation}"),
+    }
+}
+
+fn checked_shape(table: VolumeTable, shape: DriveShape) -> Result<VolumeTable, OpenError> {
+    let known = table.shape();
+    if known.sector != shape.sector {
+        return Err(OpenError::SectorSize { drive: shape.sector.bytes(), table: known.sector.bytes() });
+    }
+    if known.capacity > shape.capacity {
+        return Err(OpenError::Shrunk { drive: shape.capacity.get(), table: known.capacity.get() });
+    }
+    Ok(table.with_capacity(shape.capacity))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::volumes::{Settings, Wanted};
+    use headtime_units::{ByteSize, Nanos, SectorSize, Sectors};
+    use proptest::prelude::*;
+
+    const SHAPE: DriveShape = DriveShape { sector: SectorSize::B512, capacity: Sectors::new(64 * 2048) };
+    const UUID: DriveUuid = DriveUuid([9; 16]);
+
+    /// The first MiB of a drive that can lose power.
+    struct Platter(Vec<u8>);
+
+    impl Platter {
+        fn new() -> Self {
+            Self(vec![0; AREA_BYTES as usize])
+        }
+
+        fn open(&self, initialize: bool) -> Result<Opened, OpenError> {
+            Metadata::open(&self.0, SHAPE, initialize, UUID)
+        }
+
+        fn carry_out(&mut self, steps: &[Step]) {
+            self.carry_out_until(steps, usize::MAX, |_| true);
+        }
+
+        /// Carries out `steps` but for the sectors after the first `sectors`; of the write in which that happens, `lands` says which of the sectors that
+        /// should not have been reached are there all the same. Says whether everything was done.
+        fn carry_out_until(&mut self, steps: &[Step], mut sectors: usize, mut lands: impl FnMut(usize) -> bool) -> bool {
+            for step in steps {
+                let Step::Write { offset, bytes } = step else { continue };
+                let torn = bytes.len() / 512 > sectors;
+                for (index, sector) in bytes.chunks(512).enumerate() {
+                    if index < sectors || lands(index) {
+                        self.0[*offset as usize + index * 512..][..512].copy_from_slice(sector);
+                    }
+                }
+                if torn {
+                    return false;
+                }
+                sectors -= bytes.len() / 512;
+            }
+            true
+        }
+    }
+
+    fn wanted(name: &str, mebibytes: u64, deadline_ms: u64) -> Wanted {
+        let deadline = (deadline_ms > 0).then(|| Nanos::from_ms(deadline_ms));
+        Wanted { name: name.to_string(), size: Some(ByteSize::new(mebibytes << 20)), settings: Settings { deadline, ..Settings::default() } }
+    }
+
+    fn with_volume(metadata: &Metadata, name: &str) -> (Metadata, Vec<Step>) {
+        let mut table = metadata.table().clone();
+        table.ensure(&wanted(name, 3, 0)).unwrap();
+        metadata.plan(table)
+    }
+
+    fn drive_with_volume() -> (Platter, Metadata) {
+        let mut platter = Platter::new();
+        let opened = platter.open(false).unwrap();
+        assert_eq!(opened.opening, Opening::Fresh);
+        platter.carry_out(&opened.steps);
+        let (metadata, steps) = with_volume(&opened.metadata, "rec");
+        platter.carry_out(&steps);
+        (platter, metadata)
+    }
+
+    #[test]
+    fn a_fresh_drive_gets_a_table_that_is_whole_when_opened_again() {
+        let (platter, metadata) = drive_with_volume();
+        let again = platter.open(false).unwrap();
+        assert_eq!(again, Opened { metadata, steps: Vec::new(), opening: Opening::Whole });
+        assert_eq!(again.metadata.table().uuid(), UUID);
+    }
+
+    #[test]
+    fn every_write_is_followed_by_a_flush_and_the_slot_that_counts_is_never_written_first() {
+        let (_, metadata) = drive_with_volume();
+        let (_, steps) = with_volume(&metadata, "more");
+        let [Step::Write { offset: first, .. }, Step::Flush, Step::Write { offset: second, .. }, Step::Flush] = &steps[..] else {
+            panic!("{steps:?}")
+        };
+        assert_eq!((*first, *second), (slot_offset(1 - metadata.current), slot_offset(metadata.current)));
+    }
+
+    #[test]
+    fn other_content_is_refused_until_initialize_allows_it() {
+        let mut platter = Platter::new();
+        platter.0[700_000] = 1;
+        assert_eq!(platter.open(false), Err(OpenError::Foreign));
+        let opened = platter.open(true).unwrap();
+        assert_eq!(opened.opening, Opening::Initialized);
+        platter.carry_out(&opened.steps);
+        assert_eq!(platter.open(false).unwrap().opening, Opening::Whole);
+    }
+
+    #[test]
+    fn initialize_leaves_a_valid_table_alone() {
+        let (platter, metadata) = drive_with_volume();
+        assert_eq!(platter.open(true).unwrap().metadata, metadata);
+    }
+
+    #[test]
+    fn one_rotten_slot_loses_nothing_and_is_repaired_two_are_refused() {
+        let (whole, metadata) = drive_with_volume();
+        for index in 0..2 {
+            let mut platter = Platter(whole.0.clone());
+            platter.0[slot_offset(index) as usize + 300] ^= 4;
+            let opened = platter.open(false).unwrap();
+            assert_eq!(opened.metadata.table(), metadata.table());
+            assert!(matches!(&opened.opening, Opening::Repaired(text) if text.contains("checksum")), "{:?}", opened.opening);
+            platter.carry_out(&opened.steps);
+            assert_eq!(platter.open(false).unwrap().opening, Opening::Whole);
+        }
+        let mut platter = whole;
+        platter.0[300] ^= 4;
+        platter.0[slot_offset(1) as usize + 300] ^= 4;
+        let text = platter.open(false).unwrap_err().to_string();
+        assert!(text.starts_with("both copies") && text.contains("initialize"), "{text}");
+        assert_eq!(platter.open(true).unwrap().metadata.table().volumes(), []);
+    }
+
+    #[test]
+    fn a_drive_of_another_shape_is_refused_and_a_grown_one_accepted() {
+        let (platter, _) = drive_with_volume();
+        let open = |shape| Metadata::open(&platter.0, shape, false, UUID);
+        let sectors = |capacity| DriveShape { capacity: Sectors::new(capacity), ..SHAPE };
+        assert!(matches!(open(sectors(63 * 2048)), Err(OpenError::Shrunk { .. })));
+        assert!(matches!(open(sectors(4095)), Err(OpenError::TooSmall { bytes: 2_096_640 })));
+        assert!(matches!(open(DriveShape { sector: SectorSize::B4096, ..SHAPE }), Err(OpenError::SectorSize { .. })));
+        let grown = open(sectors(65 * 2048)).unwrap();
+        assert_eq!(grown.metadata.table().free().total, ByteSize::new(61 << 20));
+    }
+
+    /// One thing somebody does to the table.
+    #[derive(Clone, Debug)]
+    enum Change {
+        Ensure { name: u8, mebibytes: u64, deadline_ms: u64 },
+        Remove { name: u8 },
+    }
+
+    impl Change {
+        /// The changed table; refused changes leave it as it is.
+        fn apply(&self, table: &VolumeTable) -> VolumeTable {
+            let mut table = table.clone();
+            let _refused = match self {
+                Self::Ensure { name, mebibytes, deadline_ms } => table.ensure(&wanted(&format!("v{name}"), *mebibytes, *deadline_ms)).is_err(),
+                Self::Remove { name } => table.remove(&format!("v{name}")).is_err(),
+            };
+            table
+        }
+    }
+
+    /// A change, and after how many sectors the power fails, if it does; `lands` picks sectors of the torn write that are there out of order.
+    #[derive(Clone, Debug)]
+    struct Round {
+        change: Change,
+        crash_after: Option<usize>,
+        lands: u64,
+    }
+
+    fn rounds() -> impl Strategy<Value = Vec<Round>> {
+        let change = prop_oneof![
+            3 => (0_u8..8, 1_u64..20, 0_u64..3).prop_map(|(name, mebibytes, deadline_ms)| Change::Ensure { name, mebibytes, deadline_ms }),
+            1 => (0_u8..8).prop_map(|name| Change::Remove { name }),
+        ];
+        let round = (change, proptest::option::of(0_usize..24), prop_oneof![Just(0), any::<u64>()]);
+        proptest::collection::vec(round.prop_map(|(change, crash_after, lands)| Round { change, crash_after, lands }), 1..30)
+    }
+
+    proptest! {
+        #[test]
+        fn a_crash_between_any_two_sector_writes_leaves_the_table_before_or_after(rounds in rounds(), first_crash in 0_usize..3) {
+            let mut platter = Platter::new();
+            let opened = platter.open(false).unwrap();
+            platter.carry_out_until(&opened.steps, first_crash, |_| false);
+            let mut metadata = reopen(&mut platter, Some(opened.metadata.table()), None)?;
+            for Round { change, crash_after, lands } in rounds {
+                let before = metadata.table().clone();
+                let after = change.apply(&before);
+                let (planned, steps) = metadata.plan(after.clone());
+                let sectors = crash_after.unwrap_or(usize::MAX);
+                let done = platter.carry_out_until(&steps, sectors, |index| lands >> (index % 64) & 1 == 1);
+                metadata = reopen(&mut platter, (!done).then_some(&before), Some(&after))?;
+                prop_assert!(!done || metadata == planned);
+            }
+        }
+    }
+
+    /// Opens and repairs the drive, which must say one of the tables, and must not fall back once a repair was made.
+    fn reopen(platter: &mut Platter, before: Option<&VolumeTable>, after: Option<&VolumeTable>) -> Result<Metadata, TestCaseError> {
+        let opened = platter.open(false).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        let table = opened.metadata.table();
+        prop_assert!(before.into_iter().chain(after).any(|expected| expected == table), "{table:?}");
+        table.check().map_err(|error| TestCaseError::fail(error.to_string()))?;
+        platter.carry_out(&opened.steps);
+        let again = platter.open(false).map_err(|error| TestCaseError::fail(error.to_string()))?;
+        prop_assert_eq!(&again.opening, &Opening::Whole);
+        prop_assert_eq!(again.metadata.table(), opened.metadata.table());
+        Ok(opened.metadata)
+    }
+}

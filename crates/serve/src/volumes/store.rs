@@ -1,0 +1,124 @@
+//! The metadata area on a real drive: carries [`Metadata`]'s steps out through the scheduler, as volume 0.
+
+use bytes::Bytes;
+use headtime_io::{Io, IoError};
+use headtime_units::{Extent, Lba, Sectors};
+
+use super::AREA_BYTES;
+use super::metadata::{Metadata, OpenError, Opening, Step};
+use super::table::{DriveUuid, Ensured, VolumeError, VolumeTable, Wanted};
+use crate::disk::Disk;
+
+/// A drive's table of volumes, kept on the drive.
+#[derive(Debug)]
+pub struct VolumeStore {
+    metadata: Metadata,
+}
+
+/// Why the table cannot be read or changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StoreError {
+    /// The drive is not one of ours, or damaged.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A volume cannot be had as wanted.
+    #[error(transparent)]
+    Volume(#[from] VolumeError),
+    /// The drive failed.
+    #[error("{doing} the drive's table of volumes: {error}")]
+    Io {
+        /// What was being done.
+        doing: &'static str,
+        /// The drive's error.
+        error: IoError,
+    },
+    /// No random bytes for the drive's UUID.
+    #[error("the system gives no random bytes for the drive's UUID: {0}")]
+    Random(String),
+}
+
+impl VolumeStore {
+    /// Reads the table, takes a fresh drive into use, repairs a damaged copy. `initialize` allows content without a valid table to be overwritten.
+    ///
+    /// # Errors
+    /// See [`StoreError`]. After a failed write the drive holds the table before, the one after, or none yet.
+    pub fn open(disk: &dyn Disk, initialize: bool) -> Result<(Self, Opening), StoreError> {
+        let shape = disk.shape();
+        let area = AREA_BYTES / u64::from(shape.sector.bytes());
+        let bytes = if shape.capacity.get() < area {
+            Bytes::new() // The drive is too small, which `Metadata::open` says.
+        } else {
+            let read = disk.run(Io::read(Extent::from_numbers(0, area)));
+            read.result.map_err(|error| StoreError::Io { doing: "reading", error })?
+        };
+        let opened = Metadata::open(&bytes, shape, initialize, random_uuid()?)?;
+        carry_out(disk, opened.steps)?;
+        Ok((Self { metadata: opened.metadata }, opened.opening))
+    }
+
+    /// The table that counts.
+    #[must_use]
+    pub fn table(&self) -> &VolumeTable {
+        self.metadata.table()
+    }
+
+    /// Makes all the volumes exist as wanted, or none: one change of the table, durable when this returns.
+    ///
+    /// # Errors
+    /// See [`StoreError`]; a volume that cannot be had changes nothing.
+    pub fn ensure(&mut self, disk: &dyn Disk, wanted: &[Wanted]) -> Result<Vec<Ensured>, StoreError> {
+        let mut table = self.table().clone();
+        let done = wanted.iter().map(|wanted| table.ensure(wanted)).collect::<Result<Vec<_>, _>>()?;
+        self.replace(disk, table)?;
+        Ok(done)
+    }
+
+    /// Takes a volume out of the table; its sectors are free when this returns.
+    ///
+    /// # Errors
+    /// See [`StoreError`].
+    pub fn remove(&mut self, disk: &dyn Disk, name: &str) -> Result<(), StoreError> {
+        let mut table = self.table().clone();
+        table.remove(name)?;
+        self.replace(disk, table)
+    }
+
+    fn replace(&mut self, disk: &dyn Disk, table: VolumeTable) -> Result<(), StoreError> {
+        if table == *self.table() {
+            return Ok(());
+        }
+        let (after, steps) = self.metadata.plan(table);
+        carry_out(disk, steps)?;
+        self.metadata = after;
+        Ok(())
+    }
+}
+
+fn carry_out(disk: &dyn Disk, steps: Vec<Step>) -> Result<(), StoreError> {
+    let sector = disk.shape().sector;
+    for step in steps {
+        let (doing, io) = match step {
+            Step::Flush => ("flushing", Io::flush()),
+            Step::Write { offset, bytes } => {
+                let sectors = |bytes: u64| sector.sectors_of(bytes).map(Sectors::get).expect("slots lie on whole sectors");
+                let extent = Extent::new(Lba::new(sectors(offset)), Sectors::new(sectors(bytes.len() as u64)));
+                ("writing", Io::write(extent, bytes.into()))
+            }
+        };
+        disk.run(io).result.map_err(|error| StoreError::Io { doing, error })?;
+    }
+    Ok(())
+}
+
+fn random_uuid() -> Result<DriveUuid, StoreError> {
+    let mut bytes = [0; 16];
+    let flags = rustix::rand::GetRandomFlags::empty();
+    let got = rustix::rand::getrandom(&mut bytes, flags).map_err(|error| StoreError::Random(error.to_string()))?;
+    if got != bytes.len() {
+        return Err(StoreError::Random(format!("{got} of {} came", bytes.len())));
+    }
+    // The version and variant of a random UUID, RFC 9562.
+    bytes[6] = bytes[6] & 0x0f | 0x40;
+    bytes[8] = bytes[8] & 0x3f | 0x80;
+    Ok(DriveUuid(bytes))
+}

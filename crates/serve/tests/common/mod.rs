@@ -1,0 +1,181 @@
+//! What the tests of a whole server share: a directory that goes away, a server in this process or in one of its own, programs that may be missing.
+#![allow(dead_code)]
+
+pub mod client;
+
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+
+use headtime_serve::Server;
+use headtime_serve::config::Config;
+
+/// A directory with a drive's file and a socket in it.
+pub struct Sandbox {
+    pub directory: tempfile::TempDir,
+    /// The drive's line and the socket's, for a configuration.
+    drive: String,
+}
+
+impl Sandbox {
+    /// A drive that is a plain file of `mebibytes`: as fast as the machine.
+    pub fn with_file_drive(mebibytes: u64) -> Self {
+        let directory = tempfile::tempdir().expect("a directory for tests");
+        let drive = format!("drive = {:?}\ncreate = \"{mebibytes}MiB\"\n", directory.path().join("drive.img"));
+        Self { directory, drive }
+    }
+
+    /// An emulated drive that is small and fast.
+    pub fn with_tiny_drive() -> Self {
+        let directory = tempfile::tempdir().expect("a directory for tests");
+        let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tiny.toml");
+        let drive = format!("drive = \"emulated:{profile}?backing={}\"\n", directory.path().join("drive.img").display());
+        Self { directory, drive }
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.directory.path().join(name)
+    }
+
+    pub fn socket(&self) -> PathBuf {
+        self.path("nbd.sock")
+    }
+
+    /// A configuration of this drive and socket; `more` is TOML for everything else.
+    pub fn toml(&self, more: &str) -> String {
+        format!("{}listen = [\"unix:{}\"]\n{more}", self.drive, self.socket().display())
+    }
+
+    pub fn config(&self, more: &str) -> Config {
+        Config::from_toml("test.toml", &self.toml(more)).expect("a good configuration")
+    }
+
+    /// A server in this process.
+    pub fn serve(&self, more: &str) -> Server {
+        Server::start(&self.config(more)).expect("the server starts")
+    }
+
+    /// A server in a process of its own, ready.
+    pub fn spawn(&self, more: &str) -> Spawned {
+        let file = self.path("serve.toml");
+        std::fs::write(&file, self.toml(more)).expect("the directory is writable");
+        let program = serve_once();
+        let mut child = Command::new(&program).arg(file).stdout(Stdio::piped()).spawn().expect("the example runs");
+        let mut output = BufReader::new(child.stdout.take().expect("it was piped"));
+        let mut line = String::new();
+        output.read_line(&mut line).expect("it says something");
+        assert_eq!(line, "ready\n", "the server did not start; its message is above");
+        Spawned { child, _output: output }
+    }
+
+    pub fn uri(&self, export: &str) -> String {
+        format!("nbd+unix:///{export}?socket={}", self.socket().display())
+    }
+}
+
+/// A server in a process of its own, killed at the latest when dropped.
+pub struct Spawned {
+    child: Child,
+    /// Kept open, because a program may stop when nobody listens to what it prints.
+    _output: BufReader<ChildStdout>,
+}
+
+impl Spawned {
+    pub fn kill_9(mut self) {
+        self.child.kill().expect("it is our child");
+        self.child.wait().expect("it was not waited for");
+    }
+
+    pub fn signal_to_end(&self) {
+        let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().expect("kill is always there");
+        assert!(status.success());
+    }
+
+    pub fn wait(mut self) -> ExitStatus {
+        self.child.wait().expect("it was not waited for")
+    }
+
+    pub fn terminate(self) -> ExitStatus {
+        self.signal_to_end();
+        self.wait()
+    }
+
+    /// The most memory it ever had resident, in bytes.
+    pub fn peak_resident_bytes(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("Linux says it");
+        let kibibytes: u64 = line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number");
+        kibibytes << 10
+    }
+}
+
+impl Drop for Spawned {
+    fn drop(&mut self) {
+        if matches!(self.child.try_wait(), Ok(None)) {
+            let _gone_already = self.child.kill();
+            let _reaped = self.child.wait();
+        }
+    }
+}
+
+/// The example that `cargo test` builds beside the tests.
+fn serve_once() -> PathBuf {
+    let test = std::env::current_exe().expect("a test runs from a file");
+    let program = test.ancestors().nth(2).expect("target/debug/deps/test").join("examples/serve_once");
+    assert!(program.exists(), "{} is missing; `cargo test -p headtime-serve --examples` builds it", program.display());
+    program
+}
+
+/// Whether all the programs are installed; says which is not.
+pub fn installed(programs: &[&str]) -> bool {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let sbin = ["/usr/sbin", "/sbin"].map(PathBuf::from);
+    let directories: Vec<PathBuf> = std::env::split_paths(&path).chain(sbin).collect();
+    let missing: Vec<&&str> = programs.iter().filter(|program| !directories.iter().any(|directory| directory.join(program).exists())).collect();
+    if !missing.is_empty() {
+        eprintln!("skipped: {missing:?} is not installed; `make test` installs it");
+    }
+    missing.is_empty()
+}
+
+/// Runs a program to its end; panics with what it said when it fails.
+pub fn run(program: &str, arguments: &[&str]) -> Output {
+    let output = try_run(program, arguments);
+    let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    assert!(output.status.success(), "{program} {arguments:?}: {}\n{}{}", output.status, said(&output.stdout), said(&output.stderr));
+    output
+}
+
+/// Runs a program to its end.
+pub fn try_run(program: &str, arguments: &[&str]) -> Output {
+    // The system's own programs first: nbdsh needs the Python that libnbd's module was installed for.
+    let path = format!("/usr/sbin:/usr/bin:/sbin:/bin:{}", std::env::var("PATH").unwrap_or_default());
+    let output = Command::new(program).args(arguments).env("PATH", path).stdin(Stdio::null()).output();
+    output.unwrap_or_else(|error| panic!("{program}: {error}"))
+}
+
+pub fn text(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+pub fn is_root() -> bool {
+    text(&run("id", &["-u"])).trim() == "0"
+}
+
+/// Bytes that repeat only after a long while, different for each seed.
+pub fn noise(seed: u64, length: usize) -> Vec<u8> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut bytes = Vec::with_capacity(length + 8);
+    while bytes.len() < length {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        bytes.extend_from_slice(&state.to_le_bytes());
+    }
+    bytes.truncate(length);
+    bytes
+}
+
+pub fn write_noise(path: &Path, seed: u64, length: usize) {
+    std::fs::write(path, noise(seed, length)).expect("the directory is writable");
+}

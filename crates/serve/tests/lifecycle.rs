@@ -1,0 +1,218 @@
+//! Starting, remembering, draining, dying.
+
+#![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
+
+mod common;
+
+use std::time::Duration;
+
+use common::client::Client;
+use common::{Sandbox, installed, is_root, noise, run};
+use headtime_nbd::client::RequestError;
+use headtime_nbd::{Command, Errno};
+use headtime_serve::volumes::{Ensured, Opening};
+use headtime_serve::{Server, StartError};
+
+fn volume(name: &str, mebibytes: u64) -> String {
+    format!("[[volume]]\nname = \"{name}\"\nsize = \"{mebibytes}MiB\"\n")
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+#[test]
+fn volumes_are_remembered_reused_listed_and_never_moved() {
+    let sandbox = Sandbox::with_file_drive(64);
+    let first = sandbox.serve(&(volume("a", 8) + &volume("b", 8)));
+    assert_eq!(first.opening(), Some(&Opening::Fresh));
+    let places: Vec<_> = first.volumes().iter().map(|report| report.volume.extent).collect();
+    assert!(first.volumes().iter().all(|report| report.ensured == Some(Ensured::Created)));
+    drop(first);
+
+    let second = sandbox.serve(&(volume("b", 8) + &volume("c", 4)));
+    assert_eq!(second.opening(), Some(&Opening::Whole));
+    let seen: Vec<_> = second.volumes().iter().map(|report| (report.volume.name.as_str(), report.ensured)).collect();
+    assert_eq!(seen, [("a", None), ("b", Some(Ensured::Reused)), ("c", Some(Ensured::Created))]);
+    assert_eq!(second.volumes()[..2].iter().map(|report| report.volume.extent).collect::<Vec<_>>(), places);
+    assert_eq!(second.uris().iter().map(|found| found.export.as_str()).collect::<Vec<_>>(), ["b", "c"], "a was not asked for");
+    assert_eq!(second.free().get(), (64 - 1 - 20) << 20);
+    drop(second);
+
+    let everything = sandbox.serve("");
+    assert_eq!(everything.uris().len(), 3, "when no volume is named, all that are there are served");
+}
+
+#[test]
+fn what_cannot_be_served_is_refused_with_the_remedy() {
+    let sandbox = Sandbox::with_file_drive(64);
+    let refused = |more: &str| Server::start(&sandbox.config(more)).map(drop).unwrap_err().to_string();
+    let nothing = refused("");
+    assert!(nothing.contains("no volumes yet") && nothing.contains("--volume vol0=10GiB"), "{nothing}");
+    drop(sandbox.serve(&volume("a", 8)));
+    let resized = refused(&volume("a", 9));
+    assert!(resized.contains("has 8 MiB") && resized.contains("9 MiB") && resized.contains("ask for 8388608 bytes"), "{resized}");
+    let too_large = refused(&(volume("a", 8) + &volume("b", 64)));
+    assert!(too_large.contains("55 MiB is free"), "{too_large}");
+    drop(sandbox.serve(&volume("a", 8)));
+
+    let mut bytes = std::fs::read(sandbox.path("drive.img")).unwrap();
+    bytes[100] ^= 1;
+    bytes[(512 << 10) + 100] ^= 1;
+    std::fs::write(sandbox.path("drive.img"), &bytes).unwrap();
+    let damaged = refused(&volume("a", 8));
+    assert!(damaged.contains("both copies") && damaged.contains("initialize"), "{damaged}");
+    bytes[..1 << 20].fill(0xee);
+    std::fs::write(sandbox.path("drive.img"), &bytes).unwrap();
+    let foreign = refused(&volume("a", 8));
+    assert!(foreign.contains("other content"), "{foreign}");
+    assert!(std::fs::read(sandbox.path("drive.img")).unwrap() == bytes, "a refused drive was written to");
+    assert_eq!(sandbox.serve(&format!("initialize = true\n{}", volume("a", 8))).opening(), Some(&Opening::Initialized));
+}
+
+#[test]
+fn a_live_socket_is_not_taken_over_and_the_drive_not_touched() {
+    let sandbox = Sandbox::with_file_drive(64);
+    let _server = sandbox.serve(&volume("a", 8));
+    assert!(matches!(Server::start(&sandbox.config(&volume("a", 8))), Err(StartError::Bind(_))));
+    let mut elsewhere = sandbox.config(&volume("a", 8));
+    elsewhere.listen = vec![format!("unix:{}", sandbox.path("other.sock").display()).parse().unwrap()];
+    let error = Server::start(&elsewhere).map(drop).unwrap_err().to_string();
+    assert!(error.contains("in use"), "{error}");
+    assert!(!sandbox.path("other.sock").exists(), "a server that did not start leaves no socket behind");
+}
+
+#[test]
+fn drain_waits_for_what_is_in_flight_and_takes_nothing_new() {
+    let sandbox = Sandbox::with_tiny_drive();
+    let server = sandbox.serve(&volume("a", 64));
+    let stats = server.stats();
+    runtime().block_on(async {
+        let mut client = Client::open(&sandbox.socket(), "a").await.unwrap();
+        let writes: Vec<_> =
+            (0..32_u64).map(|index| client.submit(Command::Write { offset: index << 20, payload: noise(index, 4096).into(), fua: false })).collect();
+        client.send().await;
+        // Drained only once the server has taken all of them in; how far it is with them by then does not matter.
+        while stats.snapshot().volumes[0].in_flight + stats.snapshot().volumes[0].writes.requests < 32 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        let draining = std::thread::spawn(move || server.drain(Duration::from_secs(20)));
+        for _ in &writes {
+            assert!(client.completion().await.result.is_ok());
+        }
+        let drained = tokio::task::spawn_blocking(|| draining.join().unwrap()).await.unwrap();
+        assert_eq!((drained.exit_code(), drained.cut_connections, drained.durable), (0, 0, true));
+    });
+    assert!(!sandbox.socket().exists());
+    let again = sandbox.serve("");
+    runtime().block_on(async {
+        let mut client = Client::open(&sandbox.socket(), "a").await.unwrap();
+        for index in 0..32_u64 {
+            assert_eq!(client.read(index << 20, 4096).await.unwrap(), noise(index, 4096));
+        }
+    });
+    drop(again);
+}
+
+#[test]
+fn kill_9_loses_nothing_that_was_answered() {
+    let sandbox = Sandbox::with_file_drive(64);
+    for round in 0..3_u64 {
+        let server = sandbox.spawn(&volume("a", 16));
+        runtime().block_on(async {
+            let mut client = Client::open(&sandbox.socket(), "a").await.unwrap();
+            for index in 0..64_u64 {
+                let seed = round.saturating_sub(1) * 1000 + index;
+                if round > 0 {
+                    assert!(client.read(index << 16, 1 << 16).await.unwrap() == noise(seed, 1 << 16), "round {round}, block {index}");
+                }
+                client.write(index << 16, noise(round * 1000 + index, 1 << 16)).await.unwrap();
+            }
+            client.request(Command::Flush).await.unwrap();
+            // What is in flight when it dies may be lost or not, but nothing else.
+            for index in 200..232_u64 {
+                client.submit(Command::Write { offset: index << 16, payload: noise(index, 1 << 16).into(), fua: false });
+            }
+            client.send().await;
+        });
+        server.kill_9();
+        assert!(sandbox.socket().exists(), "a killed server leaves its socket behind, and the next one replaces it");
+    }
+}
+
+#[test]
+fn sigterm_ends_cleanly_with_zero_although_a_client_is_connected() {
+    let sandbox = Sandbox::with_file_drive(64);
+    let server = sandbox.spawn(&volume("a", 16));
+    runtime().block_on(async {
+        let mut client = Client::open(&sandbox.socket(), "a").await.unwrap();
+        client.write(0, noise(1, 4096)).await.unwrap();
+        assert_eq!(server.terminate().code(), Some(0));
+    });
+    assert!(!sandbox.socket().exists());
+}
+
+#[test]
+fn a_second_signal_cuts_off_a_client_that_does_not_fetch_its_replies() {
+    let sandbox = Sandbox::with_file_drive(64);
+    let server = sandbox.spawn(&volume("a", 16));
+    runtime().block_on(async {
+        let mut client = Client::open(&sandbox.socket(), "a").await.unwrap();
+        for _ in 0..8 {
+            client.submit(Command::Read { offset: 0, length: 4 << 20, unfragmented: false });
+        }
+        client.send().await;
+        // A byte of the first reply is there, and the rest does not fit any socket's buffer.
+        client.stream.readable().await.unwrap();
+        server.signal_to_end();
+        while sandbox.socket().exists() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        server.signal_to_end();
+        assert_eq!(server.wait().code(), Some(1));
+    });
+}
+
+#[test]
+fn a_file_system_that_fills_up_is_enospc_for_the_write_that_met_it() {
+    if !is_root() {
+        eprintln!("skipped: a small file system can be mounted by root only");
+        return;
+    }
+    struct Mounted(String);
+    impl Drop for Mounted {
+        fn drop(&mut self) {
+            run("umount", &["-l", &self.0]);
+        }
+    }
+    if !installed(&["mount", "umount"]) {
+        return;
+    }
+    let small = tempfile::tempdir().unwrap();
+    let mount_point = small.path().to_str().unwrap().to_string();
+    run("mount", &["-t", "tmpfs", "-o", "size=8m", "headtime-test", &mount_point]);
+    let mounted = Mounted(mount_point.clone());
+    let sandbox = Sandbox::with_file_drive(64);
+    let mut config = sandbox.config(&volume("a", 32));
+    config.drive = Some(format!("{mount_point}/drive.img").parse().unwrap());
+    let server = Server::start(&config).unwrap();
+    runtime().block_on(async {
+        let mut client = Client::open(&sandbox.socket(), "a").await.unwrap();
+        let mut full = 0;
+        for index in 0..32_u64 {
+            match client.write(index << 20, noise(index, 1 << 20)).await {
+                Ok(_) => assert_eq!(client.read(index << 20, 1 << 20).await.unwrap(), noise(index, 1 << 20)),
+                Err(RequestError::Server { errno: Errno::NoSpace, text, .. }) => {
+                    assert!(text.contains("make room"), "{text}");
+                    full += 1;
+                }
+                Err(other) => panic!("{other}"),
+            }
+        }
+        assert!(full > 20, "{full} of 32 MiB did not fit 8 MiB");
+        assert_eq!(client.read(0, 1 << 20).await.unwrap(), noise(0, 1 << 20));
+        client.request(Command::Flush).await.unwrap();
+    });
+    let _report = server.drain(Duration::from_secs(10));
+    drop(mounted);
+}
