@@ -95,8 +95,12 @@ impl ProfileBelief {
         // Where the arm does not move there is nothing to arrive late: only the angle is in question.
         let bias_ns = if seek.is_zero() { 0 } else { self.arrival.bias_ns() as i64 };
         let arrival = (depart + seek).offset_by_ns(bias_ns).max(depart).max(data_there);
+        // The sector right behind the last one comes right behind it: whatever is unknown about the angle is the same for both.
+        if seek.is_zero() && target.extent.start == head.next_lba && arrival == head.free_at {
+            return Way { depart, arrival, wait: Nanos::ZERO, moves: false };
+        }
         let wait = self.mechanism.period().time_of(self.mechanism.angle_at(arrival).until(target.start.angle));
-        Way { depart, arrival, wait }
+        Way { depart, arrival, wait, moves: !seek.is_zero() }
     }
 
     /// The spread of the arrival at `at`, wider where the angle itself is in doubt.
@@ -115,6 +119,8 @@ struct Way {
     depart: Instant,
     arrival: Instant,
     wait: Nanos,
+    /// Whether the arm moves or a head is switched.
+    moves: bool,
 }
 
 impl Positioning for ProfileBelief {
@@ -149,7 +155,9 @@ impl Positioning for ProfileBelief {
         }
         let spread = self.spread(way.arrival);
         let positioning = before_wait + way.wait;
-        let slip_ns = Arrival::expected_slip(way.wait, self.revolution, spread) * self.revolution.as_ns() as f64;
+        // Without a movement of the arm nothing arrives late, and nothing is missed or caught by surprise.
+        let slip = if way.moves { Arrival::expected_slip(way.wait, self.revolution, spread) } else { 0.0 };
+        let slip_ns = slip * self.revolution.as_ns() as f64;
         let expected = Nanos::from_ns(positioning.as_ns().saturating_add_signed(slip_ns as i64));
         // One revolution more than arriving exactly on time can cost, and the tail of the arrival.
         let worst = before_wait + self.revolution + spread * 4;
@@ -190,7 +198,7 @@ impl Belief for ProfileBelief {
             let late_ns = media_end.signed_since(predicted) as f64;
             let slips = libm::round(late_ns / turn_ns);
             // While the angle is in doubt a missed turn says nothing about the arm.
-            if way.arrival <= self.sharp_until && way.depart < way.arrival {
+            if way.arrival <= self.sharp_until && way.moves {
                 self.arrival.observe(way.wait, self.revolution, slips as i32);
             }
             self.errors.note((late_ns - slips * turn_ns) / 1e3, slips != 0.0);

@@ -111,9 +111,11 @@ impl Policy for SptfExpected {
         ENTRY.name
     }
 
-    /// At the drive a command is no candidate any more; with few requests that choice is worth more than the overhead hidden.
+    /// At the drive a command is no candidate any more; with few requests that choice is worth more than the overhead hidden. But where the very next
+    /// sectors are wanted, overhead that does not hide costs a whole revolution.
     fn depth(&self, view: &View<'_>) -> usize {
-        if view.queue.len() + view.outstanding.len() >= self.two_from { 2 } else { 1 }
+        let continues = || view.queue.from_lba(view.next_lba()).next().is_some_and(|queued| queued.request.extent.start == view.next_lba());
+        if view.queue.len() + view.outstanding.len() >= self.two_from || continues() { 2 } else { 1 }
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {

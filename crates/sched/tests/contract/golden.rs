@@ -71,17 +71,17 @@ fn sptf_goes_to_whom_the_head_reaches_first() {
 }
 
 /// With two outstanding as `sptf`, all being of one age. With one (seven are held, two need nine) each departs 0.3 ms after the end of the one
-/// before: the first choices stay (3 at 11, 5 at 15, 1 arrives 17.7, at 18, 2 at 24), but from 2, done at 25.0, the drive turns to the next at 25.3:
-/// 4 is just missed and would come at 33, while 6 is reached at 26.3 and comes at 32. So 6 before 4.
+/// before, and the choices stay: 3 at 11, 5 at 15, 1 arrives 17.7, at 18, 2 at 24. 4 begins right where 2 ends, so it is sent behind it at once; after 2 was
+/// reported it would be just missed. Without 4 being its neighbour, 6 would have come next.
 #[test]
-fn sptf_expected_reckons_with_the_overhead_that_one_outstanding_does_not_hide() {
+fn sptf_expected_sends_what_continues_before_the_overhead_costs_a_revolution() {
     assert_eq!(order_of("sptf-expected:two_from_requests=1"), [0, 3, 5, 1, 2, 4, 6]);
-    assert_eq!(order_of("sptf-expected"), [0, 3, 5, 1, 2, 6, 4]);
+    assert_eq!(order_of("sptf-expected"), [0, 3, 5, 1, 2, 4, 6]);
 }
 
 /// One outstanding, each command departing 0.2 ms after it is sent; a deadline must have 8 ms to spare. At 9.1 the favourite, 3, is done at 12.0, and 4 and 5
 /// could not follow in time; nor does any of the urgent leave the others in time. Of them 5 is done first (16.0; 2 at 17.0, 4 at 18.0). At 16.1 the same: 2 is done
-/// at 25.0, 4 at 26.0, so 2. At 25.1 request 4 is late: nobody without a deadline goes before it. Then by cost: 6 at 40, 3 at 43, 1.
+/// at 25.0, 4 at 26.0, so 2. 4 begins right where 2 ends and is due: it is sent behind it at once, and done at 26.0. Then by cost: 6 at 32, 3 at 35, 1.
 #[test]
 fn headtime_turns_to_the_deadlines_when_they_press() {
     assert_eq!(order_of("headtime"), [0, 5, 2, 4, 6, 3, 1]);
