@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use headtime_sched::{Parameters, Policy, PolicyEntry, PolicyError};
+use headtime_sched::{DEFAULT_POLICY, Parameters, Policy, PolicyEntry, PolicyError};
 use headtime_units::Nanos;
 
 /// A policy and its parameters, known to be usable on a drive that runs in real time.
@@ -166,9 +166,6 @@ impl fmt::Debug for PolicyChoice {
         write!(f, "PolicyChoice({})", self.entry.name)
     }
 }
-
-/// The best there is without parameters to set: docs/limits.md 4.
-const DEFAULT_POLICY: &str = "sptf-expected";
 
 #[cfg(test)]
 mod tests {

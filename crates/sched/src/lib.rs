@@ -28,4 +28,4 @@ pub use positioning::{Belief, BeliefReport, Estimate, Head, Measured, Place, Pos
 pub use queue::{Queue, Queued, Ticket};
 pub use request::{Admission, Op, Refusal, Request, RequestId, StreamId, VolumeId};
 pub use scheduler::Scheduler;
-pub use table::{POLICIES, Parameter, Parameters, PolicyEntry, PolicyError};
+pub use table::{DEFAULT_POLICY, POLICIES, Parameter, Parameters, PolicyEntry, PolicyError};

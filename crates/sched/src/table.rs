@@ -61,6 +61,9 @@ pub const POLICIES: &[PolicyEntry] = &[
     policies::headtime::ENTRY,
 ];
 
+/// The policy at work where nobody chose one: the best there is for a drive shared by volumes with and without deadlines.
+pub const DEFAULT_POLICY: &str = policies::headtime::ENTRY.name;
+
 /// Why a text names no policy.
 #[derive(Clone, Debug, PartialEq, thiserror::Error)]
 pub enum PolicyError {

@@ -61,7 +61,7 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
         name: "policy",
         takes: "NAME[:parameter=value,…]",
         summary: "who chooses what goes to the drive next; see `headtime policies`",
-        default: "sptf-expected",
+        default: headtime_sched::DEFAULT_POLICY,
         set: |config, value| {
             config.policy = PolicyChoice::parse(value.text()?).map_err(text_of)?;
             Ok(())

@@ -3,7 +3,7 @@
 //! ```toml
 //! drive = "emulated:nearline-20tb?backing=/var/lib/headtime/drive.img"
 //! listen = ["unix:/run/headtime/nbd.sock", "tcp:127.0.0.1:10809"]
-//! policy = "sptf-expected"
+//! policy = "headtime"
 //!
 //! [[volume]]
 //! name = "recorder"
