@@ -1,4 +1,4 @@
-//! Prints the table of limits.md for the shipped profiles: random 4 KiB reads in a closed loop, requests a second, nominal units without noise.
+//! Prints the table of docs/limits.md for the shipped profiles: random 4 KiB reads in a closed loop, requests a second, nominal units without noise.
 //!
 //! `cargo run --release -p headtime-sim --example limits_table [REQUESTS]`
 

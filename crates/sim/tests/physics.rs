@@ -93,7 +93,7 @@ fn worst_positioning_is_never_exceeded() {
 
 #[test]
 fn orders_rank_as_the_limits_say_and_their_gains_grow_with_the_queue() {
-    // limits.md, the line "SPTF exact, two" over the line "FCFS, two", at 16, 64 and 256 queued.
+    // docs/limits.md, the line "SPTF exact, two" over the line "FCFS, two", at 16, 64 and 256 queued.
     for (name, limits) in [("atlas10k", [1.88, 2.55, 3.18]), ("nearline-20tb", [1.96, 2.89, 4.03])] {
         let profile = profile(name);
         let iops = |policy, clients| {
@@ -106,12 +106,12 @@ fn orders_rank_as_the_limits_say_and_their_gains_grow_with_the_queue() {
             let now = [iops("clook", clients), iops("sstf", clients), iops("sptf-oracle", clients)];
             let [clook, sstf, sptf] = now;
             println!(
-                "{name}, {clients} queued: fcfs {fcfs:.1}, clook {clook:.1}, sstf {sstf:.1}, sptf {sptf:.1}, {:.2} x fcfs, limits.md {limit}",
+                "{name}, {clients} queued: fcfs {fcfs:.1}, clook {clook:.1}, sstf {sstf:.1}, sptf {sptf:.1}, {:.2} x fcfs, docs/limits.md {limit}",
                 sptf / fcfs
             );
             assert!(fcfs * 1.2 < clook && (sstf / clook - 1.0).abs() < 0.05 && sstf * 1.15 < sptf, "{name}, {clients} queued: {fcfs} {now:?}");
             assert!(now.iter().zip(before).all(|(now, before)| *now > before * 1.04), "{name}: more to choose from, no gain: {now:?}");
-            assert!((sptf / fcfs / limit - 1.0).abs() < 0.20, "{name}, {clients} queued: {:.2} x fcfs, limits.md {limit}", sptf / fcfs);
+            assert!((sptf / fcfs / limit - 1.0).abs() < 0.20, "{name}, {clients} queued: {:.2} x fcfs, docs/limits.md {limit}", sptf / fcfs);
             before = now;
         }
     }
