@@ -1,0 +1,132 @@
+//! `headtime emulate`: an emulated drive alone, as an NBD drive with nothing in front.
+
+use std::path::PathBuf;
+
+use anyhow::Context as _;
+use clap::Args;
+use headtime_io::{EmulatedLocator, EmulationSnapshot, Locator, ProfileSource};
+use headtime_serve::config::{Config, Flags};
+use headtime_serve::{Server, StartError, serve_alone};
+
+use crate::Failure;
+use crate::commands::serve::{DRAIN, print_exports};
+use crate::commands::sim::Noise;
+use crate::figures::show_percent;
+use crate::logs::{self, Level};
+use crate::stop::Stop;
+
+/// Arguments of `headtime emulate`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// The drive: a profile's name, NAME@SETUP, or the path of a profile file
+    pub profile: String,
+    /// The file with the drive's bytes; made when it is missing
+    #[arg(long, value_name = "FILE")]
+    pub backing: PathBuf,
+    /// Where clients are awaited: unix:PATH or tcp:HOST:PORT; may be repeated
+    #[arg(long, value_name = "ADDRESS", required = true)]
+    pub listen: Vec<String>,
+    /// Which unit of the profile is emulated; the one remembered beside the file unless given, 0 for a new file
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Whether the unit's times scatter as the profile says
+    #[arg(long, value_enum, default_value_t = Noise::On)]
+    pub noise: Noise,
+    /// Commands the drive holds at once; its own queue's depth unless given
+    #[arg(long, value_name = "N")]
+    pub outstanding: Option<String>,
+    /// Prints JSON: one object when clients may come, one at the end
+    #[arg(long)]
+    pub json: bool,
+    /// How much is logged on standard error
+    #[arg(long, value_enum, default_value_t = Level::Warn)]
+    pub log: Level,
+}
+
+/// Serves it until SIGTERM or SIGINT.
+///
+/// # Errors
+/// When the drive cannot be opened or an address not listened at; when the end was not clean.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    logs::start(arguments.log);
+    let stop = Stop::on_signals()?;
+    let server = start(arguments)?;
+    print_exports(&server, arguments.json)?;
+    stop.wait_for_it();
+    let drained = server.drain(DRAIN);
+    if let Some(emulation) = &drained.drive.emulation {
+        tell(emulation, arguments.json)?;
+    }
+    crate::commands::serve::outcome(&drained)
+}
+
+fn start(arguments: &Arguments) -> Result<Server, Failure> {
+    let (profile, setup) = arguments.profile.rsplit_once('@').map_or((arguments.profile.as_str(), None), |(profile, setup)| (profile, Some(setup)));
+    let emulated = EmulatedLocator {
+        profile: ProfileSource::of(profile),
+        setup: setup.map(str::to_string),
+        backing: arguments.backing.clone(),
+        seed: arguments.seed,
+        noise: arguments.noise == Noise::On,
+    };
+    let flags = Flags { listen: arguments.listen.clone(), outstanding: arguments.outstanding.clone(), ..Flags::default() };
+    let mut config = Config::from_flags(&flags).map_err(Failure::asked)?;
+    // Looked up here as well, so that a name nobody knows is refused with code 2 like everywhere else.
+    crate::drive_model::load(&arguments.profile)?;
+    config.drive = Some(Locator::Emulated(emulated));
+    serve_alone(&config).map_err(start_failure)
+}
+
+/// How the failure to start a server is told apart: nonsense in the configuration, or something that went wrong.
+pub(crate) fn start_failure(error: StartError) -> Failure {
+    match error {
+        StartError::Config(_) | StartError::Limits(_) | StartError::NoVolumes { .. } => Failure::asked(error),
+        other => Failure::Failed(anyhow::Error::new(other).context("the server does not start")),
+    }
+}
+
+/// How late the emulation was, which decides how far its times can be trusted.
+fn tell(emulation: &EmulationSnapshot, json: bool) -> Result<(), Failure> {
+    let late = &emulation.lateness;
+    if json {
+        let us = |time: headtime_units::Nanos| time.as_us_f64();
+        let disk_time = serde_json::to_value(emulation.disk_time).context("disk time cannot be written as JSON")?;
+        return crate::output::print_json(&serde_json::json!({
+            "event": "ended",
+            "completions": late.completions,
+            "lateness_us": { "p50": us(late.p50), "p99": us(late.p99), "p999": us(late.p999), "max": us(late.max) },
+            "bytes_late": emulation.bytes_late,
+            "bytes_late_max_us": us(emulation.bytes_late_max),
+            "disk_time": disk_time,
+        }));
+    }
+    let spent = &emulation.disk_time;
+    let all = spent.total().as_secs_f64().max(f64::MIN_POSITIVE);
+    let share = |part: headtime_units::Nanos| show_percent(part.as_secs_f64() / all);
+    crate::output::print(&format!(
+        "{} completions, later than the model by p50 {}, p99 {}, p99.9 {}, at most {}\n\
+         {} completions waited for the backing file, at most {}\n\
+         disk time: seek {}, rotate {}, transfer {}, overhead {}, idle {}",
+        late.completions,
+        late.p50,
+        late.p99,
+        late.p999,
+        late.max,
+        emulation.bytes_late,
+        emulation.bytes_late_max,
+        share(spent.seek),
+        share(spent.rotate),
+        share(spent.transfer),
+        share(spent.overhead),
+        share(spent.idle),
+    ))
+}
+
+const AFTER_HELP: &str = "\
+Every request goes to the drive's own queue as it comes. The bytes are kept in sparse files and are there again the next time; how late the emulation was \
+is told at the end.
+
+Example:
+  headtime emulate nearline-20tb --backing /tmp/drive.img --listen unix:/tmp/drive.sock
+  nbdinfo 'nbd+unix:///?socket=/tmp/drive.sock'";

@@ -1,0 +1,9 @@
+//! The verbs of the program, one file each: its arguments and what it does.
+
+pub mod check_config;
+pub mod demo;
+pub mod emulate;
+pub mod policies;
+pub mod profiles;
+pub mod serve;
+pub mod sim;

@@ -1,0 +1,94 @@
+//! `headtime profiles`: the drive profiles that ship, as a table, or one of them as the TOML it is made of.
+
+use anyhow::Context as _;
+use clap::Args;
+use headtime_mechanics::DriveProfile;
+use headtime_mechanics::catalog::{CATALOG, CatalogEntry};
+use headtime_mechanics::profile::ProfileError;
+use serde::Serialize;
+
+use crate::Failure;
+use crate::output::{columns, print, print_json};
+
+/// Arguments of `headtime profiles`.
+#[derive(Debug, Args)]
+pub struct Arguments {
+    /// Shows this profile's TOML, a starting point for a profile of your own
+    pub name: Option<String>,
+    /// Prints JSON instead of a table or TOML
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// What a list says of one profile.
+#[derive(Serialize)]
+struct Line {
+    name: String,
+    model: String,
+    description: String,
+    capacity_bytes: u64,
+    sector_bytes: u32,
+    rpm: f64,
+    heads: u16,
+    zones: usize,
+    queue_depth: u32,
+    setups: Vec<String>,
+}
+
+/// Lists them, or shows one.
+///
+/// # Errors
+/// When there is no profile of that name, or standard output cannot be written.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let Some(name) = &arguments.name else { return list(arguments.json) };
+    let Some(entry) = CATALOG.iter().find(|entry| entry.name == name) else {
+        let known: Vec<&str> = CATALOG.iter().map(|entry| entry.name).collect();
+        return Err(Failure::asked(ProfileError::UnknownProfile { name: name.clone(), known: known.join(", ") }));
+    };
+    if arguments.json { print_json(&load(entry)?) } else { print(entry.toml) }
+}
+
+fn list(json: bool) -> Result<(), Failure> {
+    let lines = CATALOG.iter().map(|entry| line(&load(entry)?)).collect::<anyhow::Result<Vec<Line>>>()?;
+    if json {
+        return print_json(&lines);
+    }
+    let mut rows = vec![["profile", "capacity", "rpm", "heads", "queue", "model"].map(str::to_string).to_vec()];
+    for line in &lines {
+        let capacity = crate::figures::show_bytes(line.capacity_bytes);
+        rows.push(vec![
+            line.name.clone(),
+            capacity,
+            format!("{:.0}", line.rpm),
+            line.heads.to_string(),
+            line.queue_depth.to_string(),
+            line.model.clone(),
+        ]);
+        for setup in &line.setups {
+            let rest = ["", "", "", "", "another interface or firmware, see its TOML"].map(str::to_string);
+            rows.push([vec![format!("  @{setup}")], rest.to_vec()].concat());
+        }
+    }
+    print(&columns(&rows, &[false, true, true, true, true, false]))
+}
+
+fn load(entry: &CatalogEntry) -> anyhow::Result<DriveProfile> {
+    entry.load().with_context(|| format!("profile {} of the catalogue cannot be read, which is a fault of this build", entry.name))
+}
+
+fn line(profile: &DriveProfile) -> anyhow::Result<Line> {
+    let sector = profile.sector_size().context("a profile of the catalogue has no sector size, which is a fault of this build")?;
+    let period = profile.rotation_period().context("a profile of the catalogue does not turn, which is a fault of this build")?;
+    Ok(Line {
+        name: profile.name.clone(),
+        model: profile.model.clone(),
+        description: profile.description.clone(),
+        capacity_bytes: sector.bytes_of(profile.capacity()),
+        sector_bytes: profile.sector_bytes,
+        rpm: period.as_rpm(),
+        heads: profile.geometry.heads,
+        zones: profile.zones.len(),
+        queue_depth: profile.firmware.queue_depth,
+        setups: profile.setup.keys().cloned().collect(),
+    })
+}

@@ -1,0 +1,242 @@
+//! `headtime serve`: volumes of one drive over NBD.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::anyhow;
+use clap::Args;
+use headtime_serve::config::{Config, Flags, Key, LIMIT_KEYS, SERVER_KEYS, VOLUME_KEYS};
+use headtime_serve::{Drained, Server};
+use serde::Serialize;
+
+use crate::Failure;
+use crate::commands::{check_config, emulate::start_failure};
+use crate::logs::{self, Level};
+use crate::monitor::Monitor;
+use crate::output::{print, print_json};
+use crate::stop::Stop;
+use crate::view::{Moment, Viewer};
+
+/// Arguments of `headtime serve`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP, after_long_help = long_help())]
+pub struct Arguments {
+    /// A TOML file with any of the settings; flags have the last word
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+    /// The drive: emulated:PROFILE?backing=FILE, or the path of a file
+    #[arg(long, value_name = "LOCATOR")]
+    pub drive: Option<String>,
+    /// Makes the file with this size when the drive is a path and nothing is there
+    #[arg(long, value_name = "SIZE")]
+    pub create: Option<String>,
+    /// A volume, made when it is not on the drive yet; may be repeated. All volumes of the drive unless given
+    #[arg(long, value_name = "NAME[=SIZE][,KEY=VALUE…]")]
+    pub volume: Vec<String>,
+    /// Where clients are awaited: unix:PATH or tcp:HOST:PORT; may be repeated
+    #[arg(long, value_name = "ADDRESS")]
+    pub listen: Vec<String>,
+    /// The policy, with parameters as NAME:parameter=value,…; see `headtime policies`
+    #[arg(long, value_name = "NAME")]
+    pub policy: Option<String>,
+    /// Commands the drive holds at once; the policy's own wish unless given
+    #[arg(long, value_name = "N")]
+    pub outstanding: Option<String>,
+    /// A bound of the server; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub limit: Vec<String>,
+    /// Makes a table of volumes on a drive that holds something else, or whose table is damaged. What the drive holds is lost
+    #[arg(long)]
+    pub initialize: bool,
+    /// Shows the volumes live while serving
+    #[arg(long)]
+    pub view: bool,
+    /// Prints the exports' URIs and nothing else
+    #[arg(long, conflicts_with_all = ["json", "view"])]
+    pub print_uri: bool,
+    /// Prints JSON: one object when clients may come, one at the end
+    #[arg(long, conflicts_with = "view")]
+    pub json: bool,
+    /// How much is logged on standard error; nothing while the live view has the terminal
+    #[arg(long, value_enum, default_value_t = Level::Warn)]
+    pub log: Level,
+}
+
+/// How long clients may take to finish what is in flight when the server is told to stop.
+pub const DRAIN: Duration = Duration::from_secs(30);
+
+/// Serves until SIGTERM or SIGINT, then drains.
+///
+/// # Errors
+/// When the configuration makes no sense, the drive cannot be opened, an address cannot be listened at, or the end was not clean.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let config = config(arguments)?;
+    let drained = if arguments.view {
+        view(&config, arguments)?
+    } else {
+        logs::start(arguments.log);
+        // Before the server is there, so that no signal finds the program unprepared.
+        let stop = Stop::on_signals()?;
+        let server = Server::start(&config).map_err(start_failure)?;
+        if arguments.print_uri {
+            let uris: Vec<String> = server.uris().into_iter().map(|export| export.uri).collect();
+            print(&uris.join("\n"))?;
+        } else {
+            print_exports(&server, arguments.json)?;
+        }
+        let stats = server.stats();
+        stop.wait_for_it();
+        let drained = server.drain(DRAIN);
+        tell_end(&stats.snapshot(), &drained, arguments)?;
+        drained
+    };
+    outcome(&drained)
+}
+
+/// The configuration from file and flags.
+///
+/// # Errors
+/// Every mistake in them.
+pub fn config(arguments: &Arguments) -> Result<Config, Failure> {
+    let mut config = match &arguments.config {
+        Some(file) => check_config::read(file)?.map_err(Failure::asked)?,
+        None => Config::default(),
+    };
+    let flags = Flags {
+        drive: arguments.drive.clone(),
+        create: arguments.create.clone(),
+        policy: arguments.policy.clone(),
+        outstanding: arguments.outstanding.clone(),
+        listen: arguments.listen.clone(),
+        initialize: arguments.initialize,
+        volumes: arguments.volume.clone(),
+        limits: arguments.limit.clone(),
+    };
+    config.apply(&flags).map_err(Failure::asked)?;
+    config.check().map_err(Failure::asked)?;
+    Ok(config)
+}
+
+/// Serves with the live view; leaves the terminal as it was before anything else is printed.
+fn view(config: &Config, arguments: &Arguments) -> Result<Drained, Failure> {
+    let stop = Stop::on_signals()?;
+    let mut viewer = Viewer::for_stdout()?;
+    logs::start(if matches!(viewer, Viewer::Screen(_)) { Level::Off } else { arguments.log });
+    let server = Server::start(config).map_err(start_failure)?;
+    let stats = server.stats();
+    let names: Vec<String> = stats.snapshot().volumes.iter().map(|volume| volume.name.clone()).collect();
+    let mut monitor = Monitor::new(stats.snapshot(), &names);
+    let drive = config.drive.as_ref().map_or_else(String::new, ToString::to_string);
+    let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
+    while !stop.wait(LOOK_EVERY) && !viewer.stop_asked()? {
+        if monitor.take(stats.snapshot()) {
+            viewer.show(&Moment {
+                title: format!("headtime serve  {drive}"),
+                elapsed_seconds: monitor.seconds(),
+                total_seconds: None,
+                drive: monitor.drive_last_second().clone(),
+                volumes: monitor.live().to_vec(),
+                footer: format!("{}   q stops", addresses.join("  ")),
+            })?;
+        }
+    }
+    drop(viewer);
+    Ok(server.drain(DRAIN))
+}
+
+/// How often the live view looks; it shows something new once a second.
+pub(crate) const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+#[derive(Serialize)]
+struct Serving {
+    event: &'static str,
+    exports: Vec<ExportLine>,
+}
+
+#[derive(Serialize)]
+struct ExportLine {
+    export: String,
+    uri: String,
+}
+
+/// Tells where the exports are.
+pub(crate) fn print_exports(server: &Server, json: bool) -> Result<(), Failure> {
+    let exports: Vec<ExportLine> = server.uris().into_iter().map(|export| ExportLine { export: export.export, uri: export.uri }).collect();
+    if json {
+        return print_json(&Serving { event: "serving", exports });
+    }
+    let mut text = String::new();
+    for export in &exports {
+        text.push_str(&format!("serving {} at {}\n", export.export, export.uri));
+    }
+    let kept = server.volumes().iter().filter(|report| report.ensured.is_none()).map(|report| report.volume.name.as_str()).collect::<Vec<_>>();
+    if !kept.is_empty() {
+        text.push_str(&format!("also on the drive, and not served: {}\n", kept.join(", ")));
+    }
+    print(&text)
+}
+
+/// What was served, in a line for each volume.
+fn tell_end(stats: &headtime_serve::StatsSnapshot, drained: &Drained, arguments: &Arguments) -> Result<(), Failure> {
+    if arguments.print_uri {
+        return Ok(());
+    }
+    if arguments.json {
+        let volumes: Vec<serde_json::Value> = stats
+            .volumes
+            .iter()
+            .map(|volume| {
+                serde_json::json!({
+                    "name": volume.name,
+                    "reads": volume.reads.requests,
+                    "writes": volume.writes.requests,
+                    "errors": volume.reads.errors + volume.writes.errors + volume.others.errors,
+                    "deadline_requests": volume.deadline_requests,
+                    "deadline_misses": volume.deadline_misses,
+                })
+            })
+            .collect();
+        return print_json(&serde_json::json!({
+            "event": "ended", "volumes": volumes, "durable": drained.durable, "cut_connections": drained.cut_connections,
+        }));
+    }
+    let mut text = String::new();
+    for volume in &stats.volumes {
+        text.push_str(&format!("{}: {} reads, {} writes", volume.name, volume.reads.requests, volume.writes.requests));
+        if volume.deadline.is_some() {
+            text.push_str(&format!(", {} of {} deadlines missed", volume.deadline_misses, volume.deadline_requests));
+        }
+        text.push('\n');
+    }
+    print(&text)
+}
+
+/// Success for a clean end, otherwise what was left.
+pub(crate) fn outcome(drained: &Drained) -> Result<(), Failure> {
+    if drained.exit_code() == 0 {
+        return Ok(());
+    }
+    let durable = if drained.durable { "everything answered is durable" } else { "the drive could not make everything durable" };
+    Err(Failure::Failed(anyhow!("{} connections were cut with requests in flight; {durable}", drained.cut_connections)))
+}
+
+const AFTER_HELP: &str = "\
+Example:
+  headtime serve --drive 'emulated:nearline-20tb?backing=/tmp/drive.img' \\
+                 --volume rec=100GiB,deadline=100ms --volume db=1TiB \\
+                 --policy headtime --listen unix:/tmp/headtime.sock
+
+SIGTERM or SIGINT drains: no new requests, those in flight finish, everything is made durable; a
+second signal ends at once. `--help` lists the keys of file, volumes and limits.";
+
+/// The keys of the configuration, from the tables that the reader of configurations uses.
+fn long_help() -> String {
+    let mut text = format!("{AFTER_HELP}\n\nKeys of the configuration file, at its top:\n{}", keys(SERVER_KEYS));
+    text.push_str(&format!("\nKeys of a volume, in [[volume]] or behind --volume NAME=SIZE,:\n{}", keys(VOLUME_KEYS)));
+    text.push_str(&format!("\nKeys of [limits], or of --limit:\n{}", keys(LIMIT_KEYS)));
+    text
+}
+
+fn keys<T>(keys: &[Key<T>]) -> String {
+    keys.iter().map(|key| format!("  {} = {}\n      {} (unless given: {})\n", key.name, key.takes, key.summary, key.default)).collect()
+}

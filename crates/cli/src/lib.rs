@@ -1,0 +1,116 @@
+//! The `headtime` program as a library: `main.rs` only parses the command line and turns the outcome into an exit code.
+//!
+//! Each verb is one file of [`commands`], with its arguments and what it does. What several verbs show stands in [`figures`], what is
+//! shown while a drive serves in [`view`], what is left behind by the demo in [`report`].
+
+pub mod commands;
+pub mod demo;
+mod drive_model;
+pub mod figures;
+pub mod load;
+pub mod logs;
+pub mod monitor;
+pub mod output;
+pub mod report;
+pub mod stop;
+pub mod view;
+
+use clap::{Parser, Subcommand};
+
+/// Everything the command line says.
+#[derive(Debug, Parser)]
+#[command(name = "headtime", version, about = ABOUT, long_about = LONG_ABOUT, after_help = AFTER_HELP, max_term_width = 110)]
+pub struct Cli {
+    /// What to do.
+    #[command(subcommand)]
+    pub verb: Verb,
+}
+
+/// What the program can do.
+#[derive(Debug, Subcommand)]
+pub enum Verb {
+    /// Lists the scheduling policies and their parameters
+    Policies(commands::policies::Arguments),
+    /// Lists the drive profiles that ship, or shows one as TOML
+    Profiles(commands::profiles::Arguments),
+    /// Simulates a drive under a policy and a workload, in virtual time
+    Sim(Box<commands::sim::Arguments>),
+    /// Serves volumes of a drive over NBD
+    Serve(commands::serve::Arguments),
+    /// Checks a configuration file of `serve` without serving
+    CheckConfig(commands::check_config::Arguments),
+    /// Serves an emulated drive alone over NBD, with nothing in front, to try other software on it
+    Emulate(commands::emulate::Arguments),
+    /// Loads an emulated drive under several policies and writes a report that compares them
+    Demo(commands::demo::Arguments),
+}
+
+impl Verb {
+    /// Does it.
+    ///
+    /// # Errors
+    /// See [`Failure`].
+    pub fn run(self) -> Result<(), Failure> {
+        match self {
+            Self::Policies(arguments) => commands::policies::run(&arguments),
+            Self::Profiles(arguments) => commands::profiles::run(&arguments),
+            Self::Sim(arguments) => commands::sim::run(&arguments),
+            Self::Serve(arguments) => commands::serve::run(&arguments),
+            Self::CheckConfig(arguments) => commands::check_config::run(&arguments),
+            Self::Emulate(arguments) => commands::emulate::run(&arguments),
+            Self::Demo(arguments) => commands::demo::run(&arguments),
+        }
+    }
+}
+
+/// Why the program ends without having done what it was asked to.
+#[derive(Debug)]
+pub enum Failure {
+    /// What was asked for makes no sense: an unknown name, a value out of range, a configuration with a fault. Exit code 2.
+    Asked(anyhow::Error),
+    /// It made sense and went wrong: a file, a socket, a drive. Exit code 1.
+    Failed(anyhow::Error),
+}
+
+impl Failure {
+    /// A failure of what was asked for.
+    pub fn asked(error: impl Into<anyhow::Error>) -> Self {
+        Self::Asked(error.into())
+    }
+
+    /// The code the program exits with.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Failed(_) => 1,
+            Self::Asked(_) => 2,
+        }
+    }
+
+    /// The message, one line: what went wrong and, behind each colon, why.
+    #[must_use]
+    pub fn message(&self) -> String {
+        let (Self::Asked(error) | Self::Failed(error)) = self;
+        format!("{error:#}")
+    }
+}
+
+impl From<anyhow::Error> for Failure {
+    fn from(error: anyhow::Error) -> Self {
+        Self::Failed(error)
+    }
+}
+
+const ABOUT: &str = "Schedules the time of a disk's head";
+
+const LONG_ABOUT: &str = "\
+Schedules the time of a disk's head.
+
+Headtime stands in front of a rotating drive, knows where its head is, and hands out the head's time: it decides which request goes to the drive \
+next. The drive may be simulated (virtual time, nothing is stored), emulated (real time, its bytes in a sparse file) or a file.";
+
+const AFTER_HELP: &str = "\
+Sizes are written 512, 4KiB, 1.5GiB, 20TB (K, M, G, T mean KiB, MiB, GiB, TiB); times 30us, 100ms, 2s.
+A drive is named the same way everywhere: emulated:PROFILE?backing=FILE, or the path of a file.
+
+Exit codes: 0 done; 1 it was tried and went wrong; 2 what was asked for makes no sense, nothing was done.";

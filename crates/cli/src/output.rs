@@ -1,0 +1,65 @@
+//! Printing: text and JSON on standard output, and tables that line up.
+
+use std::io::{self, Write as _};
+
+use anyhow::Context as _;
+use serde::Serialize;
+
+use crate::Failure;
+
+/// Prints `text` and ends its line. A reader that went away (`headtime … | head`) is no error.
+///
+/// # Errors
+/// When standard output cannot be written for another reason.
+pub fn print(text: &str) -> Result<(), Failure> {
+    let mut out = io::stdout().lock();
+    let ending = if text.ends_with('\n') { "" } else { "\n" };
+    match out.write_all(text.as_bytes()).and_then(|()| out.write_all(ending.as_bytes())).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::Failed(anyhow::Error::new(error).context("cannot write to standard output")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prints `value` as one JSON object or array, indented.
+///
+/// # Errors
+/// When standard output cannot be written.
+pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    print(&serde_json::to_string_pretty(value).context("the answer cannot be written as JSON")?)
+}
+
+/// Lines up `rows` in columns two blanks apart; the columns marked `true` in `right` end, the others begin, at the same place.
+///
+/// # Panics
+/// When a row has another number of cells than `right`.
+#[must_use]
+pub fn columns(rows: &[Vec<String>], right: &[bool]) -> String {
+    assert!(rows.iter().all(|row| row.len() == right.len()), "every row has a cell for every column");
+    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let widths: Vec<usize> = (0..right.len()).map(width).collect();
+    let mut text = String::new();
+    for row in rows {
+        let mut line = String::new();
+        for ((cell, width), right) in row.iter().zip(&widths).zip(right) {
+            let gap = " ".repeat(width - cell.chars().count());
+            let (before, after) = if *right { (gap.as_str(), "") } else { ("", gap.as_str()) };
+            line.push_str(&format!("{before}{cell}{after}  "));
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_line_up_on_their_side() {
+        let rows = [vec!["fcfs".into(), "1".into()], vec!["é".into(), "100".into()]];
+        assert_eq!(columns(&rows, &[false, true]), "fcfs    1\né     100\n");
+    }
+}

@@ -1,0 +1,89 @@
+//! Being told to stop: SIGINT, SIGTERM, or the key that means it.
+
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+use std::time::Duration;
+
+use anyhow::Context as _;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// Raised once by the first signal. The second signal ends the program at once, with the exit code that a shell gives to a signal's victim: whoever
+/// asks twice does not want to wait for a drain.
+#[derive(Clone)]
+pub struct Stop {
+    raised: Arc<(Mutex<bool>, Condvar)>,
+}
+
+impl Stop {
+    /// Listens to SIGINT and SIGTERM from here on, for the rest of the program's life.
+    ///
+    /// # Errors
+    /// When the system does not let signals be caught.
+    pub fn on_signals() -> anyhow::Result<Self> {
+        let stop = Self { raised: Arc::new((Mutex::new(false), Condvar::new())) };
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().context("signals cannot be caught")?;
+        let (mut interrupt, mut terminate) = {
+            let _inside = runtime.enter();
+            let interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be caught")?;
+            (interrupt, signal(SignalKind::terminate()).context("SIGTERM cannot be caught")?)
+        };
+        let raised = stop.clone();
+        let listen = move || {
+            runtime.block_on(async {
+                loop {
+                    let code = tokio::select! {
+                        _ = interrupt.recv() => 130,
+                        _ = terminate.recv() => 143,
+                    };
+                    if raised.is_raised() {
+                        crate::view::give_back();
+                        std::process::exit(code);
+                    }
+                    raised.raise();
+                }
+            });
+        };
+        std::thread::Builder::new().name("signals".to_string()).spawn(listen).context("a thread for signals cannot be started")?;
+        Ok(stop)
+    }
+
+    /// Raises it.
+    pub fn raise(&self) {
+        *self.raised.0.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.raised.1.notify_all();
+    }
+
+    /// Whether it was raised.
+    #[must_use]
+    pub fn is_raised(&self) -> bool {
+        *self.raised.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until it is raised.
+    pub fn wait_for_it(&self) {
+        let raised = self.raised.0.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.raised.1.wait_while(raised, |raised| !*raised).unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// Waits until it is raised, or `patience` is over; whether it was raised.
+    pub fn wait(&self, patience: Duration) -> bool {
+        let raised = self.raised.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let (raised, _) = self.raised.1.wait_timeout_while(raised, patience, |raised| !*raised).unwrap_or_else(PoisonError::into_inner);
+        *raised
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waiting_ends_when_it_is_raised() {
+        let stop = Stop { raised: Arc::new((Mutex::new(false), Condvar::new())) };
+        assert!(!stop.wait(Duration::ZERO));
+        let other = stop.clone();
+        let raiser = std::thread::spawn(move || other.raise());
+        assert!(stop.wait(Duration::from_secs(600)), "the test would take ten minutes if it were not woken");
+        raiser.join().expect("it only raises");
+        assert!(stop.is_raised());
+    }
+}

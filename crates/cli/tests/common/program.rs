@@ -1,0 +1,76 @@
+//! The real program as a process that is always ended, and the clients that talk to it.
+
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// A running `headtime`; killed when it is dropped, so that a failing test leaves nothing behind.
+pub struct Program {
+    child: Child,
+    stdout: BufReader<ChildStdout>,
+}
+
+impl Program {
+    pub fn start(arguments: &[&str]) -> Self {
+        let mut child = Command::new(env!("CARGO_BIN_EXE_headtime"))
+            .args(arguments)
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program was built");
+        let stdout = BufReader::new(child.stdout.take().expect("its output is piped"));
+        Self { child, stdout }
+    }
+
+    /// The next line it prints.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.stdout.read_line(&mut line).expect("it prints UTF-8");
+        if line.is_empty() {
+            let mut said = String::new();
+            let _ = self.child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut said));
+            panic!("it ended instead of printing a line; it said: {said}");
+        }
+        line.trim_end().to_string()
+    }
+
+    pub fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it still runs");
+    }
+
+    /// Waits for its end; the rest of its output and what it said.
+    pub fn end(mut self) -> (ExitStatus, String, String) {
+        let (mut rest, mut said) = (String::new(), String::new());
+        self.stdout.read_to_string(&mut rest).expect("it prints UTF-8");
+        self.child.stderr.take().expect("its messages are piped").read_to_string(&mut said).expect("it prints UTF-8");
+        (self.child.wait().expect("it can be waited for"), rest, said)
+    }
+}
+
+impl Drop for Program {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// Runs the program to its end.
+pub fn headtime(arguments: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_headtime")).args(arguments).stdin(Stdio::null()).output().expect("the program was built")
+}
+
+/// Whether `tool` is installed; says so when it is not.
+pub fn have(tool: &str) -> bool {
+    let found = Command::new(tool).arg("--version").stdin(Stdio::null()).output().is_ok();
+    if !found {
+        println!("skipped: {tool} is not installed (scripts/setup.sh test installs it)");
+    }
+    found
+}
+
+pub fn text(path: &Path) -> &str {
+    path.to_str().expect("temporary folders have names in UTF-8")
+}

@@ -1,0 +1,205 @@
+//! `headtime serve`, `emulate` and `check-config` through the real program and real clients.
+
+#[path = "common/program.rs"]
+mod program;
+
+use std::io::{BufRead as _, BufReader};
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use program::{Program, have, headtime, text};
+use rustix::process::Signal;
+
+/// Starts a server with two volumes on `drive`; its URIs, `db` first.
+fn serve(drive: &str, socket: &Path, more: &[&str]) -> (Program, String, String) {
+    let listen = format!("unix:{}", text(socket));
+    let arguments = ["serve", "--drive", drive, "--volume", "rec=16MiB,deadline=500ms", "--volume", "db=32MiB", "--listen", &listen, "--print-uri"];
+    let mut server = Program::start(&[&arguments, more].concat());
+    let uris = [server.line(), server.line()];
+    let find =
+        |name: &str| uris.iter().find(|uri| uri.contains(&format!("/{name}?"))).unwrap_or_else(|| panic!("no URI of {name} in {uris:?}")).clone();
+    (server, find("db"), find("rec"))
+}
+
+#[test]
+fn what_was_written_is_there_after_a_drain_and_a_restart() {
+    if !have_nbdsh() || !have("nbdcopy") {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (image, socket) = (folder.path().join("drive.img"), folder.path().join("nbd.sock"));
+    let (server, db, rec) = serve(text(&image), &socket, &["--create", "64MiB"]);
+    let source = folder.path().join("source.raw");
+    let content: Vec<u8> = (0..32_u32 << 18).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    std::fs::write(&source, &content).expect("the folder is ours");
+    let copied = Command::new("nbdcopy").args([text(&source), &db]).output().expect("nbdcopy is installed");
+    assert!(copied.status.success(), "nbdcopy: {}", String::from_utf8_lossy(&copied.stderr));
+    let written =
+        nbdsh(&rec, "h.pwrite(b'r' * 4096, 8192); h.flush(); assert h.pread(4096, 8192) == b'r' * 4096").output().expect("nbdsh is installed");
+    assert!(written.status.success(), "nbdsh: {}", String::from_utf8_lossy(&written.stderr));
+    server.signal(Signal::TERM);
+    let (status, _, said) = server.end();
+    assert!(status.success(), "the drain ended with {status}: {said}");
+    assert!(!socket.exists(), "the socket's file is left behind");
+
+    let (server, db, rec) = serve(text(&image), &socket, &[]);
+    let back = folder.path().join("back.raw");
+    let copied = Command::new("nbdcopy").args([&db, text(&back)]).output().expect("nbdcopy is installed");
+    assert!(copied.status.success(), "nbdcopy: {}", String::from_utf8_lossy(&copied.stderr));
+    assert!(std::fs::read(&back).expect("nbdcopy wrote it") == content, "the volume holds something else after the restart");
+    let read = nbdsh(&rec, "assert h.pread(4096, 8192) == b'r' * 4096").output().expect("nbdsh is installed");
+    assert!(read.status.success(), "nbdsh: {}", String::from_utf8_lossy(&read.stderr));
+    server.signal(Signal::INT);
+    let (status, _, said) = server.end();
+    assert!(status.success(), "the drain ended with {status}: {said}");
+}
+
+/// Writes numbered blocks and prints, after each completed flush, how many it covers.
+const WRITE_NUMBERED: &str = r"
+import struct
+n = 0
+try:
+    while True:
+        for _ in range(8):
+            h.pwrite(struct.pack('<Q', n + 1) * 512, n % 8192 * 4096)
+            n += 1
+        h.flush()
+        print(n, flush=True)
+except nbd.Error:
+    pass
+";
+
+#[test]
+fn kill_9_under_load_loses_nothing_that_a_completed_flush_covers() {
+    if !have_nbdsh() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (file, backing) = (folder.path().join("file.img"), folder.path().join("emulated.img"));
+    let emulated = format!("emulated:atlas10k?backing={}", text(&backing));
+    for (drive, more) in [(text(&file), &["--create", "64MiB"][..]), (&emulated, &[])] {
+        let socket = folder.path().join("nbd.sock");
+        let (server, db, _) = serve(drive, &socket, more);
+        let mut client = nbdsh(&db, WRITE_NUMBERED).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("nbdsh is installed");
+        let mut flushed = BufReader::new(client.stdout.take().expect("its output is piped")).lines().map(|line| line.expect("nbdsh prints numbers"));
+        for _ in 0..4 {
+            flushed.next().expect("the server serves");
+        }
+        server.signal(Signal::KILL);
+        let covered: u64 = flushed.last().map_or(32, |line| line.parse().expect("a number"));
+        client.wait().expect("nbdsh ends when its server is gone");
+        drop(server);
+
+        // A socket left by a killed server must not be in the next one's way.
+        let (server, db, _) = serve(drive, &socket, &[]);
+        let check = format!(
+            "import struct\ncovered = {covered}\nfor n in range(max(0, covered - 8192), covered):\n    \
+             got = struct.unpack('<Q', h.pread(4096, n % 8192 * 4096)[:8])[0]\n    \
+             assert got > n, f'block {{n}} holds {{got}}, {{covered}} were covered'\n"
+        );
+        let checked = nbdsh(&db, &check).output().expect("nbdsh is installed");
+        assert!(checked.status.success(), "on {drive}: {}", String::from_utf8_lossy(&checked.stderr));
+        server.signal(Signal::TERM);
+        let (status, _, said) = server.end();
+        assert!(status.success(), "the drain ended with {status}: {said}");
+    }
+}
+
+#[test]
+fn an_emulated_drive_alone_says_at_the_end_how_late_it_was() {
+    if !have_nbdsh() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let listen = format!("unix:{}", text(&folder.path().join("nbd.sock")));
+    let backing = folder.path().join("drive.img");
+    let mut server = Program::start(&["emulate", "atlas10k", "--backing", text(&backing), "--listen", &listen, "--seed", "3"]);
+    let line = server.line();
+    let uri = line.split(" at ").nth(1).expect("it says where it serves").to_string();
+    let script = "h.pwrite(b'x' * 4096, 1 << 30); assert h.pread(4096, 1 << 30) == b'x' * 4096; assert h.get_size() == 9184760832";
+    let output = nbdsh(&uri, script).output().expect("nbdsh is installed");
+    assert!(output.status.success(), "nbdsh: {}", String::from_utf8_lossy(&output.stderr));
+    server.signal(Signal::TERM);
+    let (status, rest, said) = server.end();
+    assert!(status.success(), "{status}: {said}");
+    assert!(rest.contains("completions, later than the model by p50") && rest.contains("disk time: seek"), "{rest}");
+}
+
+#[test]
+fn mistakes_in_a_configuration_are_told_with_their_line() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join("headtime.toml");
+    std::fs::write(&path, "drive = \"disk.img\"\nlisten = \"unix:a.sock\"\n\n[[volume]]\nname = \"rec\"\nsize = \"1GiB\"\ncolour = \"red\"\n")
+        .expect("the folder is ours");
+    for arguments in [["check-config", text(&path)].to_vec(), ["serve", "--config", text(&path)].to_vec()] {
+        let output = headtime(&arguments);
+        let said = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(2), "headtime {}: {said}", arguments[0]);
+        assert!(said.contains("headtime.toml:7:") && said.contains("colour") && said.contains("deadline"), "headtime {}: {said}", arguments[0]);
+    }
+    let output = headtime(&["check-config", text(&path), "--json"]);
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    assert_eq!((&answer["ok"], &answer["errors"][0]["line"]), (&serde_json::Value::from(false), &serde_json::Value::from(7)));
+    std::fs::write(&path, "drive = \"disk.img\"\nlisten = \"unix:a.sock\"\n[[volume]]\nname = \"rec\"\nsize = \"1GiB\"\n")
+        .expect("the folder is ours");
+    assert!(headtime(&["check-config", text(&path)]).status.success());
+}
+
+#[test]
+fn a_server_that_cannot_start_says_why_and_what_to_do() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let listen = format!("unix:{}", text(&folder.path().join("nbd.sock")));
+    let missing = folder.path().join("missing.img");
+    let cases: &[(&[&str], i32, &str)] = &[
+        (&["serve", "--listen", &listen], 2, "--drive"),
+        (&["serve", "--drive", "d.img"], 2, "--listen"),
+        (&["serve", "--drive", "d.img", "--listen", "somewhere"], 2, "unix:PATH"),
+        (&["serve", "--drive", "d.img", "--listen", &listen, "--policy", "fastest"], 2, "known are fcfs"),
+        (&["serve", "--drive", "d.img", "--listen", &listen, "--policy", "sptf-oracle"], 2, "headtime sim"),
+        (&["serve", "--drive", "d.img", "--listen", &listen, "--volume", "v=1GiB,colour=red"], 2, "colour"),
+        (&["serve", "--drive", "emulated:atlas10k", "--listen", &listen], 2, "backing=FILE"),
+        (&["serve", "--drive", text(&missing), "--listen", &listen, "--volume", "v=1GiB"], 1, "truncate"),
+        (&["serve", "--config", text(&missing)], 2, "cannot be read"),
+        (&["emulate", "wd40", "--backing", text(&missing), "--listen", &listen], 2, "atlas10k"),
+    ];
+    for (arguments, code, expected) in cases {
+        let output = headtime(arguments);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(*code), "headtime {}: {said}", arguments.join(" "));
+        assert!(said.contains(expected), "headtime {} says `{said}`, without `{expected}`", arguments.join(" "));
+    }
+    assert!(!missing.exists(), "a server that did not start left a file");
+}
+
+#[test]
+fn the_help_of_serve_lists_every_key() {
+    let help = String::from_utf8(headtime(&["serve", "--help"]).stdout).expect("help is UTF-8");
+    use headtime_serve::config::{LIMIT_KEYS, SERVER_KEYS, VOLUME_KEYS};
+    let names = SERVER_KEYS.iter().map(|key| key.name).chain(VOLUME_KEYS.iter().map(|key| key.name)).chain(LIMIT_KEYS.iter().map(|key| key.name));
+    for name in names {
+        assert!(help.contains(&format!("  {name} = ")), "{name} is missing");
+    }
+}
+
+/// nbdsh, connected to `uri`, running `script`; `h` is the connection.
+fn nbdsh(uri: &str, script: &str) -> Command {
+    let mut command = system_nbdsh();
+    command.args(["-u", uri, "-c", script]);
+    command
+}
+
+/// nbdsh runs whichever python3 comes first, and only the system's own has its module.
+fn system_nbdsh() -> Command {
+    let mut command = Command::new("nbdsh");
+    command.env("PATH", format!("/usr/bin:/bin:{}", std::env::var("PATH").unwrap_or_default())).stdin(Stdio::null());
+    command
+}
+
+/// Whether nbdsh works; says so when it does not.
+fn have_nbdsh() -> bool {
+    let works = system_nbdsh().args(["-c", "pass"]).output().is_ok_and(|output| output.status.success());
+    if !works {
+        println!("skipped: nbdsh is not installed, or its Python module is missing (scripts/setup.sh test installs it)");
+    }
+    works
+}
