@@ -43,7 +43,7 @@ doc: ## builds the documentation
 
 licences: ## checks the licences of everything that is linked in
 	@scripts/setup.sh deny
-	@PATH="$(TOOLS):$$PATH"; if command -v cargo-deny >/dev/null; then cargo deny --offline --log-level warn check licenses bans sources; else echo "skipped: licences, since cargo-deny is not installed"; fi
+	@PATH="$(TOOLS):$$PATH"; if command -v cargo-deny >/dev/null; then cargo deny --locked --log-level warn check licenses bans sources; else echo "skipped: licences, since cargo-deny is not installed"; fi
 
 unit: ## every test, without the checks around them
 	cargo test --locked --workspace --no-fail-fast -- --show-output 2>&1 | grep --line-buffered -vE '^(successes:|---- .* stdout ----|)$$' | awk -f scripts/count-tests.awk

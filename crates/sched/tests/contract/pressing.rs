@@ -3,21 +3,13 @@
 use headtime_units::Nanos;
 use proptest::prelude::*;
 
+use crate::expected::order_of;
 use crate::session::{Session, Setup, due, read};
 
 proptest! {
     #[test]
     fn without_deadlines_the_order_is_that_of_sptf_expected(arrivals in proptest::collection::vec((0_u64..192, 0_u64..20_000), 1..40)) {
-        let order_of = |policy: &str| {
-            let mut session = Setup::of(policy).start();
-            for (id, (lba, gap_us)) in arrivals.iter().enumerate() {
-                session.pass(Nanos::from_us(*gap_us));
-                session.accept(read(id as u64, *lba, 1));
-            }
-            session.run_to_end();
-            session.served()
-        };
-        prop_assert_eq!(order_of("headtime"), order_of("sptf-expected"));
+        prop_assert_eq!(order_of("headtime", &arrivals), order_of("sptf-expected", &arrivals));
     }
 }
 
