@@ -32,7 +32,8 @@ pub trait Device {
     /// drive's queue is never begun; one that the mechanism is at work on runs to its end.
     fn abort(&mut self, now: Instant, command: CommandId);
 
-    /// Where the drive's time went from the origin until `now`, which is no earlier than the last call.
+    /// Where the drive's time went from the origin until `now`, which is no earlier than the last call; no further than to the next event that is due and
+    /// has not been advanced to, so that readings never run back.
     fn disk_time(&self, now: Instant) -> DiskTime;
 }
 

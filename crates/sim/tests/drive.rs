@@ -50,6 +50,28 @@ fn a_single_read_costs_overhead_access_bus_and_completion() {
 }
 
 #[test]
+fn readings_of_disk_time_never_run_back_however_late_the_drive_is_advanced() {
+    let mut drive = nominal(&catalog::load("atlas10k").unwrap());
+    let mut before = DiskTime::default();
+    let mut reports = Vec::new();
+    for step in 0..400_u64 {
+        let now = Instant::from_ns(step * 1_100_000);
+        if step % 7 == 0 && drive.held() < 4 {
+            drive.submit(now, &command(step, Op::Read, step * 40_000, 8));
+        }
+        // Read before the drive was let do what is due, as a live view does.
+        let reading = drive.disk_time(now);
+        let spent = reading.since(&before);
+        assert!(spent.total() <= now.saturating_since(Instant::ORIGIN));
+        before = reading;
+        if step % 5 == 0 {
+            drive.advance(now, &mut reports);
+        }
+    }
+    assert!(reports.len() > 40);
+}
+
+#[test]
 fn the_overhead_of_the_second_command_hides_behind_the_first_ones_access() {
     let mut profile = catalog::load("atlas10k").unwrap();
     profile.firmware.algorithm = Algorithm::Fcfs;
