@@ -4,8 +4,8 @@
 //! in the order of their deadlines as if the favourite went first; if each is expected to finish in time, with one tail to spare, the favourite goes. If not, the drive
 //! turns to the deadlines: of the few that are due first, the cheapest goes after which the others still hold; if none leaves them feasible, the cheapest of them.
 //!
-//! Worked example, 10 ms a request: requests without a deadline wait everywhere, and three with one lie side by side, due in 100 ms. As long as 3 × 10 ms and a tail of 9 ms
-//! fit behind the favourite, favourites go, about six of them. Then the three go together, in 12 ms rather than 30, because they are neighbours; all are in time.
+//! Worked example, 10 ms a request: requests without a deadline wait everywhere, and three with one lie side by side, due in 100 ms. As long as 3 × 10 ms and a tail of 20 ms
+//! fit behind the favourite, favourites go, about five of them. Then the three go together, in 12 ms rather than 30, because they are neighbours; all are in time.
 //!
 //! Guarantees that a favourite without a deadline never goes when the walk says that a deadline would be missed for it. Does *not* guarantee deadlines: the walk adds up
 //! expected times and one tail, not worst cases (worst cases everywhere make every deadline scheduler EDF), and what is asked of the drive may be too much. Then
@@ -17,7 +17,7 @@
 //! | parameter | unit | default | origin |
 //! |---|---|---|---|
 //! | `walk_requests` | requests | 48 | guess: at 8 ms each, 400 ms ahead |
-//! | `tail_revolutions` | revolutions | 1 | docs/limits.md 6: a margin of 7–10 ms |
+//! | `tail_revolutions` | revolutions | 2 | two commands are outstanding, and each may just miss its sector |
 //! and those of `sptf-expected`.
 //!
 //! Stages still to come: arming by a volume's share, waiting for a near request, filling gaps with background work.
@@ -58,11 +58,11 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
         Parameter {
             name: "tail_revolutions",
             summary: "what a deadline must have to spare, in revolutions",
-            default: 1.0,
+            default: 2.0,
             least: 0.0,
             most: 16.0,
             whole: false,
-            origin: "docs/limits.md 6: a margin of 7–10 ms",
+            origin: "two commands are outstanding, and each may just miss its sector",
         },
         SptfExpected::PARAMETERS[0],
         SptfExpected::PARAMETERS[1],

@@ -79,7 +79,7 @@ fn sptf_expected_sends_what_continues_before_the_overhead_costs_a_revolution() {
     assert_eq!(order_of("sptf-expected"), [0, 3, 5, 1, 2, 4, 6]);
 }
 
-/// One outstanding, each command departing 0.2 ms after it is sent; a deadline must have 8 ms to spare. At 9.1 the favourite, 3, is done at 12.0, and 4 and 5
+/// One outstanding, each command departing 0.2 ms after it is sent; a deadline must have two revolutions to spare. At 9.1 the favourite, 3, is done at 12.0, and 4 and 5
 /// could not follow in time; nor does any of the urgent leave the others in time. Of them 5 is done first (16.0; 2 at 17.0, 4 at 18.0). At 16.1 the same: 2 is done
 /// at 25.0, 4 at 26.0, so 2. 4 begins right where 2 ends and is due: it is sent behind it at once, and done at 26.0. Then by cost: 6 at 32, 3 at 35, 1.
 #[test]
