@@ -9,7 +9,8 @@
 //! missing is Φ(−4.17) ≈ 0: expected equals most likely. At angle 0.205 the wait would be 42 us, the chance of missing 0.34, and the expected cost 2.8 ms more.
 //!
 //! Guarantees: before the first completion estimates count half a revolution, never a guessed angle. Does not learn seek residuals by region, the angle of single
-//! tracks of a large drive, remapped sectors or cache hits yet: they appear as spread. Cost: an estimate is a seek look-up, two multiplications, and near the edge two error functions.
+//! tracks of a large drive, remapped sectors or cache hits yet: they appear as spread. Assumes that a
+//! command has the bus for itself: where a large write's data cross it while a read's should, the read looks late by up to a millisecond. Cost: an estimate is a seek look-up, two multiplications, and near the edge two error functions.
 //! Source: P2 sections 3.2 and 3.3; docs/limits.md 4.
 
 use std::sync::Arc;

@@ -79,7 +79,8 @@ impl Spindle {
         reference + Nanos::from_ns((ahead * self.period.as_ns_f64()).min(1e18) as u64)
     }
 
-    /// Takes in that `angle` passed under the head at `at`. Returns the error of what was believed, in turns, once something was.
+    /// Takes in that `angle` passed under the head at `at`. Returns the error of what was believed, in turns, once something was; bounded to three standard
+    /// deviations of what was expected, so that a report that a busy host delayed does not teach others a wrong angle.
     pub(crate) fn observe(&mut self, at: Instant, angle: Angle) -> Option<f64> {
         let Some((reference, believed)) = self.reference else {
             self.restart(at, angle);
@@ -95,8 +96,10 @@ impl Spindle {
         if variance > 0.1 * 0.1 {
             // Half a turn may be a whole turn miscounted: what is seen says where the platter is, but not how fast it got there.
             self.restart(at, angle);
-            return Some(error);
+            return None;
         }
+        let deviation = libm::sqrt(variance + self.noise);
+        let bounded = error.clamp(-3.0 * deviation, 3.0 * deviation);
         if error * error > 25.0 * (variance + self.noise) {
             self.outliers += 1;
             // If this happens often, the observation error was taken for too small.
@@ -104,11 +107,11 @@ impl Spindle {
             if self.outliers >= OUTLIERS_BEFORE_RESET {
                 self.restart(at, angle);
             }
-            return Some(error);
+            return Some(bounded);
         }
         self.outliers = 0;
         self.update(at, turns, predicted, error);
-        Some(error)
+        Some(bounded)
     }
 
     fn update(&mut self, at: Instant, turns: f64, predicted: Angle, error: f64) {
