@@ -90,10 +90,13 @@ impl Headtime {
     fn holds_after(&self, view: &View<'_>, first: &Queued) -> bool {
         let tail = Nanos::from_ns((view.belief.revolution().as_ns() as f64 * self.tail_revolutions) as u64);
         let mut head = *view.head();
+        // The head is carried by most likely times, because only those end at a real angle; what is expected beyond them is added up beside it.
+        let mut beyond_ns: i64 = 0;
         let mut in_time = |queued: &Queued| {
             let estimate = view.belief.estimate(&head, view.now, &queued.target);
-            let finish = estimate.depart + estimate.expected + estimate.transfer;
-            head = Head::after(&queued.target, finish);
+            head = Head::after(&queued.target, estimate.finish());
+            beyond_ns += estimate.expected.as_ns() as i64 - estimate.positioning.as_ns() as i64;
+            let finish = estimate.finish().offset_by_ns(beyond_ns.max(0));
             // What is late already cannot be made to hold, and must not make everything else look hopeless.
             finish + tail <= due(queued) || due(queued) <= view.now
         };
