@@ -1,24 +1,27 @@
 //! Small odd drives by seed, for simulations and tests that try many.
 //!
 //! A drawn profile is valid and small (at most a few thousand sectors), so that a test may visit every sector, and odd on purpose: one
-//! sector on a track, one head, bands that do not divide a zone, skews that cover nothing, seek curves that fall, slips side by side and at
-//! borders, spares that fill whole tracks, a capacity below the mapped one. Nothing about it resembles a real drive's proportions.
+//! sector on a track, one head, surfaces that differ, bands that do not divide a zone, cylinders without data, skews that cover nothing, seek curves
+//! that fall, slips side by side and at borders, spares that fill whole tracks, remapped sectors, a layout given as runs, a capacity below the
+//! mapped one. Nothing about it resembles a real drive's proportions.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+mod measured;
+mod zones;
+
+use alloc::collections::BTreeMap;
 use alloc::format;
 use alloc::string::ToString;
 use alloc::vec::Vec;
 
 use rand::{Rng, RngExt};
 
-use crate::profile::{Algorithm, DriveProfile, Firmware, Geometry, Interface, Rotation, Seek, SeekFormula, TrackOrder, UnitVariation, Zone};
+use crate::layout::Layout;
+use crate::profile::{Algorithm, DriveProfile, Firmware, Geometry, Interface, Rotation, Seek, SeekFormula, TrackOrder, UnitVariation};
 
 /// A valid small drive; the same drive for the same state of `rng`.
 pub fn random_profile(rng: &mut impl Rng) -> DriveProfile {
-    let layout = [TrackOrder::Cylinder, TrackOrder::Serpentine, TrackOrder::SurfaceSerpentine][rng.random_range(0..3)];
-    let banded = layout == TrackOrder::SurfaceSerpentine;
-    let geometry = Geometry { heads: rng.random_range(1..=5), layout, band_cylinders: banded.then(|| rng.random_range(1..=7)) };
-    let zones = random_zones(rng, &geometry);
+    let geometry = random_geometry(rng);
+    let zones = zones::random_zones(rng, &geometry);
     let mut profile = DriveProfile {
         name: format!("drawn-{:08x}", rng.random::<u32>()),
         model: "none".to_string(),
@@ -29,9 +32,11 @@ pub fn random_profile(rng: &mut impl Rng) -> DriveProfile {
         rotation: random_rotation(rng),
         geometry,
         zones,
+        runs: Vec::new(),
+        cache: None,
         seek: random_seek(rng),
         interface: random_interface(rng),
-        firmware: Firmware { queue_depth: rng.random_range(1..=8), algorithm: [Algorithm::Fcfs, Algorithm::Sptf][rng.random_range(0..2)] },
+        firmware: random_firmware(rng),
         variation: random_variation(rng),
         setup: BTreeMap::new(),
     };
@@ -39,7 +44,37 @@ pub fn random_profile(rng: &mut impl Rng) -> DriveProfile {
         let mapped = profile.mapped().get();
         profile.capacity_sectors = Some(rng.random_range(mapped.div_ceil(2)..=mapped));
     }
+    if rng.random_bool(0.15) {
+        profile = measured(&profile);
+    }
     profile
+}
+
+/// The same drive with its layout as a measurement tells it: tracks one after the other as runs, instead of zones. Spares, reserved sectors and what
+/// lies past the capacity are not in it; angles are right to 2⁻³¹ turn.
+///
+/// # Panics
+/// When the profile is not valid.
+#[must_use]
+pub fn measured(profile: &DriveProfile) -> DriveProfile {
+    let layout = Layout::new(profile).expect("only a valid profile can be measured");
+    DriveProfile { runs: measured::runs_of(&layout), zones: Vec::new(), capacity_sectors: None, ..profile.clone() }
+}
+
+fn random_geometry(rng: &mut impl Rng) -> Geometry {
+    let layout = [TrackOrder::Cylinder, TrackOrder::Serpentine, TrackOrder::SurfaceSerpentine, TrackOrder::Banded][rng.random_range(0..4)];
+    let in_bands = matches!(layout, TrackOrder::SurfaceSerpentine | TrackOrder::Banded);
+    Geometry { heads: rng.random_range(1..=5), layout, band_cylinders: in_bands.then(|| rng.random_range(1..=7)), actuators: None }
+}
+
+fn random_firmware(rng: &mut impl Rng) -> Firmware {
+    Firmware {
+        queue_depth: rng.random_range(1..=8),
+        algorithm: [Algorithm::Fcfs, Algorithm::Sptf][rng.random_range(0..2)],
+        zero_latency_read: rng.random_bool(0.25),
+        zero_latency_write: rng.random_bool(0.25),
+        ..Firmware::default()
+    }
 }
 
 fn random_rotation(rng: &mut impl Rng) -> Rotation {
@@ -48,47 +83,6 @@ fn random_rotation(rng: &mut impl Rng) -> Rotation {
     } else {
         Rotation { rpm: None, period_us: Some(rng.random_range(3_000.0..12_000.0)) }
     }
-}
-
-fn random_zones(rng: &mut impl Rng, geometry: &Geometry) -> Vec<Zone> {
-    let mut first_cylinder = 0;
-    let mut zones = Vec::new();
-    for _ in 0..rng.random_range(1..=4) {
-        let zone = random_zone(rng, geometry, first_cylinder);
-        first_cylinder += zone.cylinders;
-        zones.push(zone);
-    }
-    zones
-}
-
-fn random_zone(rng: &mut impl Rng, geometry: &Geometry, first_cylinder: u32) -> Zone {
-    let spt: u32 = if rng.random_bool(0.1) { 1 } else { rng.random_range(2..=32) };
-    let mut zone = Zone { first_cylinder, cylinders: rng.random_range(1..=12), sectors_per_track: spt, ..Zone::default() };
-    zone.track_skew = rng.random_range(0..spt);
-    zone.cylinder_skew = rng.random_range(0..spt);
-    zone.band_skew = (geometry.band_cylinders.is_some() && rng.random_bool(0.5)).then(|| rng.random_range(0..spt));
-    zone.first_angle_turns = rng.random_bool(0.2).then(|| rng.random_range(0.0..1.0));
-    let sectors = zone.physical_sectors(geometry.heads);
-    // Up to three tracks of spares, but at least one sector is mapped.
-    zone.spares = rng.random_range(0..=u64::from(spt) * 3).min(sectors - 1);
-    zone.slips = random_slips(rng, zone.spares, sectors);
-    zone
-}
-
-fn random_slips(rng: &mut impl Rng, spares: u64, sectors: u64) -> Vec<u64> {
-    let mut slips = BTreeSet::new();
-    let wanted = rng.random_range(0..=spares.min(12));
-    for _ in 0..wanted {
-        // Side by side with the last one as often as not, the zone's first and last sector more often than others.
-        let sector = match (rng.random_range(0..8_u32), slips.last()) {
-            (0, _) => 0,
-            (1, _) => sectors - 1,
-            (2..=4, Some(last)) => (last + 1) % sectors,
-            _ => rng.random_range(0..sectors),
-        };
-        slips.insert(sector);
-    }
-    slips.into_iter().collect()
 }
 
 fn random_seek(rng: &mut impl Rng) -> Seek {
@@ -126,6 +120,8 @@ fn random_interface(rng: &mut impl Rng) -> Interface {
         read_after_write_us: optional(rng),
         write_after_write_us: optional(rng),
         completion_us: rng.random_range(0.0..100.0),
+        write_completion_us: optional(rng),
+        read_buffered: Rng::next_u32(rng) % 4 == 0,
         bus_mb_per_s: [1.0, 5.0, 80.0, 600.0][rng.random_range(0..4)],
     }
 }
@@ -142,5 +138,6 @@ fn random_variation(rng: &mut impl Rng) -> UnitVariation {
         jitter_us: rng.random_range(0.0..200.0),
         outlier_share: rng.random_range(0.0..0.05),
         outlier_ms: rng.random_range(0.0..50.0),
+        ..UnitVariation::default()
     }
 }

@@ -17,9 +17,11 @@
 
 extern crate alloc;
 
+pub mod cache;
 pub mod catalog;
 pub mod draw;
 mod firmware;
+pub mod import;
 pub mod interface;
 mod layout;
 mod mean;

@@ -1,61 +1,133 @@
-//! The mean seek over evenly drawn pairs of sectors, computed exactly from the layout, for the first term of "mean service time of random
+//! The mean arm time between two random sectors, computed from the layout, for the first term of "mean service time of random
 //! reads = overhead + mean seek + half a revolution + transfer".
 //!
-//! How many pairs of sectors lie `d` cylinders apart is the autocorrelation of "sectors by cylinder". That is a step function (one step
-//! per zone), so its autocorrelation is a row of straight lines whose bends lie at differences of zone borders: the second difference of the
-//! autocorrelation of steps of heights `h` at `b` is `−Σ hᵢ·hⱼ [bⱼ − bᵢ = d]`. All of it is counted in integers. The curve is then summed
-//! over every distance, which costs one look-up per cylinder.
+//! How many pairs of sectors lie `d` cylinders apart is the autocorrelation of "sectors by cylinder"; how many of them lie on one surface is the sum of
+//! that of each surface. Both are step functions (one step per zone), so their autocorrelations are rows of straight lines whose bends lie at
+//! differences of zone borders: the second difference of the autocorrelation of steps of heights `h` at `b` is `−Σ hᵢ·hⱼ [bⱼ − bᵢ = d]`. All of it is
+//! counted in integers. The curve is then summed over every distance, which costs one look-up per cylinder.
 //!
-//! Two simplifications, both far below a measurement's noise on a real drive: spares and slipped sectors count like others, and sectors
-//! past the declared capacity are left out by whole cylinders.
+//! Simplifications, all far below a measurement's noise on a real drive: spares, slipped and reserved sectors count like others; sectors past the
+//! declared capacity are left out by whole cylinders; a measured layout is averaged over at most [`STRIPS`] strips of cylinders of equal width.
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use headtime_units::Nanos;
 
-use crate::layout::Layout;
+use crate::layout::{Layout, SurfaceRow, Surfaces};
 use crate::seek::SeekCurve;
+
+/// Most strips that a measured layout is averaged over; their pairs are counted one by one, on each surface.
+const STRIPS: u32 = 512;
+
+/// The steps of "sectors by cylinder" as (cylinder, change), rising by cylinder.
+type Steps = Vec<(u32, i128)>;
 
 /// The mean arm time of reads, head switches included.
 pub(crate) fn arm_time(layout: &Layout, curve: &SeekCurve, head_switch: Nanos) -> Nanos {
-    let other_head = 1.0 - 1.0 / f64::from(layout.heads());
-    let (mut sum, mut pairs) = (0.0, 0.0);
-    for (distance, count) in (0_u32..).zip(pairs_by_distance(&steps(layout))) {
+    let (all, same_surface) = counts(surfaces(layout));
+    let (mut time, mut pairs) = (0.0, 0.0);
+    for ((distance, all), same) in (0_u32..).zip(all).zip(same_surface) {
         // Each pair of different cylinders is drawn in both orders.
-        let count = count as f64 * if distance == 0 { 1.0 } else { 2.0 };
+        let orders = if distance == 0 { 1.0 } else { 2.0 };
         let seek = curve.time(distance);
         let switching = seek.max(head_switch).as_ns() as f64;
-        sum += count * (other_head * switching + (1.0 - other_head) * seek.as_ns() as f64);
-        pairs += count;
+        time += orders * ((all - same) as f64 * switching + same as f64 * seek.as_ns() as f64);
+        pairs += orders * all as f64;
     }
-    Nanos::from_ns(libm::round(sum / pairs) as u64)
+    Nanos::from_ns(libm::round(time / pairs) as u64)
 }
 
-/// The steps of "sectors by cylinder" as (cylinder, change), from the first cylinder to behind the last one within the capacity.
-fn steps(layout: &Layout) -> Vec<(u32, i128)> {
-    let mut steps = Vec::new();
-    let mut before = 0;
-    let mut end = 0;
-    for zone in layout.zones() {
-        let by_cylinder = u64::from(zone.sectors_per_track) * u64::from(layout.heads());
-        let within = layout.capacity().get().saturating_sub(zone.extent.start.get()).min(zone.extent.len.get());
-        if within == 0 {
-            break;
-        }
-        steps.push((zone.first_cylinder, i128::from(by_cylinder) - before));
-        before = i128::from(by_cylinder);
-        end = zone.first_cylinder + within.div_ceil(by_cylinder) as u32;
+/// Pairs of sectors by distance: all of them, and those on one surface.
+fn counts(surfaces: Vec<Steps>) -> (Vec<i128>, Vec<i128>) {
+    let heads = surfaces.len() as i128;
+    let groups = alike(&surfaces);
+    if let [(steps, _)] = groups.as_slice() {
+        let of_one = pairs_by_distance(steps);
+        let times = |factor: i128| of_one.iter().map(|pairs| pairs * factor).collect();
+        return (times(heads * heads), times(heads));
     }
-    steps.push((end, -before));
-    steps
+    let all = pairs_by_distance(&sum(&surfaces));
+    let mut same = vec![0_i128; all.len()];
+    for (steps, count) in groups {
+        for (same, pairs) in same.iter_mut().zip(pairs_by_distance(steps)) {
+            *same += pairs * count;
+        }
+    }
+    (all, same)
+}
+
+/// The steps of each surface.
+fn surfaces(layout: &Layout) -> Vec<Steps> {
+    let rows = match layout.surfaces() {
+        Surfaces::Exact(rows) => rows,
+        Surfaces::Measured(rows) => strips(&rows, layout.cylinders(), layout.heads()),
+    };
+    let mut surfaces: Vec<Steps> = vec![Vec::new(); usize::from(layout.heads())];
+    for row in rows {
+        let sectors = i128::from(row.sectors);
+        surfaces[usize::from(row.head)].extend([(row.first_cylinder, sectors), (row.end_cylinder, -sectors)]);
+    }
+    surfaces.into_iter().map(joined).collect()
+}
+
+/// Rows of cylinders averaged over strips: the sectors of a whole strip stand for those of each of its cylinders, as all strips are equally wide.
+fn strips(rows: &[SurfaceRow], cylinders: u32, heads: u16) -> Vec<SurfaceRow> {
+    let width = cylinders.div_ceil(STRIPS).max(1);
+    let count = cylinders.div_ceil(width);
+    let mut sectors = vec![vec![0_u64; count as usize]; usize::from(heads)];
+    for row in rows {
+        let (mut first, end) = (row.first_cylinder, row.end_cylinder);
+        while first < end {
+            let strip = first / width;
+            let until = end.min((strip + 1) * width);
+            sectors[usize::from(row.head)][strip as usize] += u64::from(until - first) * row.sectors;
+            first = until;
+        }
+    }
+    let rows = sectors.into_iter().zip(0..).flat_map(|(sectors, head)| (0_u32..).zip(sectors).map(move |(strip, sectors)| (strip, head, sectors)));
+    let end = |strip: u32| (strip + 1).saturating_mul(width).min(cylinders);
+    rows.map(|(strip, head, sectors)| SurfaceRow { head, first_cylinder: strip * width, end_cylinder: end(strip), sectors }).collect()
+}
+
+/// The steps of all surfaces together.
+fn sum(surfaces: &[Steps]) -> Steps {
+    joined(surfaces.iter().flatten().copied().collect())
+}
+
+/// Surfaces with the same steps once, with how many there are.
+fn alike(surfaces: &[Steps]) -> Vec<(&Steps, i128)> {
+    let mut groups: Vec<(&Steps, i128)> = Vec::new();
+    for steps in surfaces {
+        match groups.iter_mut().find(|(known, _)| *known == steps) {
+            Some((_, count)) => *count += 1,
+            None => groups.push((steps, 1)),
+        }
+    }
+    groups
+}
+
+/// Changes at one cylinder added up, those that cancel left out.
+fn joined(mut steps: Steps) -> Steps {
+    steps.sort_unstable_by_key(|step| step.0);
+    let mut joined: Steps = Vec::new();
+    for (cylinder, change) in steps {
+        match joined.last_mut().filter(|last| last.0 == cylinder) {
+            Some(last) => last.1 += change,
+            None => joined.push((cylinder, change)),
+        }
+    }
+    joined.retain(|step| step.1 != 0);
+    joined
 }
 
 /// Pairs of sectors `0, 1, 2 …` cylinders apart, in one order.
-fn pairs_by_distance(steps: &[(u32, i128)]) -> impl Iterator<Item = i128> {
-    let end = steps.last().map_or(0, |(cylinder, _)| *cylinder);
+fn pairs_by_distance(steps: &[(u32, i128)]) -> Vec<i128> {
+    let first = steps.first().map_or(0, |(cylinder, _)| *cylinder);
+    let end = steps.last().map_or(0, |(cylinder, _)| *cylinder) - first;
     let mut bends: Vec<(u32, i128)> = Vec::new();
-    for (position, height) in steps {
-        for (other, other_height) in steps.iter().filter(|(other, _)| other > position) {
+    for (number, (position, height)) in steps.iter().enumerate() {
+        for (other, other_height) in &steps[number + 1..] {
             bends.push((other - position, -height * other_height));
         }
     }
@@ -71,7 +143,8 @@ fn pairs_by_distance(steps: &[(u32, i128)]) -> impl Iterator<Item = i128> {
         count += slope;
         counts.push(count);
     }
-    counts.into_iter().rev()
+    counts.reverse();
+    counts
 }
 
 #[cfg(test)]
@@ -87,6 +160,16 @@ mod tests {
         let steps = vec![(0, 5), (3, -2), (5, -2), (7, -1)];
         let counted: Vec<i128> =
             (0..7).map(|distance| (0..7 - distance).map(|first| by_cylinder[first] * by_cylinder[first + distance]).sum()).collect();
-        assert_eq!(pairs_by_distance(&steps).collect::<Vec<_>>(), counted);
+        assert_eq!(pairs_by_distance(&steps), counted);
+    }
+
+    #[test]
+    fn strips_keep_the_sectors_of_what_they_average() {
+        let row = |head, first_cylinder, end_cylinder, sectors| SurfaceRow { head, first_cylinder, end_cylinder, sectors };
+        let rows = [row(0, 3, 700, 10), row(1, 0, 1_500, 7), row(1, 20, 21, 1)];
+        let strips = strips(&rows, 1_500, 2);
+        let total = |head| strips.iter().filter(|row| row.head == head).map(|row| row.sectors).sum::<u64>();
+        assert_eq!([total(0), total(1)], [697 * 10, 1_500 * 7 + 1]);
+        assert!(strips.iter().all(|row| row.end_cylinder - row.first_cylinder == 3));
     }
 }

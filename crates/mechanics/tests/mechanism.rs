@@ -3,7 +3,8 @@
 mod common;
 
 use common::{catalog_profiles, for_drawn_drives, for_seeds};
-use headtime_mechanics::{Direction, HeadPosition, Layout, Mechanism, Track, Variation};
+use headtime_mechanics::profile::{Seek, TrackOrder};
+use headtime_mechanics::{Direction, DriveProfile, HeadPosition, Layout, Mechanism, Track, Variation};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
 use rand::{Rng, RngExt};
 use std::sync::Arc;
@@ -94,8 +95,10 @@ fn the_parts_of_an_access_add_up_exactly_and_time_never_runs_back() {
             let last = mechanism.layout().lba_to_physical(extent.last());
             assert_eq!(access.end, HeadPosition { cylinder: last.cylinder, head: last.head });
             assert_eq!(access.end, mechanism.end_spot(extent).position);
-            let early = mechanism.angle_at(access.finish).until(mechanism.end_angle(extent));
-            assert!(mechanism.period().time_of(early) <= Nanos::from_ns(1), "an access ends where its last sector ends, or a nanosecond early");
+            if !mechanism.zero_latency(op) {
+                let early = mechanism.angle_at(access.finish).until(mechanism.end_angle(extent));
+                assert!(mechanism.period().time_of(early) <= Nanos::from_ns(1), "an access ends where its last sector ends, or a nanosecond early");
+            }
             if not_before == Instant::ORIGIN {
                 let positioning = mechanism.positioning(head, depart, op, extent.start);
                 let first = mechanism.access(head, depart, op, Extent::new(extent.start, Sectors::new(1)), not_before);
@@ -108,7 +111,8 @@ fn the_parts_of_an_access_add_up_exactly_and_time_never_runs_back() {
 
 #[test]
 fn one_long_access_takes_as_long_as_its_sectors_one_by_one() {
-    for_drawn_drives("one_long_access_takes_as_long_as_its_sectors_one_by_one", 300, |rng, profile| {
+    for_drawn_drives("one_long_access_takes_as_long_as_its_sectors_one_by_one", 300, |rng, mut profile| {
+        (profile.firmware.zero_latency_read, profile.firmware.zero_latency_write) = (false, false);
         let mechanism = drawn_mechanism(rng, &profile);
         for _ in 0..10 {
             let extent = random_extent(rng, mechanism.layout(), 200);
@@ -175,6 +179,194 @@ fn walk(mechanism: &Mechanism, turn: f64, op: Direction, first: u64, last: u64) 
 }
 
 #[test]
+fn from_each_sector_to_the_next_an_access_loses_the_angle_between_them_and_a_revolution_only_where_the_arm_takes_longer() {
+    for_drawn_drives(
+        "from_each_sector_to_the_next_an_access_loses_the_angle_between_them_and_a_revolution_only_where_the_arm_takes_longer",
+        200,
+        |rng, profile| {
+            let mechanism = drawn_mechanism(rng, &profile);
+            let op = random_direction(rng);
+            let mut now = Instant::from_ns(rng.random_range(0..1_u64 << 40));
+            let first = mechanism.access(HeadPosition::PARKED, now, op, Extent::from_numbers(0, 1), Instant::ORIGIN);
+            let mut head = first.end;
+            now = first.finish;
+            for lba in 1..mechanism.layout().capacity().get() {
+                let access = mechanism.access(head, now, op, Extent::from_numbers(lba, 1), Instant::ORIGIN);
+                let between = mechanism.end_angle(Extent::from_numbers(lba - 1, 1)).until(mechanism.spot(Lba::new(lba)).angle);
+                let gap = mechanism.period().time_of(between).as_ns() as i64;
+                let arm = mechanism.arm_time(head, access.end, op).as_ns() as i64;
+                let turn = mechanism.period().as_nanos().as_ns() as i64;
+                // Whole turns until the gap is as long as the arm takes; within rounding of exactly as long either answer is right.
+                let turns = |arm: i64| (arm - gap).max(0).div_euclid(turn) + i64::from((arm - gap).max(0).rem_euclid(turn) > 0);
+                let lost = (access.seek + access.rotate).as_ns() as i64;
+                let right = |turns: i64| (lost - gap - turns * turn).abs() <= 3 + turns;
+                assert!(
+                    right(turns(arm - 4)) || right(turns(arm + 4)),
+                    "LBA {lba}: {lost} ns lost, {gap} ns between, {arm} ns arm, {turn} ns a turn, of\n{}",
+                    profile.to_toml()
+                );
+                (head, now) = (access.end, access.finish);
+            }
+        },
+    );
+}
+
+/// A small drive without defects or spares whose arm reaches every cylinder within `longest` of a turn, with all skews `skew` of a turn.
+fn skewed(profile: &DriveProfile, longest: f64, skew: f64) -> DriveProfile {
+    let mut profile = profile.clone();
+    let ms = profile.rotation_period().expect("a drawn drive turns").as_ns_f64() / 1e6;
+    profile.seek = Seek { head_switch_ms: 0.6 * longest * ms, points: vec![(1, 0.5 * longest * ms), (100, longest * ms)], ..Seek::default() };
+    profile.capacity_sectors = None;
+    (profile.firmware.zero_latency_read, profile.firmware.zero_latency_write) = (false, false);
+    for zone in &mut profile.zones {
+        (zone.spares, zone.spare_cylinders, zone.reserved, zone.first_angle_turns) = (0, None, 0, None);
+        (zone.slips, zone.remaps) = (Vec::new(), Vec::new());
+        let sectors = skew * f64::from(zone.sectors_per_track);
+        (zone.track_skew, zone.cylinder_skew) = (sectors, sectors);
+        zone.band_skew = zone.band_skew.map(|_| sectors);
+    }
+    profile
+}
+
+#[test]
+fn a_sequential_read_of_a_whole_drive_loses_no_revolution_where_skews_cover_the_arm_and_one_at_each_track_where_they_do_not() {
+    let mut orders = Vec::new();
+    for_drawn_drives(
+        "a_sequential_read_of_a_whole_drive_loses_no_revolution_where_skews_cover_the_arm_and_one_at_each_track_where_they_do_not",
+        200,
+        |_, profile| {
+            if profile.zones.is_empty() {
+                return;
+            }
+            orders.push(profile.geometry.layout);
+            // The longest seek takes 0.3 of a turn, the shortest 0.15.
+            for (skew, turns_lost) in [(0.31, 0.0), (0.14, 1.0)] {
+                let profile = skewed(&profile, 0.3, skew);
+                let mechanism = Mechanism::nominal(&profile).expect("skews and seeks are a drive's");
+                let capacity = mechanism.layout().capacity().get();
+                let start = mechanism.spot(Lba::new(0)).position;
+                let access = mechanism.access(start, Instant::ORIGIN, Direction::Read, Extent::from_numbers(0, capacity), Instant::ORIGIN);
+                let holding_data = |zone: &headtime_mechanics::profile::Zone| u64::from(zone.cylinders) * u64::from(profile.geometry.heads);
+                let steps = profile.zones.iter().map(holding_data).sum::<u64>() - 1;
+                let lost = (access.seek + access.rotate).as_ns() as f64 / mechanism.period().as_ns_f64();
+                let expected = steps as f64 * (skew + turns_lost);
+                assert!(
+                    (lost - expected).abs() < 1e-5 * (steps as f64 + 1.0),
+                    "{lost} turns lost in {steps} steps, expected {expected}, of\n{}",
+                    profile.to_toml()
+                );
+            }
+        },
+    );
+    if std::env::var_os("HEADTIME_SEED").is_none() {
+        for order in [TrackOrder::Cylinder, TrackOrder::Serpentine, TrackOrder::SurfaceSerpentine, TrackOrder::Banded] {
+            assert!(orders.contains(&order), "{order:?} is among the drawn drives");
+        }
+    }
+}
+
+#[test]
+fn with_zero_latency_sectors_of_a_track_are_taken_as_they_come_by() {
+    let mut early = 0;
+    for_drawn_drives("with_zero_latency_sectors_of_a_track_are_taken_as_they_come_by", 300, |rng, mut profile| {
+        (profile.firmware.zero_latency_read, profile.firmware.zero_latency_write) = (true, true);
+        let mechanism = drawn_mechanism(rng, &profile);
+        let layout = mechanism.layout();
+        for _ in 0..30 {
+            let track = layout.track_of(Lba::new(rng.random_range(0..layout.capacity().get())));
+            let Some(run) = layout.track_runs(track).last() else { continue };
+            let first = rng.random_range(0..run.extent.len.get());
+            let extent = Extent::from_numbers(run.extent.start.get() + first, rng.random_range(1..=run.extent.len.get() - first));
+            let (head, op, depart) = (random_head(rng, layout), random_direction(rng), Instant::from_ns(rng.random_range(0..1_u64 << 50)));
+            let access = mechanism.access(head, depart, op, extent, Instant::ORIGIN);
+            // Sector by sector: the next time that it comes by as a whole.
+            let ready = depart + mechanism.arm_time(head, track.into(), op);
+            let passed = |lba: u64| {
+                let one = Extent::from_numbers(lba, 1);
+                let start = mechanism.spot(Lba::new(lba)).angle;
+                let sector = if layout.sectors_per_track(track) == 1 { 1 << 32 } else { u64::from((mechanism.end_angle(one) - start).as_raw()) };
+                let raw = u64::from(mechanism.angle_at(ready).until(start).as_raw()) + sector;
+                ready + Nanos::from_ns(((u128::from(raw) * u128::from(mechanism.period().as_fs())) >> 32) as u64 / 1_000_000)
+            };
+            let last = (extent.start.get()..extent.end().get()).map(passed).max().expect("the extent has a sector");
+            assert!(
+                access.finish.signed_since(last).abs() <= 1,
+                "{extent} ends at {:?}, expected {last:?}, of\n{}",
+                access.finish,
+                profile.to_toml()
+            );
+            assert_eq!((access.first_sector, access.end), (passed(extent.start.get()), track.into()));
+            assert_eq!(depart + access.seek + access.rotate + access.transfer, access.finish);
+            let sectors = mechanism.period().time_of_turns(extent.len.get(), u64::from(layout.sectors_per_track(track)));
+            assert!(access.transfer.as_ns().abs_diff(sectors.as_ns()) <= 3, "transfer is what the sectors take, wherever in the turn");
+            let sector_time = mechanism.period().time_of_turns(1, u64::from(layout.sectors_per_track(track)));
+            let most = mechanism.period().as_nanos() + sector_time + Nanos::from_ns(3);
+            assert!(access.finish.saturating_since(ready) <= most, "a track costs a revolution from the first border of a sector on");
+            early += u32::from(access.finish < access.first_sector + sectors.saturating_sub(sector_time));
+        }
+    });
+    assert!(early > 50 || std::env::var_os("HEADTIME_SEED").is_some(), "only {early} accesses began in the midst of their extent");
+}
+
+#[test]
+fn zero_latency_never_makes_an_access_longer() {
+    for_drawn_drives("zero_latency_never_makes_an_access_longer", 300, |rng, mut profile| {
+        let seed = rng.random();
+        let mut mechanism = |zero_latency: bool| {
+            (profile.firmware.zero_latency_read, profile.firmware.zero_latency_write) = (zero_latency, zero_latency);
+            let layout = Arc::new(Layout::new(&profile).expect("a drawn drive has a layout"));
+            Mechanism::new(&profile, layout, Hashed { seed, bound_ns: 100_000 }).expect("a drawn drive is valid")
+        };
+        let (with, without) = (mechanism(true), mechanism(false));
+        for _ in 0..50 {
+            let extent = random_extent(rng, with.layout(), 300);
+            let (head, op, depart) = (random_head(rng, with.layout()), random_direction(rng), Instant::from_ns(rng.random_range(0..1_u64 << 40)));
+            let [quick, slow] = [&with, &without].map(|mechanism| mechanism.access(head, depart, op, extent, Instant::ORIGIN));
+            let later = quick.finish.signed_since(slow.finish);
+            assert!(later <= 10, "{extent} takes {later} ns longer with zero latency, of\n{}", profile.to_toml());
+            assert_eq!(quick.end, slow.end);
+        }
+    });
+}
+
+#[test]
+fn the_zero_latency_example_of_the_documentation_takes_what_it_says() {
+    let text = "name = \"example\"\nmodel = \"none\"\nsector_bytes = 512\n[rotation]\nperiod_us = 6000\n[geometry]\nheads = 1\nlayout = \"cylinder\"
+        [seek]\nhead_switch_ms = 0\npoints = [[1, 1.0]]\n[interface]\nread_command_us = 0\nwrite_command_us = 0\ncompletion_us = 0\nbus_mb_per_s = 100
+        [firmware]\nqueue_depth = 1\nalgorithm = \"fcfs\"\nzero_latency_read = true
+        [[zone]]\nfirst_cylinder = 0\ncylinders = 2\nsectors_per_track = 300\ntrack_skew = 0\ncylinder_skew = 0";
+    let mechanism = Mechanism::nominal(&DriveProfile::from_toml("example", text).expect("it is a profile")).expect("it is valid");
+    let extent = Extent::from_numbers(0, 200);
+    let arrival = Instant::from_ns(2_990_000);
+    let times = [Direction::Write, Direction::Read].map(|op| {
+        let access = mechanism.access(HeadPosition::PARKED, arrival, op, extent, Instant::ORIGIN);
+        [access.first_sector.saturating_since(arrival), access.rotate, access.transfer].map(|time| (time.as_ns() + 5) / 10_000)
+    });
+    assert_eq!(times, [[303, 301, 400], [303, 201, 400]], "first sector, rotation and transfer in 10 us, without and with zero latency");
+}
+
+#[test]
+fn a_remapped_sector_within_an_extent_costs_the_trip_to_its_spare_and_back() {
+    let profile = headtime_mechanics::catalog::load("atlas10k").expect("a shipped profile is valid");
+    let mut mechanism = Mechanism::nominal(&profile).expect("it is valid");
+    let extent = Extent::from_numbers(1_000, 20);
+    let access = |mechanism: &Mechanism| mechanism.access(HeadPosition::PARKED, Instant::ORIGIN, Direction::Read, extent, Instant::ORIGIN);
+    let before = access(&mechanism);
+    let mut layout = Layout::clone(mechanism.layout());
+    let spare = layout.remap(Lba::new(1_010)).expect("zone 0 has spares");
+    mechanism = Mechanism::new(&profile, Arc::new(layout), headtime_mechanics::Nominal).expect("it is valid");
+    let home = HeadPosition { cylinder: 0, head: 2 };
+    let away = HeadPosition { cylinder: spare.cylinder, head: spare.head };
+    let there_and_back = mechanism.arm_time(home, away, Direction::Read) + mechanism.arm_time(away, home, Direction::Read);
+    let after = access(&mechanism);
+    assert!(after.seek >= before.seek + there_and_back, "{after:?} after {before:?}");
+    assert_eq!((after.end, after.first_sector), (before.end, before.first_sector));
+    // What follows the remapped sector comes by again as it did before, whole turns later.
+    let turns = after.finish.saturating_since(before.finish).as_ns() as f64 / mechanism.period().as_ns_f64();
+    assert!(turns >= 1.0 && (turns - turns.round()).abs() < 1e-5, "{turns} turns later");
+}
+
+#[test]
 fn back_to_back_sectors_lose_no_revolution_by_rounding_for_a_thousand_seconds() {
     for_seeds("back_to_back_sectors_lose_no_revolution_by_rounding_for_a_thousand_seconds", 20, |rng| {
         let mut mechanism =
@@ -223,12 +415,15 @@ fn the_mean_of_random_reads_is_the_mean_seek_and_half_a_revolution() {
 fn the_mean_arm_time_of_a_drawn_drive_is_that_of_all_pairs_of_its_sectors() {
     for_drawn_drives("the_mean_arm_time_of_a_drawn_drive_is_that_of_all_pairs_of_its_sectors", 200, |_, mut profile| {
         profile.capacity_sectors = None;
-        profile.zones.iter_mut().for_each(|zone| (zone.spares, zone.slips) = (0, Vec::new()));
+        for zone in &mut profile.zones {
+            (zone.spares, zone.spare_cylinders, zone.reserved) = (0, None, 0);
+            (zone.slips, zone.remaps) = (Vec::new(), Vec::new());
+        }
         let mechanism = Mechanism::nominal(&profile).expect("a drawn drive without spares is valid");
         let layout = mechanism.layout();
         let tracks: Vec<(HeadPosition, f64)> = (0..layout.track_count())
             .filter_map(|number| layout.track_by_number(number))
-            .map(|track| (track.into(), f64::from(layout.sectors_per_track(track))))
+            .map(|track| (track.into(), layout.track_runs(track).map(|run| run.extent.len.get() as f64).sum()))
             .collect();
         let (mut sum, mut pairs) = (0.0, 0.0);
         for (from, from_sectors) in &tracks {

@@ -4,8 +4,8 @@ mod common;
 
 use common::{catalog_profiles, for_drawn_drives};
 use headtime_mechanics::profile::Algorithm;
-use headtime_mechanics::{DriveProfile, Layout, Mechanism, ProfileError, catalog};
-use headtime_units::{Nanos, RotationPeriod};
+use headtime_mechanics::{DriveProfile, Layout, Mechanism, ProfileError, Track, catalog};
+use headtime_units::{Angle, Lba, Nanos, RotationPeriod};
 
 /// First and last LBA of each zone of the Atlas 10K, as DiskSim lays it out.
 const ATLAS_ZONES: [(u64, u64); 24] = [
@@ -76,11 +76,7 @@ fn the_atlas_10k_agrees_with_the_extracted_facts_file_where_it_is_present() {
         };
         assert_eq!(pair(cells[2], "-"), (u64::from(zone.first_cylinder), u64::from(zone.first_cylinder + zone.cylinders - 1)), "zone {number}");
         let figures: Vec<u64> = [3, 4, 5, 8].iter().map(|cell| cells[*cell].parse().expect("a number")).collect();
-        assert_eq!(
-            figures,
-            [u64::from(zone.sectors_per_track), u64::from(zone.track_skew), u64::from(zone.cylinder_skew), zone.spares],
-            "zone {number}"
-        );
+        assert_eq!(figures, [u64::from(zone.sectors_per_track), zone.track_skew as u64, zone.cylinder_skew as u64, zone.spares], "zone {number}");
         assert_eq!(pair(cells[9], ".."), zone_ranges(&profile)[number], "zone {number}");
         let slips: Vec<u64> = cells[12].split(',').filter_map(|slip| slip.trim().parse().ok()).collect();
         assert_eq!(slips, zone.slips, "zone {number}");
@@ -117,7 +113,7 @@ fn the_20_tb_drive_is_what_its_class_is() {
     let streaming = |zone: usize| {
         let zone = &profile.zones[zone];
         f64::from(zone.sectors_per_track) * 512.0
-            / (mechanism.period().as_ns_f64() / 1e9 * f64::from(zone.sectors_per_track + zone.cylinder_skew) / f64::from(zone.sectors_per_track))
+            / (mechanism.period().as_ns_f64() / 1e9 * (f64::from(zone.sectors_per_track) + zone.cylinder_skew) / f64::from(zone.sectors_per_track))
             / 1e6
     };
     assert!((streaming(0) - 285.0).abs() < 1.0, "outside {} MB/s", streaming(0));
@@ -125,12 +121,14 @@ fn the_20_tb_drive_is_what_its_class_is() {
 }
 
 #[test]
-fn the_recorded_setup_replaces_bus_overheads_and_queue_and_nothing_else() {
+fn the_recorded_setup_replaces_bus_overheads_queue_and_cache_and_nothing_else() {
     let (profile, recorded) = (atlas(), catalog::load("atlas10k@recorded").expect("a shipped setup is valid"));
     assert_eq!(recorded.name, "atlas10k@recorded");
     assert_eq!((recorded.firmware.queue_depth, recorded.firmware.algorithm), (1, Algorithm::Fcfs));
     assert_eq!((recorded.interface.write_command_us, recorded.interface.write_after_write_us), (344.92, Some(496.73)));
-    let same = DriveProfile { name: profile.name.clone(), interface: profile.interface, firmware: profile.firmware, ..recorded };
+    assert!(profile.cache.is_none() && recorded.cache.is_some_and(|cache| cache.whole_track && cache.segments == 10));
+    let same =
+        DriveProfile { name: profile.name.clone(), interface: profile.interface, firmware: profile.firmware, cache: profile.cache, ..recorded };
     assert_eq!(same, profile);
 }
 
@@ -181,9 +179,15 @@ fn every_shipped_profile_carries_its_catalog_name_and_says_where_each_figure_is_
 #[test]
 fn unknown_profiles_and_setups_are_refused_with_those_there_are() {
     let message = |name: &str| catalog::load(name).expect_err("there is no such profile").to_string();
-    assert_eq!(message("atlas"), "no profile is called `atlas`; known are: atlas10k, nearline-20tb");
-    assert_eq!(message("atlas10k@slow"), "profile atlas10k has no setup `slow`; it has: recorded");
-    assert_eq!(message("nearline-20tb@slow"), "profile nearline-20tb has no setup `slow`; it has: none");
+    let known: Vec<&str> = catalog::CATALOG.iter().map(|entry| entry.name).collect();
+    assert_eq!(message("atlas"), format!("no profile is called `atlas`; known are: {}", known.join(", ")));
+    for entry in catalog::CATALOG {
+        let profile = entry.load().expect("a shipped profile is valid");
+        let setups: Vec<&str> = profile.setup.keys().map(String::as_str).collect();
+        let setups = if setups.is_empty() { "none".to_string() } else { setups.join(", ") };
+        let name = entry.name;
+        assert_eq!(message(&format!("{name}@no-such")), format!("profile {name} has no setup `no-such`; it has: {setups}"));
+    }
 }
 
 #[test]
@@ -253,7 +257,7 @@ const BROKEN: &[(&str, &str, &str)] = &[
     (
         "layout = \"serpentine\"",
         "layout = \"zigzag\"",
-        "line 10, column 10: unknown variant `zigzag`, expected one of `cylinder`, `serpentine`, `surface-serpentine`",
+        "line 10, column 10: unknown variant `zigzag`, expected one of `cylinder`, `serpentine`, `surface-serpentine`, `banded`",
     ),
     ("[interface]", "[interface", "line 17, column 11: unclosed table, expected `]`"),
     (
@@ -294,10 +298,42 @@ const BROKEN: &[(&str, &str, &str)] = &[
     ),
     ("first_cylinder = 600", "first_cylinder = 512", "zone 1 starts at cylinder 512, before zone 0 ends at 600; set first_cylinder = 600"),
     ("first_cylinder = 600", "first_cylinder = 601", "zone 1 starts at cylinder 601, after zone 0 ends at 600; set first_cylinder = 600"),
-    ("first_cylinder = 0", "first_cylinder = 1", "zone 0 first_cylinder is 1, expected 0; cylinders are counted from the outer edge, from 0"),
+    (
+        "first_cylinder = 600",
+        "first_cylinder = 605\nskipped_cylinders = 4",
+        "zone 1 first_cylinder is 605, expected 604: 4 cylinders are skipped from cylinder 600 on; correct it, or skipped_cylinders",
+    ),
+    (
+        "first_cylinder = 600",
+        "first_cylinder = 600\nskipped_cylinders = 4000000000",
+        "zone 1 skipped_cylinders is 4000000000, expected at most 2147483647 in all zones; lower it",
+    ),
+    (
+        "first_cylinder = 0",
+        "first_cylinder = 1",
+        "zone 0 first_cylinder is 1, expected 0; cylinders are counted from the outer edge, from 0; set skipped_cylinders where some hold no data",
+    ),
     ("cylinders = 600", "cylinders = 0", "zone 0 cylinders is 0, expected at least 1; remove the zone"),
     ("cylinders = 400", "cylinders = 4000000000", "zone 1 cylinders is 4000000000, expected at most 2147483647 in all zones; lower it"),
     ("sectors_per_track = 100", "sectors_per_track = 0", "zone 0 sectors_per_track is 0, expected 1 to 65535; correct it"),
+    (
+        "sectors_per_track = 100",
+        "sectors_per_track = 100\nsectors_by_head = [90, 95, 100]",
+        "zone 0 sectors_by_head is a list of 3, expected one number for each of the 2 heads; complete it, or remove it where all surfaces are alike",
+    ),
+    (
+        "sectors_per_track = 100",
+        "sectors_per_track = 100\nsectors_by_head = [90, 65536]",
+        "zone 0 sectors_by_head is 65536 for head 1, expected 1 to 65535; correct it",
+    ),
+    (
+        "sectors_per_track = 100",
+        "sectors_per_track = 100\nsectors_by_head = [0, 90]",
+        "zone 0 sectors_by_head is 0 for head 0, expected 1 to 65535; correct it",
+    ),
+    ("track_skew = 20", "track_skew = -0.5", "zone 0 track_skew is -0.5, expected at least 0 and less than the track's 100 sectors; add whole turns"),
+    ("track_skew = 20", "track_skew = nan", "zone 0 track_skew is NaN, expected less than the track's 100 sectors; subtract whole turns"),
+    ("track_skew = 20", "track_skew = 100.25", "zone 0 track_skew is 100.25, expected less than the track's 100 sectors; subtract whole turns"),
     ("track_skew = 20", "track_skew = 100", "zone 0 track_skew is 100, expected less than the track's 100 sectors; subtract whole turns"),
     ("cylinder_skew = 15", "cylinder_skew = 55", "zone 1 cylinder_skew is 55, expected less than the track's 50 sectors; subtract whole turns"),
     (
@@ -315,6 +351,71 @@ const BROKEN: &[(&str, &str, &str)] = &[
         "slips = [7, 9]",
         "slips = [7, 120000]",
         "zone 0 slips is 120000, expected less than the zone's 120000 sectors; numbers count from the zone's start",
+    ),
+    (
+        "spares = 10",
+        "spares = 10\nspare_cylinders = 0",
+        "zone 0 spare_cylinders is 0, expected at least 1; remove it where the whole zone shares its spares",
+    ),
+    (
+        "spares = 10",
+        "spares = 200\nspare_cylinders = 599",
+        "zone 0 spares is 200, expected less than the 200 sectors of the last group; lower it, or change spare_cylinders",
+    ),
+    (
+        "spares = 10",
+        "spares = 1\nspare_cylinders = 100",
+        "zone 0 slips is 2 in the group of cylinders from 0 on, expected at most its 1 spares; raise spares, or remove slips",
+    ),
+    (
+        "layout = \"serpentine\"",
+        "layout = \"banded\"",
+        "geometry.band_cylinders is missing, expected the cylinders of a band; add it, or choose layout = \"serpentine\"",
+    ),
+    (
+        "spares = 10",
+        "spares = 10\nreserved = 119990",
+        "zone 0 reserved is 119990, expected less than the 119990 sectors that the spares leave of the zone's first group; lower it",
+    ),
+    (
+        "spares = 10",
+        "spares = 10\nreserved = 9990\nspare_cylinders = 50",
+        "zone 0 reserved is 9990, expected less than the 9990 sectors that the spares leave of the zone's first group; lower it",
+    ),
+    (
+        "slips = [7, 9]",
+        "remaps = [[7, 120000]]",
+        "zone 0 remaps is 120000, expected less than the zone's 120000 sectors; numbers count from the zone's start",
+    ),
+    (
+        "slips = [7, 9]",
+        "remaps = [[7, 119999], [8, 119999]]",
+        "zone 0 remaps is 119999 twice, expected each sector once, as defective or as spare; remove one of the two",
+    ),
+    (
+        "slips = [7, 9]",
+        "slips = [7]\nremaps = [[7, 119999]]",
+        "zone 0 remaps is 7, which is slipped, expected sectors that are not among the slips; remove it from slips or from remaps",
+    ),
+    (
+        "slips = [7, 9]",
+        "slips = [119999]\nremaps = [[7, 119999]]",
+        "zone 0 remaps is 119999, which is slipped, expected sectors that are not among the slips; remove it from slips or from remaps",
+    ),
+    (
+        "slips = [7, 9]",
+        "remaps = [[7, 8]]",
+        "zone 0 remaps is [7, 8], expected a spare that holds no LBA; choose a sector among the spares, at the end of the group",
+    ),
+    (
+        "slips = [7, 9]",
+        "remaps = [[119995, 119999]]",
+        "zone 0 remaps is [119995, 119999], expected a defective sector that would hold an LBA; remove the remap: a defective spare or reserved sector moves nothing",
+    ),
+    (
+        "heads = 2",
+        "heads = 2\nactuators = 3",
+        "geometry.actuators is 3, expected 1 to 2; count the arms that move independently; remove the key for one",
     ),
     ("slips = [7, 9]", "slips = [9, 7, 9]", "zone 0 slips is 9 twice, expected each sector once; remove one"),
     ("spares = 10", "spares = 1", "zone 0 has 2 slips but only 1 spares to absorb them; raise spares, or remove slips"),
@@ -394,6 +495,183 @@ fn each_mistake_is_refused_with_place_value_expectation_and_remedy() {
         assert!(GOOD.contains(from), "`{from}` is in the good profile");
         let text = GOOD.replacen(from, to, 1);
         let error = DriveProfile::from_toml("exos.toml", &text).expect_err(&format!("`{to}` makes no drive"));
+        assert_eq!(error.to_string(), format!("profile exos.toml: {expected}"));
+    }
+}
+
+/// A measured layout: cylinder 0 in two parts with a gap between, then inwards and outwards on two surfaces.
+const RUNS: &str = r#"
+[[run]]
+first_lba = 0
+tracks = 1
+lbas = 40
+sectors_per_track = 100
+cylinder = 0
+head = 0
+angle_turns = 0.25
+
+[[run]]
+first_lba = 40
+tracks = 1
+lbas = 50
+sectors_per_track = 100
+first_sector = 50
+cylinder = 0
+head = 0
+angle_turns = 0.75
+
+[[run]]
+first_lba = 90
+tracks = 4
+lbas = 99
+sectors_per_track = 99
+cylinder = 1
+head = 0
+angle_turns = 0.3
+angle_step_turns = 0.125
+
+[[run]]
+first_lba = 486
+tracks = 5
+lbas = 90
+sectors_per_track = 100
+cylinder = 4
+cylinder_step = -1
+head = 1
+angle_turns = 0.875
+angle_step_turns = 0.125
+"#;
+
+const BROKEN_RUNS: &[(&str, &str, &str)] = &[
+    ("first_lba = 0", "first_lba = 1", "run 0 first_lba is 1, expected 0; runs are in the order of their LBAs, from LBA 0 on"),
+    ("first_lba = 90", "first_lba = 91", "run 2 first_lba is 91, expected 90, where run 1 ends; set first_lba = 90"),
+    ("first_lba = 90", "first_lba = 89", "run 2 first_lba is 89, expected 90, where run 1 ends; set first_lba = 90"),
+    ("tracks = 4", "tracks = 0", "run 2 tracks is 0, expected at least 1; remove the run"),
+    ("lbas = 99", "lbas = 0", "run 2 lbas is 0, expected at least 1; remove the run"),
+    ("sectors_per_track = 99", "sectors_per_track = 65536", "run 2 sectors_per_track is 65536, expected 1 to 65535; correct it"),
+    (
+        "lbas = 90",
+        "lbas = 90\nfirst_sector = 11",
+        "run 3 sectors_per_track is 100, expected at least first_sector + lbas = 101; lower lbas, or raise it",
+    ),
+    ("head = 1", "head = 2", "run 3 head is 2, expected less than geometry.heads = 2; count heads from 0, or raise geometry.heads"),
+    (
+        "cylinder_step = -1",
+        "cylinder_step = -2",
+        "run 3 cylinder_step is -2, expected 1 (inwards) or -1 (outwards); split the run into single tracks",
+    ),
+    ("cylinder = 4", "cylinder = 3", "run 3 tracks is 5, which leads to cylinder -1, expected cylinders from 0 to 2147483646; correct it"),
+    (
+        "cylinder = 1",
+        "cylinder = 2147483647",
+        "run 2 cylinder is 2147483647, which leads to cylinder 2147483647, expected cylinders from 0 to 2147483646; correct it",
+    ),
+    (
+        "angle_turns = 0.75",
+        "angle_turns = 1.0",
+        "run 1 angle_turns is 1, expected 0 up to but not including 1; subtract whole turns; add one to a negative angle",
+    ),
+    (
+        "angle_step_turns = 0.125",
+        "angle_step_turns = -0.125",
+        "run 2 angle_step_turns is -0.125, expected 0 up to but not including 1; subtract whole turns; add one to a negative angle",
+    ),
+    (
+        "first_sector = 50",
+        "first_sector = 39",
+        "run 1 sectors is 39 to 88 on cylinder 0, head 0, expected sectors that run 0 does not hold there; correct cylinder, head, first_sector or lbas of one of the two",
+    ),
+    (
+        "head = 1",
+        "head = 0",
+        "run 3 sectors is 0 to 89 on cylinder 0, head 0, expected sectors that run 0 does not hold there; correct cylinder, head, first_sector or lbas of one of the two",
+    ),
+    (
+        "sectors_per_track = 100\nfirst_sector",
+        "sectors_per_track = 101\nfirst_sector",
+        "run 1 sectors_per_track is 101, expected 100, as run 0 says of cylinder 0, head 0; correct one of the two",
+    ),
+];
+
+fn good_with_runs() -> String {
+    let zones = GOOD.find("[[zone]]").expect("the good profile has zones")..GOOD.find("[setup").expect("it has a setup");
+    format!("{}{RUNS}\n{}", &GOOD[..zones.start], &GOOD[zones.end..])
+}
+
+#[test]
+fn each_mistake_in_a_measured_layout_is_refused_with_place_value_expectation_and_remedy() {
+    let good = good_with_runs();
+    DriveProfile::from_toml("exos.toml", &good).expect("the measured profile is valid");
+    for (from, to, expected) in BROKEN_RUNS {
+        assert!(good.contains(from), "`{from}` is in the measured profile");
+        let error = DriveProfile::from_toml("exos.toml", &good.replacen(from, to, 1)).expect_err(&format!("`{to}` makes no drive"));
+        assert_eq!(error.to_string(), format!("profile exos.toml: {expected}"));
+    }
+}
+
+#[test]
+fn groups_of_spares_are_whole_bands() {
+    let banded =
+        GOOD.replacen("\"serpentine\"", "\"banded\"\nband_cylinders = 40", 1).replacen("spares = 10", "spares = 10\nspare_cylinders = 50", 1);
+    let expected = "zone 0 spare_cylinders is 50, expected a multiple of geometry.band_cylinders = 40, as a band is filled as a whole; round it";
+    let error = DriveProfile::from_toml("exos.toml", &banded).expect_err("a group cannot end within a band");
+    assert_eq!(error.to_string(), format!("profile exos.toml: {expected}"));
+    DriveProfile::from_toml("exos.toml", &banded.replacen("spare_cylinders = 50", "spare_cylinders = 80", 1)).expect("two bands make a group");
+}
+
+#[test]
+fn a_profile_has_either_zones_or_runs() {
+    let error = |text: &str| DriveProfile::from_toml("exos.toml", text).expect_err("it is neither the one nor the other").to_string();
+    let both = format!("{GOOD}{RUNS}");
+    assert_eq!(error(&both), "profile exos.toml: run is 4 runs besides zones, expected zones or runs; remove one of the two");
+    let neither = good_with_runs().replace(RUNS, "");
+    let expected =
+        "zone is empty, expected at least one [[zone]], or the [[run]]s of a measured layout; add a zone that starts at first_cylinder = 0";
+    assert_eq!(error(&neither), format!("profile exos.toml: {expected}"));
+}
+
+#[test]
+fn a_measured_layout_maps_what_was_measured_and_nothing_between() {
+    let profile = DriveProfile::from_toml("exos.toml", &good_with_runs()).expect("the measured profile is valid");
+    let layout = Layout::new(&profile).expect("it is valid");
+    assert_eq!((layout.capacity().get(), layout.cylinders(), layout.heads()), (936, 5, 2));
+    let track = |cylinder, head| Track { cylinder, head };
+    for (lba, place, turns) in [
+        (0, track(0, 0).sector(0), 0.25),
+        (39, track(0, 0).sector(39), 0.64),
+        (40, track(0, 0).sector(50), 0.75),
+        (90 + 3 * 99 + 33, track(4, 0).sector(33), 0.3 + 3.0 * 0.125 + 1.0 / 3.0 - 1.0),
+        (486, track(4, 1).sector(0), 0.875),
+        (935, track(0, 1).sector(89), 0.375 + 0.89 - 1.0),
+    ] {
+        assert_eq!(layout.lba_to_physical(Lba::new(lba)), place);
+        assert_eq!(layout.physical_to_lba(place), Some(Lba::new(lba)));
+        assert!(layout.spot(Lba::new(lba)).angle.signed_turns_from(Angle::from_turns(turns)).abs() < 1e-9, "LBA {lba}");
+    }
+    for free in [track(0, 0).sector(40), track(0, 0).sector(49), track(2, 1).sector(90), track(2, 0).sector(99)] {
+        assert_eq!(layout.physical_to_lba(free), None, "{free}");
+    }
+    let zones: Vec<(u64, u64, u32, u32)> =
+        layout.zones().map(|zone| (zone.extent.start.get(), zone.extent.len.get(), zone.first_cylinder, zone.sectors_per_track)).collect();
+    assert_eq!(zones, [(0, 90, 0, 100), (90, 396, 1, 99), (486, 450, 0, 100)]);
+}
+
+#[test]
+fn the_capacity_of_a_drive_with_two_arms_is_twice_that_of_one() {
+    let two = GOOD.replacen("heads = 2", "heads = 2\nactuators = 2", 1);
+    let profile = DriveProfile::from_toml("exos.toml", &two).expect("two arms make a drive");
+    assert_eq!((profile.mapped().get(), profile.capacity().get(), profile.capacity_per_actuator().get()), (159_990, 319_980, 159_990));
+    let declared = |sectors: u64| two.replacen("sector_bytes = 512", &format!("sector_bytes = 512\ncapacity_sectors = {sectors}"), 1);
+    let profile = DriveProfile::from_toml("exos.toml", &declared(300_000)).expect("each arm serves half of it");
+    assert_eq!(Layout::new(&profile).expect("it is valid").capacity().get(), 150_000);
+    for (sectors, expected) in [
+        (
+            300_001,
+            "capacity_sectors is 300001, expected a multiple of geometry.actuators = 2, as each arm serves as many; set capacity_sectors = 300000",
+        ),
+        (319_982, "capacity_sectors is 319982, but the zones map only 319980 sectors; lower it, or add cylinders"),
+    ] {
+        let error = DriveProfile::from_toml("exos.toml", &declared(sectors)).expect_err("it cannot be divided so");
         assert_eq!(error.to_string(), format!("profile exos.toml: {expected}"));
     }
 }

@@ -23,6 +23,7 @@ impl Divider {
     }
 
     /// Quotient and remainder of `value`.
+    #[inline(always)]
     pub(crate) const fn div_rem(self, value: u64) -> (u64, u64) {
         let quotient = ((value as u128 * self.reciprocal as u128) >> 64) as u64;
         let remainder = value - quotient * self.divisor;

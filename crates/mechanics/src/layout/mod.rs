@@ -1,20 +1,32 @@
 //! [`Layout`]: which LBA lies where, and at which angle.
 //!
-//! LBAs fill zone after zone, within a zone track after track in the profile's order, within a track sector after sector. Spares are the
-//! last sectors of each zone; slipped sectors are stepped over and use the spares up. A sector's angle is the zone's first angle plus the
-//! skews and sectors before it, computed from indices each time: nothing accumulates, and the memory does not grow with the drive.
+//! A layout is one of two kinds. *Zones*: LBAs fill zone after zone, within a zone track after track in the profile's order, within a track sector after
+//! sector; the first sectors of a zone may be reserved, the last ones of each group of cylinders are spares; slipped sectors are stepped over and use
+//! spares up, remapped sectors live on a spare. *Runs*: a layout that was measured, row of tracks by row of tracks. Either way a sector's
+//! angle is computed from counts of steps each time: nothing accumulates, and the memory of zones does not grow with the drive.
 //!
-//! Cost: a look-up is a bucket of a small index, three multiplications, and a search in the zone's slips where it has any.
+//! Example: 4 tracks of 10 sectors on one surface, 2 spares, a slip at sector 3, sector 12 remapped to the spare 39. LBAs 0 to 2 lie on sectors 0 to
+//! 2, LBAs 3 to 36 on sectors 4 to 37, but for LBA 11, whose home is sector 12 and which is read from sector 39.
 //!
-//! - Modelled: zones, the three track orders, track, cylinder and band skew, spares by zone, slipped sectors, a declared capacity below the
-//!   mapped one.
-//! - Not modelled: sectors remapped to a spare elsewhere, different sectors per track on different surfaces, media caches, shingles.
-//! - Differs from a drive: servo bursts take no room, so a track's sectors fill the whole turn evenly.
+//! Cost: a look-up of an LBA is a bucket of a small index, two or three multiplications for the track, and a bucket of another index where the
+//! zone has slips: some 20 ns, 40 with a thousand slips in each zone. From a place to its LBA costs a binary search or two.
+//!
+//! - Modelled: zones with sectors per track that differ by surface, the four track orders, track, cylinder and band skews in parts of a sector, cylinders
+//!   without data, reserved sectors, spares by zone or by group, slipped sectors, remapped sectors (also while the drive runs), a declared
+//!   capacity below the mapped one, layouts measured run by run.
+//! - Not modelled: remapping to another zone or to a pool of the whole drive, media caches, shingles; remapping on a layout of runs.
+//! - Differs from a drive: servo bursts take no room, so a track's sectors fill the whole turn evenly; runs of a measured layout have one angle
+//!   step for all their tracks.
 
+mod bucket;
+mod defects;
 mod divider;
 mod order;
-mod range;
+mod runs;
+mod slip;
+mod surfaces;
 mod tracks;
+mod turns;
 mod zone;
 
 use alloc::vec::Vec;
@@ -23,35 +35,69 @@ use headtime_units::{Angle, Lba, SectorSize, Sectors};
 
 use crate::place::{HeadPosition, PhysicalAddress, Spot, Track};
 use crate::profile::{DriveProfile, ProfileError};
+use bucket::BucketIndex;
+use defects::{Groups, Remaps};
 use order::ZoneTracks;
-use range::RangeIndex;
+use runs::RunMap;
+pub(crate) use runs::{MOST_RUNS_ON_TRACK, Overlap, spans_of};
+pub use slip::ZoneSlip;
+pub(crate) use surfaces::{SurfaceRow, Surfaces};
 pub use tracks::{TrackRun, ZoneExtent};
-pub(crate) use zone::Located;
-use zone::{LayoutZone, ZoneStart};
+use zone::{LayoutZone, ZoneParts, ZoneStart};
 
-/// The map between addresses and places of one drive.
+/// The map between addresses and places under one arm.
 #[derive(Clone, Debug)]
 pub struct Layout {
-    zones: Vec<LayoutZone>,
-    by_lba: RangeIndex,
-    by_cylinder: RangeIndex,
+    map: Map,
+    cylinders: u32,
     heads: u16,
     sector_size: SectorSize,
     capacity: u64,
     mapped: u64,
 }
 
-/// One more defective sector of a unit, as a zone's number and a physical sector of that zone ([`Zone::slips`](crate::profile::Zone::slips)).
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ZoneSlip {
-    /// The zone, from 0.
-    pub zone: usize,
-    /// The sector, from the zone's first.
-    pub sector: u64,
+#[derive(Clone, Debug)]
+enum Map {
+    Zones(ZoneMap),
+    Runs(RunMap),
+}
+
+#[derive(Clone, Debug)]
+struct ZoneMap {
+    zones: Vec<LayoutZone>,
+    lba_ends: Vec<u64>,
+    by_lba: BucketIndex,
+    cylinder_ends: Vec<u64>,
+    by_cylinder: BucketIndex,
+}
+
+/// Where an LBA lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Located {
+    pub(crate) cylinder: u32,
+    pub(crate) head: u16,
+    pub(crate) sector: u32,
+    pub(crate) sectors_per_track: u32,
+    /// The start of the sector, in units of 2⁻⁶⁴ turn.
+    pub(crate) turn: u64,
+    /// What one sector takes, in units of 2⁻⁶⁴ turn; 0 is a whole turn.
+    pub(crate) sector_turn: u64,
+}
+
+/// LBAs that pass one after the other without leaving their track.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Stretch {
+    /// The first of them.
+    pub(crate) at: Located,
+    pub(crate) lbas: u64,
+    /// Sectors from the first to the last: more than LBAs where slipped sectors lie between.
+    pub(crate) span: u64,
+    /// Whether it is a remapped sector on its spare.
+    pub(crate) moved: bool,
 }
 
 impl Layout {
-    /// The layout that the profile describes.
+    /// The layout that the profile describes; that of one arm where the drive has several.
     ///
     /// # Errors
     /// Whatever is wrong with the profile.
@@ -59,69 +105,46 @@ impl Layout {
         Self::with_slips(profile, &[])
     }
 
-    /// The layout of a unit that has the `extra` defective sectors besides the profile's; one named twice counts once. The capacity
-    /// stays, because spares absorb them.
+    /// The layout of a unit that has the `extra` defective sectors besides the profile's; one named twice counts once, and one that the profile
+    /// names already (as slip, reserved or remapped) not at all. The capacity stays, because spares absorb them.
     ///
     /// # Errors
-    /// Whatever is wrong with the profile; [`ProfileError::Slips`] when a zone's spares do not suffice; [`ProfileError::Value`] for a sector or
-    /// zone that is not there.
+    /// Whatever is wrong with the profile; [`ProfileError::Slips`] when the spares of a zone or group do not suffice (see [`Layout::absorbed`]);
+    /// [`ProfileError::Value`] for a sector or zone that is not there. A layout of runs has no zones.
     pub fn with_slips(profile: &DriveProfile, extra: &[ZoneSlip]) -> Result<Self, ProfileError> {
         profile.validate()?;
-        if let Some(slip) = extra.iter().find(|slip| slip.zone >= profile.zones.len()) {
-            return Err(profile.refuse(
-                "extra slip's zone",
-                slip.zone,
-                alloc::format!("0 to {}", profile.zones.len() - 1),
-                "draw from the profile's zones",
-            ));
-        }
+        slip::check(profile, extra)?;
         let heads = profile.geometry.heads;
-        let mut start = ZoneStart::default();
-        let mut zones = Vec::with_capacity(profile.zones.len());
-        for (number, zone) in profile.zones.iter().enumerate() {
-            let mut slips: Vec<u64> = zone.slips.clone();
-            slips.extend(extra.iter().filter(|slip| slip.zone == number).map(|slip| slip.sector));
-            slips.sort_unstable();
-            slips.dedup();
-            let sectors = zone.physical_sectors(heads);
-            if let Some(slip) = slips.last().filter(|slip| **slip >= sectors) {
-                let key = alloc::format!("extra slip in zone {number}");
-                return Err(profile.refuse(key, slip, alloc::format!("less than the zone's {sectors} sectors"), "draw from the zone's sectors"));
-            }
-            if slips.len() as u64 > zone.spares {
-                return Err(ProfileError::Slips { profile: profile.name.clone(), zone: number, slips: slips.len() as u64, spares: zone.spares });
-            }
-            let tracks = ZoneTracks::new(zone, heads, profile.geometry.layout, profile.geometry.band_cylinders);
-            start.angle = zone.first_angle_turns.map_or(start.angle, Angle::from_turns);
-            let built = LayoutZone::new(start, sectors - zone.spares, zone.cylinders, zone.sectors_per_track, tracks, slips);
-            start = ZoneStart {
-                lba: built.end_lba,
-                cylinder: built.end_cylinder,
-                track: start.track + tracks.count(),
-                angle: built.angle(tracks.skew_of_next_zone()),
-            };
-            zones.push(built);
-        }
-        let lba_ends: Vec<u64> = zones.iter().map(|zone| zone.end_lba).collect();
-        let cylinder_ends: Vec<u64> = zones.iter().map(|zone| u64::from(zone.end_cylinder)).collect();
+        let (map, mapped) = if profile.runs.is_empty() {
+            let zones = ZoneMap::new(profile, extra)?;
+            let mapped = zones.lba_ends.last().copied().unwrap_or(0);
+            (Map::Zones(zones), mapped)
+        } else {
+            (Map::Runs(RunMap::new(&profile.runs, heads)), profile.mapped().get())
+        };
         Ok(Self {
-            by_lba: RangeIndex::new(&lba_ends),
-            by_cylinder: RangeIndex::new(&cylinder_ends),
-            zones,
+            map,
+            cylinders: profile.cylinders(),
             heads,
             sector_size: profile.sector_size()?,
-            capacity: profile.capacity().get(),
-            mapped: start.lba,
+            capacity: profile.capacity_per_actuator().get(),
+            mapped,
         })
     }
 
-    /// Logical sectors there are; LBAs run from 0 up to but not including this.
+    /// Those of the `extra` defects that the profile's spares absorb, the earlier ones first: what [`Layout::with_slips`] takes.
+    #[must_use]
+    pub fn absorbed(profile: &DriveProfile, extra: &[ZoneSlip]) -> Vec<ZoneSlip> {
+        slip::absorbed(profile, extra)
+    }
+
+    /// Logical sectors there are under the arm; LBAs run from 0 up to but not including this.
     #[must_use]
     pub fn capacity(&self) -> Sectors {
         Sectors::new(self.capacity)
     }
 
-    /// Logical sectors that the zones map, declared or not.
+    /// Logical sectors that are mapped, declared or not.
     #[must_use]
     pub fn mapped(&self) -> Sectors {
         Sectors::new(self.mapped)
@@ -133,10 +156,10 @@ impl Layout {
         self.sector_size
     }
 
-    /// Cylinders of all zones.
+    /// Cylinders of the drive, those without data counted.
     #[must_use]
     pub fn cylinders(&self) -> u32 {
-        self.zones.last().map_or(0, |zone| zone.end_cylinder)
+        self.cylinders
     }
 
     /// Surfaces with a head.
@@ -151,22 +174,26 @@ impl Layout {
     /// When `lba` is past the capacity.
     #[must_use]
     pub fn lba_to_physical(&self, lba: Lba) -> PhysicalAddress {
-        let located = self.locate(lba);
-        PhysicalAddress { cylinder: located.cylinder(), head: located.place.head, sector: located.sector }
+        self.locate(lba).address()
     }
 
-    /// The address of a place; `None` for spare and slipped sectors, places that the drive does not have, and what lies past the capacity.
+    /// The address of a place: `None` for reserved and slipped sectors, unused spares, remapped sectors (their addresses are those of the spares),
+    /// places that the drive does not have, and what lies past the capacity.
     #[must_use]
     pub fn physical_to_lba(&self, address: PhysicalAddress) -> Option<Lba> {
-        if address.cylinder >= self.cylinders() || address.head >= self.heads {
+        let track = address.track();
+        if address.cylinder >= self.cylinders || address.head >= self.heads || address.sector >= self.sectors_per_track(track) {
             return None;
         }
-        let (zone, number) = self.zone_and_number(address.track());
-        if address.sector >= zone.sectors_per_track() {
-            return None;
-        }
-        let physical = number * u64::from(zone.sectors_per_track()) + u64::from(address.sector);
-        zone.lba_at(physical).filter(|lba| *lba < self.capacity).map(Lba::new)
+        let lba = match &self.map {
+            Map::Zones(zones) => {
+                let zone = zones.of_cylinder(address.cylinder);
+                let first = zone.tracks.first_sector(address.cylinder.checked_sub(zone.first_cylinder)?, address.head);
+                zone.lba_at(first + u64::from(address.sector))
+            }
+            Map::Runs(runs) => runs.lba_at(track, address.sector),
+        };
+        lba.filter(|lba| *lba < self.capacity).map(Lba::new)
     }
 
     /// The track of an address.
@@ -175,7 +202,7 @@ impl Layout {
     /// When `lba` is past the capacity.
     #[must_use]
     pub fn track_of(&self, lba: Lba) -> Track {
-        self.lba_to_physical(lba).track()
+        self.locate(lba).position().track()
     }
 
     /// The track of an address and the angle at which its sector starts: [`Layout::lba_to_physical`] and [`Layout::sector_angle`] in one look-up.
@@ -185,34 +212,141 @@ impl Layout {
     #[must_use]
     pub fn spot(&self, lba: Lba) -> Spot {
         let located = self.locate(lba);
-        Spot { position: HeadPosition { cylinder: located.cylinder(), head: located.place.head }, angle: located.angle() }
+        Spot { position: located.position(), angle: located.angle() }
     }
 
-    /// The angle at which the sector starts, all skews before it included.
+    /// The angle at which the sector starts, all skews before it included. On cylinders without data it is that of the next zone's first cylinder;
+    /// where nothing was measured, sector 0 starts at angle 0.
     ///
     /// # Panics
     /// When the drive has no such cylinder or head. A sector past the track's last counts on into the next turn.
     #[must_use]
     pub fn sector_angle(&self, address: PhysicalAddress) -> Angle {
-        let (zone, number) = self.zone_and_number(address.track());
-        zone.angle(zone.tracks.place(number).skew + u64::from(address.sector))
+        self.check_track(address.track());
+        let turn = match &self.map {
+            Map::Zones(zones) => zones.of_cylinder(address.cylinder).sector_turn_at(address.cylinder, address.head, address.sector),
+            Map::Runs(runs) => runs.sector_turn_at(address.track(), address.sector),
+        };
+        angle_of(turn)
     }
 
-    pub(crate) fn locate(&self, lba: Lba) -> Located<'_> {
-        let lba = lba.get();
-        assert!(lba < self.capacity, "LBA {lba} is past the drive's {} sectors", self.capacity);
-        self.zones[self.by_lba.find(lba, |zone| self.zones[zone].end_lba)].locate(lba)
+    /// Lets a spare stand in for the sector of an address that has gone bad, as drives do when a write to it fails: the next free spare of the
+    /// sector's group, else of the nearest group of the zone that has one. Answers where the address lies from now on; `None` when no spare of
+    /// the zone is left, and for a layout of runs, whose spares nobody knows. All other addresses stay where they are.
+    ///
+    /// # Panics
+    /// When `lba` is past the capacity.
+    pub fn remap(&mut self, lba: Lba) -> Option<PhysicalAddress> {
+        self.check_lba(lba);
+        match &mut self.map {
+            Map::Zones(zones) => {
+                let zone = zones.by_lba.at_or_below(&zones.lba_ends, lba.get());
+                zones.zones[zone].remap(lba.get()).map(|located| located.address())
+            }
+            Map::Runs(_) => None,
+        }
     }
 
-    /// The zone of a track and the track's number in it.
-    fn zone_and_number(&self, track: Track) -> (&LayoutZone, u64) {
-        let zone = self.zone_of(track.cylinder);
+    #[inline(always)]
+    pub(crate) fn locate(&self, lba: Lba) -> Located {
+        self.check_lba(lba);
+        match &self.map {
+            Map::Zones(zones) => zones.of_lba(lba.get()).locate(lba.get()),
+            Map::Runs(runs) => runs.locate(lba.get()),
+        }
+    }
+
+    /// Where an address lies, and how many from there on, at most `wanted`, pass one after the other without leaving the track.
+    #[inline(always)]
+    pub(crate) fn stretch(&self, lba: Lba, wanted: u64) -> Stretch {
+        self.check_lba(lba);
+        match &self.map {
+            Map::Zones(zones) => zones.of_lba(lba.get()).stretch(lba.get(), wanted),
+            Map::Runs(runs) => runs.stretch(lba.get(), wanted),
+        }
+    }
+
+    #[inline]
+    fn check_lba(&self, lba: Lba) {
+        assert!(lba.get() < self.capacity, "LBA {lba} is past the drive's {} sectors", self.capacity);
+    }
+
+    fn check_track(&self, track: Track) {
+        assert!(track.cylinder < self.cylinders, "the drive has {} cylinders, not cylinder {}", self.cylinders, track.cylinder);
         assert!(track.head < self.heads, "the drive has {} heads, not head {}", self.heads, track.head);
-        (zone, zone.tracks.number(track.cylinder - zone.first_cylinder, track.head))
+    }
+}
+
+impl ZoneMap {
+    /// `extra` defects have passed [`slip::check`].
+    fn new(profile: &DriveProfile, extra: &[ZoneSlip]) -> Result<Self, ProfileError> {
+        let geometry = &profile.geometry;
+        let mut start = ZoneStart::default();
+        let mut zones = Vec::with_capacity(profile.zones.len());
+        for (number, zone) in profile.zones.iter().enumerate() {
+            let tracks = ZoneTracks::new(zone, geometry.heads, geometry.layout, geometry.band_cylinders);
+            let group_sectors = u64::from(zone.group_cylinders()) * zone.cylinder_sectors(geometry.heads);
+            let groups = Groups { count: u64::from(zone.groups()), sectors: group_sectors, places: group_sectors - zone.spares };
+            let parts = ZoneParts {
+                skipped_cylinders: zone.skipped_cylinders,
+                cylinders: zone.cylinders,
+                reserved: zone.reserved,
+                mapped: zone.mapped_sectors(geometry.heads),
+                groups,
+                slips: slip::stepped_over(profile, number, extra)?,
+                remaps: Remaps::new(&zone.remaps),
+            };
+            // An angle is 32 bits wide; the measured one and the one that follows from the zone before are treated alike.
+            start.turn = zone.first_angle_turns.map_or(start.turn, |turns| u64::from(Angle::from_turns(turns).as_raw()) << 32);
+            let count = tracks.count();
+            let built = LayoutZone::new(start, tracks, parts);
+            start = ZoneStart {
+                lba: built.end_lba,
+                cylinder: built.end_cylinder,
+                track: start.track + u64::from(zone.skipped_cylinders) * u64::from(geometry.heads) + count,
+                turn: built.turn_of_next_zone() >> 32 << 32,
+            };
+            zones.push(built);
+        }
+        let lba_ends: Vec<u64> = zones.iter().map(|zone| zone.end_lba).collect();
+        let cylinder_ends: Vec<u64> = zones.iter().map(|zone| u64::from(zone.end_cylinder)).collect();
+        Ok(Self { by_lba: BucketIndex::new(&lba_ends, 1_024), by_cylinder: BucketIndex::new(&cylinder_ends, 64), zones, lba_ends, cylinder_ends })
     }
 
-    fn zone_of(&self, cylinder: u32) -> &LayoutZone {
-        assert!(cylinder < self.cylinders(), "the drive has {} cylinders, not cylinder {cylinder}", self.cylinders());
-        &self.zones[self.by_cylinder.find(u64::from(cylinder), |zone| u64::from(self.zones[zone].end_cylinder))]
+    #[inline(always)]
+    fn of_lba(&self, lba: u64) -> &LayoutZone {
+        &self.zones[self.by_lba.at_or_below(&self.lba_ends, lba)]
     }
+
+    /// The zone of a cylinder, which the drive has; cylinders without data belong to the zone behind them.
+    fn of_cylinder(&self, cylinder: u32) -> &LayoutZone {
+        &self.zones[self.by_cylinder.at_or_below(&self.cylinder_ends, u64::from(cylinder))]
+    }
+}
+
+impl Located {
+    #[inline]
+    pub(crate) fn position(&self) -> HeadPosition {
+        HeadPosition { cylinder: self.cylinder, head: self.head }
+    }
+
+    #[inline]
+    pub(crate) fn angle(&self) -> Angle {
+        angle_of(self.turn)
+    }
+
+    /// The angle at which the sector `sectors` further on starts.
+    #[inline]
+    pub(crate) fn angle_after(&self, sectors: u64) -> Angle {
+        angle_of(self.turn.wrapping_add(sectors.wrapping_mul(self.sector_turn)))
+    }
+
+    fn address(&self) -> PhysicalAddress {
+        PhysicalAddress { cylinder: self.cylinder, head: self.head, sector: self.sector }
+    }
+}
+
+#[inline]
+fn angle_of(turn: u64) -> Angle {
+    Angle::from_raw((turn >> 32) as u32)
 }

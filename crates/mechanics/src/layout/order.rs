@@ -1,117 +1,309 @@
-//! [`ZoneTracks`]: the order in which a zone's tracks are filled, and how far the skews have added up at each.
+//! [`ZoneTracks`]: the order in which a zone's tracks are filled, where each sector of it lies, and how far the skews have added up there.
 //!
-//! Both are computed from the track's number within the zone, never step by step, so that nothing accumulates. The example is a zone of
-//! 4 cylinders × 3 heads, `cylinder.head`, in a surface-serpentine layout with bands of 2:
+//! All four orders are one: the zone is cut into *bands* of cylinders, a band is filled *surface* by surface, a surface *step* by step, one cylinder
+//! each. Cylinder and serpentine order are bands of one cylinder. Which head a surface is, and which way the steps go, is all they differ in:
 //!
 //! ```text
-//! number   0   1   2   3   4   5 |  6   7   8   9  10  11
-//! track   0.0 1.0 1.1 0.1 0.2 1.2|2.2 3.2 3.1 2.1 2.0 3.0
-//! step       C   T   C   T   C  B    C   T   C   T   C        C cylinder skew, T track skew, B band skew
+//! order              band       surfaces of odd bands   steps of odd surfaces   between surfaces of a band
+//! cylinder           1          from head 0 up          –                       T
+//! serpentine         1          from the last down      –                       T
+//! surface-serpentine as given   from the last down      outwards                T
+//! banded             as given   from head 0 up          inwards                 C (back to the first cylinder; T in a band of one)
 //! ```
+//!
+//! The example is a zone of 4 cylinders × 3 heads, `cylinder.head`, with bands of 2 (C cylinder skew, T track skew, B band skew):
+//!
+//! ```text
+//! number              0   1   2   3   4   5 |  6   7   8   9  10  11
+//! surface-serpentine 0.0 1.0 1.1 0.1 0.2 1.2|2.2 3.2 3.1 2.1 2.0 3.0
+//! step                  C   T   C   T   C  B    C   T   C   T   C
+//! banded             0.0 1.0 0.1 1.1 0.2 1.2|2.0 3.0 2.1 3.1 2.2 3.2
+//! step                  C   C   C   C   C  B    C   C   C   C   C
+//! ```
+//!
+//! A sector's number within the zone is divided by the sectors of a band, what is left by those of a surface, what is left by those of a track.
+//! Where surfaces differ in sectors per track, the surface is guessed by division and put right by comparing with the sums up to each surface.
+//! Angles are counts of steps times parts of a turn (`turns.rs`): nothing accumulates.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
 
 use super::divider::Divider;
+use super::turns::{self, FineTurns};
 use crate::profile::{TrackOrder, Zone};
 
-/// Where a track lies in its zone, and the skews that have added up until its sector 0.
+/// Where a sector lies in its zone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct TrackPlace {
+pub(crate) struct SectorPlace {
     /// Cylinder, from the zone's first.
     pub(crate) cylinder: u32,
     pub(crate) head: u16,
-    /// Sectors of skew since the zone's first track, whole turns counted.
-    pub(crate) skew: u64,
+    pub(crate) sector: u32,
+    pub(crate) sectors_per_track: u32,
+    /// From the zone's first track's sector 0 to the start of this sector, in units of 2⁻⁶⁴ turn; whole turns are gone.
+    pub(crate) turn: u64,
+    /// What one sector of the track takes, in units of 2⁻⁶⁴ turn.
+    pub(crate) sector_turn: u64,
+}
+
+/// A track by band, surface within the band, step on the surface.
+#[derive(Clone, Copy, Debug)]
+struct Steps {
+    band: u64,
+    surface: u64,
+    step: u64,
 }
 
 /// The tracks of one zone in the order in which they are filled.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct ZoneTracks {
-    order: TrackOrder,
-    heads: Divider,
+    heads: u64,
     cylinders: u32,
-    track_skew: u64,
-    cylinder_skew: u64,
-    band_skew: u64,
-    /// Cylinders of a full band, and of the last one when it is shorter (surface-serpentine only).
-    band: Divider,
-    last_band: Divider,
+    /// Of all tracks.
+    total_sectors: u64,
+    /// Odd bands take the surfaces from the last head down.
+    surfaces_alternate: bool,
+    /// Odd surfaces of a band are filled outwards.
+    steps_alternate: bool,
+    /// Bands of the full width; a narrower one may follow.
     full_bands: u64,
-    /// Tracks of a full band.
-    band_tracks: Divider,
+    width_divider: Divider,
+    band_sectors: Divider,
+    /// A full band, and the narrower one.
+    bands: [Band; 2],
+    /// Sectors of a track, where all surfaces are alike.
+    sectors: Divider,
+    sector_turn: u64,
+    step_turn: u64,
+    band_turn: u64,
+    /// From the last track to the first one of the next zone.
+    next_zone_turn: u64,
+    /// Where surfaces differ.
+    uneven: Option<Box<Uneven>>,
+}
+
+/// What is different about bands of different width.
+#[derive(Clone, Copy, Debug)]
+struct Band {
+    /// Cylinders.
+    width: u64,
+    /// Sectors of one surface, where all surfaces are alike; else about so many.
+    surface_sectors: Divider,
+    /// From the first track of a surface to that of the next one.
+    surface_turn: u64,
+}
+
+/// Surfaces with different numbers of sectors per track.
+#[derive(Clone, Debug)]
+struct Uneven {
+    /// By head.
+    sectors: Vec<Divider>,
+    sector_turns: Vec<u64>,
+    /// Sectors of one step on all surfaces before, with the whole at the end, for bands that go up and bands that go down.
+    before: [Vec<u64>; 2],
 }
 
 impl ZoneTracks {
     pub(crate) fn new(zone: &Zone, heads: u16, order: TrackOrder, band_cylinders: Option<u32>) -> Self {
-        let band = u64::from(band_cylinders.unwrap_or(1).min(zone.cylinders));
+        let in_bands = matches!(order, TrackOrder::SurfaceSerpentine | TrackOrder::Banded);
         let cylinders = u64::from(zone.cylinders);
+        let full = if in_bands { u64::from(band_cylinders.unwrap_or(1)).min(cylinders) } else { 1 };
+        // Never used where no narrower band follows; 1 keeps the divisions defined.
+        let width = [full, (cylinders % full).max(1)];
+        let even = zone.sectors_by_head.first().copied().unwrap_or(zone.sectors_per_track);
+        let all_heads = zone.cylinder_sectors(heads);
+
+        let skew = |sectors: f64| FineTurns::of_sectors(sectors, zone.sectors_per_track);
+        let (track, cylinder) = (skew(zone.track_skew), skew(zone.cylinder_skew));
+        let band = if in_bands { skew(zone.band_skew.unwrap_or(zone.cylinder_skew)) } else { cylinder };
+        let next_surface = |width: u64| if order == TrackOrder::Banded && width > 1 { cylinder } else { track };
+        let surface = width.map(|width| cylinder.times(width - 1).plus(next_surface(width)));
+        let to_last_surface = |kind: usize| surface[kind].times(u64::from(heads) - 1).plus(cylinder.times(width[kind] - 1));
+        let band_turn = to_last_surface(0).plus(band);
+        let last_kind = usize::from(cylinders % full != 0);
+        let next_zone = band_turn.times(cylinders.div_ceil(full) - 1).plus(to_last_surface(last_kind)).plus(band);
+        let surface_sectors = |width: u64| Divider::new((all_heads * width / u64::from(heads)).max(1));
+        let band_of =
+            |kind: usize| Band { width: width[kind], surface_sectors: surface_sectors(width[kind]), surface_turn: surface[kind].rounded_up() };
         Self {
-            order,
-            heads: Divider::new(u64::from(heads)),
+            heads: u64::from(heads),
             cylinders: zone.cylinders,
-            track_skew: u64::from(zone.track_skew),
-            cylinder_skew: u64::from(zone.cylinder_skew),
-            band_skew: u64::from(zone.band_skew.unwrap_or(zone.cylinder_skew)),
-            band: Divider::new(band),
-            last_band: Divider::new((cylinders % band).max(1)),
-            full_bands: cylinders / band,
-            band_tracks: Divider::new(band * u64::from(heads)),
+            total_sectors: zone.physical_sectors(heads),
+            surfaces_alternate: matches!(order, TrackOrder::Serpentine | TrackOrder::SurfaceSerpentine),
+            steps_alternate: order == TrackOrder::SurfaceSerpentine,
+            full_bands: cylinders / full,
+            width_divider: Divider::new(full),
+            band_sectors: Divider::new(all_heads * full),
+            bands: [band_of(0), band_of(1)],
+            sectors: Divider::new(u64::from(even)),
+            sector_turn: turns::of_one_sector(even),
+            step_turn: cylinder.rounded_up(),
+            band_turn: band_turn.rounded_up(),
+            next_zone_turn: next_zone.rounded_up(),
+            uneven: Uneven::new(&zone.sectors_by_head).map(Box::new),
         }
     }
 
     /// How many tracks there are.
     pub(crate) fn count(&self) -> u64 {
-        u64::from(self.cylinders) * self.heads.divisor()
+        u64::from(self.cylinders) * self.heads
     }
 
-    /// The place of track `number`, which is below [`ZoneTracks::count`].
-    pub(crate) fn place(&self, number: u64) -> TrackPlace {
-        if self.order == TrackOrder::SurfaceSerpentine {
-            return self.place_in_bands(number);
+    /// Sectors of all tracks.
+    pub(crate) fn sectors(&self) -> u64 {
+        self.total_sectors
+    }
+
+    /// From the zone's first track to the first track of whatever follows the zone, in units of 2⁻⁶⁴ turn.
+    pub(crate) fn turn_of_next_zone(&self) -> u64 {
+        self.next_zone_turn
+    }
+
+    /// Sectors of a track of this head.
+    pub(crate) fn sectors_of(&self, head: u16) -> u32 {
+        self.uneven.as_ref().map_or(self.sectors, |uneven| uneven.sectors[usize::from(head)]).divisor() as u32
+    }
+
+    /// The place of physical sector `physical`, which the zone has.
+    #[inline(always)]
+    pub(crate) fn place(&self, physical: u64) -> SectorPlace {
+        let (band, within) = self.band_sectors.div_rem(physical);
+        if let Some(uneven) = &self.uneven {
+            return self.uneven_place(uneven, band, within);
         }
-        let (cylinder, step) = self.heads.div_rem(number);
-        let heads = self.heads.divisor();
-        let skew = cylinder * ((heads - 1) * self.track_skew + self.cylinder_skew) + step * self.track_skew;
-        let down = self.order == TrackOrder::Serpentine && cylinder % 2 == 1;
-        let head = if down { heads - 1 - step } else { step };
-        TrackPlace { cylinder: cylinder as u32, head: head as u16, skew }
+        if self.bands[0].width == 1 {
+            let (surface, sector) = self.sectors.div_rem(within);
+            return self.place_of(Steps { band, surface, step: 0 }, sector, self.sectors, self.sector_turn);
+        }
+        let (surface, within) = self.band(band).surface_sectors.div_rem(within);
+        let (step, sector) = self.sectors.div_rem(within);
+        self.place_of(Steps { band, surface, step }, sector, self.sectors, self.sector_turn)
     }
 
-    /// The number of the track, the inverse of [`ZoneTracks::place`]; `cylinder` counts from the zone's first.
+    /// The physical sector that is sector 0 of a track; `cylinder` counts from the zone's first.
+    pub(crate) fn first_sector(&self, cylinder: u32, head: u16) -> u64 {
+        let steps = self.steps(cylinder, head);
+        let width = self.band(steps.band).width;
+        let (before, sectors) = match &self.uneven {
+            None => (steps.surface * self.sectors.divisor(), self.sectors.divisor()),
+            Some(uneven) => (uneven.before[self.direction(steps.band)][steps.surface as usize], uneven.sectors[usize::from(head)].divisor()),
+        };
+        steps.band * self.band_sectors.divisor() + before * width + steps.step * sectors
+    }
+
+    /// From the zone's first track's sector 0 to that of a track, in units of 2⁻⁶⁴ turn; `cylinder` counts from the zone's first.
+    pub(crate) fn track_turn(&self, cylinder: u32, head: u16) -> u64 {
+        self.turn(self.steps(cylinder, head))
+    }
+
+    /// What one sector of a track of this head takes, in units of 2⁻⁶⁴ turn.
+    pub(crate) fn sector_turn_of(&self, head: u16) -> u64 {
+        self.uneven.as_ref().map_or(self.sector_turn, |uneven| uneven.sector_turns[usize::from(head)])
+    }
+
+    /// The number of a track in the order of filling.
     pub(crate) fn number(&self, cylinder: u32, head: u16) -> u64 {
-        let (cylinder, head, heads) = (u64::from(cylinder), u64::from(head), self.heads.divisor());
-        match self.order {
-            TrackOrder::Cylinder => cylinder * heads + head,
-            TrackOrder::Serpentine => cylinder * heads + if cylinder % 2 == 1 { heads - 1 - head } else { head },
-            TrackOrder::SurfaceSerpentine => {
-                let (band, within) = self.band.div_rem(cylinder);
-                let width = self.width(band).divisor();
-                let surface = if band % 2 == 1 { heads - 1 - head } else { head };
-                let step = if surface % 2 == 1 { width - 1 - within } else { within };
-                band * self.band_tracks.divisor() + surface * width + step
-            }
+        let Steps { band, surface, step } = self.steps(cylinder, head);
+        band * self.bands[0].width * self.heads + surface * self.band(band).width + step
+    }
+
+    /// Cylinder (from the zone's first) and head of track `number`, which is below [`ZoneTracks::count`].
+    pub(crate) fn track(&self, number: u64) -> (u32, u16) {
+        let band_tracks = self.bands[0].width * self.heads;
+        let (band, within) = (number / band_tracks, number % band_tracks);
+        let width = self.band(band).width;
+        let steps = Steps { band, surface: within / width, step: within % width };
+        (self.cylinder(steps), self.head(steps))
+    }
+
+    #[inline(always)]
+    fn place_of(&self, steps: Steps, sector: u64, sectors: Divider, sector_turn: u64) -> SectorPlace {
+        SectorPlace {
+            cylinder: self.cylinder(steps),
+            head: self.head(steps),
+            sector: sector as u32,
+            sectors_per_track: sectors.divisor() as u32,
+            turn: self.turn(steps).wrapping_add(sector.wrapping_mul(sector_turn)),
+            sector_turn,
         }
     }
 
-    /// Sectors of skew from the zone's first track to the first track of whatever follows the zone.
-    pub(crate) fn skew_of_next_zone(&self) -> u64 {
-        let step = if self.order == TrackOrder::SurfaceSerpentine { self.band_skew } else { self.cylinder_skew };
-        self.place(self.count() - 1).skew + step
+    #[inline(never)]
+    fn uneven_place(&self, uneven: &Uneven, band: u64, within: u64) -> SectorPlace {
+        let Band { width, surface_sectors, .. } = *self.band(band);
+        let before = &uneven.before[self.direction(band)];
+        let mut surface = (surface_sectors.div_rem(within).0 as usize).min(before.len() - 2);
+        while before[surface] * width > within {
+            surface -= 1;
+        }
+        while before[surface + 1] * width <= within {
+            surface += 1;
+        }
+        let head = usize::from(self.head(Steps { band, surface: surface as u64, step: 0 }));
+        let (step, sector) = uneven.sectors[head].div_rem(within - before[surface] * width);
+        self.place_of(Steps { band, surface: surface as u64, step }, sector, uneven.sectors[head], uneven.sector_turns[head])
     }
 
-    fn place_in_bands(&self, number: u64) -> TrackPlace {
-        let heads = self.heads.divisor();
-        let (band, within) = self.band_tracks.div_rem(number);
-        let width = self.width(band);
-        let (surface, step) = width.div_rem(within);
-        let steps_of = |width: u64| (width - 1) * self.cylinder_skew;
-        let full_band = heads * steps_of(self.band.divisor()) + (heads - 1) * self.track_skew + self.band_skew;
-        let skew = band * full_band + surface * (steps_of(width.divisor()) + self.track_skew) + step * self.cylinder_skew;
-        let head = if band % 2 == 1 { heads - 1 - surface } else { surface };
-        let inwards = if surface % 2 == 1 { width.divisor() - 1 - step } else { step };
-        TrackPlace { cylinder: (band * self.band.divisor() + inwards) as u32, head: head as u16, skew }
+    #[inline(always)]
+    fn turn(&self, steps: Steps) -> u64 {
+        let bands = steps.band.wrapping_mul(self.band_turn);
+        let surfaces = steps.surface.wrapping_mul(self.band(steps.band).surface_turn);
+        bands.wrapping_add(surfaces).wrapping_add(steps.step.wrapping_mul(self.step_turn))
     }
 
-    fn width(&self, band: u64) -> Divider {
-        if band < self.full_bands { self.band } else { self.last_band }
+    fn steps(&self, cylinder: u32, head: u16) -> Steps {
+        let (band, within) = self.width_divider.div_rem(u64::from(cylinder));
+        let width = self.band(band).width;
+        let surface = if self.direction(band) == 1 { self.heads - 1 - u64::from(head) } else { u64::from(head) };
+        let step = if self.steps_alternate && surface % 2 == 1 { width - 1 - within } else { within };
+        Steps { band, surface, step }
+    }
+
+    #[inline(always)]
+    fn cylinder(&self, steps: Steps) -> u32 {
+        let outwards = self.steps_alternate && steps.surface % 2 == 1;
+        let within = if outwards { self.band(steps.band).width - 1 - steps.step } else { steps.step };
+        (steps.band * self.bands[0].width + within) as u32
+    }
+
+    #[inline(always)]
+    fn head(&self, steps: Steps) -> u16 {
+        (if self.direction(steps.band) == 1 { self.heads - 1 - steps.surface } else { steps.surface }) as u16
+    }
+
+    #[inline(always)]
+    fn band(&self, band: u64) -> &Band {
+        &self.bands[usize::from(band >= self.full_bands)]
+    }
+
+    /// 0 for a band whose surfaces go from head 0 up, 1 for one where they go down.
+    #[inline(always)]
+    fn direction(&self, band: u64) -> usize {
+        usize::from(self.surfaces_alternate) & band as usize & 1
+    }
+}
+
+impl Uneven {
+    fn new(by_head: &[u32]) -> Option<Self> {
+        let first = by_head.first()?;
+        if by_head.iter().all(|sectors| sectors == first) {
+            return None;
+        }
+        let sums = |heads: &mut dyn Iterator<Item = &u32>| -> Vec<u64> {
+            let mut sum = 0;
+            let mut sums = alloc::vec![0];
+            sums.extend(heads.map(|sectors| {
+                sum += u64::from(*sectors);
+                sum
+            }));
+            sums
+        };
+        let before = [sums(&mut by_head.iter()), sums(&mut by_head.iter().rev())];
+        Some(Self {
+            sectors: by_head.iter().map(|sectors| Divider::new(u64::from(*sectors))).collect(),
+            sector_turns: by_head.iter().map(|sectors| turns::of_one_sector(*sectors)).collect(),
+            before,
+        })
     }
 }
 
@@ -121,13 +313,22 @@ mod tests {
 
     use super::*;
 
+    const ORDERS: [TrackOrder; 4] = [TrackOrder::Cylinder, TrackOrder::Serpentine, TrackOrder::SurfaceSerpentine, TrackOrder::Banded];
+
+    /// 1,000 sectors on a track: 1 of track skew, 10 of cylinder skew, 100 of band skew.
     fn tracks(order: TrackOrder, cylinders: u32, heads: u16, band: Option<u32>) -> ZoneTracks {
-        let zone = Zone { cylinders, sectors_per_track: 1_000, track_skew: 1, cylinder_skew: 10, band_skew: Some(100), ..Zone::default() };
+        let zone = Zone { cylinders, sectors_per_track: 1_000, track_skew: 1.0, cylinder_skew: 10.0, band_skew: Some(100.0), ..Zone::default() };
         ZoneTracks::new(&zone, heads, order, band)
     }
 
+    /// Cylinder, head and skew in sectors of each track.
     fn places(tracks: &ZoneTracks) -> Vec<(u32, u16, u64)> {
-        (0..tracks.count()).map(|number| tracks.place(number)).map(|place| (place.cylinder, place.head, place.skew)).collect()
+        let place = |number: u64| tracks.place(number * 1_000);
+        (0..tracks.count()).map(place).map(|place| (place.cylinder, place.head, sectors(place.turn))).collect()
+    }
+
+    fn sectors(turn: u64) -> u64 {
+        ((u128::from(turn) * 1_000 + (1 << 63)) >> 64) as u64
     }
 
     #[test]
@@ -143,37 +344,69 @@ mod tests {
     }
 
     #[test]
-    fn a_surface_serpentine_layout_runs_as_the_drawing_in_the_header() {
-        let order: Vec<(u32, u16)> = places(&tracks(TrackOrder::SurfaceSerpentine, 4, 3, Some(2))).iter().map(|place| (place.0, place.1)).collect();
-        let drawn = [(0, 0), (1, 0), (1, 1), (0, 1), (0, 2), (1, 2), (2, 2), (3, 2), (3, 1), (2, 1), (2, 0), (3, 0)];
-        assert_eq!(order, drawn);
+    fn layouts_in_bands_run_as_the_drawing_in_the_header() {
+        let order = |order| places(&tracks(order, 4, 3, Some(2))).into_iter().map(|place| (place.0, place.1)).collect::<Vec<(u32, u16)>>();
+        let surface_serpentine = [(0, 0), (1, 0), (1, 1), (0, 1), (0, 2), (1, 2), (2, 2), (3, 2), (3, 1), (2, 1), (2, 0), (3, 0)];
+        assert_eq!(order(TrackOrder::SurfaceSerpentine), surface_serpentine);
+        let banded = [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 0), (3, 0), (2, 1), (3, 1), (2, 2), (3, 2)];
+        assert_eq!(order(TrackOrder::Banded), banded);
     }
 
     #[test]
     fn every_layout_visits_each_track_once_and_each_step_adds_its_own_skew() {
-        for order in [TrackOrder::Cylinder, TrackOrder::Serpentine, TrackOrder::SurfaceSerpentine] {
+        for order in ORDERS {
             for (cylinders, heads, band) in [(1, 1, 1), (5, 1, 2), (7, 2, 3), (6, 3, 2), (8, 4, 3), (3, 5, 9)] {
                 let tracks = tracks(order, cylinders, heads, Some(band));
+                let in_bands = matches!(order, TrackOrder::SurfaceSerpentine | TrackOrder::Banded);
                 let mut seen = alloc::collections::BTreeSet::new();
-                let mut before: Option<TrackPlace> = None;
-                for number in 0..tracks.count() {
-                    let place = tracks.place(number);
-                    assert!(place.cylinder < cylinders && place.head < heads && seen.insert((place.cylinder, place.head)), "{order:?} {number}");
-                    assert_eq!(tracks.number(place.cylinder, place.head), number, "{order:?}");
-                    if let Some(before) = before {
+                let mut before: Option<(u32, u16, u64)> = None;
+                for (number, place) in (0..).zip(places(&tracks)) {
+                    let (cylinder, head, skew) = place;
+                    assert!(cylinder < cylinders && head < heads && seen.insert((cylinder, head)), "{order:?} {number}");
+                    assert_eq!((tracks.number(cylinder, head), tracks.track(number)), (number, (cylinder, head)), "{order:?}");
+                    assert_eq!(tracks.first_sector(cylinder, head), number * 1_000, "{order:?}");
+                    if let Some((last_cylinder, _, last_skew)) = before {
                         // In bands, a step that changes the band is a band step even when it is one cylinder wide.
-                        let new_band = order == TrackOrder::SurfaceSerpentine && before.cylinder / band != place.cylinder / band;
-                        let expected = if new_band {
+                        let expected = if in_bands && last_cylinder / band != cylinder / band {
                             100
-                        } else if before.cylinder == place.cylinder {
+                        } else if last_cylinder == cylinder {
                             1
                         } else {
                             10
                         };
-                        assert_eq!(place.skew - before.skew, expected, "{order:?} {cylinders} × {heads} step to {number}");
+                        assert_eq!((skew + 1_000 - last_skew) % 1_000, expected, "{order:?} {cylinders} × {heads} step to {number}");
                     }
                     before = Some(place);
                 }
+                let last = before.map_or(0, |place| place.2);
+                assert_eq!((sectors(tracks.turn_of_next_zone()) + 1_000 - last) % 1_000, if in_bands { 100 } else { 10 }, "{order:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn where_surfaces_differ_every_sector_lies_where_counting_track_by_track_puts_it() {
+        for order in ORDERS {
+            for (cylinders, band, by_head) in
+                [(5, 2, &[3_u32, 900, 2][..]), (4, 9, &[1, 1, 1, 50]), (7, 3, &[8, 4]), (3, 1, &[6, 6, 6]), (6, 4, &[2])]
+            {
+                let heads = by_head.len() as u16;
+                let zone = Zone { cylinders, sectors_per_track: 10, sectors_by_head: by_head.to_vec(), cylinder_skew: 1.0, ..Zone::default() };
+                let tracks = ZoneTracks::new(&zone, heads, order, Some(band));
+                let mut physical = 0;
+                for number in 0..tracks.count() {
+                    let (cylinder, head) = tracks.track(number);
+                    assert_eq!((tracks.number(cylinder, head), tracks.first_sector(cylinder, head)), (number, physical), "{order:?} {by_head:?}");
+                    for sector in 0..by_head[usize::from(head)] {
+                        let place = tracks.place(physical);
+                        let expected = (cylinder, head, sector, by_head[usize::from(head)]);
+                        assert_eq!((place.cylinder, place.head, place.sector, place.sectors_per_track), expected, "{order:?} {by_head:?} {physical}");
+                        let from_track = tracks.track_turn(cylinder, head).wrapping_add(tracks.sector_turn_of(head).wrapping_mul(u64::from(sector)));
+                        assert_eq!(place.turn, from_track);
+                        physical += 1;
+                    }
+                }
+                assert_eq!(tracks.sectors(), physical);
             }
         }
     }

@@ -1,8 +1,10 @@
 //! Whole tracks: what lies on one, which lie around it. What a search for background work in rotational gaps walks over.
 
+use alloc::vec::Vec;
+
 use headtime_units::{Angle, Extent, Lba, Sectors};
 
-use super::Layout;
+use super::{Layout, Map, angle_of, turns};
 use crate::place::Track;
 
 /// A run of LBAs that lie side by side on a track.
@@ -23,50 +25,111 @@ pub struct ZoneExtent {
     pub first_cylinder: u32,
     /// How many cylinders.
     pub cylinders: u32,
-    /// Sectors of each of its tracks.
+    /// Sectors of each of its tracks; the mean, rounded down, where surfaces differ.
     pub sectors_per_track: u32,
 }
 
 impl Layout {
-    /// Sectors of the track, slipped and spare ones counted.
+    /// Sectors of the track; slipped, spare and reserved ones counted. A track without data counts as one of the next zone's, and a track that was
+    /// not measured as the nearest measured one of its surface.
     ///
     /// # Panics
-    /// When the drive has no such cylinder.
+    /// When the drive has no such track.
     #[must_use]
     pub fn sectors_per_track(&self, track: Track) -> u32 {
-        self.zone_of(track.cylinder).sectors_per_track()
+        self.check_track(track);
+        match &self.map {
+            Map::Zones(zones) => zones.of_cylinder(track.cylinder).tracks.sectors_of(track.head),
+            Map::Runs(runs) => runs.sectors_per_track(track),
+        }
     }
 
-    /// The LBAs of a track; always one run of addresses, though slipped sectors may lie between them (see [`Layout::track_runs`]), empty when the
-    /// track holds spares only or lies past the capacity.
+    /// The LBAs whose home a track is; always one run of addresses, though slipped sectors may lie between them and remapped ones live elsewhere (see
+    /// [`Layout::track_runs`]). Empty when the track holds spares only, no data, or what lies past the capacity. In a layout of runs a track may
+    /// hold several rows of addresses; this is the one that starts with the lowest, as far as it goes on without a gap.
     ///
     /// # Panics
     /// When the drive has no such track.
     #[must_use]
     pub fn track_extent(&self, track: Track) -> Extent {
-        let (zone, number) = self.zone_and_number(track);
-        let first = number * u64::from(zone.sectors_per_track());
-        let start = zone.first_lba_from(first).min(self.capacity);
-        let end = zone.first_lba_from(first + u64::from(zone.sectors_per_track())).min(self.capacity);
+        self.check_track(track);
+        let (start, end) = match &self.map {
+            Map::Zones(zones) => {
+                let zone = zones.of_cylinder(track.cylinder);
+                match track.cylinder.checked_sub(zone.first_cylinder) {
+                    None => (zone.first_lba, zone.first_lba),
+                    Some(cylinder) => {
+                        let first = zone.tracks.first_sector(cylinder, track.head);
+                        let behind = first + u64::from(zone.tracks.sectors_of(track.head));
+                        (zone.first_lba_from(first), zone.first_lba_from(behind))
+                    }
+                }
+            }
+            Map::Runs(runs) => {
+                let mut parts: Vec<(u64, u64)> = runs.parts(track).map(|part| (part.first_lba, part.first_lba + u64::from(part.lbas))).collect();
+                parts.sort_unstable();
+                let (start, end) = parts.first().copied().unwrap_or((0, 0));
+                (start, parts.iter().skip(1).fold(end, |end, part| if part.0 == end { part.1 } else { end }))
+            }
+        };
+        let (start, end) = (start.min(self.capacity), end.min(self.capacity));
         Extent::new(Lba::new(start), Sectors::new(end - start))
     }
 
-    /// The LBAs of a track in runs without a slipped sector, in the order in which they pass under the head.
+    /// The LBAs that a track really holds, in runs without another sector between, in the order in which they pass under the head from sector 0 on.
+    /// Remapped sectors are in the runs of the track on which their spare lies, not in those of their home.
     ///
     /// # Panics
     /// When the drive has no such track.
     pub fn track_runs(&self, track: Track) -> impl Iterator<Item = TrackRun> + '_ {
-        let mut rest = self.track_extent(track);
-        core::iter::from_fn(move || {
-            if rest.len.is_zero() {
-                return None;
+        let mut others = self.other_runs(track).into_iter().peekable();
+        // A measured track is listed part by part already.
+        let mut rest = if matches!(self.map, Map::Runs(_)) { Extent::from_numbers(0, 0) } else { self.track_extent(track) };
+        let mut homes = core::iter::from_fn(move || {
+            while !rest.len.is_zero() {
+                let stretch = self.stretch(rest.start, rest.len.get());
+                let extent = Extent::new(rest.start, Sectors::new(self.unbroken(rest.start, stretch.lbas)));
+                rest = Extent::new(extent.end(), rest.len - extent.len);
+                if !stretch.moved {
+                    return Some(TrackRun { first_sector: stretch.at.sector, extent });
+                }
             }
-            let first = self.locate(rest.start);
-            let run = first.unbroken(rest.len.get());
-            let extent = Extent::new(rest.start, Sectors::new(run));
-            rest = Extent::new(extent.end(), rest.len - extent.len);
-            Some(TrackRun { first_sector: first.sector, extent })
+            None
+        });
+        let mut next_home = homes.next();
+        core::iter::from_fn(move || match (next_home, others.peek()) {
+            (Some(home), Some(other)) if other.first_sector < home.first_sector => others.next(),
+            (None, _) => others.next(),
+            _ => core::mem::replace(&mut next_home, homes.next()),
         })
+    }
+
+    /// What [`Layout::track_extent`] does not tell in order: remapped sectors that live on the track; all parts of a measured track.
+    fn other_runs(&self, track: Track) -> Vec<TrackRun> {
+        let within = |first_sector: u32, lba: u64, lbas: u64| {
+            let lbas = lbas.min(self.capacity.saturating_sub(lba));
+            (lbas > 0).then(|| TrackRun { first_sector, extent: Extent::from_numbers(lba, lbas) })
+        };
+        match &self.map {
+            Map::Zones(zones) => {
+                let zone = zones.of_cylinder(track.cylinder);
+                if !zone.has_remaps() || track.cylinder < zone.first_cylinder {
+                    return Vec::new();
+                }
+                let first = zone.tracks.first_sector(track.cylinder - zone.first_cylinder, track.head);
+                let remapped = zone.remapped_to(first, first + u64::from(zone.tracks.sectors_of(track.head)));
+                remapped.filter_map(|(spare, lba)| within((spare - first) as u32, lba, 1)).collect()
+            }
+            Map::Runs(runs) => runs.parts(track).filter_map(|part| within(part.first_sector, part.first_lba, u64::from(part.lbas))).collect(),
+        }
+    }
+
+    /// As many of `lbas` from an address on as lie side by side.
+    fn unbroken(&self, start: Lba, lbas: u64) -> u64 {
+        match &self.map {
+            Map::Zones(zones) => zones.of_lba(start.get()).unbroken(start.get(), lbas),
+            Map::Runs(_) => lbas,
+        }
     }
 
     /// The first sector of the track that starts at `angle` or after it in the turn, up to but not including the track's number of sectors.
@@ -75,41 +138,82 @@ impl Layout {
     /// When the drive has no such track.
     #[must_use]
     pub fn first_sector_from(&self, track: Track, angle: Angle) -> u32 {
-        let (zone, number) = self.zone_and_number(track);
-        let sectors = u64::from(zone.sectors_per_track());
-        let skew = zone.tracks.place(number).skew;
-        let ahead = u64::from(zone.angle(skew).until(angle).as_raw());
-        // The first whose start, rounded down to the angle's grain, is not before `ahead`.
-        let candidate = (ahead * sectors) >> 32;
-        let starts = |sector: u64| u64::from((zone.angle(skew + sector) - zone.angle(skew)).as_raw());
-        let first = (candidate..candidate + 2).find(|sector| *sector >= sectors || starts(*sector) >= ahead).unwrap_or(candidate + 2);
-        (first % sectors) as u32
+        self.check_track(track);
+        match &self.map {
+            Map::Zones(zones) => {
+                let zone = zones.of_cylinder(track.cylinder);
+                let turn = zone.sector_turn_at(track.cylinder, track.head, 0);
+                first_in_row(angle, turn, 0, zone.tracks.sectors_of(track.head), zone.tracks.sectors_of(track.head)).1
+            }
+            Map::Runs(runs) => {
+                // Each part has its own measured angle; the first also rules what lies before it.
+                let sectors = runs.sectors_per_track(track);
+                let starts: Vec<u32> = core::iter::once(0).chain(runs.parts(track).map(|part| part.first_sector).skip(1)).collect();
+                let ends = starts.iter().copied().skip(1).chain(core::iter::once(sectors));
+                let rows = starts.iter().zip(ends).filter(|(first, end)| **first < *end);
+                let nearest = rows.map(|(first, end)| first_in_row(angle, runs.sector_turn_at(track, *first), *first, end, sectors)).min();
+                nearest.map_or(0, |(_, sector)| sector)
+            }
+        }
     }
 
-    /// Tracks of the drive, those with spares only counted.
+    /// Tracks of the drive; those with spares only and those without data counted.
     #[must_use]
     pub fn track_count(&self) -> u64 {
-        self.zones.last().map_or(0, |zone| zone.first_track + zone.tracks.count())
+        match &self.map {
+            Map::Zones(zones) => {
+                zones.zones.last().map_or(0, |zone| zone.tracks_before + self.skipped_tracks(zone.skipped_cylinders) + zone.tracks.count())
+            }
+            Map::Runs(runs) => runs.track_count(),
+        }
     }
 
-    /// The track's number in the order in which LBAs fill tracks.
+    /// The track's number in the order in which LBAs fill tracks. Tracks without data come before those of the zone behind them, tracks that were
+    /// not measured behind all others, surface by surface.
     ///
     /// # Panics
     /// When the drive has no such track.
     #[must_use]
     pub fn track_number(&self, track: Track) -> u64 {
-        let (zone, number) = self.zone_and_number(track);
-        zone.first_track + number
+        self.check_track(track);
+        match &self.map {
+            Map::Zones(zones) => {
+                let zone = zones.of_cylinder(track.cylinder);
+                let skipped = self.skipped_tracks(zone.skipped_cylinders);
+                match track.cylinder.checked_sub(zone.first_cylinder) {
+                    Some(cylinder) => zone.tracks_before + skipped + zone.tracks.number(cylinder, track.head),
+                    None => {
+                        let before_zone = self.skipped_tracks(zone.first_cylinder - track.cylinder);
+                        zone.tracks_before + skipped - before_zone + u64::from(track.head)
+                    }
+                }
+            }
+            Map::Runs(runs) => runs.track_number(track),
+        }
     }
 
     /// The track of a number, `None` past the last.
     #[must_use]
     pub fn track_by_number(&self, number: u64) -> Option<Track> {
-        let zone = &self.zones[self.zones.partition_point(|zone| zone.first_track <= number).checked_sub(1)?];
-        (number - zone.first_track < zone.tracks.count()).then(|| {
-            let place = zone.tracks.place(number - zone.first_track);
-            Track { cylinder: zone.first_cylinder + place.cylinder, head: place.head }
-        })
+        match &self.map {
+            Map::Zones(zones) => {
+                let zone = &zones.zones[zones.zones.partition_point(|zone| zone.tracks_before <= number).checked_sub(1)?];
+                let within = number - zone.tracks_before;
+                let Some(within) = within.checked_sub(self.skipped_tracks(zone.skipped_cylinders)) else {
+                    let cylinder = zone.first_cylinder - zone.skipped_cylinders + (within / u64::from(self.heads)) as u32;
+                    return Some(Track { cylinder, head: (within % u64::from(self.heads)) as u16 });
+                };
+                (within < zone.tracks.count()).then(|| {
+                    let (cylinder, head) = zone.tracks.track(within);
+                    Track { cylinder: zone.first_cylinder + cylinder, head }
+                })
+            }
+            Map::Runs(runs) => runs.track_by_number(number),
+        }
+    }
+
+    fn skipped_tracks(&self, cylinders: u32) -> u64 {
+        u64::from(cylinders) * u64::from(self.heads)
     }
 
     /// The track itself and up to `reach` tracks before and after it in the order in which LBAs fill tracks.
@@ -130,13 +234,53 @@ impl Layout {
         (0..=from.abs_diff(to)).flat_map(move |step| (0..self.heads).map(move |head| Track { cylinder: at(step), head }))
     }
 
-    /// The zones from the outer edge inwards.
+    /// The zones from the outer edge inwards. In a layout of runs, runs that follow each other with the same number of sectors per track are one; its
+    /// cylinders are those from the outermost to the innermost of them, which other zones may share.
     pub fn zones(&self) -> impl Iterator<Item = ZoneExtent> + '_ {
-        self.zones.iter().map(|zone| ZoneExtent {
-            extent: Extent::from_numbers(zone.first_lba, zone.end_lba - zone.first_lba),
-            first_cylinder: zone.first_cylinder,
-            cylinders: zone.end_cylinder - zone.first_cylinder,
-            sectors_per_track: zone.sectors_per_track(),
-        })
+        let zones: Vec<ZoneExtent> = match &self.map {
+            Map::Zones(zones) => zones
+                .zones
+                .iter()
+                .map(|zone| ZoneExtent {
+                    extent: Extent::from_numbers(zone.first_lba, zone.end_lba - zone.first_lba),
+                    first_cylinder: zone.first_cylinder,
+                    cylinders: zone.end_cylinder - zone.first_cylinder,
+                    sectors_per_track: (zone.tracks.sectors() / zone.tracks.count()) as u32,
+                })
+                .collect(),
+            Map::Runs(runs) => {
+                let mut zones: Vec<ZoneExtent> = Vec::new();
+                for run in runs.extents() {
+                    match zones.last_mut().filter(|zone| zone.sectors_per_track == run.sectors_per_track) {
+                        Some(zone) => {
+                            let end = (zone.first_cylinder + zone.cylinders).max(run.end_cylinder);
+                            zone.first_cylinder = zone.first_cylinder.min(run.first_cylinder);
+                            zone.cylinders = end - zone.first_cylinder;
+                            zone.extent.len = Sectors::new(run.end_lba - zone.extent.start.get());
+                        }
+                        None => zones.push(ZoneExtent {
+                            extent: Extent::from_numbers(run.first_lba, run.end_lba - run.first_lba),
+                            first_cylinder: run.first_cylinder,
+                            cylinders: run.end_cylinder - run.first_cylinder,
+                            sectors_per_track: run.sectors_per_track,
+                        }),
+                    }
+                }
+                zones
+            }
+        };
+        zones.into_iter()
     }
+}
+
+/// Of the sectors from `first` up to but not including `end`, evenly spaced from `turn` on, the one that comes by first at or after `angle`, with the way
+/// there.
+fn first_in_row(angle: Angle, turn: u64, first: u32, end: u32, sectors_per_track: u32) -> (Angle, u32) {
+    let sector_turn = turns::of_one_sector(sectors_per_track);
+    let way = |sector: u32| angle.until(angle_of(turn.wrapping_add(u64::from(sector - first).wrapping_mul(sector_turn))));
+    let ahead = u64::from(angle_of(turn).until(angle).as_raw());
+    // The last that starts before `angle` or, rounded, at it; behind the last of the row the first comes round.
+    let candidate = (u64::from(first) + ((ahead * u64::from(sectors_per_track)) >> 32)) as u32;
+    let candidates = (candidate..candidate + 3).filter(|sector| *sector < end).chain(core::iter::once(first));
+    candidates.map(|sector| (way(sector), sector)).min().unwrap_or((Angle::ZERO, first))
 }

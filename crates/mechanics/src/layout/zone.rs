@@ -1,137 +1,235 @@
-//! [`LayoutZone`]: one zone, ready for look-ups: its tracks, its slipped sectors, its angles.
+//! [`LayoutZone`]: one zone, ready for look-ups: its tracks, its groups of spares, its defects, its angles.
 //!
-//! Slips shift: the LBA `x` of a zone (from the zone's first) lies on physical sector `x + s`, where `s` slipped sectors lie before it. With
-//! slips at the physical sectors 3 and 4 of a zone, the LBAs 0 1 2 3 4 … lie on 0 1 2 5 6 …. For the search the table also keeps each slip's
-//! *key*, the number of LBAs before it (3 and 3): `s` is the number of keys that are at most `x`.
+//! The zone's LBAs fill its *places* in order: all sectors but spares and slipped ones. The reserved sectors at its start are places that hold
+//! no LBA. So LBA → place → (group, place within it) → physical sector → band, surface, track, sector.
+//!
+//! A look-up answers [`Located`]; [`LayoutZone::stretch`] says besides how far from there the addresses go on along the track.
 
 use alloc::vec::Vec;
 
-use headtime_units::Angle;
-
+use super::defects::{Groups, Remaps, Slips};
 use super::divider::Divider;
-use super::order::{TrackPlace, ZoneTracks};
+use super::order::ZoneTracks;
+use super::{Located, Stretch};
 
 #[derive(Clone, Debug)]
 pub(crate) struct LayoutZone {
-    /// The first LBA, and the first behind the zone; what the spares leave.
+    /// The first LBA, and the first behind the zone.
     pub(crate) first_lba: u64,
     pub(crate) end_lba: u64,
+    /// Places before the first LBA's.
+    reserved: u64,
+    /// Places up to the last LBA's.
+    end_place: u64,
     pub(crate) first_cylinder: u32,
     pub(crate) end_cylinder: u32,
-    /// Tracks of all zones before.
-    pub(crate) first_track: u64,
+    /// Cylinders without data before the first one, and tracks of everything before those.
+    pub(crate) skipped_cylinders: u32,
+    pub(crate) tracks_before: u64,
+    /// The first track's sector 0, in units of 2⁻⁶⁴ turn.
+    first_turn: u64,
     pub(crate) tracks: ZoneTracks,
-    sectors: Divider,
-    /// The first track's sector 0.
-    first_angle: Angle,
-    /// 2⁶⁴ / sectors per track, rounded up.
-    turn_per_sector: u64,
-    /// Slipped physical sectors, rising, and their keys.
-    slips: Vec<u64>,
-    slip_keys: Vec<u64>,
-}
-
-/// Where an LBA lies.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Located<'a> {
-    pub(crate) zone: &'a LayoutZone,
-    /// Physical sector from the zone's start.
-    pub(crate) physical: u64,
-    /// Track from the zone's first, and sector on it.
-    pub(crate) number: u64,
-    pub(crate) sector: u32,
-    pub(crate) place: TrackPlace,
-    /// Slips of the zone that lie before.
-    slips_before: usize,
-}
-
-impl LayoutZone {
-    /// `slips` are distinct and rising, no more than the zone has spares.
-    pub(crate) fn new(first: ZoneStart, lbas: u64, cylinders: u32, sectors_per_track: u32, tracks: ZoneTracks, slips: Vec<u64>) -> Self {
-        let slip_keys = slips.iter().zip(0..).map(|(slip, before)| slip - before).collect();
-        Self {
-            first_lba: first.lba,
-            end_lba: first.lba + lbas,
-            first_cylinder: first.cylinder,
-            end_cylinder: first.cylinder + cylinders,
-            first_track: first.track,
-            tracks,
-            sectors: Divider::new(u64::from(sectors_per_track)),
-            first_angle: first.angle,
-            turn_per_sector: (u64::MAX / u64::from(sectors_per_track)).wrapping_add(1),
-            slips,
-            slip_keys,
-        }
-    }
-
-    pub(crate) fn sectors_per_track(&self) -> u32 {
-        self.sectors.divisor() as u32
-    }
-
-    /// The angle `offset` sectors after the zone's first track's sector 0: the same as `Angle::from_fraction(offset, sectors per track)`
-    /// from there, because rounding up by less than one part in 2⁶⁴ is lost below the last bit as long as sectors² < 2³².
-    pub(crate) fn angle(&self, offset: u64) -> Angle {
-        let (_, within) = self.sectors.div_rem(offset);
-        self.first_angle + Angle::from_raw((within.wrapping_mul(self.turn_per_sector) >> 32) as u32)
-    }
-
-    pub(crate) fn locate(&self, lba: u64) -> Located<'_> {
-        let offset = lba - self.first_lba;
-        let slips_before = if self.slip_keys.is_empty() { 0 } else { self.slip_keys.partition_point(|key| *key <= offset) };
-        let physical = offset + slips_before as u64;
-        let (number, sector) = self.sectors.div_rem(physical);
-        Located { zone: self, physical, number, sector: sector as u32, place: self.tracks.place(number), slips_before }
-    }
-
-    /// The LBA of a physical sector; `None` for a slipped sector and a spare.
-    pub(crate) fn lba_at(&self, physical: u64) -> Option<u64> {
-        let before = self.slips_before(physical);
-        let lba = self.first_lba + physical - before as u64;
-        (self.slips.get(before) != Some(&physical) && lba < self.end_lba).then_some(lba)
-    }
-
-    /// The first LBA that lies on or behind a physical sector, the zone's end when none does.
-    pub(crate) fn first_lba_from(&self, physical: u64) -> u64 {
-        (self.first_lba + physical - self.slips_before(physical) as u64).min(self.end_lba)
-    }
-
-    fn slips_before(&self, physical: u64) -> usize {
-        self.slips.partition_point(|slip| *slip < physical)
-    }
+    pub(crate) groups: Groups,
+    group_sectors: Divider,
+    group_places: Divider,
+    slips: Slips,
+    remaps: Remaps,
 }
 
 /// Where a zone begins, in every count.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ZoneStart {
     pub(crate) lba: u64,
+    /// The first cylinder behind the zone before.
     pub(crate) cylinder: u32,
     pub(crate) track: u64,
-    pub(crate) angle: Angle,
+    pub(crate) turn: u64,
 }
 
-impl Located<'_> {
-    /// Sectors from the zone's first track's sector 0 in rotation: what [`LayoutZone::angle`] takes.
-    pub(crate) fn offset(&self) -> u64 {
-        self.place.skew + u64::from(self.sector)
+/// What a zone is made of besides its tracks.
+#[derive(Clone, Debug)]
+pub(crate) struct ZoneParts {
+    pub(crate) skipped_cylinders: u32,
+    pub(crate) cylinders: u32,
+    pub(crate) reserved: u64,
+    pub(crate) mapped: u64,
+    pub(crate) groups: Groups,
+    /// Distinct and rising, none of them reserved, in no group more than it has spares.
+    pub(crate) slips: Vec<u64>,
+    pub(crate) remaps: Remaps,
+}
+
+impl LayoutZone {
+    pub(crate) fn new(first: ZoneStart, tracks: ZoneTracks, parts: ZoneParts) -> Self {
+        let first_cylinder = first.cylinder + parts.skipped_cylinders;
+        Self {
+            first_lba: first.lba,
+            end_lba: first.lba + parts.mapped,
+            reserved: parts.reserved,
+            end_place: parts.reserved + parts.mapped,
+            first_cylinder,
+            end_cylinder: first_cylinder + parts.cylinders,
+            skipped_cylinders: parts.skipped_cylinders,
+            tracks_before: first.track,
+            first_turn: first.turn,
+            tracks,
+            groups: parts.groups,
+            group_sectors: Divider::new(parts.groups.sectors),
+            group_places: Divider::new(parts.groups.places),
+            slips: Slips::new(parts.slips, &parts.groups),
+            remaps: parts.remaps,
+        }
     }
 
-    pub(crate) fn angle(&self) -> Angle {
-        self.zone.angle(self.offset())
+    #[inline(always)]
+    pub(crate) fn locate(&self, lba: u64) -> Located {
+        let home = self.home(lba - self.first_lba + self.reserved).physical;
+        if !self.remaps.is_empty() {
+            if let Some(spare) = self.remaps.spare_of(home) {
+                return self.located(spare);
+            }
+        }
+        self.located(home)
     }
 
-    pub(crate) fn cylinder(&self) -> u32 {
-        self.zone.first_cylinder + self.place.cylinder
+    /// Where an LBA lies and the LBAs from there to the end of the track or of the group, up to a remapped one, at most `wanted` (at least 1).
+    #[inline(always)]
+    pub(crate) fn stretch(&self, lba: u64, wanted: u64) -> Stretch {
+        let place = lba - self.first_lba + self.reserved;
+        let home = self.home(place);
+        let mut wanted = wanted.min(home.group_end - place);
+        if !self.remaps.is_empty() {
+            if let Some(spare) = self.remaps.spare_of(home.physical) {
+                return Stretch { at: self.located(spare), lbas: 1, span: 1, moved: true };
+            }
+            if let Some(next) = self.remaps.next_home(home.physical) {
+                wanted = wanted.min(self.place_from(next) - place);
+            }
+        }
+        let at = self.located(home.physical);
+        let left = u64::from(at.sectors_per_track - at.sector);
+        if self.slips.is_empty() {
+            let lbas = wanted.min(left);
+            return Stretch { at, lbas, span: lbas, moved: false };
+        }
+        let (lbas, span) = self.over_slips(&home, wanted, home.physical + left);
+        Stretch { at, lbas, span, moved: false }
     }
 
-    /// The LBAs from here to the end of the track or of the zone, at most `wanted`, and the sectors they span on the track: more than
-    /// LBAs when slipped sectors lie between. `wanted` is at least 1.
-    pub(crate) fn run(&self, wanted: u64) -> (u64, u64) {
-        let lba = self.zone.first_lba + self.physical - self.slips_before as u64;
-        let track_end = (self.number + 1) * self.zone.sectors.divisor();
-        let wanted = wanted.min(self.zone.end_lba - lba);
-        let mut end = self.physical + wanted;
+    /// As many LBAs from here as lie side by side without a slipped sector between, at most `wanted`; nothing else is looked at.
+    pub(crate) fn unbroken(&self, lba: u64, wanted: u64) -> u64 {
+        let home = self.home(lba - self.first_lba + self.reserved);
+        let next_slip = self.slips.from(home.slips_before).first().copied().unwrap_or(u64::MAX);
+        wanted.min(next_slip - home.physical)
+    }
+
+    /// The LBA of a physical sector; `None` for slipped, reserved and unused spare sectors, and for those whose contents live elsewhere.
+    pub(crate) fn lba_at(&self, physical: u64) -> Option<u64> {
+        let home = match self.remaps.home_of(physical) {
+            Some(home) => home,
+            None if self.remaps.spare_of(physical).is_some() => return None,
+            None => physical,
+        };
+        let (group, within) = self.group_of(home);
+        let within = within - (self.slips.before_sector(home) - self.slips.before_group(group)) as u64;
+        let place = group * self.groups.places + within;
+        let mapped = within < self.groups.places && (self.reserved..self.end_place).contains(&place) && !self.slips.contains(home);
+        mapped.then(|| place - self.reserved + self.first_lba)
+    }
+
+    /// The first LBA whose home lies on or behind a physical sector, the zone's end when none does.
+    pub(crate) fn first_lba_from(&self, physical: u64) -> u64 {
+        self.place_from(physical).clamp(self.reserved, self.end_place) - self.reserved + self.first_lba
+    }
+
+    /// The LBAs whose contents live on spares from one physical sector up to but not including another, with their spares.
+    pub(crate) fn remapped_to(&self, from: u64, until: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.remaps.spares_within(from, until).iter().filter_map(|(spare, _)| Some((*spare, self.lba_at(*spare)?)))
+    }
+
+    /// Whether contents of some sector live on a spare.
+    pub(crate) fn has_remaps(&self) -> bool {
+        !self.remaps.is_empty()
+    }
+
+    /// The angle at which a sector of a track starts, in units of 2⁻⁶⁴ turn; a cylinder before the zone counts as its first one.
+    pub(crate) fn sector_turn_at(&self, cylinder: u32, head: u16, sector: u32) -> u64 {
+        let track = self.tracks.track_turn(cylinder.saturating_sub(self.first_cylinder), head);
+        self.first_turn.wrapping_add(track).wrapping_add(self.tracks.sector_turn_of(head).wrapping_mul(u64::from(sector)))
+    }
+
+    /// The angle of the first track of a zone that follows, in units of 2⁻⁶⁴ turn.
+    pub(crate) fn turn_of_next_zone(&self) -> u64 {
+        self.first_turn.wrapping_add(self.tracks.turn_of_next_zone())
+    }
+
+    /// Lets the next free spare of the LBA's group, else of the nearest one that has any (the earlier one of two), stand in for the LBA's sector.
+    pub(crate) fn remap(&mut self, lba: u64) -> Option<Located> {
+        let home = self.home(lba - self.first_lba + self.reserved).physical;
+        let (own, _) = self.group_of(home);
+        let others = (1..self.groups.count).flat_map(|away| [own.checked_sub(away), own.checked_add(away)]).flatten();
+        let mut groups = core::iter::once(own).chain(others.filter(|group| *group < self.groups.count));
+        let spare = groups.find_map(|group| self.free_spare(group))?;
+        self.remaps.insert(home, spare);
+        Some(self.located(spare))
+    }
+
+    fn free_spare(&self, group: u64) -> Option<u64> {
+        let start = group * self.groups.sectors;
+        let end = (start + self.groups.sectors).min(self.tracks.sectors());
+        let last_place = ((group + 1) * self.groups.places).min(self.end_place).checked_sub(1)?;
+        let behind = self.home(last_place).physical + 1;
+        (behind.max(start)..end).find(|spare| !self.slips.contains(*spare) && !self.remaps.taken(*spare))
+    }
+
+    /// The physical sector of a place.
+    #[inline(always)]
+    fn home(&self, place: u64) -> Home {
+        if self.groups.count == 1 {
+            let slips_before = self.slips.before_place(place);
+            return Home { physical: place + slips_before as u64, slips_before, group_end: self.end_place };
+        }
+        let (group, within) = self.group_places.div_rem(place);
+        let slips_before = self.slips.before_place(place);
+        let slipped = slips_before - self.slips.before_group(group);
+        let group_end = (place - within + self.groups.places).min(self.end_place);
+        Home { physical: group * self.groups.sectors + within + slipped as u64, slips_before, group_end }
+    }
+
+    /// The number of places before a physical sector.
+    fn place_from(&self, physical: u64) -> u64 {
+        let (group, within) = self.group_of(physical);
+        let slipped = self.slips.before_sector(physical) - self.slips.before_group(group);
+        group * self.groups.places + (within - slipped as u64).min(self.groups.places)
+    }
+
+    /// The group of a physical sector and its number there; the end of the zone belongs to the last group.
+    fn group_of(&self, physical: u64) -> (u64, u64) {
+        if self.groups.count == 1 {
+            return (0, physical);
+        }
+        let (group, within) = self.group_sectors.div_rem(physical);
+        if group < self.groups.count { (group, within) } else { (group - 1, within + self.groups.sectors) }
+    }
+
+    #[inline(always)]
+    fn located(&self, physical: u64) -> Located {
+        let place = self.tracks.place(physical);
+        Located {
+            cylinder: self.first_cylinder + place.cylinder,
+            head: place.head,
+            sector: place.sector,
+            sectors_per_track: place.sectors_per_track,
+            turn: self.first_turn.wrapping_add(place.turn),
+            sector_turn: place.sector_turn,
+        }
+    }
+
+    /// At most `wanted` LBAs from `home` on up to `track_end`, and the sectors that they span: more than LBAs where slipped ones lie between.
+    fn over_slips(&self, home: &Home, wanted: u64, track_end: u64) -> (u64, u64) {
+        let mut end = home.physical + wanted;
         let mut slipped = 0;
-        for slip in self.zone.slips.get(self.slips_before..).unwrap_or(&[]) {
+        for slip in self.slips.from(home.slips_before) {
             if *slip >= end.min(track_end) {
                 break;
             }
@@ -139,23 +237,27 @@ impl Located<'_> {
             slipped += 1;
         }
         if end <= track_end {
-            return (wanted, end - self.physical);
+            return (wanted, end - home.physical);
         }
-        // The track ends first. Slips at its very end are not passed over for this run.
-        let lbas = track_end - self.physical - slipped;
+        // The track ends first. Slips at its very end are not passed over for this stretch.
+        let lbas = track_end - home.physical - slipped;
         let mut span_end = track_end;
-        for slip in self.zone.slips[..self.slips_before + slipped as usize].iter().rev() {
+        for slip in self.slips.until(home.slips_before + slipped as usize).iter().rev() {
             if *slip + 1 != span_end {
                 break;
             }
             span_end -= 1;
         }
-        (lbas, span_end - self.physical)
+        (lbas, span_end - home.physical)
     }
+}
 
-    /// As many LBAs from here as lie side by side without a slipped sector between, at most `wanted`; track ends do not count.
-    pub(crate) fn unbroken(&self, wanted: u64) -> u64 {
-        let next_slip = self.zone.slips.get(self.slips_before).copied().unwrap_or(u64::MAX);
-        wanted.min(next_slip - self.physical)
-    }
+/// The physical sector where an LBA would be if nothing were remapped.
+#[derive(Clone, Copy, Debug)]
+struct Home {
+    physical: u64,
+    /// Slips of the zone that lie before, all groups counted.
+    slips_before: usize,
+    /// The first place behind the group.
+    group_end: u64,
 }

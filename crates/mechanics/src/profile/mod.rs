@@ -11,6 +11,7 @@
 mod check;
 mod error;
 mod read;
+mod slip_list;
 
 use alloc::collections::BTreeMap;
 use alloc::string::String;
@@ -34,7 +35,7 @@ pub struct DriveProfile {
     pub description: String,
     /// Bytes of a logical sector: a power of two from 512 to 65,536.
     pub sector_bytes: u32,
-    /// Bytes of a physical sector where it is larger (4,096 on 512e drives). Recorded only: a partial write's extra revolution is not modelled yet.
+    /// Bytes of a physical sector where it is larger (4,096 on 512e drives): a write of a part of one reads it first and costs a revolution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub physical_sector_bytes: Option<u32>,
     /// Logical sectors that the drive declares; addresses past it do not exist, though the zones may map more. Left out: all that the zones map.
@@ -44,15 +45,21 @@ pub struct DriveProfile {
     pub rotation: Rotation,
     /// Heads, and the order in which tracks are filled.
     pub geometry: Geometry,
-    /// Zones from the outer edge inwards, `[[zone]]` in the file.
-    #[serde(rename = "zone")]
+    /// Zones from the outer edge inwards, `[[zone]]` in the file. Either these or runs.
+    #[serde(default, rename = "zone", skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<Zone>,
+    /// A layout that was measured track by track, `[[run]]` in the file, in the order of their LBAs. Either these or zones.
+    #[serde(default, rename = "run", skip_serializing_if = "Vec::is_empty")]
+    pub runs: Vec<Run>,
     /// The arm.
     pub seek: Seek,
     /// The way between host and drive.
     pub interface: Interface,
     /// The drive's own queue.
     pub firmware: Firmware,
+    /// The drive's buffer memory; left out: none, so that every read comes from the media and every write completes there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Cache>,
     /// How units of this model differ from each other; nothing by default.
     #[serde(default)]
     pub variation: UnitVariation,
@@ -81,9 +88,13 @@ pub struct Geometry {
     pub heads: u16,
     /// The order in which a zone's tracks are filled.
     pub layout: TrackOrder,
-    /// Cylinders of one band; for [`TrackOrder::SurfaceSerpentine`], and only there.
+    /// Cylinders of one band; for [`TrackOrder::SurfaceSerpentine`] and [`TrackOrder::Banded`], and only there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band_cylinders: Option<u32>,
+    /// Arms that move independently over one spindle, 1 or 2; left out: 1. Everything else in the profile describes one arm with its heads and zones; the
+    /// drive's LBAs are those of the first arm followed by those of the second, its capacity twice that of one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub actuators: Option<u16>,
 }
 
 /// The order in which the tracks of a zone are filled; every zone starts at its first cylinder on head 0.
@@ -97,35 +108,83 @@ pub enum TrackOrder {
     /// All cylinders of a band on one surface, inwards and outwards in turn from surface to surface, then the next band; bands take the
     /// surfaces upwards and downwards in turn, so that the step to the next band stays on its surface.
     SurfaceSerpentine,
+    /// All cylinders of a band on one surface, always inwards, then the same cylinders on the next surface, then the next band from head 0.
+    Banded,
 }
 
-/// A run of cylinders with the same number of sectors on each track.
+/// A row of cylinders that are laid out alike.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Zone {
-    /// The first cylinder; zones follow each other without gap, the first at 0.
+    /// The first cylinder; zones follow each other without gap (but see [`Zone::skipped_cylinders`]), the first at 0.
     pub first_cylinder: u32,
     /// How many cylinders.
     pub cylinders: u32,
-    /// Sectors of every track, 1 to 65,535.
+    /// Cylinders before the first one that hold no data.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub skipped_cylinders: u32,
+    /// Sectors of every track, 1 to 65,535; the unit of the skews.
     pub sectors_per_track: u32,
-    /// How much further the next track's sector 0 is when the next track is another surface of the same cylinder, in sectors, less than a track.
-    pub track_skew: u32,
-    /// The same for a step to the next cylinder, in sectors, less than a track.
-    pub cylinder_skew: u32,
-    /// The same for the step to the next band of a surface-serpentine layout; left out: the cylinder skew.
+    /// Sectors of the tracks of each surface where surfaces differ, one number for each head; left out: [`Zone::sectors_per_track`] on all.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sectors_by_head: Vec<u32>,
+    /// How much further the next track's sector 0 is when the next track is another surface of the same cylinder, in sectors of
+    /// [`Zone::sectors_per_track`] (parts of a sector count), less than a track.
+    pub track_skew: f64,
+    /// The same for a step to the next cylinder; in a banded layout also for the step back to the band's first cylinder on the next surface.
+    pub cylinder_skew: f64,
+    /// The same for the step to the next band; left out: the cylinder skew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub band_skew: Option<u32>,
+    pub band_skew: Option<f64>,
     /// The angle of the first track's sector 0 in turns, where it was measured. Left out: as after one more cylinder step from the last track of
     /// the zone before (the first zone: 0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_angle_turns: Option<f64>,
-    /// Sectors kept free at the end of the zone; slipped sectors use them up.
+    /// Sectors at the zone's very start that hold no LBA.
+    #[serde(default, skip_serializing_if = "is_zero_u64")]
+    pub reserved: u64,
+    /// Sectors kept free at the end of the zone (or of each group of [`Zone::spare_cylinders`]); slipped sectors use them up.
     #[serde(default)]
     pub spares: u64,
-    /// Defective sectors that the mapping steps over, as numbers of physical sectors from the start of the zone in the order tracks are filled.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    /// Cylinders of a group that has spares of its own; a last shorter group has as many. Left out: the whole zone is one group.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub spare_cylinders: Option<u32>,
+    /// Defective sectors that the mapping steps over, as numbers of physical sectors from the start of the zone in the order tracks are filled; in a
+    /// file also rows of them as `[first, count]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty", with = "slip_list")]
     pub slips: Vec<u64>,
+    /// Defective sectors whose contents live elsewhere, as pairs of physical sectors of the zone, counted as slips are: `[defective, spare]`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub remaps: Vec<(u64, u64)>,
+}
+
+/// Tracks that follow each other on one surface, as they were measured.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Run {
+    /// The first LBA; runs follow each other without gap, the first at 0.
+    pub first_lba: u64,
+    /// How many tracks.
+    pub tracks: u32,
+    /// LBAs of each track.
+    pub lbas: u32,
+    /// Sectors that a whole turn of each track has room for, 1 to 65,535, at least [`Run::first_sector`] + [`Run::lbas`].
+    pub sectors_per_track: u32,
+    /// The sector of each track that holds its first LBA.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub first_sector: u32,
+    /// The first track's cylinder.
+    pub cylinder: u32,
+    /// From track to track: 1 inwards, −1 outwards; left out: 1.
+    #[serde(default = "one", skip_serializing_if = "is_one")]
+    pub cylinder_step: i32,
+    /// The surface.
+    pub head: u16,
+    /// The angle of the first track's first LBA, turns, 0 up to but not including 1.
+    pub angle_turns: f64,
+    /// How much further the first LBA of each following track is, turns, 0 up to but not including 1.
+    #[serde(default)]
+    pub angle_step_turns: f64,
 }
 
 /// The arm. An arm time is the greater of seek and head switch, plus the write settle when writing after any movement.
@@ -177,25 +236,82 @@ pub struct Interface {
     pub write_after_write_us: Option<f64>,
     /// From the last byte across the bus (a read) or on the media (a write) until the host sees the completion, microseconds.
     pub completion_us: f64,
+    /// The same for a write; left out: `completion_us`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_completion_us: Option<f64>,
     /// What the bus carries, in millions of bytes per second.
     pub bus_mb_per_s: f64,
+    /// Whether a read's data cross the bus only when its last sector has been read, rather than while it is being read.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub read_buffered: bool,
 }
 
 /// The drive's own queue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Firmware {
     /// Commands that the drive holds at once, 1 to 65,536; the one in service counts.
     pub queue_depth: u32,
     /// How it chooses among them.
     pub algorithm: Algorithm,
+    /// For how long commands that go on where the last one ended are served before all others, however long those wait, milliseconds; what users
+    /// see as random reads that starve for seconds behind a sequential stream. Left out: they are chosen like others.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequential_hold_ms: Option<f64>,
+    /// Whether a read takes sectors as they come by once the head is on their track, rather than from the first one on.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub zero_latency_read: bool,
+    /// The same for a write.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub zero_latency_write: bool,
+}
+
+/// The drive's buffer memory, in segments. Each holds one row of LBAs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cache {
+    /// How many segments.
+    pub segments: u32,
+    /// Sectors that a segment holds.
+    pub segment_sectors: u32,
+    /// The most segments that hold written data at once; left out: half, at least one. Without write-back it is of no effect.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_segments: Option<u32>,
+    /// The most sectors read beyond a read's end when nothing else is to be done; 0 is no read-ahead. A segment's size bounds it.
+    pub read_ahead_sectors: u32,
+    /// Whether that ends with the track on which the read ended, however much of it is left. Then a segment's size does not bound it: what is read last pushes
+    /// out what was read first.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub read_ahead_within_track: bool,
+    /// Whether a read that misses goes on until the whole of its last track is in the segment, sectors before it included, and no further: from the
+    /// sector under the head when it arrives, once round. Of what has come by when another command needs the arm, the sectors behind those asked for are kept. Then
+    /// `read_ahead_sectors` is of no effect. The Atlas 10K does so: in its recording 98.7 % of reads are hits
+    /// or misses by this rule.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub whole_track: bool,
+    /// Whether a write completes when its data have arrived, and reaches the media later.
+    pub write_back: bool,
+    /// From the host's dispatch of a read whose sectors are all in the cache until its data may cross the bus, microseconds.
+    pub read_hit_us: f64,
+    /// The same after a write; left out: `read_hit_us`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_hit_after_write_us: Option<f64>,
+    /// From the host's dispatch of a write that the cache takes until its data may cross the bus, microseconds.
+    pub write_hit_us: f64,
+    /// The same after a write; left out: `write_hit_us`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_hit_after_write_us: Option<f64>,
+    /// For how long written data may wait in the cache while the drive has nothing else to do, milliseconds; left out: not at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_delay_ms: Option<f64>,
 }
 
 /// How firmware chooses the next command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Algorithm {
     /// In the order of arrival.
+    #[default]
     Fcfs,
     /// The shortest positioning time first; ties in the order of arrival.
     Sptf,
@@ -207,6 +323,10 @@ pub enum Algorithm {
 pub struct UnitVariation {
     /// Spindle speed: standard deviation from nominal, parts per million.
     pub spindle_ppm: f64,
+    /// How far the spindle's speed wanders from its own mean as the drive warms and cools: amplitude, parts per million.
+    pub spindle_drift_ppm: f64,
+    /// The time of one such swing, seconds; 0: no drift.
+    pub spindle_drift_period_s: f64,
     /// Where a track's sector 0 really is: standard deviation per track, microseconds of rotation.
     pub track_angle_us: f64,
     /// What a seek really takes: standard deviation of the deviation by region of the stroke, microseconds.
@@ -219,6 +339,8 @@ pub struct UnitVariation {
     pub outlier_share: f64,
     /// How much longer those take, milliseconds.
     pub outlier_ms: f64,
+    /// Sectors that become defective and are remapped to a spare while the drive runs, on average per hour.
+    pub grown_defects_per_hour: f64,
 }
 
 /// A named overlay: keys that are given replace the profile's.
@@ -234,6 +356,9 @@ pub struct Setup {
     /// Replaced firmware keys.
     #[serde(default)]
     pub firmware: FirmwareOverlay,
+    /// The cache in place of the profile's. Left out: the profile's stays; `segments = 0` takes it away.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<Cache>,
 }
 
 /// Interface keys that a setup replaces; each as in [`Interface`].
@@ -255,13 +380,19 @@ pub struct InterfaceOverlay {
     /// Replaces [`Interface::completion_us`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_us: Option<f64>,
+    /// Replaces [`Interface::write_completion_us`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_completion_us: Option<f64>,
+    /// Replaces [`Interface::read_buffered`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub read_buffered: Option<bool>,
     /// Replaces [`Interface::bus_mb_per_s`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub bus_mb_per_s: Option<f64>,
 }
 
 /// Firmware keys that a setup replaces; each as in [`Firmware`].
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FirmwareOverlay {
     /// Replaces [`Firmware::queue_depth`].
@@ -270,6 +401,15 @@ pub struct FirmwareOverlay {
     /// Replaces [`Firmware::algorithm`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub algorithm: Option<Algorithm>,
+    /// Replaces [`Firmware::sequential_hold_ms`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sequential_hold_ms: Option<f64>,
+    /// Replaces [`Firmware::zero_latency_read`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zero_latency_read: Option<bool>,
+    /// Replaces [`Firmware::zero_latency_write`].
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub zero_latency_write: Option<bool>,
 }
 
 impl DriveProfile {
@@ -296,31 +436,108 @@ impl DriveProfile {
         period.ok_or_else(|| self.refuse(key, value, "60 to 600000 rpm, which is 100 to 1000000 us a turn", "write 7200 rpm as `rpm = 7200`"))
     }
 
-    /// Cylinders of all zones together.
+    /// Cylinders of the drive, those without data counted.
     #[must_use]
     pub fn cylinders(&self) -> u32 {
-        self.zones.iter().fold(0, |sum, zone| sum.saturating_add(zone.cylinders))
+        let zones = self.zones.iter().fold(0_u32, |sum, zone| sum.saturating_add(zone.skipped_cylinders).saturating_add(zone.cylinders));
+        self.runs.iter().map(|run| run.cylinder.max(run.last_cylinder()).saturating_add(1)).fold(zones, u32::max)
     }
 
-    /// Sectors that the zones map: all but the spares.
+    /// Arms that move independently.
+    #[must_use]
+    pub fn actuators(&self) -> u16 {
+        self.geometry.actuators.unwrap_or(1).max(1)
+    }
+
+    /// Sectors that the zones or runs map under one arm: all but spares and reserved ones.
     #[must_use]
     pub fn mapped(&self) -> Sectors {
-        Sectors::new(self.zones.iter().map(|zone| zone.physical_sectors(self.geometry.heads).saturating_sub(zone.spares)).sum())
+        let zones = self.zones.iter().map(|zone| zone.mapped_sectors(self.geometry.heads));
+        Sectors::new(zones.chain(self.runs.iter().map(Run::sectors)).fold(0, u64::saturating_add))
     }
 
-    /// Logical sectors there are: what is declared, else all that the zones map.
+    /// Logical sectors of the drive: what is declared, else all that is mapped under all arms.
     #[must_use]
     pub fn capacity(&self) -> Sectors {
-        self.capacity_sectors.map_or_else(|| self.mapped(), Sectors::new)
+        self.capacity_sectors.map_or_else(|| Sectors::new(self.mapped().get().saturating_mul(u64::from(self.actuators()))), Sectors::new)
+    }
+
+    /// Logical sectors under one arm: those of a [`Layout`](crate::Layout).
+    #[must_use]
+    pub fn capacity_per_actuator(&self) -> Sectors {
+        Sectors::new(self.capacity().get() / u64::from(self.actuators()))
+    }
+}
+
+impl Run {
+    /// LBAs of all the run's tracks.
+    #[must_use]
+    pub fn sectors(&self) -> u64 {
+        u64::from(self.tracks) * u64::from(self.lbas)
+    }
+
+    /// The cylinder of the last track; clamped to what a 32-bit number holds.
+    #[must_use]
+    pub fn last_cylinder(&self) -> u32 {
+        let steps = i64::from(self.tracks.saturating_sub(1)) * i64::from(self.cylinder_step);
+        (i64::from(self.cylinder) + steps).clamp(0, i64::from(u32::MAX)) as u32
     }
 }
 
 impl Zone {
-    /// Sectors of all the zone's tracks on `heads` surfaces, spares and slips counted.
+    /// Sectors of all the zone's tracks on `heads` surfaces; spares, slips and reserved ones counted.
     #[must_use]
     pub fn physical_sectors(&self, heads: u16) -> u64 {
-        u64::from(self.cylinders) * u64::from(heads) * u64::from(self.sectors_per_track)
+        u64::from(self.cylinders) * self.cylinder_sectors(heads)
     }
+
+    /// Sectors of one cylinder on `heads` surfaces.
+    #[must_use]
+    pub fn cylinder_sectors(&self, heads: u16) -> u64 {
+        if self.sectors_by_head.is_empty() {
+            return u64::from(heads) * u64::from(self.sectors_per_track);
+        }
+        self.sectors_by_head.iter().map(|sectors| u64::from(*sectors)).sum()
+    }
+
+    /// Cylinders of a group with spares of its own: [`Zone::spare_cylinders`], but no more than the zone has.
+    #[must_use]
+    pub fn group_cylinders(&self) -> u32 {
+        self.spare_cylinders.unwrap_or(self.cylinders).min(self.cylinders).max(1)
+    }
+
+    /// How many groups with spares of their own there are.
+    #[must_use]
+    pub fn groups(&self) -> u32 {
+        self.cylinders.div_ceil(self.group_cylinders())
+    }
+
+    /// Sectors of the zone that hold LBAs.
+    #[must_use]
+    pub fn mapped_sectors(&self, heads: u16) -> u64 {
+        let kept = u64::from(self.groups()).saturating_mul(self.spares).saturating_add(self.reserved);
+        self.physical_sectors(heads).saturating_sub(kept)
+    }
+}
+
+fn is_zero(value: &u32) -> bool {
+    *value == 0
+}
+
+fn is_zero_u64(value: &u64) -> bool {
+    *value == 0
+}
+
+fn is_false(value: &bool) -> bool {
+    !*value
+}
+
+fn one() -> i32 {
+    1
+}
+
+fn is_one(value: &i32) -> bool {
+    *value == 1
 }
 
 fn period_from_us(us: f64) -> Option<RotationPeriod> {

@@ -48,6 +48,10 @@ impl DriveProfile {
         lay_interface(&mut self.interface, &setup.interface);
         self.firmware.queue_depth = setup.firmware.queue_depth.unwrap_or(self.firmware.queue_depth);
         self.firmware.algorithm = setup.firmware.algorithm.unwrap_or(self.firmware.algorithm);
+        self.firmware.sequential_hold_ms = setup.firmware.sequential_hold_ms.or(self.firmware.sequential_hold_ms);
+        self.firmware.zero_latency_read = setup.firmware.zero_latency_read.unwrap_or(self.firmware.zero_latency_read);
+        self.firmware.zero_latency_write = setup.firmware.zero_latency_write.unwrap_or(self.firmware.zero_latency_write);
+        self.cache = setup.cache.or(self.cache).filter(|cache| cache.segments != 0);
     }
 }
 
@@ -61,6 +65,8 @@ fn lay_interface(interface: &mut Interface, overlay: &InterfaceOverlay) {
         *target = source.unwrap_or(*target);
     }
     interface.read_after_write_us = overlay.read_after_write_us.or(interface.read_after_write_us);
+    interface.write_completion_us = overlay.write_completion_us.or(interface.write_completion_us);
+    interface.read_buffered = overlay.read_buffered.unwrap_or(interface.read_buffered);
     interface.write_after_write_us = overlay.write_after_write_us.or(interface.write_after_write_us);
 }
 

@@ -1,6 +1,8 @@
 //! Drives by seed for the tests, and a note on how to replay when one fails.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub mod slow;
+
 use headtime_mechanics::{DriveProfile, catalog, draw};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;

@@ -1,0 +1,226 @@
+//! [`RunMap`]: a layout that was measured, as runs of tracks, ready for look-ups in both directions.
+//!
+//! From an LBA: a bucket index finds its run, one division the track within the run. From a place: each surface is cut into *spans*, rows of cylinders on
+//! which the same runs lie; a binary search over (head, cylinder) finds the span, a walk over its few runs the sector. What has no run is a span too,
+//! an empty one: it holds no LBA, and its sectors are taken to be as many as on the nearest measured track of its surface.
+//!
+//! Tracks are numbered in the order of their first LBAs: a span belongs to the first of its runs. Tracks without LBAs come last, surface by surface.
+
+mod span;
+
+use alloc::vec::Vec;
+
+use super::bucket::BucketIndex;
+use super::divider::Divider;
+use super::turns;
+use super::{Located, Stretch};
+use crate::place::Track;
+use crate::profile::Run;
+use span::Span;
+pub(crate) use span::{MOST_RUNS_ON_TRACK, Overlap, spans_of};
+
+/// A run, ready for look-ups.
+#[derive(Clone, Debug)]
+struct LayoutRun {
+    first_lba: u64,
+    /// LBAs of a track.
+    lbas: Divider,
+    cylinder: u32,
+    outwards: bool,
+    head: u16,
+    first_sector: u32,
+    sectors_per_track: u32,
+    /// The first track's first LBA, and how much further that of each following track is, in units of 2⁻⁶⁴ turn.
+    turn: u64,
+    step_turn: u64,
+    sector_turn: u64,
+}
+
+/// A measured layout.
+#[derive(Clone, Debug)]
+pub(crate) struct RunMap {
+    runs: Vec<LayoutRun>,
+    /// The LBA behind each run.
+    ends: Vec<u64>,
+    by_lba: BucketIndex,
+    /// Of all surfaces, by head and cylinder.
+    spans: Vec<Span>,
+    /// Numbers of runs, a row for each span.
+    span_runs: Vec<u32>,
+    /// The spans by the number of their first track.
+    by_number: Vec<u32>,
+    tracks: u64,
+}
+
+impl RunMap {
+    /// `runs` have passed the checks of a profile.
+    pub(crate) fn new(runs: &[Run], heads: u16) -> Self {
+        let cylinders = runs.iter().map(|run| run.cylinder.max(run.last_cylinder()) + 1).max().unwrap_or(0);
+        let (mut spans, span_runs) = spans_of(runs, heads, cylinders).expect("the profile's checks refuse runs that contradict each other");
+        let by_number = span::number(&mut spans, &span_runs, runs);
+        let ends: Vec<u64> = runs.iter().map(|run| run.first_lba + run.sectors()).collect();
+        Self {
+            runs: runs.iter().map(LayoutRun::new).collect(),
+            by_lba: BucketIndex::new(&ends, 1_024),
+            ends,
+            spans,
+            span_runs,
+            by_number,
+            tracks: u64::from(cylinders) * u64::from(heads),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn locate(&self, lba: u64) -> Located {
+        let run = &self.runs[self.by_lba.at_or_below(&self.ends, lba)];
+        let (track, within) = run.lbas.div_rem(lba - run.first_lba);
+        run.located(track, within)
+    }
+
+    /// Where an LBA lies and the LBAs from there to the end of the run's track, at most `wanted`.
+    #[inline]
+    pub(crate) fn stretch(&self, lba: u64, wanted: u64) -> Stretch {
+        let run = &self.runs[self.by_lba.at_or_below(&self.ends, lba)];
+        let (track, within) = run.lbas.div_rem(lba - run.first_lba);
+        let lbas = wanted.min(run.lbas.divisor() - within);
+        Stretch { at: run.located(track, within), lbas, span: lbas, moved: false }
+    }
+
+    pub(crate) fn lba_at(&self, track: Track, sector: u32) -> Option<u64> {
+        self.parts(track).find(|part| (part.first_sector..part.first_sector + part.lbas).contains(&sector)).map(|part| part.lba_of(sector))
+    }
+
+    /// What lies on a track, in the order of its sectors; rows of sectors with LBAs in order.
+    pub(crate) fn parts(&self, track: Track) -> impl Iterator<Item = TrackPart> + '_ {
+        let span = self.span(track);
+        self.span_runs[span.runs.clone()].iter().map(move |run| {
+            let run = &self.runs[*run as usize];
+            let step = u64::from(run.cylinder.abs_diff(track.cylinder));
+            TrackPart {
+                first_lba: run.first_lba + step * run.lbas.divisor(),
+                lbas: run.lbas.divisor() as u32,
+                first_sector: run.first_sector,
+                turn: run.turn.wrapping_add(step.wrapping_mul(run.step_turn)),
+            }
+        })
+    }
+
+    pub(crate) fn sectors_per_track(&self, track: Track) -> u32 {
+        self.span(track).sectors_per_track
+    }
+
+    /// The angle at which a sector of a track starts, in units of 2⁻⁶⁴ turn: as the last measured part at or before it says, else the first one
+    /// behind it; on a track without any, sector 0 is taken to start at angle 0.
+    pub(crate) fn sector_turn_at(&self, track: Track, sector: u32) -> u64 {
+        let sector_turn = turns::of_one_sector(self.sectors_per_track(track));
+        let mut parts = self.parts(track);
+        let Some(mut part) = parts.next() else { return sector_turn.wrapping_mul(u64::from(sector)) };
+        for next in parts.take_while(|next| next.first_sector <= sector) {
+            part = next;
+        }
+        part.turn.wrapping_add(sector_turn.wrapping_mul(u64::from(sector).wrapping_sub(u64::from(part.first_sector))))
+    }
+
+    pub(crate) fn track_count(&self) -> u64 {
+        self.tracks
+    }
+
+    pub(crate) fn track_number(&self, track: Track) -> u64 {
+        let span = self.span(track);
+        let step = if span.outwards { span.end - 1 - track.cylinder } else { track.cylinder - span.first };
+        span.first_number + u64::from(step)
+    }
+
+    pub(crate) fn track_by_number(&self, number: u64) -> Option<Track> {
+        if number >= self.tracks {
+            return None;
+        }
+        let place = self.by_number.partition_point(|span| self.spans[*span as usize].first_number <= number);
+        let span = &self.spans[*self.by_number.get(place.checked_sub(1)?)? as usize];
+        let step = (number - span.first_number) as u32;
+        let cylinder = if span.outwards { span.end - 1 - step } else { span.first + step };
+        Some(Track { cylinder, head: span.head })
+    }
+
+    /// What each run takes up, in the order of LBAs.
+    pub(crate) fn extents(&self) -> impl Iterator<Item = RunExtent> + '_ {
+        self.runs.iter().zip(&self.ends).map(|(run, end)| {
+            let tracks = ((end - run.first_lba) / run.lbas.divisor()) as u32;
+            let (first_cylinder, end_cylinder) =
+                if run.outwards { (run.cylinder + 1 - tracks, run.cylinder + 1) } else { (run.cylinder, run.cylinder + tracks) };
+            RunExtent {
+                first_lba: run.first_lba,
+                end_lba: *end,
+                first_cylinder,
+                end_cylinder,
+                head: run.head,
+                lbas_per_track: run.lbas.divisor(),
+                sectors_per_track: run.sectors_per_track,
+            }
+        })
+    }
+
+    fn span(&self, track: Track) -> &Span {
+        let behind = self.spans.partition_point(|span| (span.head, span.first) <= (track.head, track.cylinder));
+        &self.spans[behind - 1]
+    }
+}
+
+/// A row of sectors of one track that hold LBAs in order.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct TrackPart {
+    pub(crate) first_lba: u64,
+    pub(crate) lbas: u32,
+    pub(crate) first_sector: u32,
+    /// The start of the first of them, in units of 2⁻⁶⁴ turn.
+    turn: u64,
+}
+
+/// What one run takes up.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RunExtent {
+    pub(crate) first_lba: u64,
+    pub(crate) end_lba: u64,
+    pub(crate) first_cylinder: u32,
+    pub(crate) end_cylinder: u32,
+    pub(crate) head: u16,
+    pub(crate) lbas_per_track: u64,
+    pub(crate) sectors_per_track: u32,
+}
+
+impl TrackPart {
+    fn lba_of(&self, sector: u32) -> u64 {
+        self.first_lba + u64::from(sector - self.first_sector)
+    }
+}
+
+impl LayoutRun {
+    fn new(run: &Run) -> Self {
+        Self {
+            first_lba: run.first_lba,
+            lbas: Divider::new(u64::from(run.lbas)),
+            cylinder: run.cylinder,
+            outwards: run.cylinder_step < 0,
+            head: run.head,
+            first_sector: run.first_sector,
+            sectors_per_track: run.sectors_per_track,
+            turn: turns::from_turns(run.angle_turns),
+            step_turn: turns::from_turns(run.angle_step_turns),
+            sector_turn: turns::of_one_sector(run.sectors_per_track),
+        }
+    }
+
+    #[inline]
+    fn located(&self, track: u64, within: u64) -> Located {
+        let cylinder = if self.outwards { self.cylinder - track as u32 } else { self.cylinder + track as u32 };
+        let turn = self.turn.wrapping_add(track.wrapping_mul(self.step_turn)).wrapping_add(within.wrapping_mul(self.sector_turn));
+        Located {
+            cylinder,
+            head: self.head,
+            sector: self.first_sector + within as u32,
+            sectors_per_track: self.sectors_per_track,
+            turn,
+            sector_turn: self.sector_turn,
+        }
+    }
+}

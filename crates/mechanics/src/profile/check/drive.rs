@@ -1,0 +1,93 @@
+//! What a profile says of interface, firmware and cache, and of how units vary.
+
+use alloc::format;
+
+use super::{DriveProfile, LONGEST_MS, ProfileError};
+
+/// Deepest firmware queue accepted; SAS allows 65,536 tags.
+const DEEPEST_QUEUE: u32 = 65_536;
+/// Slowest and fastest bus accepted, in millions of bytes per second.
+const BUS_MB_PER_S: core::ops::RangeInclusive<f64> = 0.001..=1_000_000.0;
+/// Most segments and most sectors of a segment accepted; each look-up passes over all segments.
+const MOST_SEGMENTS: u32 = 65_536;
+const LONGEST_SEGMENT: u32 = 1 << 24;
+/// The quickest swing of a spindle accepted, in seconds: the speed is taken as constant during an access.
+const QUICKEST_DRIFT_S: f64 = 0.1;
+
+impl DriveProfile {
+    pub(super) fn check_interface(&self) -> Result<(), ProfileError> {
+        let interface = &self.interface;
+        for (key, us) in [
+            ("interface.read_command_us", Some(interface.read_command_us)),
+            ("interface.write_command_us", Some(interface.write_command_us)),
+            ("interface.read_after_write_us", interface.read_after_write_us),
+            ("interface.write_after_write_us", interface.write_after_write_us),
+            ("interface.completion_us", Some(interface.completion_us)),
+            ("interface.write_completion_us", interface.write_completion_us),
+        ] {
+            self.check_time(key, us.unwrap_or(0.0), LONGEST_MS * 1e3)?;
+        }
+        if !BUS_MB_PER_S.contains(&interface.bus_mb_per_s) {
+            let expected = format!("{} to {}", BUS_MB_PER_S.start(), BUS_MB_PER_S.end());
+            return Err(self.refuse("interface.bus_mb_per_s", interface.bus_mb_per_s, expected, "6 Gbit/s SATA carries about 550"));
+        }
+        Ok(())
+    }
+
+    pub(super) fn check_firmware(&self) -> Result<(), ProfileError> {
+        let depth = self.firmware.queue_depth;
+        if depth == 0 || depth > DEEPEST_QUEUE {
+            return Err(self.refuse("firmware.queue_depth", depth, format!("1 to {DEEPEST_QUEUE}"), "1 is a drive without a queue, 32 is NCQ"));
+        }
+        self.check_time("firmware.sequential_hold_ms", self.firmware.sequential_hold_ms.unwrap_or(0.0), LONGEST_MS)
+    }
+
+    pub(super) fn check_cache(&self) -> Result<(), ProfileError> {
+        let Some(cache) = &self.cache else { return Ok(()) };
+        for (key, value, most, remedy) in [
+            ("cache.segments", cache.segments, MOST_SEGMENTS, "remove the section for a drive without a cache"),
+            ("cache.segment_sectors", cache.segment_sectors, LONGEST_SEGMENT, "a cache of 256 MB in 64 segments has 8192 sectors of 512 bytes each"),
+        ] {
+            if value == 0 || value > most {
+                return Err(self.refuse(key, value, format!("1 to {most}"), remedy));
+            }
+        }
+        if let Some(written) = cache.write_segments.filter(|written| !(1..=cache.segments).contains(written)) {
+            let expected = format!("1 to cache.segments = {}", cache.segments);
+            return Err(self.refuse("cache.write_segments", written, expected, "set write_back = false for a drive that caches no writes"));
+        }
+        for (key, us) in [
+            ("cache.read_hit_us", Some(cache.read_hit_us)),
+            ("cache.read_hit_after_write_us", cache.read_hit_after_write_us),
+            ("cache.write_hit_us", Some(cache.write_hit_us)),
+            ("cache.write_hit_after_write_us", cache.write_hit_after_write_us),
+        ] {
+            self.check_time(key, us.unwrap_or(0.0), LONGEST_MS * 1e3)?;
+        }
+        self.check_time("cache.write_delay_ms", cache.write_delay_ms.unwrap_or(0.0), LONGEST_MS)
+    }
+
+    pub(super) fn check_variation(&self) -> Result<(), ProfileError> {
+        let variation = &self.variation;
+        for (key, value, most) in [
+            ("variation.spindle_ppm", variation.spindle_ppm, 100_000.0),
+            ("variation.spindle_drift_ppm", variation.spindle_drift_ppm, 100_000.0),
+            ("variation.spindle_drift_period_s", variation.spindle_drift_period_s, 1e9),
+            ("variation.track_angle_us", variation.track_angle_us, LONGEST_MS),
+            ("variation.seek_residual_us", variation.seek_residual_us, LONGEST_MS),
+            ("variation.slips_per_million", variation.slips_per_million, 1e6),
+            ("variation.jitter_us", variation.jitter_us, LONGEST_MS),
+            ("variation.outlier_share", variation.outlier_share, 1.0),
+            ("variation.outlier_ms", variation.outlier_ms, LONGEST_MS),
+            ("variation.grown_defects_per_hour", variation.grown_defects_per_hour, 1e6),
+        ] {
+            self.check_time(key, value, most)?;
+        }
+        let swing = variation.spindle_drift_period_s;
+        if swing > 0.0 && swing < QUICKEST_DRIFT_S {
+            let expected = format!("0, or {QUICKEST_DRIFT_S} and more");
+            return Err(self.refuse("variation.spindle_drift_period_s", swing, expected, "drives drift over minutes, 600 is a guess"));
+        }
+        Ok(())
+    }
+}
