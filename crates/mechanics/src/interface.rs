@@ -15,9 +15,9 @@
 //!
 //! The formulae are small pure functions, so that the simulated drive and a belief that expects completions use the same ones.
 //!
-//! - Modelled: overheads by direction and by the direction before, a serial bus in both directions, transfer while reading, under-run.
-//! - Not modelled: caches (every read is a miss, every write goes to the media before it completes), disconnects, arbitration, several drives on one
-//!   bus, link errors.
+//! - Modelled: overheads by direction and by the direction before, a serial bus in both directions, transfer while reading or after it, under-run.
+//! - Not modelled: disconnects, arbitration, several drives on one bus, link errors. What a cache changes is elsewhere: the overheads of its hits
+//!   are [`CacheTimes`](crate::cache::CacheTimes), and here every read is a miss and every write goes to the media before it completes.
 //! - Differs from a drive: a transfer crosses in one burst at full bus speed; real links interleave frames.
 
 use alloc::collections::VecDeque;
@@ -35,7 +35,9 @@ pub struct InterfaceTimes {
     write_after_read: Nanos,
     write_after_write: Nanos,
     completion: Nanos,
+    write_completion: Nanos,
     bus_ps_per_sector: u64,
+    read_buffered: bool,
 }
 
 impl InterfaceTimes {
@@ -54,6 +56,8 @@ impl InterfaceTimes {
             write_after_read: nanos(interface.write_command_us),
             write_after_write: nanos(interface.write_after_write_us.unwrap_or(interface.write_command_us)),
             completion: nanos(interface.completion_us),
+            write_completion: nanos(interface.write_completion_us.unwrap_or(interface.completion_us)),
+            read_buffered: interface.read_buffered,
             bus_ps_per_sector: libm::round(f64::from(profile.sector_bytes) * 1e6 / interface.bus_mb_per_s) as u64,
         })
     }
@@ -83,9 +87,12 @@ impl InterfaceTimes {
     }
 
     /// The earliest a read's burst may start when the bus is free: not before its first sector was read, nor so early that it would overtake
-    /// the media; the last sector crosses after `media_end`.
+    /// the media; the last sector crosses after `media_end`. A drive that buffers reads starts when the media are done.
     #[must_use]
     pub fn read_burst_start(&self, first_sector_read: Instant, media_end: Instant, sectors: Sectors) -> Instant {
+        if self.read_buffered {
+            return media_end;
+        }
         let but_the_last = self.bus_time(sectors).saturating_sub(self.bus_time(Sectors::new(1)));
         first_sector_read.max(media_end.saturating_back(but_the_last))
     }
@@ -114,16 +121,16 @@ impl InterfaceTimes {
     /// When the host knows of a write whose last sector is on the media at `media_end`.
     #[must_use]
     pub fn write_completed(&self, media_end: Instant) -> Instant {
-        media_end + self.completion
+        media_end + self.write_completion
     }
 
-    /// The media end that a completion at `completed` speaks of, with the bus free and no slower than the media: the inverse of
-    /// [`InterfaceTimes::read_completed`] and [`InterfaceTimes::write_completed`], for whoever learns from completions.
+    /// The media end that a completion at `completed` of a command over `sectors` speaks of, with the bus free and no slower than the media: the
+    /// inverse of [`InterfaceTimes::read_completed`] and [`InterfaceTimes::write_completed`], for whoever learns from completions.
     #[must_use]
-    pub fn media_end(&self, op: Direction, completed: Instant) -> Instant {
+    pub fn media_end(&self, op: Direction, sectors: Sectors, completed: Instant) -> Instant {
         let after_media = match op {
-            Direction::Read => self.bus_time(Sectors::new(1)) + self.completion,
-            Direction::Write => self.completion,
+            Direction::Read => self.bus_time(if self.read_buffered { sectors } else { Sectors::new(1) }) + self.completion,
+            Direction::Write => self.write_completion,
         };
         completed.saturating_back(after_media)
     }
@@ -204,7 +211,7 @@ mod tests {
         assert_eq!(times.bus_time(Sectors::new(8)), Nanos::from_ns(51_200));
         let completed = times.read_completed(at(1_018), at(1_143), Sectors::new(8), Instant::ORIGIN);
         assert_eq!(completed, at(1_143) + Nanos::from_ns(6_400));
-        assert_eq!(times.media_end(Direction::Read, completed), at(1_143));
+        assert_eq!(times.media_end(Direction::Read, Sectors::new(8), completed), at(1_143));
     }
 
     #[test]

@@ -16,6 +16,11 @@ pub trait Device {
     /// The size in logical sectors.
     fn capacity(&self) -> Sectors;
 
+    /// Arms that work independently: of one drive, or of all drives of an array.
+    fn arms(&self) -> usize {
+        1
+    }
+
     /// Takes a command.
     ///
     /// # Panics
@@ -33,7 +38,7 @@ pub trait Device {
     fn abort(&mut self, now: Instant, command: CommandId);
 
     /// Where the drive's time went from the origin until `now`, which is no earlier than the last call; no further than to the next event that is due and
-    /// has not been advanced to, so that readings never run back.
+    /// has not been advanced to, so that readings never run back. Each of the [`Device::arms`] accounts for all of the time, and what is answered is the sum.
     fn disk_time(&self, now: Instant) -> DiskTime;
 }
 

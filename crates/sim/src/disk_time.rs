@@ -2,7 +2,8 @@
 //!
 //! At any moment the drive does exactly one of these: its mechanism seeks, waits for rotation or transfers; or the mechanism rests while commands are in the
 //! drive (*overhead*: command processing, bus, completion that hide behind nothing); or the drive holds nothing (*idle*). Overhead that passes
-//! while the mechanism works on another command is not counted: it cost nothing. *Background* is work that nobody waits for; nothing does such work yet.
+//! while the mechanism works on another command is not counted: it cost nothing. *Background* is work that nobody waits for: read-ahead, and written data that
+//! go from the cache to the media in idle time. Read-ahead that a command waits for counts as transfer.
 //!
 //! Worked example: a command is sent at 0 and its media work runs from 0.2 ms to 5 ms; a second one is sent at 4 ms and starts at 5 ms. The second's
 //! overhead costs nothing. Had it been sent at 4.9 ms with 0.2 ms overhead, the 0.1 ms from 5 to 5.1 ms would count as overhead.
@@ -32,6 +33,19 @@ impl DiskTime {
     #[must_use]
     pub fn total(&self) -> Nanos {
         self.seek + self.rotate + self.transfer + self.overhead + self.idle + self.background
+    }
+
+    /// Both together, part by part: what two mechanisms did.
+    #[must_use]
+    pub fn plus(&self, other: &Self) -> Self {
+        Self {
+            seek: self.seek + other.seek,
+            rotate: self.rotate + other.rotate,
+            transfer: self.transfer + other.transfer,
+            overhead: self.overhead + other.overhead,
+            idle: self.idle + other.idle,
+            background: self.background + other.background,
+        }
     }
 
     /// What has passed since `earlier`, an earlier reading of the same ledger.
@@ -80,6 +94,12 @@ pub(crate) struct Ledger {
     held: u32,
     /// What is left of the media access under way, from `cursor` on. Within one access the parts are taken to follow each other in this order.
     access: [Nanos; 3],
+    /// Whether nobody waits for that access.
+    unasked: bool,
+    /// Until when a read-ahead behind that access serves commands.
+    asked_until: Instant,
+    /// Until when it goes on for nobody.
+    ahead_until: Instant,
 }
 
 impl Ledger {
@@ -95,11 +115,19 @@ impl Ledger {
         self.held -= 1;
     }
 
-    /// The mechanism, which rests, begins an access.
-    pub(crate) fn begin(&mut self, at: Instant, seek: Nanos, rotate: Nanos, transfer: Nanos) {
+    /// The mechanism, which rests or reads ahead, begins an access, one that nobody waits for if `unasked`.
+    pub(crate) fn begin(&mut self, at: Instant, seek: Nanos, rotate: Nanos, transfer: Nanos, unasked: bool) {
         self.settle(at);
+        self.unasked = unasked;
         debug_assert!(self.access.iter().all(|part| part.is_zero()), "the mechanism serves one command at a time");
         self.access = [seek, rotate, transfer];
+        (self.asked_until, self.ahead_until) = (at, at);
+    }
+
+    /// Behind the access under way, or from now on, the mechanism reads ahead: for commands until `asked_until`, for nobody until `until`.
+    pub(crate) fn read_ahead(&mut self, at: Instant, asked_until: Instant, until: Instant) {
+        self.settle(at);
+        (self.asked_until, self.ahead_until) = (asked_until, until);
     }
 
     /// The reading at `now`, which is not before the last event.
@@ -113,11 +141,23 @@ impl Ledger {
         let mut passed = now.saturating_since(self.cursor);
         self.cursor = self.cursor.max(now);
         let spent = &mut self.spent;
-        for (left, part) in self.access.iter_mut().zip([&mut spent.seek, &mut spent.rotate, &mut spent.transfer]) {
-            let now_spent = passed.min(*left);
-            *part += now_spent;
-            *left -= now_spent;
-            passed -= now_spent;
+        if self.access != [Nanos::ZERO; 3] {
+            for (left, part) in self.access.iter_mut().zip([&mut spent.seek, &mut spent.rotate, &mut spent.transfer]) {
+                let now_spent = passed.min(*left);
+                *if self.unasked { &mut spent.background } else { part } += now_spent;
+                *left -= now_spent;
+                passed -= now_spent;
+            }
+        }
+        // What is left passed after the access.
+        if !passed.is_zero() && self.asked_until.max(self.ahead_until) > now.saturating_back(passed) {
+            let mut after = now.saturating_back(passed);
+            for (until, part) in [(self.asked_until, &mut spent.transfer), (self.ahead_until, &mut spent.background)] {
+                let now_spent = until.min(now).saturating_since(after);
+                *part += now_spent;
+                after += now_spent;
+                passed -= now_spent;
+            }
         }
         *if self.held > 0 { &mut spent.overhead } else { &mut spent.idle } += passed;
     }
@@ -135,10 +175,10 @@ mod tests {
     fn overhead_counts_only_where_it_hides_behind_nothing() {
         let mut ledger = Ledger::default();
         ledger.enter(us(100));
-        ledger.begin(us(300), Nanos::from_us(1_000), Nanos::from_us(2_000), Nanos::from_us(500));
+        ledger.begin(us(300), Nanos::from_us(1_000), Nanos::from_us(2_000), Nanos::from_us(500), false);
         ledger.enter(us(3_750));
         ledger.leave(us(3_900));
-        ledger.begin(us(3_950), Nanos::ZERO, Nanos::from_us(10), Nanos::from_us(40));
+        ledger.begin(us(3_950), Nanos::ZERO, Nanos::from_us(10), Nanos::from_us(40), false);
         ledger.leave(us(4_100));
         let expected = DiskTime {
             seek: Nanos::from_us(1_000),
@@ -158,7 +198,7 @@ mod tests {
     fn a_reading_in_the_middle_of_an_access_counts_what_has_passed() {
         let mut ledger = Ledger::default();
         ledger.enter(us(0));
-        ledger.begin(us(0), Nanos::from_us(10), Nanos::from_us(20), Nanos::from_us(30));
+        ledger.begin(us(0), Nanos::from_us(10), Nanos::from_us(20), Nanos::from_us(30), false);
         let reading = ledger.at(us(15));
         assert_eq!((reading.seek, reading.rotate, reading.transfer), (Nanos::from_us(10), Nanos::from_us(5), Nanos::ZERO));
         assert_eq!(ledger.at(us(60)).since(&reading).total(), Nanos::from_us(45));

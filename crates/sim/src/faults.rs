@@ -4,10 +4,10 @@
 //! every command that touches them, for ever or a number of times. What the inner drive did at the media stays done: a command that fails here may have
 //! written, and whoever checks contents must allow for both.
 //!
-//! - Modelled: persistent and transient media errors, errors out of nothing, slow, reordered and lost reports, and answers that come after the host has given
-//!   the command up.
+//! - Modelled: persistent and transient media errors, errors out of nothing, slow, reordered and lost reports, answers that come after the host has given
+//!   the command up, and flushes that are reported and not carried out.
 //! - Not modelled: power loss, torn writes, resets that fail all commands at once, silent corruption.
-//! - Differs from a drive: a slow or lost command has left the mechanism long ago; only its report is late. `disk_time` is the inner drive's.
+//! - Differs from a drive: bad sectors fail commands, not the read-ahead or the writing back of a cache; a slow or lost command has left the mechanism long ago; only its report is late. `disk_time` is the inner drive's.
 
 use std::collections::BTreeMap;
 
@@ -39,6 +39,8 @@ pub struct FaultPlan {
     pub lost_share: f64,
     /// Share of those lost that come `slow_by` after the host gave them up.
     pub answers_after_abort_share: f64,
+    /// Whether flushes are reported without being carried out.
+    pub lying_flushes: bool,
 }
 
 /// A run of sectors that fails commands.
@@ -185,8 +187,16 @@ impl<D: Device> Device for FaultyDrive<D> {
         self.inner.capacity()
     }
 
+    fn arms(&self) -> usize {
+        self.inner.arms()
+    }
+
     fn submit(&mut self, now: Instant, command: &Command) {
         self.under_way.insert(command.id, (command.op, command.extent));
+        if self.plan.lying_flushes && command.op == Op::Flush {
+            // A discard of nothing takes as long as a flush of nothing.
+            return self.inner.submit(now, &Command { op: Op::Discard, ..command.clone() });
+        }
         self.inner.submit(now, command);
     }
 

@@ -4,6 +4,9 @@
 //! not know is chance: report jitter and outliers; and what the scheduler does not tell it: whether the bus is busy, and which way the command before
 //! went (the command overhead taken is that of two commands of the same kind in a row). With two commands outstanding overhead hides, and the estimates are
 //! exact to a nanosecond.
+//!
+//! It is right for a drive with one arm and without a cache. It knows nothing of what a cache holds or reads ahead (hits come earlier than it says, and the head
+//! may be a track further), of writes of parts of physical sectors, of a spindle's drift since the beginning, nor of sectors that are remapped later.
 
 use headtime_mechanics::{Direction, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot};
 use headtime_sched::{Belief, BeliefReport, Estimate, Head, Measured, Op, Place, Positioning, Target};
@@ -66,6 +69,13 @@ impl Positioning for OraclePositioning {
         let set_out = settled.max(self.data_arrive(target, ready));
         let wait = self.mechanism.period().time_of(self.mechanism.angle_at(set_out).until(target.start.angle));
         let positioning = (set_out + wait).saturating_since(depart);
+        if self.mechanism.zero_latency(direction) {
+            // Where the head arrives within the extent the whole access is known, and what of it is positioning is a matter of counting.
+            let access = self.mechanism.access(from, depart, direction, target.extent, self.data_arrive(target, ready));
+            let total = access.finish.saturating_since(depart);
+            let positioning = total.saturating_sub(target.transfer).max(settled.saturating_since(depart)).min(total);
+            return Estimate { depart, positioning, expected: positioning, worst: positioning, transfer: total - positioning };
+        }
         Estimate { depart, positioning, expected: positioning, worst: positioning, transfer: target.transfer }
     }
 
@@ -78,7 +88,7 @@ impl Positioning for OraclePositioning {
     }
 
     fn media_end(&self, target: &Target, finished: Instant) -> Instant {
-        self.interface.media_end(direction_of(target.op), finished)
+        self.interface.media_end(direction_of(target.op), target.extent.len, finished)
     }
 }
 

@@ -3,6 +3,7 @@
 use headtime_mechanics::profile::Algorithm;
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, catalog, draw};
 use headtime_sched::{Command, CommandId, Op, Outcome};
+use headtime_sim::swarm::random_drive;
 use headtime_sim::{Device, DiskTime, DriveCompletion, DriveTruth, SimulatedDrive};
 use headtime_units::{Extent, Instant, Nanos};
 use proptest::prelude::*;
@@ -129,7 +130,7 @@ fn a_command_given_up_while_it_waits_never_runs_and_frees_its_place() {
     drive.submit(Instant::from_ns(2_000_000), &command(2, Op::Read, 16, 8));
     let reports = finish(&mut drive);
     assert_eq!(reports.iter().map(|report| report.command.0).collect::<Vec<_>>(), [0, 2]);
-    assert_eq!(drive.take_landings().iter().map(|landing| landing.command.0).collect::<Vec<_>>(), [0, 2]);
+    assert_eq!(drive.take_landings().iter().map(|landing| landing.command.map(|command| command.0)).collect::<Vec<_>>(), [Some(0), Some(2)]);
     assert_eq!(drive.held(), 0);
 }
 
@@ -192,20 +193,21 @@ fn outliers_are_as_frequent_and_as_long_as_the_profile_says() {
     assert!((70..=130).contains(&late), "{late} of 2,000 are outliers, expected about 100");
 }
 
-/// Random commands on a random small drive: times of submission, and the commands.
-fn random_load(seed: u64) -> (DriveProfile, DriveTruth, Vec<(Instant, Command)>) {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut profile = draw::random_profile(&mut rng);
+/// Random commands on a small drive: times of submission, and the commands; some follow each other, some force the media.
+fn random_load(seed: u64, mut profile: DriveProfile, rng: &mut ChaCha8Rng) -> (DriveProfile, DriveTruth, Vec<(Instant, Command)>) {
     profile.firmware.queue_depth = 64;
     let truth = DriveTruth::draw(&profile, seed).expect("drawn profiles are valid");
-    let capacity = profile.capacity().get();
+    let capacity = SimulatedDrive::new(truth.clone()).expect("drawn profiles are valid").capacity().get();
     let mut at = Instant::ORIGIN;
+    let mut next = 0;
     let commands = (0..60).map(|id| {
         at += Nanos::from_ns(rng.next_u64() % 20_000_000);
         let op = Op::ALL[rng.random_range(0..5)];
-        let start = rng.random_range(0..capacity);
+        let start = if next < capacity && rng.random_bool(0.3) { next } else { rng.random_range(0..capacity) };
         let len = if op == Op::Flush { 0 } else { rng.random_range(1..=(capacity - start).min(30)) };
-        (at, command(id, op, start, len))
+        next = start + len;
+        let fua = op == Op::Write && rng.random_bool(0.3);
+        (at, Command { fua, ..command(id, op, start, len) })
     });
     let commands = commands.collect();
     (profile, truth, commands)
@@ -236,7 +238,9 @@ proptest! {
 
     #[test]
     fn a_late_wake_up_moves_nothing_but_itself(seed in any::<u64>()) {
-        let (_, truth, commands) = random_load(seed);
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let profile = random_drive(&mut rng);
+        let (_, truth, commands) = random_load(seed, profile, &mut rng);
         let never = serve(&truth, &commands, |_, _| Vec::new());
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         // At every event until the next submission, or some random time after it.
@@ -251,12 +255,30 @@ proptest! {
         prop_assert_eq!(&never, &promptly);
         prop_assert_eq!(&never, &late);
         prop_assert_eq!(never.0.len(), commands.len());
-        prop_assert_eq!(never.1.total(), Nanos::from_secs(120));
+        prop_assert_eq!(never.1.total(), Nanos::from_secs(120) * truth.arms() as u64);
+    }
+
+    #[test]
+    fn on_any_drive_every_command_is_reported_once_and_its_parts_add_up(seed in any::<u64>()) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let mut profile = random_drive(&mut rng);
+        profile.variation.jitter_us = 0.0;
+        let (_, truth, commands) = random_load(seed, profile, &mut rng);
+        let (reports, _) = serve(&truth, &commands, |_, _| Vec::new());
+        let mut ids: Vec<u64> = reports.iter().map(|report| report.command.0).collect();
+        ids.sort_unstable();
+        prop_assert_eq!(ids, (0..60).collect::<Vec<_>>());
+        for report in &reports {
+            let service = report.finished.saturating_since(commands[report.command.0 as usize].0);
+            prop_assert_eq!(report.breakdown.total(), service, "{:?}", report);
+        }
     }
 
     #[test]
     fn every_command_is_reported_once_in_order_and_its_parts_add_up(seed in any::<u64>()) {
-        let (profile, truth, commands) = random_load(seed);
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let drawn = draw::random_profile(&mut rng);
+        let (profile, truth, commands) = random_load(seed, drawn, &mut rng);
         let (reports, disk_time) = serve(&truth, &commands, |_, _| Vec::new());
         prop_assert!(reports.is_sorted_by_key(|report| report.finished));
         let mut ids: Vec<u64> = reports.iter().map(|report| report.command.0).collect();

@@ -252,7 +252,7 @@ fn service_variance_ms2(profile: &DriveProfile) -> f64 {
 
 #[test]
 fn a_sequential_reader_without_read_ahead_loses_a_turn_for_each_request() {
-    let profile = profile("nearline-20tb");
+    let profile = Arc::new(DriveProfile { cache: None, ..DriveProfile::clone(&profile("nearline-20tb")) });
     let sequential = StreamConfig {
         order: Order::Sequential,
         sizes: Sizes::Fixed { bytes: 1 << 20 },

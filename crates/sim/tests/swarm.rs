@@ -202,3 +202,13 @@ fn the_witness_sees_what_was_broken_and_not_only_that_something_was() {
         assert!(texts.iter().any(|text| text.contains(words)), "{bug:?}: {texts:?}");
     }
 }
+
+#[test]
+fn the_swarm_finds_a_drive_that_reports_flushes_while_only_its_cache_has_the_data() {
+    let lie = |seed| swarm::run_one_worse(seed, &belief, |faults| faults.lying_flushes = true);
+    let found: Vec<_> = (0..150).filter_map(|seed| lie(seed).err()).collect();
+    assert!(found.iter().any(|failure| failure.what.contains("although only its cache holds")), "{found:?}");
+    // Nothing else is wrong with such a drive.
+    let other = found.iter().find(|failure| !failure.what.contains("although only its cache holds"));
+    assert_eq!(other, None);
+}

@@ -1,28 +1,44 @@
 //! What the sectors hold, and what each read ought to have seen.
 //!
-//! Every write, zero and discard is a version of its sectors. The platters hold the version that landed last; a read sees the versions that were there when
-//! it landed. What it *may* see follows from the order of submission alone: of the requests on a sector that were submitted before it, the latest that
-//! succeeded, or a later one that failed or was cancelled at the drive, which may have landed or not. A discard leaves anything.
+//! Every write, zero and discard is a version of its sectors. The platters hold the version that landed last, and beside them the drive's cache holds copies, and
+//! versions that the platters lack; a read sees the versions that were there when it landed. What it *may* see follows from the order of submission alone:
+//! of the requests on a sector that were submitted before it, the latest that succeeded, or a later one that failed or was cancelled at the drive, which may
+//! have landed or not. A discard leaves anything.
+//!
+//! What the drive itself must keep: when it reports a flush, everything that only its cache held when the flush came is on the platters; when it reports a
+//! forced write, that write is.
 
 use std::collections::BTreeMap;
 
-use headtime_sched::{CommandId, Op, Request, RequestId};
-use headtime_units::{Extent, Lba};
+use headtime_sched::{Command, CommandId, Op, Request, RequestId};
+use headtime_units::{Extent, Instant, Lba};
 
-use crate::drive::Landing;
+use crate::drive::{Landing, Store};
 
-/// Versions on the platters, and the history from which the right ones follow.
+/// Versions on the platters and in the cache, and the history from which the right ones follow.
 #[derive(Default)]
 pub(super) struct Contents {
-    /// The version each sector holds; sectors never written hold none.
-    platters: BTreeMap<Lba, RequestId>,
+    /// The versions that each sector has held, and from when on; sectors never written have none.
+    platters: BTreeMap<Lba, Vec<(RequestId, Instant)>>,
+    /// What the cache holds.
+    cache: BTreeMap<Lba, Cached>,
     /// Requests that changed each sector, in the order of submission.
     history: BTreeMap<Lba, Vec<RequestId>>,
     fates: BTreeMap<RequestId, (Op, Fate)>,
-    /// What commands at the drive carry, until they land.
+    /// What commands at the drive carry.
     cargo: BTreeMap<CommandId, Vec<Request>>,
-    /// What each landed read saw of its sectors, in their order.
-    seen: BTreeMap<RequestId, Vec<Option<RequestId>>>,
+    /// What each landed read saw.
+    seen: BTreeMap<RequestId, BTreeMap<Lba, Option<RequestId>>>,
+    /// What only the cache held when a flush was sent.
+    to_flush: BTreeMap<CommandId, Vec<(Lba, RequestId)>>,
+}
+
+/// A sector in the drive's cache.
+#[derive(Clone, Copy)]
+struct Cached {
+    version: Option<RequestId>,
+    /// Whether the platters lack it.
+    unsaved: bool,
 }
 
 /// What became of a request that changes sectors.
@@ -52,6 +68,33 @@ impl Contents {
         self.cargo.insert(command, requests);
     }
 
+    /// A flush goes to the drive.
+    pub(super) fn flush_sent(&mut self, command: CommandId) {
+        let unsaved = self.cache.iter().filter(|(_, cached)| cached.unsaved);
+        self.to_flush.insert(command, unsaved.filter_map(|(lba, cached)| cached.version.map(|version| (*lba, version))).collect());
+    }
+
+    /// Holds what the drive has on its platters against its report, at `finished`, that it did a command.
+    pub(super) fn check_durable(&mut self, command: &Command, finished: Instant) -> Result<(), String> {
+        let on_platters = |lba: &Lba, version: RequestId| {
+            let held = self.platters.get(lba).into_iter().flatten();
+            held.clone().any(|(held, since)| *held >= version && *since <= finished)
+        };
+        if command.op == Op::Flush {
+            let unsaved = self.to_flush.remove(&command.id).unwrap_or_default();
+            if let Some((lba, version)) = unsaved.iter().find(|(lba, version)| !on_platters(lba, *version)) {
+                return Err(format!("the drive reported flush {} although only its cache holds request {} on sector {lba}", command.id.0, version.0));
+            }
+        } else if command.fua {
+            for request in self.cargo.get(&command.id).into_iter().flatten() {
+                if let Some(lba) = sectors(request.extent).find(|lba| !on_platters(lba, request.id)) {
+                    return Err(format!("the drive reported forced write {} although sector {lba} is not on its platters", command.id.0));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// The request is over, or may be forgotten as one that was cancelled.
     pub(super) fn settled(&mut self, id: RequestId, fate: Fate) {
         if let Some((_, open)) = self.fates.get_mut(&id) {
@@ -59,21 +102,56 @@ impl Contents {
         }
     }
 
-    pub(super) fn landed(&mut self, landing: &Landing) {
-        for request in self.cargo.remove(&landing.command).unwrap_or_default() {
-            if landing.op == Op::Read {
-                let seen = sectors(request.extent).map(|lba| self.platters.get(&lba).copied()).collect();
-                self.seen.insert(request.id, seen);
-            } else {
-                self.platters.extend(sectors(request.extent).map(|lba| (lba, request.id)));
+    pub(super) fn landed(&mut self, landing: &Landing) -> Result<(), String> {
+        let Some(command) = landing.command else { return self.moved(landing) };
+        for request in self.cargo.get(&command).cloned().unwrap_or_default() {
+            let Some(extent) = request.extent.intersection(landing.extent) else { continue };
+            for lba in sectors(extent) {
+                match (landing.op, landing.store) {
+                    (Op::Read, Store::Media) => {
+                        let version = self.on_platters(lba);
+                        self.seen.entry(request.id).or_default().insert(lba, version);
+                    }
+                    (Op::Read, Store::Cache) => {
+                        let cached = self.cache.get(&lba).ok_or_else(|| format!("sector {lba} was read from the cache, which never held it"))?;
+                        self.seen.entry(request.id).or_default().insert(lba, cached.version);
+                    }
+                    (_, Store::Media) => self.platters.entry(lba).or_default().push((request.id, landing.at)),
+                    (_, Store::Cache) => {
+                        self.cache.insert(lba, Cached { version: Some(request.id), unsaved: true });
+                    }
+                }
             }
         }
+        Ok(())
+    }
+
+    /// The drive moved sectors by itself: into its cache, or from there to the platters.
+    fn moved(&mut self, landing: &Landing) -> Result<(), String> {
+        for lba in sectors(landing.extent) {
+            if landing.op == Op::Read {
+                let version = self.on_platters(lba);
+                if self.cache.insert(lba, Cached { version, unsaved: false }).is_some_and(|before| before.unsaved) {
+                    return Err(format!("sector {lba} was read over data that only the cache held"));
+                }
+            } else {
+                let cached = self.cache.get_mut(&lba).ok_or_else(|| format!("sector {lba} was saved from the cache, which never held it"))?;
+                cached.unsaved = false;
+                self.platters.entry(lba).or_default().extend(cached.version.map(|version| (version, landing.at)));
+            }
+        }
+        Ok(())
+    }
+
+    fn on_platters(&self, lba: Lba) -> Option<RequestId> {
+        self.platters.get(&lba).and_then(|versions| versions.last()).map(|(version, _)| *version)
     }
 
     /// Holds what a successful read saw against what it may have seen.
     pub(super) fn check_read(&mut self, read: &Request) -> Result<(), String> {
         let seen = self.seen.remove(&read.id).ok_or_else(|| format!("read {} succeeded but never came to the media", read.id.0))?;
-        for (lba, seen) in sectors(read.extent).zip(seen) {
+        for lba in sectors(read.extent) {
+            let seen = *seen.get(&lba).ok_or_else(|| format!("read {} succeeded but sector {lba} never came by", read.id.0))?;
             self.check(lba, seen, read.id).map_err(|error| format!("read {}: {error}", read.id.0))?;
         }
         Ok(())
@@ -82,7 +160,10 @@ impl Contents {
     /// Holds the platters against what all requests together should have left.
     pub(super) fn check_end(&self) -> Result<(), String> {
         let end = RequestId(u64::MAX);
-        self.history.keys().try_for_each(|lba| self.check(*lba, self.platters.get(lba).copied(), end).map_err(|error| format!("in the end {error}")))
+        if let Some((lba, _)) = self.cache.iter().find(|(_, cached)| cached.unsaved) {
+            return Err(format!("in the end sector {lba} is in the cache alone"));
+        }
+        self.history.keys().try_for_each(|lba| self.check(*lba, self.on_platters(*lba), end).map_err(|error| format!("in the end {error}")))
     }
 
     /// Whether `version` may be what `lba` shows to someone who was submitted just before `before`.
@@ -127,7 +208,8 @@ mod tests {
         submitted.iter().for_each(|request| contents.submitted(request));
         for (command, request) in (0..).map(CommandId).zip(landing) {
             contents.dispatched(command, vec![*request]);
-            contents.landed(&Landing { command, op: request.op, extent: request.extent, at: Instant::ORIGIN });
+            let landing = Landing { command: Some(command), op: request.op, extent: request.extent, at: Instant::ORIGIN, store: Store::Media };
+            contents.landed(&landing).expect("the platters take anything");
             contents.settled(request.id, Fate::Done);
         }
         contents
@@ -160,6 +242,37 @@ mod tests {
         let mut discarded = contents(&[old, discard, read], &[old, read]);
         discarded.settled(discard.id, Fate::Done);
         assert_eq!(discarded.check_read(&read), Ok(()));
+    }
+
+    #[test]
+    fn a_stale_copy_in_the_cache_shows() {
+        let (write, read) = (request(1, Op::Write, 0, 1), request(2, Op::Read, 0, 1));
+        let mut contents = contents(&[write, read], &[]);
+        let landing =
+            |command: Option<u64>, op, store| Landing { command: command.map(CommandId), op, extent: write.extent, at: Instant::ORIGIN, store };
+        contents.dispatched(CommandId(0), vec![write]);
+        contents.dispatched(CommandId(1), vec![read]);
+        for landing in [landing(None, Op::Read, Store::Cache), landing(Some(0), Op::Write, Store::Media), landing(Some(1), Op::Read, Store::Cache)] {
+            assert_eq!(contents.landed(&landing), Ok(()));
+        }
+        contents.settled(write.id, Fate::Done);
+        assert_eq!(contents.check_read(&read), Err("read 2: sector 0 shows nothing ever written, should show request 1".to_owned()));
+    }
+
+    #[test]
+    fn a_flush_that_was_reported_before_the_data_were_saved_shows() {
+        let write = request(1, Op::Write, 0, 1);
+        for (saved_ns, right) in [(500, true), (1_500, false)] {
+            let mut contents = contents(&[write], &[]);
+            contents.dispatched(CommandId(0), vec![write]);
+            let taken = Landing { command: Some(CommandId(0)), op: Op::Write, extent: write.extent, at: Instant::ORIGIN, store: Store::Cache };
+            contents.landed(&taken).expect("a cache takes writes");
+            contents.flush_sent(CommandId(1));
+            let saved = Landing { command: None, at: Instant::from_ns(saved_ns), store: Store::Media, ..taken };
+            contents.landed(&saved).expect("it is there");
+            let flush = Command { id: CommandId(1), op: Op::Flush, extent: Extent::from_numbers(0, 0), fua: false, requests: Default::default() };
+            assert_eq!(contents.check_durable(&flush, Instant::from_ns(1_000)).is_ok(), right);
+        }
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //!
 //! A failure names its seed and the command that replays it. That the swarm finds bugs is itself a test: `crates/sim/tests/swarm.rs` plants some.
 
+mod arms;
 mod contents;
 mod durability;
 mod plan;
@@ -25,9 +26,11 @@ use crate::device::Device;
 use crate::drive::SimulatedDrive;
 use crate::engine::{Engine, Front, Progress};
 use crate::experiment::BeliefMaker;
-use crate::faults::FaultyDrive;
+use crate::faults::{FaultPlan, FaultyDrive};
 use crate::oracle::OraclePositioning;
+use arms::TwoArms;
 use plan::Plan;
+pub use plan::random_drive;
 use witness::Witness;
 
 /// What one run did, for people.
@@ -89,8 +92,26 @@ pub fn run_one(seed: u64, belief: BeliefMaker<'_>) -> Result<Summary, SwarmFailu
 /// # Errors
 /// The first broken promise.
 pub fn run_one_with<F: Front>(seed: u64, belief: BeliefMaker<'_>, wrap: impl FnOnce(Scheduler) -> F) -> Result<Summary, SwarmFailure> {
+    run_planned(seed, belief, wrap, |_| {})
+}
+
+/// Runs one seed with something more going wrong at the drive.
+///
+/// # Errors
+/// The first broken promise.
+pub fn run_one_worse(seed: u64, belief: BeliefMaker<'_>, worse: impl FnOnce(&mut FaultPlan)) -> Result<Summary, SwarmFailure> {
+    run_planned(seed, belief, |scheduler| scheduler, worse)
+}
+
+fn run_planned<F: Front>(
+    seed: u64,
+    belief: BeliefMaker<'_>,
+    wrap: impl FnOnce(Scheduler) -> F,
+    worse: impl FnOnce(&mut FaultPlan),
+) -> Result<Summary, SwarmFailure> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let plan = Plan::draw(&mut rng);
+    let mut plan = Plan::draw(&mut rng);
+    worse(&mut plan.faults);
     let fail = |what: String| SwarmFailure { seed, what, plan: plan.to_string() };
     // The scheduler asserts its own invariants; its panics are broken promises like any other.
     let run = AssertUnwindSafe(|| run_plan(seed, &plan, &mut rng, belief, wrap));
@@ -112,14 +133,16 @@ fn run_plan<F: Front>(
 ) -> Result<Summary, String> {
     let truth = plan.truth(seed).map_err(|error| error.to_string())?;
     let belief = if plan.oracle() { Box::new(OraclePositioning::new(&truth).map_err(|error| error.to_string())?) } else { belief(&plan.profile) };
+    let belief = if truth.arms() > 1 { Box::new(TwoArms(belief)) } else { belief };
     let mut inner = SimulatedDrive::new(truth).map_err(|error| error.to_string())?;
     inner.record_landings();
     let limits = Limits { outstanding: plan.outstanding, ..Limits::default() };
     let front = wrap(Scheduler::new(belief, plan.policy(), plan.traits(), limits));
     let sector = plan.profile.sector_size().map_err(|error| error.to_string())?;
     let workload = Workload::new(&plan.streams, sector, inner.capacity(), seed).map_err(|error| error.to_string())?;
+    let arms = inner.arms();
     let device = FaultyDrive::new(inner, plan.faults.clone(), seed);
-    let mut witness = Witness::new(plan.traits());
+    let mut witness = Witness::new(plan.traits(), arms);
     let mut engine = Engine::new(front, device, Limited { source: workload, left: plan.requests }, plan.timeout);
     let mut policy_changes = 0;
 
@@ -135,6 +158,8 @@ fn run_plan<F: Front>(
             && let Some((id, client)) = witness.any_held(rng.next_u64())
         {
             engine.cancel(id, client, &mut witness).map_err(|error| error.to_string())?;
+            // What takes its place may have been served by the drive's cache at once.
+            witness.landed(engine.device.inner_mut().take_landings());
         }
         if rng.random_bool(plan.policy_change_chance) {
             engine.front.set_policy(plan.another_policy(rng));

@@ -2,11 +2,12 @@
 
 use std::fmt;
 
+use headtime_mechanics::profile::Cache;
 use headtime_mechanics::{DriveProfile, ProfileError, draw};
 use headtime_sched::{DriveTraits, POLICIES, Parameters, Policy, PolicyEntry};
 use headtime_units::{Extent, Instant, Nanos};
 use headtime_workload::{Alignment, Arrivals, Interarrival, Mix, Order, Sizes, StreamConfig, ThinkTime};
-use rand::RngExt;
+use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 
 use crate::faults::{BadSectors, FaultPlan};
@@ -30,7 +31,7 @@ pub(super) struct Plan {
 
 impl Plan {
     pub(super) fn draw(rng: &mut ChaCha8Rng) -> Self {
-        let profile = draw::random_profile(rng);
+        let profile = random_drive(rng);
         let (entry, parameters) = random_policy(rng, true);
         let requests = rng.random_range(20..=300);
         let faults = if rng.random_bool(0.5) { random_faults(rng, &profile) } else { FaultPlan::default() };
@@ -86,6 +87,8 @@ impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { profile, entry, parameters, outstanding, requests, streams, .. } = self;
         write!(f, "{} {:?} on {} (depth {}, ", entry.name, parameters, profile.name, profile.firmware.queue_depth)?;
+        write!(f, "arms {}, physical sectors {:?}, ", profile.actuators(), profile.physical_sector_bytes)?;
+        write!(f, "hold {:?}, {:?}, ", profile.firmware.sequential_hold_ms, profile.cache)?;
         write!(f, "{}, fua {}), outstanding {outstanding:?}, ", if self.nominal { "nominal" } else { "drawn" }, self.fua)?;
         write!(f, "{requests} requests of {} streams, cancel {}, ", streams.len(), self.cancel_chance)?;
         write!(f, "policy change {}, timeout {:?}, {:?}", self.policy_change_chance, self.timeout.map(|span| span.to_string()), self.faults)
@@ -96,6 +99,44 @@ impl fmt::Display for Plan {
 const SLOWEST_ACCESS_MS: u64 = 2_000;
 /// Open loops below are no slower, think times no longer.
 const SLOWEST_ARRIVAL: Nanos = Nanos::from_secs(1);
+
+/// A small odd drive for tests: [`draw::random_profile`] with a cache, 512e sectors, a hold for sequential runs, drift, or a second arm, each by lot.
+pub fn random_drive(rng: &mut impl Rng) -> DriveProfile {
+    let mut profile = draw::random_profile(rng);
+    profile.cache = rng.random_bool(0.6).then(|| random_cache(rng));
+    let physical = profile.sector_bytes << rng.random_range(1..4);
+    profile.physical_sector_bytes = (physical <= 65_536 && rng.random_bool(0.3)).then_some(physical);
+    profile.firmware.sequential_hold_ms = rng.random_bool(0.3).then(|| [0.0, 5.0, 100.0][rng.random_range(0..3)]);
+    if rng.random_bool(0.3) {
+        (profile.variation.spindle_drift_ppm, profile.variation.spindle_drift_period_s) =
+            (rng.random_range(0.0..500.0), rng.random_range(0.5..100.0));
+    }
+    profile.variation.grown_defects_per_hour = if rng.random_bool(0.3) { rng.random_range(0.0..20_000.0) } else { 0.0 };
+    if rng.random_bool(0.2) {
+        profile.geometry.actuators = Some(2);
+        profile.capacity_sectors = profile.capacity_sectors.map(|sectors| sectors * 2);
+    }
+    profile
+}
+
+fn random_cache(rng: &mut impl Rng) -> Cache {
+    let (segments, segment_sectors) = (rng.random_range(1..=6), rng.random_range(1..=48));
+    let optional = |rng: &mut _| if Rng::next_u32(rng) % 2 == 0 { None } else { Some(f64::from(Rng::next_u32(rng) % 300)) };
+    Cache {
+        segments,
+        segment_sectors,
+        write_segments: rng.random_bool(0.5).then(|| rng.random_range(1..=segments)),
+        whole_track: rng.random_bool(0.3),
+        read_ahead_within_track: rng.random_bool(0.3),
+        read_ahead_sectors: if rng.random_bool(0.2) { 0 } else { rng.random_range(1..=segment_sectors) },
+        write_back: rng.random_bool(0.6),
+        read_hit_us: rng.random_range(0.0..300.0),
+        read_hit_after_write_us: optional(rng),
+        write_hit_us: rng.random_range(0.0..300.0),
+        write_hit_after_write_us: optional(rng),
+        write_delay_ms: rng.random_bool(0.5).then(|| rng.random_range(0.0..30.0)),
+    }
+}
 
 fn random_policy(rng: &mut ChaCha8Rng, oracles: bool) -> (&'static PolicyEntry, Parameters) {
     let candidates: Vec<_> = POLICIES.iter().filter(|entry| oracles || !entry.oracle).collect();
@@ -109,11 +150,12 @@ fn random_policy(rng: &mut ChaCha8Rng, oracles: bool) -> (&'static PolicyEntry, 
 }
 
 fn random_stream(rng: &mut ChaCha8Rng, profile: &DriveProfile) -> StreamConfig {
-    let capacity = profile.capacity().get();
+    let (capacity, of_one_arm) = (profile.capacity().get(), profile.capacity_per_actuator().get());
     let sector = u64::from(profile.sector_bytes);
-    // Few sectors, so that requests meet; now and then the whole drive.
+    // Few sectors, so that requests meet; now and then the whole drive. Where there are two arms, mostly around the border between them.
     let len = if rng.random_bool(0.8) { rng.random_range(1..=capacity.min(48)) } else { capacity };
-    let range = Extent::from_numbers(rng.random_range(0..=(capacity - len).min(64)), len);
+    let near = if capacity > of_one_arm && rng.random_bool(0.7) { of_one_arm.saturating_sub(24) } else { 0 };
+    let range = Extent::from_numbers(near.min(capacity - len) + rng.random_range(0..=(capacity - len - near.min(capacity - len)).min(64)), len);
     let most = len.min(24);
     let sizes = if most >= 2 && rng.random_bool(0.5) {
         Sizes::Exponential { mean_bytes: sector * 2, multiple_bytes: sector, most_bytes: sector * most }
@@ -166,5 +208,6 @@ fn random_faults(rng: &mut ChaCha8Rng, profile: &DriveProfile) -> FaultPlan {
         reorder_share: share(rng, 0.3),
         lost_share: share(rng, 0.03),
         answers_after_abort_share: share(rng, 1.0),
+        lying_flushes: false,
     }
 }

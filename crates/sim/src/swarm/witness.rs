@@ -17,6 +17,7 @@ use crate::engine::Watch;
 /// Books of a run, kept apart from the scheduler's own.
 pub(super) struct Witness {
     traits: DriveTraits,
+    arms: u64,
     /// Requests accepted and not yet reported; cancelled ones as long as their command is at the drive.
     live: BTreeMap<RequestId, Live>,
     /// Commands at the drive.
@@ -31,6 +32,8 @@ pub(super) struct Witness {
     /// Disk time that finished requests were told they cost.
     told: Nanos,
     summary: Summary,
+    /// Commands that the drive reported done since its landings were last seen, and when.
+    reported: Vec<(Command, Instant)>,
     /// The first broken promise.
     broken: Option<String>,
 }
@@ -57,9 +60,10 @@ struct Sent {
 }
 
 impl Witness {
-    pub(super) fn new(traits: DriveTraits) -> Self {
+    pub(super) fn new(traits: DriveTraits, arms: usize) -> Self {
         Self {
             traits,
+            arms: arms as u64,
             live: BTreeMap::new(),
             commands: BTreeMap::new(),
             given_up: BTreeSet::new(),
@@ -71,6 +75,7 @@ impl Witness {
             charged: Nanos::ZERO,
             told: Nanos::ZERO,
             summary: Summary::default(),
+            reported: Vec::new(),
             broken: None,
         }
     }
@@ -80,9 +85,16 @@ impl Witness {
         self.broken.clone().map_or(Ok(()), Err)
     }
 
-    /// The drive's media accesses since the last call.
+    /// What happened to the drive's sectors since the last call.
     pub(super) fn landed(&mut self, landings: Vec<Landing>) {
-        landings.iter().for_each(|landing| self.contents.landed(landing));
+        for landing in &landings {
+            let result = self.contents.landed(landing);
+            self.check(landing.at, result);
+        }
+        for (command, finished) in std::mem::take(&mut self.reported) {
+            let result = self.contents.check_durable(&command, finished);
+            self.check(finished, result);
+        }
     }
 
     /// One of the requests that may be cancelled, by lot.
@@ -99,8 +111,9 @@ impl Witness {
             return Err(format!("request {} ({:?}, {:?}) was accepted and never finished", id.0, live.request.op, live.stage));
         }
         let passed = now.saturating_since(Instant::ORIGIN);
-        if disk_time.total() != passed {
-            return Err(format!("the drive accounts for {}, but {passed} have passed", disk_time.total()));
+        let passed_for_all = passed * self.arms;
+        if disk_time.total() != passed_for_all {
+            return Err(format!("the drive accounts for {}, but {passed_for_all} have passed", disk_time.total()));
         }
         if accounts.disk_time() != self.charged {
             return Err(format!("volumes were charged {}, but commands cost {}", accounts.disk_time(), self.charged));
@@ -201,6 +214,9 @@ impl Witness {
             }
         }
         self.durability.completed(command, sent.command.op, sent.command.fua, success, &requests);
+        if success {
+            self.reported.push((sent.command, finished));
+        }
     }
 
     fn check_finished(&mut self, now: Instant, finished: &Finished) -> Result<(), String> {
@@ -257,6 +273,7 @@ impl Watch for Witness {
         }
         if command.op == Op::Flush {
             self.durability.flush_sent(command.id);
+            self.contents.flush_sent(command.id);
         }
         match requests {
             Ok(requests) => self.contents.dispatched(command.id, requests),

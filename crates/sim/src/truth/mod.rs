@@ -4,10 +4,14 @@
 //! index was at the origin of the clock, where each track really starts, how long each seek really takes, which further sectors are defective, and how
 //! noisy its completions are. Two truths of one profile and seed are the same on every machine; nothing is stored by track.
 //!
+//! A drive with two arms has two mechanisms that turn together: each has its own track angles, seek residuals and slips.
+//!
 //! - Modelled: the parts of the profile's `[variation]`.
-//! - Not modelled: drift, sectors remapped while running, caches.
+//! - Not modelled: wear, temperature.
 //! - Differs from a drive: every part is drawn independently of the others.
 
+mod defects;
+mod drift;
 mod hash;
 mod unit;
 
@@ -15,17 +19,22 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use headtime_mechanics::{DriveProfile, Layout, Mechanism, ProfileError, ZoneSlip};
-use headtime_units::{Angle, Nanos, RotationPeriod};
+use headtime_units::{Angle, Instant, Lba, Nanos, RotationPeriod};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+use defects::GrownDefects;
+pub use drift::SpindleDrift;
 pub use unit::UnitDifference;
 
 /// One unit of a model of drive.
 #[derive(Clone, Debug)]
 pub struct DriveTruth {
     profile: DriveProfile,
-    mechanism: Mechanism<UnitDifference>,
+    /// One for each arm.
+    mechanisms: Vec<Mechanism<UnitDifference>>,
+    drift: Option<SpindleDrift>,
+    defects: Option<GrownDefects>,
     noise: Noise,
     seed: u64,
 }
@@ -52,16 +61,24 @@ impl DriveTruth {
         let phase = Angle::from_raw(rng.next_u32());
         let error_ppm = hash::normal(rng.next_u64()) * profile.variation.spindle_ppm;
         let period = slower_by_ppm(profile.rotation_period()?, error_ppm);
-        let slips = draw_slips(profile, &mut rng);
-        let layout = Arc::new(Layout::with_slips(profile, &slips)?);
-        let mut mechanism = Mechanism::new(profile, layout, UnitDifference::draw(profile, rng.next_u64())?)?;
-        mechanism.set_rotation(period, phase);
+        let mut mechanisms = Vec::new();
+        for _ in 0..arms(profile) {
+            let slips = draw_slips(profile, &mut rng);
+            let layout = Arc::new(Layout::with_slips(profile, &slips)?);
+            let mut mechanism = Mechanism::new(profile, layout, UnitDifference::draw(profile, rng.next_u64())?)?;
+            mechanism.set_rotation(period, phase);
+            mechanisms.push(mechanism);
+        }
+        let variation = &profile.variation;
+        let drift = SpindleDrift::new(period, phase, variation.spindle_drift_ppm, variation.spindle_drift_period_s, rng.next_u64());
+        let sectors = mechanisms.iter().map(|mechanism| mechanism.layout().capacity().get()).sum();
+        let defects = GrownDefects::new(variation.grown_defects_per_hour, sectors, rng.next_u64());
         let noise = Noise {
             jitter_ns: profile.variation.jitter_us * 1e3,
             outlier_share: profile.variation.outlier_share,
             outlier: Nanos::from_ms_f64(profile.variation.outlier_ms).unwrap_or(Nanos::ZERO),
         };
-        Ok(Self { profile: profile.clone(), mechanism, noise, seed })
+        Ok(Self { profile: profile.clone(), mechanisms, drift, defects, noise, seed })
     }
 
     /// A unit exactly as the profile says, without noise; only the phase is drawn.
@@ -73,7 +90,8 @@ impl DriveTruth {
         let mut mechanism = Mechanism::new(profile, layout, UnitDifference::none(profile, seed))?;
         let phase = Angle::from_raw(ChaCha8Rng::seed_from_u64(seed).next_u32());
         mechanism.set_rotation(profile.rotation_period()?, phase);
-        Ok(Self { profile: profile.clone(), mechanism, noise: Noise::default(), seed })
+        let mechanisms = vec![mechanism; arms(profile)];
+        Ok(Self { profile: profile.clone(), mechanisms, drift: None, defects: None, noise: Noise::default(), seed })
     }
 
     /// The model that the unit is one of.
@@ -82,10 +100,63 @@ impl DriveTruth {
         &self.profile
     }
 
-    /// The unit's moving parts.
+    /// The unit's moving parts; of a drive with several arms, those of the first.
     #[must_use]
     pub fn mechanism(&self) -> &Mechanism<UnitDifference> {
-        &self.mechanism
+        &self.mechanisms[0]
+    }
+
+    /// The moving parts of one arm, counted from 0.
+    ///
+    /// # Panics
+    /// When the drive has no such arm.
+    #[must_use]
+    pub fn mechanism_of(&self, arm: usize) -> &Mechanism<UnitDifference> {
+        &self.mechanisms[arm]
+    }
+
+    /// How many arms move independently over the spindle.
+    #[must_use]
+    pub fn arms(&self) -> usize {
+        self.mechanisms.len()
+    }
+
+    /// How the spindle wanders, if it does.
+    #[must_use]
+    pub fn drift(&self) -> Option<SpindleDrift> {
+        self.drift
+    }
+
+    /// Remaps the sectors that have gone bad by `now`; whether there were any.
+    pub(crate) fn grow_defects(&mut self, now: Instant) -> bool {
+        let mut changed = false;
+        while let Some(lba) = self.defects.as_mut().and_then(|defects| defects.take_due(now)) {
+            let of_one_arm = self.mechanism().layout().capacity().get();
+            changed |= self.remap((lba.get() / of_one_arm) as usize, Lba::new(lba.get() % of_one_arm));
+        }
+        changed
+    }
+
+    fn remap(&mut self, arm: usize, lba: Lba) -> bool {
+        let mechanism = &self.mechanisms[arm];
+        let mut layout = Layout::clone(mechanism.layout());
+        if layout.remap(lba).is_none() {
+            return false;
+        }
+        // Defects are rare; a mechanism made anew for each costs a simulation nothing.
+        let mut changed =
+            Mechanism::new(&self.profile, Arc::new(layout), mechanism.variation().clone()).expect("the profile made a mechanism before");
+        changed.set_rotation(mechanism.period(), mechanism.phase());
+        self.mechanisms[arm] = changed;
+        true
+    }
+
+    /// The arm's mechanism turns as the spindle does at `at`, until it is told another time.
+    pub(crate) fn turn_to(&mut self, arm: usize, at: Instant) {
+        if let Some(drift) = &self.drift {
+            let (period, phase) = drift.steady_at(at);
+            self.mechanisms[arm].set_rotation(period, phase);
+        }
     }
 
     /// The unit's noise.
@@ -99,6 +170,10 @@ impl DriveTruth {
     pub fn seed(&self) -> u64 {
         self.seed
     }
+}
+
+fn arms(profile: &DriveProfile) -> usize {
+    usize::from(profile.actuators())
 }
 
 fn slower_by_ppm(nominal: RotationPeriod, ppm: f64) -> RotationPeriod {
@@ -175,6 +250,21 @@ mod tests {
         assert_eq!(truth.mechanism().variation().track_angle(Track { cylinder: 17, head: 3 }), Angle::ZERO);
         assert_eq!(truth.noise(), Noise::default());
         assert_ne!(truth.mechanism().phase(), DriveTruth::nominal(&profile, 4).unwrap().mechanism().phase());
+    }
+
+    #[test]
+    fn sectors_that_go_bad_while_the_drive_runs_move_and_the_others_stay() {
+        let mut profile = catalog::load("atlas10k").unwrap();
+        profile.variation.grown_defects_per_hour = 4.0;
+        let mut truth = DriveTruth::draw(&profile, 2).unwrap();
+        let before = truth.clone();
+        assert!(!truth.grow_defects(Instant::ORIGIN));
+        assert!(truth.grow_defects(Instant::ORIGIN + Nanos::from_secs(3_600 * 24)));
+        let (old, new) = (before.mechanism().layout(), truth.mechanism().layout());
+        let moved = (0..old.capacity().get()).filter(|lba| old.lba_to_physical(Lba::new(*lba)) != new.lba_to_physical(Lba::new(*lba)));
+        let moved = moved.count();
+        assert!((70..125).contains(&moved), "{moved} sectors moved in a day of four an hour");
+        assert_eq!(truth.mechanism().phase(), before.mechanism().phase());
     }
 
     #[test]

@@ -1,0 +1,329 @@
+//! [`Raid0`]: several drives as one, with their sectors dealt out in stripes.
+//!
+//! Stripe `s` of the array is stripe `s / n` of member `s mod n`. A command is split into one part for each member that it touches (a run of sectors of the
+//! array is one run on each member), and completes when all parts have. A member that is full keeps further parts waiting in the order of their arrival. Flushes
+//! go to every member.
+//!
+//! Worked example, 3 members, stripes of 4 sectors: a read of LBAs 2–13 is 2–3 and 12–13 in stripes 0 and 3 of member 0, so its sectors 2–5 (stripe 3 is
+//! its second); sectors 0–3 of member 1 (LBAs 4–7), and 0–3 of member 2 (LBAs 8–11).
+//!
+//! The controller may have a limit in bytes per second, for all members together: the data of commands pass it one after the other, so a command completes no
+//! earlier than its data have passed. Reads pass when the last part has been read, writes when they are submitted; the members do not wait for that.
+//!
+//! - Modelled: striping, parts that wait for a full member, flush and abort on all members, a limit of the controller.
+//! - Not modelled: redundancy and rebuild, a controller's cache, its own ordering of commands, the time its processor takes.
+//! - Differs from a controller: writes reach the members at once although their data may still be on the way; the limit bounds what passes in the long run, not
+//!   the time of a single command.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+use headtime_mechanics::{DriveProfile, ProfileError};
+use headtime_sched::{Command, CommandId, Op, Outcome};
+use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+
+use crate::device::{Breakdown, Device, DriveCompletion};
+use crate::disk_time::DiskTime;
+use crate::drive::SimulatedDrive;
+use crate::truth::DriveTruth;
+
+/// Drives with their sectors dealt out in stripes, as one device.
+#[derive(Clone, Debug)]
+pub struct Raid0<D = SimulatedDrive> {
+    members: Vec<Member<D>>,
+    stripe: u64,
+    queue_depth: usize,
+    /// Picoseconds that a sector takes to pass the controller; 0 where nothing limits it.
+    ps_per_sector: u64,
+    controller_free: Instant,
+    under_way: BTreeMap<CommandId, UnderWay>,
+    /// What has been done by the members and is on its way to the host, by time and then in the order of completion.
+    reports: BTreeMap<(Instant, u64), DriveCompletion>,
+    completed: u64,
+    now: Instant,
+    from_member: Vec<DriveCompletion>,
+}
+
+#[derive(Clone, Debug)]
+struct Member<D> {
+    drive: D,
+    /// Commands of which the member holds a part.
+    sent: BTreeSet<CommandId>,
+    /// Parts that the member has no room for yet.
+    waiting: VecDeque<Command>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct UnderWay {
+    parts_left: usize,
+    op: Op,
+    sectors: Sectors,
+    /// When a write's data have passed the controller.
+    passed: Instant,
+    outcome: Outcome,
+    /// That of the part that ended last.
+    breakdown: Breakdown,
+}
+
+/// What an array is, beside its members.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ArrayOptions {
+    /// Sectors of a stripe, at least 1.
+    pub stripe: Sectors,
+    /// Commands that the array holds at once, at least 1.
+    pub queue_depth: usize,
+    /// What the controller carries, in millions of bytes per second; without limit when left out.
+    pub controller_mb_per_s: Option<f64>,
+}
+
+impl Raid0<SimulatedDrive> {
+    /// An array of `count` units of one model, drawn by seeds that follow from `seed`, `draw` making each (such as [`DriveTruth::draw`]).
+    ///
+    /// # Errors
+    /// Whatever is wrong with the profile.
+    ///
+    /// # Panics
+    /// As [`Raid0::new`].
+    pub fn of_model(
+        profile: &DriveProfile,
+        count: usize,
+        seed: u64,
+        draw: fn(&DriveProfile, u64) -> Result<DriveTruth, ProfileError>,
+        options: ArrayOptions,
+    ) -> Result<Self, ProfileError> {
+        let members = (0..count as u64).map(|number| SimulatedDrive::new(draw(profile, seed.wrapping_mul(SEED_STEP).wrapping_add(number))?));
+        Ok(Self::new(members.collect::<Result<_, _>>()?, profile.sector_bytes, options))
+    }
+}
+
+impl<D: Device> Raid0<D> {
+    /// An array of drives with sectors of `sector_bytes`. Each contributes as many whole stripes as the smallest has.
+    ///
+    /// # Panics
+    /// Without members, with stripes that are empty or longer than a member, without a place in the queue, or with a limit that is no rate.
+    #[must_use]
+    pub fn new(members: Vec<D>, sector_bytes: u32, options: ArrayOptions) -> Self {
+        let smallest = members.iter().map(|drive| drive.capacity()).min().expect("an array has members");
+        assert!((1..=smallest.get()).contains(&options.stripe.get()), "stripes of {} on members of {smallest}", options.stripe);
+        assert!(options.queue_depth > 0, "an array that holds no command serves none");
+        let ps_per_sector = options.controller_mb_per_s.map_or(0, |rate| {
+            assert!(rate > 0.0 && rate.is_finite(), "a controller's limit of {rate} MB/s is none");
+            libm::round(f64::from(sector_bytes) * 1e6 / rate) as u64
+        });
+        Self {
+            members: members.into_iter().map(|drive| Member { drive, sent: BTreeSet::new(), waiting: VecDeque::new() }).collect(),
+            stripe: options.stripe.get(),
+            queue_depth: options.queue_depth,
+            ps_per_sector,
+            controller_free: Instant::ORIGIN,
+            under_way: BTreeMap::new(),
+            reports: BTreeMap::new(),
+            completed: 0,
+            now: Instant::ORIGIN,
+            from_member: Vec::new(),
+        }
+    }
+
+    /// The members, in the order in which they take stripes.
+    pub fn members(&self) -> impl ExactSizeIterator<Item = &D> {
+        self.members.iter().map(|member| &member.drive)
+    }
+
+    /// The sectors of a member that hold sectors of `extent`; empty when it holds none.
+    fn part(&self, extent: Extent, member: u64) -> Extent {
+        let count = self.members.len() as u64;
+        // How many sectors of the member lie before sector `end` of the array.
+        let before = |end: u64| {
+            let (stripes, within) = (end / self.stripe, end % self.stripe);
+            let (rounds, turn) = (stripes / count, stripes % count);
+            rounds * self.stripe
+                + match turn.cmp(&member) {
+                    std::cmp::Ordering::Less => 0,
+                    std::cmp::Ordering::Equal => within,
+                    std::cmp::Ordering::Greater => self.stripe,
+                }
+        };
+        let start = before(extent.start.get());
+        Extent::from_numbers(start, before(extent.end().get()) - start)
+    }
+
+    /// What a run of sectors takes to pass the controller.
+    fn passing(&self, sectors: Sectors) -> Nanos {
+        Nanos::from_ns(sectors.get().saturating_mul(self.ps_per_sector).div_ceil(1_000))
+    }
+
+    /// Lets data pass that are there from `at` on; answers when they have.
+    fn pass(&mut self, at: Instant, sectors: Sectors) -> Instant {
+        if self.ps_per_sector == 0 {
+            return at;
+        }
+        // Data pass as they come; what counts is that the controller had the time.
+        let passing = self.passing(sectors);
+        let begin = self.controller_free.max(at.saturating_back(passing));
+        self.controller_free = begin + passing;
+        self.controller_free.max(at)
+    }
+
+    fn run(&mut self, now: Instant, including: bool) {
+        assert!(now >= self.now, "time ran back from {} to {now} at the array", self.now);
+        loop {
+            let next = self.members.iter().enumerate().filter_map(|(number, member)| member.drive.next_event().map(|at| (at, number))).min();
+            let Some((at, number)) = next.filter(|(at, _)| *at < now || *at == now && including) else { break };
+            // A member that was advanced late names a time that has passed; what it did meanwhile has its own times.
+            let at = at.max(self.now);
+            self.now = at;
+            let mut from_member = std::mem::take(&mut self.from_member);
+            self.members[number].drive.advance(at, &mut from_member);
+            for completion in from_member.drain(..) {
+                // A drive with faults may answer what was given up.
+                if self.members[number].sent.remove(&completion.command) {
+                    self.ended(completion);
+                }
+            }
+            self.from_member = from_member;
+            self.send_waiting(number, at);
+        }
+        self.now = now;
+    }
+
+    /// A part has ended.
+    fn ended(&mut self, completion: DriveCompletion) {
+        let Some(under_way) = self.under_way.get_mut(&completion.command) else { return };
+        under_way.parts_left -= 1;
+        if completion.outcome != Outcome::Success {
+            under_way.outcome = completion.outcome;
+        }
+        under_way.breakdown = completion.breakdown;
+        let done = *under_way;
+        if done.parts_left > 0 {
+            return;
+        }
+        self.under_way.remove(&completion.command);
+        let finished = match done.op {
+            Op::Read => self.pass(completion.finished, done.sectors),
+            _ => completion.finished.max(done.passed),
+        };
+        let report = DriveCompletion { command: completion.command, finished, outcome: done.outcome, breakdown: done.breakdown };
+        self.reports.insert((finished, self.completed), report);
+        self.completed += 1;
+    }
+
+    fn send_waiting(&mut self, number: usize, now: Instant) {
+        let member = &mut self.members[number];
+        while member.sent.len() < member.drive.queue_depth() {
+            let Some(part) = member.waiting.pop_front() else { break };
+            member.drive.submit(now, &part);
+            member.sent.insert(part.id);
+        }
+    }
+}
+
+impl<D: Device> Device for Raid0<D> {
+    fn queue_depth(&self) -> usize {
+        self.queue_depth
+    }
+
+    fn capacity(&self) -> Sectors {
+        let smallest = self.members.iter().map(|member| member.drive.capacity().get()).min().unwrap_or(0);
+        Sectors::new(smallest / self.stripe * self.stripe * self.members.len() as u64)
+    }
+
+    fn arms(&self) -> usize {
+        self.members.iter().map(|member| member.drive.arms()).sum()
+    }
+
+    fn submit(&mut self, now: Instant, command: &Command) {
+        self.run(now, false);
+        let held = self.under_way.len() + self.reports.range((now, u64::MAX)..).count();
+        assert!(held < self.queue_depth, "command {} is one more than the array holds, {held}", command.id.0);
+        assert!(command.extent.end().get() <= self.capacity().get(), "command {} to {} lies past {}", command.id.0, command.extent, self.capacity());
+        let mut parts_left = 0;
+        for number in 0..self.members.len() {
+            let extent = if command.op == Op::Flush { Extent::new(Lba::new(0), Sectors::ZERO) } else { self.part(command.extent, number as u64) };
+            if command.op == Op::Flush || !extent.len.is_zero() {
+                let part = Command { id: command.id, op: command.op, extent, fua: command.fua, requests: Default::default() };
+                self.members[number].waiting.push_back(part);
+                parts_left += 1;
+            }
+        }
+        let sectors = command.extent.len;
+        let passed = if command.op == Op::Write { self.pass(now + self.passing(sectors), sectors) } else { now };
+        let under_way = UnderWay { parts_left, op: command.op, sectors, passed, outcome: Outcome::Success, breakdown: Breakdown::default() };
+        self.under_way.insert(command.id, under_way);
+        for number in 0..self.members.len() {
+            self.send_waiting(number, now);
+        }
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        let report = self.reports.first_key_value().map(|((at, _), _)| *at);
+        self.members.iter().filter_map(|member| member.drive.next_event()).chain(report).min().map(|at| at.max(self.now))
+    }
+
+    fn advance(&mut self, now: Instant, completions: &mut Vec<DriveCompletion>) {
+        self.run(now, true);
+        while let Some(entry) = self.reports.first_entry().filter(|entry| entry.key().0 <= now) {
+            completions.push(entry.remove());
+        }
+    }
+
+    fn abort(&mut self, now: Instant, command: CommandId) {
+        self.run(now, true);
+        self.reports.retain(|_, report| report.command != command);
+        if self.under_way.remove(&command).is_none() {
+            return;
+        }
+        for number in 0..self.members.len() {
+            let member = &mut self.members[number];
+            member.waiting.retain(|part| part.id != command);
+            if member.sent.remove(&command) {
+                member.drive.abort(now, command);
+            }
+            self.send_waiting(number, now);
+        }
+    }
+
+    fn disk_time(&self, now: Instant) -> DiskTime {
+        self.members.iter().map(|member| member.drive.disk_time(now)).fold(DiskTime::default(), |sum, member| sum.plus(&member))
+    }
+}
+
+/// Keeps the seeds of one array's members apart from those of the next seed's array.
+const SEED_STEP: u64 = 0x9E37_79B9_7F4A_7C15;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headtime_mechanics::catalog;
+    use proptest::prelude::*;
+
+    fn array(count: usize, stripe: u64) -> Raid0 {
+        let profile = catalog::load("atlas10k").expect("it ships");
+        let options = ArrayOptions { stripe: Sectors::new(stripe), queue_depth: 64, controller_mb_per_s: None };
+        Raid0::of_model(&profile, count, 1, DriveTruth::nominal, options).expect("it is valid")
+    }
+
+    #[test]
+    fn the_worked_example_is_split_as_it_says() {
+        let array = array(3, 4);
+        let parts: Vec<Extent> = (0..3).map(|member| array.part(Extent::from_numbers(2, 12), member)).collect();
+        assert_eq!(parts, [Extent::from_numbers(2, 4), Extent::from_numbers(0, 4), Extent::from_numbers(0, 4)]);
+    }
+
+    proptest! {
+        #[test]
+        fn parts_hold_each_sector_once_where_striping_puts_it(count in 1_usize..6, stripe in 1_u64..9, start in 0_u64..200, len in 1_u64..60) {
+            let array = array(count, stripe);
+            let extent = Extent::from_numbers(start, len);
+            let mut expected = vec![Vec::new(); count];
+            for lba in start..start + len {
+                let number = lba / stripe;
+                expected[(number % count as u64) as usize].push(number / count as u64 * stripe + lba % stripe);
+            }
+            for (member, expected) in expected.iter().enumerate() {
+                let part = array.part(extent, member as u64);
+                let sectors: Vec<u64> = (part.start.get()..part.end().get()).collect();
+                prop_assert_eq!(&sectors, expected);
+            }
+        }
+    }
+}

@@ -1,0 +1,663 @@
+//! The drive's paths through its buffer memory: what a read finds there, which writes it takes, and when they go to the media.
+//!
+//! *Reads.* A read whose sectors are all here crosses the bus at once and never meets the queue. One that begins in what the read-ahead has read or will
+//! read, while nobody else waits for the arm, goes on with it: the head does not move away before it has passed. Any other goes to the queue, for the
+//! sectors that are missing from some point on; when its turn comes they are looked for once more.
+//!
+//! *Read-ahead* begins where a read from the media ends and goes on until the allowance behind the last read is used up, the drive ends, written data lie
+//! in the way, or a command takes the arm; then the sector under the head is lost. Reads that follow each other renew the allowance, and set out again once half
+//! of it has been used, if the arm has nothing else to do. A drive that reads whole tracks keeps what came by from the head's arrival on, and goes on until
+//! the last track of the read has come by once; of the sectors before the arrival nothing is kept if it is interrupted before the turn is full.
+//!
+//! *Writes* of a write-back drive complete when their data have arrived and a segment takes them; where none does they wait. Those that demand to be on
+//! the media, or are longer than a segment, go to the queue. Written rows go to the media
+//! - when the arm has had nothing to do since they came, for as long as the profile says, and the read-ahead is through: nobody waits for that;
+//! - when somebody waits: a flush, a write without a segment, a command over sectors of which only the cache knows. Then rows and commands take turns, and of the
+//!   rows those go first that somebody waits for, by the queue's algorithm.
+//!
+//! *A flush* completes when every row is on the media that held written data when it came; that is its cost.
+
+use headtime_mechanics::cache::{CacheTimes, RowId, SegmentCache, WriteRefused, WrittenRow};
+use headtime_mechanics::profile::{Algorithm, Cache};
+use headtime_mechanics::{Direction, Mechanism, Variation as _};
+use headtime_sched::{Command, CommandId, Op};
+use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+
+use super::arm::{Arm, ReadAhead, Saving, Waiting};
+use super::landing::{Landing, Store};
+use super::{MediaWork, Part, SimulatedDrive, direction_of};
+use crate::device::Breakdown;
+use crate::truth::UnitDifference;
+
+/// The buffer memory, and who waits for it.
+#[derive(Clone, Debug)]
+pub(super) struct Buffers {
+    pub(super) segments: SegmentCache,
+    times: CacheTimes,
+    write_back: bool,
+    read_ahead: u64,
+    whole_track: bool,
+    within_track: bool,
+    /// Commands that wait for written rows to be on the media, in the order of their arrival.
+    pub(super) kept_waiting: Vec<KeptWaiting>,
+    pub(super) flushes: Vec<Flush>,
+    /// Counts flushes, so that rows know which came after them.
+    mark: u64,
+}
+
+/// A command, or its part, that has to wait for written rows to be on the media.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct KeptWaiting {
+    pub(super) part: Part,
+    submitted: Instant,
+    ready_at: Instant,
+    not_before: Instant,
+    /// Whether it goes into the cache, else into the queue.
+    to_cache: bool,
+}
+
+/// A flush that waits for rows to be on the media.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Flush {
+    pub(super) command: CommandId,
+    submitted: Instant,
+    ready_at: Instant,
+    mark: u64,
+}
+
+/// Which written row goes to the media next, and from when on.
+#[derive(Clone, Copy, Debug)]
+struct NextRow {
+    at: Instant,
+    /// Whether somebody waits.
+    awaited: bool,
+}
+
+impl Buffers {
+    pub(super) fn new(cache: &Cache) -> Self {
+        Self {
+            segments: SegmentCache::new(cache),
+            times: CacheTimes::new(cache),
+            write_back: cache.write_back,
+            read_ahead: u64::from(if cache.read_ahead_within_track {
+                cache.read_ahead_sectors
+            } else {
+                cache.read_ahead_sectors.min(cache.segment_sectors)
+            }),
+            whole_track: cache.whole_track,
+            within_track: cache.read_ahead_within_track,
+            kept_waiting: Vec::new(),
+            flushes: Vec::new(),
+            mark: 0,
+        }
+    }
+
+    /// Up to where a read-ahead that follows a read up to `end` goes, from `next` on; in the addresses of an arm that starts at `base` in the cache.
+    fn limit(&self, mechanism: &Mechanism<UnitDifference>, base: u64, next: u64, end: u64) -> u64 {
+        let layout = mechanism.layout();
+        let track_end = || layout.track_extent(layout.track_of(Lba::new(end - 1))).end().get();
+        let wanted = match (self.whole_track, self.within_track) {
+            (true, _) => track_end(),
+            (false, true) => (end + self.read_ahead).min(track_end()),
+            (false, false) => (end + self.read_ahead).min(layout.capacity().get()),
+        };
+        let unsaved = self.segments.next_unsaved(Lba::new(base + next)).map_or(u64::MAX, |unsaved| unsaved.get() - base);
+        wanted.min(unsaved).max(next)
+    }
+
+    /// The rows of one arm that may go now or later, and whether somebody waits for them.
+    fn rows(&self, base: u64, sectors: u64) -> (impl Iterator<Item = WrittenRow> + '_, bool) {
+        let here = move |row: &WrittenRow| (base..base + sectors).contains(&row.extent.start.get());
+        let urgent = self.segments.written_rows().any(|row| here(&row) && row.urgent);
+        let awaited = urgent || !self.kept_waiting.is_empty();
+        (self.segments.written_rows().filter(move |row| here(row) && (row.urgent || !urgent)), awaited)
+    }
+
+    fn next_row(&self, arm: &Arm, base: u64, sectors: u64) -> Option<NextRow> {
+        if arm.saving.is_some() || self.segments.oldest_mark().is_none() {
+            return None;
+        }
+        let (rows, awaited) = self.rows(base, sectors);
+        let arrived = rows.map(|row| row.arrived).min()?;
+        if awaited {
+            return Some(NextRow { at: arrived.max(arm.head_free), awaited });
+        }
+        if !arm.queue.waiting().is_empty() {
+            return None;
+        }
+        let through = arm.ahead.map_or(arm.head_free, |ahead| ahead.until.max(arm.head_free));
+        Some(NextRow { at: (arrived + self.times.write_delay).max(through), awaited })
+    }
+}
+
+/// Where an arm's first sector lies in the cache. A sector's room between the arms keeps their rows apart.
+pub(super) fn base(arm: usize, arm_sectors: u64) -> u64 {
+    arm as u64 * (arm_sectors + 1)
+}
+
+impl SimulatedDrive {
+    fn base(&self, arm: usize) -> u64 {
+        base(arm, self.arm_sectors)
+    }
+
+    fn in_cache(&self, arm: usize, extent: Extent) -> Extent {
+        Extent::new(Lba::new(self.base(arm) + extent.start.get()), extent.len)
+    }
+
+    /// When the arm begins something next, with the cache in mind.
+    pub(super) fn next_choice_cached(&self, arm: usize) -> Instant {
+        let Some(buffers) = &self.buffers else { return Instant::NEVER };
+        let row = buffers.next_row(&self.arms[arm], self.base(arm), self.arm_sectors);
+        self.arms[arm].next_command_at().min(row.map_or(Instant::NEVER, |row| row.at))
+    }
+
+    pub(super) fn submit_cached(&mut self, now: Instant, part: Part) {
+        self.follow_ahead(part.arm, now);
+        match part.op {
+            Op::Read => self.submit_read(now, part),
+            _ => self.submit_write(now, part),
+        }
+    }
+
+    fn submit_read(&mut self, now: Instant, part: Part) {
+        let Some(buffers) = &mut self.buffers else { return };
+        let before = self.received.replace(Direction::Read);
+        let hit_at = now + buffers.times.hit_overhead(Direction::Read, before);
+        let asked = self.in_cache(part.arm, part.extent);
+        let Some(buffers) = &mut self.buffers else { return };
+        let held = buffers.segments.held(asked);
+        if held.sectors == part.extent.len {
+            return self.serve_hit(now, part, hit_at, hit_at, now);
+        }
+        if self.goes_on_ahead(part.arm, part.extent, held.sectors, hit_at, now) {
+            return self.serve_from_ahead(now, part, held.sectors, hit_at, now);
+        }
+        let ready_at = now + self.interface.command_overhead(Direction::Read, before);
+        self.wait_in_queue(now, part, ready_at, held.sectors, Instant::ORIGIN);
+    }
+
+    /// Puts a command into the arm's queue for all but its first `held` sectors, or lets it wait where written data are in its way.
+    fn wait_in_queue(&mut self, submitted: Instant, part: Part, ready_at: Instant, held: Sectors, not_before: Instant) {
+        let extent = Extent::new(Lba::new(part.extent.start.get() + held.get()), part.extent.len - held);
+        let missing = self.in_cache(part.arm, extent);
+        if let Some(buffers) = &mut self.buffers
+            && buffers.segments.overlaps_written(missing)
+        {
+            buffers.segments.hurry(missing);
+            buffers.kept_waiting.push(KeptWaiting { part, submitted, ready_at, not_before, to_cache: false });
+            return;
+        }
+        let waiting = Waiting { op: part.op, extent: part.extent, submitted, ready_at, not_before };
+        self.enqueue(part, extent, waiting);
+    }
+
+    /// A read whose sectors are all in the cache, or will be: they cross the bus from `from` on.
+    fn serve_hit(&mut self, now: Instant, part: Part, ready_at: Instant, from: Instant, submitted: Instant) {
+        let asked = self.in_cache(part.arm, part.extent);
+        let Some(buffers) = &mut self.buffers else { return };
+        let complete = buffers.segments.held(asked).complete;
+        let follows = buffers.segments.touch(asked);
+        let finished = self.cross_to_host(now, from, from.max(complete), part.extent.len);
+        let waited = from.saturating_since(ready_at);
+        let overhead = finished.saturating_since(submitted) - waited;
+        self.reports.expect(part.command, finished, Breakdown { overhead, waited, ..Breakdown::default() });
+        self.land(Some(part.command), Op::Read, part.arm, part.extent, now, Store::Cache);
+        if let Some((row, end)) = follows {
+            self.renew_ahead(part.arm, now, part.extent.end(), row, end);
+        }
+    }
+
+    /// When the host sees a read whose sectors are in the drive from `from` to `until`.
+    fn cross_to_host(&mut self, now: Instant, from: Instant, until: Instant, sectors: Sectors) -> Instant {
+        let earliest = self.interface.read_burst_start(from, until, sectors).max(from);
+        let burst = self.bus.reserve(now, earliest, self.interface.bus_time(sectors));
+        self.interface.read_completion(burst, sectors)
+    }
+
+    /// Whether a read of which the cache holds the first sectors gets the rest by letting the read-ahead go on.
+    fn goes_on_ahead(&self, arm: usize, extent: Extent, held: Sectors, known_at: Instant, now: Instant) -> bool {
+        let (Some(ahead), Some(buffers)) = (self.arms[arm].ahead, &self.buffers) else { return false };
+        let awaited = buffers.next_row(&self.arms[arm], self.base(arm), self.arm_sectors).is_some_and(|row| row.awaited);
+        let missing = extent.start.get() + held.get();
+        let under_way = ahead.limit_at >= known_at || extent.end().get() <= ahead.limit;
+        let within = (ahead.next..=ahead.limit).contains(&missing);
+        let unsaved = buffers.segments.next_unsaved(Lba::new(self.base(arm) + ahead.next)).map(|unsaved| unsaved.get() - self.base(arm));
+        !awaited && within && under_way && self.arms[arm].keeps_to_its_run(now) && unsaved.is_none_or(|unsaved| unsaved >= extent.end().get())
+    }
+
+    /// A read that the read-ahead under way brings, which goes on for it as far as it must.
+    fn serve_from_ahead(&mut self, now: Instant, part: Part, held: Sectors, ready_at: Instant, submitted: Instant) {
+        let base = self.base(part.arm);
+        let asked = self.in_cache(part.arm, part.extent);
+        let end = part.extent.end().get();
+        let mechanism = self.truth.mechanism_of(part.arm);
+        let (Some(buffers), arm) = (&mut self.buffers, &mut self.arms[part.arm]) else { return };
+        let Some(ahead) = &mut arm.ahead else { return };
+        buffers.segments.touch(asked);
+        buffers.segments.asked_until(ahead.row, Lba::new(base + end));
+        ahead.sequential = true;
+        let limit = buffers.limit(mechanism, base, ahead.next, end).max(end).max(ahead.limit);
+        if end > ahead.limit {
+            // The track that it was at is no longer the last one.
+            ahead.track = None;
+        }
+        ahead.plan(mechanism, limit);
+        let read = ahead.reaches(mechanism, end);
+        arm.head_free = arm.head_free.max(read);
+        arm.ledger.read_ahead(now, read, ahead.until);
+        let waited_until = arm.queue.next_ready_at().filter(|ready| *ready <= now);
+        arm.queue.note_served(part.extent, true, waited_until);
+
+        let began = ready_at.max(now);
+        let finished = self.cross_to_host(now, began, read.max(began), part.extent.len);
+        let transfer = read.saturating_since(began);
+        let waited = began.saturating_since(ready_at);
+        let overhead = finished.saturating_since(submitted) - transfer - waited;
+        self.reports.expect(part.command, finished, Breakdown { overhead, waited, transfer, ..Breakdown::default() });
+        let missing = part.extent.start.get() + held.get();
+        if !held.is_zero() {
+            self.land(Some(part.command), Op::Read, part.arm, Extent::new(part.extent.start, held), now, Store::Cache);
+        }
+        let rest = Extent::from_numbers(missing, end - missing);
+        self.land(Some(part.command), Op::Read, part.arm, rest, read, Store::Media);
+    }
+
+    /// A read that follows another has used some of what was read ahead of it.
+    fn renew_ahead(&mut self, arm: usize, now: Instant, end: Lba, row: RowId, row_end: Lba) {
+        let base = self.base(arm);
+        let mechanism = self.truth.mechanism_of(arm);
+        let (Some(buffers), here) = (&self.buffers, &mut self.arms[arm]) else { return };
+        if buffers.whole_track {
+            return;
+        }
+        let next = row_end.get() - base;
+        let limit = buffers.limit(mechanism, base, next, end.get());
+        if let Some(ahead) = &mut here.ahead
+            && ahead.row == row
+        {
+            ahead.sequential = true;
+            if ahead.until > now {
+                if limit > ahead.limit {
+                    ahead.plan(mechanism, limit);
+                    here.ledger.read_ahead(now, here.head_free, ahead.until);
+                }
+                return;
+            }
+        }
+        let idle = here.queue.waiting().is_empty() && here.head_free <= now && here.saving.is_none();
+        let used_half = (next - end.get().min(next)) * 2 <= buffers.read_ahead;
+        let free = here.ahead.is_none_or(|ahead| ahead.until <= now);
+        if idle && used_half && free && limit > next {
+            self.stop_ahead(arm, now);
+            self.turn_to(arm, now);
+            let here = &mut self.arms[arm];
+            let mut ahead =
+                ReadAhead { row, from: here.head, depart: now, next, limit: next, limit_at: now, track: None, until: now, sequential: true };
+            ahead.plan(self.truth.mechanism_of(arm), limit);
+            here.ledger.read_ahead(now, now, ahead.until);
+            here.ahead = Some(ahead);
+        }
+    }
+
+    fn submit_write(&mut self, now: Instant, part: Part) {
+        let before = self.received.replace(Direction::Write);
+        let Some(buffers) = &self.buffers else { return };
+        let fits = part.extent.len <= buffers.segments.segment_sectors();
+        if buffers.write_back && !part.fua && fits {
+            let ready_at = now + buffers.times.hit_overhead(Direction::Write, before);
+            let kept = KeptWaiting { part, submitted: now, ready_at, not_before: Instant::ORIGIN, to_cache: true };
+            if !self.write_to_cache(now, kept)
+                && let Some(buffers) = &mut self.buffers
+            {
+                buffers.kept_waiting.push(kept);
+            }
+            return;
+        }
+        let ready_at = now + self.interface.command_overhead(Direction::Write, before);
+        let not_before = self.data_arrive(now, part, ready_at);
+        self.wait_in_queue(now, part, ready_at, Sectors::ZERO, not_before);
+    }
+
+    /// Whether the cache takes a write.
+    fn write_to_cache(&mut self, now: Instant, kept: KeptWaiting) -> bool {
+        let KeptWaiting { part, submitted, ready_at, .. } = kept;
+        let asked = self.in_cache(part.arm, part.extent);
+        let began = ready_at.max(now);
+        let Some(buffers) = &mut self.buffers else { return false };
+        let row = match buffers.segments.write(asked, began, buffers.mark) {
+            Ok(row) => row,
+            Err(WriteRefused::TooLong | WriteRefused::Overlaps | WriteRefused::Full) => return false,
+        };
+        let arrived = match part.op {
+            Op::Write => {
+                let time = self.interface.bus_time(part.extent.len);
+                self.bus.reserve(now, began, time) + time
+            }
+            _ => began,
+        };
+        buffers.segments.arrives(row, arrived);
+        self.keep_ahead_off(now, part);
+        let finished = self.interface.write_completed(arrived);
+        let waited = began.saturating_since(ready_at);
+        let overhead = finished.saturating_since(submitted) - waited;
+        self.reports.expect(part.command, finished, Breakdown { overhead, waited, ..Breakdown::default() });
+        self.land(Some(part.command), part.op, part.arm, part.extent, now, Store::Cache);
+        true
+    }
+
+    /// Written data lie ahead of the read-ahead: it ends there.
+    fn keep_ahead_off(&mut self, now: Instant, part: Part) {
+        let mechanism = self.truth.mechanism_of(part.arm);
+        let arm = &mut self.arms[part.arm];
+        if let Some(ahead) = &mut arm.ahead
+            && (ahead.next..ahead.limit).contains(&part.extent.start.get())
+        {
+            ahead.plan(mechanism, part.extent.start.get());
+            arm.ledger.read_ahead(now, arm.head_free, ahead.until);
+        } else if let Some(ahead) = &mut arm.ahead
+            && part.extent.overlaps(Extent::from_numbers(ahead.next, ahead.limit - ahead.next))
+        {
+            ahead.plan(mechanism, ahead.next);
+            arm.ledger.read_ahead(now, arm.head_free, ahead.until);
+        }
+    }
+
+    /// A flush, on a drive with a cache.
+    pub(super) fn submit_flush(&mut self, now: Instant, command: &Command, overhead: Nanos) -> bool {
+        let Some(buffers) = &mut self.buffers else { return false };
+        if buffers.segments.oldest_mark().is_none() {
+            return false;
+        }
+        buffers.flushes.push(Flush { command: command.id, submitted: now, ready_at: now + overhead, mark: buffers.mark });
+        buffers.mark += 1;
+        buffers.segments.hurry_all();
+        true
+    }
+
+    /// Brings the cache up to what the arm has read ahead by `now`.
+    pub(super) fn follow_ahead(&mut self, arm: usize, now: Instant) {
+        let base = self.base(arm);
+        let mechanism = self.truth.mechanism_of(arm);
+        let (Some(buffers), Some(ahead)) = (&mut self.buffers, &mut self.arms[arm].ahead) else { return };
+        let (from, to) = (ahead.next, ahead.reached(mechanism, now));
+        let track = ahead.track.take_if(|(_, at)| *at <= now);
+        if to > from {
+            ahead.go_on_from(mechanism, to);
+            let depart = ahead.depart;
+            if !buffers.segments.append(ahead.row, Lba::new(base + from), Lba::new(base + to), depart) {
+                // The segment serves somebody else by now.
+                (ahead.track, ahead.limit) = (None, to);
+                ahead.plan(mechanism, to);
+                let head_free = self.arms[arm].head_free;
+                self.arms[arm].ledger.read_ahead(now, head_free, now);
+                return;
+            }
+            self.land(None, Op::Read, arm, Extent::from_numbers(from, to - from), depart, Store::Cache);
+            self.turn_to(arm, depart);
+        }
+        if let (Some((track, at)), Some(buffers), Some(ahead)) = (track, &mut self.buffers, &self.arms[arm].ahead) {
+            let in_cache = Extent::new(Lba::new(base + track.start.get()), track.len);
+            if buffers.segments.fill(ahead.row, in_cache, at) {
+                self.land(None, Op::Read, arm, track, at, Store::Cache);
+            }
+        }
+    }
+
+    /// The arm is wanted elsewhere: it leaves the sector under the head and is where the last whole one was.
+    pub(super) fn stop_ahead(&mut self, arm: usize, now: Instant) {
+        self.follow_ahead(arm, now);
+        if let Some(ahead) = self.arms[arm].ahead.take() {
+            self.arms[arm].head = ahead.from;
+            self.arms[arm].ledger.read_ahead(now, now, now);
+        }
+    }
+
+    /// The arm is free and somebody wants it.
+    pub(super) fn choose_cached(&mut self, arm: usize, now: Instant) {
+        self.follow_ahead(arm, now);
+        let Some(buffers) = &self.buffers else { return };
+        let row = buffers.next_row(&self.arms[arm], self.base(arm), self.arm_sectors).filter(|row| row.at <= now);
+        let command = self.arms[arm].next_command_at() <= now;
+        let save = match row {
+            Some(row) if command => row.awaited && self.arms[arm].turn_to_save,
+            Some(_) => true,
+            None => false,
+        };
+        if !command && row.is_none() {
+            // A nanosecond too early: where the read-ahead ends was computed anew from further on.
+            return;
+        }
+        if save {
+            self.arms[arm].turn_to_save = false;
+            return self.save(arm, now, row.is_some_and(|row| row.awaited));
+        }
+        self.arms[arm].turn_to_save = true;
+        if let Some(place) = self.goes_on_from_queue(arm, now) {
+            let (part, waiting) = self.take_for_service(arm, now, place);
+            let held = self.held_sectors(part);
+            return self.serve_from_ahead(now, part, held, waiting.ready_at, waiting.submitted);
+        }
+        // Where the head is now is where the choice departs from.
+        if self.arms[arm].ahead.is_some() {
+            self.stop_ahead(arm, now);
+        }
+        self.turn_to(arm, now);
+        let head = self.arms[arm].head;
+        let place = self.arms[arm].queue.choose(now, head, self.truth.mechanism_of(arm));
+        let place = place.expect("a choice is due only when the arm is free and a command is ready");
+        let (part, waiting) = self.take_for_service(arm, now, place);
+        if part.op == Op::Read {
+            self.read_media(now, part, waiting);
+        } else {
+            self.write_media(now, part, waiting);
+        }
+    }
+
+    /// A ready read that goes on where the read-ahead is: it costs no positioning, so SPTF takes it; FCFS does when it is the first.
+    fn goes_on_from_queue(&self, arm: usize, now: Instant) -> Option<usize> {
+        let here = &self.arms[arm];
+        let ahead = here.ahead.filter(|ahead| ahead.limit_at >= now)?;
+        let buffers = self.buffers.as_ref()?;
+        let unsaved = buffers.segments.next_unsaved(Lba::new(self.base(arm) + ahead.next)).map_or(u64::MAX, |unsaved| unsaved.get() - self.base(arm));
+        let others_turn = here.queue.hold_is_over(now) && here.queue.waiting().iter().filter(|command| command.ready_at <= now).nth(1).is_some();
+        if others_turn {
+            return None;
+        }
+        here.queue.waiting().iter().zip(&here.waiting).enumerate().find_map(|(place, (command, waiting))| {
+            let turn = here.queue.algorithm() == Algorithm::Sptf || place == 0 || here.queue.sequential_hold().is_some();
+            let (start, end) = (waiting.extent.start.get(), waiting.extent.end().get());
+            // All before the head's place is here, or nothing before it is wanted.
+            let reached = start == ahead.next
+                || start < ahead.next && end > ahead.next && {
+                    let before = Extent::from_numbers(start, ahead.next - start);
+                    buffers.segments.holds(self.in_cache(arm, before))
+                };
+            (turn && waiting.op == Op::Read && command.ready_at <= now && reached && end <= unsaved).then_some(place)
+        })
+    }
+
+    fn take_for_service(&mut self, arm: usize, now: Instant, place: usize) -> (Part, Waiting) {
+        let here = &mut self.arms[arm];
+        let command = here.queue.serve(now, place);
+        let waiting = here.waiting.remove(place);
+        (Part { command: CommandId(command.id), op: waiting.op, arm, extent: waiting.extent, fua: false }, waiting)
+    }
+
+    fn held_sectors(&self, part: Part) -> Sectors {
+        let asked = self.in_cache(part.arm, part.extent);
+        self.buffers.as_ref().map_or(Sectors::ZERO, |buffers| buffers.segments.held(asked).sectors)
+    }
+
+    /// A read's turn at the arm, with what the cache does not hold by now.
+    fn read_media(&mut self, now: Instant, part: Part, waiting: Waiting) {
+        let held = self.held_sectors(part);
+        if held == part.extent.len {
+            return self.serve_hit(now, part, waiting.ready_at, now, waiting.submitted);
+        }
+        let missing = Extent::new(Lba::new(part.extent.start.get() + held.get()), part.extent.len - held);
+        let (asked, target) = (self.in_cache(part.arm, part.extent), self.in_cache(part.arm, missing));
+        let Some(buffers) = &mut self.buffers else { return };
+        if buffers.segments.overlaps_written(target) {
+            return self.wait_in_queue(waiting.submitted, part, waiting.ready_at, held, Instant::ORIGIN);
+        }
+        let follows =
+            !held.is_zero() || buffers.segments.held(Extent::from_numbers(target.start.get().saturating_sub(1), 1)).sectors == Sectors::new(1);
+        buffers.segments.touch(asked);
+        let row = buffers.segments.begin_read(target.start);
+        if !held.is_zero() {
+            self.land(Some(part.command), Op::Read, part.arm, Extent::new(part.extent.start, held), now, Store::Cache);
+        }
+        let media = self.work_at_media(now, part, missing, Instant::ORIGIN, false);
+        self.land(Some(part.command), Op::Read, part.arm, missing, media.end, Store::Media);
+        // The sectors in the cache are there from the beginning.
+        let from = if held.is_zero() { media.first_sector } else { now.max(waiting.ready_at) };
+        let finished = self.cross_to_host(now, from, media.end, part.extent.len);
+        self.end_of_media_work(part.command, &media, &waiting, finished);
+        if let Some(row) = row {
+            self.begin_ahead(part.arm, row, missing, &media, follows);
+        }
+    }
+
+    /// Behind a read from the media the head reads on into the row.
+    fn begin_ahead(&mut self, arm: usize, row: RowId, read: Extent, media: &MediaWork, sequential: bool) {
+        let base = self.base(arm);
+        let mechanism = self.truth.mechanism_of(arm);
+        let (Some(buffers), here) = (&mut self.buffers, &mut self.arms[arm]) else { return };
+        let (next, read_at) = (read.end().get(), media.end);
+        let mut first = read.start.get();
+        let mut limit = buffers.limit(mechanism, base, next, next);
+        let mut track = None;
+        if buffers.whole_track
+            && let Some((of_track, arrived_at, all_at)) = track_coming_by(mechanism, read, media)
+        {
+            let start = of_track.start.get();
+            // What came by before the read began, on a row of its own.
+            let earlier = if arrived_at <= first { arrived_at } else { start };
+            let before = Extent::from_numbers(base + earlier, first - earlier);
+            if !sequential && !buffers.segments.overlaps_written(before) {
+                first = earlier;
+            }
+            if arrived_at >= next {
+                // From there on the head has seen the track on its way to the read.
+                limit = limit.min(arrived_at);
+            } else if arrived_at > read.start.get() {
+                limit = next;
+            }
+            track = Some((of_track, all_at.max(read_at)));
+        }
+        buffers.segments.append(row, Lba::new(base + first), Lba::new(base + next), read_at);
+        buffers.segments.asked_until(row, Lba::new(base + next));
+        let mut ahead = ReadAhead { row, from: here.head, depart: read_at, next, limit: next, limit_at: read_at, track, until: read_at, sequential };
+        ahead.plan(mechanism, limit);
+        here.ledger.read_ahead(media.began, read_at, ahead.until);
+        here.ahead = Some(ahead);
+        self.land(None, Op::Read, arm, Extent::from_numbers(first, next - first), read_at, Store::Cache);
+    }
+
+    /// A write's turn at the arm.
+    fn write_media(&mut self, now: Instant, part: Part, waiting: Waiting) {
+        let target = self.in_cache(part.arm, part.extent);
+        if self.buffers.as_ref().is_some_and(|buffers| buffers.segments.overlaps_written(target)) {
+            return self.wait_in_queue(waiting.submitted, part, waiting.ready_at, Sectors::ZERO, waiting.not_before);
+        }
+        let media = self.work_at_media(now, part, part.extent, waiting.not_before, false);
+        if let Some(buffers) = &mut self.buffers {
+            buffers.segments.forget(target);
+        }
+        self.land(Some(part.command), part.op, part.arm, part.extent, media.end, Store::Media);
+        let finished = self.interface.write_completed(media.end);
+        self.end_of_media_work(part.command, &media, &waiting, finished);
+    }
+
+    /// Brings a written row to the media.
+    fn save(&mut self, arm: usize, now: Instant, awaited: bool) {
+        self.stop_ahead(arm, now);
+        self.turn_to(arm, now);
+        let (base, sectors) = (self.base(arm), self.arm_sectors);
+        let mechanism = self.truth.mechanism_of(arm);
+        let (Some(buffers), here) = (&mut self.buffers, &self.arms[arm]) else { return };
+        let local = |row: &WrittenRow| Extent::new(Lba::new(row.extent.start.get() - base), row.extent.len);
+        let (rows, _) = buffers.rows(base, sectors);
+        let rows = rows.filter(|row| row.arrived <= now);
+        let chosen = match here.queue.algorithm() {
+            Algorithm::Fcfs => rows.min_by_key(|row| (row.mark, row.arrived)),
+            Algorithm::Sptf => rows.min_by_key(|row| positioning(mechanism, here, now, local(row).start)),
+        };
+        let Some(row) = chosen else { return };
+        let extent = local(&row);
+        buffers.segments.begin_save(row.id);
+        let part = Part { command: CommandId(0), op: Op::Write, arm, extent, fua: false };
+        let media = self.work_at_media(now, part, extent, Instant::ORIGIN, !awaited);
+        self.land(None, Op::Write, arm, extent, media.end, Store::Media);
+        self.arms[arm].saving = Some(Saving { row: row.id, end: media.end });
+    }
+
+    /// A row is on the media: flushes may be over, and room may be there.
+    pub(super) fn saved(&mut self, arm: usize, now: Instant) {
+        let (Some(saving), Some(buffers)) = (self.arms[arm].saving.take(), &mut self.buffers) else { return };
+        buffers.segments.end_save(saving.row);
+        let oldest = buffers.segments.oldest_mark().unwrap_or(u64::MAX);
+        while let Some(place) = buffers.flushes.iter().position(|flush| flush.mark < oldest) {
+            let flush = buffers.flushes.remove(place);
+            let finished = flush.ready_at.max(now) + self.interface.completion_overhead();
+            let waited = now.saturating_since(flush.ready_at);
+            let overhead = finished.saturating_since(flush.submitted) - waited;
+            self.reports.expect(flush.command, finished, Breakdown { overhead, waited, ..Breakdown::default() });
+        }
+        for kept in std::mem::take(&mut buffers.kept_waiting) {
+            self.follow_ahead(kept.part.arm, now);
+            if kept.to_cache {
+                if !self.write_to_cache(now, kept)
+                    && let Some(buffers) = &mut self.buffers
+                {
+                    buffers.kept_waiting.push(kept);
+                }
+            } else {
+                let held = if kept.part.op == Op::Read { self.held_sectors(kept.part) } else { Sectors::ZERO };
+                if held == kept.part.extent.len {
+                    self.serve_hit(now, kept.part, kept.ready_at, kept.ready_at.max(now), kept.submitted);
+                } else {
+                    self.wait_in_queue(kept.submitted, kept.part, kept.ready_at, held, kept.not_before);
+                }
+            }
+        }
+    }
+
+    /// Forgets a command that waits for the cache; whether there was one.
+    pub(super) fn forget_waiting(&mut self, command: CommandId) -> bool {
+        let Some(buffers) = &mut self.buffers else { return false };
+        let before = buffers.flushes.len() + buffers.kept_waiting.len();
+        buffers.flushes.retain(|flush| flush.command != command);
+        buffers.kept_waiting.retain(|kept| kept.part.command != command);
+        buffers.flushes.len() + buffers.kept_waiting.len() < before
+    }
+
+    pub(super) fn land(&mut self, command: Option<CommandId>, op: Op, arm: usize, extent: Extent, at: Instant, store: Store) {
+        let first = arm as u64 * self.arm_sectors;
+        if let Some(landings) = &mut self.landings {
+            let extent = Extent::new(Lba::new(first + extent.start.get()), extent.len);
+            landings.push(Landing { command, op, extent, at, store });
+        }
+    }
+}
+
+/// For a read that lies on one track: the track's sectors, the first that began to pass after the head's arrival, and when all have passed.
+fn track_coming_by(mechanism: &Mechanism<UnitDifference>, read: Extent, media: &MediaWork) -> Option<(Extent, u64, Instant)> {
+    let layout = mechanism.layout();
+    let track = layout.track_of(read.last());
+    let sectors = layout.track_extent(track);
+    if sectors.intersection(read) != Some(read) {
+        return None;
+    }
+    let arrival = media.began + media.seek;
+    let (angle, shift) = (mechanism.angle_at(arrival), mechanism.variation().track_angle(track));
+    let first = track.sector(layout.first_sector_from(track, angle - shift));
+    let began = arrival + mechanism.period().time_of(angle.until(layout.sector_angle(first) + shift));
+    // A sector without an address is passed over as if the read began there.
+    let lba = layout.physical_to_lba(first).filter(|lba| sectors.contains(*lba)).unwrap_or(read.start);
+    Some((sectors, lba.get(), began + mechanism.period().as_nanos()))
+}
+
+fn positioning(mechanism: &Mechanism<UnitDifference>, arm: &Arm, now: Instant, start: Lba) -> Nanos {
+    mechanism.positioning(arm.head, now, direction_of(Op::Write), start).total()
+}

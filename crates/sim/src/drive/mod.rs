@@ -1,0 +1,444 @@
+//! [`SimulatedDrive`]: a rotating drive as a state machine.
+//!
+//! A command is submitted; after its overhead it is ready and waits in the drive's own queue; when the arm is free the firmware chooses one; the
+//! mechanism seeks, waits for the sector to come round and transfers; data cross the bus; after the completion overhead the host sees the report. The whole
+//! course of an access is computed when it begins, so the drive has few events: a choice, a completion, a report. With a cache ([`buffers`]) some
+//! reads and writes never meet the queue, and written data go to the media by themselves.
+//!
+//! Worked example, overhead 0.2 ms, completion 0: a read is submitted at 0 and ready at 0.2 ms; the arm takes 5 ms, the sector comes round 3 ms
+//! later and passes in 0.1 ms: media end at 8.3 ms, last sector over the bus at 8.306 ms, reported then. A second one submitted at 1 ms is ready at 1.2 ms
+//! and begins at 8.3 ms, without overhead of its own to be seen.
+//!
+//! With read-ahead and a hit overhead of 0.1 ms: the head goes on reading behind the first read. The host asks at 8.4 ms for the sectors that follow. At 8.5 ms
+//! the drive knows, and has read 0.2 ms of them; they cross the bus as they are read, and the read ends when the last has passed: the media never stop.
+//!
+//! Everything happens at its own time: an event that is due before `now` is worked through before whatever comes at `now`, so a late
+//! [`Device::advance`] changes no time but that of the call.
+//!
+//! - Modelled: one mechanism, or two arms over one spindle, with the unit's true geometry; command, bus and completion overhead, overlapping other commands'
+//!   media access; a firmware queue of the profile's depth, FCFS or SPTF on true positions, with or without a hold for sequential runs; writes whose data
+//!   must arrive; writes of parts of physical sectors ([`media`]); read-ahead, write-back and the cost of a flush ([`buffers`]); a spindle that drifts; sectors
+//!   that are remapped while it runs; reports that come late by an exponentially distributed jitter, in the order of the true completions; rare accesses that take much longer.
+//! - Not modelled: retries after errors (see [`FaultyDrive`](crate::FaultyDrive) for errors), what power loss leaves (see [`Landing`] for models of it), spin-down.
+//! - Differs from a drive: the command overheads of two commands submitted together pass side by side, as if each had a processor of its own; a discard costs
+//!   its overhead only; written data in the cache do not hold up the host's next read for a moment's grace unless the profile has a write delay; a command
+//!   that is chosen while the arm moves on to the next track of a read-ahead sets out from the track before.
+
+mod arm;
+mod buffers;
+mod landing;
+mod media;
+mod reports;
+
+use headtime_mechanics::{Bus, Direction, FirmwareCommand, FirmwareQueue, InterfaceTimes, ProfileError};
+use headtime_sched::{Command, CommandId, DriveTraits, Op};
+use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+use rand::{Rng, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+use crate::device::{Breakdown, Device, DriveCompletion};
+use crate::disk_time::DiskTime;
+use crate::truth::DriveTruth;
+use arm::{Arm, Waiting};
+use buffers::Buffers;
+pub use landing::{Landing, Store};
+use reports::Reports;
+
+/// A rotating drive in virtual time.
+#[derive(Clone, Debug)]
+pub struct SimulatedDrive {
+    truth: DriveTruth,
+    interface: InterfaceTimes,
+    bus: Bus,
+    noise: ChaCha8Rng,
+    /// Everything due before it has happened.
+    now: Instant,
+    arms: Vec<Arm>,
+    /// Sectors of one arm.
+    arm_sectors: u64,
+    /// Logical sectors of a physical one.
+    physical: u64,
+    /// Commands submitted and neither reported nor given up.
+    held: usize,
+    /// The direction of the command received last: the next one's overhead depends on it.
+    received: Option<Direction>,
+    buffers: Option<Box<Buffers>>,
+    reports: Reports,
+    landings: Option<Vec<Landing>>,
+}
+
+/// A command, or the part of one that lies on one arm, in that arm's addresses.
+#[derive(Clone, Copy, Debug)]
+struct Part {
+    command: CommandId,
+    op: Op,
+    arm: usize,
+    extent: Extent,
+    fua: bool,
+}
+
+/// One piece of work at the media.
+#[derive(Clone, Copy, Debug)]
+struct MediaWork {
+    began: Instant,
+    seek: Nanos,
+    /// With the time lost in an outlier.
+    rotate: Nanos,
+    transfer: Nanos,
+    first_sector: Instant,
+    end: Instant,
+}
+
+impl SimulatedDrive {
+    /// A drive at rest at the origin of the clock, its heads over the first track.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the truth's profile.
+    pub fn new(truth: DriveTruth) -> Result<Self, ProfileError> {
+        let profile = truth.profile();
+        let interface = InterfaceTimes::from_profile(profile)?;
+        let mut noise = ChaCha8Rng::seed_from_u64(truth.seed());
+        noise.set_stream(NOISE_STREAM);
+        let queue = FirmwareQueue::new(&profile.firmware);
+        Ok(Self {
+            interface,
+            bus: Bus::new(),
+            noise,
+            now: Instant::ORIGIN,
+            arms: (0..truth.arms()).map(|_| Arm::new(queue.clone())).collect(),
+            arm_sectors: truth.mechanism().layout().capacity().get(),
+            physical: u64::from(profile.physical_sector_bytes.unwrap_or(profile.sector_bytes) / profile.sector_bytes),
+            held: 0,
+            received: None,
+            buffers: profile.cache.as_ref().map(|cache| Box::new(Buffers::new(cache))),
+            reports: Reports::new(),
+            landings: None,
+            truth,
+        })
+    }
+
+    /// What a scheduler has to know of the drive. It honours force unit access: without a write-back cache every completed write is durable, and with one
+    /// a forced write goes past it.
+    #[must_use]
+    pub fn traits(&self) -> DriveTraits {
+        DriveTraits { queue_depth: self.queue_depth(), fua: true }
+    }
+
+    /// From now on keeps a list of what happens to sectors for [`SimulatedDrive::take_landings`].
+    pub fn record_landings(&mut self) {
+        self.landings = Some(Vec::new());
+    }
+
+    /// What happened to sectors since the last call, or is certain to, in the order in which it takes effect. Empty unless it is recorded.
+    pub fn take_landings(&mut self) -> Vec<Landing> {
+        self.landings.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Commands held: submitted and neither reported nor given up.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Lets everything happen that is due before `now` (and at `now`, if `including`).
+    fn run(&mut self, now: Instant, including: bool) {
+        assert!(now >= self.now, "time ran back from {} to {now} at the simulated drive", self.now);
+        loop {
+            let (at, event) = self.next_internal();
+            if at > now || (at == now && !including) || at == Instant::NEVER {
+                break;
+            }
+            match event {
+                Event::Ending => {
+                    let jitter = self.jitter();
+                    if self.reports.end(jitter) {
+                        self.report();
+                    }
+                }
+                Event::Report => self.report(),
+                Event::Saved(arm) => {
+                    self.saved(arm, at);
+                    self.plan(at);
+                }
+                Event::Choice(arm) => {
+                    self.choose(arm, at);
+                    self.plan(at);
+                }
+            }
+        }
+        self.now = now;
+    }
+
+    /// The next event, at [`Instant::NEVER`] when there is none; of those at one time, endings come before reports, both before written data that arrive at
+    /// the media, and all before choices.
+    fn next_internal(&self) -> (Instant, Event) {
+        let (mut at, mut event) = (self.reports.next_ending(), Event::Ending);
+        let mut consider = |candidate: Instant, is: Event| {
+            if candidate < at {
+                (at, event) = (candidate, is);
+            }
+        };
+        consider(self.reports.next_report(), Event::Report);
+        if self.buffers.is_some() {
+            for (number, arm) in self.arms.iter().enumerate() {
+                consider(arm.saving.map_or(Instant::NEVER, |saving| saving.end), Event::Saved(number));
+            }
+        }
+        for (number, arm) in self.arms.iter().enumerate() {
+            consider(arm.next_choice, Event::Choice(number));
+        }
+        (at, event)
+    }
+
+    /// Says anew when each arm begins something; what has become due by a change at `now` begins now, not in the past.
+    fn plan(&mut self, now: Instant) {
+        for arm in 0..self.arms.len() {
+            self.arms[arm].next_choice = if self.buffers.is_some() {
+                self.next_choice_cached(arm).max(now)
+            } else {
+                let arm = &self.arms[arm];
+                arm.queue.next_ready_at().map_or(Instant::NEVER, |ready| ready.max(arm.head_free))
+            };
+        }
+    }
+
+    /// The arm is free, and begins something.
+    fn choose(&mut self, arm: usize, now: Instant) {
+        if self.truth.grow_defects(now) {
+            self.arms.iter_mut().for_each(|arm| arm.queue.forget_places());
+        }
+        if self.buffers.is_some() {
+            return self.choose_cached(arm, now);
+        }
+        self.turn_to(arm, now);
+        let here = &mut self.arms[arm];
+        // Of one there is nothing to choose.
+        let place = if here.waiting.len() == 1 { Some(0) } else { here.queue.choose(now, here.head, self.truth.mechanism_of(arm)) };
+        let place = place.expect("a choice is due only when the arm is free and a command is ready");
+        let command = here.queue.serve(now, place);
+        let waiting = here.waiting.remove(place);
+        let part = Part { command: CommandId(command.id), op: waiting.op, arm, extent: waiting.extent, fua: false };
+        let media = self.work_at_media(now, part, part.extent, waiting.not_before, false);
+        let sectors = part.extent.len;
+        let finished = match direction_of(part.op) {
+            Direction::Read => {
+                let earliest = self.interface.read_burst_start(media.first_sector, media.end, sectors);
+                let burst = self.bus.reserve(now, earliest, self.interface.bus_time(sectors));
+                self.interface.read_completion(burst, sectors)
+            }
+            Direction::Write => self.interface.write_completed(media.end),
+        };
+        self.end_of_media_work(part.command, &media, &waiting, finished);
+        self.land(Some(part.command), part.op, arm, part.extent, media.end, Store::Media);
+    }
+
+    /// The arm serves an extent from now on, one that nobody waits for if `unasked`.
+    fn work_at_media(&mut self, now: Instant, part: Part, extent: Extent, not_before: Instant, unasked: bool) -> MediaWork {
+        let lost = self.outlier();
+        let here = &self.arms[part.arm];
+        let mechanism = self.truth.mechanism_of(part.arm);
+        let base = buffers::base(part.arm, self.arm_sectors);
+        let held = |sector: Extent| {
+            let in_cache = Extent::new(Lba::new(base + sector.start.get()), sector.len);
+            self.buffers.as_ref().is_some_and(|buffers| buffers.segments.holds(in_cache))
+        };
+        let access = media::access(mechanism, (here.head, now), direction_of(part.op), extent, not_before, self.physical, held);
+        let work = MediaWork {
+            began: now,
+            seek: access.seek,
+            rotate: access.rotate + lost,
+            transfer: access.transfer,
+            first_sector: access.first_sector,
+            end: access.finish + lost,
+        };
+        let here = &mut self.arms[part.arm];
+        here.ledger.begin(now, work.seek, work.rotate, work.transfer, unasked);
+        here.head = access.end;
+        here.head_free = work.end;
+        work
+    }
+
+    /// A command whose work at the media has begun will end.
+    fn end_of_media_work(&mut self, command: CommandId, media: &MediaWork, waiting: &Waiting, finished: Instant) {
+        let waited = media.began.saturating_since(waiting.ready_at);
+        let overhead = waiting.ready_at.saturating_since(waiting.submitted) + finished.saturating_since(media.end);
+        let MediaWork { seek, rotate, transfer, .. } = *media;
+        self.reports.expect(command, finished, Breakdown { overhead, waited, seek, rotate, transfer });
+    }
+
+    fn report(&mut self) {
+        if let Some(at) = self.reports.report() {
+            self.leave(at);
+        }
+    }
+
+    /// A command is no longer held.
+    fn leave(&mut self, at: Instant) {
+        self.held -= 1;
+        self.arms.iter_mut().for_each(|arm| arm.ledger.leave(at));
+    }
+
+    fn jitter(&mut self) -> Nanos {
+        let mean = self.truth.noise().jitter_ns;
+        if mean == 0.0 {
+            return Nanos::ZERO;
+        }
+        // 53 bits, never 0.
+        let even = ((self.noise.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        Nanos::from_ns((-libm::log(even) * mean) as u64)
+    }
+
+    fn outlier(&mut self) -> Nanos {
+        let noise = self.truth.noise();
+        let hit = noise.outlier_share > 0.0 && f64::from(self.noise.next_u32()) < noise.outlier_share * 4_294_967_296.0;
+        if hit { noise.outlier } else { Nanos::ZERO }
+    }
+
+    /// The spindle as it turns at `at`, for what the arm does next.
+    fn turn_to(&mut self, arm: usize, at: Instant) {
+        self.truth.turn_to(arm, at);
+    }
+
+    /// When a write's first sector may pass at the earliest, with its data on the bus from `ready_at` on.
+    fn data_arrive(&mut self, now: Instant, part: Part, ready_at: Instant) -> Instant {
+        if part.op != Op::Write {
+            return Instant::ORIGIN;
+        }
+        let sectors = part.extent.len;
+        let burst = self.bus.reserve(now, ready_at, self.interface.bus_time(sectors));
+        let mechanism = self.truth.mechanism_of(part.arm);
+        let sector_time = mechanism.sector_time(mechanism.layout().track_of(part.extent.start).cylinder);
+        self.interface.write_media_start(burst, sectors, sector_time)
+    }
+
+    /// A command without a cache to meet.
+    fn submit_uncached(&mut self, now: Instant, part: Part) {
+        let direction = direction_of(part.op);
+        let ready_at = now + self.interface.command_overhead(direction, self.received.replace(direction));
+        let not_before = self.data_arrive(now, part, ready_at);
+        self.enqueue(part, part.extent, Waiting { op: part.op, extent: part.extent, submitted: now, ready_at, not_before });
+    }
+
+    /// Puts a command into its arm's queue, for `extent` of its sectors.
+    fn enqueue(&mut self, part: Part, extent: Extent, waiting: Waiting) {
+        let command = FirmwareCommand { id: part.command.0, op: direction_of(part.op), extent, ready_at: waiting.ready_at };
+        let arm = &mut self.arms[part.arm];
+        arm.queue.push(command).expect("no more commands wait than the drive holds");
+        arm.waiting.push(waiting);
+    }
+
+    /// The command as its arms see it: two parts where it lies on both.
+    fn parts(&self, command: &Command) -> (Part, Option<Part>) {
+        let (start, end, sectors) = (command.extent.start.get(), command.extent.end().get(), self.arm_sectors);
+        let part = |arm: u64, start: u64, end: u64| {
+            let extent = Extent::from_numbers(start - arm * sectors, end - start);
+            Part { command: command.id, op: command.op, arm: arm as usize, extent, fua: command.fua }
+        };
+        if self.arms.len() == 1 {
+            return (part(0, start, end), None);
+        }
+        let (first, last) = (start / sectors, (end - 1) / sectors);
+        if first == last { (part(first, start, end), None) } else { (part(first, start, last * sectors), Some(part(last, last * sectors, end))) }
+    }
+}
+
+impl Device for SimulatedDrive {
+    fn queue_depth(&self) -> usize {
+        self.truth.profile().firmware.queue_depth as usize
+    }
+
+    fn capacity(&self) -> Sectors {
+        Sectors::new(self.arm_sectors * self.arms.len() as u64)
+    }
+
+    fn arms(&self) -> usize {
+        self.arms.len()
+    }
+
+    fn submit(&mut self, now: Instant, command: &Command) {
+        // What is due at `now` itself waits, so that commands submitted at one time are all there when the firmware chooses.
+        self.run(now, false);
+        assert!(self.held < self.queue_depth(), "command {} is one more than the drive holds, {}", command.id.0, self.held);
+        assert!(command.extent.end().get() <= self.capacity().get(), "command {} to {} lies past {}", command.id.0, command.extent, self.capacity());
+        self.held += 1;
+        self.arms.iter_mut().for_each(|arm| arm.ledger.enter(now));
+        match command.op {
+            Op::Flush | Op::Discard => {
+                let command_overhead = self.interface.command_overhead(Direction::Read, None);
+                if command.op == Op::Discard || !self.submit_flush(now, command, command_overhead) {
+                    let overhead = command_overhead + self.interface.completion_overhead();
+                    self.reports.expect(command.id, now + overhead, Breakdown { overhead, ..Breakdown::default() });
+                }
+            }
+            Op::Read | Op::Write | Op::Zero => {
+                let (part, other) = self.parts(command);
+                if other.is_some() {
+                    self.reports.part(command.id, 2);
+                }
+                for part in [Some(part), other].into_iter().flatten() {
+                    if self.buffers.is_some() {
+                        self.submit_cached(now, part);
+                    } else {
+                        self.submit_uncached(now, part);
+                    }
+                }
+            }
+        }
+        self.plan(now);
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        if self.reports.any_to_fetch() {
+            return Some(self.now);
+        }
+        let (at, _) = self.next_internal();
+        (at != Instant::NEVER).then_some(at)
+    }
+
+    fn advance(&mut self, now: Instant, completions: &mut Vec<DriveCompletion>) {
+        self.run(now, true);
+        self.reports.fetch(completions);
+    }
+
+    fn abort(&mut self, now: Instant, command: CommandId) {
+        self.run(now, true);
+        let mut held = self.forget_waiting(command);
+        for arm in &mut self.arms {
+            if let Some(place) = arm.queue.waiting().iter().position(|waiting| waiting.id == command.0) {
+                arm.queue.take(place);
+                arm.waiting.remove(place);
+                held = true;
+            }
+        }
+        held |= self.reports.forget(command);
+        if held {
+            self.leave(now);
+            self.plan(now);
+        }
+    }
+
+    fn disk_time(&self, now: Instant) -> DiskTime {
+        // What is due but has not been let happen may yet say that the time after it was no rest.
+        let (due, _) = self.next_internal();
+        self.arms.iter().map(|arm| arm.ledger.at(now.min(due))).fold(DiskTime::default(), |sum, arm| sum.plus(&arm))
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Ending,
+    Report,
+    Saved(usize),
+    Choice(usize),
+}
+
+/// Which way the head goes for it.
+fn direction_of(op: Op) -> Direction {
+    match op {
+        Op::Read | Op::Flush | Op::Discard => Direction::Read,
+        Op::Write | Op::Zero => Direction::Write,
+    }
+}
+
+/// Keeps the noise apart from what the truth draws from the same seed.
+const NOISE_STREAM: u64 = 1;

@@ -1,0 +1,121 @@
+//! [`Reports`]: from a command's true end to what the host sees.
+//!
+//! A command ends; the host sees it a little later by the unit's jitter, never before what ended earlier; and the report lies there until it is fetched. A
+//! command whose sectors lie on both arms ends when both parts have.
+
+use std::collections::VecDeque;
+
+use headtime_sched::{CommandId, Outcome};
+use headtime_units::{Instant, Nanos};
+
+use crate::device::{Breakdown, DriveCompletion};
+
+/// Ends and reports of one drive.
+#[derive(Clone, Debug)]
+pub(super) struct Reports {
+    /// True completions to come, in the order of their time.
+    endings: VecDeque<DriveCompletion>,
+    /// Reports to come.
+    reports: VecDeque<DriveCompletion>,
+    last_report: Instant,
+    /// Reports that nobody has fetched yet.
+    fetched: VecDeque<DriveCompletion>,
+    /// Commands in parts of which some have not ended.
+    parted: Vec<Parted>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Parted {
+    command: CommandId,
+    parts_left: u32,
+    /// The part that ends last so far.
+    last: Option<DriveCompletion>,
+}
+
+impl Reports {
+    pub(super) fn new() -> Self {
+        Self { endings: VecDeque::new(), reports: VecDeque::new(), last_report: Instant::ORIGIN, fetched: VecDeque::new(), parted: Vec::new() }
+    }
+
+    /// The command ends when that many parts have ended.
+    pub(super) fn part(&mut self, command: CommandId, parts: u32) {
+        self.parted.push(Parted { command, parts_left: parts, last: None });
+    }
+
+    /// A command, or a part of one, will end.
+    pub(super) fn expect(&mut self, command: CommandId, finished: Instant, breakdown: Breakdown) {
+        let ending = DriveCompletion { command, finished, outcome: Outcome::Success, breakdown };
+        let parted = if self.parted.is_empty() { None } else { self.parted.iter().position(|parted| parted.command == command) };
+        let Some(place) = parted else { return self.insert(ending) };
+        let parted = &mut self.parted[place];
+        parted.parts_left -= 1;
+        parted.last = Some(parted.last.filter(|last| last.finished >= finished).unwrap_or(ending));
+        if parted.parts_left == 0
+            && let Some(last) = self.parted.swap_remove(place).last
+        {
+            self.insert(last);
+        }
+    }
+
+    fn insert(&mut self, ending: DriveCompletion) {
+        if self.endings.back().is_none_or(|last| last.finished <= ending.finished) {
+            return self.endings.push_back(ending);
+        }
+        let place = self.endings.iter().rposition(|other| other.finished <= ending.finished).map_or(0, |last| last + 1);
+        self.endings.insert(place, ending);
+    }
+
+    /// When the next command truly ends, [`Instant::NEVER`] when none will.
+    pub(super) fn next_ending(&self) -> Instant {
+        self.endings.front().map_or(Instant::NEVER, |ending| ending.finished)
+    }
+
+    /// When the host sees the next one, [`Instant::NEVER`] when none is on its way.
+    pub(super) fn next_report(&self) -> Instant {
+        self.reports.front().map_or(Instant::NEVER, |report| report.finished)
+    }
+
+    /// A command truly ends; the host sees it after `jitter`. True when it does so at once.
+    pub(super) fn end(&mut self, jitter: Nanos) -> bool {
+        let Some(mut ending) = self.endings.pop_front() else { return false };
+        let at = ending.finished;
+        ending.finished = (at + jitter).max(self.last_report);
+        let at_once = self.reports.is_empty() && ending.finished <= at;
+        self.last_report = ending.finished;
+        self.reports.push_back(ending);
+        at_once
+    }
+
+    /// The host sees the next one; answers when.
+    pub(super) fn report(&mut self) -> Option<Instant> {
+        let report = self.reports.pop_front()?;
+        self.fetched.push_back(report);
+        Some(report.finished)
+    }
+
+    /// Whether reports lie there.
+    pub(super) fn any_to_fetch(&self) -> bool {
+        !self.fetched.is_empty()
+    }
+
+    pub(super) fn fetch(&mut self, completions: &mut Vec<DriveCompletion>) {
+        while let Some(completion) = self.fetched.pop_front() {
+            completions.push(completion);
+        }
+    }
+
+    /// Forgets a command that has not been seen by the host; whether there was one.
+    pub(super) fn forget(&mut self, command: CommandId) -> bool {
+        let of_it = |other: &DriveCompletion| other.command == command;
+        if let Some(place) = self.endings.iter().position(of_it) {
+            self.endings.remove(place);
+        } else if let Some(place) = self.reports.iter().position(of_it) {
+            self.reports.remove(place);
+        } else if let Some(place) = self.parted.iter().position(|parted| parted.command == command) {
+            self.parted.swap_remove(place);
+        } else {
+            return false;
+        }
+        true
+    }
+}

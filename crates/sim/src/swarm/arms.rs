@@ -1,0 +1,58 @@
+//! [`TwoArms`]: a belief of one arm, made to do for a drive with two.
+
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Measured, Op, Positioning, Target};
+use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+
+/// Believes of both arms what another belief says of one, and that they are one: nothing that schedules well, but addresses are right.
+pub(super) struct TwoArms(pub(super) Box<dyn Belief + Send>);
+
+impl TwoArms {
+    /// The extent, or the part of it on its first arm, in that arm's addresses.
+    fn on_one_arm(&self, extent: Extent) -> Extent {
+        let sectors = self.0.capacity().get();
+        let start = extent.start.get() % sectors;
+        Extent::from_numbers(start, extent.len.get().min(sectors - start))
+    }
+
+    fn one_arms(&self, target: &Target) -> Target {
+        Target { extent: self.on_one_arm(target.extent), ..*target }
+    }
+}
+
+impl Positioning for TwoArms {
+    fn capacity(&self) -> Sectors {
+        Sectors::new(self.0.capacity().get() * 2)
+    }
+
+    fn target(&self, op: Op, extent: Extent) -> Target {
+        Target { extent, ..self.0.target(op, self.on_one_arm(extent)) }
+    }
+
+    fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
+        let head = Head { next_lba: Lba::new(head.next_lba.get() % self.0.capacity().get()), ..*head };
+        self.0.estimate(&head, dispatch, &self.one_arms(target))
+    }
+
+    fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
+        self.0.seek_lower_bound(cylinders)
+    }
+
+    fn revolution(&self) -> Nanos {
+        self.0.revolution()
+    }
+
+    fn media_end(&self, target: &Target, finished: Instant) -> Instant {
+        self.0.media_end(&self.one_arms(target), finished)
+    }
+}
+
+impl Belief for TwoArms {
+    fn learn(&mut self, measured: &Measured) {
+        let target = self.one_arms(&measured.target);
+        self.0.learn(&Measured { target, ..*measured });
+    }
+
+    fn report(&self) -> BeliefReport {
+        self.0.report()
+    }
+}

@@ -1,0 +1,70 @@
+//! [`GrownDefects`]: sectors that become defective while the drive runs, and live on a spare from then on.
+//!
+//! They come as a Poisson process: the time from one to the next is exponentially distributed around the profile's mean, and each hits a sector drawn evenly
+//! from the drive. What the sector held is not lost, its contents move; from then on an access to it makes a trip to the spare. Where no spare is left nothing
+//! happens. Worked example, 0.5 an hour: after a day about 12 sectors have moved, each costing an access that passes over it up to two seeks and turns.
+//!
+//! - Modelled: when and where; remapping as [`Layout::remap`](headtime_mechanics::Layout::remap) does it.
+//! - Not modelled: the errors and retries by which a drive finds out, and the time that moving takes.
+//! - Differs from a drive: real defects come in scratches, side by side.
+
+use headtime_units::{Instant, Lba, Nanos};
+use rand::{Rng, RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// When and where the next sector goes bad.
+#[derive(Clone, Debug)]
+pub(super) struct GrownDefects {
+    lots: ChaCha8Rng,
+    mean: Nanos,
+    sectors: u64,
+    next: Instant,
+}
+
+impl GrownDefects {
+    /// Defects at a rate on a drive of so many sectors; none at a rate of zero.
+    pub(super) fn new(per_hour: f64, sectors: u64, seed: u64) -> Option<Self> {
+        if per_hour <= 0.0 || sectors == 0 {
+            return None;
+        }
+        let mean = Nanos::from_ms_f64(MS_OF_AN_HOUR / per_hour)?;
+        let mut defects = Self { lots: ChaCha8Rng::seed_from_u64(seed), mean, sectors, next: Instant::ORIGIN };
+        defects.next = Instant::ORIGIN + defects.wait();
+        Some(defects)
+    }
+
+    /// The next sector that has gone bad by `now`, if there is one more.
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<Lba> {
+        if self.next > now {
+            return None;
+        }
+        let wait = self.wait();
+        self.next += wait;
+        Some(Lba::new(self.lots.random_range(0..self.sectors)))
+    }
+
+    fn wait(&mut self) -> Nanos {
+        // 53 bits, never 0.
+        let even = ((self.lots.next_u64() >> 11) + 1) as f64 / (1_u64 << 53) as f64;
+        // At least a nanosecond, so that they end.
+        Nanos::from_ns(1 + (-libm::log(even) * self.mean.as_ns() as f64) as u64)
+    }
+}
+
+const MS_OF_AN_HOUR: f64 = 3_600_000.0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_come_as_often_as_the_profile_says_and_all_over_the_drive() {
+        let mut defects = GrownDefects::new(2.0, 1_000, 5).expect("two an hour");
+        let hours = 5_000;
+        let sectors: Vec<u64> = std::iter::from_fn(|| defects.take_due(Instant::ORIGIN + Nanos::from_secs(3_600 * hours))).map(Lba::get).collect();
+        assert!((9_600..10_400).contains(&sectors.len()), "{} in {hours} hours", sectors.len());
+        let outer = sectors.iter().filter(|sector| **sector < 500).count() as f64 / sectors.len() as f64;
+        assert!((outer - 0.5).abs() < 0.03, "{outer} in the outer half");
+        assert!(GrownDefects::new(0.0, 1_000, 5).is_none());
+    }
+}
