@@ -1,6 +1,7 @@
 //! The profiles that ship, as one table.
 //!
-//! The files are `crates/mechanics/profiles/NAME.toml`; each figure in them says where it comes from or that it is a guess.
+//! The files are `crates/mechanics/profiles/NAME.toml`; each figure in them says where it comes from or that it is a guess. `docs/drives.md` has a row
+//! for each of them: what is known, what is guessed, what measurements it may be compared with.
 
 use alloc::string::ToString;
 use alloc::vec::Vec;
@@ -19,7 +20,18 @@ pub struct CatalogEntry {
 /// Every profile that ships, by name.
 pub const CATALOG: &[CatalogEntry] = &[
     CatalogEntry { name: "atlas10k", toml: include_str!("../profiles/atlas10k.toml") },
+    CatalogEntry { name: "barracuda-2tb", toml: include_str!("../profiles/barracuda-2tb.toml") },
+    CatalogEntry { name: "barracuda7200-7", toml: include_str!("../profiles/barracuda7200-7.toml") },
+    CatalogEntry { name: "cheetah10k7", toml: include_str!("../profiles/cheetah10k7.toml") },
+    CatalogEntry { name: "cheetah15k5", toml: include_str!("../profiles/cheetah15k5.toml") },
+    CatalogEntry { name: "deskstar34gxp", toml: include_str!("../profiles/deskstar34gxp.toml") },
+    CatalogEntry { name: "diamondmax9", toml: include_str!("../profiles/diamondmax9.toml") },
+    CatalogEntry { name: "exos-2x18", toml: include_str!("../profiles/exos-2x18.toml") },
+    CatalogEntry { name: "maxtor-20gb", toml: include_str!("../profiles/maxtor-20gb.toml") },
     CatalogEntry { name: "nearline-20tb", toml: include_str!("../profiles/nearline-20tb.toml") },
+    CatalogEntry { name: "savvio10k2", toml: include_str!("../profiles/savvio10k2.toml") },
+    CatalogEntry { name: "savvio15k2", toml: include_str!("../profiles/savvio15k2.toml") },
+    CatalogEntry { name: "ultrastar-hc570", toml: include_str!("../profiles/ultrastar-hc570.toml") },
 ];
 
 impl CatalogEntry {
