@@ -1,0 +1,224 @@
+//! Texts to [`Token`]s, with the files that `source FILE` names spliced in where it stands.
+//!
+//! A word is everything up to a blank or one of `; { } , [ ] : ? =`; a `#` at the start of a word makes the rest of the line a comment. A double
+//! quote opens a word that ends at the next one. Numbers are words until somebody wants a number.
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::{String, ToString};
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::SourceText;
+use super::error::{ImportError, Place};
+
+/// How deep files may name files; a file that names itself ends here.
+const DEEPEST: usize = 32;
+/// How many files one import reads at most.
+const MOST_FILES: usize = 256;
+/// How many words and marks one import reads at most; the longest known description has 100,000.
+const MOST_TOKENS: usize = 20_000_000;
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Token {
+    Word(String),
+    Mark(char),
+    /// `..`
+    Range,
+}
+
+impl Token {
+    /// As messages show it.
+    pub(super) fn show(&self) -> String {
+        match self {
+            Self::Word(text) => format!("`{text}`"),
+            Self::Mark(mark) => format!("`{mark}`"),
+            Self::Range => "`..`".to_string(),
+        }
+    }
+}
+
+/// Finds the text of a file: (the file that names it, its name there) to text, or why not.
+pub(super) type Find<'a> = &'a mut dyn FnMut(&str, &str) -> Result<SourceText, String>;
+
+/// A file's name, and what stands in it with the files that it names.
+pub(super) type FileTokens = (Arc<str>, Vec<Placed>);
+
+/// The files of an import: those given, and those found on the way.
+pub(super) struct Library<'a> {
+    given: Vec<GivenFile>,
+    find: Find<'a>,
+    /// Every file that was read, in the order of reading.
+    pub(super) read: Vec<Arc<str>>,
+}
+
+struct GivenFile {
+    name: Arc<str>,
+    text: Arc<str>,
+    /// Whether another file named it.
+    named: bool,
+}
+
+impl<'a> Library<'a> {
+    pub(super) fn new(given: &[SourceText], find: Find<'a>) -> Self {
+        let given = given.iter().map(|file| GivenFile { name: Arc::from(file.name.as_str()), text: Arc::from(file.text.as_str()), named: false });
+        Self { given: given.collect(), find, read: Vec::new() }
+    }
+
+    pub(super) fn given_names(&self) -> String {
+        self.given.iter().map(|file| &*file.name).collect::<Vec<&str>>().join(", ")
+    }
+
+    /// The given files for which `is` holds of their text.
+    pub(super) fn given_that(&self, is: fn(&str) -> bool) -> Vec<(Arc<str>, Arc<str>)> {
+        self.given.iter().filter(|file| is(&file.text)).map(|file| (file.name.clone(), file.text.clone())).collect()
+    }
+
+    /// The file called `name` in `place`: a given one of the same base name, else what the caller finds.
+    pub(super) fn open(&mut self, place: &Place, name: &str) -> Result<(Arc<str>, Arc<str>), ImportError> {
+        let refuse = |why: String| ImportError::File { place: place.clone(), name: name.to_owned(), why };
+        if self.read.len() >= MOST_FILES {
+            return Err(refuse(format!("{MOST_FILES} files are already read")));
+        }
+        let (name, text) = match self.given.iter_mut().find(|file| base_name(&file.name) == base_name(name)) {
+            Some(given) => {
+                given.named = true;
+                (given.name.clone(), given.text.clone())
+            }
+            None => {
+                let found = (self.find)(&place.file, name).map_err(refuse)?;
+                (Arc::from(found.name.as_str()), Arc::from(found.text.as_str()))
+            }
+        };
+        self.note_read(&name);
+        Ok((name, text))
+    }
+
+    pub(super) fn note_read(&mut self, name: &Arc<str>) {
+        if !self.read.contains(name) {
+            self.read.push(name.clone());
+        }
+    }
+
+    /// The tokens of all given files but those for which `skip` holds of their text and those that another one names.
+    pub(super) fn tokens(&mut self, skip: fn(&str) -> bool) -> Result<Vec<FileTokens>, ImportError> {
+        let mut all = Vec::new();
+        for number in 0..self.given.len() {
+            let (name, text) = (self.given[number].name.clone(), self.given[number].text.clone());
+            if skip(&text) {
+                continue;
+            }
+            self.note_read(&name);
+            let mut tokens = Vec::new();
+            self.splice(&name, &text, 0, &mut tokens)?;
+            all.push((number, name, tokens));
+        }
+        Ok(all.into_iter().filter(|(number, ..)| !self.given[*number].named).map(|(_, name, tokens)| (name, tokens)).collect())
+    }
+
+    fn splice(&mut self, name: &Arc<str>, text: &str, depth: usize, out: &mut Vec<Placed>) -> Result<(), ImportError> {
+        let mut reader = Reader { file: name, rest: text.chars().peekable(), line: 1, column: 1 };
+        let mut source: Option<Place> = None;
+        while let Some(next) = reader.next()? {
+            if out.len() >= MOST_TOKENS {
+                return Err(unfit(next.place, "yet another word", format!("at most {MOST_TOKENS} in all files"), "import fewer files at once"));
+            }
+            match (source.take(), next.token) {
+                (Some(_), Token::Word(wanted)) => {
+                    if depth >= DEEPEST {
+                        let found = format!("`source {wanted}` inside {DEEPEST} files");
+                        return Err(unfit(next.place, &found, "files that do not name each other in a circle", "remove the innermost `source`"));
+                    }
+                    let (name, text) = self.open(&next.place, &wanted)?;
+                    self.splice(&name, &text, depth + 1, out)?;
+                }
+                (Some(_), other) => return Err(unfit(next.place, &other.show(), "a file's name behind `source`", "write `source FILE`")),
+                (None, Token::Word(word)) if word == "source" => source = Some(next.place),
+                (None, token) => out.push(Placed { token, place: next.place }),
+            }
+        }
+        match source {
+            Some(place) => Err(unfit(place, "`source` at the end of the file", "a file's name behind it", "write `source FILE`")),
+            None => Ok(()),
+        }
+    }
+}
+
+/// A token and where it stands.
+#[derive(Clone, Debug)]
+pub(super) struct Placed {
+    pub(super) token: Token,
+    pub(super) place: Place,
+}
+
+struct Reader<'t> {
+    file: &'t Arc<str>,
+    rest: core::iter::Peekable<core::str::Chars<'t>>,
+    line: u32,
+    column: u32,
+}
+
+impl Reader<'_> {
+    fn next(&mut self) -> Result<Option<Placed>, ImportError> {
+        loop {
+            let place = Place { file: self.file.clone(), line: self.line, column: self.column };
+            let Some(first) = self.step() else { return Ok(None) };
+            let token = match first {
+                blank if blank.is_whitespace() => continue,
+                '#' => {
+                    while self.rest.peek().is_some_and(|next| *next != '\n') {
+                        self.step();
+                    }
+                    continue;
+                }
+                '"' => Token::Word(self.quoted(&place)?),
+                mark if is_mark(mark) => Token::Mark(mark),
+                first => {
+                    let mut word = String::from(first);
+                    while let Some(next) = self.rest.peek().copied().filter(|next| !next.is_whitespace() && !is_mark(*next)) {
+                        word.push(next);
+                        self.step();
+                    }
+                    if word == ".." { Token::Range } else { Token::Word(word) }
+                }
+            };
+            return Ok(Some(Placed { token, place }));
+        }
+    }
+
+    fn quoted(&mut self, opened: &Place) -> Result<String, ImportError> {
+        let mut word = String::new();
+        loop {
+            match self.step() {
+                Some('"') => return Ok(word),
+                Some(inside) if inside != '\n' => word.push(inside),
+                _ => return Err(unfit(opened.clone(), "a double quote that is not closed on its line", "another one behind the text", "close it")),
+            }
+        }
+    }
+
+    fn step(&mut self) -> Option<char> {
+        let next = self.rest.next()?;
+        if next == '\n' {
+            self.line += 1;
+            self.column = 1;
+        } else {
+            self.column += 1;
+        }
+        Some(next)
+    }
+}
+
+fn is_mark(c: char) -> bool {
+    matches!(c, ';' | '{' | '}' | ',' | '[' | ']' | ':' | '?' | '=')
+}
+
+/// A refusal of the text's shape.
+pub(super) fn unfit(place: Place, found: &str, expected: impl Into<String>, remedy: impl Into<String>) -> ImportError {
+    ImportError::Syntax { place, found: found.to_string(), expected: expected.into(), remedy: remedy.into() }
+}
+
+/// The name behind the last separator of a path.
+pub(super) fn base_name(path: &str) -> &str {
+    path.rsplit(['/', '\\']).next().unwrap_or(path)
+}

@@ -1,0 +1,283 @@
+//! Tokens to [`Block`]s.
+//!
+//! ```text
+//! file   = { block | "instantiate" list "as" word | "topology" … }
+//! block  = type [name] "{" [ pair { "," pair } [","] ] "}"
+//! pair   = ( word { word } | list ) "=" value
+//! value  = word | list | block
+//! list   = "[" [ item { "," item } [","] ] "]"      item = value | word ".." word
+//! ```
+
+use alloc::borrow::ToOwned;
+use alloc::format;
+use alloc::string::String;
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use super::error::{ImportError, Place};
+use super::token::{Placed, Token, unfit};
+
+/// How deep blocks and lists may lie in each other.
+const DEEPEST: usize = 64;
+/// How many names `a1 .. a9` stands for at most.
+const LONGEST_RANGE: u32 = 65_536;
+
+/// `type NAME { key = value, … }`.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    pub(super) kind: String,
+    pub(super) name: Option<String>,
+    pub(super) place: Place,
+    pub(super) pairs: Vec<Pair>,
+}
+
+impl Block {
+    /// As messages call it.
+    pub(super) fn title(&self) -> String {
+        self.name.as_ref().map_or_else(|| self.kind.clone(), |name| format!("{} {name}", self.kind))
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Pair {
+    /// Words one blank apart.
+    pub(super) key: String,
+    pub(super) place: Place,
+    pub(super) value: Value,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Value {
+    pub(super) place: Place,
+    pub(super) content: Content,
+}
+
+#[derive(Clone, Debug)]
+pub(super) enum Content {
+    Word(String),
+    List(Vec<Value>),
+    Block(Block),
+}
+
+impl Value {
+    /// As messages show it.
+    pub(super) fn show(&self) -> String {
+        match &self.content {
+            Content::Word(text) => text.clone(),
+            Content::List(items) => format!("a list of {}", items.len()),
+            Content::Block(block) => format!("a block {}", block.kind),
+        }
+    }
+}
+
+/// What the files say, but for topologies.
+#[derive(Debug, Default)]
+pub(super) struct Tree {
+    pub(super) blocks: Vec<Block>,
+    /// (names, block): `instantiate [ disk0, disk1 ] as NAME`.
+    pub(super) instances: Vec<(Vec<String>, String)>,
+}
+
+impl Tree {
+    /// Adds what a file says.
+    pub(super) fn add(&mut self, file: &Arc<str>, tokens: Vec<Placed>) -> Result<(), ImportError> {
+        let end = tokens.last().map_or_else(|| Place::whole(file), |last| last.place.clone());
+        let mut parser = Parser { tokens, at: 0, end };
+        while let Some(next) = parser.step() {
+            match &next.token {
+                Token::Word(word) if word == "topology" => parser.topology()?,
+                Token::Word(word) if word == "instantiate" => self.instances.push(parser.instances()?),
+                Token::Word(word) => {
+                    let block = parser.block(word.clone(), next.place, 0)?;
+                    self.blocks.push(block);
+                }
+                // A stray semicolon between blocks says nothing.
+                Token::Mark(';') => {}
+                other => {
+                    let expected = "a block such as `dm_disk NAME { … }`, `instantiate` or `topology`";
+                    return Err(unfit(next.place, &other.show(), expected, "look for a brace or bracket too many before it"));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+struct Parser {
+    tokens: Vec<Placed>,
+    at: usize,
+    /// The last token's place, for texts that end too early.
+    end: Place,
+}
+
+impl Parser {
+    fn step(&mut self) -> Option<Placed> {
+        let next = self.tokens.get(self.at).cloned()?;
+        self.at += 1;
+        Some(next)
+    }
+
+    fn next(&mut self, expected: &str) -> Result<Placed, ImportError> {
+        self.step().ok_or_else(|| unfit(self.end.clone(), "the end of the file behind this", expected, "the file may be cut off"))
+    }
+
+    fn peek(&self) -> Option<&Token> {
+        self.tokens.get(self.at).map(|next| &next.token)
+    }
+
+    fn word(&mut self, expected: &str, remedy: &str) -> Result<(String, Place), ImportError> {
+        let next = self.next(expected)?;
+        match next.token {
+            Token::Word(word) => Ok((word, next.place)),
+            other => Err(unfit(next.place, &other.show(), expected, remedy)),
+        }
+    }
+
+    fn mark(&mut self, mark: char, expected: &str, remedy: &str) -> Result<Place, ImportError> {
+        let next = self.next(expected)?;
+        if next.token == Token::Mark(mark) { Ok(next.place) } else { Err(unfit(next.place, &next.token.show(), expected, remedy)) }
+    }
+
+    /// What follows a block's type: `[NAME] { … }`.
+    fn block(&mut self, kind: String, place: Place, depth: usize) -> Result<Block, ImportError> {
+        if depth > DEEPEST {
+            return Err(unfit(place, "a block", format!("at most {DEEPEST} blocks within each other"), "look for a missing closing brace"));
+        }
+        let name = match self.peek() {
+            Some(Token::Word(_)) => Some(self.word("the block's name", "")?.0),
+            _ => None,
+        };
+        self.mark('{', &format!("`{{` behind `{kind}`"), "a block is written `type NAME { key = value, … }`")?;
+        let mut pairs = Vec::new();
+        loop {
+            if self.peek() == Some(&Token::Mark('}')) {
+                self.next("`}`")?;
+                return Ok(Block { kind, name, place, pairs });
+            }
+            self.pair(&mut pairs, depth)?;
+            let next = self.next("`,` or `}` behind a value")?;
+            match next.token {
+                Token::Mark(',') => {}
+                Token::Mark('}') => return Ok(Block { kind, name, place, pairs }),
+                other => return Err(unfit(next.place, &other.show(), "`,` or `}` behind a value", "put a comma between two keys")),
+            }
+        }
+    }
+
+    fn pair(&mut self, pairs: &mut Vec<Pair>, depth: usize) -> Result<(), ImportError> {
+        let first = self.next("a key")?;
+        let keys: Vec<(String, Place)> = match first.token {
+            Token::Word(mut key) => {
+                while let Some(Token::Word(_)) = self.peek() {
+                    key.push(' ');
+                    key.push_str(&self.word("a key", "")?.0);
+                }
+                alloc::vec![(key, first.place)]
+            }
+            Token::Mark('[') => self.list(depth)?.into_iter().map(|item| (item.show(), item.place)).collect(),
+            other => return Err(unfit(first.place, &other.show(), "a key or `}`", "write `key = value`; two commas may follow each other here")),
+        };
+        self.mark('=', "`=` behind a key", "write `key = value`, with a comma behind the value before it")?;
+        let value = self.value(depth + 1)?;
+        for (key, place) in keys {
+            if let Some(before) = pairs.iter().find(|pair| pair.key == key) {
+                let remedy = format!("it stands at line {} already; remove one", before.place.line);
+                return Err(unfit(place, &format!("the key `{key}` again"), "each key once in a block", remedy));
+            }
+            pairs.push(Pair { key, place, value: value.clone() });
+        }
+        Ok(())
+    }
+
+    fn value(&mut self, depth: usize) -> Result<Value, ImportError> {
+        let first = self.next("a value")?;
+        let content = match first.token {
+            Token::Mark('[') => Content::List(self.list(depth)?),
+            Token::Word(word) => match self.peek() {
+                Some(Token::Mark('{')) => Content::Block(self.block(word, first.place.clone(), depth)?),
+                Some(Token::Word(_)) if self.names_a_block() => Content::Block(self.block(word, first.place.clone(), depth)?),
+                _ => Content::Word(word),
+            },
+            other => return Err(unfit(first.place, &other.show(), "a number, a word, a list or a block", "write `key = value`")),
+        };
+        Ok(Value { place: first.place, content })
+    }
+
+    /// Whether the next word is followed by `{`, so that it is a block's name and not the start of the next key behind a missing comma.
+    fn names_a_block(&self) -> bool {
+        self.tokens.get(self.at + 1).is_some_and(|next| next.token == Token::Mark('{'))
+    }
+
+    /// What follows `[`, with the bracket that closes it.
+    fn list(&mut self, depth: usize) -> Result<Vec<Value>, ImportError> {
+        if depth > DEEPEST {
+            return Err(unfit(self.end.clone(), "a list", format!("at most {DEEPEST} lists within each other"), "look for a missing `]`"));
+        }
+        let mut items = Vec::new();
+        loop {
+            if self.peek() == Some(&Token::Mark(']')) {
+                self.next("`]`")?;
+                return Ok(items);
+            }
+            let item = self.value(depth + 1)?;
+            if self.peek() == Some(&Token::Range) {
+                self.range(item, &mut items)?;
+            } else {
+                items.push(item);
+            }
+            let next = self.next("`,` or `]` in a list")?;
+            match next.token {
+                Token::Mark(',') => {}
+                Token::Mark(']') => return Ok(items),
+                other => return Err(unfit(next.place, &other.show(), "`,` or `]` in a list", "put commas between the items")),
+            }
+        }
+    }
+
+    fn range(&mut self, from: Value, items: &mut Vec<Value>) -> Result<(), ImportError> {
+        let remedy = "write `disk0 .. disk7`";
+        let place = self.next("`..`")?.place;
+        let (to, _) = self.word("a name that ends in a number behind `..`", remedy)?;
+        let first = from.show();
+        let ends = split_number(&first).zip(split_number(&to)).filter(|((stem, low), (same, high))| stem == same && low <= high);
+        let Some(((stem, low), (_, high))) = ends.filter(|((_, low), (_, high))| high - low < LONGEST_RANGE) else {
+            return Err(unfit(place, &format!("`{first} .. {to}`"), "the same name with a number that rises", remedy));
+        };
+        items.extend((low..=high).map(|number| Value { place: from.place.clone(), content: Content::Word(format!("{stem}{number}")) }));
+        Ok(())
+    }
+
+    fn instances(&mut self) -> Result<(Vec<String>, String), ImportError> {
+        let remedy = "write `instantiate [ disk0 ] as NAME`";
+        self.mark('[', "`[` behind `instantiate`", remedy)?;
+        let names = self.list(0)?.iter().map(Value::show).collect();
+        let (keyword, place) = self.word("`as` behind the names", remedy)?;
+        if keyword != "as" {
+            return Err(unfit(place, &format!("`{keyword}`"), "`as` behind the names", remedy));
+        }
+        Ok((names, self.word("a block's name behind `as`", remedy)?.0))
+    }
+
+    /// Which part hangs at which: of no use for one drive.
+    fn topology(&mut self) -> Result<(), ImportError> {
+        let remedy = "write `topology TYPE NAME [ … ]`";
+        self.word("a type behind `topology`", remedy)?;
+        self.word("a name behind the type", remedy)?;
+        self.mark('[', "`[` behind the name", remedy)?;
+        let mut open = 1_usize;
+        while open > 0 {
+            match self.next("`]`, as many as `[`")?.token {
+                Token::Mark('[') => open += 1,
+                Token::Mark(']') => open -= 1,
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// `disk12` as (`disk`, 12).
+fn split_number(text: &str) -> Option<(String, u32)> {
+    let stem = text.trim_end_matches(|c: char| c.is_ascii_digit());
+    Some((stem.to_owned(), text[stem.len()..].parse().ok()?))
+}
