@@ -24,6 +24,7 @@ mod error;
 mod generator;
 mod source;
 mod stream;
+pub mod trace;
 
 pub use config::{Alignment, Arrivals, Interarrival, Mix, Order, Sizes, StreamConfig, ThinkTime};
 pub use error::WorkloadError;

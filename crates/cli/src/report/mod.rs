@@ -4,7 +4,7 @@
 //! inline SVG: it fetches nothing, so it can be mailed, archived and read without a network.
 
 mod html;
-mod plots;
+pub(crate) mod plots;
 
 use std::path::{Path, PathBuf};
 

@@ -12,17 +12,18 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 use super::{DemoReport, PolicyRun, VolumeRun};
 
 /// A policy's colour: told apart also by those who see no red or green.
-const COLOURS: [RGBColor; 6] =
+pub(crate) const COLOURS: [RGBColor; 6] =
     [RGBColor(214, 118, 28), RGBColor(24, 98, 186), RGBColor(110, 110, 110), RGBColor(128, 62, 160), RGBColor(20, 140, 130), RGBColor(180, 60, 90)];
 /// The colours of the parts of disk time, in the order of [`crate::figures::DiskTime::parts`].
 const PARTS: [RGBColor; 6] =
     [RGBColor(196, 78, 82), RGBColor(221, 153, 80), RGBColor(76, 145, 92), RGBColor(129, 114, 179), RGBColor(100, 181, 205), RGBColor(222, 222, 218)];
-const TEXT: RGBColor = RGBColor(60, 64, 67);
-const FAINT: RGBColor = RGBColor(226, 228, 230);
+pub(crate) const TEXT: RGBColor = RGBColor(60, 64, 67);
+pub(crate) const FAINT: RGBColor = RGBColor(226, 228, 230);
 const DEADLINE: RGBColor = RGBColor(190, 30, 45);
-const FONT: &str = "sans-serif";
+pub(crate) const FONT: &str = "sans-serif";
 
-type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
+/// What a plot is drawn on.
+pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
 /// The colour of the `index`-th run, as CSS writes it.
 pub(super) fn css_colour(index: usize) -> String {
@@ -178,7 +179,7 @@ fn decades(values: impl Iterator<Item = f64>) -> Range<f64> {
 }
 
 /// A number without needless digits.
-fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     if value >= 10.0 || value == value.round() {
         format!("{value:.0}")
     } else {
@@ -186,15 +187,22 @@ fn number(value: f64) -> String {
     }
 }
 
+/// A plot for the page: no namespace, and as wide as its column.
 fn svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Result<(), Box<dyn std::error::Error>>) -> anyhow::Result<String> {
+    let text = drawn(size, draw)?;
+    let sized = format!("<svg width=\"{}\" height=\"{}\"", size.0, size.1);
+    Ok(text.replacen(&sized, "<svg role=\"img\"", 1).replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1))
+}
+
+/// A plot as a file of its own.
+pub(crate) fn drawn(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Result<(), Box<dyn std::error::Error>>) -> anyhow::Result<String> {
     let mut text = String::new();
     {
         let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
-        draw(&area).map_err(|error| anyhow!("a plot of the report cannot be drawn: {error}"))?;
-        area.present().map_err(|error| anyhow!("a plot of the report cannot be finished: {error}"))?;
+        draw(&area).map_err(|error| anyhow!("a plot cannot be drawn: {error}"))?;
+        area.present().map_err(|error| anyhow!("a plot cannot be finished: {error}"))?;
     }
-    let sized = format!("<svg width=\"{}\" height=\"{}\"", size.0, size.1);
-    Ok(text.replacen(&sized, "<svg role=\"img\"", 1).replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1))
+    Ok(text)
 }
 
 #[cfg(test)]

@@ -1,0 +1,157 @@
+//! [`replay`]: a recording run on a nominal simulated drive, by recorded or by simulated times. How and why: see the head of [`super`].
+
+use headtime_mechanics::{DriveProfile, HeadPosition};
+use headtime_sched::{Command, CommandId, Op};
+use headtime_units::{Angle, Extent, Instant, Nanos, RotationPeriod, Sectors};
+use headtime_workload::Operation;
+use headtime_workload::trace::Recording;
+use smallvec::SmallVec;
+
+use super::{SpindleFit, ValidateError};
+use crate::device::{Breakdown, Device, DriveCompletion};
+use crate::drive::SimulatedDrive;
+use crate::truth::DriveTruth;
+
+/// When requests of a recording are issued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Issue {
+    /// At the recorded times, so that errors do not add up.
+    #[default]
+    Recorded,
+    /// A think time after the simulated completion of the request before, as DiskSim does it.
+    Closed,
+}
+
+/// Who answered a command.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Served {
+    /// The drive's cache: the arm had nothing to do with it.
+    Cache,
+    /// The platter.
+    Media,
+}
+
+/// What the model says of one access.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Predicted {
+    /// From issue to completion.
+    pub response: Nanos,
+    /// What it is made of.
+    pub breakdown: Breakdown,
+    /// Who answered.
+    pub served: Served,
+    /// Cylinders between the end of the access before and the start of this one; the arm of an access before it that the cache served has not moved,
+    /// so this is the distance of addresses rather than of the arm. `None` where the layout does not say.
+    pub cylinders: Option<u32>,
+    /// The angle under the head when it completed. Rotation decides it, not the moment of issue: it shows the phase of a recorded completion.
+    pub completion_angle: Angle,
+}
+
+/// A replay.
+#[derive(Clone, Debug)]
+pub(super) struct Replayed {
+    pub(super) predictions: Vec<Predicted>,
+    pub(super) capacity: Sectors,
+}
+
+/// Runs the recording. Without a fit the platter turns as the profile says, from some angle.
+pub(super) fn replay(profile: &DriveProfile, recording: &Recording, issue: Issue, spindle: Option<&SpindleFit>) -> Result<Replayed, ValidateError> {
+    let mut profile = profile.clone();
+    if let Some(fit) = spindle {
+        profile.rotation.rpm = None;
+        profile.rotation.period_us = Some(fit.period.as_fs() as f64 / 1e9);
+    }
+    let truth = DriveTruth::nominal(&profile, PHASE_SEED)?;
+    let mut drive = SimulatedDrive::new(truth.clone())?;
+    let capacity = drive.capacity();
+    if let Some(past) = recording.accesses().iter().find(|access| access.extent.end().get() > capacity.get()) {
+        return Err(ValidateError::PastEnd { line: past.line, extent: past.extent, profile: profile.name, capacity });
+    }
+
+    let mechanism = truth.mechanism();
+    let period = mechanism.period();
+    // Virtual time starts when the platter stands as it stood at the recording's start.
+    let start = spindle.map_or(Nanos::ZERO, |fit| period.time_of(mechanism.phase().until(fit.phase)));
+    let mut clock = Clock { period, start, turns: 0, free: Instant::ORIGIN };
+    let mut arm = Some(HeadPosition::PARKED);
+    let mut predictions = Vec::with_capacity(recording.accesses().len());
+    let mut closed_next = Instant::ORIGIN + start;
+    for (number, (access, recorded_issue)) in recording.accesses().iter().zip(recording.issue_times()).enumerate() {
+        let issued = match issue {
+            Issue::Recorded => clock.at(recorded_issue),
+            Issue::Closed => closed_next,
+        };
+        let op = if access.operation == Operation::Read { Op::Read } else { Op::Write };
+        let done = serve(&mut drive, issued, CommandId(number as u64), op, access.extent);
+        clock.free = done.finished;
+        closed_next = done.finished + access.think;
+
+        let on_map = access.extent.end().get() <= mechanism.layout().capacity().get();
+        let from = arm.take();
+        let to = on_map.then(|| mechanism.spot(access.extent.start).position);
+        arm = on_map.then(|| mechanism.end_spot(access.extent).position);
+        let moved = done.breakdown.seek + done.breakdown.rotate + done.breakdown.transfer;
+        predictions.push(Predicted {
+            response: done.finished.saturating_since(issued),
+            breakdown: done.breakdown,
+            served: if moved.is_zero() { Served::Cache } else { Served::Media },
+            cylinders: from.zip(to).map(|(from, to)| from.cylinder.abs_diff(to.cylinder)),
+            completion_angle: mechanism.angle_at(done.finished),
+        });
+    }
+    Ok(Replayed { predictions, capacity })
+}
+
+/// One command from submission to report; what the drive does besides stays under way.
+fn serve(drive: &mut SimulatedDrive, issued: Instant, id: CommandId, op: Op, extent: Extent) -> DriveCompletion {
+    drive.submit(issued, &Command { id, op, extent, fua: false, requests: SmallVec::new() });
+    let mut reports = Vec::with_capacity(1);
+    loop {
+        let at = drive.next_event().expect("a drive that holds a command has something to happen");
+        drive.advance(at, &mut reports);
+        if let Some(done) = reports.pop() {
+            return done;
+        }
+    }
+}
+
+/// Recorded time as virtual time: put forward by whole turns whenever the simulated drive is not yet free.
+struct Clock {
+    period: RotationPeriod,
+    start: Nanos,
+    turns: u64,
+    free: Instant,
+}
+
+impl Clock {
+    fn at(&mut self, recorded: Instant) -> Instant {
+        let on_time = |turns| recorded + self.start + self.period.time_of_turns(turns, 1);
+        let late = self.free.saturating_since(on_time(self.turns));
+        self.turns += (u128::from(late.as_ns()) * 1_000_000).div_ceil(u128::from(self.period.as_fs())) as u64;
+        // The turns' time is rounded as one, not turn by turn; that may leave a nanosecond missing.
+        on_time(self.turns).max(self.free)
+    }
+}
+
+/// Only the angle at the origin is drawn from it, and that is either fitted or arbitrary.
+const PHASE_SEED: u64 = 0;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_is_put_forward_by_whole_turns_and_no_more_than_needed() {
+        let period = RotationPeriod::from_fs(6_000_000_000_000).unwrap();
+        let mut clock = Clock { period, start: Nanos::from_ms(1), turns: 0, free: Instant::ORIGIN };
+        let ms = |ms: u64| Instant::from_ns(ms * 1_000_000);
+        assert_eq!(clock.at(ms(5)), ms(6), "free long since");
+        clock.free = ms(13);
+        assert_eq!(clock.at(ms(7)), ms(14), "5 ms late: one turn");
+        clock.free = ms(14);
+        assert_eq!(clock.at(ms(7)), ms(14), "just in time");
+        clock.free = ms(50);
+        assert_eq!(clock.at(ms(10)), ms(53), "33 ms late: six turns more");
+        assert_eq!(clock.turns, 7);
+    }
+}

@@ -1,0 +1,219 @@
+//! [`SpindleFit`]: how fast the recorded unit's spindle turned, and where it stood when the recording began.
+//!
+//! A command that the platter answers completes when its last sector has passed, and a fixed time later for bus and report: at a known *angle*,
+//! whatever the arm did before. The model says that angle; the recording says the time. With the right period P and phase every pair agrees: the
+//! directions time / P − angle point the same way. Their mean length is the coherence, 1 when all agree, about 1/√n when they point anywhere.
+//!
+//! Worked example, 6 ms a turn: completions at 4.5, 13.5 and 25.5 ms at model angles 0.25, 0.75 and 0.75 of a turn. The directions are 0.75 − 0.25 =
+//! 0.5, 2.25 − 0.75 = 0.5 and 4.25 − 0.75 = 0.5 (whole turns dropped): coherence 1, and at time 0 the platter stood at −0.5, that is half a turn.
+//!
+//! The search: the greatest coherence over all periods within ± [`REACH_PPM`] of the profile's, in steps so small that the last completion
+//! moves by an eighth of a turn, then by golden section between its neighbours. Every second access is fitted (the first, third, …), and the
+//! others say whether the fit means anything: [`SpindleFit::coherent`].
+//!
+//! Does not guarantee: a period when the recording is so short that ± 500 ppm do not show (then it is the profile's to within what shows), nor a fit
+//! when the spindle drifts by a good part of a turn over the recording. Cost: one complex multiplication for each access and step; both are bounded.
+
+use core::f64::consts::TAU;
+
+use headtime_units::{Angle, RotationPeriod};
+use headtime_workload::trace::Recording;
+
+use super::{Predicted, Served};
+
+/// How far from the profile's a unit's period is looked for, parts per million. Vendors state ± 0.1 to 0.5 %; measured units lie within a few hundred
+/// ppm.
+pub(super) const REACH_PPM: f64 = 500.0;
+
+/// What was fitted to a recording.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SpindleFit {
+    /// The time of a turn that fits best.
+    pub period: RotationPeriod,
+    /// The angle at the start of the recording that fits best.
+    pub phase: Angle,
+    /// Completions that were fitted.
+    pub fitted: usize,
+    /// Their coherence, 0 to 1.
+    pub coherence: f64,
+    /// The coherence of the other half of the completions about the fitted period and phase, −1 to 1; about 0 when the fit means nothing.
+    pub coherence_held_out: f64,
+    /// What chance alone leaves [`SpindleFit::coherence_held_out`] below, but for one recording in millions.
+    pub chance: f64,
+    /// Whether the fit says anything; when not, period and phase are those of the best of many accidents.
+    pub coherent: bool,
+}
+
+impl SpindleFit {
+    /// Fits the completions that the model says the platter answered.
+    pub(super) fn fit(nominal: RotationPeriod, recording: &Recording, predictions: &[Predicted]) -> Self {
+        let mut halves: [Vec<Reading>; 2] = [Vec::new(), Vec::new()];
+        let completions = recording.completion_times().zip(predictions).enumerate();
+        for (number, (at, predicted)) in completions.filter(|(_, (_, predicted))| predicted.served == Served::Media) {
+            halves[number % 2].push(Reading { at_ns: at.as_ns() as f64, turns: predicted.completion_angle.as_turns() });
+        }
+        let [fitted, held_out] = halves;
+        let frequency = best_frequency(1.0 / nominal.as_ns_f64(), &fitted);
+        let sum = Phasor::sum(frequency, &fitted);
+        let phase = Angle::from_turns(-sum.turns());
+        let held = Phasor::sum(frequency, &held_out).turned_by(phase.as_turns());
+        let share = |length: f64, of: &[Reading]| if of.is_empty() { 0.0 } else { length / of.len() as f64 };
+        let chance = DEVIATIONS / libm::sqrt(2.0 * held_out.len().max(1) as f64);
+        let coherence_held_out = share(held.cosine, &held_out);
+        Self {
+            period: RotationPeriod::from_fs(libm::round(1e6 / frequency) as u64).unwrap_or(nominal),
+            phase,
+            fitted: fitted.len(),
+            coherence: share(sum.length(), &fitted),
+            coherence_held_out,
+            chance,
+            coherent: coherence_held_out > chance,
+        }
+    }
+}
+
+/// The cosine of a random direction has deviation 1/√2; the mean of n of them stays below this many of its deviations but for one time in three
+/// million.
+const DEVIATIONS: f64 = 5.0;
+/// The part of a turn by which the last completion moves from step to step of the search.
+const STEP_TURNS: f64 = 0.125;
+/// The most accesses times steps of the search; some tenths of a second. Longer recordings are searched by a sample, then refined by all.
+const MOST_WORK: f64 = 1e8;
+/// The fewest accesses that a sample has.
+const LEAST_SAMPLE: usize = 1_000;
+/// Golden-section steps: 0.618⁴⁰ of a step of the search is nothing.
+const REFINEMENTS: u32 = 40;
+
+/// A recorded completion and the model's angle at it.
+#[derive(Clone, Copy, Debug)]
+struct Reading {
+    at_ns: f64,
+    turns: f64,
+}
+
+/// A sum of directions.
+#[derive(Clone, Copy, Debug, Default)]
+struct Phasor {
+    cosine: f64,
+    sine: f64,
+}
+
+impl Phasor {
+    fn of_turns(turns: f64) -> Self {
+        let (sine, cosine) = libm::sincos(TAU * (turns - libm::floor(turns)));
+        Self { cosine, sine }
+    }
+
+    /// The directions time · frequency − angle of all readings.
+    fn sum(frequency: f64, readings: &[Reading]) -> Self {
+        readings.iter().fold(Self::default(), |sum, reading| sum.plus(Self::of_turns(reading.at_ns * frequency - reading.turns)))
+    }
+
+    fn plus(self, other: Self) -> Self {
+        Self { cosine: self.cosine + other.cosine, sine: self.sine + other.sine }
+    }
+
+    fn times(self, other: Self) -> Self {
+        let cosine = self.cosine * other.cosine - self.sine * other.sine;
+        Self { cosine, sine: self.cosine * other.sine + self.sine * other.cosine }
+    }
+
+    fn turned_by(self, turns: f64) -> Self {
+        self.times(Self::of_turns(turns))
+    }
+
+    fn square(self) -> f64 {
+        self.cosine * self.cosine + self.sine * self.sine
+    }
+
+    fn length(self) -> f64 {
+        libm::sqrt(self.square())
+    }
+
+    fn turns(self) -> f64 {
+        libm::atan2(self.sine, self.cosine) / TAU
+    }
+}
+
+/// Turns per nanosecond at which the readings agree best; `nominal` when there are none.
+fn best_frequency(nominal: f64, readings: &[Reading]) -> f64 {
+    let (Some(first), Some(last)) = (readings.first(), readings.last()) else { return nominal };
+    let reach = nominal * REACH_PPM * 1e-6;
+    let span = last.at_ns - first.at_ns;
+    // As many steps to either side as it takes; a recording of a few turns has none, and a reach of `step`.
+    let step = if span > 0.0 { (STEP_TURNS / span).min(reach) } else { reach };
+    let steps = libm::ceil(reach / step);
+    let room = ((MOST_WORK / (2.0 * steps + 1.0)) as usize).max(LEAST_SAMPLE);
+    let stride = readings.len().div_ceil(room);
+    let sample: Vec<Reading> = readings.iter().copied().step_by(stride).collect();
+
+    let lowest = nominal - steps * step;
+    let mut directions: Vec<Phasor> = sample.iter().map(|reading| Phasor::of_turns(reading.at_ns * lowest - reading.turns)).collect();
+    let advance: Vec<Phasor> = sample.iter().map(|reading| Phasor::of_turns(reading.at_ns * step)).collect();
+    let mut best = (0.0, nominal);
+    for number in 0..=(2.0 * steps) as u64 {
+        let mut sum = Phasor::default();
+        for (direction, advance) in directions.iter_mut().zip(&advance) {
+            sum = sum.plus(*direction);
+            *direction = direction.times(*advance);
+        }
+        if sum.square() > best.0 {
+            best = (sum.square(), lowest + number as f64 * step);
+        }
+    }
+    refined(best.1 - step, best.1 + step, readings).clamp(nominal - reach, nominal + reach)
+}
+
+/// The frequency of the greatest coherence between two, found by golden section.
+fn refined(mut low: f64, mut high: f64, readings: &[Reading]) -> f64 {
+    const GOLDEN: f64 = 0.618_033_988_749_894_8;
+    let value = |frequency: f64| Phasor::sum(frequency, readings).square();
+    let (mut left, mut right) = (high - GOLDEN * (high - low), low + GOLDEN * (high - low));
+    let (mut at_left, mut at_right) = (value(left), value(right));
+    for _ in 0..REFINEMENTS {
+        if at_left > at_right {
+            (high, right, at_right) = (right, left, at_left);
+            left = high - GOLDEN * (high - low);
+            at_left = value(left);
+        } else {
+            (low, left, at_left) = (left, right, at_right);
+            right = low + GOLDEN * (high - low);
+            at_right = value(right);
+        }
+    }
+    (low + high) / 2.0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Completions of a platter that stands at `phase` at time 0, at times that share nothing with it.
+    fn readings(period_ns: f64, phase: f64, count: u32, gap_ns: f64) -> Vec<Reading> {
+        let times = (1..=count).map(|number| gap_ns * (f64::from(number) + 0.37 * libm::sin(f64::from(number) * 1.7)));
+        times.map(|at_ns| Reading { at_ns, turns: Angle::from_turns(at_ns / period_ns + phase).as_turns() }).collect()
+    }
+
+    #[test]
+    fn the_worked_example_is_half_a_turn() {
+        let readings = [(4.5, 0.25), (13.5, 0.75), (25.5, 0.75)].map(|(ms, turns)| Reading { at_ns: ms * 1e6, turns });
+        let sum = Phasor::sum(1.0 / 6e6, &readings);
+        assert!((sum.length() - 3.0).abs() < 1e-9);
+        assert!(Angle::from_turns(-sum.turns()).signed_turns_from(Angle::HALF).abs() < 1e-9);
+    }
+
+    #[test]
+    fn any_period_within_reach_is_found_over_seconds_and_over_hours() {
+        for (count, gap_ns) in [(200, 9e6), (3_000, 40e6), (20_000, 900e6)] {
+            for ppm in [-499.0, -120.0, 0.0, 33.3, 480.0] {
+                let period = 6e6 * (1.0 + ppm * 1e-6);
+                let readings = readings(period, 0.3, count, gap_ns);
+                let found = 1.0 / best_frequency(1.0 / 6e6, &readings);
+                let off_turns = (found / period - 1.0) * f64::from(count) * gap_ns / period;
+                assert!(off_turns.abs() < 1e-3, "{count} completions, {ppm} ppm: {off_turns} turns off at the end");
+                let phase = -Phasor::sum(1.0 / found, &readings).turns();
+                assert!(Angle::from_turns(phase).signed_turns_from(Angle::from_turns(0.3)).abs() < 1e-3);
+            }
+        }
+    }
+}
