@@ -14,7 +14,7 @@ endif
 CLIPPY_FLAGS := $(if $(CI),-D warnings)
 TOOLS := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)/tools/bin
 
-.PHONY: help demo test check fmt lint doc licences unit realtime setup-build clean
+.PHONY: help demo test check fmt lint doc licences unit instructions bench realtime setup-build clean
 
 help: ## lists the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -28,7 +28,7 @@ demo: setup-build ## serves an emulated drive to three clients for a minute, und
 
 test: setup-build ## formatting, lints, documentation, licences, and every test; closes with a line that counts the tests
 	@scripts/setup.sh test
-	@$(MAKE) --no-print-directory check unit
+	@$(MAKE) --no-print-directory check instructions unit
 
 check: fmt lint doc licences ## everything but the tests
 
@@ -47,6 +47,13 @@ licences: ## checks the licences of everything that is linked in
 
 unit: ## every test, without the checks around them
 	cargo test --locked --workspace --no-fail-fast -- --show-output 2>&1 | grep --line-buffered -vE '^(successes:|---- .* stdout ----|)$$' | awk -f scripts/count-tests.awk
+
+instructions: setup-build ## counts instructions under valgrind and compares them with the committed counts
+	@scripts/setup.sh instructions
+	@scripts/instructions.sh
+
+bench: setup-build ## nanoseconds per decision of every policy, simulated requests per second
+	cargo bench --locked --quiet -p headtime-sim --bench decide --bench simulate
 
 realtime: setup-build ## proofs of timing that need an idle machine
 	cargo run --locked --release -p headtime-io --example lateness

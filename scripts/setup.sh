@@ -5,6 +5,7 @@
 #   setup.sh demo    fio; without it the demo falls back to its built-in load generator
 #   setup.sh test    the NBD clients and file system tools that the tests drive; tests of tools that are missing skip and say so
 #   setup.sh deny    cargo-deny, for the licence check
+#   setup.sh instructions   valgrind and gungraun's runner, for the instruction counts
 #
 # It installs Debian packages where apt-get is there and we are root (or sudo asks for no password), and otherwise says in one line what to run.
 set -u
@@ -73,10 +74,19 @@ deny() {
     cargo install --quiet --locked --root "$tools" cargo-deny || say "cargo-deny could not be installed"
 }
 
+instructions() {
+    command -v valgrind >/dev/null || install valgrind || { say "valgrind is missing; instruction counts will be skipped"; return; }
+    wanted=$(sed -n '/^name = "gungraun-runner"$/{n;s/version = "\(.*\)"/\1/p;}' Cargo.lock)
+    case "$("$tools/bin/gungraun-runner" --version 2>/dev/null)" in *" $wanted") return ;; esac
+    say "building gungraun-runner, which takes some minutes once"
+    cargo install --quiet --locked --root "$tools" --version "$wanted" gungraun-runner || say "gungraun-runner could not be built; instruction counts will be skipped"
+}
+
 case "${1:-}" in
     build) build ;;
     demo) demo ;;
     test) test_tools ;;
     deny) deny ;;
-    *) say "usage: setup.sh build|demo|test|deny"; exit 2 ;;
+    instructions) instructions ;;
+    *) say "usage: setup.sh build|demo|test|deny|instructions"; exit 2 ;;
 esac

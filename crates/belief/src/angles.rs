@@ -9,12 +9,15 @@
 //! there gets what its neighbourhood knows.
 //!
 //! Guarantees that an error which is the same in a region vanishes with the requests served there. Does not follow jumps within a bin (a zone's border) nor single
-//! tracks of a large drive: those stay as spread. Cost: four look-ups; 300 KiB. Source: ours; the effect is what the recorded Cheetah 15K.5 shows further in.
+//! tracks of a large drive: those stay as spread. Cost: a division and four look-ups; 300 KiB. Source: ours; the effect is what the recorded Cheetah 15K.5 shows further in.
 
 use headtime_units::{Angle, Lba, Sectors};
 
-/// Bins of each level, the coarsest first. The finest are 2 tracks of a 9 GB drive, 0.6 GB of a 20 TB one (guess).
+/// Bins of each level, the coarsest first: each bin is cut into eight of the next level. The finest are 2 tracks of a 9 GB drive, 0.6 GB of a 20 TB
+/// one (guess).
 const LEVELS: [usize; 4] = [64, 512, 4_096, 32_768];
+/// By how many bits a bin's number in the finest level is longer than in each level.
+const SHIFTS: [u32; LEVELS.len()] = [9, 6, 3, 0];
 /// The least weight of a new observation, so that a bin keeps following (guess).
 const STEADY_GAIN: f32 = 1.0 / 32.0;
 
@@ -38,17 +41,17 @@ impl AngleMap {
 
     /// How much later than the profile says `lba` comes by.
     pub(crate) fn offset(&self, lba: Lba) -> Angle {
-        let turns: f32 = self.levels.iter().map(|level| level[index(self.capacity, level.len(), lba)].turns).sum();
-        Angle::from_turns(f64::from(turns))
+        let finest = self.finest(lba);
+        let turns: f32 = self.levels.iter().zip(SHIFTS).map(|(level, shift)| level[finest >> shift].turns).sum();
+        angle_of_turns(f64::from(turns))
     }
 
     /// Takes in that `lba` came by `error_turns` later than its offset said (negative: earlier).
     pub(crate) fn observe(&mut self, lba: Lba, error_turns: f64) {
         let mut left = error_turns as f32;
-        let capacity = self.capacity;
-        for level in &mut self.levels {
-            let index = index(capacity, level.len(), lba);
-            let bin = &mut level[index];
+        let finest = self.finest(lba);
+        for (level, shift) in self.levels.iter_mut().zip(SHIFTS) {
+            let bin = &mut level[finest >> shift];
             bin.seen = bin.seen.saturating_add(1);
             // Half of the first observation: the rest may be noise, or belong to a finer level.
             let step = left * (1.0 / (f32::from(bin.seen) + 1.0)).max(STEADY_GAIN);
@@ -56,11 +59,33 @@ impl AngleMap {
             left -= step;
         }
     }
+
+    /// The bin of the finest level; the coarser ones follow by dividing by eight, which rounds as dividing the address would.
+    fn finest(&self, lba: Lba) -> usize {
+        let bins = LEVELS[LEVELS.len() - 1];
+        let capacity = self.capacity.get().max(1);
+        let bin = match lba.get().checked_mul(bins as u64) {
+            Some(scaled) => scaled / capacity,
+            None => (u128::from(lba.get()) * bins as u128 / u128::from(capacity)) as u64,
+        };
+        (bin as usize).min(bins - 1)
+    }
 }
 
-fn index(capacity: Sectors, bins: usize, lba: Lba) -> usize {
-    let index = u128::from(lba.get()) * bins as u128 / u128::from(capacity.get().max(1));
-    (index as usize).min(bins - 1)
+/// [`Angle::from_turns`] without calls, for numbers of turns that are not astronomic: it is asked for several times for each request.
+pub(crate) fn angle_of_turns(turns: f64) -> Angle {
+    if turns.is_nan() || turns.abs() > 1e9 {
+        return Angle::from_turns(turns);
+    }
+    let cut = turns as i64 as f64;
+    let floor = if cut > turns { cut - 1.0 } else { cut };
+    Angle::from_raw(rounded((turns - floor) * 4_294_967_296.0) as u32)
+}
+
+/// `libm::round(value) as u64` without a call; `value` is not negative and below 2⁵³, where every number has its neighbours apart by at most one.
+pub(crate) fn rounded(value: f64) -> u64 {
+    let cut = value as u64;
+    cut + u64::from(value - cut as f64 >= 0.5)
 }
 
 #[cfg(test)]
@@ -97,6 +122,35 @@ mod tests {
         }
         let after = mean_square(&mut map, &mut error).sqrt();
         assert!(before > 0.15 && after < 0.02, "RMS error in turns: {before} before, {after} after");
+    }
+
+    #[test]
+    fn the_bins_of_coarser_levels_are_those_of_their_addresses() {
+        for capacity in [1, 7, 17_938_986, 39_063_650_304, 1 << 60, u64::MAX] {
+            let map = AngleMap::new(Sectors::new(capacity));
+            let mut rng = ChaCha8Rng::seed_from_u64(capacity);
+            for _ in 0..2_000 {
+                let lba = rng.random_range(0..capacity) >> rng.random_range(0..64);
+                for (bins, shift) in LEVELS.into_iter().zip(SHIFTS) {
+                    let by_address = (u128::from(lba) * bins as u128 / u128::from(capacity)) as usize;
+                    assert_eq!(map.finest(Lba::new(lba)) >> shift, by_address, "LBA {lba} of {capacity}, {bins} bins");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_short_ways_to_an_angle_and_to_a_whole_number_are_those_of_the_library() {
+        let mut rng = ChaCha8Rng::seed_from_u64(9);
+        let ticks = |count: f64| count / 4_294_967_296.0;
+        let edges = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1e-300, -1e-300, ticks(0.5), -ticks(0.5), ticks(0.499_999_999_999_999_94), 1e12, f64::NAN];
+        let drawn = (0..100_000).map(|_| rng.random_range(-3.0..3.0_f64) * libm::exp2(f64::from(rng.random_range(-60_i32..20))));
+        for turns in edges.into_iter().chain(drawn) {
+            assert_eq!(angle_of_turns(turns), Angle::from_turns(turns), "{turns} turns");
+            let value = turns.abs().min(1e15);
+            assert_eq!(rounded(value), libm::round(value) as u64, "{value}");
+            assert_eq!(rounded(libm::floor(value) + 0.5), libm::round(libm::floor(value) + 0.5) as u64, "{value} to a half");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@
 use std::sync::Arc;
 
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot};
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Measured, Op, Place, Positioning, Target};
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Likely, Measured, Op, Place, Positioning, Target};
 use headtime_units::{Extent, Instant, Nanos, Sectors};
 
 use crate::angles::AngleMap;
@@ -165,6 +165,12 @@ impl Positioning for ProfileBelief {
         Estimate { depart: way.depart, positioning, expected: expected.max(before_wait), worst, transfer: target.transfer }
     }
 
+    fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
+        let way = self.way(head, dispatch, target);
+        let wait = if self.phase_known { way.wait } else { self.revolution / 2 };
+        Likely { depart: way.depart, positioning: way.arrival.saturating_since(way.depart) + wait }
+    }
+
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
         let bias_ns = (self.arrival.bias_ns() as i64).min(0);
         Nanos::from_ns(self.mechanism.arm_lower_bound(cylinders).as_ns().saturating_add_signed(bias_ns))
@@ -175,7 +181,7 @@ impl Positioning for ProfileBelief {
     }
 
     fn media_end(&self, target: &Target, finished: Instant) -> Instant {
-        let media_end = self.interface.media_end(direction(target.op), finished);
+        let media_end = self.interface.media_end(direction(target.op), target.extent.len, finished);
         if target.op != Op::Read {
             return media_end;
         }

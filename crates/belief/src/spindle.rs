@@ -14,6 +14,8 @@
 
 use headtime_units::{Angle, Instant, Nanos, RotationPeriod};
 
+use crate::angles::{angle_of_turns, rounded};
+
 /// Standard deviation of a real spindle's speed from its nameplate, as a fraction; vendors state ±0.2 to 0.5 % at most, units lie well within.
 const SPEED_PRIOR: f64 = 3e-4;
 /// Random walk of the speed, as a fraction per square root second (guess: some ppm within minutes, from warming up).
@@ -92,7 +94,8 @@ impl Spindle {
         let turns = self.turns_since(reference, at);
         let predicted = believed + self.period.angle_of(at.saturating_since(reference));
         let error = angle.signed_turns_from(predicted);
-        let variance = self.carried(turns)[0][0];
+        let carried = self.carried(turns);
+        let variance = carried[0][0];
         if variance > 0.1 * 0.1 {
             // Half a turn may be a whole turn miscounted: what is seen says where the platter is, but not how fast it got there.
             self.restart(at, angle);
@@ -110,15 +113,16 @@ impl Spindle {
             return Some(bounded);
         }
         self.outliers = 0;
-        self.update(at, turns, predicted, error);
+        self.update(at, carried, predicted, error);
         Some(bounded)
     }
 
-    fn update(&mut self, at: Instant, turns: f64, predicted: Angle, error: f64) {
-        let [[angle_variance, coupling], [_, speed_variance]] = self.carried(turns);
+    /// `carried` is the covariance carried forward to `at`.
+    fn update(&mut self, at: Instant, carried: [[f64; 2]; 2], predicted: Angle, error: f64) {
+        let [[angle_variance, coupling], [_, speed_variance]] = carried;
         let gain_angle = angle_variance / (angle_variance + self.noise);
         let gain_speed = coupling / (angle_variance + self.noise);
-        self.reference = Some((at, predicted + Angle::from_turns(gain_angle * error)));
+        self.reference = Some((at, predicted + angle_of_turns(gain_angle * error)));
         self.speed += gain_speed * error;
         self.covariance = [
             [(1.0 - gain_angle) * angle_variance, (1.0 - gain_angle) * coupling],
@@ -128,7 +132,7 @@ impl Spindle {
         let left = (1.0 - gain_angle) * error;
         self.noise = (self.noise * 0.98 + 0.02 * left * error).max(LEAST_NOISE * LEAST_NOISE);
         let femtos = self.nominal.as_fs() as f64 / (1.0 + self.speed);
-        self.period = RotationPeriod::from_fs(libm::round(femtos) as u64).unwrap_or(self.nominal);
+        self.period = RotationPeriod::from_fs(rounded(femtos)).unwrap_or(self.nominal);
     }
 
     fn restart(&mut self, at: Instant, angle: Angle) {

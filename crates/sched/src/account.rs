@@ -7,7 +7,7 @@
 //! Worked example: a command sent at 2 ms completes at 10 ms; the one before completed at 4 ms. It costs 6 ms. If it served 4 sectors of volume A and
 //! 8 of volume B, A pays 2 ms and B 4 ms.
 
-use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 
 use headtime_units::{Nanos, Sectors};
 use smallvec::SmallVec;
@@ -36,14 +36,17 @@ pub struct VolumeAccount {
 /// The books of all volumes.
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
-    volumes: BTreeMap<VolumeId, VolumeAccount>,
+    /// By number; there are few, and the same one is asked for again and again.
+    volumes: Vec<(VolumeId, VolumeAccount)>,
+    /// Where the volume asked for last stands.
+    last: usize,
 }
 
 impl Accounts {
     /// The books of one volume; empty for a volume that has asked for nothing.
     #[must_use]
     pub fn volume(&self, volume: VolumeId) -> VolumeAccount {
-        self.volumes.get(&volume).copied().unwrap_or_default()
+        self.volumes.binary_search_by_key(&volume, |entry| entry.0).map_or_else(|_| VolumeAccount::default(), |place| self.volumes[place].1)
     }
 
     /// All volumes that have asked for anything, by number.
@@ -54,7 +57,12 @@ impl Accounts {
     /// Disk time charged to all volumes together.
     #[must_use]
     pub fn disk_time(&self) -> Nanos {
-        self.volumes.values().map(|account| account.disk_time).sum()
+        self.volumes.iter().map(|(_, account)| account.disk_time).sum()
+    }
+
+    /// Charges a command's disk time to the only request it served.
+    pub(crate) fn charge_one(&mut self, disk_time: Nanos, queued: &Queued) {
+        self.account(queued.request.volume).disk_time += disk_time;
     }
 
     /// Charges a command's disk time to those it served; returns each request's part, in their order.
@@ -70,14 +78,14 @@ impl Accounts {
                 let part = Nanos::from_ns(part);
                 weight_left -= weight(queued);
                 time_left -= part;
-                self.account(queued).disk_time += part;
+                self.account(queued.request.volume).disk_time += part;
                 part
             })
             .collect()
     }
 
     pub(crate) fn note(&mut self, finished: &Finished) {
-        let account = self.volumes.entry(finished.request.volume).or_default();
+        let account = self.account(finished.request.volume);
         match finished.outcome {
             Outcome::Success => {
                 account.requests += 1;
@@ -89,7 +97,13 @@ impl Accounts {
         account.deadline_misses += u64::from(finished.missed());
     }
 
-    fn account(&mut self, queued: &Queued) -> &mut VolumeAccount {
-        self.volumes.entry(queued.request.volume).or_default()
+    fn account(&mut self, volume: VolumeId) -> &mut VolumeAccount {
+        if self.volumes.get(self.last).is_none_or(|entry| entry.0 != volume) {
+            self.last = self.volumes.binary_search_by_key(&volume, |entry| entry.0).unwrap_or_else(|place| {
+                self.volumes.insert(place, (volume, VolumeAccount::default()));
+                place
+            });
+        }
+        &mut self.volumes[self.last].1
     }
 }

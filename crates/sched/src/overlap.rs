@@ -9,32 +9,49 @@
 //! which B waits for. A leaves: B is free. B leaves: C is free. C leaves: D is free. Were B taken back while it waits, D would wait for A in its
 //! place.
 //!
-//! Cost: a submission looks at the entries that start at most the longest length entered before it, O(log n + those), and keeps one link for
-//! each latest conflict: a thousand writes of one sector are a chain of a thousand links, not half a million.
+//! Reads alone never conflict. So the order is *kept* only from the first request on that changes sectors (all reads held at that moment are entered then),
+//! until none such is left and so many reads have come since that dropping the order, and perhaps building it again, costs less than keeping it did.
+//!
+//! Cost: while only reads are held nothing. Else a submission looks at the entries that start at most the longest length entered before it, O(log n + those),
+//! and keeps one link for each latest conflict: a thousand writes of one sector are a chain of a thousand links, not half a million.
 
-use alloc::collections::{BTreeMap, BTreeSet};
+use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
 
 use headtime_units::{Extent, Lba, Sectors};
 use smallvec::SmallVec;
 
 use crate::queue::Ticket;
+use crate::sorted::SortedSet;
+
+/// The order is not dropped before so many reads have come since the last change left (guess: some microseconds).
+const LEAST_QUIET: usize = 64;
 
 /// Who waits for whom.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct OverlapOrder {
-    entries: BTreeMap<Ticket, Entry>,
-    by_start: BTreeSet<(Lba, Ticket)>,
+    kept: bool,
+    /// Entries by place; what stands in a free place has left.
+    entries: Vec<Entry>,
+    free: Vec<u32>,
+    by_ticket: SortedSet<(Ticket, u32)>,
+    by_start: SortedSet<(Lba, Ticket, u32)>,
     /// The longest extent entered since nobody was.
     longest: Sectors,
+    /// Entries that change sectors.
+    changes: usize,
+    /// Reads entered since the last of those left.
+    quiet: usize,
 }
+
+type Links = SmallVec<[Ticket; 2]>;
 
 #[derive(Clone, Debug)]
 struct Entry {
     extent: Extent,
     changes_sectors: bool,
-    waits_for: Vec<Ticket>,
-    awaited_by: Vec<Ticket>,
+    waits_for: Links,
+    awaited_by: Links,
 }
 
 impl Entry {
@@ -44,48 +61,80 @@ impl Entry {
 }
 
 impl OverlapOrder {
+    /// Whether the order is kept. If it is not, [`OverlapOrder::keep`] must be told of the reads held before anything that changes sectors is entered.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept
+    }
+
+    /// Keeps the order from now on, beginning with these reads.
+    pub(crate) fn keep(&mut self, reads: impl Iterator<Item = (Ticket, Extent)>) {
+        self.kept = true;
+        for (ticket, extent) in reads {
+            self.enter(ticket, extent, false);
+        }
+    }
+
     /// Enters a request; tells whether it is free to go at once.
     pub(crate) fn enter(&mut self, ticket: Ticket, extent: Extent, changes_sectors: bool) -> bool {
+        if !self.kept {
+            assert!(!changes_sectors, "ticket {} changes sectors, so the order must be kept", ticket.0);
+            return true;
+        }
         let waits_for = self.latest_conflicts(extent, changes_sectors);
         for other in &waits_for {
             self.entry_mut(*other).awaited_by.push(ticket);
         }
         let free = waits_for.is_empty();
         self.longest = self.longest.max(extent.len);
-        self.by_start.insert((extent.start, ticket));
-        self.entries.insert(ticket, Entry { extent, changes_sectors, waits_for, awaited_by: Vec::new() });
+        self.changes += usize::from(changes_sectors);
+        self.quiet = if self.changes > 0 { 0 } else { self.quiet + 1 };
+        let place = self.put(Entry { extent, changes_sectors, waits_for, awaited_by: Links::new() });
+        self.by_start.insert((extent.start, ticket, place));
+        self.by_ticket.insert((ticket, place));
         free
     }
 
     /// Takes a request out and returns those that are free because of it, in the order of their arrival.
     pub(crate) fn leave(&mut self, ticket: Ticket) -> Vec<Ticket> {
-        let Some(entry) = self.entries.remove(&ticket) else { return Vec::new() };
-        self.by_start.remove(&(entry.extent.start, ticket));
-        if self.entries.is_empty() {
+        if !self.kept {
+            return Vec::new();
+        }
+        let Some(place) = self.place_of(ticket) else { return Vec::new() };
+        let entry = &mut self.entries[place as usize];
+        let (waits_for, awaited_by) = (core::mem::take(&mut entry.waits_for), core::mem::take(&mut entry.awaited_by));
+        let (start, changes_sectors) = (entry.extent.start, entry.changes_sectors);
+        self.by_ticket.remove(&(ticket, place));
+        self.by_start.remove(&(start, ticket, place));
+        self.free.push(place);
+        self.changes -= usize::from(changes_sectors);
+        if self.by_ticket.is_empty() {
             self.longest = Sectors::ZERO;
         }
-        for earlier in &entry.waits_for {
+        for earlier in &waits_for {
             self.entry_mut(*earlier).awaited_by.retain(|waiting| *waiting != ticket);
         }
         let mut freed = Vec::new();
-        for later in entry.awaited_by {
-            self.wait_instead(later, ticket, &entry.waits_for);
-            if self.entries[&later].waits_for.is_empty() {
+        for later in awaited_by {
+            self.wait_instead(later, ticket, &waits_for);
+            if self.waits_for(later).is_empty() {
                 freed.push(later);
             }
         }
         freed.sort_unstable();
+        if self.changes == 0 && (self.by_ticket.is_empty() || self.quiet >= LEAST_QUIET.max(4 * self.by_ticket.len())) {
+            self.drop_order();
+        }
         freed
     }
 
     /// Those `ticket` waits for directly.
     pub(crate) fn waits_for(&self, ticket: Ticket) -> &[Ticket] {
-        self.entries.get(&ticket).map_or(&[], |entry| &entry.waits_for)
+        self.place_of(ticket).map_or(&[], |place| &self.entries[place as usize].waits_for)
     }
 
     /// Those that wait for `ticket` directly.
     pub(crate) fn awaited_by(&self, ticket: Ticket) -> &[Ticket] {
-        self.entries.get(&ticket).map_or(&[], |entry| &entry.awaited_by)
+        self.place_of(ticket).map_or(&[], |place| &self.entries[place as usize].awaited_by)
     }
 
     /// Everyone `ticket` waits for, directly or through others, in the order of arrival.
@@ -100,22 +149,26 @@ impl OverlapOrder {
         ahead
     }
 
-    /// How many requests are entered.
-    pub(crate) fn len(&self) -> usize {
-        self.entries.len()
+    /// How many requests are entered; `None` while the order is not kept.
+    pub(crate) fn len(&self) -> Option<usize> {
+        self.kept.then(|| self.by_ticket.len())
     }
 
     /// The conflicts that no later conflict hides, latest first.
-    fn latest_conflicts(&self, extent: Extent, changes_sectors: bool) -> Vec<Ticket> {
+    fn latest_conflicts(&self, extent: Extent, changes_sectors: bool) -> Links {
+        let mut latest = Links::new();
+        if !changes_sectors && self.changes == 0 {
+            return latest;
+        }
         let earliest_start = Lba::new(extent.start.get().saturating_sub(self.longest.get()));
-        let mut conflicts: Vec<(Ticket, &Entry)> = self
+        let mut conflicts: SmallVec<[(Ticket, &Entry); 4]> = self
             .by_start
-            .range((earliest_start, Ticket(0))..(extent.end(), Ticket(0)))
-            .map(|key| (key.1, &self.entries[&key.1]))
+            .from(&(earliest_start, Ticket(0), 0))
+            .take_while(|key| key.0 < extent.end())
+            .map(|key| (key.1, &self.entries[key.2 as usize]))
             .filter(|(_, entry)| entry.conflicts_with(extent, changes_sectors))
             .collect();
         conflicts.sort_unstable_by_key(|(ticket, _)| core::cmp::Reverse(*ticket));
-        let mut latest = Vec::new();
         let mut uncovered: SmallVec<[Extent; 4]> = SmallVec::from_slice(&[extent]);
         for (other, entry) in conflicts {
             if uncovered.iter().any(|part| part.overlaps(entry.extent)) {
@@ -142,8 +195,33 @@ impl OverlapOrder {
         }
     }
 
+    /// Forgets the reads that are left, none of which waits.
+    fn drop_order(&mut self) {
+        self.kept = false;
+        self.entries.clear();
+        self.free.clear();
+        self.by_ticket.clear();
+        self.by_start.clear();
+        (self.longest, self.quiet) = (Sectors::ZERO, 0);
+    }
+
+    fn put(&mut self, entry: Entry) -> u32 {
+        if let Some(place) = self.free.pop() {
+            self.entries[place as usize] = entry;
+            return place;
+        }
+        self.entries.push(entry);
+        u32::try_from(self.entries.len() - 1).expect("four thousand million requests fit no memory")
+    }
+
+    fn place_of(&self, ticket: Ticket) -> Option<u32> {
+        let key = self.by_ticket.from(&(ticket, 0)).next()?;
+        (key.0 == ticket).then_some(key.1)
+    }
+
     fn entry_mut(&mut self, ticket: Ticket) -> &mut Entry {
-        self.entries.get_mut(&ticket).expect("links name only requests that are entered")
+        let place = self.place_of(ticket).expect("links name only requests that are entered");
+        &mut self.entries[place as usize]
     }
 }
 
@@ -160,11 +238,19 @@ fn without(part: Extent, covered: Extent) -> impl Iterator<Item = Extent> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use alloc::collections::BTreeMap;
     use proptest::prelude::*;
+
+    /// An order that is kept from the start.
+    fn kept() -> OverlapOrder {
+        let mut order = OverlapOrder::default();
+        order.keep(core::iter::empty());
+        order
+    }
 
     #[test]
     fn a_chain_is_freed_link_by_link() {
-        let mut order = OverlapOrder::default();
+        let mut order = kept();
         assert!(order.enter(Ticket(1), Extent::from_numbers(0, 8), false));
         assert!(!order.enter(Ticket(2), Extent::from_numbers(4, 8), true));
         assert!(!order.enter(Ticket(3), Extent::from_numbers(8, 8), false));
@@ -172,7 +258,7 @@ mod tests {
         assert_eq!(order.leave(Ticket(1)), [Ticket(2)]);
         assert_eq!(order.leave(Ticket(2)), [Ticket(3)]);
         assert_eq!(order.leave(Ticket(3)), []);
-        assert_eq!(order.len(), 0);
+        assert_eq!(order.len(), None, "with nobody left there is nothing to keep");
     }
 
     #[test]
@@ -184,7 +270,7 @@ mod tests {
 
     #[test]
     fn many_writes_of_one_sector_are_a_chain_and_no_web() {
-        let mut order = OverlapOrder::default();
+        let mut order = kept();
         for ticket in 0..100 {
             order.enter(Ticket(ticket), Extent::from_numbers(7, 1), true);
         }
@@ -194,7 +280,7 @@ mod tests {
 
     #[test]
     fn when_a_waiting_link_is_taken_back_those_behind_it_wait_for_what_it_waited_for() {
-        let mut order = OverlapOrder::default();
+        let mut order = kept();
         order.enter(Ticket(1), Extent::from_numbers(0, 8), true);
         order.enter(Ticket(2), Extent::from_numbers(0, 8), true);
         order.enter(Ticket(3), Extent::from_numbers(4, 8), false);
@@ -221,6 +307,9 @@ mod tests {
             };
             for (index, (start, len, changes)) in requests.into_iter().enumerate() {
                 let (ticket, extent) = (Ticket(index as u64), Extent::from_numbers(start, len));
+                if changes && !order.is_kept() {
+                    order.keep(live.iter().map(|(ticket, (extent, _))| (*ticket, *extent)));
+                }
                 live.insert(ticket, (extent, changes));
                 if order.enter(ticket, extent, changes) {
                     free.insert(ticket);

@@ -11,7 +11,7 @@ use smallvec::SmallVec;
 
 use crate::command::{Finished, HoldReason};
 use crate::drive::Outstanding;
-use crate::positioning::{Estimate, Head, Place, Positioning};
+use crate::positioning::{Estimate, Head, Likely, Place, Positioning};
 use crate::queue::{Queue, Queued, Ticket};
 
 /// What a policy may look at when it chooses.
@@ -59,12 +59,18 @@ impl View<'_> {
         self.belief.estimate(self.head(), self.now, &queued.target)
     }
 
+    /// The most likely part of what sending `queued` now would cost.
+    pub fn likely(&self, queued: &Queued) -> Likely {
+        self.belief.likely(self.head(), self.now, &queued.target)
+    }
+
     fn moving(&self) -> impl DoubleEndedIterator<Item = &Outstanding> {
         self.outstanding.iter().filter(|command| command.target.op.moves_head())
     }
 
     fn after(&self, head: &Head, command: &Outstanding) -> Head {
-        Head::after(&command.target, self.belief.estimate(head, command.dispatched, &command.target).finish())
+        let Likely { depart, positioning } = self.belief.likely(head, command.dispatched, &command.target);
+        Head::after(&command.target, depart + positioning + command.target.transfer)
     }
 
     /// Whole revolutions by which the command in service must be late, because it should have been reported by now.
@@ -101,7 +107,7 @@ impl Choice {
     /// Send one request as a command of its own, or nothing when there is none.
     #[must_use]
     pub fn one(ticket: Option<Ticket>) -> Self {
-        ticket.map_or(Self::Nothing, |ticket| Self::Send(SmallVec::from_slice(&[ticket])))
+        ticket.map_or(Self::Nothing, |ticket| Self::Send(SmallVec::from_buf([ticket])))
     }
 }
 

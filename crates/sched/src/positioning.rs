@@ -84,6 +84,15 @@ impl Estimate {
     }
 }
 
+/// The most likely part of an [`Estimate`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Likely {
+    /// As [`Estimate::depart`].
+    pub depart: Instant,
+    /// As [`Estimate::positioning`].
+    pub positioning: Nanos,
+}
+
 /// Places and times as someone believes them to be.
 ///
 /// Contract: the same question gets the same answer until the belief learns; `positioning`, `expected` and `worst` are finite, and
@@ -98,6 +107,13 @@ pub trait Positioning {
 
     /// The cost of sending `target` at `dispatch` when the head is where `head` says.
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate;
+
+    /// The most likely part of [`Positioning::estimate`], and always the same as there; worth a way of its own where weighing what else may happen costs
+    /// more than the rest.
+    fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
+        let Estimate { depart, positioning, .. } = self.estimate(head, dispatch, target);
+        Likely { depart, positioning }
+    }
 
     /// A positioning time that no target `cylinders` or more away can beat.
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos;

@@ -2,14 +2,20 @@
 //!
 //! The queue holds *eligible* requests only: none of them waits for an overlapping earlier one, and none is a flush. Each index holds the
 //! ticket as second key, so that every order is total and the same on every machine: among equals the one submitted first.
+//!
+//! The orders by address and by cylinder are kept from the first time that somebody asks for them: a policy that never asks (first come, first served)
+//! does not pay for them. The order of deadlines holds only those that have one.
+//!
+//! Cost: a request that enters or leaves costs O(log n) in the order of arrival and in each order that is kept; see [`SortedSet`].
 
-use alloc::collections::{BTreeMap, BTreeSet};
-use core::ops::Bound;
+use alloc::vec::Vec;
+use core::cell::OnceCell;
 
 use headtime_units::{Instant, Lba};
 
 use crate::positioning::Target;
 use crate::request::Request;
+use crate::sorted::{Ascending, Descending, SortedSet};
 
 /// The scheduler's name for a request; grows with every submission, so it is also the order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -33,127 +39,245 @@ pub struct Queued {
 /// Eligible requests by arrival, address, cylinder and deadline.
 #[derive(Clone, Debug, Default)]
 pub struct Queue {
-    entries: BTreeMap<Ticket, Queued>,
-    by_lba: BTreeSet<(Lba, Ticket)>,
-    by_cylinder: BTreeSet<(u32, Ticket)>,
-    by_deadline: BTreeSet<(Instant, Ticket)>,
+    /// The requests; what stands in a free slot has left.
+    slots: Vec<Queued>,
+    free: Vec<Slot>,
+    by_arrival: SortedSet<Key>,
+    /// Those that have a deadline.
+    by_deadline: SortedSet<(Instant, Ticket, Slot)>,
+    by_lba: OnceCell<SortedSet<(Lba, Ticket, Slot)>>,
+    by_cylinder: OnceCell<SortedSet<Key>>,
+}
+
+/// Where a request lies in memory. It follows the ticket in every key, so it decides no order.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Slot(u32);
+
+impl Slot {
+    /// The first there is.
+    pub(crate) const FIRST: Self = Self(0);
+}
+
+/// A key of the orders by cylinder and by arrival: 32 bits of cylinder, 64 of ticket, 32 of slot, in one number, which is compared in two steps at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key(u128);
+
+impl Key {
+    fn new(cylinder: u32, ticket: Ticket, slot: Slot) -> Self {
+        Self(u128::from(cylinder) << 96 | u128::from(ticket.0) << 32 | u128::from(slot.0))
+    }
+
+    /// By arrival alone.
+    fn arrived(ticket: Ticket, slot: Slot) -> Self {
+        Self::new(0, ticket, slot)
+    }
+
+    /// Before every request on `cylinder`, behind every request before it.
+    fn start_of(cylinder: u32) -> Self {
+        Self::new(cylinder, Ticket(0), Slot::FIRST)
+    }
+
+    pub(crate) fn cylinder(self) -> u32 {
+        (self.0 >> 96) as u32
+    }
+
+    fn ticket(self) -> Ticket {
+        Ticket((self.0 >> 32) as u64)
+    }
+
+    pub(crate) fn slot(self) -> Slot {
+        Slot(self.0 as u32)
+    }
 }
 
 impl Queue {
     /// How many requests may go.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.entries.len()
+        self.by_arrival.len()
     }
 
     /// Whether none may go.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.entries.is_empty()
+        self.by_arrival.is_empty()
     }
 
     /// The request with this ticket, if it may go.
     #[must_use]
     pub fn get(&self, ticket: Ticket) -> Option<&Queued> {
-        self.entries.get(&ticket)
+        self.slot_of(ticket).map(|slot| self.at(slot))
     }
 
     /// The request submitted first.
     #[must_use]
     pub fn oldest(&self) -> Option<&Queued> {
-        self.entries.values().next()
+        self.by_arrival.first().map(|key| self.at(key.slot()))
     }
 
     /// All requests in the order of their arrival.
     pub fn by_arrival(&self) -> impl DoubleEndedIterator<Item = &Queued> + '_ {
-        self.entries.values()
+        self.by_arrival.iter().map(|key| self.at(key.slot()))
     }
 
     /// The requests that start at `from` or after it, by ascending address.
     pub fn from_lba(&self, from: Lba) -> impl Iterator<Item = &Queued> + '_ {
-        self.by_lba.range((from, Ticket(0))..).map(|key| self.entry(key.1))
+        self.lbas().from(&(from, Ticket(0), Slot::FIRST)).map(|key| self.at(key.2))
     }
 
     /// The requests that start before `before`, by descending address; of those at one address the oldest last.
     pub fn below_lba(&self, before: Lba) -> impl Iterator<Item = &Queued> + '_ {
-        self.by_lba.range(..(before, Ticket(0))).rev().map(|key| self.entry(key.1))
+        self.lbas().below(&(before, Ticket(0), Slot::FIRST)).map(|key| self.at(key.2))
     }
 
     /// The requests at `cylinder` or further in, by ascending cylinder.
     pub fn from_cylinder(&self, cylinder: u32) -> impl Iterator<Item = &Queued> + '_ {
-        self.by_cylinder.range((cylinder, Ticket(0))..).map(|key| self.entry(key.1))
+        self.keys_from_cylinder(cylinder).map(|key| self.at(key.slot()))
     }
 
     /// The requests before `cylinder`, by descending cylinder; of those on one cylinder the oldest last.
     pub fn below_cylinder(&self, cylinder: u32) -> impl Iterator<Item = &Queued> + '_ {
-        self.by_cylinder.range(..(cylinder, Ticket(0))).rev().map(|key| self.entry(key.1))
+        self.keys_below_cylinder(cylinder).map(|key| self.at(key.slot()))
     }
 
     /// The requests by deadline, the earliest first; those without one follow in the order of arrival.
     pub fn by_deadline(&self) -> impl Iterator<Item = &Queued> + '_ {
-        self.by_deadline.iter().map(|key| self.entry(key.1))
+        self.with_deadline().chain(self.by_arrival().filter(|queued| due(queued).is_none()))
     }
 
     /// The requests that have a deadline, the earliest first.
     pub fn with_deadline(&self) -> impl Iterator<Item = &Queued> + '_ {
-        self.by_deadline.range((Bound::Unbounded, Bound::Excluded((Instant::NEVER, Ticket(0))))).map(|key| self.entry(key.1))
+        self.by_deadline.iter().map(|key| self.at(key.2))
+    }
+
+    pub(crate) fn keys_from_cylinder(&self, cylinder: u32) -> Ascending<'_, Key> {
+        self.cylinders().from(&Key::start_of(cylinder))
+    }
+
+    pub(crate) fn keys_below_cylinder(&self, cylinder: u32) -> Descending<'_, Key> {
+        self.cylinders().below(&Key::start_of(cylinder))
+    }
+
+    /// The request in a slot that an index names.
+    pub(crate) fn at(&self, slot: Slot) -> &Queued {
+        &self.slots[slot.0 as usize]
     }
 
     pub(crate) fn insert(&mut self, queued: Queued) {
         let ticket = queued.ticket;
-        self.by_lba.insert((queued.request.extent.start, ticket));
-        self.by_cylinder.insert((queued.target.start.cylinder, ticket));
-        self.by_deadline.insert((deadline_key(&queued), ticket));
-        let before = self.entries.insert(ticket, queued);
-        assert!(before.is_none(), "ticket {} is queued twice", ticket.0);
+        if self.by_arrival.last().is_some_and(|last| ticket <= last.ticket()) {
+            assert!(self.slot_of(ticket).is_none(), "ticket {} is queued twice", ticket.0);
+        }
+        let slot = self.put(queued);
+        self.by_arrival.insert(Key::arrived(ticket, slot));
+        if let Some(deadline) = due(&queued) {
+            self.by_deadline.insert((deadline, ticket, slot));
+        }
+        if let Some(by_lba) = self.by_lba.get_mut() {
+            by_lba.insert(lba_key(&queued, slot));
+        }
+        if let Some(by_cylinder) = self.by_cylinder.get_mut() {
+            by_cylinder.insert(cylinder_key(&queued, slot));
+        }
     }
 
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Queued> {
-        let queued = self.entries.remove(&ticket)?;
-        self.by_lba.remove(&(queued.request.extent.start, ticket));
-        self.by_cylinder.remove(&(queued.target.start.cylinder, ticket));
-        self.by_deadline.remove(&(deadline_key(&queued), ticket));
+        let slot = self.by_arrival.take_from(&Key::arrived(ticket, Slot::FIRST), |key| key.ticket() == ticket)?.slot();
+        let queued = *self.at(slot);
+        self.free.push(slot);
+        if let Some(deadline) = due(&queued) {
+            self.by_deadline.remove(&(deadline, ticket, slot));
+        }
+        if let Some(by_lba) = self.by_lba.get_mut() {
+            by_lba.remove(&lba_key(&queued, slot));
+        }
+        if let Some(by_cylinder) = self.by_cylinder.get_mut() {
+            by_cylinder.remove(&cylinder_key(&queued, slot));
+        }
         Some(queued)
     }
 
     /// Gives `ticket` another deadline that counts, if it is queued; tells whether that changed anything.
     pub(crate) fn set_deadline(&mut self, ticket: Ticket, deadline: Option<Instant>) -> bool {
-        let Some(queued) = self.entries.get_mut(&ticket) else { return false };
-        let before = deadline_key(queued);
+        let Some(slot) = self.slot_of(ticket) else { return false };
+        let queued = &mut self.slots[slot.0 as usize];
+        let before = due(queued);
         queued.deadline = deadline;
-        let after = deadline_key(queued);
-        if before != after {
-            self.by_deadline.remove(&(before, ticket));
-            self.by_deadline.insert((after, ticket));
+        let after = due(queued);
+        if before == after {
+            return false;
         }
-        before != after
+        if let Some(before) = before {
+            self.by_deadline.remove(&(before, ticket, slot));
+        }
+        if let Some(after) = after {
+            self.by_deadline.insert((after, ticket, slot));
+        }
+        true
     }
 
-    /// Checks that every index names every request once.
+    /// Keeps no order any more that nobody asks for from now on; another policy asks for others.
+    pub(crate) fn forget_orders(&mut self) {
+        self.by_lba.take();
+        self.by_cylinder.take();
+    }
+
+    /// Checks that every index that is kept names every request once.
     ///
     /// # Panics
     /// When one does not: a fault of this module.
     pub fn self_check(&self) {
-        let expected = self.entries.len();
-        assert_eq!(
-            (self.by_lba.len(), self.by_cylinder.len(), self.by_deadline.len()),
-            (expected, expected, expected),
-            "an index lost or kept a request"
-        );
-        for queued in self.entries.values() {
-            assert!(self.by_lba.contains(&(queued.request.extent.start, queued.ticket)), "by_lba lost ticket {}", queued.ticket.0);
-            assert!(self.by_cylinder.contains(&(queued.target.start.cylinder, queued.ticket)), "by_cylinder lost ticket {}", queued.ticket.0);
-            assert!(self.by_deadline.contains(&(deadline_key(queued), queued.ticket)), "by_deadline lost ticket {}", queued.ticket.0);
+        let expected = self.len();
+        assert_eq!(self.slots.len(), expected + self.free.len(), "a slot is neither in use nor free");
+        let with_deadline = self.by_arrival().filter(|queued| due(queued).is_some()).count();
+        assert_eq!(self.by_deadline.len(), with_deadline, "by_deadline lost or kept a request");
+        let kept = [self.by_lba.get().map(SortedSet::len), self.by_cylinder.get().map(SortedSet::len)];
+        assert!(kept.into_iter().flatten().all(|len| len == expected), "an index lost or kept a request: {kept:?} of {expected}");
+        for (ticket, slot) in self.by_arrival.iter().map(|key| (key.ticket(), key.slot())) {
+            let queued = self.at(slot);
+            assert_eq!(queued.ticket, ticket, "a slot holds another request than the index says");
+            assert!(due(queued).is_none_or(|at| self.by_deadline.contains(&(at, ticket, slot))), "by_deadline lost ticket {}", ticket.0);
+            let in_lba = self.by_lba.get().is_none_or(|index| index.contains(&lba_key(queued, slot)));
+            assert!(in_lba, "by_lba lost ticket {}", ticket.0);
+            let in_cylinder = self.by_cylinder.get().is_none_or(|index| index.contains(&cylinder_key(queued, slot)));
+            assert!(in_cylinder, "by_cylinder lost ticket {}", ticket.0);
         }
     }
 
-    fn entry(&self, ticket: Ticket) -> &Queued {
-        self.entries.get(&ticket).expect("an index names only requests that are queued")
+    fn slot_of(&self, ticket: Ticket) -> Option<Slot> {
+        let key = self.by_arrival.from(&Key::arrived(ticket, Slot::FIRST)).next()?;
+        (key.ticket() == ticket).then_some(key.slot())
+    }
+
+    fn put(&mut self, queued: Queued) -> Slot {
+        if let Some(slot) = self.free.pop() {
+            self.slots[slot.0 as usize] = queued;
+            return slot;
+        }
+        self.slots.push(queued);
+        Slot(u32::try_from(self.slots.len() - 1).expect("a queue of four thousand million requests fits no memory"))
+    }
+
+    fn lbas(&self) -> &SortedSet<(Lba, Ticket, Slot)> {
+        self.by_lba.get_or_init(|| SortedSet::of(self.by_arrival.iter().map(|key| lba_key(self.at(key.slot()), key.slot()))))
+    }
+
+    fn cylinders(&self) -> &SortedSet<Key> {
+        self.by_cylinder.get_or_init(|| SortedSet::of(self.by_arrival.iter().map(|key| cylinder_key(self.at(key.slot()), key.slot()))))
     }
 }
 
-fn deadline_key(queued: &Queued) -> Instant {
-    queued.deadline.unwrap_or(Instant::NEVER)
+/// The deadline that counts, if there is one; one at the end of time is none.
+fn due(queued: &Queued) -> Option<Instant> {
+    queued.deadline.filter(|at| *at != Instant::NEVER)
+}
+
+fn lba_key(queued: &Queued, slot: Slot) -> (Lba, Ticket, Slot) {
+    (queued.request.extent.start, queued.ticket, slot)
+}
+
+fn cylinder_key(queued: &Queued, slot: Slot) -> Key {
+    Key::new(queued.target.start.cylinder, queued.ticket, slot)
 }
 
 #[cfg(test)]
@@ -220,10 +344,16 @@ mod tests {
             gone in proptest::collection::vec(any::<bool>(), 30),
             lba in 0_u64..21,
             cylinder in 0_u32..7,
+            asked_after in 0_usize..40,
+            forget in any::<bool>(),
         ) {
             let mut queue = Queue::default();
             let mut left = Vec::new();
             for (ticket, (lba, cylinder, deadline)) in entries.iter().enumerate() {
+                if ticket == asked_after {
+                    // From now on the orders by address and by cylinder are kept; else they are made when they are asked for below.
+                    prop_assert_eq!((queue.from_lba(Lba::new(0)).count(), queue.from_cylinder(0).count()), (ticket, ticket));
+                }
                 queue.insert(queued(ticket as u64, *lba, *cylinder, *deadline));
                 left.push((ticket as u64, *lba, *cylinder, deadline.unwrap_or(u64::MAX)));
             }
@@ -232,6 +362,9 @@ mod tests {
             }
             left.retain(|entry| !gone[entry.0 as usize]);
             queue.self_check();
+            if forget {
+                queue.forget_orders();
+            }
 
             let sorted = |key: fn(&Row) -> (u64, u64), keep: &dyn Fn(&Row) -> bool| {
                 let mut kept: Vec<_> = left.iter().copied().filter(keep).collect();

@@ -30,6 +30,7 @@ use smallvec::SmallVec;
 use crate::account::Accounts;
 use crate::command::{Cancelled, Decision, Done, Finished, Outcome};
 use crate::drive::{DriveTraits, Limits, Outstanding};
+use crate::ids::Ids;
 use crate::overlap::OverlapOrder;
 use crate::policy::Policy;
 use crate::positioning::{Belief, Head, Measured, Target};
@@ -45,7 +46,7 @@ pub struct Scheduler {
     now: Instant,
     next_ticket: u64,
     next_command: u64,
-    tickets: BTreeMap<RequestId, Ticket>,
+    tickets: Ids,
     queue: Queue,
     /// Requests that wait for an overlapping earlier one.
     waiting: BTreeMap<Ticket, Queued>,
@@ -87,7 +88,7 @@ impl Scheduler {
             now: Instant::ORIGIN,
             next_ticket: 0,
             next_command: 0,
-            tickets: BTreeMap::new(),
+            tickets: Ids::default(),
             queue: Queue::default(),
             waiting: BTreeMap::new(),
             overlap: OverlapOrder::default(),
@@ -112,14 +113,16 @@ impl Scheduler {
     /// When `now` is before an earlier call's, here and in `next`, `complete` and `cancel`.
     pub fn submit(&mut self, now: Instant, request: Request) -> Admission {
         self.advance(now);
-        if let Some(refusal) = self.refusal(&request) {
+        let ticket = Ticket(self.next_ticket);
+        if let Err(refusal) = self.admit(&request, ticket) {
             return Admission::Refused(refusal);
         }
-        let ticket = Ticket(self.next_ticket);
         self.next_ticket += 1;
-        self.tickets.insert(request.id, ticket);
         let target = if request.op == Op::Flush { no_place() } else { self.belief.target(request.op, request.extent) };
         let queued = Queued { ticket, request, submitted: now, target, deadline: request.deadline };
+        if request.op.changes_sectors() && !self.overlap.is_kept() {
+            self.keep_order();
+        }
         if request.op == Op::Flush {
             self.flushes.push(queued);
         } else if self.overlap.enter(ticket, request.extent, request.op.changes_sectors()) {
@@ -157,37 +160,18 @@ impl Scheduler {
         let index = self.outstanding.iter().position(|command| command.command == done.command);
         let index = index.unwrap_or_else(|| panic!("command {} completed but is not outstanding", done.command.0));
         let command = self.outstanding.remove(index);
-        let op = command.target.op;
         let disk_time = done.finished.saturating_since(self.last_finished.max(command.dispatched));
         self.learn(&command, &done);
         self.last_finished = self.last_finished.max(done.finished);
 
-        let succeeded = done.outcome == Outcome::Success;
-        let send_again_in_parts = !succeeded && command.requests.len() > 1 && op != Op::Flush;
-        let parts = self.accounts.charge(disk_time, op, &command.requests);
         let mut over = SmallVec::new();
-        for (queued, disk_time) in command.requests.into_iter().zip(parts) {
-            let ticket = queued.ticket;
-            let cancelled = self.forget_cancellation(ticket);
-            if send_again_in_parts && !cancelled {
-                *self.charged_before.entry(ticket).or_default() += disk_time;
-                self.own.push_back(queued);
-                continue;
-            }
-            if op != Op::Flush {
-                self.free_waiting(ticket);
-                if succeeded && !cancelled && self.needs_flush(&queued.request) {
-                    *self.charged_before.entry(ticket).or_default() += disk_time;
-                    self.flushes.push(queued);
-                    continue;
-                }
-            }
-            self.tickets.remove(&queued.request.id);
-            let disk_time = disk_time + self.charged_before.remove(&ticket).unwrap_or_default();
-            if !cancelled {
-                let Queued { request, submitted, .. } = queued;
-                let Outstanding { dispatched, .. } = command;
-                over.push(Finished { request, submitted, dispatched, finished: done.finished, disk_time, outcome: done.outcome });
+        if let [only] = command.requests.as_slice() {
+            self.accounts.charge_one(disk_time, only);
+            over.extend(self.settle(only, disk_time, &command, &done));
+        } else {
+            let parts = self.accounts.charge(disk_time, command.target.op, &command.requests);
+            for (queued, disk_time) in command.requests.iter().zip(parts) {
+                over.extend(self.settle(queued, disk_time, &command, &done));
             }
         }
         for finished in &over {
@@ -202,7 +186,7 @@ impl Scheduler {
     /// answer is [`Cancelled::AtDrive`], because their effect may show. Until a request at the drive has completed there, its id stays in use.
     pub fn cancel(&mut self, now: Instant, id: RequestId) -> Cancelled {
         self.advance(now);
-        let Some(&ticket) = self.tickets.get(&id) else { return Cancelled::Unknown };
+        let Some(ticket) = self.tickets.get(id) else { return Cancelled::Unknown };
         if self.cancelled.contains(&ticket) {
             return Cancelled::Unknown;
         }
@@ -210,13 +194,14 @@ impl Scheduler {
             self.cancelled.push(ticket);
             return Cancelled::AtDrive;
         }
-        self.tickets.remove(&id);
+        self.tickets.remove(id);
         if self.charged_before.remove(&ticket).is_some() { Cancelled::AtDrive } else { Cancelled::Removed }
     }
 
     /// Changes the policy while running; what is queued stays queued, what is at the drive stays there.
     pub fn set_policy(&mut self, policy: Box<dyn Policy>) {
         self.policy = policy;
+        self.queue.forget_orders();
     }
 
     /// Changes the caller's bounds while running; requests already held stay held.

@@ -17,8 +17,9 @@
 use headtime_units::Nanos;
 
 use crate::policy::View;
-use crate::positioning::Estimate;
-use crate::queue::{Queue, Queued, Ticket};
+use crate::positioning::{Estimate, Likely};
+use crate::queue::{Key, Queue, Queued, Slot, Ticket};
+use crate::sorted::{Ascending, Descending};
 
 /// The request whose start is the fewest cylinders from `cylinder`; among equals the lowest ticket. O(log n).
 pub(crate) fn nearest(queue: &Queue, cylinder: u32) -> Option<Ticket> {
@@ -26,6 +27,12 @@ pub(crate) fn nearest(queue: &Queue, cylinder: u32) -> Option<Ticket> {
     // The walk down meets the newest of a cylinder first; the oldest is found by entering that cylinder from below.
     let outward = queue.below_cylinder(cylinder).next().and_then(|queued| queue.from_cylinder(queued.target.start.cylinder).next());
     inward.into_iter().chain(outward).map(|queued| (queued.target.start.cylinder.abs_diff(cylinder), queued.ticket)).min().map(|(_, ticket)| ticket)
+}
+
+/// As [`cheapest`], for a cost that counts the most likely course alone.
+pub(crate) fn soonest(view: &View<'_>, cost: impl Fn(&Likely) -> Nanos) -> Option<Ticket> {
+    let bound = |cylinders| view.belief.seek_lower_bound(cylinders);
+    least(view.queue, view.head().place.cylinder, bound, |queued| cost(&view.likely(queued)))
 }
 
 /// The request of the least `cost` when each is sent now; among equals the lowest ticket.
@@ -97,19 +104,61 @@ fn least_aged(
     best.map(|(_, ticket)| ticket)
 }
 
-/// All requests with their distance from `cylinder`, the nearest first.
-fn outward(queue: &Queue, cylinder: u32) -> impl Iterator<Item = (u32, &Queued)> {
-    let distance = move |queued: &&Queued| queued.target.start.cylinder.abs_diff(cylinder);
-    let mut inward = queue.from_cylinder(cylinder).peekable();
-    let mut outward = queue.below_cylinder(cylinder).peekable();
-    core::iter::from_fn(move || {
-        let next = match (inward.peek().map(distance), outward.peek().map(distance)) {
-            (Some(in_distance), Some(out_distance)) if out_distance < in_distance => outward.next(),
-            (Some(_), _) => inward.next(),
-            (None, _) => outward.next(),
+/// All requests with their distance from `cylinder`, the nearest first; of those equally far the ones further in first.
+fn outward(queue: &Queue, cylinder: u32) -> Outward<'_> {
+    let (further, nearer) = (queue.keys_from_cylinder(cylinder), queue.keys_below_cylinder(cylinder));
+    let mut walk = Outward { queue, cylinder, further, nearer, next_further: OVER, next_nearer: OVER };
+    walk.step_further();
+    walk.step_nearer();
+    walk
+}
+
+/// Two walks along the order by cylinder, of which the one that is less far goes on.
+struct Outward<'a> {
+    queue: &'a Queue,
+    cylinder: u32,
+    /// Towards the greater cylinders, and towards the lesser ones.
+    further: Ascending<'a, Key>,
+    nearer: Descending<'a, Key>,
+    /// The distance and slot that each of the two has come to.
+    next_further: (u64, Slot),
+    next_nearer: (u64, Slot),
+}
+
+/// Further than any cylinder: this walk is over.
+const OVER: (u64, Slot) = (u64::MAX, Slot::FIRST);
+
+impl Outward<'_> {
+    #[inline]
+    fn step_further(&mut self) {
+        self.next_further = self.further.next().map_or(OVER, |key| (u64::from(key.cylinder() - self.cylinder), key.slot()));
+    }
+
+    #[inline]
+    fn step_nearer(&mut self) {
+        self.next_nearer = self.nearer.next().map_or(OVER, |key| (u64::from(self.cylinder - key.cylinder()), key.slot()));
+    }
+}
+
+impl<'a> Iterator for Outward<'a> {
+    type Item = (u32, &'a Queued);
+
+    #[inline]
+    fn next(&mut self) -> Option<(u32, &'a Queued)> {
+        let (distance, slot) = if self.next_further.0 <= self.next_nearer.0 {
+            let next = self.next_further;
+            if next.0 == OVER.0 {
+                return None;
+            }
+            self.step_further();
+            next
+        } else {
+            let next = self.next_nearer;
+            self.step_nearer();
+            next
         };
-        next.map(|queued| (distance(&queued), queued))
-    })
+        Some((distance as u32, self.queue.at(slot)))
+    }
 }
 
 /// A little less than one: two factors computed from two ages may come out in the wrong order by the last bit.

@@ -59,6 +59,7 @@ pub const POLICIES: &[PolicyEntry] = &[
     policies::sptf_expected::ENTRY,
     policies::firmware::ENTRY,
     policies::headtime::ENTRY,
+    policies::beam_oracle::ENTRY,
 ];
 
 /// The policy at work where nobody chose one: the best there is for a drive shared by volumes with and without deadlines.
@@ -205,7 +206,7 @@ mod tests {
         let message = |text: &str| PolicyEntry::parse(text).map(|(entry, _)| entry.name).expect_err("no such setting").to_string();
         assert_eq!(
             message("elevator"),
-            "there is no policy `elevator`; known are fcfs, sstf, clook, edf, sptf, sptf-oracle, sptf-expected, firmware, headtime"
+            "there is no policy `elevator`; known are fcfs, sstf, clook, edf, sptf, sptf-oracle, sptf-expected, firmware, headtime, beam-oracle"
         );
         assert_eq!(message("fcfs:depth=4"), "policy fcfs has no parameter `depth`; it has none");
         for setting in ["depth=0", "depth=65537", "depth=4.5", "depth=NaN", "depth=", "depth"] {

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use headtime_mechanics::{DriveProfile, ProfileError};
-use headtime_sched::{Belief, DriveTraits, Limits, Parameters, PolicyEntry, Scheduler};
+use headtime_sched::{Belief, Limits, Parameters, PolicyEntry, Scheduler};
 use headtime_workload::Source;
 
-use crate::device::Device;
+use crate::device::Device as _;
 use crate::disk_time::DiskTime;
 use crate::drive::SimulatedDrive;
 use crate::engine::{Engine, EngineError, Progress};
@@ -58,6 +58,16 @@ pub enum RunError {
     /// The run could not go on.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// An oracle was to run on a drive with more than one arm.
+    #[error("policy {policy} is an oracle of one arm, and {profile} has {arms}; choose a policy that is no oracle, or `firmware`")]
+    OracleOfArms {
+        /// The policy.
+        policy: &'static str,
+        /// The drive's profile.
+        profile: String,
+        /// How many arms it has.
+        arms: u16,
+    },
 }
 
 /// Runs an experiment in virtual time. A policy that is marked *oracle* is given the truth; every other is given what `belief` makes.
@@ -72,10 +82,13 @@ pub fn run(experiment: &Experiment, source: impl Source, belief: BeliefMaker<'_>
         Unit::Nominal => DriveTruth::nominal(profile, experiment.seed)?,
         Unit::Drawn => DriveTruth::draw(profile, experiment.seed)?,
     };
+    let arms = profile.actuators();
+    if experiment.policy.oracle && arms > 1 {
+        return Err(RunError::OracleOfArms { policy: experiment.policy.name, profile: profile.name.clone(), arms });
+    }
     let belief = if experiment.policy.oracle { Box::new(OraclePositioning::new(&truth)?) } else { belief(profile) };
     let drive = SimulatedDrive::new(truth)?;
-    // Without a cache every completed write is durable, so the drive honours force unit access as it is.
-    let traits = DriveTraits { queue_depth: drive.queue_depth(), fua: true };
+    let traits = drive.traits();
     let limits = Limits { requests: experiment.queue_limit, outstanding: experiment.outstanding };
     let scheduler = Scheduler::new(belief, (experiment.policy.build)(&experiment.parameters), traits, limits);
     let mut engine = Engine::new(scheduler, drive, source, None);

@@ -2,7 +2,8 @@
 //!
 //! [`run`] takes an [`Experiment`] and a source of requests and answers [`Measures`]. Its parts stand alone: [`DriveTruth`] is one unit of a model of
 //! drive, drawn by seed; [`SimulatedDrive`] serves commands as that unit would, in virtual or in real time; [`FaultyDrive`] makes any drive go wrong;
-//! [`Engine`] runs a scheduler, a drive and a source together; [`swarm`] tries many small odd runs and watches for broken promises.
+//! [`Engine`] runs a scheduler, a drive and a source together; [`swarm`] tries many small odd runs and watches for broken promises; [`validate`](mod@validate)
+//! replays what a real drive was recorded to do.
 //!
 //! The wall between truth and belief: the truth is named in this crate and nowhere that schedules. A scheduler is given a belief made from the profile, unless
 //! its policy is marked *oracle*; then it is given [`OraclePositioning`].
@@ -28,6 +29,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod array;
 mod confidence;
 mod device;
 mod disk_time;
@@ -39,14 +41,16 @@ mod measures;
 mod oracle;
 pub mod swarm;
 mod truth;
+pub mod validate;
 
+pub use array::{ArrayOptions, Raid0};
 pub use confidence::BatchMeans;
 pub use device::{Breakdown, Device, DriveCompletion};
 pub use disk_time::DiskTime;
-pub use drive::{Landing, SimulatedDrive};
+pub use drive::{Landing, SimulatedDrive, Store};
 pub use engine::{ETIMEDOUT, Engine, EngineError, Front, Progress, Watch};
 pub use experiment::{BeliefMaker, Experiment, RunError, Unit, run};
 pub use faults::{BadSectors, EIO, FaultPlan, FaultyDrive};
 pub use measures::{Confidence, Distribution, Measures, Meter};
 pub use oracle::OraclePositioning;
-pub use truth::{DriveTruth, Noise, UnitDifference};
+pub use truth::{DriveTruth, Noise, SpindleDrift, UnitDifference};

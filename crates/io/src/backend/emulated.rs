@@ -13,7 +13,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use headtime_belief::ProfileBelief;
 use headtime_mechanics::{DriveProfile, ProfileError, catalog};
 use headtime_sched::{CommandId, Outcome};
 use headtime_sim::{Device as _, DiskTime, DriveCompletion, DriveTruth, SimulatedDrive};
@@ -65,7 +64,7 @@ pub(crate) fn open(locator: &Locator, emulated: &EmulatedLocator, bell: &Arc<Bel
     let base_name = profile.name.split('@').next().unwrap_or_default();
     let asked =
         Sidecar { profile: base_name.to_owned(), seed: 0, sector_bytes: sector_size.bytes(), capacity_sectors: capacity.get(), segment_bytes: 0 };
-    let belief = ProfileBelief::new(&profile).map_err(profile_error)?;
+    let belief = headtime_belief::of_profile(&profile).map_err(profile_error)?;
     let backing = backing::open(&emulated.backing, &asked, emulated.seed)?;
     let truth = DriveTruth::draw(&profile, backing.seed).map_err(profile_error)?;
     let pool = Pool::start(backing.store, Arc::clone(bell), BYTE_THREADS).map_err(OpenError::Engine)?;
@@ -84,7 +83,7 @@ pub(crate) fn open(locator: &Locator, emulated: &EmulatedLocator, bell: &Arc<Bel
     };
     Ok(Opened {
         backend: Box::new(backend),
-        belief: Box::new(belief),
+        belief,
         capacity,
         sector_size,
         physical_block: profile.physical_sector_bytes.unwrap_or(profile.sector_bytes),

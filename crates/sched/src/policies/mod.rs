@@ -1,5 +1,6 @@
 //! The policies, one file each. A new one is a file here, a page in `docs/policies/` and a line in [`POLICIES`](crate::POLICIES).
 
+pub mod beam_oracle;
 pub mod clook;
 pub mod edf;
 pub mod fcfs;

@@ -29,7 +29,6 @@ use alloc::boxed::Box;
 use headtime_units::{Instant, Nanos};
 
 use crate::policy::{Choice, Policy, View};
-use crate::positioning::Estimate;
 use crate::search;
 use crate::table::PolicyEntry;
 
@@ -68,7 +67,7 @@ impl Policy for Sptf {
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
         let ready = ready_at(view);
-        Choice::one(search::cheapest(view, |estimate| lost_before_departure(estimate, ready) + estimate.positioning))
+        Choice::one(search::soonest(view, |likely| lost_before(likely.depart, ready) + likely.positioning))
     }
 }
 
@@ -78,6 +77,6 @@ pub(crate) fn ready_at(view: &View<'_>) -> Instant {
 }
 
 /// Overhead that nothing hides: from when the drive could depart until it does.
-pub(crate) fn lost_before_departure(estimate: &Estimate, ready: Instant) -> Nanos {
-    estimate.depart.saturating_since(ready)
+pub(crate) fn lost_before(depart: Instant, ready: Instant) -> Nanos {
+    depart.saturating_since(ready)
 }

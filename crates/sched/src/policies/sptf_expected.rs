@@ -30,8 +30,9 @@ use alloc::boxed::Box;
 
 use headtime_units::Nanos;
 
-use crate::policies::sptf::{lost_before_departure, ready_at};
+use crate::policies::sptf::{lost_before, ready_at};
 use crate::policy::{Choice, Policy, View};
+use crate::positioning::Estimate;
 use crate::queue::Ticket;
 use crate::search;
 use crate::table::{Parameter, Parameters, PolicyEntry};
@@ -96,7 +97,7 @@ impl SptfExpected {
     /// The request it would send now.
     pub(crate) fn favourite(&self, view: &View<'_>) -> Option<Ticket> {
         let ready = ready_at(view);
-        let cost = |estimate: &_| lost_before_departure(estimate, ready) + estimate.expected;
+        let cost = |estimate: &Estimate| lost_before(estimate.depart, ready) + estimate.expected;
         let horizon_ns = self.horizon_responses * view.mean_response.as_ns() as f64;
         // Before the first completion there is no mean response to measure age by.
         if self.power == 0.0 || horizon_ns == 0.0 {
@@ -126,7 +127,12 @@ impl Policy for SptfExpected {
 /// (1 − age / M)^p, and 0 from M on.
 fn factor(age: Nanos, horizon_ns: f64, power: f64) -> f64 {
     let left = 1.0 - age.as_ns() as f64 / horizon_ns;
-    if left <= 0.0 { 0.0 } else { libm::pow(left, power) }
+    match power {
+        _ if left <= 0.0 => 0.0,
+        // What is set where nobody says otherwise, without the cost of a power.
+        2.0 => left * left,
+        _ => libm::pow(left, power),
+    }
 }
 
 #[cfg(test)]

@@ -10,20 +10,25 @@ impl Scheduler {
         self.now = now;
     }
 
-    pub(super) fn refusal(&self, request: &Request) -> Option<Refusal> {
+    /// Writes `ticket` down for a request's id, or says why the request is not taken.
+    pub(super) fn admit(&mut self, request: &Request, ticket: Ticket) -> Result<(), Refusal> {
         let capacity = self.belief.capacity();
         let ends_on_drive = request.extent.checked_end().is_some_and(|end| end.get() <= capacity.get());
         if request.extent.len.is_zero() != (request.op == Op::Flush) {
-            Some(Refusal::WrongLength { op: request.op, len: request.extent.len })
-        } else if request.op != Op::Flush && !ends_on_drive {
-            Some(Refusal::OutOfRange { extent: request.extent, capacity })
-        } else if self.tickets.contains_key(&request.id) {
-            Some(Refusal::DuplicateId { id: request.id })
-        } else if self.tickets.len() >= self.limits.requests {
-            Some(Refusal::QueueFull { held: self.tickets.len() })
-        } else {
-            None
+            return Err(Refusal::WrongLength { op: request.op, len: request.extent.len });
         }
+        if request.op != Op::Flush && !ends_on_drive {
+            return Err(Refusal::OutOfRange { extent: request.extent, capacity });
+        }
+        if self.tickets.get(request.id).is_some() {
+            return Err(Refusal::DuplicateId { id: request.id });
+        }
+        let held = self.tickets.len();
+        if held >= self.limits.requests {
+            return Err(Refusal::QueueFull { held });
+        }
+        self.tickets.insert(request.id, ticket);
+        Ok(())
     }
 
     /// Takes a request that is not at the drive out of every list; `false` when it is at the drive.
@@ -43,6 +48,32 @@ impl Scheduler {
         self.free_waiting(ticket);
         self.withdraw_deadline(&ahead);
         true
+    }
+
+    /// What becomes of a request whose command is done: it is over, is sent again on its own, waits for a flush, or nobody wants to know.
+    pub(super) fn settle(&mut self, queued: &Queued, disk_time: Nanos, command: &Outstanding, done: &Done) -> Option<Finished> {
+        let Queued { ticket, request, submitted, .. } = *queued;
+        let flushed = command.target.op == Op::Flush;
+        let succeeded = done.outcome == Outcome::Success;
+        let cancelled = self.forget_cancellation(ticket);
+        if !succeeded && !cancelled && !flushed && command.requests.len() > 1 {
+            *self.charged_before.entry(ticket).or_default() += disk_time;
+            self.own.push_back(*queued);
+            return None;
+        }
+        if !flushed {
+            self.free_waiting(ticket);
+            if succeeded && !cancelled && self.needs_flush(&request) {
+                *self.charged_before.entry(ticket).or_default() += disk_time;
+                self.flushes.push(*queued);
+                return None;
+            }
+        }
+        self.tickets.remove(request.id);
+        let before = if self.charged_before.is_empty() { None } else { self.charged_before.remove(&ticket) };
+        let disk_time = disk_time + before.unwrap_or_default();
+        let finished = Finished { request, submitted, dispatched: command.dispatched, finished: done.finished, disk_time, outcome: done.outcome };
+        (!cancelled).then_some(finished)
     }
 
     /// Strikes a completed request off the list of the cancelled; tells whether it stood there.
@@ -104,7 +135,13 @@ impl Scheduler {
         assert_eq!(books, self.tickets.len(), "a request was lost or is in two places");
         let on_sectors = self.outstanding.iter().filter(|command| command.target.op != Op::Flush).map(|command| command.requests.len());
         let entered = on_sectors.sum::<usize>() + self.queue.len() + self.waiting.len() + self.own.len();
-        assert_eq!(entered, self.overlap.len(), "the order of overlapping requests lost or kept one");
+        assert!(self.overlap.len().is_none_or(|len| len == entered), "the order of overlapping requests lost or kept one");
+        let changes = |queued: &Queued| queued.request.op.changes_sectors();
+        let held_on_sectors = self.queue.by_arrival().chain(&self.own).chain(self.waiting.values());
+        assert!(
+            self.overlap.is_kept() || !held_on_sectors.into_iter().any(changes),
+            "a change is held, but no order of overlapping requests is kept"
+        );
         assert!(self.outstanding.len() <= self.drive.queue_depth, "the drive holds more commands than it takes");
 
         for ticket in &self.cancelled {

@@ -20,8 +20,18 @@ impl Scheduler {
         if queued.request.op.moves_head() { self.queue.insert(queued) } else { self.own.push_back(queued) }
     }
 
+    /// Keeps the order of overlapping requests from now on: something that changes sectors is about to be entered. So far only reads are held.
+    pub(super) fn keep_order(&mut self) {
+        let at_drive = self.outstanding.iter().filter(|command| command.target.op != Op::Flush).flat_map(|command| &command.requests);
+        let reads = self.queue.by_arrival().chain(&self.own).chain(at_drive);
+        self.overlap.keep(reads.map(|queued| (queued.ticket, queued.request.extent)));
+    }
+
     /// Makes those eligible that waited for `gone` only.
     pub(super) fn free_waiting(&mut self, gone: Ticket) {
+        if !self.overlap.is_kept() {
+            return;
+        }
         for ticket in self.overlap.leave(gone) {
             let queued = self.waiting.remove(&ticket).expect("who is freed was waiting");
             self.make_eligible(queued);
@@ -66,13 +76,17 @@ impl Scheduler {
     pub(super) fn send_own(&mut self) -> Command {
         let queued = self.own.pop_front().expect("asked only when there is one");
         self.own_went_last = true;
-        self.dispatch(queued.request.op, queued.target, SmallVec::from_slice(&[queued]))
+        self.dispatch(queued.request.op, queued.target, SmallVec::from_buf([queued]))
     }
 
     /// One command of the policy's choice.
     pub(super) fn send_chosen(&mut self, tickets: &[Ticket]) -> Command {
         self.own_went_last = false;
         let policy = self.policy.name();
+        if let [ticket] = tickets {
+            let queued = self.queue.remove(*ticket).unwrap_or_else(|| panic!("policy {policy} chose ticket {}, which is not eligible", ticket.0));
+            return self.dispatch(queued.request.op, queued.target, SmallVec::from_buf([queued]));
+        }
         let mut requests: SmallVec<[Queued; 1]> = SmallVec::new();
         for ticket in tickets {
             let queued = self.queue.remove(*ticket);
@@ -92,10 +106,7 @@ impl Scheduler {
             );
             end.max(next.extent.end())
         });
-        let target = match requests.as_slice() {
-            [only] => only.target,
-            _ => self.belief.target(first.op, Extent::new(first.extent.start, end - first.extent.start)),
-        };
+        let target = self.belief.target(first.op, Extent::new(first.extent.start, end - first.extent.start));
         self.dispatch(first.op, target, requests)
     }
 
@@ -108,7 +119,10 @@ impl Scheduler {
             op,
             extent: target.extent,
             fua: op == Op::Write && self.drive.fua && requests.iter().any(|queued| queued.request.fua),
-            requests: requests.iter().map(|queued| queued.request.id).collect(),
+            requests: match requests.as_slice() {
+                [only] => SmallVec::from_buf([only.request.id]),
+                several => several.iter().map(|queued| queued.request.id).collect(),
+            },
         };
         self.outstanding.push(Outstanding { command: id, target, dispatched: self.now, requests });
         command

@@ -41,7 +41,10 @@ pub struct Engine<F, D, S> {
     arrival: Option<Arrival>,
     thinking: BinaryHeap<Reverse<Thinking>>,
     thoughts: u64,
-    wake: Option<Instant>,
+    /// The earlier of `arrival` and the first of `thinking`.
+    next_outside: Instant,
+    /// When the policy wants to be asked again.
+    wake: Instant,
     /// Whether anything happened at this step that the scheduler could answer with a command.
     stirred: bool,
     timeouts: Option<Timeouts>,
@@ -85,8 +88,10 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
     /// An engine at the origin of the clock. After `timeout`, if one is given, a command that the drive has not answered is given up as failed.
     #[must_use]
     pub fn new(front: F, device: D, mut source: S, timeout: Option<Nanos>) -> Self {
+        let arrival = source.arrival();
         Self {
-            arrival: source.arrival(),
+            next_outside: arrival.as_ref().map_or(Instant::NEVER, |arrival| arrival.at),
+            arrival,
             front,
             device,
             source,
@@ -94,7 +99,7 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
             next_request: 0,
             thinking: BinaryHeap::new(),
             thoughts: 0,
-            wake: None,
+            wake: Instant::NEVER,
             stirred: false,
             timeouts: timeout.map(Timeouts::new),
             held: 0,
@@ -119,15 +124,20 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
     /// # Errors
     /// See [`EngineError`]; the engine is of no use afterwards.
     pub fn step(&mut self, watch: &mut impl Watch) -> Result<Progress, EngineError> {
-        let Some(next) = self.next_event() else {
+        let next = self.next_event();
+        if next == Instant::NEVER {
             let at = self.now;
             return if self.held == 0 { Ok(Progress::Drained) } else { Err(EngineError::Stalled { at, held: self.held }) };
-        };
+        }
         self.now = self.now.max(next);
-        self.stirred = self.wake.is_some_and(|at| at <= self.now);
+        self.stirred = self.wake <= self.now;
         self.complete(watch)?;
-        self.give_up(watch)?;
-        self.submit_due(watch)?;
+        if self.timeouts.is_some() {
+            self.give_up(watch)?;
+        }
+        if self.next_outside <= self.now {
+            self.submit_due(watch)?;
+        }
         // Most events inside a drive concern nobody outside it.
         if self.stirred {
             self.dispatch(watch);
@@ -150,19 +160,26 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
         Ok(cancelled)
     }
 
-    fn next_event(&self) -> Option<Instant> {
+    /// At [`Instant::NEVER`] when there is none.
+    fn next_event(&self) -> Instant {
         let or_never = |at: Option<Instant>| at.unwrap_or(Instant::NEVER);
-        let thinking = self.thinking.peek().map(|Reverse(thinking)| thinking.arrival.at);
         let timeout = self.timeouts.as_ref().and_then(Timeouts::next);
-        let arrival = self.arrival.as_ref().map(|arrival| arrival.at);
-        let inside = or_never(self.device.next_event()).min(or_never(timeout)).min(or_never(self.wake));
-        let next = inside.min(or_never(arrival)).min(or_never(thinking));
-        (next != Instant::NEVER).then_some(next)
+        or_never(self.device.next_event()).min(or_never(timeout)).min(self.wake).min(self.next_outside)
+    }
+
+    /// When somebody asks next, whether he depends on completions or not. Whoever changes that calls this.
+    fn look_outside(&mut self) {
+        let arrival = self.arrival.as_ref().map_or(Instant::NEVER, |arrival| arrival.at);
+        let thinking = self.thinking.peek().map_or(Instant::NEVER, |Reverse(thinking)| thinking.arrival.at);
+        self.next_outside = arrival.min(thinking);
     }
 
     fn complete(&mut self, watch: &mut impl Watch) -> Result<(), EngineError> {
+        self.device.advance(self.now, &mut self.completions);
+        if self.completions.is_empty() {
+            return Ok(());
+        }
         let mut completions = std::mem::take(&mut self.completions);
-        self.device.advance(self.now, &mut completions);
         for completion in completions.drain(..) {
             let expected = self.timeouts.as_mut().is_none_or(|timeouts| timeouts.answered(completion.command));
             watch.completed(self.now, &completion, expected);
@@ -204,6 +221,7 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
             Some(arrival) => {
                 self.thinking.push(Reverse(Thinking { order: self.thoughts, arrival }));
                 self.thoughts += 1;
+                self.look_outside();
                 Ok(())
             }
             None => Ok(()),
@@ -220,6 +238,7 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
                 self.submit(&thinking.arrival.ask, watch)?;
             }
         }
+        self.look_outside();
         Ok(())
     }
 
@@ -256,8 +275,8 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
                     self.device.submit(self.now, &command);
                 }
                 // A policy that holds until now would stop time; the next nanosecond is soon enough.
-                Decision::WaitUntil { at, .. } => break Some(at.max(self.now + Nanos::from_ns(1))),
-                Decision::Idle => break None,
+                Decision::WaitUntil { at, .. } => break at.max(self.now + Nanos::from_ns(1)),
+                Decision::Idle => break Instant::NEVER,
             }
         };
     }

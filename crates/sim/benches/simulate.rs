@@ -1,0 +1,69 @@
+//! Simulated requests per second on one core: the whole way of a request, from the workload through scheduler and simulated drive to the measures.
+//!
+//! Random 4 KiB reads in a closed loop on a nominal unit; each row says policy, requests queued at once, and drive. Rows of policies that estimate nothing
+//! appear twice: with the belief that everyone has (it learns from each completion, whoever asks), and with one that knows distances only.
+//!
+//! `cargo bench -p headtime-sim --bench simulate`; the aims are 3 M/s for FCFS and 0.7 M/s for SPTF with 32 queued.
+
+#![allow(missing_docs, reason = "the macros make public items without a word")]
+
+use std::hint::black_box;
+use std::sync::Arc;
+use std::time::Duration;
+
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
+use headtime_belief::{LinearBelief, ProfileBelief};
+use headtime_mechanics::{DriveProfile, catalog};
+use headtime_sched::{Belief, PolicyEntry};
+use headtime_sim::{Experiment, run};
+use headtime_workload::{StreamConfig, Workload};
+
+/// Requests of one run; making drive, layout and belief takes about as long as a thousand.
+const REQUESTS: u64 = 50_000;
+
+/// Drive, policy, clients, and whether the belief knows the profile.
+const ROWS: &[(&str, &str, u32, Knows)] = &[
+    ("atlas10k", "fcfs", 1, Knows::Profile),
+    ("atlas10k", "fcfs", 16, Knows::Profile),
+    ("atlas10k", "fcfs", 1, Knows::Distance),
+    ("atlas10k", "fcfs", 16, Knows::Distance),
+    ("nearline-20tb", "fcfs", 16, Knows::Profile),
+    ("atlas10k", "sptf", 32, Knows::Profile),
+    ("nearline-20tb", "sptf", 32, Knows::Profile),
+    ("atlas10k", "sptf-oracle", 32, Knows::Profile),
+    ("atlas10k", "headtime", 32, Knows::Profile),
+    ("atlas10k", "firmware:depth=32", 32, Knows::Profile),
+];
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Knows {
+    Profile,
+    Distance,
+}
+
+fn simulate(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("simulate");
+    group.throughput(Throughput::Elements(REQUESTS)).sample_size(10);
+    group.warm_up_time(Duration::from_secs(1)).measurement_time(Duration::from_secs(2));
+    for (drive, policy, clients, knows) in ROWS {
+        let profile = Arc::new(catalog::load(drive).expect("the profile ships"));
+        let (entry, parameters) = PolicyEntry::parse(policy).expect("a policy of the table");
+        let experiment = Experiment { parameters, warm_up: 0, requests: REQUESTS, ..Experiment::new(Arc::clone(&profile), entry, 1) };
+        let sector = profile.sector_size().expect("the profile ships");
+        let workload = Workload::new(&[StreamConfig::closed(*clients)], sector, profile.capacity(), 1).expect("4 KiB reads suit every drive");
+        let belief = |profile: &DriveProfile| -> Box<dyn Belief + Send> {
+            match knows {
+                Knows::Profile => Box::new(ProfileBelief::new(profile).expect("the profile ships")),
+                Knows::Distance => Box::new(LinearBelief::new(profile.capacity())),
+            }
+        };
+        let belief_name = if *knows == Knows::Distance { ", belief by distance" } else { "" };
+        group.bench_function(format!("{policy}/{clients} on {drive}{belief_name}"), |bencher| {
+            bencher.iter(|| black_box(run(&experiment, workload.clone(), &belief).expect("a closed loop is always served")));
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, simulate);
+criterion_main!(benches);
