@@ -33,8 +33,14 @@ pub enum Verb {
     Policies(commands::policies::Arguments),
     /// Lists the drive profiles that ship, or shows one as TOML
     Profiles(commands::profiles::Arguments),
+    /// Imports, checks and shows drive profiles
+    Profile(commands::profile::Arguments),
     /// Simulates a drive under a policy and a workload, in virtual time
     Sim(Box<commands::sim::Arguments>),
+    /// Replays a recording of a real drive and says how far a profile is off
+    Validate(commands::validate::Arguments),
+    /// Reproduces published figures and prints them beside what was published
+    Papers(commands::papers::Arguments),
     /// Serves volumes of a drive over NBD
     Serve(commands::serve::Arguments),
     /// Checks a configuration file of `serve` without serving
@@ -54,7 +60,10 @@ impl Verb {
         match self {
             Self::Policies(arguments) => commands::policies::run(&arguments),
             Self::Profiles(arguments) => commands::profiles::run(&arguments),
+            Self::Profile(arguments) => commands::profile::run(&arguments),
             Self::Sim(arguments) => commands::sim::run(&arguments),
+            Self::Validate(arguments) => commands::validate::run(&arguments),
+            Self::Papers(arguments) => commands::papers::run(&arguments),
             Self::Serve(arguments) => commands::serve::run(&arguments),
             Self::CheckConfig(arguments) => commands::check_config::run(&arguments),
             Self::Emulate(arguments) => commands::emulate::run(&arguments),

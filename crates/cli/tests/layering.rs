@@ -48,6 +48,13 @@ const HOUSE: &[Room] = &[
         may_name_truth: true,
     },
     Room {
+        package: "headtime-papers",
+        floor: 4,
+        imports: &["headtime-units", "headtime-mechanics", "headtime-sched", "headtime-workload", "headtime-belief", "headtime-sim"],
+        // It compares what is believed with what perfect knowledge, or knowledge with a stated error, would bring; such rows say "oracle".
+        may_name_truth: true,
+    },
+    Room {
         package: "headtime-serve",
         floor: 4,
         imports: &[
@@ -77,6 +84,7 @@ const HOUSE: &[Room] = &[
             "headtime-probe",
             "headtime-io",
             "headtime-serve",
+            "headtime-papers",
         ],
         // `headtime sim` hands a profile and a seed to the engine, which draws the truth itself.
         may_name_truth: false,

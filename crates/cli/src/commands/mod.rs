@@ -3,7 +3,10 @@
 pub mod check_config;
 pub mod demo;
 pub mod emulate;
+pub mod papers;
 pub mod policies;
+pub mod profile;
 pub mod profiles;
 pub mod serve;
 pub mod sim;
+pub mod validate;

@@ -5,7 +5,6 @@ use std::time::Instant;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, ValueEnum};
-use headtime_belief::ProfileBelief;
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{Parameters, PolicyEntry};
 use headtime_sim::{Experiment, Measures, RunError, Unit, run as run_experiment};
@@ -197,10 +196,11 @@ pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
     let workload = workload(arguments, &profile)?;
     // The profile was checked when it was loaded, so a belief can be made of it.
     let belief = |profile: &DriveProfile| -> Box<dyn headtime_sched::Belief + Send> {
-        Box::new(ProfileBelief::new(profile).expect("a profile that makes a drive makes a belief"))
+        headtime_belief::of_profile(profile).expect("a profile that makes a drive makes a belief")
     };
     let measures = run_experiment(&experiment, workload, &belief).map_err(|error| match error {
         RunError::Profile(error) => Failure::asked(error),
+        error @ RunError::OracleOfArms { .. } => Failure::asked(error),
         RunError::Engine(error) => Failure::Failed(anyhow!(error).context("the simulation cannot go on")),
     })?;
     let closed = arguments.rate.is_none();

@@ -1,0 +1,106 @@
+//! Why an experiment cannot be run, chosen or written down.
+
+use std::path::PathBuf;
+
+use headtime_mechanics::ProfileError;
+use headtime_sched::PolicyError;
+use headtime_sim::RunError;
+use headtime_workload::WorkloadError;
+
+/// Why one point of an experiment did not run. All of these are faults of the experiment: it takes nothing from outside but a seed and a scale.
+#[derive(Debug, thiserror::Error)]
+#[error("{point} cannot be run: {cause}")]
+pub struct ExperimentError {
+    /// The point.
+    pub point: String,
+    /// Why not; in a box, because it is large and rare.
+    #[source]
+    pub cause: Box<Cause>,
+}
+
+/// Why a point did not run.
+#[derive(Debug, thiserror::Error)]
+pub enum Cause {
+    /// The drive.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// The policy.
+    #[error(transparent)]
+    Policy(#[from] PolicyError),
+    /// The workload.
+    #[error(transparent)]
+    Workload(#[from] WorkloadError),
+    /// The run itself.
+    #[error(transparent)]
+    Run(#[from] RunError),
+    /// A point that only tests have.
+    #[cfg(test)]
+    #[error("it was meant to fail")]
+    Meant,
+}
+
+/// Why a text names no experiment.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum SelectError {
+    /// No experiment of that name.
+    #[error("there is no experiment `{asked}`; did you mean {nearest}? Known are {known}, patterns such as 'a.*', and all")]
+    Unknown {
+        /// What was asked for.
+        asked: String,
+        /// The id that differs least.
+        nearest: &'static str,
+        /// Every id.
+        known: String,
+    },
+    /// A pattern that no id fits.
+    #[error("no experiment fits `{asked}`; known are {known}")]
+    NoneFits {
+        /// The pattern.
+        asked: String,
+        /// Every id.
+        known: String,
+    },
+}
+
+/// Why results were not written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The folder cannot be made.
+    #[error("cannot make the folder {}; choose another with --out", folder.display())]
+    Folder {
+        /// The folder.
+        folder: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// Nothing can be written in the folder.
+    #[error("cannot write {}; choose another folder with --out", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: std::io::Error,
+    },
+    /// A result cannot be put into its form.
+    #[error("{id}: the {form} cannot be made: {cause}")]
+    Form {
+        /// The experiment.
+        id: &'static str,
+        /// The form: plot, table, JSON.
+        form: &'static str,
+        /// Why not.
+        cause: String,
+    },
+}
+
+impl ExperimentError {
+    /// The point called `point` failed by `cause`.
+    pub fn new(point: impl Into<String>, cause: impl Into<Cause>) -> Self {
+        Self { point: point.into(), cause: Box::new(cause.into()) }
+    }
+
+    #[cfg(test)]
+    pub(crate) fn fault(point: impl Into<String>) -> Self {
+        Self::new(point, Cause::Meant)
+    }
+}

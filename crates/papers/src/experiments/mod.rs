@@ -1,0 +1,11 @@
+//! The experiments, one file each. A new one is a file here and a line in [`EXPERIMENTS`](crate::EXPERIMENTS).
+//!
+//! `a.*` are the limits of docs/limits.md, 1 to 5: what the mechanics allow, found with a prototype simulator and measured again here.
+
+pub mod a_ageing;
+pub mod a_cells;
+pub mod a_depth;
+pub mod a_errors;
+pub mod a_greedy;
+pub mod a_throughput;
+mod limits;
