@@ -187,7 +187,8 @@ impl SegmentCache {
     /// longest ago. `None` when no segment is clean.
     pub fn begin_read(&mut self, start: Lba) -> Option<RowId> {
         self.uses += 1;
-        let continued = self.segments.iter().position(|segment| segment.state == State::Clean && !segment.is_empty() && segment.end == start.get());
+        let continued =
+            self.segments.iter().position(|segment| segment.end == start.get() && !segment.is_empty() && matches!(segment.state, State::Clean));
         let index = match continued {
             Some(index) => index,
             None => {
@@ -356,19 +357,28 @@ impl SegmentCache {
     /// Whether any of the extent's sectors are written data that the media do not hold yet.
     #[must_use]
     pub fn overlaps_written(&self, extent: Extent) -> bool {
-        self.segments.iter().any(|segment| segment.is_unsaved() && segment.overlaps(extent))
+        self.unsaved().any(|segment| segment.overlaps(extent))
+    }
+
+    /// The segments to look at for written data: none at all where there are none, which is the usual case.
+    fn where_written(&self) -> &[Segment] {
+        if self.written == 0 { &[] } else { &self.segments }
+    }
+
+    fn unsaved(&self) -> impl Iterator<Item = &Segment> {
+        self.where_written().iter().filter(|segment| segment.is_unsaved())
     }
 
     /// The first sector at `from` or behind it that the media do not hold yet.
     #[must_use]
     pub fn next_unsaved(&self, from: Lba) -> Option<Lba> {
-        let unsaved = self.segments.iter().filter(|segment| segment.is_unsaved() && segment.end > from.get());
+        let unsaved = self.unsaved().filter(|segment| segment.end > from.get());
         unsaved.map(|segment| Lba::new(segment.start.max(from.get()))).min()
     }
 
     /// The written rows that are not on their way to the media yet, by segment.
     pub fn written_rows(&self) -> impl Iterator<Item = WrittenRow> + '_ {
-        self.segments.iter().enumerate().filter_map(|(index, segment)| match segment.state {
+        self.where_written().iter().enumerate().filter_map(|(index, segment)| match segment.state {
             State::Written { mark, urgent } => {
                 Some(WrittenRow { id: self.id(index), extent: segment.extent(), arrived: segment.complete, mark, urgent })
             }
@@ -379,7 +389,7 @@ impl SegmentCache {
     /// The smallest mark of all data that the media do not hold yet; `None` when they hold everything.
     #[must_use]
     pub fn oldest_mark(&self) -> Option<u64> {
-        let marks = self.segments.iter().filter_map(|segment| match segment.state {
+        let marks = self.where_written().iter().filter_map(|segment| match segment.state {
             State::Clean => None,
             State::Written { mark, .. } | State::Leaving { mark } => Some(mark),
         });
@@ -419,8 +429,15 @@ impl SegmentCache {
 
     /// An empty segment, else the clean one that was used the longest ago.
     fn replaceable(&self) -> Option<usize> {
-        let clean = self.segments.iter().enumerate().filter(|(_, segment)| segment.state == State::Clean);
-        clean.min_by_key(|(index, segment)| (!segment.is_empty(), segment.used, *index)).map(|(index, _)| index)
+        let mut oldest: Option<(u64, usize)> = None;
+        for (index, segment) in self.segments.iter().enumerate() {
+            // Uses count from 1, so an empty segment is older than any.
+            let used = if segment.is_empty() { 0 } else { segment.used };
+            if matches!(segment.state, State::Clean) && oldest.is_none_or(|(least, _)| used < least) {
+                oldest = Some((used, index));
+            }
+        }
+        oldest.map(|(_, index)| index)
     }
 
     fn id(&self, segment: usize) -> RowId {
