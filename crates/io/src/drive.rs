@@ -4,17 +4,12 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use std::thread::JoinHandle;
 
-use headtime_belief::LinearBelief;
 use headtime_sched::{Belief, BeliefReport, DriveTraits, Limits, Scheduler};
 use headtime_units::{SectorSize, Sectors};
 
 use crate::backend::Backend;
 use crate::backend::emulated;
-use crate::backend::file::{OpenFile, try_direct};
-use crate::backend::pool::Pool;
-use crate::backend::store::Store;
-use crate::backend::threads::ThreadedFile;
-use crate::backend::uring::UringFile;
+use crate::backend::file_drive;
 use crate::bell::{Bell, expect_precise_wakes};
 use crate::clock::RealClock;
 use crate::engine::{DrainReport, Engine};
@@ -22,7 +17,7 @@ use crate::handle::{DriveHandle, Shared};
 use crate::locator::Locator;
 use crate::mailbox::Mailbox;
 use crate::open_error::OpenError;
-use crate::options::{DriveOptions, EnginePriority, IoMethod};
+use crate::options::{DriveOptions, EnginePriority};
 use crate::snapshot::{DriveSnapshot, ErrorCounts};
 use crate::sys::run_first_in_first_out;
 
@@ -45,6 +40,8 @@ pub(crate) struct Opened {
     pub(crate) physical_block: u32,
     /// The most commands the drive holds at once.
     pub(crate) queue_depth: usize,
+    /// Whether the drive honours force unit access itself; where it does not, the scheduler flushes behind such writes.
+    pub(crate) fua: bool,
     /// Whether completions are announced by time rather than by the bell.
     pub(crate) precise: bool,
 }
@@ -58,14 +55,14 @@ impl Drive {
         options.check()?;
         let bell = Arc::new(Bell::new().map_err(OpenError::Engine)?);
         let opened = match locator {
-            Locator::Path(_) => open_file(locator, &options, &bell)?,
+            Locator::Path(path) => file_drive::open(path, &options, &bell)?,
             Locator::Emulated(emulated) => emulated::open(locator, emulated, &bell)?,
         };
         Self::start(opened, &options, bell)
     }
 
     pub(crate) fn start(opened: Opened, options: &DriveOptions, bell: Arc<Bell>) -> Result<Self, OpenError> {
-        let Opened { backend, belief, capacity, sector_size, physical_block, queue_depth, precise } = opened;
+        let Opened { backend, belief, capacity, sector_size, physical_block, queue_depth, fua, precise } = opened;
         let first_view = DriveSnapshot {
             taken: RealClock.now(),
             policy: options.policy.name(),
@@ -79,8 +76,7 @@ impl Drive {
         };
         tracing::info!(capacity = capacity.get(), backend = first_view.backend, policy = first_view.policy, "drive opened");
         let mailbox = Arc::new(Mailbox::new(bell, options.max_requests, options.max_bytes, first_view));
-        // Both kinds of drive honour force unit access themselves.
-        let traits = DriveTraits { queue_depth, fua: true };
+        let traits = DriveTraits { queue_depth, fua };
         let limits = Limits { requests: options.max_requests, outstanding: options.outstanding };
         let scheduler = Scheduler::new(belief, options.policy.build(), traits, limits);
         let engine = Engine::new(RealClock, scheduler, backend, Arc::clone(&mailbox), sector_size, options.drain_timeout);
@@ -166,57 +162,6 @@ impl Drop for Drive {
     }
 }
 
-/// Opens a file as a drive: by io_uring, or by threads where that is forbidden.
-fn open_file(locator: &Locator, options: &DriveOptions, bell: &Arc<Bell>) -> Result<Opened, OpenError> {
-    let Locator::Path(path) = locator else { unreachable!("the caller looked at the kind of locator") };
-    let sector_size = FILE_SECTOR;
-    let sector_bytes = u64::from(sector_size.bytes());
-    if let Some(bytes) = options.create_bytes {
-        check_size(path, bytes, sector_size)?;
-    }
-    let OpenFile { file, bytes, .. } = OpenFile::open(path, options.create_bytes)?;
-    check_size(path, bytes, sector_size)?;
-    let capacity = Sectors::new(bytes / sector_bytes);
-    let direct = options.direct && try_direct(&file, sector_bytes);
-    let backend: Box<dyn Backend> = match options.io_method {
-        IoMethod::Threads => threaded(file, sector_bytes, direct, bell)?,
-        method => {
-            let own = file.try_clone().map_err(OpenError::Engine)?;
-            match UringFile::new(own, sector_bytes, direct, FILE_QUEUE_DEPTH, bell) {
-                Ok(uring) => Box::new(uring),
-                Err(error) if method == IoMethod::Uring => return Err(OpenError::NoUring { error }),
-                Err(error) => {
-                    tracing::info!(%error, "io_uring is not to be had here; threads move the bytes");
-                    threaded(file, sector_bytes, direct, bell)?
-                }
-            }
-        }
-    };
-    Ok(Opened {
-        backend,
-        belief: Box::new(LinearBelief::new(capacity)),
-        capacity,
-        sector_size,
-        physical_block: FILE_BLOCK,
-        queue_depth: FILE_QUEUE_DEPTH,
-        precise: false,
-    })
-}
-
-fn threaded(file: std::os::fd::OwnedFd, sector_bytes: u64, direct: bool, bell: &Arc<Bell>) -> Result<Box<dyn Backend>, OpenError> {
-    let pool = Pool::start(Store::single(file, sector_bytes, direct), Arc::clone(bell), FILE_THREADS).map_err(OpenError::Engine)?;
-    Ok(Box::new(ThreadedFile::new(pool)))
-}
-
-fn check_size(path: &std::path::Path, bytes: u64, sector_size: SectorSize) -> Result<(), OpenError> {
-    if bytes > 0 && sector_size.sectors_of(bytes).is_some() {
-        return Ok(());
-    }
-    let sector_bytes = sector_size.bytes();
-    let remedy = bytes.max(1).next_multiple_of(u64::from(sector_bytes));
-    Err(OpenError::WrongSize { path: path.to_owned(), bytes, sector_bytes, remedy })
-}
-
 fn go_before_others(priority: EnginePriority, precise: bool) {
     let wanted = match priority {
         EnginePriority::Normal => false,
@@ -242,12 +187,3 @@ impl DriveOptions {
         least_one("outstanding", self.outstanding.map_or(1, |outstanding| outstanding as u64))
     }
 }
-
-/// A file has no sectors of its own; every file system and client can do with these.
-const FILE_SECTOR: SectorSize = SectorSize::B512;
-/// What file systems and drives work in: smaller writes make them read before.
-const FILE_BLOCK: u32 = 4096;
-/// As deep as the queue of a SATA drive; a file takes more, but nothing is gained that a policy could not do better.
-const FILE_QUEUE_DEPTH: usize = 32;
-/// Half the queue: beyond that more threads moved no more bytes (guess).
-const FILE_THREADS: usize = 16;

@@ -88,6 +88,7 @@ pub(crate) fn open(locator: &Locator, emulated: &EmulatedLocator, bell: &Arc<Bel
         sector_size,
         physical_block: profile.physical_sector_bytes.unwrap_or(profile.sector_bytes),
         queue_depth,
+        fua: true,
         precise: true,
     })
 }

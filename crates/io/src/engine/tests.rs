@@ -139,6 +139,7 @@ fn open(drain_timeout: Nanos) -> (Drive, Arc<Puppet>) {
         sector_size: SectorSize::B512,
         physical_block: 512,
         queue_depth: 4,
+        fua: true,
         precise: false,
     };
     let (_, no_parameters) = PolicyEntry::parse("fcfs").expect("a policy");

@@ -1,0 +1,78 @@
+//! A file as a drive: its shape, and who moves its bytes.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use headtime_belief::LinearBelief;
+use headtime_units::{SectorSize, Sectors};
+
+use crate::backend::Backend;
+use crate::backend::file::{OpenFile, try_direct};
+use crate::backend::pool::Pool;
+use crate::backend::store::Store;
+use crate::backend::threads::ThreadedFile;
+use crate::backend::uring::UringFile;
+use crate::bell::Bell;
+use crate::drive::Opened;
+use crate::open_error::OpenError;
+use crate::options::{DriveOptions, IoMethod};
+
+/// Opens a file as a drive: by io_uring, or by threads where that is forbidden.
+pub(crate) fn open(path: &Path, options: &DriveOptions, bell: &Arc<Bell>) -> Result<Opened, OpenError> {
+    let sector_size = FILE_SECTOR;
+    let sector_bytes = u64::from(sector_size.bytes());
+    if let Some(bytes) = options.create_bytes {
+        check_size(path, bytes, sector_size)?;
+    }
+    let OpenFile { file, bytes, .. } = OpenFile::open(path, options.create_bytes)?;
+    check_size(path, bytes, sector_size)?;
+    let capacity = Sectors::new(bytes / sector_bytes);
+    let direct = options.direct && try_direct(&file, sector_bytes);
+    let backend: Box<dyn Backend> = match options.io_method {
+        IoMethod::Threads => threaded(file, sector_bytes, direct, bell)?,
+        method => {
+            let own = file.try_clone().map_err(OpenError::Engine)?;
+            match UringFile::new(own, sector_bytes, direct, FILE_QUEUE_DEPTH, bell) {
+                Ok(uring) => Box::new(uring),
+                Err(error) if method == IoMethod::Uring => return Err(OpenError::NoUring { error }),
+                Err(error) => {
+                    tracing::info!(%error, "io_uring is not to be had here; threads move the bytes");
+                    threaded(file, sector_bytes, direct, bell)?
+                }
+            }
+        }
+    };
+    Ok(Opened {
+        backend,
+        belief: Box::new(LinearBelief::new(capacity)),
+        capacity,
+        sector_size,
+        physical_block: FILE_BLOCK,
+        queue_depth: FILE_QUEUE_DEPTH,
+        fua: true,
+        precise: false,
+    })
+}
+
+fn threaded(file: std::os::fd::OwnedFd, sector_bytes: u64, direct: bool, bell: &Arc<Bell>) -> Result<Box<dyn Backend>, OpenError> {
+    let pool = Pool::start(Store::single(file, sector_bytes, direct), Arc::clone(bell), FILE_THREADS).map_err(OpenError::Engine)?;
+    Ok(Box::new(ThreadedFile::new(pool)))
+}
+
+fn check_size(path: &Path, bytes: u64, sector_size: SectorSize) -> Result<(), OpenError> {
+    if bytes > 0 && sector_size.sectors_of(bytes).is_some() {
+        return Ok(());
+    }
+    let sector_bytes = sector_size.bytes();
+    let remedy = bytes.max(1).next_multiple_of(u64::from(sector_bytes));
+    Err(OpenError::WrongSize { path: path.to_owned(), bytes, sector_bytes, remedy })
+}
+
+/// A file has no sectors of its own; every file system and client can do with these.
+const FILE_SECTOR: SectorSize = SectorSize::B512;
+/// What file systems and drives work in: smaller writes make them read before.
+const FILE_BLOCK: u32 = 4096;
+/// As deep as the queue of a SATA drive; a file takes more, but nothing is gained that a policy could not do better.
+const FILE_QUEUE_DEPTH: usize = 32;
+/// Half the queue: beyond that more threads moved no more bytes (guess).
+const FILE_THREADS: usize = 16;
