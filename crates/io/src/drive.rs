@@ -10,6 +10,7 @@ use headtime_units::{SectorSize, Sectors};
 use crate::backend::Backend;
 use crate::backend::emulated;
 use crate::backend::file_drive;
+use crate::backend::memory;
 use crate::bell::{Bell, expect_precise_wakes};
 use crate::clock::RealClock;
 use crate::engine::{DrainReport, Engine};
@@ -57,6 +58,7 @@ impl Drive {
         let opened = match locator {
             Locator::Path(path) => file_drive::open(path, &options, &bell)?,
             Locator::Emulated(emulated) => emulated::open(locator, emulated, &bell)?,
+            Locator::Memory(memory) => memory::open(memory, &bell),
         };
         Self::start(opened, &options, bell)
     }

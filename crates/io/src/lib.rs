@@ -48,7 +48,7 @@ pub use engine::DrainReport;
 pub use handle::DriveHandle;
 pub use headtime_sim::DiskTime;
 pub use lateness::LatenessSummary;
-pub use locator::{EmulatedLocator, Locator, LocatorError, ProfileSource};
+pub use locator::{EmulatedLocator, Locator, LocatorError, MemoryLocator, ProfileSource};
 pub use open_error::OpenError;
 pub use options::{DriveOptions, EnginePriority, IoMethod, PolicyChoice, PolicyChoiceError, WriteMode};
 pub use request::{Io, IoDone, IoError, SubmitError};

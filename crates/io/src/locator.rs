@@ -10,11 +10,17 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+mod memory;
+
+pub use memory::MemoryLocator;
+
 /// Which drive is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Locator {
     /// A simulated drive in real time with its bytes in a file.
     Emulated(EmulatedLocator),
+    /// A drive whose bytes are in memory and are gone when it is closed.
+    Memory(MemoryLocator),
     /// A file, used as a drive as it is.
     Path(PathBuf),
 }
@@ -95,6 +101,16 @@ pub enum LocatorError {
         /// The text as given.
         text: String,
     },
+    /// A drive in memory whose size or setting is none.
+    #[error("drive `{text}`: `{part}` is not {expected}; write memory:SIZE[?sector=512|4096], such as memory:1GiB")]
+    Memory {
+        /// The text as given.
+        text: String,
+        /// The part.
+        part: String,
+        /// What is accepted.
+        expected: &'static str,
+    },
     /// A kind of drive nobody knows.
     #[error("drive `{text}`: there is no kind of drive `{kind}`; write {FORM}, or ./{text} when a file is called so")]
     UnknownKind {
@@ -118,6 +134,9 @@ impl Locator {
         }
         if let Some(rest) = text.strip_prefix("emulated:") {
             return EmulatedLocator::parse(text, rest).map(Self::Emulated);
+        }
+        if let Some(rest) = text.strip_prefix("memory:") {
+            return MemoryLocator::parse(text, rest).map(Self::Memory);
         }
         match text.split_once(':') {
             Some((kind, _)) if ["nbd", "nbds", "nbd+unix", "nbds+unix", "nbd+tcp"].contains(&kind) => {
@@ -203,6 +222,7 @@ impl fmt::Display for Locator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let emulated = match self {
             Self::Emulated(emulated) => emulated,
+            Self::Memory(memory) => return memory.fmt(f),
             Self::Path(path) => return path.display().fmt(f),
         };
         write!(f, "emulated:{}", encode(emulated.profile.as_path().as_os_str().as_bytes()))?;
@@ -251,6 +271,7 @@ fn encode(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use headtime_units::{ByteSize, SectorSize};
     use proptest::prelude::*;
 
     fn emulated(profile: &str, backing: &str) -> EmulatedLocator {
@@ -271,6 +292,8 @@ mod tests {
                 }),
             ),
             ("emulated:./mine.toml?backing=d", Locator::Emulated(emulated("./mine.toml", "d"))),
+            ("memory:1GiB", Locator::Memory(MemoryLocator { size: ByteSize::new(1 << 30), sector: SectorSize::B512 })),
+            ("memory:40960?sector=4096", Locator::Memory(MemoryLocator { size: ByteSize::new(40_960), sector: SectorSize::B4096 })),
             ("mine.img", Locator::Path("mine.img".into())),
             ("/srv/a:b?c=%20", Locator::Path("/srv/a:b?c=%20".into())),
         ];
@@ -293,6 +316,10 @@ mod tests {
             ("emulated:atlas10k?backing=f&colour=red", "`colour` is no setting"),
             ("emulated:atlas10k?backing=100%", "%25"),
             ("nbd://host/export", "do not work yet"),
+            ("memory:", "a size such as 1GiB"),
+            ("memory:0", "at least one"),
+            ("memory:5000?sector=4096", "a whole number of sectors"),
+            ("memory:1GiB?sector=520", "sector=512 or sector=4096"),
             ("iscsi:target", "no kind of drive `iscsi`"),
         ];
         for (text, expected) in cases {

@@ -7,6 +7,7 @@ pub(crate) mod backing;
 pub(crate) mod emulated;
 pub(crate) mod file;
 pub(crate) mod file_drive;
+pub(crate) mod memory;
 pub(crate) mod pool;
 pub(crate) mod store;
 pub(crate) mod threads;
