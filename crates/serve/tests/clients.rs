@@ -147,6 +147,7 @@ fn fio_verifies(uri: &str, size: &str, seconds: u32) {
         "--do_verify=1",
         "--randrepeat=1",
         "--randseed=7",
+        "--verify_state_save=0",
         &format!("--runtime={seconds}"),
         "--output-format=terse",
     ];
