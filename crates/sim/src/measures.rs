@@ -3,8 +3,10 @@
 //! The window of a run begins when its warm-up requests have finished and ends with its last counted request. Means and maxima are exact; percentiles
 //! are right to three digits. `queue_depth_mean` is the time average of requests held, queued and at the drive; by Little's law it is the rate times
 //! the mean response.
+//!
+//! A window begins after a number of requests, or at a time; and ends with a number of requests, at a time, or when the source has no more. What each stream got is counted
+//! beside the whole only if that is asked for ([`Meter::by_stream`]).
 
-use hdrhistogram::Histogram;
 use headtime_sched::{Finished, Outcome, Request};
 use headtime_units::{Instant, Nanos, SectorSize};
 use serde::Serialize;
@@ -12,6 +14,8 @@ use serde::Serialize;
 use crate::confidence::BatchMeans;
 use crate::disk_time::DiskTime;
 use crate::engine::Watch;
+use crate::stream_measures::StreamMeasures;
+use crate::times::Times;
 
 /// What came out of a run. As JSON it is the object that `headtime sim --json` prints: milliseconds, seconds, and shares of one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -50,6 +54,9 @@ pub struct Measures {
     /// How sure the means are.
     #[serde(skip)]
     pub confidence: Confidence,
+    /// What each stream got, by its number; empty unless it was asked for.
+    #[serde(skip)]
+    pub streams: Vec<StreamMeasures>,
 }
 
 /// A distribution of times in milliseconds.
@@ -82,8 +89,11 @@ pub struct Confidence {
 
 /// Counts a run: a [`Watch`] that keeps what [`Measures`] are made of.
 pub struct Meter {
-    warm_up: u64,
+    /// Requests that finish before counting begins; `None` when it begins at a time.
+    warm_up: Option<u64>,
+    /// Requests still to be counted.
     wanted: u64,
+    by_stream: bool,
     sector: SectorSize,
     finished: u64,
     window: Option<Window>,
@@ -101,17 +111,14 @@ struct Window {
     failed: u64,
     bytes: u64,
     response: Times,
+    response_batches: BatchMeans,
     service: Times,
+    service_batches: BatchMeans,
     gaps: BatchMeans,
     deadline_requests: u64,
     deadline_misses: u64,
-}
-
-struct Times {
-    histogram: Histogram<u64>,
-    sum: u128,
-    max: Nanos,
-    batches: BatchMeans,
+    /// By the stream's number; those that have not finished a request may be missing at the end.
+    streams: Vec<StreamMeasures>,
 }
 
 impl Meter {
@@ -119,13 +126,30 @@ impl Meter {
     #[must_use]
     pub fn new(warm_up: u64, requests: u64, sector: SectorSize) -> Self {
         let window = (warm_up == 0).then(|| Window::new(Instant::ORIGIN));
-        Self { warm_up, wanted: warm_up + requests, sector, finished: 0, window, held: 0 }
+        Self { warm_up: Some(warm_up), wanted: requests, by_stream: false, sector, finished: 0, window, held: 0 }
+    }
+
+    /// The same, but counting begins when [`Meter::begin`] is called.
+    #[must_use]
+    pub fn waiting(self) -> Self {
+        Self { warm_up: None, window: None, ..self }
+    }
+
+    /// The same, and what each stream gets is counted too. Streams from number [`StreamMeasures::MOST`] on are counted in the whole alone.
+    #[must_use]
+    pub fn by_stream(self) -> Self {
+        Self { by_stream: true, ..self }
+    }
+
+    /// Begins to count at `from`, if counting has not begun. Nothing that happened later may have been told before.
+    pub fn begin(&mut self, from: Instant) {
+        self.window.get_or_insert_with(|| Window::new(from));
     }
 
     /// Whether all requests that were to be counted have finished.
     #[must_use]
     pub fn full(&self) -> bool {
-        self.finished >= self.wanted
+        self.wanted == 0
     }
 
     /// Whether the warm-up is over.
@@ -134,9 +158,9 @@ impl Meter {
         self.window.is_some()
     }
 
-    /// What was counted in the window that ends at `end`; `disk_time` is the drive's over the same window.
+    /// What was counted in the window that ends at `end`; `disk_time` is the drive's over the same window, `charged` what each stream was charged in it.
     #[must_use]
-    pub fn measures(mut self, end: Instant, policy: &str, drive: &str, seed: u64, disk_time: DiskTime) -> Measures {
+    pub fn measures(mut self, end: Instant, policy: &str, drive: &str, seed: u64, disk_time: DiskTime, charged: &[Nanos]) -> Measures {
         let mut window = self.window.take().unwrap_or_else(|| Window::new(end));
         window.held_until(end, self.held);
         let seconds = end.saturating_since(window.from).as_secs_f64();
@@ -144,6 +168,12 @@ impl Meter {
         let iops = per_second(window.counted as f64);
         let gap = window.gaps.mean().filter(|gap| *gap > 0.0);
         let iops_half_width = window.gaps.half_width().zip(gap).map(|(half_width, gap)| iops * half_width / gap);
+        if self.by_stream && window.streams.len() < charged.len() {
+            window.streams.resize_with(charged.len(), StreamMeasures::default);
+        }
+        for (number, stream) in window.streams.iter_mut().enumerate() {
+            stream.close(seconds, charged.get(number).copied().unwrap_or_default());
+        }
         Measures {
             policy: policy.to_owned(),
             drive: drive.to_owned(),
@@ -161,10 +191,11 @@ impl Meter {
             disk_time,
             failed: window.failed,
             confidence: Confidence {
-                response_ms: window.response.batches.half_width(),
-                service_ms: window.service.batches.half_width(),
+                response_ms: window.response_batches.half_width(),
+                service_ms: window.service_batches.half_width(),
                 iops: iops_half_width,
             },
+            streams: window.streams,
         }
     }
 }
@@ -179,14 +210,18 @@ impl Watch for Meter {
 
     fn finished(&mut self, now: Instant, finished: &Finished) {
         self.finished += 1;
-        if self.finished <= self.wanted
-            && let Some(window) = &mut self.window
+        if let Some(window) = &mut self.window
+            && self.wanted > 0
         {
+            self.wanted -= 1;
             window.held_until(now, self.held);
             window.count(now, finished, self.sector);
+            if self.by_stream {
+                window.count_stream(finished, self.sector);
+            }
         }
         self.held -= 1;
-        if self.finished == self.warm_up {
+        if self.window.is_none() && self.warm_up == Some(self.finished) {
             self.window = Some(Window::new(now));
         }
     }
@@ -210,10 +245,13 @@ impl Window {
             failed: 0,
             bytes: 0,
             response: Times::new(),
+            response_batches: BatchMeans::default(),
             service: Times::new(),
+            service_batches: BatchMeans::default(),
             gaps: BatchMeans::default(),
             deadline_requests: 0,
             deadline_misses: 0,
+            streams: Vec::new(),
         }
     }
 
@@ -234,44 +272,23 @@ impl Window {
         if finished.request.op.moves_head() {
             self.bytes += sector.bytes_of(finished.request.extent.len);
         }
-        self.response.record(finished.response());
-        self.service.record(finished.service());
+        let (response, service) = (finished.response(), finished.service());
+        self.response.record(response);
+        self.response_batches.push(response.as_ms_f64());
+        self.service.record(service);
+        self.service_batches.push(service.as_ms_f64());
         self.deadline_requests += u64::from(finished.request.deadline.is_some());
         self.deadline_misses += u64::from(finished.missed());
     }
-}
 
-impl Times {
-    fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(SHORTEST_NS, LONGEST_NS, 3).expect("the bounds are those the library takes");
-        Self { histogram, sum: 0, max: Nanos::ZERO, batches: BatchMeans::default() }
-    }
-
-    fn record(&mut self, time: Nanos) {
-        self.histogram.saturating_record(time.as_ns());
-        self.sum += u128::from(time.as_ns());
-        self.max = self.max.max(time);
-        self.batches.push(time.as_ms_f64());
-    }
-
-    fn distribution(&self) -> Distribution {
-        if self.histogram.is_empty() {
-            return Distribution::default();
+    fn count_stream(&mut self, finished: &Finished, sector: SectorSize) {
+        let number = finished.request.volume.0 as usize;
+        if number >= StreamMeasures::MOST {
+            return;
         }
-        // A bucket's upper end may lie above the largest value in it.
-        let quantile = |quantile| Nanos::from_ns(self.histogram.value_at_quantile(quantile)).min(self.max).as_ms_f64();
-        Distribution {
-            mean: self.sum as f64 / self.histogram.len() as f64 / 1e6,
-            p50: quantile(0.5),
-            p95: quantile(0.95),
-            p99: quantile(0.99),
-            p999: quantile(0.999),
-            max: self.max.as_ms_f64(),
+        if number >= self.streams.len() {
+            self.streams.resize_with(number + 1, StreamMeasures::default);
         }
+        self.streams[number].count(finished, sector);
     }
 }
-
-/// Percentiles tell times apart from a microsecond …
-const SHORTEST_NS: u64 = 1_000;
-/// … to a day.
-const LONGEST_NS: u64 = 86_400_000_000_000;

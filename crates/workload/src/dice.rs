@@ -1,4 +1,7 @@
 //! Random draws that are the same on every machine: integers, or floats through `libm`.
+//!
+//! The crate `rand_distr` has these distributions too. It computes with the standard library's floats as soon as any crate of the program turns its `std` feature on,
+//! and those differ between machines in the last bits; a request that lies one sector further makes another run. So they stand here, on `libm`.
 
 use headtime_units::Nanos;
 use rand::Rng;
@@ -21,4 +24,16 @@ pub(crate) fn exponential(rng: &mut impl Rng, mean: f64) -> f64 {
 /// An exponentially distributed span, to the nanosecond.
 pub(crate) fn exponential_span(rng: &mut impl Rng, mean_ns: f64) -> Nanos {
     Nanos::from_ns(libm::round(exponential(rng, mean_ns)) as u64)
+}
+
+/// Geometrically distributed from 1 on with this mean, more than 1: the number of trials up to the first success, by the inverse of its distribution.
+pub(crate) fn geometric(rng: &mut impl Rng, mean: f64) -> u64 {
+    let scale = -1.0 / libm::log1p(-1.0 / mean);
+    (libm::ceil(exponential(rng, scale)) as u64).max(1)
+}
+
+/// Normally distributed with mean 0 and deviation 1, by Box and Muller's transform (1958).
+pub(crate) fn normal(rng: &mut impl Rng) -> f64 {
+    let radius = libm::sqrt(-2.0 * libm::log(above_zero(rng)));
+    radius * libm::cos(2.0 * core::f64::consts::PI * above_zero(rng))
 }

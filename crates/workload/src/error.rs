@@ -18,11 +18,22 @@ pub enum WorkloadError {
         /// The bound.
         most: u32,
     },
-    /// A value outside its bounds.
-    #[error("stream {stream}: {key} is {value}, expected {expected}; {remedy}")]
-    Value {
-        /// The stream.
+    /// One stream cannot be.
+    #[error("stream {stream}: {fault}")]
+    Stream {
+        /// Which.
         stream: usize,
+        /// Why.
+        fault: StreamFault,
+    },
+}
+
+/// Why a stream was refused.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum StreamFault {
+    /// A value outside its bounds.
+    #[error("{key} is {value}, expected {expected}; {remedy}")]
+    Value {
         /// The setting.
         key: &'static str,
         /// Its value.
@@ -33,20 +44,16 @@ pub enum WorkloadError {
         remedy: &'static str,
     },
     /// The range does not lie on the drive.
-    #[error("stream {stream}: range {range} does not lie on the drive, which has {capacity}; keep it within LBA 0..{}", capacity.get())]
+    #[error("range {range} does not lie on the drive, which has {capacity}; keep it within LBA 0..{}", capacity.get())]
     Range {
-        /// The stream.
-        stream: usize,
         /// The range asked for.
         range: Extent,
         /// The drive's size.
         capacity: Sectors,
     },
     /// The range has no aligned place for the largest request.
-    #[error("stream {stream}: {range} has no place for {largest} aligned to {alignment}; widen the range, or lower size or alignment")]
+    #[error("{range} has no place for {largest} aligned to {alignment}; widen the range, or lower size or alignment")]
     RangeTooSmall {
-        /// The stream.
-        stream: usize,
         /// The range.
         range: Extent,
         /// The largest request.

@@ -13,6 +13,7 @@ use alloc::vec::Vec;
 
 use headtime_units::{Instant, SectorSize, Sectors};
 
+use crate::arrivals::Arrivals;
 use crate::config::StreamConfig;
 use crate::error::WorkloadError;
 use crate::source::{Arrival, Ask, ClientId, Source};
@@ -29,15 +30,20 @@ pub struct Workload {
     stream_of: Vec<u32>,
 }
 
-/// A stream with its clients' numbers and the arrivals that do not depend on completions.
+/// A stream with its clients' numbers, the arrivals that do not depend on completions, and what is left of its limits.
 #[derive(Clone, Debug)]
 struct Flow {
     stream: Stream,
     first_client: u32,
-    /// First requests of a closed loop that are still to come, the earliest last.
+    /// First requests of a closed or paced loop that are still to come, the earliest last.
     starts: Vec<(Instant, ClientId)>,
-    /// The next arrival of an open loop.
+    /// The next arrival of an open loop, the next place in the schedule of a paced one.
     next: Option<Instant>,
+    stop: Instant,
+    requests_left: u64,
+    /// Not below 0 until the request that passes it was asked for.
+    bytes_left: i128,
+    sector: SectorSize,
 }
 
 impl Workload {
@@ -49,19 +55,26 @@ impl Workload {
         if streams.is_empty() {
             return Err(WorkloadError::NoStreams);
         }
-        let streams: Vec<Stream> =
-            streams.iter().enumerate().map(|(number, config)| Stream::new(number, config, sector, capacity, seed)).collect::<Result<_, _>>()?;
-        let clients: u64 = streams.iter().map(|stream| u64::from(stream.clients())).sum();
+        let configs = streams;
+        let clients: u64 = configs.iter().map(|config| u64::from(config.arrivals.clients())).sum();
         if clients > u64::from(MOST_CLIENTS) {
             return Err(WorkloadError::TooManyClients { clients, most: MOST_CLIENTS });
         }
         let mut stream_of = Vec::with_capacity(clients as usize);
-        let streams = (0..).zip(streams).map(|(number, stream)| {
+        let mut streams = Vec::with_capacity(configs.len());
+        for (number, config) in configs.iter().enumerate() {
+            let stream = Stream::new(number, config, sector, capacity, seed).map_err(|fault| WorkloadError::Stream { stream: number, fault })?;
             let first_client = stream_of.len() as u32;
-            stream_of.extend((0..stream.clients()).map(|_| number));
-            Flow::new(stream, first_client)
-        });
-        Ok(Self { streams: streams.collect(), stream_of })
+            stream_of.extend((0..config.arrivals.clients()).map(|_| number as u32));
+            streams.push(Flow::new(stream, config, sector, first_client));
+        }
+        Ok(Self { streams, stream_of })
+    }
+
+    /// How many streams there are.
+    #[must_use]
+    pub fn streams(&self) -> u32 {
+        self.streams.len() as u32
     }
 
     /// Clients of all streams; an open loop counts as one.
@@ -82,22 +95,36 @@ impl Source for Workload {
     fn follow(&mut self, now: Instant, client: ClientId) -> Option<Arrival> {
         let number = *self.stream_of.get(client.0 as usize)?;
         let flow = &mut self.streams[number as usize];
-        let at = now + flow.stream.think()?;
+        let at = flow.follow(now)?;
         Some(flow.ask(number, client, at))
     }
 }
 
 impl Flow {
-    fn new(mut stream: Stream, first_client: u32) -> Self {
-        let mut starts: Vec<(Instant, ClientId)> =
-            (first_client..).map(ClientId).zip(stream.first_times()).map(|(client, at)| (at, client)).collect();
+    fn new(mut stream: Stream, config: &StreamConfig, sector: SectorSize, first_client: u32) -> Self {
+        let start = Instant::ORIGIN + config.start;
+        let (clients, is_paced) = (config.arrivals.clients(), matches!(config.arrivals, Arrivals::Paced { .. }));
+        let mut next = if is_paced { Some(start) } else { stream.gap().map(|span| start + span) };
+        let first_times = if is_paced { (0..clients).map(|_| take_place(&mut next, &mut stream)).collect() } else { stream.first_times(start) };
+        let mut starts: Vec<(Instant, ClientId)> = (first_client..).map(ClientId).zip(first_times).map(|(client, at)| (at, client)).collect();
         starts.sort_unstable_by(|a, b| b.cmp(a));
-        let next = stream.interarrival().map(|span| Instant::ORIGIN + span);
-        Self { stream, first_client, starts, next }
+        Self {
+            stream,
+            first_client,
+            starts,
+            next,
+            stop: config.stop.map_or(Instant::NEVER, |stop| Instant::ORIGIN + stop),
+            requests_left: config.requests.unwrap_or(u64::MAX),
+            bytes_left: config.bytes.map_or(i128::MAX, i128::from),
+            sector,
+        }
     }
 
+    /// The next arrival that depends on no completion.
     fn next_arrival(&self) -> Option<Instant> {
-        self.starts.last().map(|(at, _)| *at).or(self.next)
+        let open = || self.next.filter(|_| matches!(self.stream.arrivals(), Arrivals::Open(_)));
+        let at = self.starts.last().map(|(at, _)| *at).or_else(open)?;
+        self.goes_on_at(at).then_some(at)
     }
 
     /// Takes the arrival at `at`, which is the next one; tells whose it is.
@@ -105,15 +132,38 @@ impl Flow {
         match self.starts.pop() {
             Some((_, client)) => client,
             None => {
-                self.next = self.stream.interarrival().map(|span| at + span);
+                self.next = self.stream.gap().map(|span| at + span);
                 ClientId(self.first_client)
             }
         }
     }
 
+    /// When a client asks again, whose request has finished now.
+    fn follow(&mut self, now: Instant) -> Option<Instant> {
+        let at = match self.stream.arrivals() {
+            Arrivals::Open(_) => return None,
+            Arrivals::Closed { .. } => now + self.stream.think(),
+            Arrivals::Paced { .. } => now.max(take_place(&mut self.next, &mut self.stream)),
+        };
+        self.goes_on_at(at).then_some(at)
+    }
+
+    fn goes_on_at(&self, at: Instant) -> bool {
+        at < self.stop && self.requests_left > 0 && self.bytes_left > 0
+    }
+
     fn ask(&mut self, stream: u32, client: ClientId, at: Instant) -> Arrival {
         let draw = self.stream.draw(client.0 - self.first_client);
+        self.requests_left -= 1;
+        self.bytes_left -= i128::from(self.sector.bytes_of(draw.extent.len));
         let deadline = self.stream.deadline(at);
         Arrival { at, ask: Ask { client, stream, operation: draw.operation, extent: draw.extent, fua: draw.fua, deadline } }
     }
+}
+
+/// Takes the next place of a paced loop's schedule.
+fn take_place(next: &mut Option<Instant>, stream: &mut Stream) -> Instant {
+    let place = next.expect("a paced loop has a schedule");
+    *next = stream.gap().map(|span| place + span);
+    place
 }

@@ -4,6 +4,8 @@
 //! what that client asks next. [`Workload`] is the generator: any number of streams ([`StreamConfig`]), each a closed or an open loop with its own
 //! operations, sizes, places and deadlines. Same configuration and seed, same requests, on every machine.
 //!
+//! Streams are written as [`StreamConfig`]s, as a TOML text ([`file`](mod@file)), or as a job file of fio ([`fio`]); [`BUILTINS`] ship. [`trace`] reads recordings.
+//!
 //! ```
 //! use headtime_units::{SectorSize, Sectors};
 //! use headtime_workload::{Source, StreamConfig, Workload};
@@ -18,15 +20,33 @@
 
 extern crate alloc;
 
+mod arrivals;
+mod builtin;
+mod cascade;
+mod check;
 mod config;
 mod dice;
 mod error;
+pub mod file;
+pub mod fio;
 mod generator;
+mod mix;
+mod order;
+mod place;
+mod scatter;
+mod sizes;
 mod source;
 mod stream;
 pub mod trace;
+mod zipf;
 
-pub use config::{Alignment, Arrivals, Interarrival, Mix, Order, Sizes, StreamConfig, ThinkTime};
-pub use error::WorkloadError;
+pub use arrivals::{Arrivals, Interarrival, Phase, ThinkTime};
+pub use builtin::{BUILTINS, Builtin};
+pub use config::{Alignment, StreamConfig};
+pub use error::{StreamFault, WorkloadError};
 pub use generator::Workload;
+pub use mix::Mix;
+pub use order::Order;
+pub use place::{Chunks, Distance, HotSpot, Place};
+pub use sizes::{SizeWeight, Sizes};
 pub use source::{Arrival, Ask, ClientId, Operation, Source};

@@ -59,3 +59,13 @@ pub trait Source {
     /// that it wanted.
     fn follow(&mut self, now: Instant, client: ClientId) -> Option<Arrival>;
 }
+
+impl<S: Source + ?Sized> Source for alloc::boxed::Box<S> {
+    fn arrival(&mut self) -> Option<Arrival> {
+        (**self).arrival()
+    }
+
+    fn follow(&mut self, now: Instant, client: ClientId) -> Option<Arrival> {
+        (**self).follow(now, client)
+    }
+}

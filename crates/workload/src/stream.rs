@@ -1,17 +1,19 @@
-//! One stream at work: what its next request is, and how long until it comes.
+//! One stream at work: what its next request is.
 
-use alloc::format;
-use alloc::string::{String, ToString};
-use alloc::vec;
 use alloc::vec::Vec;
 
 use headtime_units::{Extent, Instant, Lba, Nanos, SectorSize, Sectors};
-use rand::{Rng, SeedableRng};
+use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
 
-use crate::config::{Alignment, Arrivals, Interarrival, Mix, Order, Sizes, StreamConfig, ThinkTime};
-use crate::dice;
-use crate::error::WorkloadError;
+use crate::arrivals::{Arrivals, Gaps};
+use crate::check::Check;
+use crate::config::{Alignment, StreamConfig};
+use crate::error::StreamFault;
+use crate::mix::Thresholds;
+use crate::order::Order;
+use crate::place::{Place, Spots, Starts};
+use crate::sizes::SectorSizes;
 use crate::source::Operation;
 
 /// A stream, its clients and its own random numbers: what one stream draws does not depend on the others.
@@ -19,17 +21,33 @@ use crate::source::Operation;
 pub(crate) struct Stream {
     rng: ChaCha8Rng,
     arrivals: Arrivals,
+    gaps: Option<Gaps>,
     operations: Thresholds,
-    sizes: SectorSizes,
+    /// Of reads and, where they have sizes of their own, of writes.
+    reads: Shape,
+    writes: Option<Shape>,
     range: Extent,
-    alignment: u64,
+    spots: Spots,
     order: Order,
+    /// The hole behind each request of a strided run, in sectors.
+    gap: u64,
     deadline: Option<Nanos>,
-    /// Where each client's run goes on; empty where every request is anywhere.
+    /// Where runs go on; empty where every request is anywhere. Those of writes, where they are separate, behind all of reads.
     runs: Vec<Run>,
+    /// How many runs reads have.
+    positions: usize,
+    /// Writes until the next flush that follows writes, and how many there are between two.
+    flush_in: Option<(u64, u64)>,
 }
 
-/// A client's sequential run.
+/// How long requests are and what they start at multiples of.
+#[derive(Clone, Debug)]
+struct Shape {
+    sizes: SectorSizes,
+    alignment: u64,
+}
+
+/// A sequential run.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     next: u64,
@@ -43,97 +61,85 @@ pub(crate) struct Draw {
     pub(crate) fua: bool,
 }
 
-/// Shares of operations, added up.
-#[derive(Clone, Copy, Debug)]
-struct Thresholds {
-    reads: f64,
-    zeroes: f64,
-    discards: f64,
-    flushes: f64,
-    fua: f64,
-}
-
-#[derive(Clone, Copy, Debug)]
-enum SectorSizes {
-    Fixed(u64),
-    Exponential { scale: f64, multiple: u64, most: u64 },
-}
-
 impl Stream {
     /// Stream `number` of a workload for a drive of `capacity`.
-    pub(crate) fn new(number: usize, config: &StreamConfig, sector: SectorSize, capacity: Sectors, seed: u64) -> Result<Self, WorkloadError> {
-        let check = Check { number, sector };
-        check.arrivals(&config.arrivals)?;
-        check.mix(&config.mix)?;
-        check.order(&config.order)?;
-        if config.deadline.is_some_and(Nanos::is_zero) {
-            return Err(check.value("deadline", "0", "more than no time", "leave it out for requests without a deadline"));
-        }
-        let sizes = check.sizes(&config.sizes)?;
+    pub(crate) fn new(number: usize, config: &StreamConfig, sector: SectorSize, capacity: Sectors, seed: u64) -> Result<Self, StreamFault> {
+        let check = Check { sector };
+        config.arrivals.check(&check)?;
+        config.mix.check(&check)?;
+        config.order.check(&check)?;
+        check_limits(config, &check)?;
         let range = config.range.unwrap_or(Extent::new(Lba::new(0), capacity));
         if range.len.is_zero() || range.checked_end().is_none_or(|end| end.get() > capacity.get()) {
-            return Err(WorkloadError::Range { stream: number, range, capacity });
+            return Err(StreamFault::Range { range, capacity });
         }
-        let alignment = match config.alignment {
-            Alignment::Size => sizes.grain(),
-            Alignment::Bytes(bytes) => check.sectors("alignment", bytes)?,
-            Alignment::Sector => 1,
+        let reads = Shape::new(SectorSizes::new(&config.sizes, &check)?, config.alignment, range, &check)?;
+        let writes = match &config.write_sizes {
+            None => None,
+            Some(sizes) => Some(Shape::new(SectorSizes::new(sizes, &check)?, config.alignment, range, &check)?),
         };
-        if places(range, alignment, sizes.largest()).is_none() {
-            let (largest, alignment) = (Sectors::new(sizes.largest()), Sectors::new(alignment));
-            return Err(WorkloadError::RangeTooSmall { stream: number, range, largest, alignment });
+        if config.order.passes_the_range() && config.place != Place::Uniform {
+            return Err(check.value(
+                "place",
+                "given",
+                "none for a stream that passes its range from start to end",
+                "leave out place, or choose runs",
+            ));
         }
+        let gap = match config.order {
+            Order::Strided { gap_bytes } => check.sectors("gap of the stride", gap_bytes)?,
+            _ => 0,
+        };
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(number as u64);
-        let clients = clients_of(&config.arrivals);
-        let first = range.start.get().next_multiple_of(alignment);
-        let runs = match config.order {
-            Order::Random => Vec::new(),
-            Order::Runs { .. } | Order::FixedRuns { .. } => vec![Run { next: first, left: 0 }; clients as usize],
-            Order::Sequential => (0..u64::from(clients))
-                .map(|client| {
-                    let offset = (u128::from(range.len.get()) * u128::from(client) / u128::from(clients)) as u64;
-                    Run { next: (range.start.get() + offset).next_multiple_of(alignment), left: u64::MAX }
-                })
-                .collect(),
-        };
-        let operations = Thresholds::new(&config.mix);
-        Ok(Self { rng, arrivals: config.arrivals, operations, sizes, range, alignment, order: config.order, deadline: config.deadline, runs })
-    }
-
-    /// Clients of the stream; an open loop counts as one.
-    pub(crate) fn clients(&self) -> u32 {
-        clients_of(&self.arrivals)
-    }
-
-    /// When each client of a closed loop first asks.
-    pub(crate) fn first_times(&mut self) -> Vec<Instant> {
-        let Arrivals::Closed { clients, think } = self.arrivals else { return Vec::new() };
-        (0..u64::from(clients))
-            .map(|client| match think {
-                ThinkTime::None => Instant::ORIGIN,
-                ThinkTime::Constant(span) => Instant::from_ns((u128::from(span.as_ns()) * u128::from(client) / u128::from(clients)) as u64),
-                ThinkTime::Exponential(mean) => Instant::ORIGIN + dice::exponential_span(&mut self.rng, mean.as_ns() as f64),
-            })
-            .collect()
-    }
-
-    /// The time from one arrival of an open loop to the next; `None` for a closed loop.
-    pub(crate) fn interarrival(&mut self) -> Option<Nanos> {
-        match self.arrivals {
+        let spots = Spots::new(&config.place, range, &check, &mut rng)?;
+        let positions = config.positions.map_or(config.arrivals.clients(), |positions| positions.min(config.arrivals.clients())) as usize;
+        let runs = runs_at_the_start(config, &spots, range, reads.alignment, positions);
+        let gaps = match config.arrivals {
             Arrivals::Closed { .. } => None,
-            Arrivals::Open(Interarrival::Constant(span)) => Some(span),
-            Arrivals::Open(Interarrival::Poisson { per_second }) => Some(dice::exponential_span(&mut self.rng, 1e9 / per_second)),
+            Arrivals::Paced { pace: kind, .. } | Arrivals::Open(kind) => Some(Gaps::new(kind)),
+        };
+        Ok(Self {
+            rng,
+            arrivals: config.arrivals,
+            gaps,
+            operations: Thresholds::new(&config.mix),
+            reads,
+            writes,
+            range,
+            spots,
+            order: config.order,
+            gap,
+            deadline: config.deadline,
+            runs,
+            positions,
+            flush_in: config.flush_every.map(|writes| (writes, writes)),
+        })
+    }
+
+    /// How requests come.
+    pub(crate) fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
+    }
+
+    /// When each client of a closed loop that starts at `start` first asks; empty for the others.
+    pub(crate) fn first_times(&mut self, start: Instant) -> Vec<Instant> {
+        match self.arrivals {
+            Arrivals::Closed { clients, think } => think.first_times(start, clients, &mut self.rng),
+            Arrivals::Paced { .. } | Arrivals::Open(_) => Vec::new(),
         }
     }
 
-    /// How long a client of a closed loop thinks now; `None` for an open loop.
-    pub(crate) fn think(&mut self) -> Option<Nanos> {
+    /// The next time between arrivals of an open or paced loop; `None` for a closed one.
+    pub(crate) fn gap(&mut self) -> Option<Nanos> {
+        self.gaps.as_mut().map(|gaps| gaps.next(&mut self.rng))
+    }
+
+    /// How long a client of a closed loop thinks now; no time in a loop of another kind.
+    pub(crate) fn think(&mut self) -> Nanos {
         match self.arrivals {
-            Arrivals::Open(_) => None,
-            Arrivals::Closed { think: ThinkTime::None, .. } => Some(Nanos::ZERO),
-            Arrivals::Closed { think: ThinkTime::Constant(span), .. } => Some(span),
-            Arrivals::Closed { think: ThinkTime::Exponential(mean), .. } => Some(dice::exponential_span(&mut self.rng, mean.as_ns() as f64)),
+            Arrivals::Closed { think, .. } => think.draw(&mut self.rng),
+            Arrivals::Paced { .. } | Arrivals::Open(_) => Nanos::ZERO,
         }
     }
 
@@ -144,192 +150,88 @@ impl Stream {
 
     /// What the stream's client number `client` asks next.
     pub(crate) fn draw(&mut self, client: u32) -> Draw {
+        if let Some((0, every)) = self.flush_in {
+            self.flush_in = Some((every, every));
+            return Draw { operation: Operation::Flush, extent: Extent::default(), fua: false };
+        }
         let (operation, fua) = self.operations.draw(&mut self.rng);
         if operation == Operation::Flush {
             return Draw { operation, extent: Extent::default(), fua };
         }
-        let len = self.sizes.draw(&mut self.rng);
-        let start = if self.runs.is_empty() { self.anywhere(len) } else { self.next_in_run(client, len) };
+        if let Some((left, _)) = self.flush_in.as_mut().filter(|_| operation == Operation::Write) {
+            *left -= 1;
+        }
+        let writes = operation != Operation::Read;
+        let shape = self.writes.as_ref().filter(|_| writes).unwrap_or(&self.reads);
+        let (len, alignment) = (shape.sizes.draw(&mut self.rng), shape.alignment);
+        let start = if self.runs.is_empty() { self.anywhere(len, alignment, 0) } else { self.next_in_run(client, writes, len, alignment) };
         Draw { operation, extent: Extent::from_numbers(start, len), fua }
     }
 
-    fn anywhere(&mut self, len: u64) -> u64 {
-        let (first, count) = places(self.range, self.alignment, len).expect("checked for the largest size when the stream was made");
-        first + dice::below(&mut self.rng, count) * self.alignment
+    fn anywhere(&mut self, len: u64, alignment: u64, last: u64) -> u64 {
+        let starts = Starts::of(self.range, alignment, len).expect("checked for the largest size when the stream was made");
+        self.spots.draw(&mut self.rng, starts, self.range, last)
     }
 
-    fn next_in_run(&mut self, client: u32, len: u64) -> u64 {
-        let Run { next, left } = self.runs[client as usize];
+    fn next_in_run(&mut self, client: u32, writes: bool, len: u64, alignment: u64) -> u64 {
+        let separate = writes && self.runs.len() > self.positions;
+        let place = client as usize % self.positions + if separate { self.positions } else { 0 };
+        let Run { next, left } = self.runs[place];
         let fits = next + len <= self.range.end().get();
         let (start, left) = match self.order {
-            Order::Sequential if fits => (next, left),
-            Order::Sequential => (self.range.start.get().next_multiple_of(self.alignment), left),
+            Order::Sequential | Order::Strided { .. } if fits => (next, left),
+            Order::Sequential | Order::Strided { .. } => (self.range.start.get().next_multiple_of(alignment), left),
             _ if left > 0 && fits => (next, left - 1),
-            _ => (self.anywhere(len), self.run_length() - 1),
+            _ => (self.anywhere(len, alignment, next), self.order.run_length(&mut self.rng) - 1),
         };
-        self.runs[client as usize] = Run { next: start + len, left };
+        self.runs[place] = Run { next: start + len + self.gap, left };
         start
     }
-
-    fn run_length(&mut self) -> u64 {
-        match self.order {
-            Order::Random | Order::Sequential => 1,
-            Order::FixedRuns { requests } => requests,
-            // The number of trials up to the first success, by the inverse of its distribution.
-            Order::Runs { mean_requests } if mean_requests > 1.0 => {
-                let scale = -1.0 / libm::log1p(-1.0 / mean_requests);
-                (libm::ceil(dice::exponential(&mut self.rng, scale)) as u64).max(1)
-            }
-            Order::Runs { .. } => 1,
-        }
-    }
 }
 
-impl Thresholds {
-    fn new(mix: &Mix) -> Self {
-        let zeroes = mix.reads + mix.zeroes;
-        let discards = zeroes + mix.discards;
-        Self { reads: mix.reads, zeroes, discards, flushes: discards + mix.flushes, fua: mix.fua }
-    }
-
-    fn draw(&self, rng: &mut impl Rng) -> (Operation, bool) {
-        // All of one kind draws nothing, so that such a stream costs no random numbers.
-        if self.reads >= 1.0 {
-            return (Operation::Read, false);
-        }
-        let point = dice::above_zero(rng);
-        let operation = match point {
-            _ if point <= self.reads => Operation::Read,
-            _ if point <= self.zeroes => Operation::Zero,
-            _ if point <= self.discards => Operation::Discard,
-            _ if point <= self.flushes => Operation::Flush,
-            _ => Operation::Write,
+impl Shape {
+    fn new(sizes: SectorSizes, alignment: Alignment, range: Extent, check: &Check) -> Result<Self, StreamFault> {
+        let alignment = match alignment {
+            Alignment::Size => sizes.grain(),
+            Alignment::Bytes(bytes) => check.sectors("alignment", bytes)?,
+            Alignment::Sector => 1,
         };
-        (operation, operation == Operation::Write && self.fua > 0.0 && dice::above_zero(rng) <= self.fua)
+        if Starts::of(range, alignment, sizes.largest()).is_none() {
+            return Err(StreamFault::RangeTooSmall { range, largest: Sectors::new(sizes.largest()), alignment: Sectors::new(alignment) });
+        }
+        Ok(Self { sizes, alignment })
     }
 }
 
-impl SectorSizes {
-    fn largest(&self) -> u64 {
-        match *self {
-            Self::Fixed(sectors) => sectors,
-            Self::Exponential { most, .. } => most,
-        }
+fn check_limits(config: &StreamConfig, check: &Check) -> Result<(), StreamFault> {
+    if config.deadline.is_some_and(Nanos::is_zero) {
+        return Err(check.value("deadline", "0", "more than no time", "leave it out for requests without a deadline"));
     }
-
-    fn grain(&self) -> u64 {
-        match *self {
-            Self::Fixed(sectors) => sectors,
-            Self::Exponential { multiple, .. } => multiple,
-        }
+    if let Some(stop) = config.stop.filter(|stop| *stop <= config.start) {
+        return Err(check.value(
+            "stop",
+            stop,
+            alloc::format!("later than the start, {}", config.start),
+            "a stream that stops before it starts asks for nothing",
+        ));
     }
-
-    fn draw(&self, rng: &mut impl Rng) -> u64 {
-        match *self {
-            Self::Fixed(sectors) => sectors,
-            Self::Exponential { scale, multiple, most } => {
-                let multiples = (libm::ceil(dice::exponential(rng, scale)) as u64).max(1);
-                multiples.saturating_mul(multiple).min(most)
-            }
-        }
-    }
+    check.some("requests", config.requests, "leave it out for a stream that goes on")?;
+    check.some("bytes", config.bytes, "leave it out for a stream that goes on")?;
+    check.some("flush_every", config.flush_every, "leave it out for no flushes")?;
+    check.some("positions", config.positions.map(u64::from), "leave it out for one for each client")
 }
 
-/// The first aligned start in `range` for `len` sectors, and how many such starts there are.
-fn places(range: Extent, alignment: u64, len: u64) -> Option<(u64, u64)> {
-    let first = range.start.get().checked_next_multiple_of(alignment)?;
-    let room = range.end().get().checked_sub(len)?.checked_sub(first)?;
-    Some((first, room / alignment + 1))
-}
-
-fn clients_of(arrivals: &Arrivals) -> u32 {
-    match arrivals {
-        Arrivals::Closed { clients, .. } => *clients,
-        Arrivals::Open(_) => 1,
+/// Where runs begin: all at the start of the range, or evenly spread where they are to pass it or stay near where they are.
+fn runs_at_the_start(config: &StreamConfig, spots: &Spots, range: Extent, alignment: u64, positions: usize) -> Vec<Run> {
+    let spread = config.order.passes_the_range() || spots.remembers();
+    if config.order == Order::Random && !spots.remembers() {
+        return Vec::new();
     }
-}
-
-/// The checks of one stream's settings.
-struct Check {
-    number: usize,
-    sector: SectorSize,
-}
-
-/// Longest request accepted; real drives take no more in one command than some tens of MiB.
-const MOST_BYTES: u64 = 1 << 30;
-/// Longest think or interarrival time accepted: a day.
-const LONGEST: Nanos = Nanos::from_secs(86_400);
-
-impl Check {
-    fn value(&self, key: &'static str, value: impl ToString, expected: impl Into<String>, remedy: &'static str) -> WorkloadError {
-        WorkloadError::Value { stream: self.number, key, value: value.to_string(), expected: expected.into(), remedy }
-    }
-
-    fn arrivals(&self, arrivals: &Arrivals) -> Result<(), WorkloadError> {
-        let span = |key, span: Nanos| {
-            let bounded = !span.is_zero() && span <= LONGEST;
-            if bounded { Ok(()) } else { Err(self.value(key, span, "more than no time and at most a day", "for no think time choose none")) }
-        };
-        match *arrivals {
-            Arrivals::Closed { clients: 0, .. } => Err(self.value("clients", 0, "at least 1", "a closed loop without clients asks for nothing")),
-            Arrivals::Closed { think: ThinkTime::Constant(time) | ThinkTime::Exponential(time), .. } => span("think time", time),
-            Arrivals::Closed { .. } => Ok(()),
-            Arrivals::Open(Interarrival::Constant(time)) => span("interarrival time", time),
-            Arrivals::Open(Interarrival::Poisson { per_second }) if (1e-6..=1e9).contains(&per_second) => Ok(()),
-            Arrivals::Open(Interarrival::Poisson { per_second }) => {
-                Err(self.value("arrival rate", per_second, "0.000001 to 1000000000 requests per second", "correct it"))
-            }
-        }
-    }
-
-    fn mix(&self, mix: &Mix) -> Result<(), WorkloadError> {
-        let shares = [("reads", mix.reads), ("zeroes", mix.zeroes), ("discards", mix.discards), ("flushes", mix.flushes), ("fua", mix.fua)];
-        if let Some((key, share)) = shares.into_iter().find(|(_, share)| !(0.0..=1.0).contains(share)) {
-            return Err(self.value(key, share, "a share from 0 to 1", "write a half as 0.5"));
-        }
-        let sum = mix.reads + mix.zeroes + mix.discards + mix.flushes;
-        // Shares such as 0.7 + 0.2 + 0.1 add up to one but for the last bits.
-        if sum > 1.0 + 1e-9 {
-            return Err(self.value("reads + zeroes + discards + flushes", sum, "at most 1", "what is left over are writes"));
-        }
-        Ok(())
-    }
-
-    fn order(&self, order: &Order) -> Result<(), WorkloadError> {
-        match *order {
-            Order::Runs { mean_requests } if !(1.0..=1e12).contains(&mean_requests) => {
-                Err(self.value("mean run length", mean_requests, "1 to 10^12 requests", "a mean of 1 is random"))
-            }
-            Order::FixedRuns { requests: 0 } => Err(self.value("run length", 0, "at least 1 request", "a run of 1 is random")),
-            _ => Ok(()),
-        }
-    }
-
-    fn sizes(&self, sizes: &Sizes) -> Result<SectorSizes, WorkloadError> {
-        match *sizes {
-            Sizes::Fixed { bytes } => Ok(SectorSizes::Fixed(self.sectors("size", bytes)?)),
-            Sizes::Exponential { mean_bytes, multiple_bytes, most_bytes } => {
-                let (multiple, most) = (self.sectors("size multiple", multiple_bytes)?, self.sectors("largest size", most_bytes)?);
-                if mean_bytes <= multiple_bytes {
-                    let expected = format!("more than the multiple, {multiple_bytes} bytes");
-                    return Err(self.value("mean size", mean_bytes, expected, "lower the multiple, or choose a fixed size"));
-                }
-                if most % multiple != 0 || most_bytes < mean_bytes {
-                    let expected = format!("a multiple of {multiple_bytes} bytes, no less than the mean of {mean_bytes}");
-                    return Err(self.value("largest size", most_bytes, expected, "sixteen times the mean cuts off next to nothing"));
-                }
-                // Rounded up, an exponential of this scale has exactly the mean that was asked for (in multiples).
-                let scale = -1.0 / libm::log1p(-(multiple_bytes as f64) / mean_bytes as f64);
-                Ok(SectorSizes::Exponential { scale, multiple, most })
-            }
-        }
-    }
-
-    fn sectors(&self, key: &'static str, bytes: u64) -> Result<u64, WorkloadError> {
-        let sectors = self.sector.sectors_of(bytes).filter(|sectors| !sectors.is_zero() && bytes <= MOST_BYTES);
-        sectors.map(Sectors::get).ok_or_else(|| {
-            let expected = format!("a multiple of the drive's sector of {} bytes, at most 1 GiB", self.sector.bytes());
-            self.value(key, format!("{bytes} bytes"), expected, "4096 bytes suit every drive with sectors of up to 4 KiB")
-        })
-    }
+    let run = |position: u64| {
+        let offset = if spread { (u128::from(range.len.get()) * u128::from(position) / positions as u128) as u64 } else { 0 };
+        let left = if config.order.passes_the_range() { u64::MAX } else { 0 };
+        Run { next: (range.start.get() + offset).next_multiple_of(alignment), left }
+    };
+    let of_reads = (0..positions as u64).map(run);
+    if config.separate_runs { of_reads.clone().chain(of_reads).collect() } else { of_reads.collect() }
 }

@@ -244,7 +244,7 @@ proptest! {
     #[test]
     fn every_request_lies_in_its_range_and_the_same_seed_gives_the_same_requests(stream in any_stream(), seed in any::<u64>()) {
         let range = stream.range.unwrap();
-        let clients = match stream.arrivals { Arrivals::Closed { clients, .. } => clients, Arrivals::Open(_) => 1 };
+        let clients = stream.arrivals.clients();
         let mut first = workload(std::slice::from_ref(&stream), seed);
         let mut second = workload(&[stream], seed);
         for turn in 0..200 {

@@ -160,8 +160,9 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
         Ok(cancelled)
     }
 
-    /// At [`Instant::NEVER`] when there is none.
-    fn next_event(&self) -> Instant {
+    /// When something happens next; [`Instant::NEVER`] when nothing ever will.
+    #[must_use]
+    pub fn next_event(&self) -> Instant {
         let or_never = |at: Option<Instant>| at.unwrap_or(Instant::NEVER);
         let timeout = self.timeouts.as_ref().and_then(Timeouts::next);
         or_never(self.device.next_event()).min(or_never(timeout)).min(self.wake).min(self.next_outside)

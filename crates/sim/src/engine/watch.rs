@@ -40,3 +40,36 @@ pub trait Watch {
 
 /// Nobody watches.
 impl Watch for () {}
+
+/// Two that watch; the first is told first.
+impl<A: Watch, B: Watch> Watch for (&mut A, &mut B) {
+    fn submitted(&mut self, now: Instant, request: &Request) {
+        self.0.submitted(now, request);
+        self.1.submitted(now, request);
+    }
+
+    fn dispatched(&mut self, now: Instant, command: &Command) {
+        self.0.dispatched(now, command);
+        self.1.dispatched(now, command);
+    }
+
+    fn completed(&mut self, now: Instant, completion: &DriveCompletion, expected: bool) {
+        self.0.completed(now, completion, expected);
+        self.1.completed(now, completion, expected);
+    }
+
+    fn gave_up(&mut self, now: Instant, command: CommandId) {
+        self.0.gave_up(now, command);
+        self.1.gave_up(now, command);
+    }
+
+    fn finished(&mut self, now: Instant, finished: &Finished) {
+        self.0.finished(now, finished);
+        self.1.finished(now, finished);
+    }
+
+    fn cancelled(&mut self, now: Instant, id: RequestId, cancelled: Cancelled) {
+        self.0.cancelled(now, id, cancelled);
+        self.1.cancelled(now, id, cancelled);
+    }
+}

@@ -188,6 +188,7 @@ fn random_stream(rng: &mut ChaCha8Rng, profile: &DriveProfile) -> StreamConfig {
         alignment: Alignment::Sector,
         order,
         deadline: rng.random_bool(0.4).then(|| Nanos::from_ms(rng.random_range(1..=500))),
+        ..StreamConfig::closed(1)
     }
 }
 

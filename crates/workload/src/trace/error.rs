@@ -1,8 +1,8 @@
-//! [`TraceError`]: why a text is no recording.
+//! [`TraceError`]: why a line, a record or a whole file is refused.
 
 use alloc::string::String;
 
-/// Why a recording was refused; lines and columns count from 1, columns in characters.
+/// Why a part of a trace, or all of it, was refused; lines and columns count from 1, columns in characters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// A line has too few or too many fields.
@@ -36,6 +36,48 @@ pub enum TraceError {
         expected: &'static str,
         /// What to do.
         remedy: &'static str,
+    },
+    /// A line is longer than lines are.
+    #[error("{file}:{line}: longer than {most} bytes, which no line of a trace is; check that the file is a trace, and undamaged")]
+    LongLine {
+        /// The file's name as it was given.
+        file: String,
+        /// The line.
+        line: usize,
+        /// The longest that is read.
+        most: usize,
+    },
+    /// A record of a binary file has a value that it cannot have.
+    #[error("{file}: record {record} at byte {byte}: {field} is {value:#x}, expected {expected}; {remedy}")]
+    Binary {
+        /// The file's name as it was given.
+        file: String,
+        /// Which record, from 1.
+        record: u64,
+        /// Where it starts, from 0.
+        byte: u64,
+        /// Which field.
+        field: &'static str,
+        /// Its value.
+        value: u64,
+        /// What is accepted.
+        expected: &'static str,
+        /// What to do.
+        remedy: &'static str,
+    },
+    /// A binary file ends within a record.
+    #[error("{file}: record {record} at byte {byte} has {found} of {expected} bytes, then the file ends; copy the file again if it should go on")]
+    CutShort {
+        /// The file's name as it was given.
+        file: String,
+        /// Which record, from 1.
+        record: u64,
+        /// Where it starts, from 0.
+        byte: u64,
+        /// Bytes there are.
+        found: u64,
+        /// Bytes there must be.
+        expected: u64,
     },
     /// No access at all.
     #[error("{file} holds no access; expected at least one line `{shape}`")]

@@ -1,9 +1,13 @@
-//! Recordings of what real drives were asked, and how long they took: one file per format, one type for all of them.
+//! Traces: what real systems asked of their drives, read from the formats people have, and asked again.
 //!
-//! [`Recording`] is a *closed* recording with one request outstanding: each access was issued a think time after the one before it had completed.
-//! What a reader refuses it names by file, line and column ([`TraceError`]). Text is handed in; nothing here opens a file.
+//! From a file to a drive a trace goes through five stages, each of which holds a bounded part of it; nothing here opens a file:
+//! 1. a [`Decoder`] turns bytes into [`Record`]s; [`FORMATS`] is the table of what is understood, and [`detect()`] says which of it some bytes are;
+//! 2. [`Adjusted`] puts records in order, cuts out a part, and shifts and stretches their times;
+//! 3. [`Survey`] looks at all records once, where addresses are to be scaled or packed;
+//! 4. [`Placing`] maps bytes of the trace's devices to sectors of one drive;
+//! 5. [`TraceSource`] asks them: at their times, as fast as they are served, or with the recorded think times.
 //!
-//! - [`disksim_validate`]: `R|W label lba sectors response_us think_us`, the format in which DiskSim's validation traces are kept.
+//! [`Recording`] is something else: the measured times of one real drive, which `headtime validate` holds a profile against.
 //!
 //! ```
 //! use headtime_units::{Instant, Nanos};
@@ -16,83 +20,32 @@
 //! # Ok::<(), headtime_workload::trace::TraceError>(())
 //! ```
 
-pub mod disksim_validate;
+mod adjust;
+mod counts;
+mod decoder;
+mod detect;
+mod encoder;
 mod error;
+mod formats;
+mod lines;
+mod names;
+mod order;
+mod placement;
+mod record;
+mod recording;
+mod replay;
+mod survey;
 
-use alloc::vec::Vec;
-
-use headtime_units::{Extent, Instant, Nanos};
-
+pub use adjust::{Adjust, Adjusted, TimeScale};
+pub use counts::{Counts, Misfit};
+pub use decoder::{Action, Decoder, LONGEST_LINE, MOST_NEEDED, Reading, Step, decode};
+pub use detect::{Candidate, DetectError, Detection, SAMPLE_BYTES, detect};
+pub use encoder::{Encoder, Loss, Losses, Says};
 pub use error::TraceError;
-
-use crate::source::Operation;
-
-/// One access of a recording.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RecordedAccess {
-    /// The line of the file it was read from, from 1.
-    pub line: usize,
-    /// What was asked; [`Operation::Read`] or [`Operation::Write`].
-    pub operation: Operation,
-    /// Of which sectors, at least one.
-    pub extent: Extent,
-    /// From issue to completion, as the host measured it.
-    pub response: Nanos,
-    /// From this completion to the next issue.
-    pub think: Nanos,
-    /// What the recorder made of it.
-    pub label: Label,
-}
-
-/// What the recorder thought the drive's cache did. A guess made from the response time, and often none at all: both public recordings that this was
-/// tried on call every access a hit, writes to the media included.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Label {
-    /// Found in the cache.
-    Hit,
-    /// Not found in the cache.
-    Miss,
-    /// Not found, and the bus was released twice.
-    DoubleDisconnect,
-    /// Not found, and the bus was released three times.
-    TripleDisconnect,
-}
-
-/// Accesses of one drive, one after the other: at least one.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Recording {
-    accesses: Vec<RecordedAccess>,
-}
-
-impl Recording {
-    /// A recording of these accesses, in the order of their times; `None` when there is none, or they last longer than [`Recording::LONGEST`]
-    /// together.
-    #[must_use]
-    pub fn new(accesses: Vec<RecordedAccess>) -> Option<Self> {
-        let total = accesses.iter().try_fold(0_u64, |sum, access| sum.checked_add(access.response.as_ns())?.checked_add(access.think.as_ns()))?;
-        (!accesses.is_empty() && total <= Self::LONGEST.as_ns()).then_some(Self { accesses })
-    }
-
-    /// A hundred years: times of a longer recording would not leave room for what is computed from them.
-    pub const LONGEST: Nanos = Nanos::from_secs(100 * 365 * 86_400);
-
-    /// The accesses.
-    #[must_use]
-    pub fn accesses(&self) -> &[RecordedAccess] {
-        &self.accesses
-    }
-
-    /// When each access was issued: the first at the origin, each other when the response and think times of all before it were over.
-    pub fn issue_times(&self) -> impl Iterator<Item = Instant> + '_ {
-        self.accesses.iter().scan(Instant::ORIGIN, |next, access| {
-            let issued = *next;
-            *next = issued + access.response + access.think;
-            Some(issued)
-        })
-    }
-
-    /// When each access completed.
-    pub fn completion_times(&self) -> impl Iterator<Item = Instant> + '_ {
-        self.issue_times().zip(&self.accesses).map(|(issued, access)| issued + access.response)
-    }
-}
+pub use formats::{DeviceName, FORMATS, Format, disksim_validate, format};
+pub use order::{REORDER_WINDOW, Reordered};
+pub use placement::{PlaceError, Placed, Placement, Placing, Remap};
+pub use record::Record;
+pub use recording::{Label, RecordedAccess, Recording};
+pub use replay::{MOST_STREAMS, Replay, ReplayOptions, Streams, TraceSource};
+pub use survey::{Survey, SurveyError};

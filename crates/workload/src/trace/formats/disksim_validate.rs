@@ -14,16 +14,34 @@
 //!
 //! Source: DiskSim 4.0, `src/disksim_iotrace.c` (`iotrace_validate_get_ioreq_event`) and `src/disksim_iosim.c` for the labels.
 
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use headtime_units::{Extent, Nanos};
+use headtime_units::{Extent, Instant, Nanos};
 
-use super::{Label, RecordedAccess, Recording, TraceError};
+use super::{DeviceName, Format};
 use crate::source::Operation;
+use crate::trace::encoder::{Encoder, Says};
+use crate::trace::lines::{Between, Content, Line, LineFormat, Lines, SECTOR_BYTES, line as write_line};
+use crate::trace::{Label, Record, RecordedAccess, Recording, TraceError};
 
 /// What a line looks like.
 pub const SHAPE: &str = "R|W label lba sectors response_us think_us";
+
+/// Its line of the table.
+pub(super) const FORMAT: Format = Format {
+    name: "disksim-validate",
+    about: "DiskSim validation recording: one outstanding, with response and think times",
+    shape: SHAPE,
+    endings: &[".trace"],
+    origin: "its first request",
+    device: DeviceName::One,
+    text: true,
+    says: Says { operations: &[Operation::Read, Operation::Write], response: true, think: true, address_unit_bytes: SECTOR_BYTES, ..Says::LEAST },
+    decoder: |reading| Lines::boxed(&reading.file, Validate { at: Instant::ORIGIN }),
+    encoder: || Box::new(Writer { last: None }),
+};
 
 /// Reads a recording; `file` is the name that messages give it.
 ///
@@ -31,9 +49,9 @@ pub const SHAPE: &str = "R|W label lba sectors response_us think_us";
 /// The first line that is none of this format, by line and column; a text without any access.
 pub fn read(file: &str, text: &str) -> Result<Recording, TraceError> {
     let mut accesses = Vec::new();
-    for (index, line) in text.lines().enumerate() {
-        if !(line.trim().is_empty() || line.trim_start().starts_with('#')) {
-            accesses.push(Line { file, number: index + 1, text: line }.access()?);
+    for (number, text) in (1..).zip(text.lines()) {
+        if !(text.trim().is_empty() || text.trim_start().starts_with('#')) {
+            accesses.push(access(&Line { file, number, text })?);
         }
     }
     if accesses.is_empty() {
@@ -54,86 +72,84 @@ pub fn line(access: &RecordedAccess) -> String {
 
 const LABELS: [(&str, Label); 4] = [("Hit", Label::Hit), ("Miss", Label::Miss), ("Doub", Label::DoubleDisconnect), ("Trip", Label::TripleDisconnect)];
 
-/// A field of a line and where it starts, in characters from 1.
-type Field<'a> = (usize, &'a str);
-
-struct Line<'a> {
-    file: &'a str,
-    number: usize,
-    text: &'a str,
-}
-
-impl Line<'_> {
-    fn access(&self) -> Result<RecordedAccess, TraceError> {
-        let fields: Vec<Field> = fields(self.text).collect();
-        let [direction, label, lba, sectors, response, think] = fields[..] else {
-            return Err(TraceError::Fields { file: self.file.to_string(), line: self.number, found: fields.len(), expected: 6, shape: SHAPE });
-        };
-        let operation = match direction.1 {
-            "R" => Operation::Read,
-            "W" => Operation::Write,
-            _ => return Err(self.refuse(direction, "the direction", "R or W", "write one of the two")),
-        };
-        let known = LABELS.iter().find(|(name, _)| *name == label.1);
-        let label = known.ok_or_else(|| self.refuse(label, "the label", "Hit, Miss, Doub or Trip", "write Hit where nothing is known"))?.1;
-        let start = self.number(lba, "the LBA", "a whole number")?;
-        let len = self.number(sectors, "the number of sectors", "a whole number from 1")?;
-        if len == 0 {
-            return Err(self.refuse(sectors, "the number of sectors", "a whole number from 1", "remove accesses that move nothing"));
-        }
-        if start.checked_add(len).is_none() {
-            return Err(self.refuse(lba, "the LBA", "an address below 2^64 with all its sectors", "correct it"));
-        }
-        Ok(RecordedAccess {
-            line: self.number,
-            operation,
-            extent: Extent::from_numbers(start, len),
-            response: self.time(response, "the response time")?,
-            think: self.time(think, "the think time")?,
-            label,
-        })
+fn access(line: &Line<'_>) -> Result<RecordedAccess, TraceError> {
+    let [direction, label, lba, sectors, response, think] = line.exactly(Between::Blanks, SHAPE)?;
+    let operation = match direction.text {
+        "R" => Operation::Read,
+        "W" => Operation::Write,
+        _ => return Err(line.refuse(direction, "the direction", "R or W", "write one of the two")),
+    };
+    let known = LABELS.iter().find(|(name, _)| *name == label.text);
+    let label = known.ok_or_else(|| line.refuse(label, "the label", "Hit, Miss, Doub or Trip", "write Hit where nothing is known"))?.1;
+    let start: u64 = line.number(lba, "the LBA")?;
+    let len: u64 = line.number(sectors, "the number of sectors")?;
+    if len == 0 {
+        return Err(line.refuse(sectors, "the number of sectors", "a whole number from 1", "remove accesses that move nothing"));
     }
-
-    fn number(&self, field: Field<'_>, name: &'static str, expected: &'static str) -> Result<u64, TraceError> {
-        field.1.parse().map_err(|_| self.refuse(field, name, expected, "correct it"))
+    if start.checked_add(len).is_none() {
+        return Err(line.refuse(lba, "the LBA", "an address below 2^64 with all its sectors", "correct it"));
     }
-
-    fn time(&self, field: Field<'_>, name: &'static str) -> Result<Nanos, TraceError> {
-        let refuse = || self.refuse(field, name, "microseconds, not negative", "write it such as 6657.0");
-        // "inf", "nan" and exponents parse as floats, but no recorder writes them.
-        let plain = field.1.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-        let us: f64 = field.1.parse().ok().filter(|_| plain).ok_or_else(refuse)?;
-        Nanos::from_ms_f64(us / 1e3).ok_or_else(refuse)
-    }
-
-    fn refuse(&self, field: Field<'_>, name: &'static str, expected: &'static str, remedy: &'static str) -> TraceError {
-        TraceError::Field {
-            file: self.file.to_string(),
-            line: self.number,
-            column: field.0,
-            field: name,
-            value: field.1.chars().take(MOST_SHOWN).collect(),
-            expected,
-            remedy,
-        }
-    }
-}
-
-/// More of a wrong field than this helps nobody, and the file may be no text at all.
-const MOST_SHOWN: usize = 40;
-
-fn fields(line: &str) -> impl Iterator<Item = Field<'_>> {
-    let mut rest = line;
-    let mut column = 1;
-    core::iter::from_fn(move || {
-        let blanks = rest.chars().take_while(|letter| letter.is_whitespace()).count();
-        let field = rest.trim_start();
-        let end = field.find(char::is_whitespace).unwrap_or(field.len());
-        let start = column + blanks;
-        column = start + field[..end].chars().count();
-        rest = &field[end..];
-        (end > 0).then_some((start, &field[..end]))
+    Ok(RecordedAccess {
+        line: usize::try_from(line.number).unwrap_or(usize::MAX),
+        operation,
+        extent: Extent::from_numbers(start, len),
+        response: line.span(response, "the response time", 1_000)?,
+        think: line.span(think, "the think time", 1_000)?,
+        label,
     })
+}
+
+/// Reads accesses as requests: each is asked when the response and think times of those before it are over.
+struct Validate {
+    at: Instant,
+}
+
+impl LineFormat for Validate {
+    fn read(&mut self, line: &Line<'_>) -> Result<Content, TraceError> {
+        let RecordedAccess { operation, extent, response, think, .. } = access(line)?;
+        let bytes = |sectors: u64| sectors.checked_mul(SECTOR_BYTES);
+        let record = bytes(extent.start.get())
+            .zip(bytes(extent.len.get()))
+            .and_then(|(offset, len)| Record::new(line.number, self.at, operation, offset, len));
+        let [_, _, lba, ..] = line.exactly::<6>(Between::Blanks, SHAPE)?;
+        let record = record.ok_or_else(|| line.refuse(lba, "the LBA", "an address below 2^64 bytes", "correct it"))?;
+        self.at = self.at + response + think;
+        Ok(Content::One(Record { response: Some(response), think: Some(think), ..record }))
+    }
+}
+
+/// Writes requests as accesses one after the other. A request without response time is given one of 0, and one without think time the distance to the
+/// next less its response time, so the last waits for its successor.
+struct Writer {
+    last: Option<Record>,
+}
+
+impl Writer {
+    fn finish(&mut self, next: Option<Instant>, out: &mut Vec<u8>) {
+        let Some(last) = self.last.take() else { return };
+        let response = last.response.unwrap_or(Nanos::ZERO);
+        let distance = next.map_or(Nanos::ZERO, |next| next.saturating_since(last.at));
+        let access = RecordedAccess {
+            line: 0,
+            operation: last.operation,
+            extent: Extent::from_numbers(last.offset_bytes / SECTOR_BYTES, last.len_bytes / SECTOR_BYTES),
+            response,
+            think: last.think.unwrap_or(distance.saturating_sub(response)),
+            label: Label::Hit,
+        };
+        write_line(out, format_args!("{}", line(&access)));
+    }
+}
+
+impl Encoder for Writer {
+    fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
+        self.finish(Some(record.at), out);
+        self.last = Some(*record);
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        self.finish(None, out);
+    }
 }
 
 #[cfg(test)]

@@ -1,0 +1,41 @@
+//! The workloads that ship: [`BUILTINS`], each a TOML text like those that users write.
+
+use crate::file::{FileErrors, WorkloadFile};
+
+/// A workload that ships.
+pub struct Builtin {
+    /// Its name.
+    pub name: &'static str,
+    /// Its text, with the origin of its figures in comments.
+    pub toml: &'static str,
+}
+
+/// All of them: plain ones first, then mixtures.
+pub const BUILTINS: &[Builtin] = &[
+    Builtin { name: "random", toml: include_str!("../builtin/random.toml") },
+    Builtin { name: "sequential", toml: include_str!("../builtin/sequential.toml") },
+    Builtin { name: "oltp", toml: include_str!("../builtin/oltp.toml") },
+    Builtin { name: "random-beside-sequential", toml: include_str!("../builtin/random-beside-sequential.toml") },
+    Builtin { name: "vm-mix", toml: include_str!("../builtin/vm-mix.toml") },
+    Builtin { name: "mail-server", toml: include_str!("../builtin/mail-server.toml") },
+    Builtin { name: "web-server", toml: include_str!("../builtin/web-server.toml") },
+    Builtin { name: "file-server", toml: include_str!("../builtin/file-server.toml") },
+    Builtin { name: "backup-beside-database", toml: include_str!("../builtin/backup-beside-database.toml") },
+    Builtin { name: "recorder-beside-scrub", toml: include_str!("../builtin/recorder-beside-scrub.toml") },
+];
+
+impl Builtin {
+    /// The one of that name.
+    #[must_use]
+    pub fn find(name: &str) -> Option<&'static Self> {
+        BUILTINS.iter().find(|builtin| builtin.name == name)
+    }
+
+    /// Its streams.
+    ///
+    /// # Errors
+    /// Never, of those that ship: a test reads them all.
+    pub fn load(&self) -> Result<WorkloadFile, FileErrors> {
+        WorkloadFile::from_toml(self.name, self.toml)
+    }
+}

@@ -1,0 +1,163 @@
+//! [`StreamPlan`]: a stream as its file says it, before the drive and the depth are known.
+
+use alloc::format;
+use alloc::string::{String, ToString};
+
+use headtime_units::{Extent, SectorSize, Sectors};
+
+use super::KEYS;
+use crate::arrivals::{Arrivals, Interarrival, ThinkTime};
+use crate::config::StreamConfig;
+use crate::error::StreamFault;
+
+/// One stream of a file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct StreamPlan {
+    /// What it is called.
+    pub name: String,
+    /// What it is summed with; its name unless given.
+    pub class: Option<String>,
+    /// Clients of a closed or paced loop.
+    pub clients: Option<Clients>,
+    /// How long clients think.
+    pub think: Option<ThinkTime>,
+    /// A Poisson process of so many requests a second.
+    pub rate: Option<f64>,
+    /// Any other open loop.
+    pub gaps: Option<Interarrival>,
+    /// The part of the drive.
+    pub range: Range,
+    /// All else; its arrivals and range are filled in by [`StreamPlan::config`].
+    pub stream: StreamConfig,
+    /// The line it begins at in its file, from 1; 0 when it comes from none.
+    pub line: usize,
+}
+
+/// How many clients.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Clients {
+    /// As many as is chosen at each run.
+    Depth,
+    /// So many.
+    Count(u32),
+}
+
+/// The part of a drive.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Range {
+    /// All of it.
+    Whole,
+    /// From one share of it to another.
+    Shares {
+        /// From 0 to 1.
+        from: f64,
+        /// More, up to 1.
+        to: f64,
+    },
+    /// From one byte to another, or to the end.
+    Bytes {
+        /// The first byte.
+        from: u64,
+        /// The byte after the last; `None` for the end of the drive.
+        to: Option<u64>,
+    },
+}
+
+impl StreamPlan {
+    /// 4 KiB random reads of the whole drive by as many clients as is chosen at each run.
+    #[must_use]
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            class: None,
+            clients: None,
+            think: None,
+            rate: None,
+            gaps: None,
+            range: Range::Whole,
+            stream: StreamConfig::closed(1),
+            line: 0,
+        }
+    }
+
+    /// What its requests are summed with.
+    #[must_use]
+    pub fn class(&self) -> &str {
+        self.class.as_deref().unwrap_or(&self.name)
+    }
+
+    /// Whether the number of its clients is chosen at each run.
+    #[must_use]
+    pub fn takes_depth(&self) -> bool {
+        matches!(self.arrivals(1), Arrivals::Closed { .. } | Arrivals::Paced { .. }) && !matches!(self.clients, Some(Clients::Count(_)))
+    }
+
+    /// What contradicts itself, if anything does.
+    pub(crate) fn contradiction(&self) -> Option<&'static str> {
+        let open = self.rate.is_some() || self.gaps.is_some();
+        match () {
+            () if self.rate.is_some() && self.gaps.is_some() => Some("rate and arrivals exclude each other; keep one of them"),
+            () if open && self.think.is_some() => Some("think has no meaning where requests come by a rate; remove think, or the rate"),
+            () => None,
+        }
+    }
+
+    fn arrivals(&self, depth: u32) -> Arrivals {
+        let clients = self.clients.map(|clients| match clients {
+            Clients::Depth => depth,
+            Clients::Count(count) => count,
+        });
+        let gaps = self.gaps.or(self.rate.map(|per_second| Interarrival::Poisson { per_second }));
+        match (gaps, clients) {
+            (Some(gaps), None) => Arrivals::Open(gaps),
+            (Some(pace), Some(clients)) => Arrivals::Paced { clients, pace },
+            (None, clients) => Arrivals::Closed { clients: clients.unwrap_or(depth), think: self.think.unwrap_or(ThinkTime::None) },
+        }
+    }
+
+    /// The stream on a drive of `capacity` sectors of `sector` bytes, with `depth` clients where that is left open.
+    ///
+    /// # Errors
+    /// When the range does not lie on the drive in whole sectors.
+    pub fn config(&self, sector: SectorSize, capacity: Sectors, depth: u32) -> Result<StreamConfig, StreamFault> {
+        Ok(StreamConfig { arrivals: self.arrivals(depth), range: self.range.on(sector, capacity)?, ..self.stream.clone() })
+    }
+
+    /// The stream as one table of TOML, which reads back as the same stream.
+    #[must_use]
+    pub fn to_toml(&self) -> String {
+        let mut text = "[[stream]]\n".to_string();
+        for key in KEYS {
+            if let Some(value) = (key.write)(self) {
+                text.push_str(&format!("{} = {value}\n", key.name));
+            }
+        }
+        text
+    }
+}
+
+impl Range {
+    fn on(self, sector: SectorSize, capacity: Sectors) -> Result<Option<Extent>, StreamFault> {
+        let (from, to) = match self {
+            Self::Whole => return Ok(None),
+            // Both ends rounded the same way, so that neighbouring ranges share no sector.
+            Self::Shares { from, to } => {
+                let at = |share: f64| libm::floor(share * capacity.get() as f64) as u64;
+                (at(from), if to >= 1.0 { capacity.get() } else { at(to) })
+            }
+            Self::Bytes { from, to } => {
+                let whole = |bytes: u64| {
+                    sector.sectors_of(bytes).map(Sectors::get).ok_or_else(|| StreamFault::Value {
+                        key: "range",
+                        value: format!("{from} to {} bytes", to.map_or_else(|| "the end".to_string(), |to| to.to_string())),
+                        expected: format!("multiples of the drive's sector of {} bytes", sector.bytes()),
+                        remedy: "round both ends to MiB",
+                    })
+                };
+                (whole(from)?, to.map_or(Ok(capacity.get()), whole)?)
+            }
+        };
+        let range = Extent::from_numbers(from, to.saturating_sub(from));
+        if range.len.is_zero() || to > capacity.get() { Err(StreamFault::Range { range, capacity }) } else { Ok(Some(range)) }
+    }
+}

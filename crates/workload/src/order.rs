@@ -1,0 +1,72 @@
+//! [`Order`]: how the requests of one client follow each other.
+
+use rand::Rng;
+
+use crate::check::Check;
+use crate::dice;
+use crate::error::StreamFault;
+
+/// How the requests of one client follow each other.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Order {
+    /// Each where the stream's [`Place`](crate::Place) says.
+    Random,
+    /// Runs of requests that abut, each run starting where the place says; geometrically distributed with this mean number of requests, at least 1. A run ends early at
+    /// the end of the range.
+    Runs {
+        /// Mean requests of a run.
+        mean_requests: f64,
+    },
+    /// Runs of exactly so many requests, at least 1 (P5: 1,024).
+    FixedRuns {
+        /// Requests of a run.
+        requests: u64,
+    },
+    /// Runs of every number of requests from the least to the most with the same probability.
+    UniformRuns {
+        /// The fewest requests of a run, at least 1.
+        least: u64,
+        /// The most; no fewer.
+        most: u64,
+    },
+    /// One run through the range and from its start again; clients start evenly spread over the range.
+    Sequential,
+    /// As [`Order::Sequential`], with a hole behind each request.
+    Strided {
+        /// The hole in bytes, whole sectors.
+        gap_bytes: u64,
+    },
+}
+
+impl Order {
+    pub(crate) fn check(&self, check: &Check) -> Result<(), StreamFault> {
+        match *self {
+            Self::Runs { mean_requests } if !(1.0..=1e12).contains(&mean_requests) => {
+                Err(check.value("mean run length", mean_requests, "1 to 10^12 requests", "a mean of 1 is random"))
+            }
+            Self::FixedRuns { requests: 0 } | Self::UniformRuns { least: 0, .. } => {
+                Err(check.value("run length", 0, "at least 1 request", "a run of 1 is random"))
+            }
+            Self::UniformRuns { least, most } if least > most => {
+                Err(check.value("shortest run", least, alloc::format!("no more than the longest, {most}"), "exchange the two"))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Whether it passes its range from start to end.
+    pub(crate) fn passes_the_range(&self) -> bool {
+        matches!(self, Self::Sequential | Self::Strided { .. })
+    }
+
+    /// Requests of the next run.
+    pub(crate) fn run_length(&self, rng: &mut impl Rng) -> u64 {
+        match *self {
+            Self::Random | Self::Sequential | Self::Strided { .. } => 1,
+            Self::FixedRuns { requests } => requests,
+            Self::UniformRuns { least, most } => least + dice::below(rng, (most - least).saturating_add(1)),
+            Self::Runs { mean_requests } if mean_requests > 1.0 => dice::geometric(rng, mean_requests),
+            Self::Runs { .. } => 1,
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! [`Adjusted`]: the part of a trace that was chosen, in order, from time zero, at the speed that was asked for.
+//!
+//! Steps, in this order: put in order ([`Reordered`]); cut out a stretch of time, counted from the trace's first record; choose devices and processes; leave
+//! out the first records and stop after some; move the first record that is left to time zero; stretch times.
+//!
+//! Worked example: times 10 s, 12 s, 15 s, 17 s, cut from 1 s, stretched by ½: the record at 10 s lies before 1 s and falls away; the others are asked at
+//! 0 s, 1.5 s and 2.5 s.
+
+use alloc::sync::Arc;
+use alloc::vec::Vec;
+
+use headtime_units::{Instant, Nanos};
+
+use super::counts::Counts;
+use super::order::{REORDER_WINDOW, Reordered};
+use super::record::Record;
+
+/// By how much times are stretched, in millionths: 2 makes a trace last twice as long, ½ half as long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeScale(u64);
+
+impl TimeScale {
+    /// As recorded.
+    pub const ONE: Self = Self(1_000_000);
+
+    /// `millionths` of the recorded times.
+    #[must_use]
+    pub const fn from_millionths(millionths: u64) -> Self {
+        Self(millionths)
+    }
+
+    /// The factor in millionths.
+    #[must_use]
+    pub const fn millionths(self) -> u64 {
+        self.0
+    }
+
+    /// A span of the trace, stretched; [`Nanos::MAX`] at the most.
+    #[must_use]
+    pub fn stretch(self, span: Nanos) -> Nanos {
+        let ns = u128::from(span.as_ns()) * u128::from(self.0) / 1_000_000;
+        Nanos::from_ns(u64::try_from(ns).unwrap_or(u64::MAX))
+    }
+}
+
+/// What of a trace is used, and how fast.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adjust {
+    /// Nothing before this time after the trace's first record.
+    pub from: Nanos,
+    /// Nothing from this time after the trace's first record on.
+    pub until: Option<Nanos>,
+    /// Only these devices; all when empty.
+    pub devices: Vec<u32>,
+    /// Only these processes; all when empty.
+    pub processes: Vec<u32>,
+    /// Of what is left, not the first so many.
+    pub skip: u64,
+    /// Of what is left then, at most so many.
+    pub take: Option<u64>,
+    /// How much slower; response and think times are stretched as well.
+    pub scale: TimeScale,
+    /// How many records are held back to put them in order.
+    pub window: usize,
+}
+
+impl Default for Adjust {
+    /// All of it, as recorded, from time zero.
+    fn default() -> Self {
+        Self {
+            from: Nanos::ZERO,
+            until: None,
+            devices: Vec::new(),
+            processes: Vec::new(),
+            skip: 0,
+            take: None,
+            scale: TimeScale::ONE,
+            window: REORDER_WINDOW,
+        }
+    }
+}
+
+/// The chosen records, in order, from time zero.
+#[derive(Debug)]
+pub struct Adjusted<I> {
+    records: Reordered<I>,
+    adjust: Adjust,
+    counts: Arc<Counts>,
+    /// The time of the trace's first record.
+    zero: Option<Instant>,
+    /// The time of the first record that was kept.
+    origin: Option<Instant>,
+    skipped: u64,
+    taken: u64,
+    over: bool,
+}
+
+impl<I: Iterator<Item = Record>> Adjusted<I> {
+    /// Adjusts `records`; what happens to them is counted in `counts`.
+    pub fn new(records: I, adjust: Adjust, counts: Arc<Counts>) -> Self {
+        let records = Reordered::new(records, adjust.window, Arc::clone(&counts));
+        Self { records, adjust, counts, zero: None, origin: None, skipped: 0, taken: 0, over: false }
+    }
+
+    /// Whether the record is wanted; ends the whole when no later one can be.
+    fn wanted(&mut self, record: &Record) -> bool {
+        let zero = *self.zero.get_or_insert(record.at);
+        let since = record.at.saturating_since(zero);
+        let Adjust { from, until, devices, processes, skip, .. } = &self.adjust;
+        if until.is_some_and(|until| since >= until) {
+            self.over = true;
+            return false;
+        }
+        let chosen = |numbers: &[u32], number| numbers.is_empty() || numbers.contains(&number);
+        if since < *from || !chosen(devices, record.device) || !chosen(processes, record.process) {
+            return false;
+        }
+        if self.skipped < *skip {
+            self.skipped += 1;
+            return false;
+        }
+        true
+    }
+}
+
+impl<I: Iterator<Item = Record>> Iterator for Adjusted<I> {
+    type Item = Record;
+
+    fn next(&mut self) -> Option<Record> {
+        while !self.over && self.adjust.take.is_none_or(|take| self.taken < take) {
+            let record = self.records.next()?;
+            self.counts.read.add();
+            if !self.wanted(&record) {
+                self.counts.not_chosen.add();
+                continue;
+            }
+            self.taken += 1;
+            let origin = *self.origin.get_or_insert(record.at);
+            let scale = self.adjust.scale;
+            let stretch = |span: Option<Nanos>| span.map(|span| scale.stretch(span));
+            let at = Instant::ORIGIN + scale.stretch(record.at.saturating_since(origin));
+            return Some(Record { at, response: stretch(record.response), think: stretch(record.think), ..record });
+        }
+        None
+    }
+}

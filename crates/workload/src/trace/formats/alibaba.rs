@@ -1,0 +1,65 @@
+//! Alibaba's block traces of 2020: one request a line, five fields with commas between them.
+//!
+//! ```text
+//! 419,W,53481484288,4096,1577808000000046
+//! │   │ │           │    └ when, us since 1970
+//! │   │ │           └ length, bytes
+//! │   │ └ offset, bytes
+//! │   └ R or W
+//! └ the virtual disk
+//! ```
+//!
+//! Source: the README of github.com/alibaba/block-traces.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::{DeviceName, Format};
+use crate::source::Operation;
+use crate::trace::encoder::{Encoder, Says};
+use crate::trace::lines::{Between, Content, Line, LineFormat, Lines, line};
+use crate::trace::{Record, TraceError};
+
+const SHAPE: &str = "device,R|W,offset_bytes,len_bytes,time_us";
+
+/// Its line of the table.
+pub(super) const FORMAT: Format = Format {
+    name: "alibaba",
+    about: "Alibaba block traces (2020), CSV",
+    shape: SHAPE,
+    endings: &[".csv"],
+    origin: "1970",
+    device: DeviceName::Number,
+    text: true,
+    says: Says { operations: &[Operation::Read, Operation::Write], most_device: u32::MAX, time_unit_ns: 1_000, ..Says::LEAST },
+    decoder: |reading| Lines::boxed(&reading.file, Alibaba),
+    encoder: || Box::new(Writer),
+};
+
+struct Alibaba;
+
+impl LineFormat for Alibaba {
+    fn read(&mut self, line: &Line<'_>) -> Result<Content, TraceError> {
+        let [device, operation, offset, len, at] = line.exactly(Between::Commas, SHAPE)?;
+        let parsed = match operation.text {
+            "R" => Operation::Read,
+            "W" => Operation::Write,
+            _ => return Err(line.refuse(operation, "the operation", "R or W", "write one of the two")),
+        };
+        let (offset_bytes, len_bytes) = (line.bytes(offset, "the offset", 1)?, line.bytes(len, "the length", 1)?);
+        let at = line.instant(at, "the time", 1_000)?;
+        let device = line.number(device, "the device")?;
+        let record = line.request(offset, at, parsed, offset_bytes, len_bytes)?;
+        Ok(Content::One(Record { device, ..record }))
+    }
+}
+
+struct Writer;
+
+impl Encoder for Writer {
+    fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
+        let letter = if record.operation == Operation::Read { 'R' } else { 'W' };
+        let Record { device, offset_bytes, len_bytes, .. } = record;
+        line(out, format_args!("{device},{letter},{offset_bytes},{len_bytes},{}", record.at.as_ns() / 1_000));
+    }
+}

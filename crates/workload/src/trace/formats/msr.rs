@@ -1,0 +1,88 @@
+//! The block traces of Microsoft Research Cambridge, 2007: one request a line, seven fields with commas between them.
+//!
+//! ```text
+//! 128166372003061629,src1,0,Read,8192,4096,1021
+//! │                  │    │ │    │    │    └ response, units of 100 ns; 0 is taken as not measured
+//! │                  │    │ │    │    └ length, bytes
+//! │                  │    │ │    └ offset, bytes
+//! │                  │    │ └ Read or Write
+//! │                  │    └ the disk of that host
+//! │                  └ the host
+//! └ when it was issued, units of 100 ns since 1601
+//! ```
+//!
+//! A device is host and disk: hosts are numbered in the order in which a file names them, from 0, and its number times 65536 is added to the disk's.
+//! So in a file of one host, as the published ones are, devices are its disks.
+//!
+//! Source: the README of the trace at SNIA's repository (IOTTA 388); Narayanan et al., "Write Off-Loading", FAST 2008.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use headtime_units::Nanos;
+
+use super::{DeviceName, Format};
+use crate::source::Operation;
+use crate::trace::encoder::{Encoder, Says};
+use crate::trace::lines::{Between, Content, Line, LineFormat, Lines, line};
+use crate::trace::names::Names;
+use crate::trace::{Record, TraceError};
+
+const SHAPE: &str = "time_100ns,host,disk,Read|Write,offset_bytes,len_bytes,response_100ns";
+
+/// What times are counted in.
+const TICK_NS: u64 = 100;
+
+/// Its line of the table.
+pub(super) const FORMAT: Format = Format {
+    name: "msr",
+    about: "MSR Cambridge block traces (2007), CSV",
+    shape: SHAPE,
+    endings: &[".csv"],
+    origin: "1601",
+    device: DeviceName::HostAndDisk,
+    text: true,
+    says: Says {
+        operations: &[Operation::Read, Operation::Write],
+        // Written as disks of one host.
+        most_device: u16::MAX as u32,
+        response: true,
+        time_unit_ns: TICK_NS,
+        ..Says::LEAST
+    },
+    decoder: |reading| Lines::boxed(&reading.file, Msr { hosts: Names::default() }),
+    encoder: || Box::new(Writer),
+};
+
+struct Msr {
+    hosts: Names,
+}
+
+impl LineFormat for Msr {
+    fn read(&mut self, line: &Line<'_>) -> Result<Content, TraceError> {
+        let [at, host, disk, operation, offset, len, response] = line.exactly(Between::Commas, SHAPE)?;
+        let parsed = match operation.text {
+            "Read" => Operation::Read,
+            "Write" => Operation::Write,
+            _ => return Err(line.refuse(operation, "the operation", "Read or Write", "write one of the two")),
+        };
+        let (offset_bytes, len_bytes) = (line.bytes(offset, "the offset", 1)?, line.bytes(len, "the length", 1)?);
+        let record = line.request(offset, line.instant(at, "the time", TICK_NS)?, parsed, offset_bytes, len_bytes)?;
+        let response = line.span(response, "the response time", TICK_NS)?;
+        let disk: u16 = line.number(disk, "the disk")?;
+        let host_number = self.hosts.number(host.text).ok_or_else(|| line.refuse(host, "the host", Names::EXPECTED, "split the file by host"))?;
+        let device = host_number << 16 | u32::from(disk);
+        Ok(Content::One(Record { device, response: Some(response).filter(|response| !response.is_zero()), ..record }))
+    }
+}
+
+struct Writer;
+
+impl Encoder for Writer {
+    fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
+        let word = if record.operation == Operation::Read { "Read" } else { "Write" };
+        let response = record.response.unwrap_or(Nanos::ZERO).as_ns() / TICK_NS;
+        let Record { device, offset_bytes, len_bytes, .. } = record;
+        line(out, format_args!("{},host,{device},{word},{offset_bytes},{len_bytes},{response}", record.at.as_ns() / TICK_NS));
+    }
+}

@@ -1,0 +1,63 @@
+//! The Storage Performance Council's trace format, in which the UMass repository keeps its traces: five fields with commas between them, perhaps more behind.
+//!
+//! ```text
+//! 0,20941264,8192,W,0.551706
+//! │ │        │    │ └ when, s since the trace's beginning
+//! │ │        │    └ R or W, of either case
+//! │ │        └ length, bytes
+//! │ └ offset, blocks; taken to be 512 bytes, as in the traces there are
+//! └ the application storage unit
+//! ```
+//!
+//! Source: SPC Trace File Format Specification, revision 1.0.1.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::{DeviceName, Format};
+use crate::source::Operation;
+use crate::trace::encoder::{Encoder, Says};
+use crate::trace::lines::{Between, Content, Line, LineFormat, Lines, SECTOR_BYTES, line};
+use crate::trace::{Record, TraceError};
+
+const SHAPE: &str = "unit,lba,len_bytes,R|W,time_s";
+
+/// Its line of the table.
+pub(super) const FORMAT: Format = Format {
+    name: "spc",
+    about: "SPC traces, as the UMass repository has them, CSV",
+    shape: SHAPE,
+    endings: &[".spc"],
+    origin: "its beginning",
+    device: DeviceName::Number,
+    text: true,
+    says: Says { operations: &[Operation::Read, Operation::Write], most_device: u32::MAX, address_unit_bytes: SECTOR_BYTES, ..Says::LEAST },
+    decoder: |reading| Lines::boxed(&reading.file, Spc),
+    encoder: || Box::new(Writer),
+};
+
+struct Spc;
+
+impl LineFormat for Spc {
+    fn read(&mut self, line: &Line<'_>) -> Result<Content, TraceError> {
+        let [unit, lba, len, operation, at] = line.at_least(Between::Commas, SHAPE)?;
+        let parsed = match operation.text {
+            "R" | "r" => Operation::Read,
+            "W" | "w" => Operation::Write,
+            _ => return Err(line.refuse(operation, "the operation", "R or W", "write one of the two")),
+        };
+        let (offset_bytes, len_bytes) = (line.bytes(lba, "the LBA", SECTOR_BYTES)?, line.bytes(len, "the length", 1)?);
+        let record = line.request(lba, line.instant(at, "the time", 1_000_000_000)?, parsed, offset_bytes, len_bytes)?;
+        Ok(Content::One(Record { device: line.number(unit, "the storage unit")?, ..record }))
+    }
+}
+
+struct Writer;
+
+impl Encoder for Writer {
+    fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
+        let letter = if record.operation == Operation::Read { 'R' } else { 'W' };
+        let (secs, ns) = (record.at.as_ns() / 1_000_000_000, record.at.as_ns() % 1_000_000_000);
+        line(out, format_args!("{},{},{},{letter},{secs}.{ns:09}", record.device, record.offset_bytes / SECTOR_BYTES, record.len_bytes));
+    }
+}

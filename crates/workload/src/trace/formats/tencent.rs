@@ -1,0 +1,71 @@
+//! Tencent's CBS traces of 2018: one request a line, five fields with commas between them.
+//!
+//! ```text
+//! 1538323200,12910952,128,0,1063
+//! │          │        │   │ └ the virtual volume
+//! │          │        │   └ 0 read, 1 write
+//! │          │        └ length, sectors of 512 bytes
+//! │          └ offset, sectors of 512 bytes
+//! └ when, whole seconds since 1970
+//! ```
+//!
+//! All requests of a second have one time, so an open replay asks them at once. The files come as .tgz, which must be unpacked by `tar` first.
+//!
+//! Source: the README of the trace at SNIA's repository (IOTTA 27917).
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use super::{DeviceName, Format};
+use crate::source::Operation;
+use crate::trace::encoder::{Encoder, Says};
+use crate::trace::lines::{Between, Content, Line, LineFormat, Lines, SECTOR_BYTES, line};
+use crate::trace::{Record, TraceError};
+
+const SHAPE: &str = "time_s,offset_sectors,len_sectors,0|1,volume";
+
+/// Its line of the table.
+pub(super) const FORMAT: Format = Format {
+    name: "tencent",
+    about: "Tencent CBS block traces (2018), CSV",
+    shape: SHAPE,
+    endings: &[".csv", ""],
+    origin: "1970",
+    device: DeviceName::Number,
+    text: true,
+    says: Says {
+        operations: &[Operation::Read, Operation::Write],
+        most_device: u32::MAX,
+        time_unit_ns: 1_000_000_000,
+        address_unit_bytes: SECTOR_BYTES,
+        ..Says::LEAST
+    },
+    decoder: |reading| Lines::boxed(&reading.file, Tencent),
+    encoder: || Box::new(Writer),
+};
+
+struct Tencent;
+
+impl LineFormat for Tencent {
+    fn read(&mut self, line: &Line<'_>) -> Result<Content, TraceError> {
+        let [at, offset, len, operation, volume] = line.exactly(Between::Commas, SHAPE)?;
+        let parsed = match operation.text {
+            "0" => Operation::Read,
+            "1" => Operation::Write,
+            _ => return Err(line.refuse(operation, "the operation", "0 for a read or 1 for a write", "write one of the two")),
+        };
+        let (offset_bytes, len_bytes) = (line.bytes(offset, "the offset", SECTOR_BYTES)?, line.bytes(len, "the length", SECTOR_BYTES)?);
+        let record = line.request(offset, line.instant(at, "the time", 1_000_000_000)?, parsed, offset_bytes, len_bytes)?;
+        Ok(Content::One(Record { device: line.number(volume, "the volume")?, ..record }))
+    }
+}
+
+struct Writer;
+
+impl Encoder for Writer {
+    fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
+        let write = u8::from(record.operation == Operation::Write);
+        let (offset, len) = (record.offset_bytes / SECTOR_BYTES, record.len_bytes / SECTOR_BYTES);
+        line(out, format_args!("{},{offset},{len},{write},{}", record.at.as_ns() / 1_000_000_000, record.device));
+    }
+}
