@@ -72,8 +72,7 @@ impl Bell {
     }
 
     fn sleep(&self, timeout: Option<Nanos>) {
-        let timeout = timeout
-            .map(|span| Timespec { tv_sec: (span.as_ns() / 1_000_000_000).min(1 << 30) as i64, tv_nsec: (span.as_ns() % 1_000_000_000) as i64 });
+        let timeout = timeout.map(timespec);
         let mut watched = [PollFd::new(&self.eventfd, PollFlags::IN)];
         // An interrupted wait is a wait that ended early, which callers allow for; there is no other error with one valid descriptor.
         let _ = poll(&mut watched, timeout.as_ref());
@@ -87,6 +86,19 @@ impl Bell {
         let mut count = [0; 8];
         let _ = rustix::io::read(self.eventfd.as_fd(), &mut count);
     }
+}
+
+/// Sleeps until the bell rings, something that is watched happens, or, about, `until`.
+pub(crate) fn wait_for<'fd>(bell: &'fd Bell, watched: &mut Vec<PollFd<'fd>>, clock: RealClock, until: Option<Instant>) {
+    let timeout = until.map(|until| timespec(until.saturating_since(clock.now())));
+    watched.push(PollFd::new(&bell.eventfd, PollFlags::IN));
+    // As in `sleep`: an interrupted wait ends early, and there is no other error.
+    let _ = poll(watched, timeout.as_ref());
+    bell.silence();
+}
+
+fn timespec(span: Nanos) -> Timespec {
+    Timespec { tv_sec: (span.as_ns() / 1_000_000_000).min(1 << 30) as i64, tv_nsec: (span.as_ns() % 1_000_000_000) as i64 }
 }
 
 /// Prepares the calling thread for precise waits: the kernel may not lump its timers together with others.

@@ -11,6 +11,7 @@ use crate::backend::Backend;
 use crate::backend::emulated;
 use crate::backend::file_drive;
 use crate::backend::memory;
+use crate::backend::nbd;
 use crate::bell::{Bell, expect_precise_wakes};
 use crate::clock::RealClock;
 use crate::engine::{DrainReport, Engine};
@@ -19,8 +20,9 @@ use crate::locator::Locator;
 use crate::mailbox::Mailbox;
 use crate::open_error::OpenError;
 use crate::options::{DriveOptions, EnginePriority};
-use crate::snapshot::{DriveSnapshot, ErrorCounts};
+use crate::snapshot::{DriveSnapshot, ErrorCounts, HungCounts};
 use crate::sys::run_first_in_first_out;
+use crate::turns::Turns;
 
 /// An open drive with its engine running.
 ///
@@ -58,7 +60,8 @@ impl Drive {
         let opened = match locator {
             Locator::Path(path) => file_drive::open(path, &options, &bell)?,
             Locator::Emulated(emulated) => emulated::open(locator, emulated, &bell)?,
-            Locator::Memory(memory) => memory::open(memory, &bell),
+            Locator::Memory(memory) => memory::open(memory),
+            Locator::Nbd(server) => nbd::open(server, &bell)?,
         };
         Self::start(opened, &options, bell)
     }
@@ -75,23 +78,30 @@ impl Drive {
             belief: BeliefReport::default(),
             emulation: None,
             errors: ErrorCounts::default(),
+            hung: HungCounts::default(),
+            link: backend.link(),
         };
         tracing::info!(capacity = capacity.get(), backend = first_view.backend, policy = first_view.policy, "drive opened");
         let mailbox = Arc::new(Mailbox::new(bell, options.max_requests, options.max_bytes, first_view));
         let traits = DriveTraits { queue_depth, fua };
         let limits = Limits { requests: options.max_requests, outstanding: options.outstanding };
         let scheduler = Scheduler::new(belief, options.policy.build(), traits, limits);
-        let engine = Engine::new(RealClock, scheduler, backend, Arc::clone(&mailbox), sector_size, options.drain_timeout);
+        let prompt = backend.is_prompt();
+        let engine = Engine::new(RealClock, scheduler, backend, Arc::clone(&mailbox), sector_size, options.drain_timeout, options.command_timeout);
+        // A thread that goes before others must not wait for one that does not.
+        let shared_turns = !precise && prompt;
+        let turns = Arc::new(Turns::new(engine, Arc::clone(&mailbox), shared_turns));
+        let own = Arc::clone(&turns);
         let priority = options.priority;
         let thread = std::thread::Builder::new().name("headtime-engine".to_owned()).spawn(move || {
             if precise {
                 expect_precise_wakes();
             }
             go_before_others(priority, precise);
-            engine.run()
+            own.run(RealClock)
         });
         let thread = thread.map_err(OpenError::Engine)?;
-        let shared = Shared { mailbox, capacity, sector_size, physical_block, write_mode: options.write_mode, next_id: AtomicU64::new(0) };
+        let shared = Shared { mailbox, turns, capacity, sector_size, physical_block, write_mode: options.write_mode, next_id: AtomicU64::new(0) };
         Ok(Self { handle: DriveHandle { shared: Arc::new(shared) }, engine: Some(thread) })
     }
 
@@ -182,7 +192,7 @@ fn go_before_others(priority: EnginePriority, precise: bool) {
 }
 
 impl DriveOptions {
-    fn check(&self) -> Result<(), OpenError> {
+    pub(crate) fn check(&self) -> Result<(), OpenError> {
         let least_one = |option, value: u64| if value == 0 { Err(OpenError::BadOption { option, value, least: 1 }) } else { Ok(()) };
         least_one("max_requests", self.max_requests as u64)?;
         least_one("max_bytes", self.max_bytes)?;

@@ -1,29 +1,50 @@
-//! The engine of one drive: one thread that owns the scheduler and the backend.
+//! The engine of one drive: it owns the scheduler and the backend, and whoever turns it ([`Turns`](crate::turns::Turns)) does one thing after the other.
 //!
 //! One turn: take the letters (submissions, cancellations), take what the backend has done, hand both to the scheduler, call back those whose
-//! requests are over, send what the scheduler decides, sleep until the bell rings or the next time that matters. Nothing in a turn blocks.
+//! requests are over, send what the scheduler decides, answer those who have waited too long (`time_limits`), say until when there is nothing to do. Nothing in
+//! a turn blocks.
 //!
-//! The scheduler is told the time at which *this thread* saw a completion, also of an emulated drive whose model knows the exact time: it is what a
+//! The scheduler is told the time at which *the engine* saw a completion, also of an emulated drive whose model knows the exact time: it is what a
 //! host in front of a real drive sees, wake-up delays included, and what its belief has to cope with. The mechanism of an emulated drive is not delayed by a
 //! late wake-up: it computes from its own times, however late it is asked.
 
 use std::collections::HashMap;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use bytes::Bytes;
-use headtime_sched::{Admission, Cancelled, Command, CommandId, Decision, Done, Finished, Op, Outcome, RequestId, Scheduler};
+use headtime_sched::{Admission, Cancelled, Command, Decision, Done, Finished, Op, Outcome, Request, RequestId, Scheduler, VolumeId};
 use headtime_units::{Extent, Instant, Nanos, SectorSize};
-use smallvec::SmallVec;
+use rustix::io::Errno;
 
 use crate::backend::{Backend, Ended, Work};
 use crate::clock::RealClock;
 use crate::lateness::Lateness;
 use crate::mailbox::{Letter, Mailbox, OnDone, Place, Submission};
+use crate::options::CommandTimeout;
 use crate::request::{IoDone, IoError};
 use crate::snapshot::{DriveSnapshot, EmulationSnapshot, ErrorCounts};
 
-/// What the engine's thread owns.
+mod at_drive;
+mod closing;
+mod time_limits;
+mod unflushed;
+
+use at_drive::{AtDrive, Sent};
+pub use closing::DrainReport;
+use unflushed::Unflushed;
+
+/// What an engine waits for when all that could be done is done.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Waits {
+    /// Something at the drive, wanted to the microsecond.
+    pub(crate) event: Option<Instant>,
+    /// Something that may be late.
+    pub(crate) coarse: Option<Instant>,
+    /// Nothing any more: the drive is closed and empty, or the time to drain is over.
+    pub(crate) over: bool,
+}
+
+/// The engine of one drive.
 pub(crate) struct Engine {
     clock: RealClock,
     scheduler: Scheduler,
@@ -31,12 +52,18 @@ pub(crate) struct Engine {
     mailbox: Arc<Mailbox>,
     sector_size: SectorSize,
     drain_timeout: Nanos,
+    command_timeout: CommandTimeout,
     /// Set when the closing of the drive was seen.
     drain_until: Option<Instant>,
     /// Requests that are not over, and cancelled ones whose bytes the drive still uses.
     pending: HashMap<RequestId, Pending>,
-    /// Commands at the drive. The order of this map never matters: it is only looked up.
-    commands: HashMap<CommandId, Command>,
+    at_drive: AtDrive,
+    /// When the backend last reported anything.
+    last_report: Instant,
+    /// While a command is given up: when the next request that waits in vain is due.
+    next_expiry: Instant,
+    unflushed: Unflushed,
+    failed_flushes: u64,
     lateness: Lateness,
     errors: ErrorCounts,
     letters: Vec<Letter>,
@@ -44,31 +71,14 @@ pub(crate) struct Engine {
 }
 
 struct Pending {
+    request: Request,
+    submitted: Instant,
     data: Bytes,
+    /// Of a write that is on the drive and becomes durable by a flush: how many losses the drive had had when it was written.
+    written_at: Option<u64>,
     /// `None` once the request was cancelled and its owner told.
     on_done: Option<OnDone>,
     place: Place,
-}
-
-/// What was left when a drive was closed.
-#[derive(Clone, Debug, PartialEq)]
-pub struct DrainReport {
-    /// Requests given up that had not been sent to the drive.
-    pub given_up_queued: usize,
-    /// Requests given up at the drive: it did not answer in time, and may still carry them out.
-    pub given_up_at_drive: usize,
-    /// Whether everything written was made durable at the end.
-    pub synced: bool,
-    /// The drive's last snapshot.
-    pub last: DriveSnapshot,
-}
-
-impl DrainReport {
-    /// Whether nothing was given up and everything is durable.
-    #[must_use]
-    pub fn is_clean(&self) -> bool {
-        self.given_up_queued == 0 && self.given_up_at_drive == 0 && self.synced
-    }
 }
 
 impl Engine {
@@ -79,6 +89,7 @@ impl Engine {
         mailbox: Arc<Mailbox>,
         sector_size: SectorSize,
         drain_timeout: Nanos,
+        command_timeout: CommandTimeout,
     ) -> Self {
         Self {
             clock,
@@ -87,9 +98,14 @@ impl Engine {
             mailbox,
             sector_size,
             drain_timeout,
+            command_timeout,
             drain_until: None,
             pending: HashMap::new(),
-            commands: HashMap::new(),
+            at_drive: AtDrive::new(command_timeout),
+            last_report: Instant::ORIGIN,
+            next_expiry: Instant::ORIGIN,
+            unflushed: Unflushed::default(),
+            failed_flushes: 0,
             lateness: Lateness::new(),
             errors: ErrorCounts::default(),
             letters: Vec::new(),
@@ -97,46 +113,25 @@ impl Engine {
         }
     }
 
-    /// Serves the mailbox until it is closed and everything is over, or the time to drain has passed.
-    pub(crate) fn run(mut self) -> DrainReport {
-        self.mailbox.set_engine(std::thread::current().id());
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.serve()));
-        let failed = outcome.is_err();
-        if failed {
-            tracing::error!("the engine of a drive failed on a fault of this program; its requests are answered with an error");
+    /// Does all that can be done now; says what is to be waited for then.
+    pub(crate) fn turn(&mut self) -> Waits {
+        self.take_letters();
+        let seen = self.take_completions();
+        let hold_until = self.send();
+        // Not by the time it is now: what was done by then has not been asked for yet.
+        self.answer_who_waited_too_long(seen);
+        if self.mailbox.snapshot_wanted() {
+            let snapshot = self.snapshot();
+            self.mailbox.show(snapshot);
         }
-        self.give_up(failed)
-    }
-
-    fn serve(&mut self) {
-        loop {
-            self.take_letters();
-            self.take_completions();
-            let hold_until = self.send();
-            if self.mailbox.snapshot_wanted() {
-                let snapshot = self.snapshot();
-                self.mailbox.show(snapshot);
-            }
-            if self.mailbox.is_closing() {
-                let until = *self.drain_until.get_or_insert_with(|| self.clock.now() + self.drain_timeout);
-                // Letters left before the closing are seen here: nothing is posted after it.
-                let nothing_left = self.pending.is_empty() && !self.mailbox.has_post();
-                if nothing_left || self.clock.now() >= until {
-                    return;
-                }
-            }
-            self.sleep(hold_until);
-        }
-    }
-
-    fn sleep(&self, hold_until: Option<Instant>) {
-        let coarse = [hold_until, self.drain_until].into_iter().flatten().min();
-        match (self.backend.next_event(), coarse) {
-            (Some(event), coarse) if coarse.is_none_or(|coarse| event <= coarse) => {
-                self.mailbox.bell.wait_precise(self.clock, event, || self.mailbox.has_post());
-            }
-            (_, coarse) => self.mailbox.bell.wait(self.clock, coarse),
-        }
+        let over = self.mailbox.is_closing() && {
+            let until = *self.drain_until.get_or_insert_with(|| self.clock.now() + self.drain_timeout);
+            // Letters left before the closing are seen here: nothing is posted after it.
+            let nothing_left = self.pending.is_empty() && !self.mailbox.has_post();
+            nothing_left || self.clock.now() >= until
+        };
+        let coarse = [hold_until, self.drain_until, self.next_time_limit()].into_iter().flatten().min();
+        Waits { event: self.backend.next_event(), coarse, over }
     }
 
     fn take_letters(&mut self) {
@@ -157,9 +152,10 @@ impl Engine {
 
     fn submit(&mut self, submission: Submission) {
         let Submission { request, data, on_done, place } = submission;
-        match self.scheduler.submit(self.clock.now(), request) {
+        let submitted = self.clock.now();
+        match self.scheduler.submit(submitted, request) {
             Admission::Accepted => {
-                self.pending.insert(request.id, Pending { data, on_done: Some(on_done), place });
+                self.pending.insert(request.id, Pending { request, submitted, data, written_at: None, on_done: Some(on_done), place });
             }
             // Everything the scheduler refuses was checked by the handle; a refusal is a disagreement between the two.
             Admission::Refused(refusal) => {
@@ -171,54 +167,71 @@ impl Engine {
     }
 
     fn cancel(&mut self, id: RequestId) {
-        let on_done = match self.scheduler.cancel(self.clock.now(), id) {
-            // The drive still uses the request's bytes, so its place is kept until the command is over.
-            Cancelled::AtDrive if self.commands.values().any(|command| command.requests.contains(&id)) => {
-                self.pending.get_mut(&id).and_then(|pending| pending.on_done.take())
-            }
-            // Taken out of the queue, or it was at the drive before and only waited to go there again.
-            Cancelled::Removed | Cancelled::AtDrive => self.pending.remove(&id).and_then(|pending| pending.on_done),
-            Cancelled::Unknown => None,
-        };
-        if let Some(on_done) = on_done {
+        if let Some(on_done) = self.withdraw(id) {
             self.errors.cancelled += 1;
             on_done.call(IoDone { finished: None, result: Err(IoError::Cancelled) });
         }
     }
 
-    fn take_completions(&mut self) {
+    /// Takes a request back; returns whom to tell, if nobody was told before.
+    fn withdraw(&mut self, id: RequestId) -> Option<OnDone> {
+        match self.scheduler.cancel(self.clock.now(), id) {
+            // The drive still uses the request's bytes, so its place is kept until the command is over.
+            Cancelled::AtDrive if self.at_drive.serves(id) => self.pending.get_mut(&id).and_then(|pending| pending.on_done.take()),
+            // Taken out of the queue, or it was at the drive before and only waited to go there again.
+            Cancelled::Removed | Cancelled::AtDrive => self.pending.remove(&id).and_then(|pending| pending.on_done),
+            Cancelled::Unknown => None,
+        }
+    }
+
+    /// Returns the time by which all that is done has been taken.
+    fn take_completions(&mut self) -> Instant {
         let mut ended = std::mem::take(&mut self.ended);
         let seen = self.clock.now();
         self.backend.collect(seen, &mut ended);
+        if !ended.is_empty() {
+            self.last_report = seen;
+        }
+        self.unflushed.note_losses(self.losses());
         for over in ended.drain(..) {
             self.complete(seen, over);
         }
         self.ended = ended;
+        seen
     }
 
     /// `seen` is when the completion was found: what earlier callbacks of the same turn took is no part of the drive's time.
     fn complete(&mut self, seen: Instant, over: Ended) {
-        let command = self.commands.remove(&over.command).expect("a backend reports each command that was sent to it once");
+        let Sent { command, covers, .. } = self.at_drive.take(seen, over.command).expect("a backend reports each command that was sent to it once");
+        let explanation = over.result.is_err().then(|| self.backend.explanation(over.command)).flatten();
         let outcome = match &over.result {
             Ok(_) => Outcome::Success,
             Err(errno) => Outcome::Failed(*errno),
         };
+        if command.op == Op::Flush && over.result.is_err() {
+            // ATA drives and Linux's page cache say once that they could not keep something, whosever it was, and forget it.
+            self.failed_flushes += 1;
+            self.unflushed.note_losses(self.losses());
+        }
         let done = Done { command: over.command, finished: seen, outcome };
         let finished = self.scheduler.complete(self.clock.now(), done);
         if let Some(due) = over.due {
             self.lateness.record(due, self.clock.now());
         }
         for finished in finished {
-            let result = match &over.result {
-                Ok(sectors) => Ok(self.part_of(sectors, &command, &finished)),
-                Err(errno) => {
-                    *self.errors.by_errno.entry(*errno).or_default() += 1;
-                    let request = finished.request;
-                    let error = IoError::Os { op: request.op, extent: request.extent, errno: *errno };
-                    tracing::warn!(volume = request.volume.0, %error, "a request failed");
-                    Err(error)
-                }
+            let Request { op, extent, .. } = finished.request;
+            let result = match (&over.result, &explanation) {
+                (Ok(sectors), _) => self.safe(&finished).map(|()| self.part_of(sectors, &command, &finished)),
+                (Err(errno), None) => Err(IoError::Os { op, extent, errno: *errno }),
+                (Err(errno), Some(explanation)) => Err(IoError::Drive { op, extent, errno: *errno, explanation: Arc::clone(explanation) }),
             };
+            if op == Op::Flush && result.is_err() {
+                // Whoever hears that a flush failed need not hear it again.
+                self.unflushed.must_hear(finished.request.volume);
+            }
+            if let Err(error) = &result {
+                self.count_error(finished.request.volume, error);
+            }
             if let Some(Pending { on_done, place, .. }) = self.pending.remove(&finished.request.id) {
                 if let Some(on_done) = on_done {
                     on_done.call(IoDone { finished: Some(finished), result });
@@ -226,11 +239,48 @@ impl Engine {
                 drop(place);
             }
         }
-        // Those cancelled meanwhile are not reported, and not sent again; their bytes are free now.
+        if command.op == Op::Flush && over.result.is_ok() {
+            self.unflushed.flushed(covers);
+        }
+        let losses = self.losses();
         for id in &command.requests {
-            if self.pending.get(id).is_some_and(|pending| pending.on_done.is_none()) {
-                self.pending.remove(id);
+            match self.pending.get_mut(id) {
+                // Those cancelled meanwhile are not reported, and not sent again; their bytes are free now.
+                Some(pending) if pending.on_done.is_none() => drop(self.pending.remove(id)),
+                Some(pending) if over.result.is_ok() => pending.written_at = Some(losses),
+                _ => {}
             }
+        }
+    }
+
+    /// Whether success may be reported of what the drive has done: not of durability when the drive may have lost what was to be made durable.
+    fn safe(&mut self, finished: &Finished) -> Result<(), IoError> {
+        let Request { id, volume, op, extent, fua, .. } = finished.request;
+        let lost = match op {
+            Op::Flush => self.unflushed.must_hear(volume),
+            _ => self.pending.get(&id).and_then(|pending| pending.written_at).is_some_and(|written_at| written_at != self.losses()),
+        };
+        if lost {
+            return Err(IoError::Drive { op, extent, errno: Errno::IO.raw_os_error(), explanation: LOST_WRITES.into() });
+        }
+        if op.changes_sectors() && !fua {
+            self.unflushed.answered(volume);
+        }
+        Ok(())
+    }
+
+    /// How often the drive may have lost what it had answered and not been told to keep.
+    fn losses(&self) -> u64 {
+        self.backend.losses() + self.failed_flushes
+    }
+
+    fn count_error(&mut self, volume: VolumeId, error: &IoError) {
+        *self.errors.by_errno.entry(error.errno()).or_default() += 1;
+        // That the connection is gone was said once; of each request that meets it only who looks closely wants to read.
+        if [Errno::CONNRESET, Errno::NOTCONN].iter().any(|gone| gone.raw_os_error() == error.errno()) {
+            tracing::debug!(volume = volume.0, %error, "a request failed");
+        } else {
+            tracing::warn!(volume = volume.0, %error, "a request failed");
         }
     }
 
@@ -251,7 +301,7 @@ impl Engine {
             match self.scheduler.next(now) {
                 Decision::Dispatch(command) => {
                     let pieces = if command.op == Op::Write { self.data_of(&command) } else { Vec::new() };
-                    self.commands.insert(command.id, command.clone());
+                    self.at_drive.send(now, command.clone(), self.unflushed.covered_now());
                     self.backend.start(now, Work { command, pieces });
                 }
                 Decision::WaitUntil { at, .. } => return Some(at),
@@ -291,75 +341,14 @@ impl Engine {
                 disk_time: counts.disk_time,
             }),
             errors: self.errors.clone(),
-        }
-    }
-
-    /// Answers whatever is left and lets go of the backend.
-    fn give_up(mut self, failed: bool) -> DrainReport {
-        self.mailbox.close();
-        let reason = if failed { IoError::EngineFailed } else { IoError::Closed };
-        let synced = !failed && self.sync();
-        let given_up_at_drive: usize = self.commands.values().map(|command| command.requests.len()).sum();
-        let at_rest = synced || (!failed && self.commands.is_empty());
-        // After a fault of its own the scheduler's books may not be fit to be read.
-        let last = if failed { self.mailbox.last_snapshot() } else { self.snapshot() };
-
-        let mut given_up_queued = self.pending.len().saturating_sub(given_up_at_drive);
-        self.letters.clear();
-        self.mailbox.take(&mut self.letters);
-        for letter in self.letters.drain(..) {
-            if let Letter::Submit(Submission { on_done, place, .. }) = letter {
-                given_up_queued += 1;
-                on_done.call(IoDone { finished: None, result: Err(reason.clone()) });
-                drop(place);
-            }
-        }
-        for (_, Pending { on_done, place, .. }) in self.pending.drain() {
-            if let Some(on_done) = on_done {
-                on_done.call(IoDone { finished: None, result: Err(reason.clone()) });
-            }
-            drop(place);
-        }
-        if at_rest {
-            drop(self.backend)
-        } else {
-            self.backend.abandon()
-        }
-        self.mailbox.show(last.clone());
-        DrainReport { given_up_queued, given_up_at_drive, synced, last }
-    }
-
-    /// Makes everything written durable, as far as the time to drain reaches; the scheduler has nothing at the drive any more.
-    fn sync(&mut self) -> bool {
-        if !self.commands.is_empty() {
-            return false;
-        }
-        let flush = Command { id: LAST_FLUSH, op: Op::Flush, extent: Extent::default(), fua: false, requests: SmallVec::new() };
-        self.commands.insert(flush.id, flush.clone());
-        self.backend.start(self.clock.now(), Work { command: flush, pieces: Vec::new() });
-        let until = self.drain_until.unwrap_or_else(|| self.clock.now() + self.drain_timeout);
-        loop {
-            let mut ended = std::mem::take(&mut self.ended);
-            self.backend.collect(self.clock.now(), &mut ended);
-            if let Some(over) = ended.pop() {
-                self.commands.remove(&over.command);
-                if let Err(errno) = over.result {
-                    let error = std::io::Error::from_raw_os_error(errno);
-                    tracing::error!(%error, "the last writes before closing could not be made durable; copy them again or check the device below");
-                }
-                return over.result.is_ok();
-            }
-            if self.clock.now() >= until {
-                return false;
-            }
-            let event = self.backend.next_event().map_or(until, |event| event.min(until));
-            self.mailbox.bell.wait(self.clock, Some(event));
+            hung: self.at_drive.counts(),
+            link: self.backend.link(),
         }
     }
 }
 
-/// The flush at the end; the scheduler counts its commands from zero and never comes here.
-const LAST_FLUSH: CommandId = CommandId(u64::MAX);
+const LOST_WRITES: &str = "the drive may have lost writes that had been answered and were not flushed, because the connection to it was lost or another volume's flush failed; \
+                           check or write again what was written since the flush before";
 
 #[cfg(test)]
 mod tests;

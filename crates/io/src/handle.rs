@@ -1,16 +1,19 @@
 //! How the rest of the program talks to a drive: [`DriveHandle`], which any thread may hold and clone.
 
+use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use headtime_sched::{Op, Request, RequestId};
-use headtime_units::{SectorSize, Sectors};
+use headtime_units::{Extent, Instant, SectorSize, Sectors};
 
 use crate::clock::RealClock;
-use crate::mailbox::{Letter, Mailbox, OnDone, Submission};
+use crate::mailbox::{Letter, Mailbox, OnDone, Place, Submission};
 use crate::options::{PolicyChoice, WriteMode};
-use crate::request::{Io, IoDone, IoError, SubmitError};
+use crate::pending::{Pending, Slot, StartWhenRoom};
+use crate::request::{Io, IoDone, IoError, SubmitError, UnalignedBytes};
 use crate::snapshot::DriveSnapshot;
+use crate::turns::Turns;
 
 /// Submits requests to an open drive.
 ///
@@ -23,6 +26,7 @@ pub struct DriveHandle {
 /// What all handles of a drive have in common.
 pub(crate) struct Shared {
     pub(crate) mailbox: Arc<Mailbox>,
+    pub(crate) turns: Arc<Turns>,
     pub(crate) capacity: Sectors,
     pub(crate) sector_size: SectorSize,
     pub(crate) physical_block: u32,
@@ -49,18 +53,52 @@ impl DriveHandle {
         self.shared.physical_block
     }
 
+    /// The sectors of `len` bytes from byte `offset` of the drive; whether they lie on the drive is found out when they are asked for.
+    ///
+    /// # Errors
+    /// [`UnalignedBytes`] when they are no whole sectors; the message names the sectors around them.
+    pub fn extent_of_bytes(&self, offset: u64, len: u64) -> Result<Extent, UnalignedBytes> {
+        UnalignedBytes::unless_sectors(self.sector_size(), offset, len)
+    }
+
     /// Submits a request. `on_done` is called exactly once if it was taken, perhaps before this returns, and never if it was not.
     ///
-    /// `on_done` runs on the engine's thread, where it delays every other request of the drive: it should hand the result on and return, must not block, and
+    /// `on_done` runs on the engine's thread, or on that of whoever submits while the engine has nothing to do, and delays every other request of the drive: it should hand the result on and return, must not block, and
     /// may submit further requests.
     ///
     /// # Errors
     /// [`SubmitError::Full`] and [`SubmitError::TooLarge`] when the drive's bounds are reached, [`SubmitError::Closed`] when it is closing, the
     /// others when the request makes no sense; nothing has changed then.
     pub fn submit(&self, io: Io, on_done: impl FnOnce(IoDone) + Send + 'static) -> Result<RequestId, SubmitError> {
+        let place = self.shared.place_for(&io)?;
+        self.hand_over(io, place, RealClock.now(), on_done)
+    }
+
+    /// Starts a request, to be awaited or waited for.
+    ///
+    /// # Errors
+    /// As [`DriveHandle::submit`].
+    pub fn start(&self, io: Io) -> Result<Pending, SubmitError> {
+        self.start_asked(&io, RealClock.now())
+    }
+
+    /// Starts a request as soon as the drive has room for it: await the answer, or [`wait`](StartWhenRoom::wait) for it. Those who wait are served in the order in which they came. A deadline
+    /// counts from now, so that waiting for room uses it up.
+    pub fn start_when_room(&self, io: Io) -> StartWhenRoom {
+        StartWhenRoom::new(self.clone(), io, RealClock.now())
+    }
+
+    /// Starts a request that was asked for at `asked`. Costs nothing but a look when there is no room.
+    pub(crate) fn start_asked(&self, io: &Io, asked: Instant) -> Result<Pending, SubmitError> {
+        let place = self.shared.place_for(io)?;
+        let slot = Slot::new();
+        let filled = Arc::clone(&slot);
+        let id = self.hand_over(io.clone(), place, asked, move |done| filled.fill(done))?;
+        Ok(Pending::new(id, slot, self.clone()))
+    }
+
+    fn hand_over(&self, io: Io, place: Place, asked: Instant, on_done: impl FnOnce(IoDone) + Send + 'static) -> Result<RequestId, SubmitError> {
         let shared = &*self.shared;
-        let bytes = shared.check(&io)?;
-        let place = shared.mailbox.admit(bytes)?;
         let id = RequestId(shared.next_id.fetch_add(1, Ordering::Relaxed));
         let durable = shared.write_mode == WriteMode::Durable && io.op.changes_sectors();
         let request = Request {
@@ -70,11 +108,14 @@ impl DriveHandle {
             op: io.op,
             extent: io.extent,
             fua: (io.fua && io.op.changes_sectors()) || durable,
-            deadline: io.deadline.map(|span| RealClock.now() + span),
+            deadline: io.deadline.map(|span| asked + span),
         };
         let letter = Letter::Submit(Submission { request, data: io.data, on_done: OnDone::new(on_done), place });
         match shared.mailbox.post(letter) {
-            Ok(()) => Ok(id),
+            Ok(first) => {
+                shared.turns.help(first);
+                Ok(id)
+            }
             Err(returned) => {
                 if let Letter::Submit(Submission { on_done, .. }) = returned {
                     on_done.forget();
@@ -90,23 +131,25 @@ impl DriveHandle {
     /// When called from a completion callback, where it would wait for itself.
     #[must_use]
     pub fn run(&self, io: Io) -> IoDone {
-        assert!(!self.shared.mailbox.on_engine_thread(), "a completion callback cannot wait for another request; submit it instead");
-        let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-        let taken = self.submit(io, move |done| {
-            // The receiver waits below until this was sent.
-            let _ = sender.send(done);
-        });
-        match taken {
-            Ok(_) => receiver.recv().expect("a request that was taken is called back exactly once"),
+        self.expect_not_a_callback();
+        match self.start(io) {
+            Ok(pending) => pending.wait(),
             Err(refused) => IoDone { finished: None, result: Err(IoError::NotTaken(refused)) },
         }
+    }
+
+    /// Waiting on the engine's own thread would wait for itself.
+    pub(crate) fn expect_not_a_callback(&self) {
+        assert!(!self.shared.mailbox.on_engine_thread(), "a completion callback cannot wait for another request; submit it instead");
     }
 
     /// Takes a request back, if it is not over yet: its callback gets [`IoError::Cancelled`]. When it is at the drive already, it still
     /// happens there. A request that is over, or was never taken, is left alone.
     pub fn cancel(&self, id: RequestId) {
         // A drive that is closing finishes or gives up everything by itself; one with a full mailbox has worse to do.
-        let _ = self.shared.mailbox.post(Letter::Cancel(id));
+        if let Ok(first) = self.shared.mailbox.post(Letter::Cancel(id)) {
+            self.shared.turns.help(first);
+        }
     }
 
     /// Changes the policy while running; what is queued stays queued, what is at the drive stays there.
@@ -115,7 +158,10 @@ impl DriveHandle {
     /// [`SubmitError::Closed`] when the drive is closing, [`SubmitError::Full`] when the engine has thousands of changes to look at before.
     pub fn set_policy(&self, policy: PolicyChoice) -> Result<(), SubmitError> {
         let mailbox = &self.shared.mailbox;
-        mailbox.post(Letter::SetPolicy(policy)).map_err(|_returned| if mailbox.is_closing() { SubmitError::Closed } else { mailbox.full() })
+        let posted = mailbox.post(Letter::SetPolicy(policy));
+        let first = posted.map_err(|_returned| if mailbox.is_closing() { SubmitError::Closed } else { mailbox.full() })?;
+        self.shared.turns.help(first);
+        Ok(())
     }
 
     /// How the drive is doing; takes some tens of microseconds, and 200 ms at the most.
@@ -125,7 +171,18 @@ impl DriveHandle {
     }
 }
 
+impl fmt::Debug for DriveHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DriveHandle").field("capacity", &self.capacity()).finish_non_exhaustive()
+    }
+}
+
 impl Shared {
+    /// Checks a request and takes its place within the bounds.
+    fn place_for(&self, io: &Io) -> Result<Place, SubmitError> {
+        self.mailbox.admit(self.check(io)?)
+    }
+
     /// Checks a request; returns how many bytes it reads or carries.
     fn check(&self, io: &Io) -> Result<u64, SubmitError> {
         let Io { op, extent, .. } = *io;

@@ -1,24 +1,31 @@
-//! The real-time engine of one drive, and what it drives: an emulated drive, or a file. What an application embeds.
+//! The real-time engine of one drive, and what it drives: an emulated drive, a file, a block device, an NBD server. What an application embeds.
 //!
-//! A [`Drive`] is opened by its [`Locator`]. One thread owns its scheduler and its backend; any number of [`DriveHandle`]s submit [`Io`] to it and are
-//! called back when it is over.
+//! A [`Drive`] is opened by its [`Locator`]. One thread owns its scheduler and its backend; any number of [`DriveHandle`]s start [`Io`]s on it. What was started is a [`Pending`]: a future for
+//! whatever executor, or something that a thread waits for. docs/embedding.md tells the whole story; `examples/embed.rs` is a program.
 //!
 //! ```
+//! use std::time::Duration;
 //! use bytes::Bytes;
 //! use headtime_io::{Drive, DriveOptions, Io, Locator};
-//! use headtime_units::Extent;
 //!
 //! # let directory = tempfile::tempdir()?;
 //! # let path = directory.path().join("drive.img");
 //! let locator: Locator = path.to_str().unwrap_or_default().parse()?;
 //! let drive = Drive::open(&locator, DriveOptions { create_bytes: Some(1 << 20), ..DriveOptions::default() })?;
 //! let handle = drive.handle();
-//! let (extent, written) = (Extent::from_numbers(8, 2), Bytes::from(vec![7; 1024]));
-//! handle.run(Io::write(extent, written.clone())).result?;
-//! assert_eq!(handle.run(Io::read(extent)).result?, written);
+//! let place = handle.extent_of_bytes(4096, 1024)?;
+//! let data = Bytes::from(vec![7; 1024]);
+//! let write = handle.start(Io::write(place, data.clone()).deadline(Duration::from_millis(100)))?;
+//! let done = write.wait(); // or `write.await`
+//! println!("{}", if done.missed_deadline() { "late" } else { "in time" });
+//! done.result?;
+//! handle.run(Io::flush()).result?;
+//! assert_eq!(handle.run(Io::read(place)).result?, data);
 //! assert!(drive.shutdown().is_clean());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
+//!
+//! Software that must survive power failures can be tried on a drive whose power is cut: [`power_cut`].
 //!
 //! # What is kept when something dies
 //! A write that was reported is in the page cache or on the device, so that killing the process loses nothing. A crash of the machine loses writes that no
@@ -28,6 +35,7 @@
 mod backend;
 mod bell;
 mod buffer;
+mod checked_file;
 mod clock;
 mod drive;
 mod engine;
@@ -37,20 +45,31 @@ mod locator;
 mod mailbox;
 mod open_error;
 mod options;
+mod pending;
 mod request;
+mod room;
 mod sidecar;
 mod snapshot;
 mod sys;
+mod turns;
 
+pub use backend::block_device::{BlockDevice, DeviceDoubt, DeviceNumber, DeviceRefusal, DeviceUser, SystemPaths, Zoned};
+pub use backend::nbd::{Difference, NbdError};
+pub use backend::power_cut;
+pub use backend::raw::{
+    KERNEL_KNOBS, KernelKnob, KernelKnobs, KnobOutcome, KnobReport, KnobRestored, RawOptions, RawWordError, StateError, WriteCache, block_device_at,
+    plan_knobs, restore_knobs,
+};
 pub use clock::RealClock;
 pub use drive::Drive;
 pub use engine::DrainReport;
 pub use handle::DriveHandle;
 pub use headtime_sim::DiskTime;
 pub use lateness::LatenessSummary;
-pub use locator::{EmulatedLocator, Locator, LocatorError, MemoryLocator, ProfileSource};
+pub use locator::{EmulatedLocator, Locator, LocatorError, MemoryLocator, NbdLocator, ProfileSource};
 pub use open_error::OpenError;
-pub use options::{DriveOptions, EnginePriority, IoMethod, PolicyChoice, PolicyChoiceError, WriteMode};
-pub use request::{Io, IoDone, IoError, SubmitError};
+pub use options::{CommandTimeout, CommandTimeoutError, DriveOptions, EnginePriority, IoMethod, PolicyChoice, PolicyChoiceError, WriteMode};
+pub use pending::{Pending, StartWhenRoom};
+pub use request::{Io, IoDone, IoError, SubmitError, UnalignedBytes};
 pub use sidecar::SidecarError;
-pub use snapshot::{DriveSnapshot, EmulationSnapshot, ErrorCounts};
+pub use snapshot::{DriveSnapshot, EmulationSnapshot, ErrorCounts, HungCounts, LinkSnapshot, LinkState};

@@ -1,4 +1,4 @@
-//! How drives are named, the same everywhere: `emulated:PROFILE[@SETUP]?backing=FILE[&seed=N][&noise=on|off]`, or a plain path.
+//! How drives are named, the same everywhere: `emulated:PROFILE[@SETUP]?backing=FILE[&seed=N][&noise=on|off]`, an NBD URI (see `nbd`), `memory:SIZE`, or a plain path.
 //!
 //! `PROFILE` is a name of the catalogue (`headtime profiles`), or the path of a profile file: whatever contains a `/` or ends in `.toml`.
 //! In the `emulated:` form the characters `%`, `?`, `&`, `@` and `=` within a name or value are written as `%25`, `%3F`, `%26`, `%40`, `%3D`; any byte may be
@@ -11,8 +11,10 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 mod memory;
+mod nbd;
 
 pub use memory::MemoryLocator;
+pub use nbd::NbdLocator;
 
 /// Which drive is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +23,8 @@ pub enum Locator {
     Emulated(EmulatedLocator),
     /// A drive whose bytes are in memory and are gone when it is closed.
     Memory(MemoryLocator),
+    /// An export of an NBD server.
+    Nbd(NbdLocator),
     /// A file, used as a drive as it is.
     Path(PathBuf),
 }
@@ -95,11 +99,13 @@ pub enum LocatorError {
         /// The part.
         part: String,
     },
-    /// A kind of drive that is known and cannot be used yet.
-    #[error("drive `{text}`: drives behind NBD do not work yet; use {FORM}, or the path of a file")]
-    NotYet {
+    /// An NBD server that cannot be read from the text.
+    #[error("drive `{text}`: {error}")]
+    Nbd {
         /// The text as given.
         text: String,
+        /// What is wrong.
+        error: headtime_nbd::uri::UriError,
     },
     /// A drive in memory whose size or setting is none.
     #[error("drive `{text}`: `{part}` is not {expected}; write memory:SIZE[?sector=512|4096], such as memory:1GiB")]
@@ -139,9 +145,7 @@ impl Locator {
             return MemoryLocator::parse(text, rest).map(Self::Memory);
         }
         match text.split_once(':') {
-            Some((kind, _)) if ["nbd", "nbds", "nbd+unix", "nbds+unix", "nbd+tcp"].contains(&kind) => {
-                Err(LocatorError::NotYet { text: text.to_owned() })
-            }
+            Some((kind, _)) if ["nbd", "nbds", "nbd+unix", "nbds+unix"].contains(&kind) => NbdLocator::parse(text).map(Self::Nbd),
             Some((kind, _)) if !kind.is_empty() && kind.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)) => {
                 Err(LocatorError::UnknownKind { text: text.to_owned(), kind: kind.to_owned() })
             }
@@ -223,6 +227,7 @@ impl fmt::Display for Locator {
         let emulated = match self {
             Self::Emulated(emulated) => emulated,
             Self::Memory(memory) => return memory.fmt(f),
+            Self::Nbd(nbd) => return nbd.fmt(f),
             Self::Path(path) => return path.display().fmt(f),
         };
         write!(f, "emulated:{}", encode(emulated.profile.as_path().as_os_str().as_bytes()))?;
@@ -315,7 +320,7 @@ mod tests {
             ("emulated:atlas10k?backing=f&backing=g", "`backing` is no setting, or is there twice"),
             ("emulated:atlas10k?backing=f&colour=red", "`colour` is no setting"),
             ("emulated:atlas10k?backing=100%", "%25"),
-            ("nbd://host/export", "do not work yet"),
+            ("nbd:export", "nbd://HOST[:PORT]/EXPORT"),
             ("memory:", "a size such as 1GiB"),
             ("memory:0", "at least one"),
             ("memory:5000?sector=4096", "a whole number of sectors"),

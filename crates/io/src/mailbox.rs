@@ -3,10 +3,10 @@
 //! Requests are admitted by count and by bytes before they are put in, so that the mailbox and everything behind it is bounded. A place is taken on
 //! submission and given back when the request's callback has returned.
 
+use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::thread::ThreadId;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -15,6 +15,7 @@ use headtime_sched::{Request, RequestId};
 use crate::bell::Bell;
 use crate::options::PolicyChoice;
 use crate::request::{IoDone, IoError, SubmitError};
+use crate::room::Room;
 use crate::snapshot::DriveSnapshot;
 
 /// What is called when a request is over: once, whatever happens. A callback that is dropped uncalled, because the engine failed, answers so.
@@ -43,6 +44,7 @@ pub(crate) struct Mailbox {
     pub(crate) bell: Arc<Bell>,
     closing: AtomicBool,
     held: Held,
+    pub(crate) room: Room,
     view: Mutex<View>,
     viewed: Condvar,
 }
@@ -59,7 +61,11 @@ struct View {
     /// Counts snapshots, so that who waits for one knows a new one.
     taken: u64,
     last: DriveSnapshot,
-    engine: Option<ThreadId>,
+}
+
+thread_local! {
+    /// The engines that this thread is turning; a callback of one may submit to another.
+    static TURNING: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
 /// A request's place within the bounds; given back when dropped.
@@ -105,7 +111,8 @@ impl Mailbox {
             bell,
             closing: AtomicBool::new(false),
             held: Held { requests: AtomicUsize::new(0), bytes: AtomicU64::new(0), max_requests, max_bytes },
-            view: Mutex::new(View { wanted: false, taken: 0, last: first_view, engine: None }),
+            room: Room::default(),
+            view: Mutex::new(View { wanted: false, taken: 0, last: first_view }),
             viewed: Condvar::new(),
         }
     }
@@ -137,9 +144,9 @@ impl Mailbox {
         SubmitError::Full { requests, bytes, max_requests: *max_requests, max_bytes: *max_bytes }
     }
 
-    /// Leaves something for the engine; fails when the drive is closing, and gives it back. Requests are bounded by their places; of everything else
-    /// no more is taken once twice as many letters lie there as there are places.
-    pub(crate) fn post(&self, letter: Letter) -> Result<(), Letter> {
+    /// Leaves something for the engine, which the caller then has to see to ([`Turns::help`](crate::turns::Turns::help)); fails when the drive is closing, and gives it back. Requests are bounded by their places; of everything else
+    /// no more is taken once twice as many letters lie there as there are places. Says whether it is the only one there.
+    pub(crate) fn post(&self, letter: Letter) -> Result<bool, Letter> {
         let mut letters = lock(&self.letters);
         // Looked at under the lock: after `close` nothing can slip in behind the engine's last look.
         let overflowing = !matches!(letter, Letter::Submit(_)) && letters.len() > 2 * self.held.max_requests;
@@ -147,13 +154,8 @@ impl Mailbox {
             return Err(letter);
         }
         letters.push(letter);
-        let first = letters.len() == 1;
-        drop(letters);
-        if first {
-            self.posted.store(true, Ordering::Release);
-            self.bell.ring();
-        }
-        Ok(())
+        self.posted.store(true, Ordering::Release);
+        Ok(letters.len() == 1)
     }
 
     /// Takes everything that was left, into an empty vector.
@@ -173,6 +175,7 @@ impl Mailbox {
         let letters = lock(&self.letters);
         self.closing.store(true, Ordering::Release);
         drop(letters);
+        self.room.changed();
         self.bell.ring();
     }
 
@@ -180,20 +183,27 @@ impl Mailbox {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Tells the mailbox which thread serves it.
-    pub(crate) fn set_engine(&self, engine: ThreadId) {
-        lock(&self.view).engine = Some(engine);
+    /// Does something that the engine does; until it is done, the caller's thread counts as the engine's.
+    pub(crate) fn as_engine<R>(&self, work: impl FnOnce() -> R) -> R {
+        TURNING.with_borrow_mut(|turning| turning.push(self.address()));
+        let done = work();
+        TURNING.with_borrow_mut(Vec::pop);
+        done
     }
 
-    /// Whether the caller is the engine's thread, that is, a completion callback.
+    /// Whether the caller is in the middle of what this engine does, that is, a completion callback.
     pub(crate) fn on_engine_thread(&self) -> bool {
-        lock(&self.view).engine == Some(std::thread::current().id())
+        TURNING.with_borrow(|turning| turning.contains(&self.address()))
+    }
+
+    fn address(&self) -> usize {
+        std::ptr::from_ref(self).addr()
     }
 
     /// Asks the engine for a snapshot and waits a little; when it does not answer, the last one there is.
     pub(crate) fn snapshot(&self) -> DriveSnapshot {
         let mut view = lock(&self.view);
-        if self.is_closing() || view.engine == Some(std::thread::current().id()) {
+        if self.is_closing() || self.on_engine_thread() {
             return view.last.clone();
         }
         let before = view.taken;
@@ -228,6 +238,7 @@ impl Drop for Place {
     fn drop(&mut self) {
         self.mailbox.held.bytes.fetch_sub(self.bytes, Ordering::AcqRel);
         self.mailbox.held.requests.fetch_sub(1, Ordering::AcqRel);
+        self.mailbox.room.changed();
     }
 }
 

@@ -5,6 +5,8 @@ use std::path::{Path, PathBuf};
 use headtime_units::ByteSize;
 use rustix::io::Errno;
 
+use crate::backend::block_device::{DeviceRefusal, DeviceUser};
+use crate::backend::nbd::NbdError;
 use crate::sidecar::SidecarError;
 
 /// Why a drive could not be opened; nothing was changed then, except where it says so.
@@ -16,8 +18,16 @@ pub enum OpenError {
         /// The file.
         path: PathBuf,
     },
-    /// A raw device.
-    #[error("{} is a block device, and raw devices do not work yet; use a file, or emulated:PROFILE?backing=FILE", path.display())]
+    /// A block device that cannot be a drive, or not now.
+    #[error("{} cannot be a drive: {refusal}", path.display())]
+    Device {
+        /// The device.
+        path: PathBuf,
+        /// What speaks against it.
+        refusal: DeviceRefusal,
+    },
+    /// A block device where the bytes of an emulated drive should be.
+    #[error("{} is a block device, and an emulated drive keeps its bytes in a file; name a file, or serve the device itself: {}", path.display(), path.display())]
     BlockDevice {
         /// The device.
         path: PathBuf,
@@ -102,12 +112,25 @@ pub enum OpenError {
         /// The system's answer.
         error: std::io::Error,
     },
+    /// The NBD server cannot be used as a drive.
+    #[error(transparent)]
+    Nbd(#[from] NbdError),
     /// A thread or a descriptor was refused.
     #[error("the engine of the drive could not be started: {0}; raise the limits on threads and open files")]
     Engine(std::io::Error),
 }
 
 impl OpenError {
+    /// Whether trying again soon may succeed: a process that was killed lets go of its file or device only when its last command has ended.
+    #[must_use]
+    pub fn may_pass_soon(&self) -> bool {
+        match self {
+            Self::InUse { .. } => true,
+            Self::Device { refusal: DeviceRefusal::InUse(users), .. } => users.iter().all(DeviceUser::is_process),
+            _ => false,
+        }
+    }
+
     /// For `map_err`: the system refused `doing` on `path`.
     pub(crate) fn system(path: &Path, doing: &'static str) -> impl FnOnce(Errno) -> Self {
         let path = path.to_owned();

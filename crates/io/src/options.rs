@@ -4,7 +4,9 @@ use std::fmt;
 use std::str::FromStr;
 
 use headtime_sched::{DEFAULT_POLICY, Parameters, Policy, PolicyEntry, PolicyError};
-use headtime_units::Nanos;
+use headtime_units::{Nanos, ParseUnitError, parse_nanos};
+
+use crate::backend::raw::RawOptions;
 
 /// A policy and its parameters, known to be usable on a drive that runs in real time.
 #[derive(Clone)]
@@ -68,6 +70,24 @@ pub enum EnginePriority {
     Realtime,
 }
 
+/// How long the drive may leave a command without an answer before those who wait for it are told; a flush or discard has twice as long.
+///
+/// Read from `30s` or `never`. Their requests are answered with [`IoError::TimedOut`](crate::IoError::TimedOut); the command keeps its place in the drive's
+/// queue until the drive lets go of it, because it may still happen. A drive behind NBD is made to let go: its connection is torn down and made anew.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CommandTimeout(Option<Nanos>);
+
+/// Why a text is no limit for commands.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum CommandTimeoutError {
+    /// It leaves no time.
+    #[error("a limit of 0 leaves no time for any command; write a time such as 30s, or never")]
+    Zero,
+    /// It is no time.
+    #[error("{0}; or write never")]
+    NoTime(#[from] ParseUnitError),
+}
+
 /// What the owner of a drive decides when opening it.
 #[derive(Clone, Debug)]
 pub struct DriveOptions {
@@ -90,12 +110,16 @@ pub struct DriveOptions {
     pub direct: bool,
     /// How long closing the drive waits for what is queued and at the drive.
     pub drain_timeout: Nanos,
+    /// How long the drive may leave a command without an answer.
+    pub command_timeout: CommandTimeout,
     /// Whether the engine's thread goes before others.
     pub priority: EnginePriority,
+    /// What is done to the kernel and the drive when it is a block device.
+    pub raw: RawOptions,
 }
 
 impl Default for DriveOptions {
-    /// The policy that is best so far, 4,096 requests, 256 MiB, 30 s to drain.
+    /// The policy that is best so far, 4,096 requests, 256 MiB, 30 s to drain, 30 s for a command.
     fn default() -> Self {
         Self {
             policy: PolicyChoice::default(),
@@ -107,7 +131,50 @@ impl Default for DriveOptions {
             io_method: IoMethod::default(),
             direct: true,
             drain_timeout: Nanos::from_secs(30),
+            command_timeout: CommandTimeout::default(),
             priority: EnginePriority::default(),
+            raw: RawOptions::default(),
+        }
+    }
+}
+
+impl CommandTimeout {
+    /// Commands are never given up; slow ones are still told of in the log.
+    pub const NEVER: Self = Self(None);
+
+    /// Commands are given up after `limit`.
+    ///
+    /// # Panics
+    /// When `limit` is zero.
+    #[must_use]
+    pub fn after(limit: Nanos) -> Self {
+        assert!(!limit.is_zero(), "a command needs some time; write CommandTimeout::NEVER when it may take any");
+        Self(Some(limit))
+    }
+
+    /// The limit; `None` for never.
+    #[must_use]
+    pub fn limit(self) -> Option<Nanos> {
+        self.0
+    }
+}
+
+impl Default for CommandTimeout {
+    /// 30 s, as Linux gives a SCSI or NBD command: longer than a disk fights for a bad sector, and no shorter than what clients are used to.
+    fn default() -> Self {
+        Self::after(Nanos::from_secs(30))
+    }
+}
+
+impl FromStr for CommandTimeout {
+    type Err = CommandTimeoutError;
+    fn from_str(text: &str) -> Result<Self, CommandTimeoutError> {
+        match text {
+            "never" => Ok(Self::NEVER),
+            _ => match parse_nanos(text)? {
+                limit if limit.is_zero() => Err(CommandTimeoutError::Zero),
+                limit => Ok(Self::after(limit)),
+            },
         }
     }
 }
@@ -171,6 +238,16 @@ impl fmt::Debug for PolicyChoice {
 mod tests {
     use super::*;
     use headtime_sched::POLICIES;
+
+    #[test]
+    fn a_command_timeout_is_a_time_or_never() {
+        assert_eq!("30s".parse(), Ok(CommandTimeout::default()));
+        assert_eq!("never".parse(), Ok(CommandTimeout::NEVER));
+        for wrong in ["0", "", "30", "always"] {
+            let message = wrong.parse::<CommandTimeout>().expect_err(wrong).to_string();
+            assert!(message.contains("never"), "{message}");
+        }
+    }
 
     #[test]
     fn every_policy_of_the_table_is_accepted_unless_it_is_an_oracle() {

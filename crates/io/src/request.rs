@@ -1,8 +1,11 @@
 //! What an application asks of a drive and what it gets back: [`Io`], [`IoDone`], and why something was refused or failed.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use bytes::Bytes;
 use headtime_sched::{Finished, Op, StreamId, VolumeId};
-use headtime_units::{Extent, Nanos, Sectors};
+use headtime_units::{Extent, Nanos, SectorSize, Sectors};
 
 /// One request to a drive.
 #[derive(Clone, Debug)]
@@ -42,10 +45,85 @@ impl Io {
         Self { data, ..Self::new(Op::Write, extent) }
     }
 
+    /// Fills `extent` with zeroes, which are not moved to the drive.
+    #[must_use]
+    pub fn zero(extent: Extent) -> Self {
+        Self::new(Op::Zero, extent)
+    }
+
+    /// Gives `extent` up; what it holds afterwards is undefined.
+    #[must_use]
+    pub fn discard(extent: Extent) -> Self {
+        Self::new(Op::Discard, extent)
+    }
+
     /// Makes durable every write that completed before.
     #[must_use]
     pub fn flush() -> Self {
         Self::new(Op::Flush, Extent::default())
+    }
+
+    /// The same, due `within` this time from its submission. No promise: [`IoDone::missed_deadline`] says whether it was kept.
+    #[must_use]
+    pub fn deadline(self, within: Duration) -> Self {
+        let within = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
+        Self { deadline: Some(Nanos::from_ns(within)), ..self }
+    }
+
+    /// The same, durable when it completes.
+    #[must_use]
+    pub fn fua(self) -> Self {
+        Self { fua: true, ..self }
+    }
+
+    /// The same, paid for by this volume.
+    #[must_use]
+    pub fn volume(self, volume: VolumeId) -> Self {
+        Self { volume, ..self }
+    }
+
+    /// The same, of this process or connection.
+    #[must_use]
+    pub fn stream(self, stream: StreamId) -> Self {
+        Self { stream, ..self }
+    }
+}
+
+impl IoDone {
+    /// Whether it had a deadline and completed after it. What was cancelled or given up never completed, and has missed none.
+    #[must_use]
+    pub fn missed_deadline(&self) -> bool {
+        self.finished.as_ref().is_some_and(Finished::missed)
+    }
+}
+
+/// Bytes that are no whole sectors.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "{len} bytes from byte {offset} are no whole sectors of {sector_bytes} bytes; the sectors around them are {} bytes from byte {}",
+    self.around().1, self.around().0
+)]
+pub struct UnalignedBytes {
+    /// The first byte.
+    pub offset: u64,
+    /// How many bytes.
+    pub len: u64,
+    /// Bytes of a sector.
+    pub sector_bytes: u32,
+}
+
+impl UnalignedBytes {
+    pub(crate) fn unless_sectors(sector: SectorSize, offset: u64, len: u64) -> Result<Extent, Self> {
+        let sectors = sector.sectors_of(offset).zip(sector.sectors_of(len));
+        let extent = sectors.map(|(start, len)| Extent::from_numbers(start.get(), len.get()));
+        extent.ok_or(Self { offset, len, sector_bytes: sector.bytes() })
+    }
+
+    /// Offset and length of the smallest run of whole sectors that holds the bytes.
+    fn around(&self) -> (u64, u64) {
+        let sector = u64::from(self.sector_bytes);
+        let (first, end) = (self.offset / sector, self.offset.saturating_add(self.len).div_ceil(sector));
+        (first * sector, (end - first).saturating_mul(sector))
     }
 }
 
@@ -71,6 +149,31 @@ pub enum IoError {
         /// The system's error code, such as 28 for a full file system.
         errno: i32,
     },
+    /// The drive failed in a way of its own.
+    #[error("{} failed: {explanation}", what(*op, *extent))]
+    Drive {
+        /// What was asked.
+        op: Op,
+        /// The request's sectors.
+        extent: Extent,
+        /// The nearest of the system's error codes.
+        errno: i32,
+        /// What happened, and what can be done about it.
+        explanation: Arc<str>,
+    },
+    /// The drive did not answer in the time that [`DriveOptions::command_timeout`](crate::DriveOptions::command_timeout) allows. A write that had been sent to
+    /// it may still happen, any time later; until the drive has let go of it, nothing that overlaps it is sent.
+    #[error("{} failed: {}", what(*op, *extent), timed_out(*limit, *sent))]
+    TimedOut {
+        /// What was asked.
+        op: Op,
+        /// The request's sectors.
+        extent: Extent,
+        /// The limit that was passed.
+        limit: Nanos,
+        /// Whether it had been sent to the drive.
+        sent: bool,
+    },
     /// The request was taken back. When it was at the drive already, its sectors may or may not have been changed.
     #[error("the request was cancelled; submit it again if its effect is wanted")]
     Cancelled,
@@ -90,7 +193,8 @@ impl IoError {
     #[must_use]
     pub fn errno(&self) -> i32 {
         let nearest = match self {
-            Self::Os { errno, .. } => return *errno,
+            Self::Os { errno, .. } | Self::Drive { errno, .. } => return *errno,
+            Self::TimedOut { .. } => rustix::io::Errno::TIMEDOUT,
             Self::Cancelled => rustix::io::Errno::CANCELED,
             Self::Closed => rustix::io::Errno::SHUTDOWN,
             Self::EngineFailed => rustix::io::Errno::IO,
@@ -159,6 +263,18 @@ pub enum SubmitError {
     /// The drive is closing or closed.
     #[error("the drive is closed; open it again")]
     Closed,
+}
+
+fn what(op: Op, extent: Extent) -> String {
+    if op == Op::Flush { "flush".to_owned() } else { format!("{} of {extent}", op.name()) }
+}
+
+fn timed_out(limit: Nanos, sent: bool) -> String {
+    if sent {
+        format!("the drive did not answer within {limit}, so that a change may or may not happen; look after the drive, then repeat the request")
+    } else {
+        format!("the drive did not answer what was sent before within {limit}, and this was not sent; look after the drive, then repeat the request")
+    }
 }
 
 fn error_text(errno: i32) -> String {

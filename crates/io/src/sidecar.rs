@@ -17,10 +17,10 @@
 //! remembered: they change the drive's interface and scatter, not where its bytes lie.
 
 use std::ffi::OsString;
-use std::fmt::Write as _;
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
+
+use crate::checked_file::{self, ReplaceError};
 
 /// What `FILE.headtime` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,19 +124,8 @@ impl Sidecar {
 
     /// Writes the sidecar of `backing`, atomically and durably.
     pub(crate) fn write(&self, backing: &Path) -> Result<(), SidecarError> {
-        let path = Self::path_of(backing);
-        let unfinished = with_suffix(&path, ".new");
-        let written = File::create(&unfinished).and_then(|mut file| {
-            file.write_all(self.to_text().as_bytes())?;
-            file.sync_all()
-        });
-        written.map_err(|error| SidecarError::System { path: unfinished.clone(), doing: "writing", error })?;
-        let directory = match path.parent() {
-            Some(parent) if !parent.as_os_str().is_empty() => parent,
-            _ => Path::new("."),
-        };
-        let renamed = std::fs::rename(&unfinished, &path).and_then(|()| File::open(directory)?.sync_all());
-        renamed.map_err(|error| SidecarError::System { path, doing: "replacing", error })
+        let replaced = checked_file::replace(&Self::path_of(backing), &self.to_text());
+        replaced.map_err(|ReplaceError { path, doing, error }| SidecarError::System { path, doing, error })
     }
 
     /// Fails when `asked` is another drive; `seed` counts only when one was asked for.
@@ -157,13 +146,9 @@ impl Sidecar {
 
     fn to_text(&self) -> String {
         let Self { profile, seed, sector_bytes, capacity_sectors, segment_bytes } = self;
-        let mut text = format!(
+        checked_file::seal(format!(
             "{MAGIC} 1\nprofile {profile}\nseed {seed}\nsector_bytes {sector_bytes}\ncapacity_sectors {capacity_sectors}\nsegment_bytes {segment_bytes}\n"
-        );
-        let checksum = crc32c::crc32c(text.as_bytes());
-        // Writing to a string cannot fail.
-        let _ = writeln!(text, "crc32c {checksum:08x}");
-        text
+        ))
     }
 
     fn parse(text: &str) -> Result<Self, Unreadable> {
@@ -174,14 +159,7 @@ impl Sidecar {
             Some(version) if version.parse::<u32>().is_ok() => return Err(Unreadable::Newer(version.to_owned())),
             _ => return Err(damaged("its first line is not `headtime-backing 1`")),
         }
-        let end = text.trim_end_matches('\n').rfind('\n').map_or(0, |newline| newline + 1);
-        let (body, last) = text.split_at(end);
-        let checksum = last.trim_end().strip_prefix("crc32c ").and_then(|hex| u32::from_str_radix(hex, 16).ok());
-        match checksum {
-            None => return Err(damaged("its last line is no checksum, so it was cut off")),
-            Some(checksum) if checksum != crc32c::crc32c(body.as_bytes()) => return Err(damaged("its checksum does not fit its content")),
-            Some(_) => {}
-        }
+        let body = checked_file::unseal(text).map_err(damaged)?;
         let value = |key: &str| body.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')).ok_or_else(|| damaged(key));
         let number = |key: &str| value(key)?.parse::<u64>().map_err(|_| damaged(key));
         Ok(Self {

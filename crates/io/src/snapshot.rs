@@ -29,6 +29,50 @@ pub struct DriveSnapshot {
     pub emulation: Option<EmulationSnapshot>,
     /// What went wrong.
     pub errors: ErrorCounts,
+    /// Commands that the drive leaves without an answer.
+    pub hung: HungCounts,
+    /// The connection, of a drive behind NBD only.
+    pub link: Option<LinkSnapshot>,
+}
+
+/// Commands that the drive leaves without an answer, against [`DriveOptions::command_timeout`](crate::DriveOptions::command_timeout).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HungCounts {
+    /// Commands at the drive now that have been there for 5 s, or a sixth of a shorter limit.
+    pub slow: usize,
+    /// Of these, those given up: who waited for them is answered, and they still take places in the drive's queue.
+    pub given_up: usize,
+    /// Commands that were ever slow.
+    pub slow_ever: u64,
+    /// Commands that were ever given up.
+    pub given_up_ever: u64,
+    /// Of the latter, those that came back from the drive later, with whatever result.
+    pub came_back: u64,
+}
+
+/// The connection to a drive behind NBD.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinkSnapshot {
+    /// Whether the drive is connected, or since when and why not.
+    pub state: LinkState,
+    /// How often the connection was lost.
+    pub losses: u64,
+    /// Attempts to connect since it was last lost.
+    pub attempts: u64,
+}
+
+/// Whether a drive behind NBD is there.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// It is connected.
+    Connected,
+    /// It is not, and is called again and again.
+    Away {
+        /// Since when.
+        since: Instant,
+        /// Why, in words: what ended the connection, or what the last attempt met.
+        cause: String,
+    },
 }
 
 /// What an emulated drive can say of itself.

@@ -13,18 +13,26 @@ use headtime_units::{Extent, Nanos, Sectors};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use common::{Kind, Place, SECTOR, SECTORS, answer, holds, pattern, submit};
+use common::{Kind, Place, SECTORS, answer, holds, pattern_of, submit};
 
 macro_rules! conformance {
-    ($($body:ident),* $(,)?) => {
-        mod uring { $(#[test] fn $body() { super::$body(super::Kind::Uring); })* }
-        mod uring_buffered { $(#[test] fn $body() { super::$body(super::Kind::UringBuffered); })* }
-        mod threads { $(#[test] fn $body() { super::$body(super::Kind::Threads); })* }
-        mod emulated { $(#[test] fn $body() { super::$body(super::Kind::Emulated); })* }
+    (every kind: $($body:ident),*; what can be locked: $($of_locks:ident),*; what is kept in a file: $($of_files:ident),*) => {
+        conformance!(@kind uring Uring: $($body),*, $($of_locks),*, $($of_files),*);
+        conformance!(@kind uring_buffered UringBuffered: $($body),*, $($of_locks),*, $($of_files),*);
+        conformance!(@kind threads Threads: $($body),*, $($of_locks),*, $($of_files),*);
+        conformance!(@kind emulated Emulated: $($body),*, $($of_locks),*, $($of_files),*);
+        conformance!(@kind loop_512 Loop512: $($body),*, $($of_locks),*);
+        conformance!(@kind loop_4096 Loop4096: $($body),*, $($of_locks),*);
+        conformance!(@kind nbd Nbd: $($body),*);
+        conformance!(@kind nbd_plain NbdPlain: $($body),*);
+    };
+    (@kind $module:ident $kind:ident: $($body:ident),*) => {
+        mod $module { $(#[test] fn $body() { super::$body(super::Kind::$kind); })* }
     };
 }
 
 conformance!(
+    every kind:
     what_is_written_is_read_back,
     a_durable_write_and_a_flush_are_answered,
     zeroed_sectors_read_as_zeroes_and_their_neighbours_stay,
@@ -36,27 +44,32 @@ conformance!(
     reopening_keeps_the_data,
     closing_finishes_what_was_taken_and_takes_nothing_more,
     a_panicking_callback_does_not_take_the_drive_with_it,
-    a_file_in_use_is_not_opened_twice,
     the_books_name_the_volumes_and_the_policy,
-    a_file_cut_off_behind_the_drive_fails_only_what_is_past_the_cut,
-    a_removed_file_promises_no_durability,
+    a_file_cut_off_behind_the_drive_fails_only_what_is_past_the_cut;
+    // NBD knows no lock: whether others use an export too nobody can tell.
+    what can be locked:
+    a_file_in_use_is_not_opened_twice;
+    // A block device has no file that could be removed: its node may go, and the device stays. What becomes of the file behind an NBD server is that
+    // server's affair; nbdkit goes on and calls it durable.
+    what is kept in a file:
+    a_removed_file_promises_no_durability
 );
 
 fn what_is_written_is_read_back(kind: Kind) {
     let place = Place::new(kind);
     let Some(drive) = place.open(place.options()) else { return };
     let handle = drive.handle();
-    assert_eq!((handle.capacity(), handle.sector_size().bytes() as usize), (Sectors::new(SECTORS), SECTOR));
+    assert_eq!((handle.capacity(), handle.sector_size().bytes() as usize), (Sectors::new(SECTORS), kind.sector()));
     for (start, len) in [(0, 1), (1, 1), (7, 9), (100, 2048), (SECTORS - 3, 3)] {
         let extent = Extent::from_numbers(start, len);
-        let written = pattern(extent, 1);
+        let written = pattern_of(kind.sector(), extent, 1);
         let done = handle.run(Io::write(extent, written.clone()));
         assert_eq!(done.result, Ok(Bytes::new()), "{extent}");
         let finished = done.finished.expect("the scheduler finished it");
         assert!(finished.finished >= finished.dispatched && finished.dispatched >= finished.submitted);
         assert!(holds(&drive, extent, 1), "{extent}");
     }
-    assert_eq!(handle.run(Io::read(Extent::from_numbers(3000, 2))).result, Ok(Bytes::from(vec![0; 1024])), "never written");
+    assert_eq!(handle.run(Io::read(Extent::from_numbers(3000, 2))).result, Ok(Bytes::from(vec![0; 2 * kind.sector()])), "never written");
 }
 
 fn a_durable_write_and_a_flush_are_answered(kind: Kind) {
@@ -65,15 +78,16 @@ fn a_durable_write_and_a_flush_are_answered(kind: Kind) {
         let Some(drive) = place.open(DriveOptions { write_mode, ..place.options() }) else { return };
         let handle = drive.handle();
         let extent = Extent::from_numbers(5, 3);
-        assert_eq!(handle.run(Io { fua: true, ..Io::write(extent, pattern(extent, 2)) }).result, Ok(Bytes::new()));
+        assert_eq!(handle.run(Io { fua: true, ..Io::write(extent, pattern_of(kind.sector(), extent, 2)) }).result, Ok(Bytes::new()));
         assert_eq!(handle.run(Io { fua: true, ..Io::new(Op::Zero, Extent::from_numbers(6, 1)) }).result, Ok(Bytes::new()));
         assert_eq!(handle.run(Io { fua: true, ..Io::new(Op::Discard, Extent::from_numbers(64, 8)) }).result, Ok(Bytes::new()));
         let flush = handle.run(Io::flush());
         assert_eq!(flush.result, Ok(Bytes::new()));
         assert!(flush.finished.is_some());
         let read = handle.run(Io::read(extent)).result.expect("readable");
-        assert!(read[..SECTOR] == pattern(extent, 2)[..SECTOR]);
-        assert!(read[SECTOR..2 * SECTOR].iter().all(|byte| *byte == 0));
+        let sector = kind.sector();
+        assert!(read[..sector] == pattern_of(sector, extent, 2)[..sector]);
+        assert!(read[sector..2 * sector].iter().all(|byte| *byte == 0));
     }
 }
 
@@ -82,14 +96,14 @@ fn zeroed_sectors_read_as_zeroes_and_their_neighbours_stay(kind: Kind) {
     let Some(drive) = place.open(place.options()) else { return };
     let handle = drive.handle();
     let all = Extent::from_numbers(0, 64);
-    let written = pattern(all, 3);
+    let written = pattern_of(kind.sector(), all, 3);
     // One sector, an aligned block, and a range that starts and ends within blocks.
     for (start, len) in [(3_usize, 1_usize), (8, 8), (21, 30)] {
         assert_eq!(handle.run(Io::write(all, written.clone())).result, Ok(Bytes::new()));
         let hole = Extent::from_numbers(start as u64, len as u64);
         assert_eq!(handle.run(Io::new(Op::Zero, hole)).result, Ok(Bytes::new()));
         let mut expected = written.to_vec();
-        expected[start * SECTOR..(start + len) * SECTOR].fill(0);
+        expected[start * kind.sector()..(start + len) * kind.sector()].fill(0);
         assert!(handle.run(Io::read(all)).result.expect("readable") == expected, "{hole}");
     }
 }
@@ -99,12 +113,13 @@ fn discarding_leaves_the_neighbours_alone(kind: Kind) {
     let Some(drive) = place.open(place.options()) else { return };
     let handle = drive.handle();
     let all = Extent::from_numbers(0, 64);
-    let written = pattern(all, 4);
+    let written = pattern_of(kind.sector(), all, 4);
     assert_eq!(handle.run(Io::write(all, written.clone())).result, Ok(Bytes::new()));
     assert_eq!(handle.run(Io::new(Op::Discard, Extent::from_numbers(10, 20))).result, Ok(Bytes::new()));
     let read = handle.run(Io::read(all)).result.expect("readable");
-    assert!(read[..10 * SECTOR] == written[..10 * SECTOR]);
-    assert!(read[30 * SECTOR..] == written[30 * SECTOR..]);
+    let sector = kind.sector();
+    assert!(read[..10 * sector] == written[..10 * sector]);
+    assert!(read[30 * sector..] == written[30 * sector..]);
 }
 
 fn what_makes_no_sense_is_refused_and_never_called_back(kind: Kind) {
@@ -125,8 +140,9 @@ fn what_makes_no_sense_is_refused_and_never_called_back(kind: Kind) {
     }
     assert!(matches!(refused(Io::read(Extent::from_numbers(0, 0))), SubmitError::WrongLength { .. }));
     assert!(matches!(refused(Io { extent: Extent::from_numbers(0, 1), ..Io::flush() }), SubmitError::WrongLength { .. }));
-    let short = Io::write(Extent::from_numbers(0, 2), Bytes::from(vec![0; 1000]));
-    assert!(matches!(refused(short), SubmitError::WrongData { got: 1000, expected: 1024, .. }));
+    let two = 2 * kind.sector() as u64;
+    let short = Io::write(Extent::from_numbers(0, 2), Bytes::from(vec![0; 2 * kind.sector() - 24]));
+    assert!(matches!(refused(short), SubmitError::WrongData { got, expected, .. } if (got, expected) == (two - 24, two)));
     assert!(matches!(refused(Io { data: Bytes::from_static(b"x"), ..Io::read(Extent::from_numbers(0, 2)) }), SubmitError::WrongData { .. }));
     assert!(drive.shutdown().is_clean());
     assert_eq!(calls.load(Ordering::SeqCst), 0);
@@ -139,18 +155,18 @@ fn overlapping_requests_keep_their_order_whatever_the_policy(kind: Kind) {
         let place = Place::new(kind);
         let policy = PolicyChoice::parse(entry.name).expect("a policy");
         let Some(drive) = place.open(DriveOptions { policy, ..place.options() }) else { return };
-        random_traffic(&drive, seed);
+        random_traffic(&drive, kind.sector(), seed);
         assert!(drive.shutdown().is_clean());
     }
 }
 
 /// Many requests on few sectors, all at once; whatever order they are served in, each read sees what was submitted before it.
-fn random_traffic(drive: &headtime_io::Drive, seed: u64) {
+fn random_traffic(drive: &headtime_io::Drive, sector_bytes: usize, seed: u64) {
     const WITHIN: u64 = 200;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let mut sectors = vec![Some(0_u64); WITHIN as usize];
     let mut open = Vec::new();
-    let zero = Bytes::from(vec![0; SECTOR]);
+    let zero = Bytes::from(vec![0; sector_bytes]);
     for version in 1..=600 {
         let start = rng.random_range(0..WITHIN);
         let extent = Extent::from_numbers(start, rng.random_range(1..=(WITHIN - start).min(24)));
@@ -160,7 +176,7 @@ fn random_traffic(drive: &headtime_io::Drive, seed: u64) {
             0..45 => (Io::read(extent), Some(sectors[range].to_vec())),
             45..85 => {
                 sectors[range].fill(Some(version));
-                (Io { fua, ..Io::write(extent, pattern(extent, version)) }, None)
+                (Io { fua, ..Io::write(extent, pattern_of(sector_bytes, extent, version)) }, None)
             }
             85..93 => {
                 sectors[range].fill(Some(0));
@@ -180,11 +196,11 @@ fn random_traffic(drive: &headtime_io::Drive, seed: u64) {
         let Some(expected) = expected else { continue };
         for (index, version) in expected.into_iter().enumerate() {
             let sector = Extent::from_numbers(extent.start.get() + index as u64, 1);
-            let got = &read[index * SECTOR..(index + 1) * SECTOR];
+            let got = &read[index * sector_bytes..(index + 1) * sector_bytes];
             let fits = match version {
                 None => true,
                 Some(0) => got == zero,
-                Some(version) => got == pattern(sector, version),
+                Some(version) => got == pattern_of(sector_bytes, sector, version),
             };
             assert!(fits, "request {number}: {sector} does not hold what was last submitted, version {version:?}");
         }
@@ -200,7 +216,7 @@ fn a_cancelled_request_is_answered_once_and_the_drive_goes_on(kind: Kind) {
     for number in 0..40 {
         let (sender, receiver) = mpsc::channel();
         // All on the same sectors, so that most of them wait and can be taken out of the queue.
-        let id = handle.submit(Io::write(extent, pattern(extent, number)), move |done| drop(sender.send(done))).expect("taken");
+        let id = handle.submit(Io::write(extent, pattern_of(kind.sector(), extent, number)), move |done| drop(sender.send(done))).expect("taken");
         if number % 2 == 1 {
             handle.cancel(id);
             handle.cancel(id);
@@ -223,7 +239,7 @@ fn a_cancelled_request_is_answered_once_and_the_drive_goes_on(kind: Kind) {
 
 fn the_bounds_hold_and_places_come_back(kind: Kind) {
     let place = Place::new(kind);
-    let options = DriveOptions { max_requests: 4, max_bytes: 16 * SECTOR as u64, ..place.options() };
+    let options = DriveOptions { max_requests: 4, max_bytes: 16 * kind.sector() as u64, ..place.options() };
     let Some(drive) = place.open(options) else { return };
     let handle = drive.handle();
     let too_large = handle.submit(Io::read(Extent::from_numbers(0, 17)), |_| {}).expect_err("17 sectors never fit 16");
@@ -264,7 +280,7 @@ fn reopening_keeps_the_data(kind: Kind) {
         if version > 0 {
             assert!(holds(&drive, extent, version - 1));
         }
-        assert_eq!(handle.run(Io::write(extent, pattern(extent, version))).result, Ok(Bytes::new()));
+        assert_eq!(handle.run(Io::write(extent, pattern_of(kind.sector(), extent, version))).result, Ok(Bytes::new()));
         assert!(drive.shutdown().is_clean());
     }
 }
@@ -274,7 +290,7 @@ fn closing_finishes_what_was_taken_and_takes_nothing_more(kind: Kind) {
     let Some(drive) = place.open(place.options()) else { return };
     let handle = drive.handle();
     let extents: Vec<Extent> = (0..200).map(|number| Extent::from_numbers(number * 37 % 16_000, 8)).collect();
-    let answers: Vec<_> = extents.iter().map(|extent| submit(&drive, Io::write(*extent, pattern(*extent, 5)))).collect();
+    let answers: Vec<_> = extents.iter().map(|extent| submit(&drive, Io::write(*extent, pattern_of(kind.sector(), *extent, 5)))).collect();
     let report = drive.shutdown();
     assert!(report.is_clean(), "{report:?}");
     for receiver in answers {
@@ -302,9 +318,10 @@ fn a_file_in_use_is_not_opened_twice(kind: Kind) {
     let place = Place::new(kind);
     let Some(drive) = place.open(place.options()) else { return };
     let message = place.try_open(place.options()).err().expect("in use").to_string();
-    assert!(message.contains("in use by another headtime") && message.contains("drive.img"), "{message}");
+    let (named, says) = if kind.is_device() { ("/dev/loop", "open for writing by") } else { ("drive.img", "in use by another headtime") };
+    assert!(message.contains(named) && message.contains(says), "{message}");
     drop(drive);
-    assert!(place.try_open(place.options()).is_ok());
+    assert!(place.open(place.options()).is_some());
 }
 
 fn the_books_name_the_volumes_and_the_policy(kind: Kind) {
@@ -326,6 +343,9 @@ fn the_books_name_the_volumes_and_the_policy(kind: Kind) {
         Kind::Uring | Kind::UringBuffered => "io_uring, ",
         Kind::Threads => "threads, ",
         Kind::Emulated => "emulated swift, unit 0",
+        Kind::Loop512 => "io_uring, direct, raw device",
+        Kind::Loop4096 => "threads, direct, raw device",
+        Kind::Nbd | Kind::NbdPlain => "nbd+unix:///?socket=/",
     };
     assert!(snapshot.backend.starts_with(method), "{}", snapshot.backend);
     assert!(kind != Kind::UringBuffered || snapshot.backend.ends_with("buffered"));
@@ -339,7 +359,7 @@ fn a_file_cut_off_behind_the_drive_fails_only_what_is_past_the_cut(kind: Kind) {
     let place = Place::new(kind);
     let Some(drive) = place.open(place.options()) else { return };
     let cut = std::fs::OpenOptions::new().write(true).open(place.backing()).expect("the file is there");
-    cut.set_len(8192 * SECTOR as u64).expect("it can be cut");
+    cut.set_len(8192 * kind.sector() as u64).expect("it can be cut");
     let past = submit(&drive, Io::read(Extent::from_numbers(9000, 8)));
     let before = submit(&drive, Io::read(Extent::from_numbers(100, 8)));
     let over = submit(&drive, Io::read(Extent::from_numbers(8188, 8)));
@@ -357,7 +377,7 @@ fn a_removed_file_promises_no_durability(kind: Kind) {
     let handle = drive.handle();
     let extent = Extent::from_numbers(0, 8);
     std::fs::remove_file(place.backing()).expect("the file is there");
-    assert!(handle.run(Io::write(extent, pattern(extent, 1))).result.is_ok(), "the bytes can still be used and copied away");
+    assert!(handle.run(Io::write(extent, pattern_of(kind.sector(), extent, 1))).result.is_ok(), "the bytes can still be used and copied away");
     assert!(holds(&drive, extent, 1));
     let error = handle.run(Io::flush()).result.expect_err("nothing of it outlives the process");
     assert!(error.to_string().contains("removed while in use"), "{error}");

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use headtime_io::{Drive, DriveHandle, DriveOptions, DriveSnapshot, Io, Locator, OpenError, PolicyChoice, SubmitError};
+use headtime_io::{Drive, DriveHandle, DriveOptions, DriveSnapshot, Locator, OpenError, PolicyChoice, SubmitError};
 use headtime_nbd::LimitsError;
 use headtime_sched::StreamId;
 use headtime_units::ByteSize;
@@ -144,7 +144,25 @@ impl Server {
         Self::open(config, &Serving::Volumes { wanted: &wanted, initialize: config.initialize })
     }
 
+    /// Serves a drive that the caller has opened, with everything else as `config` says. What `config` says of drive, policy and drive bounds is not used, but for
+    /// the drive's name in messages. The server closes the drive in the end.
+    ///
+    /// # Errors
+    /// See [`StartError`].
+    pub fn start_on(drive: Drive, config: &Config) -> Result<Self, StartError> {
+        let named = config.drive.clone().unwrap_or_else(|| Locator::Path("(opened by the caller)".into()));
+        let config = Config { drive: Some(named), ..config.clone() };
+        config.check()?;
+        let wanted: Vec<Wanted> = config.volumes.iter().map(crate::config::VolumeConfig::wanted).collect();
+        Self::open_on(&config, &Serving::Volumes { wanted: &wanted, initialize: config.initialize }, |_| Ok(drive))
+    }
+
     pub(crate) fn open(config: &Config, serving: &Serving<'_>) -> Result<Self, StartError> {
+        Self::open_on(config, serving, |locator| open_drive(locator, &drive_options(config)))
+    }
+
+    /// Opens the drive only when everything before that succeeded.
+    fn open_on(config: &Config, serving: &Serving<'_>, open_drive: impl FnOnce(&Locator) -> Result<Drive, OpenError>) -> Result<Self, StartError> {
         let locator = config.drive.as_ref().expect("a checked configuration names a drive");
         let limits = &config.limits;
         let nbd_limits = Hub::nbd_limits(limits);
@@ -155,7 +173,7 @@ impl Server {
             let _inside = runtime.enter();
             config.listen.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>()?
         };
-        let drive = open_drive(locator, &drive_options(config)).map_err(|error| StartError::Drive { locator: locator.to_string(), error })?;
+        let drive = open_drive(locator).map_err(|error| StartError::Drive { locator: locator.to_string(), error })?;
         let disk = Arc::new(drive.handle());
         let contents = Contents::of(&disk, serving, limits).map_err(|error| StartError::Volumes { locator: locator.to_string(), error })?;
         if contents.exports.iter().next().is_none() {
@@ -269,10 +287,10 @@ impl Server {
             while_connected(&hub, Instant::now() + LEAVING).await;
             cut
         });
-        let flushed = hub.disk.run(Io::flush()).result.is_ok();
+        // Closing the drive makes everything durable too, and does not wait for ever for a drive that hangs.
         let report = drive.shutdown();
         runtime.shutdown_timeout(LEAVING);
-        Drained { cut_connections, durable: flushed && report.is_clean(), drive: report.last }
+        Drained { cut_connections, durable: report.is_clean(), drive: report.last }
     }
 }
 
@@ -337,6 +355,8 @@ fn drive_options(config: &Config) -> DriveOptions {
     DriveOptions {
         policy: config.policy.clone(),
         outstanding: config.outstanding,
+        command_timeout: config.command_timeout,
+        raw: config.raw.clone(),
         create_bytes: config.create.map(ByteSize::get),
         // The server's own bounds are the ones that hold; twice as much leaves room for requests that are over and not yet forgotten.
         max_requests: 2 * limits.pieces as usize + 64,
@@ -351,7 +371,7 @@ fn open_drive(locator: &Locator, options: &DriveOptions) -> Result<Drive, OpenEr
     let enough = Instant::now() + LETTING_GO;
     loop {
         match Drive::open(locator, options.clone()) {
-            Err(OpenError::InUse { .. }) if Instant::now() < enough => std::thread::sleep(TRY_AGAIN),
+            Err(error) if error.may_pass_soon() && Instant::now() < enough => std::thread::sleep(TRY_AGAIN),
             opened => return opened,
         }
     }

@@ -1,5 +1,6 @@
-//! A file as a drive: its shape, and who moves its bytes.
+//! A file as a drive: its shape, and who moves its bytes. A path that leads to a block device goes to [`raw`].
 
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use headtime_units::{SectorSize, Sectors};
 use crate::backend::Backend;
 use crate::backend::file::{OpenFile, try_direct};
 use crate::backend::pool::Pool;
+use crate::backend::raw::{self, WriteCache};
 use crate::backend::store::Store;
 use crate::backend::threads::ThreadedFile;
 use crate::backend::uring::UringFile;
@@ -17,8 +19,14 @@ use crate::drive::Opened;
 use crate::open_error::OpenError;
 use crate::options::{DriveOptions, IoMethod};
 
-/// Opens a file as a drive: by io_uring, or by threads where that is forbidden.
+/// Opens what a path leads to as a drive: a block device, or a file.
 pub(crate) fn open(path: &Path, options: &DriveOptions, bell: &Arc<Bell>) -> Result<Opened, OpenError> {
+    if raw::is_block_device(path) {
+        return raw::open(path, options, bell);
+    }
+    if options.raw.queue_depth.is_some() || options.raw.write_cache != WriteCache::Keep {
+        tracing::warn!(path = %path.display(), "queue_depth and write_cache have no effect on a file: they are settings of block devices");
+    }
     let sector_size = FILE_SECTOR;
     let sector_bytes = u64::from(sector_size.bytes());
     if let Some(bytes) = options.create_bytes {
@@ -28,20 +36,7 @@ pub(crate) fn open(path: &Path, options: &DriveOptions, bell: &Arc<Bell>) -> Res
     check_size(path, bytes, sector_size)?;
     let capacity = Sectors::new(bytes / sector_bytes);
     let direct = options.direct && try_direct(&file, sector_bytes);
-    let backend: Box<dyn Backend> = match options.io_method {
-        IoMethod::Threads => threaded(file, sector_bytes, direct, bell)?,
-        method => {
-            let own = file.try_clone().map_err(OpenError::Engine)?;
-            match UringFile::new(own, sector_bytes, direct, FILE_QUEUE_DEPTH, bell) {
-                Ok(uring) => Box::new(uring),
-                Err(error) if method == IoMethod::Uring => return Err(OpenError::NoUring { error }),
-                Err(error) => {
-                    tracing::info!(%error, "io_uring is not to be had here; threads move the bytes");
-                    threaded(file, sector_bytes, direct, bell)?
-                }
-            }
-        }
-    };
+    let backend = mover(file, sector_bytes, direct, FILE_QUEUE_DEPTH, options.io_method, bell)?;
     Ok(Opened {
         backend,
         belief: Box::new(LinearBelief::new(capacity)),
@@ -54,7 +49,26 @@ pub(crate) fn open(path: &Path, options: &DriveOptions, bell: &Arc<Bell>) -> Res
     })
 }
 
-fn threaded(file: std::os::fd::OwnedFd, sector_bytes: u64, direct: bool, bell: &Arc<Bell>) -> Result<Box<dyn Backend>, OpenError> {
+/// What moves the bytes of a file or device: io_uring, or threads where that is forbidden.
+///
+/// # Errors
+/// [`OpenError::NoUring`] when io_uring was asked for, and the system's.
+pub(super) fn mover(
+    file: OwnedFd,
+    sector_bytes: u64,
+    direct: bool,
+    depth: usize,
+    method: IoMethod,
+    bell: &Arc<Bell>,
+) -> Result<Box<dyn Backend>, OpenError> {
+    if method != IoMethod::Threads {
+        let own = file.try_clone().map_err(OpenError::Engine)?;
+        match UringFile::new(own, sector_bytes, direct, depth, bell) {
+            Ok(uring) => return Ok(Box::new(uring)),
+            Err(error) if method == IoMethod::Uring => return Err(OpenError::NoUring { error }),
+            Err(error) => tracing::info!(%error, "io_uring is not to be had here; threads move the bytes"),
+        }
+    }
     let pool = Pool::start(Store::single(file, sector_bytes, direct), Arc::clone(bell), FILE_THREADS).map_err(OpenError::Engine)?;
     Ok(Box::new(ThreadedFile::new(pool)))
 }

@@ -8,7 +8,6 @@
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
-use std::sync::Arc;
 
 use bytes::Bytes;
 use headtime_belief::LinearBelief;
@@ -16,15 +15,14 @@ use headtime_sched::Op;
 use headtime_units::{Instant, SectorSize};
 
 use crate::backend::{Backend, Ended, Work};
-use crate::bell::Bell;
 use crate::drive::Opened;
 use crate::locator::MemoryLocator;
 
 /// Opens an empty drive.
-pub(crate) fn open(locator: &MemoryLocator, bell: &Arc<Bell>) -> Opened {
+pub(crate) fn open(locator: &MemoryLocator) -> Opened {
     let (capacity, sector_size) = (locator.capacity(), locator.sector);
     Opened {
-        backend: Box::new(MemoryDrive::new(sector_size, Arc::clone(bell))),
+        backend: Box::new(MemoryDrive::new(sector_size)),
         belief: Box::new(LinearBelief::new(capacity)),
         capacity,
         sector_size,
@@ -41,12 +39,11 @@ struct MemoryDrive {
     bytes: SparseBytes,
     /// What was carried out and not collected yet.
     done: Vec<Ended>,
-    bell: Arc<Bell>,
 }
 
 impl MemoryDrive {
-    fn new(sector_size: SectorSize, bell: Arc<Bell>) -> Self {
-        Self { sector_size, bytes: SparseBytes::default(), done: Vec::new(), bell }
+    fn new(sector_size: SectorSize) -> Self {
+        Self { sector_size, bytes: SparseBytes::default(), done: Vec::new() }
     }
 }
 
@@ -71,10 +68,6 @@ impl Backend for MemoryDrive {
             Op::Zero | Op::Discard => self.bytes.clear(offset, len),
             Op::Flush => {}
         }
-        if self.done.is_empty() {
-            // The engine asks what is over before it sends, not after.
-            self.bell.ring();
-        }
         self.done.push(Ended { command: command.id, due: None, result: Ok(read) });
     }
 
@@ -83,7 +76,11 @@ impl Backend for MemoryDrive {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        None
+        (!self.done.is_empty()).then_some(Instant::ORIGIN)
+    }
+
+    fn is_prompt(&self) -> bool {
+        true
     }
 
     fn abandon(self: Box<Self>) {}

@@ -4,19 +4,27 @@
 //! and names the next time at which it wants to be asked although no bell rings.
 
 pub(crate) mod backing;
+pub mod block_device;
 pub(crate) mod emulated;
 pub(crate) mod file;
 pub(crate) mod file_drive;
 pub(crate) mod memory;
+pub(crate) mod nbd;
 pub(crate) mod pool;
+pub mod power_cut;
+pub mod raw;
 pub(crate) mod store;
 pub(crate) mod threads;
 pub(crate) mod uring;
+
+use std::sync::Arc;
 
 use bytes::Bytes;
 use headtime_sched::{Command, CommandId};
 use headtime_sim::DiskTime;
 use headtime_units::{Instant, Nanos};
+
+use crate::snapshot::LinkSnapshot;
 
 /// A command with the bytes it writes.
 #[derive(Debug)]
@@ -58,9 +66,37 @@ pub(crate) trait Backend: Send {
     /// When something will be over that no bell announces; wanted to the microsecond.
     fn next_event(&self) -> Option<Instant>;
 
+    /// Whether [`start`](Backend::start) and [`collect`](Backend::collect) never wait for the system, not even as long as it takes to find room in a device's queue: then whoever submits may do the
+    /// engine's work.
+    fn is_prompt(&self) -> bool {
+        false
+    }
+
     /// Of an emulated drive, what it counts at `now`.
     fn emulation(&self, now: Instant) -> Option<EmulationCounts> {
         let _ = now;
+        None
+    }
+
+    /// The engine has answered those who waited for this command, because it took too long. It has still to be reported; a backend that can make the drive let go of it
+    /// does so now.
+    fn give_up(&mut self, now: Instant, command: CommandId) {
+        let _ = (now, command);
+    }
+
+    /// What there is to say about a command that the last call of `collect` reported as failed, beyond its code.
+    fn explanation(&mut self, command: CommandId) -> Option<Arc<str>> {
+        let _ = command;
+        None
+    }
+
+    /// How often writes that were reported and not flushed may have been lost. A loss is counted in a call of `collect` that reports nothing from before it.
+    fn losses(&self) -> u64 {
+        0
+    }
+
+    /// The connection to the drive, where there is one.
+    fn link(&self) -> Option<LinkSnapshot> {
         None
     }
 

@@ -6,7 +6,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use bytes::Bytes;
 use headtime_sched::Op;
-use rustix::fs::{FallocateFlags, SeekFrom, fallocate, fdatasync, fstat, seek};
+use rustix::fs::{FallocateFlags, FileType, SeekFrom, fallocate, fdatasync, fstat, seek};
 use rustix::io::{Errno, IoSlice, ReadWriteFlags, pread, pwritev2};
 
 use crate::backend::Work;
@@ -21,17 +21,24 @@ pub(crate) struct Store {
     sector_bytes: u64,
     /// Whether the files were opened for direct I/O, so that buffers must lie on pages.
     direct: bool,
+    /// Whether it is a block device, which forgets in a way of its own.
+    device: bool,
 }
 
 impl Store {
     /// A drive in one file.
     pub(crate) fn single(file: OwnedFd, sector_bytes: u64, direct: bool) -> Self {
-        Self { segments: vec![file], segment_bytes: u64::MAX, sector_bytes, direct }
+        Self { segments: vec![file], segment_bytes: u64::MAX, sector_bytes, direct, device: false }
+    }
+
+    /// A drive that is a block device.
+    pub(crate) fn on_device(device: OwnedFd, sector_bytes: u64, direct: bool) -> Self {
+        Self { device: true, ..Self::single(device, sector_bytes, direct) }
     }
 
     /// A drive in files of `segment_bytes` each, the last of which may be shorter.
     pub(crate) fn segmented(files: Vec<OwnedFd>, segment_bytes: u64, sector_bytes: u64) -> Self {
-        Self { segments: files, segment_bytes, sector_bytes, direct: false }
+        Self { segments: files, segment_bytes, sector_bytes, direct: false, device: false }
     }
 
     pub(crate) fn is_direct(&self) -> bool {
@@ -144,7 +151,10 @@ impl Store {
 
     fn discard(&self, offset: u64, len: u64, durable: bool) -> Result<(), Errno> {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match self.each_segment(offset, len, |file, offset, len| retry(|| fallocate(file, hole, offset, len))) {
+        let forget = |file: BorrowedFd<'_>, offset, len| {
+            retry(|| if self.device { crate::sys::discard(file, offset, len) } else { fallocate(file, hole, offset, len) })
+        };
+        match self.each_segment(offset, len, forget) {
             // What discarded sectors hold is undefined, so keeping them is allowed where the file system cannot let them go.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             outcome => outcome,
@@ -168,9 +178,11 @@ impl Store {
     }
 }
 
-/// Fails when the file has no name any more.
+/// Fails when the file has no name any more. The bytes of a block device do not lie in its node, which may go before the device does.
 pub(crate) fn still_there(file: BorrowedFd<'_>) -> Result<(), Errno> {
-    if fstat(file)?.st_nlink == 0 { Err(Errno::NOENT) } else { Ok(()) }
+    let status = fstat(file)?;
+    let is_file = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;
+    if is_file && status.st_nlink == 0 { Err(Errno::NOENT) } else { Ok(()) }
 }
 
 fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
@@ -186,4 +198,4 @@ fn retry<T>(mut call: impl FnMut() -> Result<T, Errno>) -> Result<T, Errno> {
 pub(crate) const ZERO_CHUNK: u64 = 1 << 20;
 
 /// What a hole reads as; the longest piece that a server makes of a request.
-static NOTHING: [u8; 1 << 20] = [0; 1 << 20];
+pub(crate) static NOTHING: [u8; 1 << 20] = [0; 1 << 20];

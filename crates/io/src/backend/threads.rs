@@ -37,6 +37,10 @@ impl Backend for ThreadedFile {
         None
     }
 
+    fn is_prompt(&self) -> bool {
+        true
+    }
+
     fn abandon(self: Box<Self>) {
         self.pool.abandon();
     }

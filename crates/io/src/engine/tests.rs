@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headtime_belief::LinearBelief;
-use headtime_sched::{Choice, Op, Policy, PolicyEntry, Queued, RequestId, View};
+use headtime_sched::{Choice, CommandId, Op, Policy, PolicyEntry, Queued, RequestId, View, VolumeId};
 use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 use smallvec::SmallVec;
 
 use crate::backend::{Backend, Ended, Work};
 use crate::bell::Bell;
 use crate::drive::{Drive, Opened};
-use crate::options::{DriveOptions, PolicyChoice};
+use crate::options::{CommandTimeout, DriveOptions, PolicyChoice};
 use crate::request::{Io, IoDone, IoError};
 
 const SECTOR: usize = 512;
@@ -34,9 +34,23 @@ struct State {
     answering: bool,
     broken: bool,
     bad_sector: Option<u64>,
+    /// Commands that contain this sector, and flushes for `u64::MAX`, are not answered.
+    hung_sector: Option<u64>,
+    /// Commands that the engine has given up.
+    given_up: usize,
+    losses: u64,
 }
 
 struct PuppetDrive(Arc<Puppet>);
+
+impl State {
+    fn hangs(&self, work: &Work) -> bool {
+        self.hung_sector.is_some_and(|hung| match work.command.op {
+            Op::Flush => hung == u64::MAX,
+            _ => work.command.extent.contains(headtime_units::Lba::new(hung)),
+        })
+    }
+}
 
 impl Puppet {
     fn set(&self, change: impl FnOnce(&mut State)) {
@@ -75,6 +89,10 @@ impl Backend for PuppetDrive {
             return;
         }
         for work in std::mem::take(&mut state.sent) {
+            if state.hangs(&work) {
+                state.sent.push(work);
+                continue;
+            }
             let Extent { start, len } = work.command.extent;
             let range = start.get() as usize * SECTOR..(start + len).get() as usize * SECTOR;
             let bad = state.bad_sector.is_some_and(|bad| work.command.extent.contains(headtime_units::Lba::new(bad)));
@@ -94,7 +112,15 @@ impl Backend for PuppetDrive {
     fn next_event(&self) -> Option<Instant> {
         // Its bell rings whenever its state changes, but what is sent to an answering drive is answered by asking.
         let state = self.0.state.lock().expect("no test panics while holding it");
-        (state.answering && !state.sent.is_empty()).then_some(Instant::ORIGIN)
+        (state.answering && state.sent.iter().any(|work| !state.hangs(work))).then_some(Instant::ORIGIN)
+    }
+
+    fn give_up(&mut self, _now: Instant, _command: CommandId) {
+        self.0.state.lock().expect("no test panics while holding it").given_up += 1;
+    }
+
+    fn losses(&self) -> u64 {
+        self.0.state.lock().expect("no test panics while holding it").losses
     }
 
     fn abandon(self: Box<Self>) {}
@@ -129,6 +155,19 @@ impl Policy for MergeRuns {
 }
 
 fn open(drain_timeout: Nanos) -> (Drive, Arc<Puppet>) {
+    let (_, no_parameters) = PolicyEntry::parse("fcfs").expect("a policy");
+    let policy = PolicyChoice::new(&MERGE_RUNS, no_parameters).expect("no oracle");
+    open_with(true, DriveOptions { policy, drain_timeout, ..DriveOptions::default() })
+}
+
+/// A drive that sends whatever it has, as far as its depth of 4 reaches, and gives commands up after `limit`.
+fn open_impatient(limit: Nanos, fua: bool) -> (Drive, Arc<Puppet>) {
+    let policy = PolicyChoice::parse("fcfs").expect("a policy");
+    let command_timeout = CommandTimeout::after(limit);
+    open_with(fua, DriveOptions { policy, command_timeout, outstanding: Some(4), drain_timeout: Nanos::from_secs(60), ..DriveOptions::default() })
+}
+
+fn open_with(fua: bool, options: DriveOptions) -> (Drive, Arc<Puppet>) {
     let bell = Arc::new(Bell::new().expect("a file descriptor is free"));
     let state = State { bytes: vec![0; 1000 * SECTOR], answering: true, ..State::default() };
     let puppet = Arc::new(Puppet { state: Mutex::new(state), bell: Arc::clone(&bell) });
@@ -139,12 +178,10 @@ fn open(drain_timeout: Nanos) -> (Drive, Arc<Puppet>) {
         sector_size: SectorSize::B512,
         physical_block: 512,
         queue_depth: 4,
-        fua: true,
+        fua,
         precise: false,
     };
-    let (_, no_parameters) = PolicyEntry::parse("fcfs").expect("a policy");
-    let policy = PolicyChoice::new(&MERGE_RUNS, no_parameters).expect("no oracle");
-    let drive = Drive::start(opened, &DriveOptions { policy, drain_timeout, ..DriveOptions::default() }, bell).expect("a thread is to be had");
+    let drive = Drive::start(opened, &options, bell).expect("a thread is to be had");
     (drive, puppet)
 }
 
@@ -274,4 +311,156 @@ fn an_engine_that_fails_answers_everything_and_closes_the_drive() {
     let handle = drive.handle();
     assert!(!drive.shutdown().synced);
     assert!(handle.submit(Io::flush(), |_| {}).is_err());
+}
+
+/// Short enough to be waited for, and a command that is answered at once never takes as long.
+const LIMIT: Nanos = Nanos::from_ms(300);
+
+fn timed_out(receiver: &Receiver<IoDone>, sent: bool) {
+    match answer(receiver) {
+        Err(IoError::TimedOut { op, sent: was_sent, limit, .. }) => {
+            let expected = if sent && op == Op::Flush { LIMIT.saturating_mul(2) } else { LIMIT };
+            assert_eq!((was_sent, limit), (sent, expected));
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let enough = std::time::Instant::now() + Duration::from_secs(60);
+    while !is_so() {
+        assert!(std::time::Instant::now() < enough, "a minute has passed and not: {what}");
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn a_write_that_hangs_fails_alone_and_what_overlaps_it_is_not_sent_before_it_is_over() {
+    let (drive, puppet) = open_impatient(LIMIT, true);
+    puppet.set(|state| state.hung_sector = Some(21));
+    let (_, hung) = submit(&drive, write(20, 1, 4));
+    puppet.wait_for(1);
+    let (_, other) = submit(&drive, write(100, 2, 1));
+    assert!(answer(&other).is_ok(), "the drive answers the others");
+    timed_out(&hung, true);
+    wait_until("the drive is told", || puppet.state.lock().expect("no test panics while holding it").given_up == 1);
+    // It is answered, and still at the drive: its place is taken and what it may do is not overtaken.
+    let health = drive.snapshot().hung;
+    assert_eq!((health.slow, health.given_up, health.given_up_ever, drive.snapshot().outstanding), (1, 1, 1, 1));
+    let (_, over_it) = submit(&drive, write(23, 3, 2));
+    let (_, beside_it) = submit(&drive, write(30, 4, 1));
+    assert!(answer(&beside_it).is_ok());
+    assert!(puppet.log().iter().all(|(_, start, ..)| *start != 23), "{:?}", puppet.log());
+    // The write lands at last; only now what overlaps it goes, and lies on top.
+    puppet.set(|state| state.hung_sector = None);
+    match answer(&over_it) {
+        Ok(_) => {
+            assert_eq!(drive.handle().run(Io::read(Extent::from_numbers(22, 2))).result.expect("readable"), [sectors(1, 1), sectors(3, 1)].concat())
+        }
+        // On a machine that stands still it may have waited for the limit itself.
+        Err(error) => assert!(matches!(error, IoError::TimedOut { sent: false, .. }), "{error}"),
+    }
+    let health = drive.snapshot().hung;
+    assert_eq!((health.given_up, health.came_back), (0, 1));
+    assert!(drive.snapshot().errors.by_errno.contains_key(&110));
+    assert!(drive.shutdown().is_clean());
+}
+
+#[test]
+fn what_waits_behind_a_hung_command_or_a_drive_of_hung_commands_fails_by_the_same_limit() {
+    let (drive, puppet) = open_impatient(LIMIT, true);
+    puppet.set(|state| state.hung_sector = Some(21));
+    let (_, hung) = submit(&drive, write(20, 1, 4));
+    puppet.wait_for(1);
+    let (_, behind) = submit(&drive, Io::read(Extent::from_numbers(22, 1)));
+    timed_out(&hung, true);
+    timed_out(&behind, false);
+    assert_eq!(drive.handle().run(Io::read(Extent::from_numbers(500, 1))).result, Ok(sectors(0, 1)), "the drive works");
+
+    // Three more, and nothing can be sent any more.
+    puppet.set(|state| state.answering = false);
+    let at_drive: Vec<_> = (0..3).map(|number| submit(&drive, Io::read(Extent::from_numbers(600 + number, 1))).1).collect();
+    puppet.wait_for(5);
+    let queued: Vec<_> = (0..20).map(|number| submit(&drive, Io::read(Extent::from_numbers(700 + number, 1))).1).collect();
+    at_drive.iter().for_each(|receiver| timed_out(receiver, true));
+    queued.iter().for_each(|receiver| timed_out(receiver, false));
+    assert_eq!((drive.snapshot().outstanding, drive.snapshot().hung.given_up), (4, 4), "never more at the drive than it takes");
+    assert_eq!(puppet.log().len(), 5);
+
+    puppet.set(|state| (state.answering, state.hung_sector) = (true, None));
+    assert_eq!(drive.handle().run(Io::read(Extent::from_numbers(22, 1))).result, Ok(sectors(1, 1)), "service resumes");
+    assert_eq!(drive.snapshot().hung.came_back, 4);
+    assert!(drive.shutdown().is_clean());
+}
+
+#[test]
+fn a_flush_that_hangs_fails_and_so_do_those_behind_it() {
+    let (drive, puppet) = open_impatient(LIMIT, false);
+    puppet.set(|state| state.hung_sector = Some(u64::MAX));
+    let (_, hung) = submit(&drive, Io::flush());
+    puppet.wait_for(1);
+    let (_, behind) = submit(&drive, Io::flush());
+    let (_, durable) = submit(&drive, Io { fua: true, ..write(3, 1, 1) });
+    timed_out(&hung, true);
+    timed_out(&behind, false);
+    timed_out(&durable, false);
+    assert!(drive.handle().run(write(3, 2, 1)).result.is_ok());
+    puppet.set(|state| state.hung_sector = None);
+    wait_until("the flush is back", || drive.snapshot().hung.given_up == 0);
+    assert!(drive.handle().run(Io::flush()).result.is_ok());
+    assert!(drive.shutdown().is_clean());
+}
+
+#[test]
+fn closing_a_drive_that_hangs_ends_in_time_and_says_what_was_given_up() {
+    let policy = PolicyChoice::parse("fcfs").expect("a policy");
+    let command_timeout = CommandTimeout::after(Nanos::from_ms(20));
+    let options = DriveOptions { policy, command_timeout, drain_timeout: Nanos::from_ms(50), ..DriveOptions::default() };
+    let (drive, puppet) = open_with(true, options);
+    puppet.set(|state| state.answering = false);
+    let (_, hung) = submit(&drive, write(0, 1, 1));
+    assert!(matches!(answer(&hung), Err(IoError::TimedOut { .. })));
+    let report = drive.shutdown();
+    assert_eq!((report.given_up_queued, report.given_up_at_drive, report.synced), (0, 1, false));
+}
+
+fn of_volume(volume: u32, io: Io) -> Io {
+    Io { volume: VolumeId(volume), ..io }
+}
+
+fn lost_writes(result: Result<Bytes, IoError>) -> bool {
+    matches!(result, Err(IoError::Drive { errno: 5, ref explanation, .. }) if explanation.contains("may have lost"))
+}
+
+#[test]
+fn after_a_loss_the_first_flush_of_each_volume_that_had_unflushed_writes_fails_once() {
+    let (drive, puppet) = open(Nanos::from_secs(60));
+    let run = |volume, io| drive.handle().run(of_volume(volume, io)).result;
+    for volume in [1, 2] {
+        assert!(run(volume, write(u64::from(volume) * 10, 1, 1)).is_ok());
+    }
+    assert!(run(3, Io { fua: true, ..write(30, 1, 1) }).is_ok(), "durable by itself");
+    puppet.set(|state| state.losses = 1);
+    assert!(lost_writes(run(1, Io::flush())) && run(1, Io::flush()).is_ok());
+    assert!(run(3, Io::flush()).is_ok(), "it has nothing to lose");
+    assert!(lost_writes(run(2, Io::flush())) && run(2, Io::flush()).is_ok(), "what another volume heard it has not");
+    // What is flushed is safe.
+    assert!(run(1, write(10, 2, 1)).is_ok() && run(2, Io::flush()).is_ok());
+    puppet.set(|state| state.losses = 2);
+    assert!(run(1, Io::flush()).is_ok());
+    // Somebody wrote, heard nothing and closes: not everything is durable.
+    assert!(run(1, write(10, 3, 1)).is_ok());
+    puppet.set(|state| state.losses = 3);
+    assert!(!drive.shutdown().synced);
+}
+
+#[test]
+fn a_write_that_waits_for_its_flush_while_the_drive_loses_writes_is_not_called_durable() {
+    let (drive, puppet) = open_impatient(Nanos::from_secs(60), false);
+    puppet.set(|state| state.hung_sector = Some(u64::MAX));
+    let (_, durable) = submit(&drive, Io { fua: true, ..write(3, 1, 1) });
+    puppet.wait_for(2);
+    puppet.set(|state| (state.losses, state.hung_sector) = (1, None));
+    assert!(lost_writes(answer(&durable)));
+    assert!(drive.handle().run(Io { fua: true, ..write(3, 1, 1) }).result.is_ok());
 }

@@ -1,14 +1,23 @@
 //! What the tests of open drives share: the kinds of drive, and a place for their files.
 #![allow(dead_code)]
 
+pub mod nbd_place;
+pub mod nbdkit;
+pub mod puppet_server;
+
+pub mod loop_device;
+
 use std::path::PathBuf;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use headtime_io::{Drive, DriveOptions, Io, IoDone, IoMethod, Locator, OpenError};
+use headtime_io::{Drive, DriveOptions, Io, IoDone, IoMethod, Locator, OpenError, RawOptions, SystemPaths};
 use headtime_units::{Extent, Nanos};
 use tempfile::TempDir;
+
+use loop_device::LoopDevice;
+use nbdkit::Nbdkit;
 
 /// A kind of drive that every conformance body runs against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,15 +30,44 @@ pub enum Kind {
     Threads,
     /// A tiny and very fast emulated drive.
     Emulated,
+    /// A loop device with sectors of 512 bytes, by io_uring: a block device as a raw drive.
+    Loop512,
+    /// A loop device with sectors of 4,096 bytes, by threads: both ways to move bytes are to be tried on devices.
+    Loop4096,
+    /// A file behind nbdkit on a unix socket, with all that the protocol offers.
+    Nbd,
+    /// The same behind an nbdkit that does neither FUA nor zeroing and takes 64 KiB at most.
+    NbdPlain,
 }
 
 /// Sectors of every drive opened here.
 pub const SECTORS: u64 = 16_384;
-/// Bytes of a sector.
+/// Bytes of a sector of every kind that does not say otherwise.
 pub const SECTOR: usize = 512;
+
+impl Kind {
+    /// Bytes of its sector.
+    pub fn sector(self) -> usize {
+        if self == Self::Loop4096 { 4096 } else { SECTOR }
+    }
+
+    /// Whether it is behind nbdkit.
+    pub fn is_nbd(self) -> bool {
+        matches!(self, Self::Nbd | Self::NbdPlain)
+    }
+
+    /// Whether it is a block device.
+    pub fn is_device(self) -> bool {
+        matches!(self, Self::Loop512 | Self::Loop4096)
+    }
+}
 
 /// A directory with one drive's files.
 pub struct Place {
+    /// Goes before the directory with the file that it is made of.
+    device: Option<LoopDevice>,
+    /// The server, of a drive behind one.
+    server: Option<Nbdkit>,
     directory: TempDir,
     kind: Kind,
 }
@@ -38,7 +76,16 @@ impl Place {
     pub fn new(kind: Kind) -> Self {
         let directory = tempfile::tempdir().expect("a place for files");
         std::fs::write(directory.path().join("swift.toml"), SWIFT).expect("the place can be written");
-        Self { directory, kind }
+        let device = if kind.is_device() {
+            let backing = directory.path().join("drive.img");
+            let file = std::fs::File::create(&backing).expect("the place can be written");
+            file.set_len(SECTORS * kind.sector() as u64).expect("sparse");
+            LoopDevice::on(&backing, kind.sector())
+        } else {
+            None
+        };
+        let server = if kind.is_nbd() { serve(&directory, kind) } else { None };
+        Self { device, server, directory, kind }
     }
 
     pub fn path(&self, name: &str) -> PathBuf {
@@ -53,6 +100,11 @@ impl Place {
         let backing = self.backing();
         let text = match self.kind {
             Kind::Emulated => format!("emulated:{}?backing={}", self.path("swift.toml").display(), backing.display()),
+            // Where no loop device is to be had, `open` says so; nothing is ever opened by this name.
+            Kind::Loop512 | Kind::Loop4096 => {
+                self.device.as_ref().map_or_else(|| "no-loop-device".into(), |device| device.path().display().to_string())
+            }
+            Kind::Nbd | Kind::NbdPlain => format!("nbd+unix:///?socket={}", self.path("nbd.sock").display()),
             _ => backing.display().to_string(),
         };
         Locator::parse(&text).expect("a locator")
@@ -60,15 +112,16 @@ impl Place {
 
     pub fn options(&self) -> DriveOptions {
         let method = match self.kind {
-            Kind::Threads => IoMethod::Threads,
-            Kind::Uring | Kind::UringBuffered => IoMethod::Uring,
-            Kind::Emulated => IoMethod::Auto,
+            Kind::Threads | Kind::Loop4096 => IoMethod::Threads,
+            Kind::Uring | Kind::UringBuffered | Kind::Loop512 => IoMethod::Uring,
+            Kind::Emulated | Kind::Nbd | Kind::NbdPlain => IoMethod::Auto,
         };
         DriveOptions {
-            create_bytes: Some(SECTORS * SECTOR as u64),
+            create_bytes: Some(SECTORS * self.kind.sector() as u64),
             io_method: method,
             direct: self.kind != Kind::UringBuffered,
             drain_timeout: Nanos::from_secs(60),
+            raw: RawOptions { system: SystemPaths { state: self.path("state"), ..SystemPaths::default() }, ..RawOptions::default() },
             ..DriveOptions::default()
         }
     }
@@ -79,7 +132,15 @@ impl Place {
 
     /// Opens the drive; `None`, with a message, where the kind cannot be had on this machine.
     pub fn open(&self, options: DriveOptions) -> Option<Drive> {
-        match self.try_open(options) {
+        if self.kind.is_device() && self.device.is_none() {
+            // Said when the device was asked for.
+            return None;
+        }
+        if self.kind.is_nbd() && self.server.is_none() {
+            // Said when the server was asked for.
+            return None;
+        }
+        match when_let_go(|| self.try_open(options.clone())) {
             Ok(drive) => Some(drive),
             Err(OpenError::NoUring { error }) => {
                 eprintln!("skipped: io_uring is not to be had here ({error})");
@@ -90,12 +151,45 @@ impl Place {
     }
 }
 
-/// Sectors that say who wrote them.
+/// Opens what this process may have just closed. A program that another test starts at that moment has a copy of the file's descriptor until it runs, and with it
+/// the lock; so has the kernel for a killed one's, until its last command is over.
+pub fn when_let_go(open: impl Fn() -> Result<Drive, OpenError>) -> Result<Drive, OpenError> {
+    let enough = Instant::now() + Duration::from_secs(60);
+    loop {
+        match open() {
+            Err(error) if error.may_pass_soon() && Instant::now() < enough => std::thread::yield_now(),
+            outcome => return outcome,
+        }
+    }
+}
+
+/// nbdkit on a file of zeroes; `None`, with a message, where it is not installed.
+fn serve(directory: &TempDir, kind: Kind) -> Option<Nbdkit> {
+    if !nbdkit::installed(&["file", "blocksize-policy", "fua", "nozero"]) {
+        return None;
+    }
+    let backing = directory.path().join("drive.img");
+    std::fs::File::create(&backing).and_then(|file| file.set_len(SECTORS * SECTOR as u64)).expect("sparse");
+    let file = format!("file={}", backing.display());
+    let plain =
+        ["--filter=blocksize-policy", "--filter=fua", "--filter=nozero", "file", &file, "blocksize-maximum=64K", "blocksize-error-policy=error"];
+    // No FUA is what its filter does unless told otherwise.
+    let limits = ["blocksize-minimum=512", "blocksize-preferred=4K", "zeromode=none"];
+    let arguments = if kind == Kind::NbdPlain { [&plain[..], &limits].concat() } else { vec!["file", &file] };
+    Some(Nbdkit::start(&directory.path().join("nbd.sock"), &arguments))
+}
+
+/// Sectors of [`SECTOR`] bytes that say who wrote them.
 pub fn pattern(extent: Extent, version: u64) -> Bytes {
-    let mut bytes = Vec::with_capacity(extent.len.get() as usize * SECTOR);
+    pattern_of(SECTOR, extent, version)
+}
+
+/// Sectors of `sector_bytes` that say who wrote them.
+pub fn pattern_of(sector_bytes: usize, extent: Extent, version: u64) -> Bytes {
+    let mut bytes = Vec::with_capacity(extent.len.get() as usize * sector_bytes);
     for sector in extent.start.get()..extent.end().get() {
         let mark = sector.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ version.wrapping_mul(0xD1B5_4A32_D192_ED03);
-        for word in 0..SECTOR as u64 / 8 {
+        for word in 0..sector_bytes as u64 / 8 {
             bytes.extend_from_slice(&(mark.wrapping_add(word)).to_le_bytes());
         }
     }
@@ -104,7 +198,8 @@ pub fn pattern(extent: Extent, version: u64) -> Bytes {
 
 /// Whether a read of `extent` sees the given version of the pattern.
 pub fn holds(drive: &Drive, extent: Extent, version: u64) -> bool {
-    drive.handle().run(Io::read(extent)).result.expect("readable") == pattern(extent, version)
+    let sector_bytes = drive.sector_size().bytes() as usize;
+    drive.handle().run(Io::read(extent)).result.expect("readable") == pattern_of(sector_bytes, extent, version)
 }
 
 /// Submits and hands the answer to a channel.

@@ -111,6 +111,7 @@ impl Reader<'_> {
 mod tests {
     use super::*;
     use crate::config::Flags;
+    use headtime_io::{KernelKnobs, RawOptions, WriteCache};
     use headtime_units::{ByteSize, Nanos};
 
     const WHOLE: &str = r#"
@@ -118,6 +119,7 @@ drive = "emulated:nearline-20tb?backing=/tmp/d.img"
 listen = ["unix:/run/a.sock,mode=0660", "tcp:[::1]:1234"]
 policy = "fcfs"
 outstanding = 3
+command_timeout = "never"
 initialize = true
 
 [limits]
@@ -152,10 +154,20 @@ read_only = true
     const BROKEN: &[(&str, &[&str])] = &[
         (
             "drives = \"x\"",
-            &["c.toml:1:1: unknown key `drives`; known are drive, create, policy, outstanding, listen, initialize, [limits] and [[volume]]"],
+            &[
+                "c.toml:1:1: unknown key `drives`; known are drive, create, policy, outstanding, command_timeout, queue_depth, write_cache, kernel_knobs, listen, initialize, [limits] and [[volume]]",
+            ],
         ),
         ("policy = 3", &["c.toml:1:10: expected text in quotes, not the integer 3"]),
         ("outstanding = 0", &["c.toml:1:15: outstanding = 0: expected a whole number from 1 to 65536"]),
+        (
+            "command_timeout = \"0\"",
+            &["c.toml:1:19: command_timeout: a limit of 0 leaves no time for any command; write a time such as 30s, or never"],
+        ),
+        ("write_cache = true", &["c.toml:1:15: expected text in quotes, not true"]),
+        ("write_cache = \"write back\"", &["c.toml:1:15: write_cache = write back: expected keep, on or off"]),
+        ("kernel_knobs = \"off\"", &["c.toml:1:16: kernel_knobs = off: expected set or keep"]),
+        ("queue_depth = 0", &["c.toml:1:15: queue_depth = 0: expected a whole number from 1 to 65536"]),
         ("outstanding = \"2\"", &["c.toml:1:15: outstanding is a number without quotes, not \"2\""]),
         ("initialize = \"yes\"", &["c.toml:1:14: initialize is true or false without quotes, not \"yes\""]),
         (
@@ -196,8 +208,7 @@ read_only = true
             "policy = \"fcfs:x=1\"\ndrive = \"nbd:x\"\n",
             &[
                 "c.toml:1:10: policy fcfs has no parameter `x`; it has none",
-                "c.toml:2:9: drive `nbd:x`: drives behind NBD do not work yet; use emulated:PROFILE[@SETUP]?backing=FILE[&seed=N][&noise=on|off], \
-             or the path of a file",
+                "c.toml:2:9: drive `nbd:x`: nbd:x: expected nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH",
             ],
         ),
     ];
@@ -222,6 +233,7 @@ read_only = true
             drive: Some("emulated:nearline-20tb?backing=/tmp/d.img".to_string()),
             policy: Some("fcfs".to_string()),
             outstanding: Some("3".to_string()),
+            command_timeout: Some("never".to_string()),
             listen: vec!["unix:/run/a.sock,mode=0660".to_string(), "tcp:[::1]:1234".to_string()],
             initialize: true,
             volumes: vec!["rec=1GiB,deadline=100ms,description=four cameras".to_string(), "db=1048576,read_only".to_string()],
@@ -265,14 +277,25 @@ read_only = true
         let mut config = Config::default();
         config.limits.memory = ByteSize::new(1 << 20);
         config.limits.piece = ByteSize::new(64 << 20);
+        config.raw = RawOptions { kernel_knobs: KernelKnobs::Keep, write_cache: WriteCache::Off, ..RawOptions::default() };
         let text = config.check().unwrap_err().to_string();
         for part in [
             "no drive is named",
             "no address to listen at",
+            "write_cache is set through the kernel, and kernel_knobs = keep forbids that",
             "memory = 1 MiB is less than request = 32 MiB",
             "request = 32 MiB is less than piece = 64 MiB",
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");
+        }
+    }
+
+    #[test]
+    fn settings_of_block_devices_go_with_a_path_only() {
+        for (drive, contradicts) in [("emulated:nearline-20tb?backing=/tmp/d.img", true), ("/dev/disk/by-id/ata-X", false)] {
+            let text = format!("drive = \"{drive}\"\nlisten = \"unix:a\"\nqueue_depth = 8\n");
+            let checked = Config::from_toml("c.toml", &text).unwrap().check();
+            assert_eq!(checked.is_err_and(|errors| errors.to_string().contains("queue_depth is a setting of block devices")), contradicts, "{drive}");
         }
     }
 
@@ -285,5 +308,7 @@ read_only = true
         assert_eq!(limits, crate::config::ServeLimits::default());
         let policy = SERVER_KEYS.iter().find(|key| key.name == "policy").unwrap();
         assert_eq!(policy.default, Config::default().policy.name());
+        let timeout = SERVER_KEYS.iter().find(|key| key.name == "command_timeout").unwrap();
+        assert_eq!(timeout.default.parse(), Ok(Config::default().command_timeout));
     }
 }

@@ -40,7 +40,7 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
     Key {
         name: "drive",
         takes: "LOCATOR",
-        summary: "the drive: emulated:PROFILE?backing=FILE, or the path of a file",
+        summary: "the drive: emulated:PROFILE?backing=FILE, an NBD URI, or the path of a block device or file",
         default: "none; must be given",
         set: |config, value| {
             config.drive = Some(Locator::parse(value.text()?).map_err(text_of)?);
@@ -74,6 +74,46 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
         default: "left to the policy",
         set: |config, value| {
             config.outstanding = Some(count(value, "outstanding", 1, 65_536)? as usize);
+            Ok(())
+        },
+    },
+    Key {
+        name: "command_timeout",
+        takes: "TIME or never",
+        summary: "how long the drive may leave a command without an answer before its requests fail",
+        default: "30s",
+        set: |config, value| {
+            config.command_timeout = value.text()?.parse().map_err(|error| format!("command_timeout: {error}"))?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "queue_depth",
+        takes: "N",
+        summary: "of a raw device: how many commands the drive is let have at once, by its own limit in the kernel",
+        default: "as the drive has it",
+        set: |config, value| {
+            config.raw.queue_depth = Some(count(value, "queue_depth", 1, 65_536)?);
+            Ok(())
+        },
+    },
+    Key {
+        name: "write_cache",
+        takes: "keep, on or off",
+        summary: "of a raw device: the drive's own write cache; off makes each write durable before it is complete",
+        default: "keep",
+        set: |config, value| {
+            config.raw.write_cache = value.text()?.parse().map_err(text_of)?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "kernel_knobs",
+        takes: "set or keep",
+        summary: "of a raw device: switch the kernel's own scheduling off while serving, and put it back in the end",
+        default: "set",
+        set: |config, value| {
+            config.raw.kernel_knobs = value.text()?.parse().map_err(text_of)?;
             Ok(())
         },
     },

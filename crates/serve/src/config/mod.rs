@@ -26,7 +26,7 @@ mod file;
 mod keys;
 mod listen;
 
-use headtime_io::{Locator, PolicyChoice};
+use headtime_io::{CommandTimeout, KernelKnobs, Locator, PolicyChoice, RawOptions, WriteCache};
 use headtime_units::{ByteSize, Nanos};
 
 use crate::volumes::{Settings, Wanted};
@@ -46,6 +46,10 @@ pub struct Config {
     pub policy: PolicyChoice,
     /// How many commands the drive holds, whatever the policy would like; `None` leaves it to the policy.
     pub outstanding: Option<usize>,
+    /// What is done to the kernel and the drive when it is a block device.
+    pub raw: RawOptions,
+    /// How long the drive may leave a command without an answer before its requests fail.
+    pub command_timeout: CommandTimeout,
     /// Where clients are awaited.
     pub listen: Vec<Listen>,
     /// Whether a drive with other content, or with a damaged table of volumes, may be overwritten.
@@ -107,6 +111,14 @@ pub struct Flags {
     pub policy: Option<String>,
     /// `--outstanding N`.
     pub outstanding: Option<String>,
+    /// `--queue-depth N`.
+    pub queue_depth: Option<String>,
+    /// `--write-cache keep|on|off`.
+    pub write_cache: Option<String>,
+    /// `--kernel-knobs set|keep`.
+    pub kernel_knobs: Option<String>,
+    /// `--command-timeout TIME`, or `never`.
+    pub command_timeout: Option<String>,
     /// `--listen unix:PATH` or `--listen tcp:HOST:PORT`, any number of times.
     pub listen: Vec<String>,
     /// `--initialize`.
@@ -163,13 +175,22 @@ impl Config {
         let mut set = |config: &mut Self, key: &str, text: &str| {
             let known = keys::find(SERVER_KEYS, key).expect("the flag has a key of its own name");
             if let Err(message) = (known.set)(config, Value::Flag(text)) {
-                errors.push(ConfigError { place: Place::Flag(format!("--{key} {text}")), message });
+                errors.push(ConfigError { place: Place::Flag(format!("--{} {text}", key.replace('_', "-"))), message });
             }
         };
         if !flags.listen.is_empty() {
             self.listen.clear();
         }
-        let single = [("drive", &flags.drive), ("create", &flags.create), ("policy", &flags.policy), ("outstanding", &flags.outstanding)];
+        let single = [
+            ("drive", &flags.drive),
+            ("create", &flags.create),
+            ("policy", &flags.policy),
+            ("outstanding", &flags.outstanding),
+            ("command_timeout", &flags.command_timeout),
+            ("queue_depth", &flags.queue_depth),
+            ("write_cache", &flags.write_cache),
+            ("kernel_knobs", &flags.kernel_knobs),
+        ];
         for (key, text) in single.iter().filter_map(|(key, text)| Some((*key, text.as_ref()?))) {
             set(self, key, text);
         }
@@ -210,6 +231,7 @@ impl Config {
         if self.create.is_some() && !matches!(self.drive, Some(Locator::Path(_)) | None) {
             messages.push("create makes a file for a drive that is a path; an emulated drive makes its own, so leave create out".to_string());
         }
+        messages.extend(self.raw_contradictions());
         if self.listen.is_empty() {
             messages.push("no address to listen at; add listen = [\"unix:PATH\"] or --listen unix:PATH".to_string());
         }
@@ -225,6 +247,22 @@ impl Config {
         }
         messages.extend(self.limits.contradictions());
         ConfigErrors::unless_empty(messages.into_iter().map(|message| ConfigError { place: Place::Whole, message }).collect())
+    }
+
+    /// Settings of raw devices where they cannot have an effect. Whether a path leads to a device is seen when it is opened.
+    fn raw_contradictions(&self) -> Vec<String> {
+        let asked = [("queue_depth", self.raw.queue_depth.is_some()), ("write_cache", self.raw.write_cache != WriteCache::Keep)];
+        let asked = asked.into_iter().filter_map(|(key, asked)| asked.then_some(key));
+        let contradiction = |key: &str| match &self.drive {
+            Some(locator) if !matches!(locator, Locator::Path(_)) => {
+                Some(format!("{key} is a setting of block devices, and {locator} is none; leave {key} out"))
+            }
+            _ if self.raw.kernel_knobs == KernelKnobs::Keep && key == "write_cache" => {
+                Some("write_cache is set through the kernel, and kernel_knobs = keep forbids that; leave one of them out".to_string())
+            }
+            _ => None,
+        };
+        asked.filter_map(contradiction).collect()
     }
 }
 

@@ -8,10 +8,17 @@
 //! ```
 //! A crash during the first write leaves T, anything later leaves T′. What is guaranteed needs only that a completed flush makes what was
 //! written before it durable, not that sectors of one write reach the disk in order.
+//!
+//! What is read when a drive is opened may be in its cache only: the program that wrote it may have died before its flush. A flush comes therefore before anything is
+//! written over the other slot; without it a power failure could leave both slots torn.
+//!
+//! A drive's first table goes to slot B: a power failure may leave the block that was being written unreadable, and a drive whose very first sector cannot be read is
+//! not known to be empty.
 
 use super::slot::{self, SLOT_BYTES, SlotContent};
 use super::table::{DriveShape, DriveUuid, VolumeTable};
 use super::{AREA_BYTES, slot::DecodeError};
+use headtime_units::Sectors;
 
 /// The table that counts, and where the next one goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -42,7 +49,7 @@ pub enum Step {
 pub struct Opened {
     /// What is true once the steps are done.
     pub metadata: Metadata,
-    /// What has to be done; empty when both slots were whole.
+    /// What has to be done; only a flush when both slots were whole.
     pub steps: Vec<Step>,
     /// What was found.
     pub opening: Opening,
@@ -115,10 +122,7 @@ pub enum OpenError {
 }
 
 impl Metadata {
-    /// Reads the metadata area.
-    ///
-    /// `area` are the first [`AREA_BYTES`] of a drive of `shape`; `initialize` allows content without a valid table to be overwritten; `fresh` becomes
-    /// the drive's UUID if it gets its first table now.
+    /// Reads a metadata area of which every sector could be read: [`Metadata::open_what_is_left`] of it.
     ///
     /// # Errors
     /// See [`OpenError`].
@@ -126,23 +130,48 @@ impl Metadata {
     /// # Panics
     /// When `area` has another length and the drive is not too small.
     pub fn open(area: &[u8], shape: DriveShape, initialize: bool, fresh: DriveUuid) -> Result<Opened, OpenError> {
+        Self::open_what_is_left(area, &[], shape, initialize, fresh)
+    }
+
+    /// Reads the metadata area.
+    ///
+    /// `area` are the first [`AREA_BYTES`] of a drive of `shape`, with zeroes in place of the sectors that could not be read, and `unreadable` the numbers of these; `initialize`
+    /// allows content without a valid table to be overwritten; `fresh` becomes the drive's UUID if it gets its first table now.
+    ///
+    /// # Errors
+    /// See [`OpenError`].
+    ///
+    /// # Panics
+    /// When `area` has another length and the drive is not too small.
+    pub fn open_what_is_left(area: &[u8], unreadable: &[u64], shape: DriveShape, initialize: bool, fresh: DriveUuid) -> Result<Opened, OpenError> {
         let drive_bytes = shape.sector.bytes_of(shape.capacity);
         if drive_bytes < 2 * AREA_BYTES {
             return Err(OpenError::TooSmall { bytes: drive_bytes });
         }
         assert_eq!(area.len() as u64, AREA_BYTES, "the whole metadata area is read");
-        let contents = [0, 1].map(|index| slot::decode(&area[slot_offset(index) as usize..][..SLOT_BYTES]));
+        let lost = |index| unreadable.iter().copied().find(|sector| slot_bytes(index).contains(&shape.sector.bytes_of(Sectors::new(*sector))));
+        let contents = [0, 1].map(|index| {
+            let bytes = slot_bytes(index);
+            match slot::decode(&area[bytes.start as usize..bytes.end as usize]) {
+                // What could not be read is behind the end of these, which is what their checksums and lengths say.
+                whole @ (SlotContent::Table { .. } | SlotContent::Unsupported { .. }) => whole,
+                other => lost(index).map_or(other, |sector| SlotContent::Unreadable { sector }),
+            }
+        });
         if let Some(version) = contents.iter().find_map(unsupported) {
             return Err(OpenError::Unsupported { version });
         }
         let newest = (0..2).filter_map(|index| Some((generation(&contents[index])?, index))).max();
         let Some((newest_generation, current)) = newest else {
-            let blank = area.iter().all(|byte| *byte == 0);
+            // Blank is also a drive whose first table was being written to slot B when the power failed.
+            let first_table = slot_bytes(1);
+            let readable = unreadable.iter().all(|sector| first_table.contains(&shape.sector.bytes_of(Sectors::new(*sector))));
+            let blank = readable && area.iter().all(|byte| *byte == 0);
             if !blank && !initialize {
                 return Err(refusal(&contents));
             }
             let opening = if blank { Opening::Fresh } else { Opening::Initialized };
-            let nothing = Self { table: VolumeTable::empty(fresh, shape), generation: 0, current: 1 };
+            let nothing = Self { table: VolumeTable::empty(fresh, shape), generation: 0, current: 0 };
             let (metadata, steps) = nothing.plan(nothing.table.clone());
             return Ok(Opened { metadata, steps, opening });
         };
@@ -151,9 +180,10 @@ impl Metadata {
         let SlotContent::Table { table, .. } = own else { unreachable!("only tables have a generation") };
         let metadata = Self { table: checked_shape(table.clone(), shape)?, generation: newest_generation, current };
         match other {
-            SlotContent::Table { table: same, .. } if same == table => Ok(Opened { metadata, steps: Vec::new(), opening: Opening::Whole }),
+            SlotContent::Table { table: same, .. } if same == table => Ok(Opened { metadata, steps: vec![Step::Flush], opening: Opening::Whole }),
             other => {
-                let (metadata, steps) = metadata.repair();
+                let (metadata, mut steps) = metadata.repair();
+                steps.insert(0, Step::Flush);
                 Ok(Opened { metadata, steps, opening: Opening::Repaired(fault(other)) })
             }
         }
@@ -188,6 +218,11 @@ impl Metadata {
     }
 }
 
+/// The bytes of a slot on the drive.
+fn slot_bytes(index: usize) -> std::ops::Range<u64> {
+    slot_offset(index)..slot_offset(index) + SLOT_BYTES as u64
+}
+
 /// Where a slot starts on the drive, in bytes.
 fn slot_offset(index: usize) -> u64 {
     index as u64 * (AREA_BYTES / 2)
@@ -202,7 +237,7 @@ fn unsupported(content: &SlotContent) -> Option<u32> {
 }
 
 fn refusal(contents: &[SlotContent; 2]) -> OpenError {
-    if contents.iter().any(|content| matches!(content, SlotContent::Damaged(_))) {
+    if contents.iter().any(|content| matches!(content, SlotContent::Damaged(_) | SlotContent::Unreadable { .. })) {
         OpenError::Damaged { a: fault(&contents[0]), b: fault(&contents[1]) }
     } else {
         OpenError::Foreign
@@ -217,6 +252,7 @@ fn fault(content: &SlotContent) -> String {
             format!("not written whole or rotted: checksum {computed:#010x}, not {stored:#010x}")
         }
         SlotContent::Damaged(error) => error.to_string(),
+        SlotContent::Unreadable { sector } => format!("sector {sector} cannot be read"),
         SlotContent::Unsupported { version } => format!("format {version}"),
         SlotContent::Table { generation, .. } => format!("older: generation {generation}"),
     }
@@ -237,7 +273,7 @@ fn checked_shape(table: VolumeTable, shape: DriveShape) -> Result<VolumeTable, O
 mod tests {
     use super::*;
     use crate::volumes::{Settings, Wanted};
-    use headtime_units::{ByteSize, Nanos, SectorSize, Sectors};
+    use headtime_units::{ByteSize, Nanos, SectorSize};
     use proptest::prelude::*;
 
     const SHAPE: DriveShape = DriveShape { sector: SectorSize::B512, capacity: Sectors::new(64 * 2048) };
@@ -304,7 +340,7 @@ mod tests {
     fn a_fresh_drive_gets_a_table_that_is_whole_when_opened_again() {
         let (platter, metadata) = drive_with_volume();
         let again = platter.open(false).unwrap();
-        assert_eq!(again, Opened { metadata, steps: Vec::new(), opening: Opening::Whole });
+        assert_eq!(again, Opened { metadata, steps: vec![Step::Flush], opening: Opening::Whole });
         assert_eq!(again.metadata.table().uuid(), UUID);
     }
 

@@ -25,7 +25,9 @@
 //! other. Because both slots end up with the new table, a sector that rots later loses nothing either: writing only one of them would make
 //! the fallback an *older* table, in which a volume may be missing.
 //!
-//! A drive's first table has no volumes and fits one sector, so that it is there or not, even torn; volumes are added by a change like any other.
+//! A drive's first table has no volumes, and of the block that it fills all but one sector stays zero, so that it is there or not, even torn; volumes are added by a change like any other.
+//!
+//! A sector that the drive cannot read, as a power failure may leave one behind, is as good as a torn write: the other slot counts, and the repair writes the sector again.
 //!
 //! # What is refused
 //!

@@ -45,6 +45,9 @@ pub const DESCRIPTION_BYTES: usize = 128;
 /// The format this program writes and reads.
 pub const FORMAT_VERSION: u32 = 1;
 
+/// Bytes of the physical blocks of today's drives, whatever their logical sectors.
+pub const BLOCK_BYTES: usize = 4096;
+
 const MAGIC: [u8; 8] = *b"HEADTIME";
 const HEADER_BYTES: usize = 256;
 const ENTRY_BYTES: usize = 256;
@@ -60,6 +63,11 @@ pub enum SlotContent {
     Foreign,
     /// A slot that was not written whole, or has rotted.
     Damaged(DecodeError),
+    /// A slot with a sector that the drive cannot read, and no whole table in front of it.
+    Unreadable {
+        /// The sector, counted from the start of the drive.
+        sector: u64,
+    },
     /// An undamaged slot of a format this program does not know.
     Unsupported {
         /// Its format version.
@@ -99,7 +107,8 @@ pub enum DecodeError {
     Table(#[from] TableError),
 }
 
-/// The table as bytes: header and entries, filled up with zeroes to whole sectors.
+/// The table as bytes: header and entries, filled up with zeroes to whole blocks of [`BLOCK_BYTES`]: a drive writes no less at once, and a block that was left
+/// unreadable is made readable again.
 ///
 /// # Panics
 /// When the table has more than [`MAX_VOLUMES`], which [`VolumeTable::ensure`] prevents.
@@ -109,7 +118,7 @@ pub fn encode(table: &VolumeTable, generation: u64) -> Vec<u8> {
     assert!(count <= MAX_VOLUMES, "a table never has more than {MAX_VOLUMES} volumes");
     let shape = table.shape();
     let length = HEADER_BYTES + count * ENTRY_BYTES;
-    let mut bytes = vec![0; length.next_multiple_of(shape.sector.bytes() as usize)];
+    let mut bytes = vec![0; length.next_multiple_of(BLOCK_BYTES.max(shape.sector.bytes() as usize))];
     put(&mut bytes, 0, &MAGIC);
     put(&mut bytes, 8, &FORMAT_VERSION.to_le_bytes());
     put(&mut bytes, 12, &(length as u32).to_le_bytes());

@@ -13,6 +13,8 @@ use crate::disk::Disk;
 #[derive(Debug)]
 pub struct VolumeStore {
     metadata: Metadata,
+    /// A change failed half-way, so that `metadata` may not be what the drive holds.
+    doubtful: bool,
 }
 
 /// Why the table cannot be read or changed.
@@ -45,18 +47,17 @@ impl VolumeStore {
     pub fn open(disk: &dyn Disk, initialize: bool) -> Result<(Self, Opening), StoreError> {
         let shape = disk.shape();
         let area = AREA_BYTES / u64::from(shape.sector.bytes());
-        let bytes = if shape.capacity.get() < area {
-            Bytes::new() // The drive is too small, which `Metadata::open` says.
+        let (bytes, unreadable) = if shape.capacity.get() < area {
+            (Bytes::new(), Vec::new()) // The drive is too small, which `Metadata` says.
         } else {
-            let read = disk.run(Io::read(Extent::from_numbers(0, area)));
-            read.result.map_err(|error| StoreError::Io { doing: "reading", error })?
+            read_what_is_left(disk, area)?
         };
-        let opened = Metadata::open(&bytes, shape, initialize, random_uuid()?)?;
+        let opened = Metadata::open_what_is_left(&bytes, &unreadable, shape, initialize, random_uuid()?)?;
         carry_out(disk, opened.steps)?;
-        Ok((Self { metadata: opened.metadata }, opened.opening))
+        Ok((Self { metadata: opened.metadata, doubtful: false }, opened.opening))
     }
 
-    /// The table that counts.
+    /// The table that counts. After a change that failed it may be the one before the change although the drive has the one after; the next change finds out.
     #[must_use]
     pub fn table(&self) -> &VolumeTable {
         self.metadata.table()
@@ -67,6 +68,7 @@ impl VolumeStore {
     /// # Errors
     /// See [`StoreError`]; a volume that cannot be had changes nothing.
     pub fn ensure(&mut self, disk: &dyn Disk, wanted: &[Wanted]) -> Result<Vec<Ensured>, StoreError> {
+        self.end_doubt(disk)?;
         let mut table = self.table().clone();
         let done = wanted.iter().map(|wanted| table.ensure(wanted)).collect::<Result<Vec<_>, _>>()?;
         self.replace(disk, table)?;
@@ -78,6 +80,7 @@ impl VolumeStore {
     /// # Errors
     /// See [`StoreError`].
     pub fn remove(&mut self, disk: &dyn Disk, name: &str) -> Result<(), StoreError> {
+        self.end_doubt(disk)?;
         let mut table = self.table().clone();
         table.remove(name)?;
         self.replace(disk, table)
@@ -88,10 +91,51 @@ impl VolumeStore {
             return Ok(());
         }
         let (after, steps) = self.metadata.plan(table);
+        self.doubtful = true;
         carry_out(disk, steps)?;
         self.metadata = after;
+        self.doubtful = false;
         Ok(())
     }
+
+    /// After a change that failed half-way, which slot counts is on the drive: writing the one that counted before might tear the only whole one.
+    fn end_doubt(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
+        if self.doubtful {
+            (*self, _) = Self::open(disk, false)?;
+        }
+        Ok(())
+    }
+}
+
+/// Reads the first `area` sectors; those that cannot be read as zeroes, and their numbers.
+///
+/// # Errors
+/// When the drive fails in another way, or more than half of the sectors cannot be read: then it is the drive that is damaged.
+fn read_what_is_left(disk: &dyn Disk, area: u64) -> Result<(Bytes, Vec<u64>), StoreError> {
+    let read = |extent| disk.run(Io::read(extent)).result;
+    let failed = |error| StoreError::Io { doing: "reading", error };
+    match read(Extent::from_numbers(0, area)) {
+        Ok(bytes) => return Ok((bytes, Vec::new())),
+        Err(error) if !is_medium_error(&error) => return Err(failed(error)),
+        Err(error) => tracing::warn!(%error, "the drive's table of volumes is read sector by sector"),
+    }
+    let sector_bytes = disk.shape().sector.bytes() as usize;
+    let (mut bytes, mut unreadable) = (Vec::with_capacity(area as usize * sector_bytes), Vec::new());
+    for sector in 0..area {
+        match read(Extent::from_numbers(sector, 1)) {
+            Ok(content) => bytes.extend_from_slice(&content),
+            Err(error) if is_medium_error(&error) && (unreadable.len() as u64) < area / 2 => {
+                bytes.resize(bytes.len() + sector_bytes, 0);
+                unreadable.push(sector);
+            }
+            Err(error) => return Err(failed(error)),
+        }
+    }
+    Ok((bytes.into(), unreadable))
+}
+
+fn is_medium_error(error: &IoError) -> bool {
+    error.errno() == rustix::io::Errno::IO.raw_os_error() && !matches!(error, IoError::EngineFailed)
 }
 
 fn carry_out(disk: &dyn Disk, steps: Vec<Step>) -> Result<(), StoreError> {

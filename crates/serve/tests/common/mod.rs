@@ -33,6 +33,13 @@ impl Sandbox {
         Self { directory, drive }
     }
 
+    /// A drive by its locator, which may name things in the sandbox's directory.
+    pub fn with_drive(locator: impl Fn(&Path) -> String) -> Self {
+        let directory = tempfile::tempdir().expect("a directory for tests");
+        let drive = format!("drive = {:?}\n", locator(directory.path()));
+        Self { directory, drive }
+    }
+
     pub fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }

@@ -1,0 +1,138 @@
+//! Whether a block device can be a drive: what speaks against it, and what only takes the promises away.
+
+use std::fmt;
+
+use headtime_units::SectorSize;
+
+use super::{BlockDevice, DeviceUser, Zoned};
+
+/// Why a device is not taken.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceRefusal {
+    /// It has no size.
+    NoMedium,
+    /// It refuses writes.
+    ReadOnly,
+    /// It refuses what is not written in order.
+    HostManaged,
+    /// Its sector is no size that can be served.
+    SectorSize(u32),
+    /// Its size is no whole number of its sectors.
+    WrongSize {
+        /// Its size.
+        bytes: u64,
+        /// Its sector.
+        sector: u32,
+    },
+    /// Somebody uses it. Empty when nobody can be named.
+    InUse(Vec<DeviceUser>),
+}
+
+/// What does not keep a device from being a drive, and should be known.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeviceDoubt {
+    /// It does not rotate.
+    NotRotating,
+    /// It is shingled and manages that itself with the host's help.
+    HostAware,
+    /// It does not begin where a physical sector does.
+    Misaligned,
+    /// It is a part of a disk whose other parts move the head too.
+    Partition {
+        /// The disk.
+        disk: String,
+    },
+    /// Something lies on it.
+    Content(String),
+}
+
+impl BlockDevice {
+    /// What keeps it from being a drive; nothing when it would be taken.
+    #[must_use]
+    pub fn refusals(&self) -> Vec<DeviceRefusal> {
+        let mut refusals = Vec::new();
+        if self.bytes == 0 {
+            refusals.push(DeviceRefusal::NoMedium);
+        }
+        if self.read_only {
+            refusals.push(DeviceRefusal::ReadOnly);
+        }
+        if self.zoned == Zoned::HostManaged {
+            refusals.push(DeviceRefusal::HostManaged);
+        }
+        match SectorSize::new(self.logical_sector) {
+            None => refusals.push(DeviceRefusal::SectorSize(self.logical_sector)),
+            Some(size) if size.sectors_of(self.bytes).is_none() => {
+                refusals.push(DeviceRefusal::WrongSize { bytes: self.bytes, sector: self.logical_sector });
+            }
+            Some(_) => {}
+        }
+        if !self.users.is_empty() {
+            refusals.push(DeviceRefusal::InUse(self.users.clone()));
+        }
+        refusals
+    }
+
+    /// What should be known before it is used as a drive.
+    #[must_use]
+    pub fn doubts(&self) -> Vec<DeviceDoubt> {
+        let mut doubts = Vec::new();
+        if !self.rotational {
+            doubts.push(DeviceDoubt::NotRotating);
+        }
+        if self.zoned == Zoned::HostAware {
+            doubts.push(DeviceDoubt::HostAware);
+        }
+        if self.misaligned != Some(0) {
+            doubts.push(DeviceDoubt::Misaligned);
+        }
+        doubts.extend(self.disk.clone().map(|disk| DeviceDoubt::Partition { disk }));
+        doubts.extend(self.content.clone().map(DeviceDoubt::Content));
+        doubts
+    }
+}
+
+impl fmt::Display for DeviceRefusal {
+    /// What and the remedy, without the device's name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoMedium => f.write_str("it has no medium in it (its size is 0); insert one, or attach a file to the loop device"),
+            Self::ReadOnly => f.write_str("it is read-only; lift its write protection (blockdev --setrw), or name another device"),
+            Self::HostManaged => f.write_str(
+                "it is a host-managed shingled disk, which takes writes in the order of its zones only; use a disk with conventional recording",
+            ),
+            Self::SectorSize(bytes) => write!(f, "its sectors have {bytes} bytes; expected a power of two from 512 to 65536"),
+            Self::WrongSize { bytes, sector } => write!(f, "its {bytes} bytes are no whole number of sectors of {sector} bytes; check the driver below"),
+            Self::InUse(users) if users.is_empty() => f.write_str(
+                "it is in use by what cannot be named from here: another process (fuser -v names it to root), a pool of ZFS or btrfs, or something in \
+                 another container; stop that first",
+            ),
+            Self::InUse(users) => {
+                let who: Vec<String> = users.iter().take(NAMED).map(ToString::to_string).collect();
+                let more = if users.len() > NAMED { format!(", and {} more", users.len() - NAMED) } else { String::new() };
+                let remedies: Vec<String> = users.iter().take(NAMED).map(DeviceUser::remedy).collect();
+                write!(f, "it is in use: {}{more}; to free it: {}", who.join(", "), remedies.join(", "))
+            }
+        }
+    }
+}
+
+impl fmt::Display for DeviceDoubt {
+    /// What and what follows from it, without the device's name.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NotRotating => {
+                f.write_str("it does not rotate: it is served without promises, since there is no head whose time could be scheduled")
+            }
+            Self::HostAware => f.write_str("it is a host-aware shingled disk: it is served without promises, since it may rewrite bands at any time"),
+            Self::Misaligned => {
+                f.write_str("it does not begin at a physical sector, so that aligned writes cost the drive a read and a turn; align the partition")
+            }
+            Self::Partition { disk } => write!(f, "it is a part of {disk}: whoever uses the other parts moves the same head, unscheduled"),
+            Self::Content(content) => write!(f, "it holds {content}: making volumes on it needs --initialize, and destroys that"),
+        }
+    }
+}
+
+/// How many users a message names; a file system may be mounted in hundreds of places.
+const NAMED: usize = 4;

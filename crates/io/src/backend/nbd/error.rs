@@ -1,0 +1,114 @@
+//! Why an NBD server cannot be used as a drive.
+
+use headtime_nbd::client::CloseReason;
+use headtime_units::{ByteSize, Nanos};
+
+/// Why an NBD server cannot be used as a drive, now or at all.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NbdError {
+    /// The name of the server's machine is not known.
+    #[error("{uri}: the name of the server cannot be looked up: {error}; check the name, or write an address")]
+    Lookup {
+        /// The server.
+        uri: String,
+        /// The system's answer.
+        error: String,
+    },
+    /// Nobody answers at the address.
+    #[error("{uri}: connecting failed: {error}; is the server running, and is the address right?")]
+    Connect {
+        /// The server.
+        uri: String,
+        /// The system's answer, of the last address that was tried.
+        error: String,
+    },
+    /// The server took the connection, or did not, and then said nothing for too long.
+    #[error("{uri}: the server did not open the export within {limit}; it may hang, or be no NBD server (connect_timeout=TIME sets the limit)")]
+    Silent {
+        /// The server.
+        uri: String,
+        /// The limit that was passed.
+        limit: Nanos,
+    },
+    /// The handshake failed.
+    #[error("{uri}: {reason}")]
+    Handshake {
+        /// The server.
+        uri: String,
+        /// Why.
+        reason: CloseReason,
+    },
+    /// The export cannot be written.
+    #[error("{uri}: the export is read-only, and a drive has to be written to; let the server serve it for writing")]
+    ReadOnly {
+        /// The server.
+        uri: String,
+    },
+    /// The export's size makes no drive.
+    #[error(
+        "{uri}: the export has {bytes} bytes, which makes no drive; expected a whole number of sectors of {sector_bytes} bytes, at least one and at most 2^63 bytes"
+    )]
+    Size {
+        /// The server.
+        uri: String,
+        /// The export's size.
+        bytes: u64,
+        /// Bytes of a sector.
+        sector_bytes: u32,
+    },
+    /// The export wants larger blocks than sectors are.
+    #[error(
+        "{uri}: the export takes no requests smaller than {minimum} bytes, and sectors have at most 4096; serve it with a smaller minimum block size"
+    )]
+    Blocks {
+        /// The server.
+        uri: String,
+        /// Its minimum block size in bytes.
+        minimum: u32,
+    },
+    /// What came back is not the drive that went away.
+    #[error("{uri}: what answers there now is not the drive that went away: {difference}; bring that one back, or open this one anew")]
+    Changed {
+        /// The server.
+        uri: String,
+        /// What differs.
+        difference: Difference,
+    },
+    /// The system refused a socket or a thread.
+    #[error("{uri}: {doing} failed: {error}; raise the limits on threads and open files")]
+    System {
+        /// The server.
+        uri: String,
+        /// What was tried.
+        doing: &'static str,
+        /// The system's answer.
+        error: String,
+    },
+}
+
+/// How an export differs from the one that was opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Difference {
+    /// Another size.
+    #[error("it has {now} ({} bytes) and had {before} ({} bytes)", now.get(), before.get())]
+    Size {
+        /// When it was opened.
+        before: ByteSize,
+        /// Now.
+        now: ByteSize,
+    },
+    /// Larger sectors than requests were made for.
+    #[error("its smallest block is a sector of {now} bytes and was one of {before}")]
+    Sector {
+        /// When it was opened, bytes.
+        before: u32,
+        /// Now, bytes.
+        now: u32,
+    },
+    /// A promise of durability is gone.
+    #[error("it no longer understands {command}, by which writes are made durable")]
+    Durability {
+        /// FLUSH or FUA.
+        command: &'static str,
+    },
+}

@@ -1,0 +1,269 @@
+//! Commands as NBD requests: cut into what the server takes, joined again, and ended exactly once, whatever becomes of the connection.
+//!
+//! Example, a server that takes at most 1 MiB at once: a write of 2.5 MiB goes as three requests and is over when all three are answered; an error of
+//! the second keeps the third from being sent, is the command's error, and the command is over when the first is answered too.
+//!
+//! What a server does not understand: without WRITE_ZEROES, zeroes are written; without TRIM, a discard is over at once, since what discarded sectors hold is
+//! undefined; without FLUSH, so is a flush, and the drive has warned about that when it was opened.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use bytes::Bytes;
+use headtime_nbd::Command as Request;
+use headtime_nbd::client::{Completion, Connection, Outcome, RequestError, RequestId, SubmitError};
+use headtime_sched::{CommandId, Op};
+use rustix::io::Errno;
+
+use super::shape::Shape;
+use crate::backend::Work;
+use crate::backend::store::NOTHING;
+use crate::buffer::WriteData;
+
+/// The commands that the drive has taken and not reported.
+#[derive(Default)]
+pub(super) struct Jobs {
+    jobs: BTreeMap<CommandId, Job>,
+    /// Those of which something is left to send; the oldest goes first.
+    unsent: BTreeSet<CommandId>,
+    /// Requests at the server: whose they are, and how far into the command they begin.
+    at_server: BTreeMap<RequestId, (CommandId, u64)>,
+    over: Vec<Over>,
+}
+
+/// A command that is over.
+#[derive(Debug)]
+pub(super) struct Over {
+    pub(super) command: CommandId,
+    pub(super) result: Result<Bytes, Failure>,
+}
+
+/// Why a command failed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Failure {
+    /// The nearest of the system's codes.
+    pub(super) errno: i32,
+    /// What happened, and what can be done about it.
+    pub(super) said: Arc<str>,
+}
+
+/// What became of a command that was given up.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum GivenUp {
+    /// It was over already.
+    Over,
+    /// Nothing of it had been sent; it is over now.
+    NotSent,
+    /// It is at the server, where only the end of the connection gets it back; what it is, for people.
+    AtServer(String),
+}
+
+struct Job {
+    op: Op,
+    offset: u64,
+    len: u64,
+    fua: bool,
+    payload: Bytes,
+    /// Bytes handed to the connection, from the front; of a command without bytes 1 once it was sent.
+    sent: u64,
+    at_server: usize,
+    /// What was read, with its place.
+    read: Vec<(u64, Bytes)>,
+    failure: Option<Failure>,
+}
+
+impl Jobs {
+    pub(super) fn take(&mut self, work: Work, sector_bytes: u64) {
+        let Work { command, pieces } = work;
+        let payload = match WriteData::join(pieces, false) {
+            WriteData::Shared(bytes) => bytes,
+            WriteData::Copied(buffer) => buffer.into_bytes(),
+        };
+        let (offset, len) = (command.extent.start.get() * sector_bytes, command.extent.len.get() * sector_bytes);
+        let job = Job { op: command.op, offset, len, fua: command.fua, payload, sent: 0, at_server: 0, read: Vec::new(), failure: None };
+        self.jobs.insert(command.id, job);
+        self.unsent.insert(command.id);
+    }
+
+    /// Hands over as much as the connection takes.
+    pub(super) fn send(&mut self, machine: &mut Connection, shape: &Shape) {
+        while let Some(id) = self.unsent.first().copied() {
+            let job = self.jobs.get_mut(&id).expect("what is unsent is a job");
+            let Some((request, bytes)) = job.next(shape) else {
+                self.unsent.remove(&id);
+                self.end_if_over(id);
+                continue;
+            };
+            match machine.submit(request) {
+                Ok(request) => {
+                    self.at_server.insert(request, (id, job.sent));
+                    job.sent += bytes;
+                    job.at_server += 1;
+                }
+                Err(SubmitError::TooMany { .. } | SubmitError::TooManyBytes { .. } | SubmitError::NotOpen) => return,
+                // What the server takes was looked at when the connection was made, so this is a disagreement between the two.
+                Err(refused) => {
+                    job.failure.get_or_insert(Failure { errno: Errno::INVAL.raw_os_error(), said: refused.to_string().into() });
+                }
+            }
+        }
+    }
+
+    /// The server has answered a request, or has not and the connection is over; which of the two.
+    pub(super) fn complete(&mut self, uri: &str, completion: Completion) -> bool {
+        // The end of the connection is told to all commands at once, by `lose`.
+        if completion.result == Err(RequestError::ConnectionLost) {
+            return false;
+        }
+        let (id, from) = self.at_server.remove(&completion.id).expect("the machine completes what it was given, once");
+        let job = self.jobs.get_mut(&id).expect("a command is held until all of its requests are answered");
+        job.at_server -= 1;
+        match completion.result {
+            Ok(Outcome::Data(bytes)) => job.read.push((from, bytes)),
+            Ok(_) => {}
+            Err(error) => {
+                job.failure.get_or_insert_with(|| Failure::of(uri, &error));
+            }
+        }
+        self.end_if_over(id);
+        true
+    }
+
+    /// The connection is gone: whatever was at the server ends, and what was not waits for the next one. How many ended.
+    pub(super) fn lose(&mut self, said: &Arc<str>) -> usize {
+        self.at_server.clear();
+        let lost: Vec<CommandId> = self.jobs.iter().filter(|(_, job)| job.sent > 0).map(|(id, _)| *id).collect();
+        for id in &lost {
+            self.end(*id, Err(Failure { errno: LOST, said: Arc::clone(said) }));
+        }
+        lost.len()
+    }
+
+    /// Ends all commands that wait for a connection. How many there were.
+    pub(super) fn fail_waiting(&mut self, said: &Arc<str>) -> usize {
+        let waiting: Vec<CommandId> = self.jobs.iter().filter(|(_, job)| job.sent == 0).map(|(id, _)| *id).collect();
+        for id in &waiting {
+            self.end(*id, Err(Failure { errno: AWAY, said: Arc::clone(said) }));
+        }
+        waiting.len()
+    }
+
+    /// Nobody waits for this command any more.
+    pub(super) fn give_up(&mut self, id: CommandId) -> GivenUp {
+        let Some(job) = self.jobs.get(&id) else { return GivenUp::Over };
+        if job.sent > 0 {
+            return GivenUp::AtServer(job.name());
+        }
+        let said = "it waited for the connection to the drive longer than a command may take".into();
+        self.end(id, Err(Failure { errno: Errno::TIMEDOUT.raw_os_error(), said }));
+        GivenUp::NotSent
+    }
+
+    /// Whether anything is at the server that changes sectors.
+    pub(super) fn changes_at_server(&self) -> bool {
+        self.jobs.values().any(|job| job.at_server > 0 && job.op.changes_sectors())
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.jobs.is_empty()
+    }
+
+    /// What is over since this was last asked.
+    pub(super) fn take_over(&mut self) -> std::vec::Drain<'_, Over> {
+        self.over.drain(..)
+    }
+
+    fn end_if_over(&mut self, id: CommandId) {
+        let Some(job) = self.jobs.get_mut(&id) else { return };
+        if job.failure.is_some() {
+            self.unsent.remove(&id);
+        }
+        if job.at_server > 0 || self.unsent.contains(&id) {
+            return;
+        }
+        let result = match job.failure.take() {
+            Some(failure) => Err(failure),
+            None => Ok(job.join()),
+        };
+        self.end(id, result);
+    }
+
+    fn end(&mut self, id: CommandId, result: Result<Bytes, Failure>) {
+        self.jobs.remove(&id);
+        self.unsent.remove(&id);
+        self.over.push(Over { command: id, result });
+    }
+}
+
+impl Job {
+    /// The next request and how much of the command it does; `None` when nothing is left to send.
+    fn next(&self, shape: &Shape) -> Option<(Request, u64)> {
+        if self.failure.is_some() {
+            return None;
+        }
+        let Self { fua, .. } = *self;
+        let (offset, left) = (self.offset + self.sent, self.len.saturating_sub(self.sent));
+        let piece = |longest: u32| left.min(u64::from(longest));
+        // Lengths are at most what `piece` was given, which is a u32.
+        let (request, bytes) = match self.op {
+            Op::Flush if self.sent == 0 && shape.flush => return Some((Request::Flush, 1)),
+            Op::Flush => return None,
+            Op::Discard if !shape.trim => return None,
+            _ if left == 0 => return None,
+            Op::Read => (Request::Read { offset, length: piece(shape.longest) as u32, unfragmented: false }, piece(shape.longest)),
+            Op::Write => {
+                let (from, len) = (self.sent as usize, piece(shape.longest) as usize);
+                (Request::Write { offset, payload: self.payload.slice(from..from + len), fua }, len as u64)
+            }
+            Op::Discard => (Request::Trim { offset, length: piece(LONGEST_HOLE) as u32, fua }, piece(LONGEST_HOLE)),
+            Op::Zero if shape.write_zeroes => {
+                let length = piece(LONGEST_HOLE) as u32;
+                (Request::WriteZeroes { offset, length, fua, no_hole: false, fast: false }, u64::from(length))
+            }
+            Op::Zero => {
+                let len = piece(shape.longest.min(NOTHING.len() as u32)) as usize;
+                (Request::Write { offset, payload: Bytes::from_static(&NOTHING[..len]), fua }, len as u64)
+            }
+        };
+        Some((request, bytes))
+    }
+
+    /// What was read, in order.
+    fn join(&mut self) -> Bytes {
+        if let [(_, only)] = &mut self.read[..] {
+            return std::mem::take(only);
+        }
+        self.read.sort_unstable_by_key(|(from, _)| *from);
+        let mut joined = Vec::with_capacity(self.read.iter().map(|(_, bytes)| bytes.len()).sum());
+        self.read.drain(..).for_each(|(_, bytes)| joined.extend_from_slice(&bytes));
+        joined.into()
+    }
+
+    fn name(&self) -> String {
+        match self.op {
+            Op::Flush => "flush".to_owned(),
+            op => format!("{} of {} bytes at byte {}", op.name(), self.len, self.offset),
+        }
+    }
+}
+
+impl Failure {
+    fn of(uri: &str, error: &RequestError) -> Self {
+        match error {
+            RequestError::Server { errno, text, .. } => {
+                let text = if text.is_empty() { String::new() } else { format!(": {text}") };
+                let said = format!("{uri} answered: {errno}{text}; the log of that server may say more").into();
+                // The protocol took its numbers from Linux, and all of them fit.
+                Self { errno: errno.code() as i32, said }
+            }
+            RequestError::ConnectionLost => Self { errno: LOST, said: error.to_string().into() },
+        }
+    }
+}
+
+/// The code of a command whose connection was lost.
+const LOST: i32 = Errno::CONNRESET.raw_os_error();
+/// The code of a command for which there was no connection.
+const AWAY: i32 = Errno::NOTCONN.raw_os_error();
+/// TRIM and WRITE_ZEROES carry no data and may be as long as 4 GiB; a server that writes zeroes out after all should not take minutes over one of them.
+const LONGEST_HOLE: u32 = 128 << 20;

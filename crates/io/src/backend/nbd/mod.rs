@@ -1,0 +1,156 @@
+//! Any NBD server as the drive.
+//!
+//! A thread owns the connection (`link`) and moves bytes; the engine leaves commands with it and is rung when some are over. So nothing that a server or a
+//! network does can hold the engine up, whose thread has other appointments, and the connection's thread can wait for socket, orders and timers in one place.
+//! The price is two wake-ups a command, some tens of microseconds beside the milliseconds of a disk.
+//!
+//! *Differs from a disk*: nothing tells whether another client uses the export too; a write that was reported as failed because the connection was lost may
+//! have happened; and what was answered and not flushed may be lost with the server's memory, which [`Backend::losses`] makes the next flush say.
+
+mod error;
+mod establish;
+mod jobs;
+mod link;
+mod shape;
+mod shared;
+mod socket;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+
+use headtime_belief::LinearBelief;
+use headtime_sched::CommandId;
+use headtime_units::Instant;
+use rustix::io::Errno;
+
+use crate::backend::{Backend, Ended, Work};
+use crate::bell::Bell;
+use crate::drive::Opened;
+use crate::locator::NbdLocator;
+use crate::open_error::OpenError;
+use crate::snapshot::LinkSnapshot;
+
+pub use error::{Difference, NbdError};
+use establish::establish;
+use jobs::Over;
+use link::Link;
+use shared::{Report, Shared};
+
+/// Opens an export as a drive; waits for the server as long as the locator says.
+///
+/// # Errors
+/// [`OpenError::Nbd`].
+pub(crate) fn open(locator: &NbdLocator, bell: &Arc<Bell>) -> Result<Opened, OpenError> {
+    let established = establish(locator).map_err(OpenError::Nbd)?;
+    let shape = established.shape;
+    let uri = locator.uri.to_string();
+    if !shape.flush {
+        tracing::warn!("{uri}: the server understands no FLUSH, so nobody can promise that a write outlives it; flushes are answered and do nothing");
+    }
+    let wake = Bell::new().map_err(OpenError::Engine)?;
+    let shared = Arc::new(Shared::new(wake, Arc::clone(bell)));
+    let link = Link::new(locator.clone(), established, Arc::clone(&shared));
+    let thread = std::thread::Builder::new().name("headtime-nbd".to_owned()).spawn(move || link.run()).map_err(OpenError::Engine)?;
+    let drive = NbdDrive { uri, shared, thread: Some(thread), running: BTreeSet::new(), said: BTreeMap::new(), losses: 0, more: false };
+    Ok(Opened {
+        backend: Box::new(drive),
+        belief: Box::new(LinearBelief::new(shape.capacity)),
+        capacity: shape.capacity,
+        sector_size: shape.sector,
+        physical_block: shape.preferred,
+        queue_depth: locator.queue_depth,
+        fua: shape.fua,
+        precise: false,
+    })
+}
+
+/// The engine's end of the connection.
+struct NbdDrive {
+    uri: String,
+    shared: Arc<Shared>,
+    /// `None` once it was let go.
+    thread: Option<JoinHandle<()>>,
+    running: BTreeSet<CommandId>,
+    /// Of the commands last reported as failed.
+    said: BTreeMap<CommandId, Arc<str>>,
+    losses: u64,
+    /// Reports were left for the next turn.
+    more: bool,
+}
+
+impl Backend for NbdDrive {
+    fn describe(&self) -> String {
+        self.uri.clone()
+    }
+
+    fn start(&mut self, _now: Instant, work: Work) {
+        self.running.insert(work.command.id);
+        self.shared.start(work);
+    }
+
+    fn collect(&mut self, _now: Instant, ended: &mut Vec<Ended>) {
+        self.said.clear();
+        let mut reports = self.shared.reports();
+        let before = ended.len();
+        while let Some(report) = reports.queue.pop_front() {
+            match report {
+                // What was over before the loss is taken in by the engine before it hears of the loss.
+                Report::Lost if ended.len() > before => {
+                    reports.queue.push_front(report);
+                    break;
+                }
+                Report::Lost => self.losses += 1,
+                Report::Over(Over { command, result }) => {
+                    self.running.remove(&command);
+                    let result = result.map_err(|failure| {
+                        self.said.insert(command, failure.said);
+                        failure.errno
+                    });
+                    ended.push(Ended { command, due: None, result });
+                }
+            }
+        }
+        self.more = !reports.queue.is_empty();
+        if reports.broken && !self.more {
+            let fault = Errno::IO.raw_os_error();
+            ended.extend(std::mem::take(&mut self.running).into_iter().map(|command| Ended { command, due: None, result: Err(fault) }));
+        }
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        let broken = !self.running.is_empty() && self.shared.reports().broken;
+        (self.more || broken).then_some(Instant::ORIGIN)
+    }
+
+    fn give_up(&mut self, _now: Instant, command: CommandId) {
+        self.shared.give_up(command);
+    }
+
+    fn explanation(&mut self, command: CommandId) -> Option<Arc<str>> {
+        self.said.remove(&command)
+    }
+
+    fn losses(&self) -> u64 {
+        self.losses
+    }
+
+    fn link(&self) -> Option<LinkSnapshot> {
+        Some(self.shared.reports().view.clone())
+    }
+
+    fn abandon(mut self: Box<Self>) {
+        self.thread = None;
+    }
+}
+
+impl Drop for NbdDrive {
+    /// Ends the thread, and waits for it unless the drive was abandoned; it never blocks.
+    fn drop(&mut self) {
+        self.shared.close();
+        if let Some(thread) = self.thread.take() {
+            // It catches its own panics.
+            let _ = thread.join();
+        }
+    }
+}

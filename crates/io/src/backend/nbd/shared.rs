@@ -1,0 +1,111 @@
+//! Between the engine and the thread of the connection: orders one way, reports the other, each with a bell.
+//!
+//! Bounded by the drive's queue: the engine sends no more commands than that, and each is reported once.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use headtime_sched::CommandId;
+
+use super::error::NbdError;
+use super::establish::Established;
+use super::jobs::Over;
+use crate::backend::Work;
+use crate::bell::Bell;
+use crate::snapshot::{LinkSnapshot, LinkState};
+
+pub(super) struct Shared {
+    orders: Mutex<Orders>,
+    reports: Mutex<Reports>,
+    /// Rung for the connection's thread.
+    wake: Bell,
+    /// Rung for the engine.
+    bell: Arc<Bell>,
+}
+
+/// What the connection's thread has to do.
+#[derive(Default)]
+pub(super) struct Orders {
+    pub(super) work: Vec<Work>,
+    pub(super) given_up: Vec<CommandId>,
+    /// The outcome of an attempt to connect.
+    pub(super) arrived: Option<Result<Established, NbdError>>,
+    pub(super) closing: bool,
+}
+
+/// What the engine has to know, in the order it happened.
+#[derive(Debug)]
+pub(super) enum Report {
+    Over(Over),
+    /// The connection was lost, and perhaps what had been answered and not flushed.
+    Lost,
+}
+
+pub(super) struct Reports {
+    pub(super) queue: VecDeque<Report>,
+    pub(super) view: LinkSnapshot,
+    /// The thread is no more; nothing will be reported.
+    pub(super) broken: bool,
+}
+
+impl Shared {
+    pub(super) fn new(wake: Bell, bell: Arc<Bell>) -> Self {
+        let view = LinkSnapshot { state: LinkState::Connected, losses: 0, attempts: 0 };
+        let reports = Reports { queue: VecDeque::new(), view, broken: false };
+        Self { orders: Mutex::new(Orders::default()), reports: Mutex::new(reports), wake, bell }
+    }
+
+    pub(super) fn wake(&self) -> &Bell {
+        &self.wake
+    }
+
+    pub(super) fn start(&self, work: Work) {
+        lock(&self.orders).work.push(work);
+        self.wake.ring();
+    }
+
+    pub(super) fn give_up(&self, command: CommandId) {
+        lock(&self.orders).given_up.push(command);
+        self.wake.ring();
+    }
+
+    pub(super) fn arrived(&self, outcome: Result<Established, NbdError>) {
+        lock(&self.orders).arrived = Some(outcome);
+        self.wake.ring();
+    }
+
+    pub(super) fn close(&self) {
+        lock(&self.orders).closing = true;
+        self.wake.ring();
+    }
+
+    pub(super) fn take_orders(&self) -> Orders {
+        let mut orders = lock(&self.orders);
+        let closing = orders.closing;
+        Orders { closing, ..std::mem::take(&mut *orders) }
+    }
+
+    pub(super) fn report(&self, reports: Vec<Report>, view: LinkSnapshot) {
+        let mut shown = lock(&self.reports);
+        shown.view = view;
+        if !reports.is_empty() {
+            shown.queue.extend(reports);
+            drop(shown);
+            self.bell.ring();
+        }
+    }
+
+    pub(super) fn set_broken(&self) {
+        lock(&self.reports).broken = true;
+        self.bell.ring();
+    }
+
+    pub(super) fn reports(&self) -> MutexGuard<'_, Reports> {
+        lock(&self.reports)
+    }
+}
+
+/// Every statement leaves what the locks guard consistent, so a panic elsewhere spoils nothing.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

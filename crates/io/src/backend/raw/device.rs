@@ -1,0 +1,143 @@
+//! A raw device as a drive: what a file drive on it does, with discards of its own, errors that say when the device is gone, and the kernel's knobs.
+//!
+//! Discards do not go the way of a file's holes: punching a hole in a block device writes zeroes where the drive cannot forget, which on a rotating disk
+//! takes as long as writing them. They go by `BLKDISCARD` on a thread, or are answered at once where the device cannot forget.
+
+use std::os::fd::{AsFd, OwnedFd};
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use headtime_sched::{Command, CommandId, Op};
+use headtime_units::{Extent, Instant};
+use rustix::fs::{SeekFrom, seek};
+use rustix::io::Errno;
+
+use super::knobs::KnobGuard;
+use crate::backend::pool::Pool;
+use crate::backend::{Backend, Ended, Work};
+
+/// A raw device.
+pub(super) struct RawDevice {
+    /// Does everything but discards.
+    mover: Box<dyn Backend>,
+    /// Does discards; `None` where the device cannot forget.
+    discards: Option<Pool>,
+    discarded: Vec<(CommandId, Result<Bytes, i32>)>,
+    /// Discards that were answered at once.
+    nothing_to_do: Vec<Ended>,
+    /// Commands of the last turn that failed because the device is gone.
+    lost: Vec<CommandId>,
+    /// Dropped when nothing is at the drive any more, and before the claim on the device, which whoever opens it next needs.
+    knobs: Option<KnobGuard>,
+    /// Holds the claim.
+    watch: Watch,
+}
+
+/// Whether the device is still there.
+pub(super) struct Watch {
+    /// What messages call it.
+    pub(super) path: PathBuf,
+    /// The device once more.
+    pub(super) file: OwnedFd,
+    /// Its size when it was opened.
+    pub(super) bytes: u64,
+}
+
+impl RawDevice {
+    pub(super) fn new(mover: Box<dyn Backend>, discards: Option<Pool>, watch: Watch, knobs: Option<KnobGuard>) -> Self {
+        Self { mover, discards, discarded: Vec::new(), nothing_to_do: Vec::new(), lost: Vec::new(), knobs, watch }
+    }
+}
+
+impl Backend for RawDevice {
+    fn describe(&self) -> String {
+        format!("{}, raw device", self.mover.describe())
+    }
+
+    fn start(&mut self, now: Instant, work: Work) {
+        match (&self.discards, work.command.op, work.command.fua) {
+            (Some(discards), Op::Discard, _) => discards.carry_out(work),
+            // What is durable of a discard that does nothing is what was there before.
+            (None, Op::Discard, true) => {
+                let flush = Command { op: Op::Flush, extent: Extent::default(), fua: false, ..work.command };
+                self.mover.start(now, Work { command: flush, pieces: Vec::new() });
+            }
+            (None, Op::Discard, false) => self.nothing_to_do.push(Ended { command: work.command.id, due: None, result: Ok(Bytes::new()) }),
+            _ => self.mover.start(now, work),
+        }
+    }
+
+    fn collect(&mut self, now: Instant, ended: &mut Vec<Ended>) {
+        let known = ended.len();
+        ended.append(&mut self.nothing_to_do);
+        self.mover.collect(now, ended);
+        if let Some(discards) = &self.discards {
+            discards.take_done(&mut self.discarded);
+            ended.extend(self.discarded.drain(..).map(|(command, result)| Ended { command, due: None, result }));
+        }
+        self.lost.clear();
+        for over in &mut ended[known..] {
+            if over.result.as_ref().is_err_and(|errno| self.watch.is_gone_by(*errno)) {
+                over.result = Err(Errno::NODEV.raw_os_error());
+                self.lost.push(over.command);
+            }
+        }
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        // What was answered at once rings no bell.
+        if self.nothing_to_do.is_empty() { self.mover.next_event() } else { Some(Instant::ORIGIN) }
+    }
+
+    fn give_up(&mut self, now: Instant, command: CommandId) {
+        self.mover.give_up(now, command);
+    }
+
+    fn explanation(&mut self, command: CommandId) -> Option<Arc<str>> {
+        if self.lost.contains(&command) { Some(self.watch.obituary().into()) } else { self.mover.explanation(command) }
+    }
+
+    fn abandon(self: Box<Self>) {
+        let Self { mover, discards, knobs, watch, .. } = *self;
+        mover.abandon();
+        if let Some(discards) = discards {
+            discards.abandon();
+        }
+        // Changing the scheduler waits for what is at the drive, which is what shall not be waited for here. Should the program end before, the
+        // settings are put back by the next one.
+        if let Some(knobs) = knobs {
+            tracing::warn!(
+                "the drive still holds commands; kernel settings are put back when it lets them go, or else by `headtime devices restore`"
+            );
+            let put_back = move || {
+                drop(knobs);
+                drop(watch);
+            };
+            // Without a thread they are put back here after all.
+            drop(std::thread::Builder::new().name("headtime-knobs".to_owned()).spawn(put_back));
+        }
+    }
+}
+
+impl Watch {
+    /// Whether a command failed with `errno` because the device is gone. One that is gone has no sectors left, so that the kernel calls reads past its end failed
+    /// and writes out of space.
+    fn is_gone_by(&self, errno: i32) -> bool {
+        let by_its_end = [Errno::NOSPC, Errno::IO, Errno::NXIO, Errno::NODEV].iter().any(|suspect| suspect.raw_os_error() == errno);
+        by_its_end && self.bytes_now() < self.bytes
+    }
+
+    fn bytes_now(&self) -> u64 {
+        seek(self.file.as_fd(), SeekFrom::End(0)).unwrap_or(0)
+    }
+
+    fn obituary(&self) -> String {
+        let device = self.path.display();
+        let became = match self.bytes_now() {
+            0 => "is gone".to_owned(),
+            bytes => format!("has {bytes} bytes now, and had {} when it was opened", self.bytes),
+        };
+        format!("{device} {became}; look at its cable, its power and the machine's log, then start again to open it anew")
+    }
+}

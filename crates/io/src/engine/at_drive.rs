@@ -1,0 +1,251 @@
+//! The commands at the drive, and how long it has left each without an answer.
+//!
+//! Example, with a limit of 30 s: a write sent at 0 s is *slow* at 5 s, which is said in the log, and *given up* at 30 s, when those who wait for it are
+//! answered. A flush or discard sent then is given up at 60 s only. It stays in this table, and so in the drive's queue, until the backend reports it: nobody knows whether it will still happen.
+
+use std::collections::BTreeMap;
+
+use headtime_sched::{Command, CommandId, Op, Request, RequestId};
+use headtime_units::{Instant, Nanos};
+
+use crate::options::CommandTimeout;
+use crate::snapshot::HungCounts;
+
+/// Commands sent and not reported, the oldest first, because numbers of commands only grow.
+pub(super) struct AtDrive {
+    commands: BTreeMap<CommandId, Sent>,
+    slow_after: Nanos,
+    limit: Option<Nanos>,
+    /// Nothing becomes slow or is given up before.
+    next_look: Option<Instant>,
+    /// Since the drive was opened.
+    slow_ever: u64,
+    given_up_ever: u64,
+    came_back: u64,
+}
+
+/// A command at the drive.
+pub(super) struct Sent {
+    pub(super) command: Command,
+    pub(super) since: Instant,
+    /// Of a flush: which answered writes it covers, as [`super::unflushed::Unflushed`] counts them.
+    pub(super) covers: u64,
+    stage: Stage,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    Awaited,
+    Slow,
+    GivenUp,
+}
+
+/// What became of a command by mere waiting.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Overdue {
+    /// Time to say that the drive has not answered it.
+    Slow(CommandId),
+    /// Time to answer those who wait for it.
+    GivenUp(CommandId),
+}
+
+impl AtDrive {
+    pub(super) fn new(timeout: CommandTimeout) -> Self {
+        let slow_after = timeout.limit().map_or(LONGEST_SILENCE, |limit| LONGEST_SILENCE.min(Nanos::from_ns(limit.as_ns() / SLOW_SHARE)));
+        Self { commands: BTreeMap::new(), slow_after, limit: timeout.limit(), next_look: None, slow_ever: 0, given_up_ever: 0, came_back: 0 }
+    }
+
+    pub(super) fn send(&mut self, now: Instant, command: Command, covers: u64) {
+        let look = now + self.slow_after;
+        self.next_look = Some(self.next_look.map_or(look, |next| next.min(look)));
+        self.commands.insert(command.id, Sent { command, since: now, covers, stage: Stage::Awaited });
+    }
+
+    /// The backend reports a command.
+    pub(super) fn take(&mut self, now: Instant, id: CommandId) -> Option<Sent> {
+        let sent = self.commands.remove(&id)?;
+        if sent.stage == Stage::GivenUp {
+            self.came_back += 1;
+            tracing::info!("a {} that was given up came back from the drive after {}", name(&sent.command), now.saturating_since(sent.since));
+        }
+        Some(sent)
+    }
+
+    /// When to look again.
+    pub(super) fn next_look(&self) -> Option<Instant> {
+        self.next_look
+    }
+
+    /// What has become slow or is given up by now, each command once for each.
+    pub(super) fn look(&mut self, now: Instant) -> Vec<Overdue> {
+        let mut overdue = Vec::new();
+        if self.next_look.is_none_or(|next| now < next) {
+            return overdue;
+        }
+        self.next_look = None;
+        for (id, sent) in &mut self.commands {
+            let slow_at = sent.since + self.slow_after;
+            let give_up_at = self.limit.map(|limit| sent.since + limit_of(sent.command.op, limit));
+            if sent.stage == Stage::Awaited && slow_at <= now {
+                sent.stage = Stage::Slow;
+                self.slow_ever += 1;
+                overdue.push(Overdue::Slow(*id));
+            }
+            if sent.stage < Stage::GivenUp && give_up_at.is_some_and(|at| at <= now) {
+                sent.stage = Stage::GivenUp;
+                self.given_up_ever += 1;
+                overdue.push(Overdue::GivenUp(*id));
+            }
+            let next = match sent.stage {
+                Stage::Awaited => Some(slow_at),
+                Stage::Slow => give_up_at,
+                Stage::GivenUp => None,
+            };
+            self.next_look = self.next_look.into_iter().chain(next).min();
+        }
+        overdue
+    }
+
+    pub(super) fn get(&self, id: CommandId) -> Option<&Sent> {
+        self.commands.get(&id)
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.commands.is_empty()
+    }
+
+    /// Whether a command at the drive serves this request.
+    pub(super) fn serves(&self, id: RequestId) -> bool {
+        self.commands.values().any(|sent| sent.command.requests.contains(&id))
+    }
+
+    /// The requests of all commands.
+    pub(super) fn requests(&self) -> impl Iterator<Item = RequestId> + '_ {
+        self.commands.values().flat_map(|sent| sent.command.requests.iter().copied())
+    }
+
+    pub(super) fn any_given_up(&self) -> bool {
+        self.commands.values().any(|sent| sent.stage == Stage::GivenUp)
+    }
+
+    /// Whether a request that is not at the drive cannot go there before a given-up command has come back.
+    pub(super) fn in_the_way_of(&self, request: &Request) -> bool {
+        let given_up = self.commands.values().filter(|sent| sent.stage == Stage::GivenUp);
+        given_up.map(|sent| &sent.command).any(|command| match (command.op, request.op) {
+            // One flush at a time, and writes that must be durable may be waiting for one.
+            (Op::Flush, Op::Flush) => true,
+            (Op::Flush, op) => request.fua && op.changes_sectors(),
+            (_, Op::Flush) => false,
+            (earlier, op) => (earlier.changes_sectors() || op.changes_sectors()) && command.extent.overlaps(request.extent),
+        })
+    }
+
+    pub(super) fn counts(&self) -> HungCounts {
+        let at_least = |stage| self.commands.values().filter(|sent| sent.stage >= stage).count();
+        HungCounts {
+            slow: at_least(Stage::Slow),
+            given_up: at_least(Stage::GivenUp),
+            slow_ever: self.slow_ever,
+            given_up_ever: self.given_up_ever,
+            came_back: self.came_back,
+        }
+    }
+}
+
+/// How long a command may take where reads and writes may take `limit`.
+pub(super) fn limit_of(op: Op, limit: Nanos) -> Nanos {
+    match op {
+        Op::Flush | Op::Discard => limit.saturating_mul(UNBOUNDED_SHARE),
+        Op::Read | Op::Write | Op::Zero => limit,
+    }
+}
+
+/// A command for people, such as `write of LBA 8..+8`.
+pub(super) fn name(command: &Command) -> String {
+    match command.op {
+        Op::Flush => "flush".to_owned(),
+        op => format!("{} of {}", op.name(), command.extent),
+    }
+}
+
+/// A healthy disk answers in well under a second, one that fights for a bad sector in up to some 7 s (the usual limit of its error recovery); who
+/// looks after it wants to know before the requests fail. A guess between.
+const LONGEST_SILENCE: Nanos = Nanos::from_secs(5);
+/// What a flush or discard has to do is not bounded by its own length; Linux gives a disk's flush twice the time of other commands.
+const UNBOUNDED_SHARE: u64 = 2;
+/// With a shorter limit the log speaks after this part of it.
+const SLOW_SHARE: u64 = 6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headtime_sched::{StreamId, VolumeId};
+    use headtime_units::Extent;
+    use smallvec::smallvec;
+
+    fn command(id: u64, op: Op, start: u64, len: u64) -> Command {
+        Command { id: CommandId(id), op, extent: Extent::from_numbers(start, len), fua: false, requests: smallvec![RequestId(id)] }
+    }
+
+    fn request(op: Op, start: u64, len: u64, fua: bool) -> Request {
+        let extent = Extent::from_numbers(start, len);
+        Request { id: RequestId(99), volume: VolumeId(0), stream: StreamId(0), op, extent, fua, deadline: None }
+    }
+
+    fn at(seconds: u64) -> Instant {
+        Instant::ORIGIN + Nanos::from_secs(seconds)
+    }
+
+    #[test]
+    fn each_command_is_slow_once_and_given_up_once_and_looked_at_when_that_is_due() {
+        let mut drive = AtDrive::new(CommandTimeout::after(Nanos::from_secs(30)));
+        assert_eq!(drive.next_look(), None);
+        drive.send(at(0), command(0, Op::Read, 0, 8), 0);
+        drive.send(at(3), command(1, Op::Write, 8, 8), 0);
+        assert_eq!((drive.next_look(), drive.look(at(4))), (Some(at(5)), vec![]));
+        assert_eq!(drive.look(at(5)), [Overdue::Slow(CommandId(0))]);
+        assert_eq!(drive.next_look(), Some(at(8)));
+        assert_eq!(drive.look(at(31)), [Overdue::GivenUp(CommandId(0)), Overdue::Slow(CommandId(1))]);
+        assert_eq!(drive.next_look(), Some(at(33)));
+        assert_eq!(drive.look(at(33)), [Overdue::GivenUp(CommandId(1))]);
+        assert_eq!((drive.next_look(), drive.look(at(1000))), (None, vec![]));
+        assert_eq!(drive.counts(), HungCounts { slow: 2, given_up: 2, slow_ever: 2, given_up_ever: 2, came_back: 0 });
+        assert!(drive.take(at(40), CommandId(0)).is_some() && drive.take(at(40), CommandId(0)).is_none());
+        assert_eq!(drive.counts(), HungCounts { slow: 1, given_up: 1, slow_ever: 2, given_up_ever: 2, came_back: 1 });
+    }
+
+    #[test]
+    fn flushes_and_discards_have_twice_the_time() {
+        let mut drive = AtDrive::new(CommandTimeout::after(Nanos::from_secs(30)));
+        drive.send(at(0), command(0, Op::Flush, 0, 0), 0);
+        drive.send(at(0), command(1, Op::Discard, 0, 8), 0);
+        assert_eq!(drive.look(at(59)), [Overdue::Slow(CommandId(0)), Overdue::Slow(CommandId(1))]);
+        assert_eq!(drive.next_look(), Some(at(60)));
+        assert_eq!(drive.look(at(60)), [Overdue::GivenUp(CommandId(0)), Overdue::GivenUp(CommandId(1))]);
+    }
+
+    #[test]
+    fn without_a_limit_slow_commands_are_told_and_never_given_up() {
+        let mut drive = AtDrive::new(CommandTimeout::NEVER);
+        drive.send(at(0), command(0, Op::Read, 0, 8), 0);
+        assert_eq!(drive.look(at(100_000)), [Overdue::Slow(CommandId(0))]);
+        assert_eq!(drive.next_look(), None);
+    }
+
+    #[test]
+    fn a_given_up_command_is_in_the_way_of_what_overlaps_it_with_a_change_and_a_flush_of_flushes() {
+        let mut drive = AtDrive::new(CommandTimeout::after(Nanos::from_secs(6)));
+        drive.send(at(0), command(0, Op::Write, 8, 8), 0);
+        assert!(!drive.in_the_way_of(&request(Op::Read, 8, 8, false)), "it is not given up yet");
+        drive.look(at(6));
+        assert!(drive.in_the_way_of(&request(Op::Read, 15, 1, false)) && drive.in_the_way_of(&request(Op::Write, 0, 9, false)));
+        assert!(!drive.in_the_way_of(&request(Op::Write, 16, 8, true)) && !drive.in_the_way_of(&request(Op::Flush, 0, 0, false)));
+        drive.take(at(7), CommandId(0));
+        drive.send(at(7), command(1, Op::Read, 8, 8), 0);
+        drive.send(at(7), command(2, Op::Flush, 0, 0), 0);
+        drive.look(at(19));
+        assert!(!drive.in_the_way_of(&request(Op::Read, 8, 8, false)) && drive.in_the_way_of(&request(Op::Zero, 8, 8, false)));
+        assert!(drive.in_the_way_of(&request(Op::Flush, 0, 0, false)) && drive.in_the_way_of(&request(Op::Write, 100, 1, true)));
+        assert!(!drive.in_the_way_of(&request(Op::Write, 100, 1, false)));
+    }
+}

@@ -1,0 +1,104 @@
+//! The end of an engine: whatever is left is answered, what was written is made durable as far as the time to drain reaches, and whoever closed the drive is
+//! told what was given up.
+
+use headtime_sched::{Command, CommandId, Op};
+use headtime_units::Extent;
+use smallvec::SmallVec;
+
+use super::{Engine, LOST_WRITES, Pending};
+use crate::backend::Work;
+use crate::mailbox::{Letter, Submission};
+use crate::request::{IoDone, IoError};
+use crate::snapshot::DriveSnapshot;
+
+/// What was left when a drive was closed.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DrainReport {
+    /// Requests given up that had not been sent to the drive.
+    pub given_up_queued: usize,
+    /// Requests given up at the drive: it did not answer in time, and may still carry them out.
+    pub given_up_at_drive: usize,
+    /// Whether everything written was made durable at the end.
+    pub synced: bool,
+    /// The drive's last snapshot.
+    pub last: DriveSnapshot,
+}
+
+impl DrainReport {
+    /// Whether nothing was given up and everything is durable.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.given_up_queued == 0 && self.given_up_at_drive == 0 && self.synced
+    }
+}
+
+impl Engine {
+    /// Answers whatever is left and lets go of the backend.
+    pub(crate) fn give_up(mut self, failed: bool) -> DrainReport {
+        self.mailbox.close();
+        let reason = if failed { IoError::EngineFailed } else { IoError::Closed };
+        let synced = !failed && self.sync();
+        let given_up_at_drive = self.at_drive.requests().count();
+        let at_rest = synced || (!failed && self.at_drive.is_empty());
+        // After a fault of its own the scheduler's books may not be fit to be read.
+        let last = if failed { self.mailbox.last_snapshot() } else { self.snapshot() };
+
+        let mut given_up_queued = self.pending.len().saturating_sub(given_up_at_drive);
+        self.letters.clear();
+        self.mailbox.take(&mut self.letters);
+        for letter in self.letters.drain(..) {
+            if let Letter::Submit(Submission { on_done, place, .. }) = letter {
+                given_up_queued += 1;
+                on_done.call(IoDone { finished: None, result: Err(reason.clone()) });
+                drop(place);
+            }
+        }
+        for (_, Pending { on_done, place, .. }) in self.pending.drain() {
+            if let Some(on_done) = on_done {
+                on_done.call(IoDone { finished: None, result: Err(reason.clone()) });
+            }
+            drop(place);
+        }
+        if at_rest {
+            drop(self.backend)
+        } else {
+            self.backend.abandon()
+        }
+        self.mailbox.show(last.clone());
+        DrainReport { given_up_queued, given_up_at_drive, synced, last }
+    }
+
+    /// Makes everything written durable, as far as the time to drain reaches; the scheduler has nothing at the drive any more.
+    fn sync(&mut self) -> bool {
+        if !self.at_drive.is_empty() {
+            return false;
+        }
+        let flush = Command { id: LAST_FLUSH, op: Op::Flush, extent: Extent::default(), fua: false, requests: SmallVec::new() };
+        self.at_drive.send(self.clock.now(), flush.clone(), self.unflushed.covered_now());
+        self.backend.start(self.clock.now(), Work { command: flush, pieces: Vec::new() });
+        let until = self.drain_until.unwrap_or_else(|| self.clock.now() + self.drain_timeout);
+        loop {
+            let mut ended = std::mem::take(&mut self.ended);
+            self.backend.collect(self.clock.now(), &mut ended);
+            self.unflushed.note_losses(self.losses());
+            if let Some(over) = ended.pop() {
+                self.at_drive.take(self.clock.now(), over.command);
+                if let Err(errno) = over.result {
+                    let error = std::io::Error::from_raw_os_error(errno);
+                    tracing::error!(%error, "the last writes before closing could not be made durable; copy them again or check the device below");
+                } else if self.unflushed.has_untold_loss() {
+                    tracing::error!("{LOST_WRITES}");
+                }
+                return over.result.is_ok() && !self.unflushed.has_untold_loss();
+            }
+            if self.clock.now() >= until {
+                return false;
+            }
+            let event = self.backend.next_event().map_or(until, |event| event.min(until));
+            self.mailbox.bell.wait(self.clock, Some(event));
+        }
+    }
+}
+
+/// The flush at the end; the scheduler counts its commands from zero and never comes here.
+const LAST_FLUSH: CommandId = CommandId(u64::MAX);

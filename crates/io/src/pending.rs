@@ -1,0 +1,251 @@
+//! A request that was taken and is not over: [`Pending`], to be awaited by any executor or waited for by a thread; and [`StartWhenRoom`], which waits before that.
+//!
+//! Both need nothing but [`Waker`]s, so that they work under every executor and under none: a thread that waits is an executor of one future.
+
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, Wake, Waker};
+use std::thread::Thread;
+use std::time::{Duration, Instant};
+
+use headtime_sched::RequestId;
+
+use crate::handle::DriveHandle;
+use crate::request::{Io, IoDone, SubmitError};
+use crate::room::Ticket;
+
+/// A request that a drive has taken, from [`DriveHandle::start`]. Await it, or [`wait`](Pending::wait).
+///
+/// Dropping it does not take the request back: a write that was started happens, and nobody hears how it ended. The other way round, a forgotten variable or a
+/// lost race in a `select!` would silently keep data from the drive. Where an unwanted request should not cost the drive its time, [`cancel`](Pending::cancel) it, or say
+/// [`cancel_on_drop`](Pending::cancel_on_drop) when starting it.
+#[derive(Debug)]
+#[must_use = "nobody hears how the request ends unless this is awaited"]
+pub struct Pending {
+    id: RequestId,
+    slot: Arc<Slot>,
+    handle: DriveHandle,
+    cancel_on_drop: bool,
+}
+
+/// Where the drive leaves the result.
+#[derive(Debug)]
+pub(crate) struct Slot(Mutex<State>);
+
+#[derive(Debug)]
+enum State {
+    Waiting(Option<Waker>),
+    Over(IoDone),
+    Taken,
+}
+
+impl Slot {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self(Mutex::new(State::Waiting(None))))
+    }
+
+    /// Leaves the result and wakes who waits for it.
+    pub(crate) fn fill(&self, done: IoDone) {
+        let before = std::mem::replace(&mut *self.state(), State::Over(done));
+        // Woken outside of the lock: a waker may do anything.
+        if let State::Waiting(Some(waker)) = before {
+            waker.wake();
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        // Every statement leaves a state that makes sense.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Pending {
+    pub(crate) fn new(id: RequestId, slot: Arc<Slot>, handle: DriveHandle) -> Self {
+        Self { id, slot, handle, cancel_on_drop: false }
+    }
+
+    /// The request's name at its drive.
+    #[must_use]
+    pub fn id(&self) -> RequestId {
+        self.id
+    }
+
+    /// Whether the result is there, so that waiting would not take any time.
+    #[must_use]
+    pub fn is_over(&self) -> bool {
+        !matches!(*self.slot.state(), State::Waiting(_))
+    }
+
+    /// Waits until the request is over.
+    ///
+    /// # Panics
+    /// When called from a completion callback, where it would wait for itself.
+    #[must_use]
+    pub fn wait(self) -> IoDone {
+        self.handle.expect_not_a_callback();
+        block_on(self)
+    }
+
+    /// Waits until the request is over, `timeout` at the longest.
+    ///
+    /// # Errors
+    /// When the time is over first, the request itself: to wait on, cancel, or drop.
+    ///
+    /// # Panics
+    /// When called from a completion callback, where it would wait for itself.
+    pub fn wait_timeout(mut self, timeout: Duration) -> Result<IoDone, Self> {
+        self.handle.expect_not_a_callback();
+        block_on_until(&mut self, Instant::now().checked_add(timeout)).ok_or(self)
+    }
+
+    /// Takes the request back if it is not over yet. The result then is [`IoError::Cancelled`](crate::IoError::Cancelled); of a request that the drive was working on,
+    /// the effect may show all the same. It still has to be awaited to know which.
+    pub fn cancel(&self) {
+        self.handle.cancel(self.id);
+    }
+
+    /// Takes the request back when this is dropped before it is over, as in a `select!` or under a timeout: for reads whose data nobody wants then.
+    pub fn cancel_on_drop(mut self) -> Self {
+        self.cancel_on_drop = true;
+        self
+    }
+}
+
+impl Future for Pending {
+    type Output = IoDone;
+
+    /// # Panics
+    /// When polled again after it was ready.
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<IoDone> {
+        let mut state = self.slot.state();
+        match &mut *state {
+            State::Waiting(waker) => {
+                match waker {
+                    Some(waker) => waker.clone_from(context.waker()),
+                    None => *waker = Some(context.waker().clone()),
+                }
+                Poll::Pending
+            }
+            State::Over(_) => match std::mem::replace(&mut *state, State::Taken) {
+                State::Over(done) => Poll::Ready(done),
+                _ => unreachable!("it was looked at under the same lock"),
+            },
+            State::Taken => panic!("a request's result is awaited once"),
+        }
+    }
+}
+
+impl Drop for Pending {
+    fn drop(&mut self) {
+        if self.cancel_on_drop && !self.is_over() {
+            self.cancel();
+        }
+    }
+}
+
+/// A request that waits until its drive has room for it, from [`DriveHandle::start_when_room`]. Await it, or [`wait`](StartWhenRoom::wait). Dropped before, nothing
+/// was submitted. Once polled it stands in the line: poll it on when woken, or drop it, because those behind it wait for it.
+#[derive(Debug)]
+#[must_use = "nothing is submitted unless this is awaited"]
+pub struct StartWhenRoom {
+    handle: DriveHandle,
+    /// `None` once it was submitted or refused.
+    io: Option<Io>,
+    asked: headtime_units::Instant,
+    ticket: Option<Ticket>,
+}
+
+impl StartWhenRoom {
+    pub(crate) fn new(handle: DriveHandle, io: Io, asked: headtime_units::Instant) -> Self {
+        Self { handle, io: Some(io), asked, ticket: None }
+    }
+
+    /// Waits until the drive has taken the request.
+    ///
+    /// # Errors
+    /// As [`DriveHandle::start`], but never [`SubmitError::Full`].
+    ///
+    /// # Panics
+    /// When called from a completion callback, on which the room to come depends.
+    pub fn wait(self) -> Result<Pending, SubmitError> {
+        self.handle.expect_not_a_callback();
+        block_on(self)
+    }
+
+    fn leave_the_line(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.handle.shared.mailbox.room.leave(ticket);
+        }
+    }
+}
+
+impl Future for StartWhenRoom {
+    type Output = Result<Pending, SubmitError>;
+
+    /// # Panics
+    /// When polled again after it was ready.
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let this = &mut *self;
+        let io = this.io.as_ref().expect("a request is submitted once");
+        let room = &this.handle.shared.mailbox.room;
+        // Nobody is overtaken by whoever comes later and asks for less.
+        if this.ticket.is_none() && room.nobody_waits() {
+            match this.handle.start_asked(io, this.asked) {
+                Err(SubmitError::Full { .. }) => {}
+                started => {
+                    this.io = None;
+                    return Poll::Ready(started);
+                }
+            }
+        }
+        if !room.stand_in_line(&mut this.ticket, context.waker()) {
+            return Poll::Pending;
+        }
+        match this.handle.start_asked(io, this.asked) {
+            Err(SubmitError::Full { .. }) => Poll::Pending,
+            started => {
+                this.io = None;
+                this.leave_the_line();
+                Poll::Ready(started)
+            }
+        }
+    }
+}
+
+impl Drop for StartWhenRoom {
+    fn drop(&mut self) {
+        self.leave_the_line();
+    }
+}
+
+/// Wakes a thread that waits.
+struct Unpark(Thread);
+
+impl Wake for Unpark {
+    fn wake(self: Arc<Self>) {
+        self.0.unpark();
+    }
+}
+
+fn block_on<F: Future + Unpin>(mut future: F) -> F::Output {
+    block_on_until(&mut future, None).expect("without a time it is waited for ever")
+}
+
+/// Waits for a future; `None` when `until` comes first.
+fn block_on_until<F: Future + Unpin>(future: &mut F, until: Option<Instant>) -> Option<F::Output> {
+    let waker = Waker::from(Arc::new(Unpark(std::thread::current())));
+    let mut context = Context::from_waker(&waker);
+    loop {
+        if let Poll::Ready(output) = Pin::new(&mut *future).poll(&mut context) {
+            return Some(output);
+        }
+        match until {
+            None => std::thread::park(),
+            Some(until) => match until.checked_duration_since(Instant::now()) {
+                Some(left) if !left.is_zero() => std::thread::park_timeout(left),
+                _ => return None,
+            },
+        }
+    }
+}

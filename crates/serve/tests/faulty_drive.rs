@@ -1,0 +1,175 @@
+//! Clients of a server whose drive fails, hangs or vanishes: nbdkit as the drive, the whole program in between.
+
+#![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
+
+mod common;
+#[path = "../../io/tests/common/nbdkit.rs"]
+#[allow(dead_code)] // The tests of drives need more of it.
+mod nbdkit;
+
+use std::path::Path;
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use common::client::Client;
+use common::{Sandbox, noise};
+use headtime_nbd::client::{Outcome, RequestError};
+use headtime_nbd::{Command, Errno};
+use nbdkit::{Nbdkit, installed};
+use tokio::net::UnixStream;
+
+const VOLUMES: &str = "[[volume]]\nname = \"a\"\nsize = \"8MiB\"\n[[volume]]\nname = \"b\"\nsize = \"8MiB\"\n";
+const BLOCK: usize = 4096;
+
+fn sandbox(settings: &str) -> Sandbox {
+    let sandbox = Sandbox::with_drive(|directory| format!("nbd+unix:///?socket={}{settings}", directory.join("drive.sock").display()));
+    std::fs::File::create(sandbox.path("disk.img")).and_then(|file| file.set_len(32 << 20)).unwrap();
+    sandbox
+}
+
+fn drive(sandbox: &Sandbox, arguments: &[&str]) -> Nbdkit {
+    let file = format!("file={}", sandbox.path("disk.img").display());
+    let (filters, parameters): (Vec<&str>, Vec<&str>) = arguments.iter().copied().partition(|argument| argument.starts_with("--"));
+    Nbdkit::start(&sandbox.path("drive.sock"), &[&filters[..], &["file", &file], &parameters].concat())
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+async fn open(socket: &Path, export: &str) -> Client<UnixStream> {
+    Client::open(socket, export).await.unwrap()
+}
+
+/// The text of an I/O error.
+fn failure(result: Result<impl std::fmt::Debug, RequestError>) -> String {
+    match result {
+        Err(RequestError::Server { errno: Errno::Io, text, .. }) => text,
+        other => panic!("an I/O error was expected, not {other:?}"),
+    }
+}
+
+/// Tries until it works; a drive that is back serves within a minute.
+async fn until_it_works(client: &mut Client<UnixStream>, command: Command) -> Outcome {
+    let enough = Instant::now() + Duration::from_secs(60);
+    loop {
+        match client.request(command.clone()).await {
+            Ok(outcome) => return outcome,
+            Err(error) => assert!(Instant::now() < enough, "a minute after the drive came back: {error}"),
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[test]
+fn an_error_of_the_drive_is_eio_for_the_request_that_met_it_and_for_no_other() {
+    if !installed(&["file", "error"]) {
+        return;
+    }
+    let sandbox = sandbox("");
+    let switch = sandbox.path("inject");
+    let only_if = format!("error-pread-file={}", switch.display());
+    let _drive = drive(&sandbox, &["--filter=error", "error-pread=EIO", "error-pread-rate=100%", &only_if]);
+    let server = sandbox.serve(VOLUMES);
+    runtime().block_on(async {
+        let (mut a, mut b) = (open(&sandbox.socket(), "a").await, open(&sandbox.socket(), "b").await);
+        a.write(0, noise(1, BLOCK)).await.unwrap();
+        std::fs::write(&switch, "").unwrap();
+        let reading = a.submit(Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false });
+        let writing = a.submit(Command::Write { offset: 1 << 20, payload: noise(2, BLOCK).into(), fua: true });
+        b.write(0, noise(3, BLOCK)).await.unwrap();
+        for _ in 0..2 {
+            let completion = a.completion().await;
+            if completion.id == reading {
+                let text = failure(completion.result);
+                assert!(text.contains("read of LBA") && text.contains("drive.sock answered: input/output error"), "{text}");
+            } else {
+                assert!(completion.id == writing && completion.result.is_ok());
+            }
+        }
+        std::fs::remove_file(&switch).unwrap();
+        assert_eq!(a.read(0, BLOCK as u32).await.unwrap(), noise(1, BLOCK));
+        assert_eq!(a.read(1 << 20, BLOCK as u32).await.unwrap(), noise(2, BLOCK));
+        assert_eq!(b.read(0, BLOCK as u32).await.unwrap(), noise(3, BLOCK));
+    });
+    assert_eq!(server.drain(Duration::from_secs(20)).exit_code(), 0);
+}
+
+#[test]
+fn a_drive_that_hangs_does_not_hang_the_server_which_serves_again_when_it_goes_on_and_stops_when_it_is_told() {
+    if !installed(&["file"]) {
+        return;
+    }
+    let sandbox = sandbox("&reconnect_timeout=500ms&connect_timeout=500ms");
+    let drive = drive(&sandbox, &[]);
+    let server = sandbox.spawn(&format!("command_timeout = \"3s\"\n{VOLUMES}"));
+    runtime().block_on(async {
+        let mut a = open(&sandbox.socket(), "a").await;
+        a.write(0, noise(1, BLOCK)).await.unwrap();
+        drive.stop();
+        let text = failure(a.read(0, BLOCK as u32).await);
+        assert!(text.contains("the drive did not answer within 3.000 s"), "{text}");
+        // New clients are let in, and are told too.
+        let mut b = open(&sandbox.socket(), "b").await;
+        let text = failure(b.read(0, BLOCK as u32).await);
+        assert!(text.contains("drive.sock") || text.contains("did not answer"), "{text}");
+        drive.go_on();
+        let read = Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false };
+        assert_eq!(until_it_works(&mut a, read).await, Outcome::Data(noise(1, BLOCK).into()));
+        until_it_works(&mut b, Command::Write { offset: 0, payload: noise(2, BLOCK).into(), fua: false }).await;
+
+        drive.stop();
+        a.submit(Command::Read { offset: 1 << 20, length: BLOCK as u32, unfragmented: false });
+        a.send().await;
+        server.signal_to_end();
+        // While it drains the request in flight is answered by the time limit.
+        let completion = a.completion().await;
+        failure(completion.result);
+    });
+    let (ended, has_ended) = mpsc::channel();
+    std::thread::spawn(move || ended.send(server.wait()));
+    let status = has_ended.recv_timeout(Duration::from_secs(120)).expect("it ends although the drive hangs");
+    assert_eq!(status.code(), Some(1), "not everything is durable, and it says so");
+}
+
+#[test]
+fn a_drive_that_died_and_came_back_fails_the_first_flush_of_whoever_had_written() {
+    if !installed(&["file"]) {
+        return;
+    }
+    let sandbox = sandbox("&reconnect_timeout=3600s");
+    let first = drive(&sandbox, &[]);
+    let server = sandbox.serve(VOLUMES);
+    let third = runtime().block_on(async {
+        let (mut a, mut b) = (open(&sandbox.socket(), "a").await, open(&sandbox.socket(), "b").await);
+        a.write(0, noise(1, BLOCK)).await.unwrap();
+        b.write(0, noise(2, BLOCK)).await.unwrap();
+        b.request(Command::Flush).await.unwrap();
+        first.kill_9();
+        // Perhaps the server has not noticed yet, and it ends in the same way as what is under way; then the next one waits for the drive.
+        let reading = b.submit(Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false });
+        b.send().await;
+        let second = drive(&sandbox, &[]);
+        let completion = b.completion().await;
+        assert_eq!(completion.id, reading);
+        assert!(completion.result.is_ok() || failure(completion.result).contains("was lost before it was answered"));
+        assert_eq!(b.read(0, BLOCK as u32).await.unwrap(), noise(2, BLOCK));
+        b.request(Command::Flush).await.expect("what b wrote was flushed, which covers a's write too");
+        a.request(Command::Flush).await.expect("and so has a nothing to lose");
+
+        a.write(0, noise(3, BLOCK)).await.unwrap();
+        second.kill_9();
+        let third = drive(&sandbox, &[]);
+        assert_eq!(
+            until_it_works(&mut b, Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false }).await,
+            Outcome::Data(noise(2, BLOCK).into())
+        );
+        b.request(Command::Flush).await.expect("b has nothing to lose");
+        let text = failure(a.request(Command::Flush).await);
+        assert!(text.contains("may have lost writes"), "{text}");
+        a.request(Command::Flush).await.expect("it was told once");
+        third
+    });
+    assert_eq!(server.drain(Duration::from_secs(20)).exit_code(), 0);
+    drop(third);
+}

@@ -1,0 +1,444 @@
+//! Volumes and their table on a drive whose power fails: the table always opens, as the one before a change or the one after, and what clients were promised is there.
+//!
+//! `HEADTIME_SEED=N` chooses other cuts.
+
+#![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
+
+mod common;
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use bytes::Bytes;
+use common::client::Client;
+use common::noise;
+use headtime_io::power_cut::{Casualty, History, Platter, PowerCutDrive, PowerFailure, PowerSwitch};
+use headtime_io::{Drive, DriveHandle, DriveOptions, Io, IoDone, IoError, SubmitError};
+use headtime_nbd::Command;
+use headtime_nbd::client::RequestId as NbdRequest;
+use headtime_sched::{Op, RequestId};
+use headtime_serve::config::Config;
+use headtime_serve::volumes::{DriveShape, Opening, Settings, StoreError, Volume, VolumeStore, Wanted};
+use headtime_serve::{Disk, OnDone, Server};
+use headtime_units::{ByteSize, Extent, Nanos, SectorSize, Sectors};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const SECTORS: u64 = 32 * 2048;
+const WITH_CASUALTY: PowerFailure = PowerFailure { tear: headtime_io::power_cut::Tear::Sectors, casualty: Casualty::OneBlock };
+/// How much is tried at each moment.
+#[derive(Clone, Copy)]
+struct Effort {
+    /// So many platters are still tried one by one.
+    few: u64,
+    /// Of more, so many are drawn.
+    drawn: usize,
+}
+
+fn seed() -> u64 {
+    std::env::var("HEADTIME_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(3)
+}
+
+fn blank() -> PowerCutDrive {
+    PowerCutDrive::new(Platter::blank(SectorSize::B512, Sectors::new(SECTORS)))
+}
+
+fn open(drive: PowerCutDrive) -> (Drive, PowerSwitch) {
+    drive.record().open(DriveOptions::default()).unwrap()
+}
+
+/// A platter as a drive that answers at once and writes through.
+struct Found(Mutex<Platter>);
+
+impl Disk for Found {
+    fn shape(&self) -> DriveShape {
+        DriveShape { sector: SectorSize::B512, capacity: Sectors::new(SECTORS) }
+    }
+
+    fn physical_block(&self) -> u32 {
+        4096
+    }
+
+    fn submit(&self, io: Io, on_done: OnDone) -> Result<RequestId, SubmitError> {
+        let mut platter = self.0.lock().unwrap();
+        let result = match io.op {
+            Op::Read => platter.read(io.extent).map_err(|_| IoError::Os { op: io.op, extent: io.extent, errno: 5 }),
+            Op::Write => {
+                platter.write(io.extent, &io.data);
+                Ok(Bytes::new())
+            }
+            Op::Flush => Ok(Bytes::new()),
+            other => panic!("a table needs no {other:?}"),
+        };
+        drop(platter);
+        on_done(IoDone { finished: None, result });
+        Ok(RequestId(0))
+    }
+
+    fn cancel(&self, _id: RequestId) {}
+}
+
+/// A program that dies: its drive answers so many requests and then none.
+struct Dying {
+    handle: DriveHandle,
+    left: AtomicUsize,
+}
+
+impl Disk for Dying {
+    fn shape(&self) -> DriveShape {
+        Disk::shape(&self.handle)
+    }
+
+    fn physical_block(&self) -> u32 {
+        self.handle.physical_block()
+    }
+
+    fn submit(&self, io: Io, on_done: OnDone) -> Result<RequestId, SubmitError> {
+        let alive = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+        if alive { self.handle.submit(io, on_done) } else { Err(SubmitError::Closed) }
+    }
+
+    fn cancel(&self, _id: RequestId) {}
+}
+
+/// What the table may be, from which moment on to which.
+#[derive(Default)]
+struct Ledger(Vec<Entry>);
+
+struct Entry {
+    volumes: Vec<Volume>,
+    begun: usize,
+    /// When it was known to be durable.
+    known: Option<usize>,
+}
+
+impl Ledger {
+    /// The tables that may be found at `moment`: the last that was known by then, and whatever was begun after it.
+    fn legal(&self, moment: usize) -> Vec<&[Volume]> {
+        let last_known = self.0.iter().rposition(|entry| entry.known.is_some_and(|known| known <= moment));
+        let later = self.0[last_known.unwrap_or(0)..].iter().filter(|entry| entry.begun <= moment);
+        let mut legal: Vec<&[Volume]> = later.map(|entry| entry.volumes.as_slice()).collect();
+        if last_known.is_none() {
+            legal.push(&[]);
+        }
+        legal
+    }
+
+    /// Opens what was found, twice: the second time it must be whole and say the same.
+    fn check(&self, moment: usize, found: Platter) -> Result<(), String> {
+        let disk = Found(Mutex::new(found));
+        let (store, opening) = VolumeStore::open(&disk, false).map_err(|error| format!("cut at moment {moment}: {error}"))?;
+        let volumes = store.table().volumes();
+        if !self.legal(moment).contains(&volumes) {
+            return Err(format!("cut at moment {moment}: the table says {volumes:?}, and may say {:?} (it was {opening:?})", self.legal(moment)));
+        }
+        store.table().check().map_err(|error| error.to_string())?;
+        let (again, opening) = VolumeStore::open(&disk, false).map_err(|error| format!("cut at moment {moment}, opened again: {error}"))?;
+        if opening != Opening::Whole || again.table() != store.table() {
+            return Err(format!("cut at moment {moment}, opened again: {opening:?}"));
+        }
+        Ok(())
+    }
+
+    /// Tries everything that may be found at every moment of a history where that is little, and random cuts where it is much; and each block unreadable that was being written.
+    fn check_every_moment(&self, history: &History, effort: Effort) -> Tried {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed());
+        let (mut cutter, mut tried) = (history.cutter(), Tried::default());
+        let mut check = |moment, found| {
+            tried.platters += 1;
+            self.check(moment, found).unwrap_or_else(|error| panic!("HEADTIME_SEED={}: {error}", seed()));
+        };
+        for moment in 0..=history.events().len() {
+            cutter.advance(moment);
+            let every = cutter.every_cut();
+            if every.size() <= effort.few {
+                tried.exhausted += 1;
+                every.for_each(|found| check(moment, found));
+            } else {
+                (0..effort.drawn).for_each(|_| check(moment, cutter.cut(PowerFailure::default(), &mut rng)));
+            }
+            for block in cutter.exposed() {
+                for _ in 0..2 {
+                    let mut found = cutter.cut(PowerFailure::default(), &mut rng);
+                    found.spoil(block);
+                    check(moment, found);
+                }
+            }
+        }
+        tried
+    }
+}
+
+#[derive(Default)]
+struct Tried {
+    platters: usize,
+    /// Moments at which every platter was tried.
+    exhausted: usize,
+}
+
+fn wanted(name: &str, mebibytes: u64, deadline_ms: u64) -> Wanted {
+    let deadline = (deadline_ms > 0).then(|| Nanos::from_ms(deadline_ms));
+    Wanted { name: name.to_string(), size: Some(ByteSize::new(mebibytes << 20)), settings: Settings { deadline, ..Settings::default() } }
+}
+
+/// A change of the table.
+enum Change {
+    Ensure(Vec<Wanted>),
+    Remove(&'static str),
+}
+
+fn change(store: &mut VolumeStore, disk: &dyn Disk, change: &Change) -> Result<(), StoreError> {
+    match change {
+        Change::Ensure(wanted) => store.ensure(disk, wanted).map(drop),
+        Change::Remove(name) => store.remove(disk, name),
+    }
+}
+
+/// The table that a change would make, from a store that keeps it in memory only.
+fn planned(store: &VolumeStore, wanted: &Change) -> Vec<Volume> {
+    let mut table = store.table().clone();
+    match wanted {
+        Change::Ensure(wanted) => {
+            let _created = wanted.iter().map(|wanted| table.ensure(wanted)).collect::<Result<Vec<_>, _>>().unwrap();
+        }
+        Change::Remove(name) => {
+            let _removed = table.remove(name).unwrap();
+        }
+    }
+    table.volumes().to_vec()
+}
+
+fn changes() -> Vec<Change> {
+    vec![
+        Change::Ensure(vec![wanted("a", 2, 0)]),
+        Change::Ensure(vec![wanted("b", 3, 0), wanted("c", 1, 50)]),
+        Change::Ensure(vec![wanted("a", 2, 100)]),
+        Change::Remove("b"),
+        Change::Ensure((0..16).map(|number| wanted(&format!("many{number}"), 1, 0)).collect()),
+        Change::Remove("a"),
+    ]
+}
+
+#[test]
+fn a_cut_at_any_moment_of_any_change_leaves_the_table_before_or_after_it() {
+    let (drive, switch) = open(blank());
+    let handle = drive.handle();
+    let mut ledger = Ledger::default();
+    let (mut store, opening) = VolumeStore::open(&handle, false).unwrap();
+    assert_eq!(opening, Opening::Fresh);
+    for wanted in changes() {
+        ledger.0.push(Entry { volumes: planned(&store, &wanted), begun: switch.moment(), known: None });
+        change(&mut store, &handle, &wanted).unwrap();
+        ledger.0.last_mut().unwrap().known = Some(switch.moment());
+    }
+    let history = switch.history().unwrap();
+    let tried = ledger.check_every_moment(&history, Effort { few: 600, drawn: 100 });
+    eprintln!("{} platters at {} moments, {} of them exhaustively", tried.platters, history.events().len() + 1, tried.exhausted);
+    assert!(tried.platters > 200 && tried.exhausted > history.events().len() / 2);
+}
+
+#[test]
+fn a_program_that_dies_within_a_change_and_comes_back_before_the_power_fails_loses_nothing() {
+    let mut platters = 0;
+    // A change takes four requests: it dies after each number of them, and once more while it repairs; or it does not die, was only refused, and goes on.
+    for dies_after in 0..=4 {
+        for dies_again_after in (0..=5).map(Some).chain([None]) {
+            let (drive, switch) = open(blank());
+            let mut ledger = Ledger::default();
+            let handle = drive.handle();
+            let (mut store, _) = VolumeStore::open(&handle, false).unwrap();
+            let enter = |store: &VolumeStore, change: &Change| Entry { volumes: planned(store, change), begun: switch.moment(), known: None };
+            let first = Change::Ensure(vec![wanted("a", 2, 0)]);
+            ledger.0.push(enter(&store, &first));
+            change(&mut store, &handle, &first).unwrap();
+            ledger.0.last_mut().unwrap().known = Some(switch.moment());
+
+            let second = Change::Ensure(vec![wanted("b", 2, 0)]);
+            ledger.0.push(enter(&store, &second));
+            let dying = Dying { handle: handle.clone(), left: AtomicUsize::new(dies_after) };
+            assert_eq!(change(&mut store, &dying, &second).is_ok(), dies_after == 4);
+            if let Some(requests) = dies_again_after {
+                let dying = Dying { handle: handle.clone(), left: AtomicUsize::new(requests) };
+                let _dead_or_not = VolumeStore::open(&dying, false);
+                (store, _) = VolumeStore::open(&handle, false).unwrap();
+            }
+            let third = Change::Ensure(vec![wanted("c", 2, 0)]);
+            let begun = switch.moment();
+            change(&mut store, &handle, &third).unwrap();
+            // With the second change or without it, but with the third.
+            let volumes = store.table().volumes().to_vec();
+            assert!(volumes.iter().any(|volume| volume.name == "c") && volumes.len() >= 2);
+            ledger.0.push(Entry { volumes, begun, known: Some(switch.moment()) });
+            platters += ledger.check_every_moment(&switch.history().unwrap(), Effort { few: 20, drawn: 10 }).platters;
+        }
+    }
+    eprintln!("{platters} platters");
+}
+
+#[test]
+fn one_cut_after_another_leaves_a_table_that_opens() {
+    for chain in 0..25 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed() + chain);
+        let mut drive = blank();
+        for generation in 0..8_u64 {
+            let (open_drive, switch) = open(drive);
+            let handle = open_drive.handle();
+            let (mut store, _) = VolumeStore::open(&handle, false).unwrap_or_else(|error| panic!("HEADTIME_SEED={}: {error}", seed()));
+            let mut ledger = Ledger(vec![Entry { volumes: store.table().volumes().to_vec(), begun: 0, known: Some(0) }]);
+            for _ in 0..rng.random_range(0..4) {
+                let wanted = Change::Ensure(vec![wanted(&format!("v{}", rng.random_range(0..12)), 1, rng.random_range(1..500) + generation)]);
+                ledger.0.push(Entry { volumes: planned(&store, &wanted), begun: switch.moment(), known: None });
+                change(&mut store, &handle, &wanted).unwrap();
+                ledger.0.last_mut().unwrap().known = Some(switch.moment());
+            }
+            let history = switch.history().unwrap();
+            let moment = rng.random_range(0..=history.events().len());
+            let found = history.cutter().advance(moment).cut(WITH_CASUALTY, &mut rng);
+            ledger.check(moment, found.clone()).unwrap_or_else(|error| panic!("HEADTIME_SEED={}, chain {chain}: {error}", seed()));
+            drive = PowerCutDrive::new(found);
+        }
+    }
+}
+
+#[test]
+fn an_unreadable_block_in_one_slot_is_repaired_and_elsewhere_refused_or_left_alone() {
+    let disk = Found(Mutex::new(Platter::blank(SectorSize::B512, Sectors::new(SECTORS))));
+    let spoil = |first| disk.0.lock().unwrap().spoil(Extent::from_numbers(first, 8));
+    spoil(0);
+    let message = VolumeStore::open(&disk, false).unwrap_err().to_string();
+    assert!(message.contains("sector 0 cannot be read") && message.contains("initialize"), "{message}");
+    disk.0.lock().unwrap().zero(Extent::from_numbers(0, 8));
+    spoil(1024);
+    let (mut store, opening) = VolumeStore::open(&disk, false).unwrap();
+    assert_eq!(opening, Opening::Fresh, "the first table was being written there when the power failed");
+    store.ensure(&disk, &[wanted("a", 2, 0)]).unwrap();
+    for first in [0, 1024] {
+        spoil(first);
+        let (repaired, opening) = VolumeStore::open(&disk, false).unwrap();
+        assert_eq!(repaired.table(), store.table());
+        assert_eq!(opening, Opening::Repaired(format!("sector {first} cannot be read")));
+    }
+    spoil(600);
+    assert_eq!(VolumeStore::open(&disk, false).unwrap().1, Opening::Whole, "nothing is kept between the slots");
+    spoil(0);
+    spoil(1024);
+    let message = VolumeStore::open(&disk, false).unwrap_err().to_string();
+    assert!(message.contains("copy A: sector 0 cannot be read; copy B: sector 1024 cannot be read"), "{message}");
+}
+
+const BLOCK: usize = 4096;
+const BLOCKS: u64 = 64;
+
+/// A write of one block by a client.
+struct Written {
+    block: u64,
+    version: u64,
+    begun: usize,
+    safe: Option<usize>,
+}
+
+fn block_content(block: u64, version: u64) -> Vec<u8> {
+    if version == 0 { vec![0; BLOCK] } else { noise(block << 32 | version, BLOCK) }
+}
+
+fn config(directory: &tempfile::TempDir) -> Config {
+    let toml = format!("listen = [\"unix:{}\"]\n[[volume]]\nname = \"vol\"\nsize = \"8MiB\"\n", directory.path().join("nbd.sock").display());
+    Config::from_toml("test.toml", &toml).unwrap()
+}
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
+}
+
+/// Rounds of writes on one connection, made safe by force unit access or by a flush on the other.
+async fn write_and_flush(socket: &std::path::Path, switch: &PowerSwitch, rng: &mut ChaCha8Rng) -> Vec<Written> {
+    let mut writer = Client::open(socket, "vol").await.unwrap();
+    let mut flusher = Client::open(socket, "vol").await.unwrap();
+    let mut written: Vec<Written> = Vec::new();
+    for round in 0..25 {
+        let fua = rng.random_bool(0.3);
+        let mut in_flight: Vec<(NbdRequest, usize)> = Vec::new();
+        for _ in 0..rng.random_range(1..12) {
+            let (block, version) = (rng.random_range(0..BLOCKS), 1 + written.len() as u64);
+            written.push(Written { block, version, begun: switch.moment(), safe: None });
+            let payload = block_content(block, version).into();
+            let id = writer.submit(Command::Write { offset: block * BLOCK as u64, payload, fua });
+            in_flight.push((id, written.len() - 1));
+            if rng.random_bool(0.5) {
+                writer.send().await;
+            }
+        }
+        for _ in 0..in_flight.len() {
+            let completion = writer.completion().await;
+            assert!(completion.result.is_ok());
+            let (_, index) = in_flight.iter().find(|(id, _)| *id == completion.id).unwrap();
+            written[*index].safe = fua.then(|| switch.moment());
+        }
+        if round % 2 == 0 {
+            flusher.request(Command::Flush).await.unwrap();
+            let moment = switch.moment();
+            for written in &mut written {
+                written.safe.get_or_insert(moment);
+            }
+        }
+    }
+    written
+}
+
+/// What the sectors of a block may hold at `moment`: of the last write that was safe by then, or of one begun later. Those of one connection that overlap happen in the order in which they were sent.
+fn may_hold(written: &[Written], block: u64, moment: usize) -> Vec<Vec<u8>> {
+    let here: Vec<&Written> = written.iter().filter(|written| written.block == block && written.begun <= moment).collect();
+    let last_safe = here.iter().rposition(|written| written.safe.is_some_and(|safe| safe <= moment));
+    let later = here[last_safe.unwrap_or(0)..].iter().map(|written| written.version);
+    last_safe.is_none().then_some(0).into_iter().chain(later).map(|version| block_content(block, version)).collect()
+}
+
+#[test]
+fn what_nbd_clients_were_promised_is_there_after_a_cut_and_the_server_starts_again() {
+    let directory = tempfile::tempdir().unwrap();
+    let socket = directory.path().join("nbd.sock");
+    let mut rng = ChaCha8Rng::seed_from_u64(seed());
+    for fua in [true, false] {
+        let (drive, switch) = open(blank().fua(fua));
+        let server = Server::start_on(drive, &config(&directory)).unwrap();
+        let ready = switch.moment();
+        let start = server.volumes()[0].volume.extent.start.get();
+        let written = runtime().block_on(write_and_flush(&socket, &switch, &mut rng));
+        drop(server);
+
+        let history = switch.history().unwrap();
+        let written_at = |block, moment| written.iter().any(|written| written.block == block && written.begun <= moment);
+        let check = |moment: usize, read: &dyn Fn(u64) -> Bytes| {
+            for block in 0..BLOCKS {
+                let (holds, legal) = (read(block), may_hold(&written, block, moment));
+                let fits = |sector: std::ops::Range<usize>| legal.iter().any(|legal| holds[sector.clone()] == legal[sector.clone()]);
+                let all = (0..BLOCK / 512).all(|sector| fits(sector * 512..(sector + 1) * 512));
+                let story = || history.story(Extent::from_numbers(start + block * 8, 8), moment);
+                assert!(all, "HEADTIME_SEED={}, cut at moment {moment}: block {block} may not hold what it does\n{}", seed(), story());
+            }
+        };
+        history
+            .cut_at_random(400, WITH_CASUALTY, &mut rng, |moment, found| {
+                // Unreadable may be a block that somebody was writing, and no other.
+                let read = |block| found.read(Extent::from_numbers(start + block * 8, 8));
+                let unreadable = |block| may_hold(&written, block, moment).pop().filter(|_| written_at(block, moment)).unwrap().into();
+                check(moment, &|block| read(block).unwrap_or_else(|_| unreadable(block)));
+                Ok::<(), ()>(())
+            })
+            .unwrap();
+
+        // And some of them all the way: a new server on what was found, asked by a client.
+        for _ in 0..6 {
+            let moment = rng.random_range(ready..=history.events().len());
+            let found = history.cutter().advance(moment).cut(PowerFailure::default(), &mut rng);
+            let (drive, _switch) = open(PowerCutDrive::new(found));
+            let server = Server::start_on(drive, &config(&directory)).unwrap();
+            let all = runtime().block_on(async {
+                let mut client = Client::open(&socket, "vol").await.unwrap();
+                client.read(0, (BLOCKS as usize * BLOCK) as u32).await.unwrap()
+            });
+            check(moment, &|block| all.slice(block as usize * BLOCK..(block as usize + 1) * BLOCK));
+            drop(server);
+        }
+    }
+}
