@@ -3,10 +3,10 @@
 //! One meaning each, wherever they appear. Times are milliseconds as floats, because these are text edges; throughput is MiB/s
 //! (2²⁰ bytes). *Response* runs from the arrival of a request at the server until its reply is ready; *service* from dispatch to completion.
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Times of many requests, in milliseconds. All zero when there were none (see `count`).
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// How many requests the figures are of.
     #[serde(skip)]
@@ -26,7 +26,7 @@ pub struct Times {
 }
 
 /// Where a drive's time went, as shares of one; all zero before any time has passed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct DiskTime {
     /// Moving and settling the arm.
     pub seek: f64,

@@ -4,6 +4,7 @@
 //! shown while a drive serves in [`view`], what is left behind by the demo in [`report`].
 
 pub mod commands;
+pub mod compare;
 pub mod demo;
 mod drive_model;
 pub mod figures;
@@ -13,7 +14,9 @@ pub mod monitor;
 pub mod output;
 pub mod report;
 pub mod stop;
+pub mod traces;
 pub mod view;
+pub mod workloads;
 
 use clap::{Parser, Subcommand};
 
@@ -37,10 +40,18 @@ pub enum Verb {
     Profile(commands::profile::Arguments),
     /// Simulates a drive under a policy and a workload, in virtual time
     Sim(Box<commands::sim::Arguments>),
+    /// Lists the workloads that ship, and shows any as TOML
+    Workload(commands::workload::Arguments),
+    /// Compares policies on drives, depths and workloads, in one page and in tables
+    Compare(Box<commands::compare::Arguments>),
+    /// Says what a trace is made of, and writes traces in other formats
+    Trace(commands::trace::Arguments),
     /// Replays a recording of a real drive and says how far a profile is off
     Validate(commands::validate::Arguments),
     /// Reproduces published figures and prints them beside what was published
     Papers(commands::papers::Arguments),
+    /// Lists the block devices of this machine and whether each could be a drive
+    Devices(commands::devices::Arguments),
     /// Serves volumes of a drive over NBD
     Serve(commands::serve::Arguments),
     /// Checks a configuration file of `serve` without serving
@@ -62,8 +73,12 @@ impl Verb {
             Self::Profiles(arguments) => commands::profiles::run(&arguments),
             Self::Profile(arguments) => commands::profile::run(&arguments),
             Self::Sim(arguments) => commands::sim::run(&arguments),
+            Self::Workload(arguments) => commands::workload::run(&arguments),
+            Self::Compare(arguments) => commands::compare::run(&arguments),
+            Self::Trace(arguments) => commands::trace::run(&arguments),
             Self::Validate(arguments) => commands::validate::run(&arguments),
             Self::Papers(arguments) => commands::papers::run(&arguments),
+            Self::Devices(arguments) => commands::devices::run(&arguments),
             Self::Serve(arguments) => commands::serve::run(&arguments),
             Self::CheckConfig(arguments) => commands::check_config::run(&arguments),
             Self::Emulate(arguments) => commands::emulate::run(&arguments),
@@ -79,6 +94,8 @@ pub enum Failure {
     Asked(anyhow::Error),
     /// It made sense and went wrong: a file, a socket, a drive. Exit code 1.
     Failed(anyhow::Error),
+    /// It was told to stop before its end; the message says how to go on. Exit code 130.
+    Interrupted(anyhow::Error),
 }
 
 impl Failure {
@@ -93,13 +110,14 @@ impl Failure {
         match self {
             Self::Failed(_) => 1,
             Self::Asked(_) => 2,
+            Self::Interrupted(_) => 130,
         }
     }
 
     /// The message, one line: what went wrong and, behind each colon, why.
     #[must_use]
     pub fn message(&self) -> String {
-        let (Self::Asked(error) | Self::Failed(error)) = self;
+        let (Self::Asked(error) | Self::Failed(error) | Self::Interrupted(error)) = self;
         format!("{error:#}")
     }
 }

@@ -269,6 +269,8 @@ mod tests {
             belief: BeliefReport::default(),
             emulation: None,
             errors: ErrorCounts::default(),
+            hung: headtime_io::HungCounts::default(),
+            link: None,
         };
         StatsSnapshot { uptime: Duration::from_millis(ms), volumes: vec![volume], connections: 1, shared_memory: ByteSize::new(0), drive }
     }

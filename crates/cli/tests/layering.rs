@@ -71,6 +71,12 @@ const HOUSE: &[Room] = &[
         may_name_truth: false,
     },
     Room {
+        package: "headtime-fuzz",
+        floor: 5,
+        imports: &["headtime-units", "headtime-mechanics", "headtime-sched", "headtime-workload", "headtime-nbd", "headtime-io", "headtime-serve"],
+        may_name_truth: false,
+    },
+    Room {
         package: "headtime",
         floor: 5,
         imports: &[

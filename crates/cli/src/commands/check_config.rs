@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Args;
+use headtime_io::{Locator, block_device_at, plan_knobs};
 use headtime_serve::config::{Config, ConfigErrors, Place};
 use serde::Serialize;
 
@@ -12,11 +13,13 @@ use crate::output::{print, print_json};
 
 /// Arguments of `headtime check-config`.
 #[derive(Debug, Args)]
-#[command(after_help = "Nothing is opened or changed: whether the drive exists is seen when serving starts.")]
+#[command(
+    after_help = "Nothing is opened or changed. Of a block device it is shown what serving would set in the kernel, and whether it could be the drive now."
+)]
 pub struct Arguments {
     /// The file
     pub file: PathBuf,
-    /// Prints one JSON object: ok, and errors with line and column
+    /// Prints one JSON object: ok, errors with line and column, and what would be done to a block device
     #[arg(long)]
     pub json: bool,
 }
@@ -26,6 +29,24 @@ struct Answer {
     file: String,
     ok: bool,
     errors: Vec<Mistake>,
+    device: Option<Device>,
+}
+
+/// What serving would meet and do, when the drive is a block device that is there.
+#[derive(Serialize)]
+struct Device {
+    name: String,
+    refusals: Vec<String>,
+    notes: Vec<String>,
+    knobs: Vec<Knob>,
+}
+
+#[derive(Serialize)]
+struct Knob {
+    name: &'static str,
+    wanted: String,
+    has_effect: bool,
+    text: String,
 }
 
 #[derive(Serialize)]
@@ -41,7 +62,9 @@ struct Mistake {
 /// When the file cannot be read or has mistakes.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let name = arguments.file.display().to_string();
-    let checked = read(&arguments.file)?.and_then(|config| config.check());
+    let config = read(&arguments.file)?;
+    let device = config.as_ref().ok().and_then(device);
+    let checked = config.and_then(|config| config.check());
     if arguments.json {
         let errors = checked.as_ref().err().map_or(&[][..], ConfigErrors::errors).iter().map(|error| {
             let (line, column) = match error.place {
@@ -50,11 +73,31 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
             };
             Mistake { line, column, message: error.message.clone() }
         });
-        print_json(&Answer { file: name, ok: checked.is_ok(), errors: errors.collect() })?;
+        print_json(&Answer { file: name, ok: checked.is_ok(), errors: errors.collect(), device })?;
     } else if checked.is_ok() {
-        print(&format!("{name}: fine"))?;
+        print(&format!("{name}: fine\n{}", device.as_ref().map_or_else(String::new, told)))?;
     }
     checked.map_err(Failure::asked)
+}
+
+/// The block device that the configuration names, if it is one.
+fn device(config: &Config) -> Option<Device> {
+    let Some(Locator::Path(path)) = &config.drive else { return None };
+    let device = block_device_at(path, &config.raw.system).ok()??;
+    let knobs = plan_knobs(&device, &config.raw).into_iter();
+    Some(Device {
+        name: device.name.clone(),
+        refusals: device.refusals().iter().map(ToString::to_string).collect(),
+        notes: device.doubts().iter().map(ToString::to_string).collect(),
+        knobs: knobs.map(|knob| Knob { name: knob.name, has_effect: knob.has_effect(), text: knob.to_string(), wanted: knob.wanted }).collect(),
+    })
+}
+
+fn told(device: &Device) -> String {
+    let refusals = device.refusals.iter().map(|refusal| format!("{} cannot be the drive now: {refusal}\n", device.name));
+    let notes = device.notes.iter().map(|note| format!("{}: {note}\n", device.name));
+    let knobs = device.knobs.iter().map(|knob| format!("would set on {}: {}\n", device.name, knob.text));
+    refusals.chain(notes).chain(knobs).collect()
 }
 
 /// Reads a configuration file; the inner result is what stands in it.

@@ -1,7 +1,9 @@
 //! The verbs of the program, one file each: its arguments and what it does.
 
 pub mod check_config;
+pub mod compare;
 pub mod demo;
+pub mod devices;
 pub mod emulate;
 pub mod papers;
 pub mod policies;
@@ -9,4 +11,6 @@ pub mod profile;
 pub mod profiles;
 pub mod serve;
 pub mod sim;
+pub mod trace;
 pub mod validate;
+pub mod workload;

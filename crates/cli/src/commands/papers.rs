@@ -161,7 +161,8 @@ impl Progress for Bar {
     }
 }
 
-fn scale(text: &str) -> Result<f64, String> {
+/// A share of the requests of a run at full length.
+pub(super) fn scale(text: &str) -> Result<f64, String> {
     let fits = |scale: &f64| (0.000_1..=100.0).contains(scale);
     text.parse().ok().filter(fits).ok_or_else(|| "expected a share of the full number of requests, from 0.0001 to 100, such as 0.1".to_string())
 }

@@ -24,7 +24,7 @@ pub struct Arguments {
     /// A TOML file with any of the settings; flags have the last word
     #[arg(long, value_name = "FILE")]
     pub config: Option<PathBuf>,
-    /// The drive: emulated:PROFILE?backing=FILE, or the path of a file
+    /// The drive: emulated:PROFILE?backing=FILE, an NBD URI, or the path of a block device or file
     #[arg(long, value_name = "LOCATOR")]
     pub drive: Option<String>,
     /// Makes the file with this size when the drive is a path and nothing is there
@@ -42,6 +42,18 @@ pub struct Arguments {
     /// Commands the drive holds at once; the policy's own wish unless given
     #[arg(long, value_name = "N")]
     pub outstanding: Option<String>,
+    /// How long the drive may leave a command without an answer before its requests fail, such as 10s, or never; 30s unless given
+    #[arg(long, value_name = "TIME")]
+    pub command_timeout: Option<String>,
+    /// Of a raw device: commands the drive is let have at once, by its own limit
+    #[arg(long, value_name = "N")]
+    pub queue_depth: Option<String>,
+    /// Of a raw device: the drive's own write cache, keep, on or off
+    #[arg(long, value_name = "STATE")]
+    pub write_cache: Option<String>,
+    /// Of a raw device: set or keep the kernel's own scheduling; what is set is put back in the end
+    #[arg(long, value_name = "WHAT")]
+    pub kernel_knobs: Option<String>,
     /// A bound of the server; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub limit: Vec<String>,
@@ -107,6 +119,10 @@ pub fn config(arguments: &Arguments) -> Result<Config, Failure> {
         create: arguments.create.clone(),
         policy: arguments.policy.clone(),
         outstanding: arguments.outstanding.clone(),
+        command_timeout: arguments.command_timeout.clone(),
+        queue_depth: arguments.queue_depth.clone(),
+        write_cache: arguments.write_cache.clone(),
+        kernel_knobs: arguments.kernel_knobs.clone(),
         listen: arguments.listen.clone(),
         initialize: arguments.initialize,
         volumes: arguments.volume.clone(),

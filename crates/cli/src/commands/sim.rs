@@ -1,23 +1,31 @@
 //! `headtime sim`: one drive, one policy, one workload, in virtual time.
 
+mod answer;
+mod load;
+
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::anyhow;
 use clap::{Args, ValueEnum};
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{Parameters, PolicyEntry};
-use headtime_sim::{Experiment, Measures, RunError, Unit, run as run_experiment};
+use headtime_sim::{Experiment, RunError, Unit, run as run_experiment};
 use headtime_units::{ByteSize, Nanos, parse_bytes, parse_nanos};
-use headtime_workload::{Arrivals, Interarrival, Mix, Order, Sizes, StreamConfig, ThinkTime, Workload};
 use serde::Serialize;
 
-use crate::output::{columns, print, print_json};
+use crate::output::{print, print_json};
+use crate::traces::{ReplayArguments, TraceArguments};
+use crate::workloads::DEFAULT_DEPTH;
 use crate::{Failure, drive_model};
+
+pub use answer::{Answer, Asked, ClassAnswer, Confidence, StreamAnswer};
+use load::Load;
 
 /// Arguments of `headtime sim`.
 #[derive(Clone, Debug, Args)]
-#[command(after_help = "Same arguments, same output, byte for byte, on every machine; only wall_seconds differs.")]
+#[command(after_help = AFTER_HELP)]
 pub struct Arguments {
     /// The drive: a profile's name, NAME@SETUP, or the path of a profile file
     #[arg(long, value_name = "PROFILE", default_value = "nearline-20tb")]
@@ -25,6 +33,15 @@ pub struct Arguments {
     /// The policy, with parameters as NAME:parameter=value,…; see `headtime policies`
     #[arg(long, value_name = "NAME", default_value_t = Choice::default(), value_parser = policy)]
     pub policy: Choice,
+    /// What is asked: a workload that ships, a FILE.toml, a fio job FILE.fio or a trace; see `headtime workload list`
+    #[arg(long, value_name = "NAME|FILE", conflicts_with_all = OF_ONE_STREAM)]
+    pub workload: Option<String>,
+    /// With --workload: clients of closed loops that leave it open; 16 unless given
+    #[arg(long, value_name = "N", requires = "workload", value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub depth: Option<u32>,
+    /// What is asked: the files of one trace, `-` for standard input; see `headtime trace`
+    #[arg(long, value_name = "FILE", num_args = 1.., conflicts_with = "workload", conflicts_with_all = OF_ONE_STREAM_BUT_DEADLINE)]
+    pub trace: Vec<PathBuf>,
     /// Closed loop: so many clients, each with one request at a time, so this is the queue
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub clients: u32,
@@ -52,12 +69,15 @@ pub struct Arguments {
     /// Time from a request's arrival to its deadline; none unless given
     #[arg(long, value_name = "TIME", value_parser = positive_time)]
     pub deadline: Option<Nanos>,
-    /// Requests that are counted
-    #[arg(long, value_name = "N", default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
-    pub requests: u64,
-    /// Requests served before counting begins; a tenth of --requests unless given
-    #[arg(long, value_name = "N")]
-    pub warmup: Option<u64>,
+    /// Requests that are counted; 20000 unless given, of a trace all
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub requests: Option<u64>,
+    /// Simulated seconds that are counted, instead of requests
+    #[arg(long, value_name = "SECONDS", conflicts_with = "requests", value_parser = seconds)]
+    pub seconds: Option<Nanos>,
+    /// Requests (100) or time (5s) before counting begins; a tenth of --requests or --seconds unless given, of a trace nothing
+    #[arg(long, value_name = "N|TIME", value_parser = warm_up)]
+    pub warmup: Option<WarmUp>,
     /// Draws the unit, its noise and the workload
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
@@ -67,6 +87,34 @@ pub struct Arguments {
     /// Prints one JSON object instead of a table
     #[arg(long)]
     pub json: bool,
+    /// How a trace is read.
+    #[command(flatten)]
+    pub trace_options: TraceArguments,
+    /// How a trace is replayed.
+    #[command(flatten)]
+    pub replay_options: ReplayArguments,
+}
+
+/// The flags that say one stream; a workload or a trace says them itself.
+const OF_ONE_STREAM: [&str; 8] = ["clients", "think", "rate", "pacing", "size", "reads", "run_length", "deadline"];
+/// The deadline can be laid over a trace.
+const OF_ONE_STREAM_BUT_DEADLINE: [&str; 7] = ["clients", "think", "rate", "pacing", "size", "reads", "run_length"];
+
+const AFTER_HELP: &str = "\
+Same arguments, same output, byte for byte, on every machine; only wall_seconds differs.
+
+Examples: headtime sim --clients 32 --reads 0.7
+          headtime sim --workload oltp --depth 14 --policy sptf
+          headtime sim --workload recorder-beside-scrub --seconds 60
+          headtime sim --workload my.toml:cameras.deadline=100ms --json";
+
+/// What passes before counting begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WarmUp {
+    /// So many requests finish.
+    Requests(u64),
+    /// So much time.
+    Time(Nanos),
 }
 
 /// A policy with its parameters.
@@ -117,53 +165,6 @@ pub enum Noise {
     Off,
 }
 
-/// What is printed as JSON: the measures, and what they are of.
-#[derive(Debug, Serialize)]
-pub struct Answer {
-    /// The measures.
-    #[serde(flatten)]
-    pub measures: Measures,
-    /// Requests that ended in an error; they count nowhere else.
-    pub failed: u64,
-    /// Whether the unit differed from its profile.
-    pub noise: Noise,
-    /// Half-widths of 95 % intervals; null for runs too short to tell.
-    pub confidence_95: Confidence,
-    /// What was asked for.
-    pub parameters: Asked,
-    /// The version of the program.
-    pub version: &'static str,
-}
-
-/// How sure the means are.
-#[derive(Debug, Serialize)]
-pub struct Confidence {
-    /// Of the mean response.
-    pub response_ms: Option<f64>,
-    /// Of the mean service.
-    pub service_ms: Option<f64>,
-    /// Of the requests per second.
-    pub iops: Option<f64>,
-}
-
-/// The arguments as they were understood.
-#[derive(Debug, Serialize)]
-pub struct Asked {
-    policy: String,
-    drive: String,
-    clients: Option<u32>,
-    think_ms: Option<f64>,
-    rate_per_second: Option<f64>,
-    pacing: Option<Pacing>,
-    outstanding: Option<usize>,
-    size_bytes: u64,
-    reads: f64,
-    run_length: u64,
-    deadline_ms: Option<f64>,
-    requests: u64,
-    warmup: u64,
-}
-
 /// Runs it and prints what came out.
 ///
 /// # Errors
@@ -172,7 +173,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let began = Instant::now();
     let mut answer = simulate(arguments)?;
     answer.measures.wall_seconds = Some(began.elapsed().as_secs_f64());
-    if arguments.json { print_json(&answer) } else { print(&table(&answer)) }
+    if arguments.json { print_json(&answer) } else { print(&answer::table(&answer)) }
 }
 
 /// Runs it. Reads no clock: `wall_seconds` is left open.
@@ -181,7 +182,18 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// As [`run`].
 pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
     let profile = Arc::new(drive_model::load(&arguments.drive)?);
-    let warmup = arguments.warmup.unwrap_or(arguments.requests / 10);
+    let mut load = Load::of(arguments)?;
+    let timed = arguments.seconds.is_some();
+    let requests = arguments.requests.or((!timed && !load.is_finite()).then_some(20_000));
+    let warm_up = arguments.warmup.unwrap_or(match (arguments.seconds, requests) {
+        _ if load.is_finite() => WarmUp::Requests(0),
+        (Some(length), _) => WarmUp::Time(length / 10),
+        (None, requests) => WarmUp::Requests(requests.unwrap_or(0) / 10),
+    });
+    let (warm_up_requests, warm_up_time) = match warm_up {
+        WarmUp::Requests(requests) => (Some(requests), None),
+        WarmUp::Time(time) => (None, Some(time)),
+    };
     let experiment = Experiment {
         unit: match arguments.noise {
             Noise::On => Unit::Drawn,
@@ -189,21 +201,40 @@ pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
         },
         parameters: arguments.policy.parameters.clone(),
         outstanding: arguments.outstanding,
-        warm_up: warmup,
-        requests: arguments.requests,
+        warm_up: warm_up_requests.unwrap_or(0),
+        requests: requests.unwrap_or(u64::MAX),
+        warm_up_time,
+        length: arguments.seconds,
+        by_stream: load.has_streams(),
         ..Experiment::new(Arc::clone(&profile), arguments.policy.entry, arguments.seed)
     };
-    let workload = workload(arguments, &profile)?;
+    let source = load.source(&profile, arguments.seed)?;
     // The profile was checked when it was loaded, so a belief can be made of it.
     let belief = |profile: &DriveProfile| -> Box<dyn headtime_sched::Belief + Send> {
         headtime_belief::of_profile(profile).expect("a profile that makes a drive makes a belief")
     };
-    let measures = run_experiment(&experiment, workload, &belief).map_err(|error| match error {
+    let measures = run_experiment(&experiment, source, &belief).map_err(|error| match error {
         RunError::Profile(error) => Failure::asked(error),
         error @ RunError::OracleOfArms { .. } => Failure::asked(error),
         RunError::Engine(error) => Failure::Failed(anyhow!(error).context("the simulation cannot go on")),
     })?;
-    let closed = arguments.rate.is_none();
+    load.check()?;
+    if measures.requests + measures.failed == 0 {
+        return Err(Failure::Failed(anyhow!(
+            "nothing was counted: the workload ended, or the time was over, before the warm-up was or a request finished; lower --warmup, or raise --seconds"
+        )));
+    }
+    let of_flags = matches!(load, Load::Flags(_));
+    let closed = of_flags && arguments.rate.is_none();
+    let (streams, classes) = answer::by_stream(&measures, &load.labels(measures.streams.len()));
+    let depth = match &load {
+        Load::Workload { choice, depth } if choice.takes_depth() => Some(depth.unwrap_or(DEFAULT_DEPTH)),
+        _ => None,
+    };
+    let fingerprint = match &load {
+        Load::Workload { choice, .. } => Some(format!("{:08x}", choice.fingerprint())),
+        _ => None,
+    };
     Ok(Answer {
         failed: measures.failed,
         noise: arguments.noise,
@@ -212,89 +243,34 @@ pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
             service_ms: measures.confidence.service_ms,
             iops: measures.confidence.iops,
         },
+        streams,
+        classes,
         parameters: Asked {
             policy: arguments.policy.text.clone(),
             drive: arguments.drive.clone(),
+            workload: arguments.workload.clone(),
+            workload_fingerprint: fingerprint,
+            trace: (!arguments.trace.is_empty()).then(|| arguments.trace.iter().map(|path| path.display().to_string()).collect()),
             clients: closed.then_some(arguments.clients),
+            depth,
             think_ms: closed.then(|| arguments.think.as_ms_f64()),
             rate_per_second: arguments.rate,
-            pacing: (!closed).then_some(arguments.pacing),
+            pacing: (of_flags && !closed).then_some(arguments.pacing),
             outstanding: arguments.outstanding,
-            size_bytes: arguments.size.get(),
-            reads: arguments.reads,
-            run_length: arguments.run_length,
+            size_bytes: of_flags.then(|| arguments.size.get()),
+            reads: of_flags.then_some(arguments.reads),
+            run_length: of_flags.then_some(arguments.run_length),
             deadline_ms: arguments.deadline.map(Nanos::as_ms_f64),
-            requests: arguments.requests,
-            warmup,
+            requests,
+            seconds: arguments.seconds.map(Nanos::as_secs_f64),
+            warmup: warm_up_requests,
+            warmup_seconds: warm_up_time.map(Nanos::as_secs_f64),
         },
+        trace: load.summary(),
+        notes: load.notes(),
         version: env!("CARGO_PKG_VERSION"),
         measures,
     })
-}
-
-fn workload(arguments: &Arguments, profile: &DriveProfile) -> Result<Workload, Failure> {
-    let base = match (arguments.rate, arguments.pacing) {
-        (None, _) => StreamConfig::closed(arguments.clients),
-        (Some(per_second), Pacing::Poisson) => StreamConfig::open(Interarrival::Poisson { per_second }),
-        (Some(per_second), Pacing::Constant) => {
-            let span = Nanos::from_ms_f64(1e3 / per_second).context("--rate is too small").map_err(Failure::Asked)?;
-            StreamConfig::open(Interarrival::Constant(span))
-        }
-    };
-    let mut stream = StreamConfig {
-        mix: Mix::reads(arguments.reads),
-        sizes: Sizes::Fixed { bytes: arguments.size.get() },
-        order: if arguments.run_length == 1 { Order::Random } else { Order::FixedRuns { requests: arguments.run_length } },
-        deadline: arguments.deadline,
-        ..base
-    };
-    if let Arrivals::Closed { think, .. } = &mut stream.arrivals {
-        *think = if arguments.think.is_zero() { ThinkTime::None } else { ThinkTime::Constant(arguments.think) };
-    }
-    let sector = profile.sector_size().map_err(Failure::asked)?;
-    Workload::new(&[stream], sector, profile.capacity(), arguments.seed).map_err(Failure::asked)
-}
-
-fn table(answer: &Answer) -> String {
-    let Answer { measures, parameters, .. } = answer;
-    let noise = match answer.noise {
-        Noise::On => "with noise",
-        Noise::Off => "without noise",
-    };
-    let load = match (parameters.clients, parameters.rate_per_second) {
-        (Some(clients), _) => format!("{clients} clients"),
-        (None, rate) => format!("{} requests/s", rate.unwrap_or(0.0)),
-    };
-    let outstanding =
-        parameters.outstanding.map_or_else(|| "as many at the drive as the policy likes".to_string(), |limit| format!("{limit} at the drive"));
-    let mut text = format!("{} on {}, {noise}, seed {}: {load}, {outstanding}\n\n", parameters.policy, measures.drive, measures.seed);
-    let within = |half_width: Option<f64>| half_width.map_or_else(String::new, |half_width| format!(" ± {half_width:.1}"));
-    let mut rows = vec![
-        vec!["requests".to_string(), format!("{} in {:.1} simulated s", measures.requests, measures.simulated_seconds)],
-        vec!["rate".to_string(), format!("{:.1}{} IOPS, {:.2} MiB/s", measures.iops, within(answer.confidence_95.iops), measures.mib_per_second)],
-        vec!["held on average".to_string(), format!("{:.2}", measures.queue_depth_mean)],
-    ];
-    if measures.deadline_requests > 0 {
-        let share = crate::figures::show_percent(measures.deadline_misses as f64 / measures.deadline_requests as f64);
-        rows.push(vec!["deadlines missed".to_string(), format!("{} of {} ({share})", measures.deadline_misses, measures.deadline_requests)]);
-    }
-    if answer.failed > 0 {
-        rows.push(vec!["failed".to_string(), answer.failed.to_string()]);
-    }
-    text.push_str(&columns(&rows, &[false, false]));
-    let mut rows = vec![["ms", "mean", "p50", "p95", "p99", "p99.9", "max"].map(str::to_string).to_vec()];
-    for (name, times) in [("response", &measures.response_ms), ("service", &measures.service_ms)] {
-        let values = [times.mean, times.p50, times.p95, times.p99, times.p999, times.max].map(|value| format!("{value:.2}"));
-        rows.push([vec![name.to_string()], values.to_vec()].concat());
-    }
-    text.push('\n');
-    text.push_str(&columns(&rows, &[false, true, true, true, true, true, true]));
-    let spent = &measures.disk_time;
-    let all = spent.total().as_secs_f64().max(f64::MIN_POSITIVE);
-    let parts = [("seek", spent.seek), ("rotate", spent.rotate), ("transfer", spent.transfer), ("overhead", spent.overhead), ("idle", spent.idle)];
-    let parts: Vec<String> = parts.iter().map(|(name, time)| format!("{name} {}", crate::figures::show_percent(time.as_secs_f64() / all))).collect();
-    text.push_str(&format!("\ndisk time: {}\n", parts.join(", ")));
-    text
 }
 
 fn policy(text: &str) -> Result<Choice, headtime_sched::PolicyError> {
@@ -319,5 +295,18 @@ fn positive_time(text: &str) -> Result<Nanos, String> {
         Ok(time) if time.is_zero() => Err("a deadline of 0 is missed by every request; write a time such as 100ms".to_string()),
         Ok(time) => Ok(time),
         Err(error) => Err(error.to_string()),
+    }
+}
+
+fn seconds(text: &str) -> Result<Nanos, String> {
+    let span = text.parse::<f64>().ok().and_then(|seconds| Nanos::from_ms_f64(seconds * 1e3)).filter(|span| !span.is_zero());
+    span.ok_or_else(|| "expected seconds of simulated time, a number above 0 such as 60".to_string())
+}
+
+fn warm_up(text: &str) -> Result<WarmUp, String> {
+    match (text.parse(), parse_nanos(text)) {
+        (Ok(requests), _) => Ok(WarmUp::Requests(requests)),
+        (_, Ok(time)) => Ok(WarmUp::Time(time)),
+        _ => Err("expected a number of requests such as 2000, or a time such as 5s".to_string()),
     }
 }

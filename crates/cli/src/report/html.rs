@@ -312,7 +312,8 @@ fn show_utc(unix_seconds: u64) -> String {
     format!("{year:04}-{month:02}-{day:02} {:02}:{:02} UTC", second / 3_600, second % 3_600 / 60)
 }
 
-fn escape(text: &str) -> String {
+/// `text` as it stands in markup.
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for character in text.chars() {
         match character {

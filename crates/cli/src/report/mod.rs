@@ -3,7 +3,7 @@
 //! [`DemoReport`] holds all numbers; `report.json` is exactly it, and `report.html` is made from nothing else. The page is one file with
 //! inline SVG: it fetches nothing, so it can be mailed, archived and read without a network.
 
-mod html;
+pub(crate) mod html;
 pub(crate) mod plots;
 
 use std::path::{Path, PathBuf};

@@ -11,7 +11,7 @@ use crate::report::Report;
 
 pub use page::page;
 pub use plot::svg;
-pub use whole_file::check_folder;
+pub use whole_file::{check_folder, write as write_whole};
 
 /// A form that a report is written in.
 #[derive(Clone, Copy, Debug)]

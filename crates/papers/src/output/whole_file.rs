@@ -17,10 +17,13 @@ pub fn check_folder(folder: &Path) -> Result<(), WriteError> {
     tried.map_err(|source| WriteError::File { path: trial, source })
 }
 
-/// Puts a file called `name` with `text` into `folder`, in place of one that is there, and answers its path.
-pub(super) fn write(folder: &Path, name: &str, text: &str) -> Result<PathBuf, WriteError> {
+/// Puts a file called `name` with these contents into `folder`, in place of one that is there, and answers its path.
+///
+/// # Errors
+/// [`WriteError`], with the file and what the system said; what was there before is there still.
+pub fn write(folder: &Path, name: &str, contents: impl AsRef<[u8]>) -> Result<PathBuf, WriteError> {
     let (path, partial) = (folder.join(name), aside(folder, name));
-    let written = fill(&partial, text).and_then(|()| fs::rename(&partial, &path));
+    let written = fill(&partial, contents.as_ref()).and_then(|()| fs::rename(&partial, &path));
     written.map_err(|source| {
         // Whatever went wrong, half a file is worth nothing.
         let _ = fs::remove_file(&partial);
@@ -29,9 +32,9 @@ pub(super) fn write(folder: &Path, name: &str, text: &str) -> Result<PathBuf, Wr
     Ok(path)
 }
 
-fn fill(path: &Path, text: &str) -> io::Result<()> {
+fn fill(path: &Path, contents: &[u8]) -> io::Result<()> {
     let mut file = File::create(path)?;
-    file.write_all(text.as_bytes())?;
+    file.write_all(contents)?;
     file.sync_all()
 }
 

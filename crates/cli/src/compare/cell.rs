@@ -1,0 +1,184 @@
+//! [`Cell`]: one run of a comparison: a case, a policy, a replica.
+
+use anyhow::{Context as _, anyhow};
+use headtime_mechanics::DriveProfile;
+use headtime_sched::Refusal;
+use headtime_sim::{EngineError, Experiment, RunError, Unit, WatchedRun, run_watched};
+use headtime_units::Instant;
+use headtime_workload::{Arrival, ClientId, Source};
+use serde::{Deserialize, Serialize};
+
+use super::observer::Observer;
+use super::outcome::{Ended, Figures, Outcome, StreamFigures, rounded, shares};
+use super::plan::{Case, Plan};
+use crate::commands::sim::Noise;
+use crate::stop::Stop;
+use crate::workloads::StreamLabel;
+
+/// One run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cell {
+    /// The case's place in the plan.
+    pub case: usize,
+    /// The policy's.
+    pub policy: usize,
+    /// The replica's seed.
+    pub seed: u64,
+}
+
+/// All that decides what comes out of a cell, but for the program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Decisive {
+    /// The policy and its parameters.
+    pub policy: String,
+    /// The drive as it was called.
+    pub drive: String,
+    /// Of everything its profile says.
+    pub drive_fingerprint: String,
+    /// The workload as it was called.
+    pub workload: String,
+    /// Of everything that decides its requests.
+    pub workload_fingerprint: String,
+    /// Requests held.
+    pub depth: Option<u32>,
+    /// The seed of unit and workload.
+    pub seed: u64,
+    /// Requests counted.
+    pub requests: u64,
+    /// Requests before those.
+    pub warm_up: u64,
+    /// Whether the unit differs from its profile.
+    pub noise: bool,
+    /// Commands at the drive at once.
+    pub outstanding: Option<u64>,
+    /// Requests held at most.
+    pub queue_limit: u64,
+}
+
+impl Cell {
+    /// The cells of a plan, in the order of all tables: case, policy, replica.
+    #[must_use]
+    pub fn all(plan: &Plan) -> Vec<Self> {
+        let of_case = |(case, of): (usize, &Case)| {
+            of.policies.iter().flat_map(move |policy| plan.seeds().map(move |seed| Self { case, policy: *policy, seed })).collect::<Vec<_>>()
+        };
+        plan.cases.iter().enumerate().flat_map(of_case).collect()
+    }
+
+    /// What decides it.
+    #[must_use]
+    pub fn decisive(&self, plan: &Plan) -> Decisive {
+        let case = &plan.cases[self.case];
+        let (drive, workload) = (&plan.drives[case.drive], &plan.workloads[case.workload]);
+        Decisive {
+            policy: plan.policies[self.policy].text.clone(),
+            drive: drive.text.clone(),
+            drive_fingerprint: format!("{:016x}", drive.fingerprint),
+            workload: workload.name.clone(),
+            workload_fingerprint: format!("{:08x}", workload.choice.fingerprint()),
+            depth: case.depth,
+            seed: self.seed,
+            requests: plan.asked.requests.value,
+            warm_up: case.warm_up,
+            noise: plan.asked.noise == Noise::On,
+            outstanding: plan.asked.outstanding.as_ref().map(|outstanding| outstanding.value),
+            queue_limit: plan.asked.queue_limit.value,
+        }
+    }
+
+    /// What it is, in a line.
+    #[must_use]
+    pub fn name(&self, plan: &Plan) -> String {
+        format!("{}, {}, seed {}", plan.policies[self.policy].text, plan.name(&plan.cases[self.case]), self.seed)
+    }
+
+    /// Requests that it runs for.
+    #[must_use]
+    pub fn work(&self, plan: &Plan) -> u64 {
+        plan.cases[self.case].warm_up + plan.asked.requests.value
+    }
+
+    /// Runs it; `None` when it was stopped before its end. Every few hundred requests `tell` is told of them.
+    ///
+    /// # Errors
+    /// When the workload cannot be opened, or the run cannot go on for another reason than a full queue.
+    pub fn run(&self, plan: &Plan, stop: &Stop, tell: &dyn Fn(u64)) -> anyhow::Result<Option<Outcome>> {
+        let case = &plan.cases[self.case];
+        let policy = &plan.policies[self.policy];
+        let experiment = Experiment {
+            profile: plan.drives[case.drive].profile.clone(),
+            unit: match plan.asked.noise {
+                Noise::On => Unit::Drawn,
+                Noise::Off => Unit::Nominal,
+            },
+            policy: policy.entry,
+            parameters: policy.parameters.clone(),
+            outstanding: plan.asked.outstanding.as_ref().map(|outstanding| outstanding.value as usize),
+            seed: self.seed,
+            warm_up: case.warm_up,
+            requests: plan.asked.requests.value,
+            warm_up_time: None,
+            length: None,
+            by_stream: true,
+            queue_limit: plan.asked.queue_limit.value as usize,
+        };
+        let inner = plan.source(case, self.seed).map_err(|failure| anyhow!(failure.message()))?;
+        let mut observer = Observer::new(experiment.warm_up, experiment.requests, tell);
+        // The profile was checked when it was loaded, so a belief can be made of it.
+        let belief = |profile: &DriveProfile| -> Box<dyn headtime_sched::Belief + Send> {
+            headtime_belief::of_profile(profile).expect("a profile that makes a drive makes a belief")
+        };
+        let run = run_watched(&experiment, Stoppable { inner, stop }, &belief, &mut observer).map_err(|error| match error {
+            RunError::Engine(error) => anyhow::Error::new(error).context("the simulation cannot go on"),
+            other => anyhow::Error::new(other),
+        })?;
+        if stop.is_raised() {
+            return Ok(None);
+        }
+        let workload = &plan.workloads[case.workload].choice;
+        // A source has no way to say why it ended.
+        workload.check().map_err(|failure| anyhow!(failure.message()))?;
+        outcome(&run, &observer, experiment.requests, &workload.streams()).map(Some)
+    }
+}
+
+fn outcome(run: &WatchedRun, observer: &Observer<'_>, wanted: u64, labels: &[StreamLabel]) -> anyhow::Result<Outcome> {
+    let WatchedRun { measures, fault } = run;
+    let ended = match fault {
+        None if measures.requests + measures.failed >= wanted => Ended::Full,
+        None => Ended::Drained,
+        Some(EngineError::Refused { refusal: Refusal::QueueFull { .. }, .. }) => Ended::QueueFull,
+        Some(error) => return Err(error.clone()).context("the simulation cannot go on"),
+    };
+    let streams = measures.streams.iter().enumerate().map(|(number, stream)| {
+        let label = labels.get(number).cloned().unwrap_or_else(|| StreamLabel { name: format!("stream {number}"), class: String::new() });
+        StreamFigures { name: label.name, class: label.class, figures: Figures::of_stream(stream) }
+    });
+    Ok(Outcome {
+        ended,
+        fell_behind: observer.fell_behind(),
+        simulated_seconds: rounded(measures.simulated_seconds),
+        queue_depth_mean: rounded(measures.queue_depth_mean),
+        disk_time: shares(&measures.disk_time),
+        halves: observer.halves(),
+        total: Figures::of_run(measures),
+        streams: streams.collect(),
+        response_ms_by_share: observer.response_ms_by_share(),
+    })
+}
+
+/// A source that ends when it is told to stop, and the run with it: what is still held is served, and nobody asks again.
+struct Stoppable<'a> {
+    inner: Box<dyn Source + Send>,
+    stop: &'a Stop,
+}
+
+impl Source for Stoppable<'_> {
+    fn arrival(&mut self) -> Option<Arrival> {
+        if self.stop.is_raised() { None } else { self.inner.arrival() }
+    }
+
+    fn follow(&mut self, now: Instant, client: ClientId) -> Option<Arrival> {
+        if self.stop.is_raised() { None } else { self.inner.follow(now, client) }
+    }
+}

@@ -1,0 +1,147 @@
+//! [`Axis`]: what runs along a plot's side, how it is spaced, and where its marks stand.
+
+/// An axis.
+#[derive(Clone, Debug)]
+pub struct Axis {
+    title: String,
+    spacing: Spacing,
+    from: f64,
+    to: f64,
+    marks: Vec<(f64, String)>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Spacing {
+    Linear,
+    Logarithmic,
+}
+
+impl Axis {
+    /// From nothing to a little more than the largest of `values`.
+    pub fn from_zero(title: &str, values: impl Iterator<Item = f64>) -> Self {
+        let most = values.fold(0.0, f64::max);
+        let most = if most > 0.0 { most * 1.06 } else { 1.0 };
+        Self::linear(title, 0.0, most)
+    }
+
+    /// From a little less than the smallest of `values` to a little more than the largest, and room for names behind that.
+    pub fn around(title: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
+        let (low, high) = ends(values).unwrap_or((0.0, 1.0));
+        let more = if high > low { (high - low) * 0.1 } else { low.abs().max(1.0) * 0.1 };
+        Self::linear(title, if low >= 0.0 { (low - more).max(0.0) } else { low - more }, high + 2.0 * more)
+    }
+
+    /// Logarithmic around `values` above zero; at least by a factor of four, so that near misses do not look like worlds.
+    pub fn times(title: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
+        let (low, high) = ends(values.filter(|value| *value > 0.0)).unwrap_or((1.0, 10.0));
+        let widen = (2.0 / (high / low).sqrt()).max(1.12);
+        let (from, to) = (low / widen, high * widen);
+        let decades = libm::log10(to / from);
+        let steps: &[f64] = if decades < 1.3 {
+            &[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0]
+        } else if decades < 3.0 {
+            &[1.0, 2.0, 5.0]
+        } else {
+            &[1.0]
+        };
+        let first = libm::floor(libm::log10(from)) as i32;
+        let last = libm::ceil(libm::log10(to)) as i32;
+        let all = (first..=last).flat_map(|decade| steps.iter().map(move |step| step * libm::pow(10.0, f64::from(decade))));
+        let marks = all.filter(|mark| (from..=to).contains(mark)).map(|mark| (mark, plain(mark))).collect();
+        Self { title: title.to_string(), spacing: Spacing::Logarithmic, from, to, marks }
+    }
+
+    /// One mark for each depth, evenly by powers of two.
+    pub fn depths(title: &str, depths: &[u32]) -> Self {
+        let values = || depths.iter().map(|depth| f64::from(*depth));
+        let (low, high) = ends(values()).unwrap_or((1.0, 2.0));
+        // Marks nearer to each other than their numbers are wide are left out, from the right, where the lines end.
+        let mut marks: Vec<(f64, String)> = Vec::new();
+        let (from, to) = (low / 1.15, high * 1.15);
+        let apart = libm::log2(to / from) / 14.0;
+        let mut sorted: Vec<f64> = values().collect();
+        sorted.sort_by(|a, b| b.total_cmp(a));
+        for value in sorted {
+            if marks.last().is_none_or(|(last, _)| libm::log2(last / value) >= apart) {
+                marks.push((value, plain(value)));
+            }
+        }
+        Self { title: title.to_string(), spacing: Spacing::Logarithmic, from, to, marks }
+    }
+
+    /// Shares of requests, counted in nines, as far as `most` of them.
+    pub fn nines(title: &str, most: f64) -> Self {
+        let known = [(0.0, "0"), (libm::log10(2.0), "50 %"), (1.0, "90 %"), (2.0, "99 %"), (3.0, "99.9 %"), (4.0, "99.99 %")];
+        let marks = known.into_iter().filter(|(nines, _)| *nines <= most + 1e-9).map(|(nines, share)| (nines, share.to_string())).collect();
+        Self { title: title.to_string(), spacing: Spacing::Linear, from: 0.0, to: most.max(0.5), marks }
+    }
+
+    fn linear(title: &str, from: f64, to: f64) -> Self {
+        let rough = (to - from) / 5.0;
+        let size = libm::pow(10.0, libm::floor(libm::log10(rough)));
+        let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * size).into_iter().find(|step| *step >= rough * 0.999).unwrap_or(size * 10.0);
+        let (first, last) = (libm::ceil(from / step) as i64, libm::floor(to / step) as i64);
+        let marks = (first..=last).map(|count| count as f64 * step).map(|mark| (mark, plain(mark))).collect();
+        Self { title: title.to_string(), spacing: Spacing::Linear, from, to, marks }
+    }
+
+    /// What it shows, with its unit.
+    pub(super) fn title(&self) -> &str {
+        &self.title
+    }
+
+    /// Values with a mark, and what the mark says.
+    pub(super) fn marks(&self) -> &[(f64, String)] {
+        &self.marks
+    }
+
+    /// Where `value` stands between `start` and `end`, which stand for the ends of the axis; no further than these.
+    pub(super) fn place(&self, value: f64, start: f64, end: f64) -> f64 {
+        let share = match self.spacing {
+            Spacing::Linear => (value - self.from) / (self.to - self.from),
+            Spacing::Logarithmic => libm::log(value.max(self.from) / self.from) / libm::log(self.to / self.from),
+        };
+        start + share.clamp(0.0, 1.0) * (end - start)
+    }
+}
+
+fn ends(values: impl Iterator<Item = f64>) -> Option<(f64, f64)> {
+    values.map(|value| (value, value)).reduce(|all, one| (all.0.min(one.0), all.1.max(one.1)))
+}
+
+/// A number without needless digits.
+fn plain(value: f64) -> String {
+    let rounded = crate::compare::outcome::rounded(value);
+    if rounded >= 10_000.0 { format!("{} 000", rounded / 1_000.0) } else { rounded.to_string() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn marks(axis: &Axis) -> Vec<&str> {
+        axis.marks.iter().map(|(_, words)| words.as_str()).collect()
+    }
+
+    #[test]
+    fn marks_are_round_numbers_within_the_axis() {
+        assert_eq!(marks(&Axis::from_zero("x", [388.0].into_iter())), ["0", "100", "200", "300", "400"]);
+        assert_eq!(marks(&Axis::times("x", [3.0, 450.0].into_iter())), ["5", "10", "20", "50", "100", "200", "500"]);
+        assert_eq!(marks(&Axis::depths("x", &[64, 1, 16, 4])), ["64", "16", "4", "1"]);
+        assert_eq!(marks(&Axis::nines("x", 3.0)), ["0", "50 %", "90 %", "99 %", "99.9 %"]);
+        assert_eq!(marks(&Axis::around("x", [100.0, 200.0].into_iter())), ["100", "150", "200"]);
+        for empty in [Axis::from_zero("x", std::iter::empty()), Axis::times("x", std::iter::empty()), Axis::depths("x", &[])] {
+            assert!(empty.from < empty.to && empty.place(empty.to, 0.0, 1.0) == 1.0, "{empty:?}");
+        }
+    }
+
+    #[test]
+    fn places_run_from_one_end_to_the_other_and_stay_there() {
+        let axis = Axis::times("ms", [1.0, 100.0].into_iter());
+        let middle = axis.place(10.0, 0.0, 100.0);
+        assert!((middle - 50.0).abs() < 1e-9, "{middle}");
+        assert_eq!((axis.place(0.0, 0.0, 100.0), axis.place(1e9, 0.0, 100.0)), (0.0, 100.0));
+        let axis = Axis::from_zero("x", [100.0].into_iter());
+        assert_eq!(axis.place(0.0, 300.0, 0.0), 300.0);
+    }
+}

@@ -1,0 +1,179 @@
+//! [`COLUMNS`]: the columns of `results.csv`, and of `results.parquet` where that is built in.
+
+use super::outcome::{Ended, Figures, Outcome, StreamFigures};
+use super::plan::Case;
+use super::results::Comparison;
+
+/// One column.
+pub struct Column {
+    /// Its name, the unit as suffix.
+    pub name: &'static str,
+    /// What its values are.
+    pub kind: Kind,
+    /// The value of one line.
+    pub of: fn(&Line<'_>) -> Value,
+}
+
+/// What the values of a column are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// Texts.
+    Text,
+    /// Whole numbers.
+    Whole,
+    /// Numbers.
+    Number,
+    /// Yes or no.
+    YesNo,
+}
+
+/// One value; `None` where there is nothing to say.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// Of [`Kind::Text`].
+    Text(Option<String>),
+    /// Of [`Kind::Whole`].
+    Whole(Option<i64>),
+    /// Of [`Kind::Number`].
+    Number(Option<f64>),
+    /// Of [`Kind::YesNo`].
+    YesNo(bool),
+}
+
+/// One stream, or all of them, of one cell.
+#[derive(Clone, Copy)]
+pub struct Line<'a> {
+    /// What it belongs to.
+    pub comparison: &'a Comparison,
+    /// The case.
+    pub case: &'a Case,
+    /// The policy's place.
+    pub policy: usize,
+    /// The replica's seed.
+    pub seed: u64,
+    /// What came out, or why nothing did.
+    pub replica: Result<&'a Outcome, &'a String>,
+    /// The stream; `None` for all together.
+    pub stream: Option<&'a StreamFigures>,
+}
+
+impl<'a> Line<'a> {
+    /// The figures of the stream, or of all together.
+    fn figures(&self) -> Option<&'a Figures> {
+        self.stream.map(|stream| &stream.figures).or(self.replica.ok().map(|outcome| &outcome.total))
+    }
+
+    /// What stands for the whole cell alone.
+    fn whole(&self) -> Option<&'a Outcome> {
+        self.replica.ok().filter(|_| self.stream.is_none())
+    }
+}
+
+/// A column whose values may be missing: `?` in the expression leaves the value out.
+macro_rules! column {
+    ($kind:ident, $name:literal, |$line:ident| $value:expr) => {
+        Column {
+            name: $name,
+            kind: Kind::$kind,
+            of: |$line| {
+                let of = || $value;
+                Value::$kind(of())
+            },
+        }
+    };
+}
+
+/// Every column, in order.
+pub const COLUMNS: &[Column] = &[
+    column!(Text, "drive", |line| Some(line.comparison.plan.drives[line.case.drive].text.clone())),
+    column!(Text, "workload", |line| Some(line.comparison.plan.workloads[line.case.workload].name.clone())),
+    column!(Whole, "depth", |line| line.case.depth.map(i64::from)),
+    column!(Text, "policy", |line| Some(line.comparison.plan.policies[line.policy].text.clone())),
+    Column { name: "oracle", kind: Kind::YesNo, of: |line| Value::YesNo(line.comparison.plan.policies[line.policy].entry.oracle) },
+    column!(Whole, "seed", |line| i64::try_from(line.seed).ok()),
+    column!(Text, "stream", |line| Some(line.stream.map_or(ALL_STREAMS, |stream| &stream.name).to_string())),
+    column!(Text, "class", |line| line.stream.map(|stream| stream.class.clone())),
+    column!(Text, "status", |line| Some(line.replica.map_or("failed", |outcome| status_word(outcome)).to_string())),
+    column!(Text, "error", |line| line.replica.err().cloned()),
+    column!(Whole, "requests", |line| count(line.figures()?.requests)),
+    column!(Whole, "failed_requests", |line| count(line.figures()?.failed_requests)),
+    column!(Number, "simulated_seconds", |line| Some(line.whole()?.simulated_seconds)),
+    column!(Number, "iops", |line| Some(line.figures()?.iops)),
+    column!(Number, "iops_half_width_95", |line| line.figures()?.iops_half_width_95),
+    column!(Number, "mib_per_second", |line| Some(line.figures()?.mib_per_second)),
+    column!(Number, "response_ms_mean", |line| Some(counted(line)?.response_ms.mean)),
+    column!(Number, "response_ms_mean_half_width_95", |line| line.figures()?.response_ms_mean_half_width_95),
+    column!(Number, "response_ms_p50", |line| Some(counted(line)?.response_ms.p50)),
+    column!(Number, "response_ms_p95", |line| Some(counted(line)?.response_ms.p95)),
+    column!(Number, "response_ms_p99", |line| Some(counted(line)?.response_ms.p99)),
+    column!(Number, "response_ms_p999", |line| Some(counted(line)?.response_ms.p999)),
+    column!(Number, "response_ms_max", |line| Some(counted(line)?.response_ms.max)),
+    column!(Number, "service_ms_mean", |line| Some(counted(line)?.service_ms.mean)),
+    column!(Number, "service_ms_p99", |line| Some(counted(line)?.service_ms.p99)),
+    column!(Whole, "deadline_requests", |line| count(line.figures()?.deadline_requests)),
+    column!(Whole, "deadline_misses", |line| count(line.figures()?.deadline_misses)),
+    column!(Number, "queue_depth_mean", |line| Some(line.whole()?.queue_depth_mean)),
+    column!(Whole, "fell_behind_requests", |line| Some(line.whole()?.fell_behind)),
+    column!(Number, "seek_share", |line| Some(line.whole()?.disk_time.seek)),
+    column!(Number, "rotate_share", |line| Some(line.whole()?.disk_time.rotate)),
+    column!(Number, "transfer_share", |line| Some(line.whole()?.disk_time.transfer)),
+    column!(Number, "overhead_share", |line| Some(line.whole()?.disk_time.overhead)),
+    column!(Number, "idle_share", |line| Some(line.whole()?.disk_time.idle)),
+    column!(Number, "background_share", |line| Some(line.whole()?.disk_time.background)),
+    column!(Text, "ended", |line| line.replica.ok().map(|outcome| ended_word(outcome.ended).to_string())),
+    column!(Text, "version", |_line| Some(env!("CARGO_PKG_VERSION").to_string())),
+];
+
+/// What the column *stream* says for all streams together.
+pub const ALL_STREAMS: &str = "total";
+
+impl Value {
+    /// As text; empty where there is nothing.
+    #[must_use]
+    pub fn text(&self) -> String {
+        match self {
+            Self::Text(text) => text.clone().unwrap_or_default(),
+            Self::Whole(number) => number.map_or_else(String::new, |number| number.to_string()),
+            Self::Number(number) => number.map_or_else(String::new, |number| number.to_string()),
+            Self::YesNo(yes) => yes.to_string(),
+        }
+    }
+}
+
+fn status_word(outcome: &Outcome) -> &'static str {
+    match outcome.status().word() {
+        "" => "fine",
+        word => word,
+    }
+}
+
+fn ended_word(ended: Ended) -> &'static str {
+    match ended {
+        Ended::Full => "full",
+        Ended::Drained => "drained",
+        Ended::QueueFull => "queue full",
+    }
+}
+
+/// The figures, where there are any times in them.
+fn counted<'a>(line: &Line<'a>) -> Option<&'a Figures> {
+    line.figures().filter(|figures| figures.requests > 0)
+}
+
+fn count(number: u64) -> Option<i64> {
+    i64::try_from(number).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_column_has_its_own_name_and_times_carry_their_unit() {
+        for (place, column) in COLUMNS.iter().enumerate() {
+            assert!(COLUMNS[..place].iter().all(|other| other.name != column.name), "{} stands in the table twice", column.name);
+            let is_time = column.name.contains("response") || column.name.contains("service");
+            assert_eq!(is_time, column.name.contains("_ms_"), "{} does not say its unit", column.name);
+        }
+    }
+}

@@ -1,0 +1,241 @@
+//! [`TraceArguments`]: the flags that say how a trace is read, the same in every verb that reads one.
+
+use clap::{Args, ValueEnum};
+use headtime_units::{Nanos, parse_nanos};
+use headtime_workload::trace::{self, Action, Adjust, Format, Remap, Replay, ReplayOptions, Streams, TimeScale};
+
+use super::TraceOptions;
+
+/// How a trace is read and replayed.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Traces")]
+pub struct TraceArguments {
+    /// The trace's format, of `headtime trace formats`; found by looking at it unless given
+    #[arg(long, value_name = "NAME", value_parser = format)]
+    pub format: Option<&'static Format>,
+    /// Ends at the first damaged line or record instead of stepping over it
+    #[arg(long)]
+    pub strict: bool,
+    /// blktrace and blkparse: which event of a request is its time
+    #[arg(long, value_enum, default_value_t = ActionName::Queue)]
+    pub action: ActionName,
+    /// Stretches times: 2 is twice as slow, 0.5 twice as fast
+    #[arg(long, value_name = "FACTOR", default_value = "1", value_parser = time_scale)]
+    pub time_scale: TimeScale,
+    /// Leaves out what came earlier than this after the trace's first request
+    #[arg(long, value_name = "TIME", default_value = "0s", value_parser = parse_nanos)]
+    pub from: Nanos,
+    /// Leaves out what came at this time after the trace's first request, or later
+    #[arg(long, value_name = "TIME", value_parser = parse_nanos)]
+    pub until: Option<Nanos>,
+    /// Of what is left, leaves out the first so many requests
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub skip: u64,
+    /// Of what is left then, takes so many requests at most
+    #[arg(long, value_name = "N")]
+    pub take: Option<u64>,
+    /// Takes this device or volume only: its number, or MAJOR,MINOR; may be given several times
+    #[arg(long = "device", value_name = "NUMBER", value_parser = device)]
+    pub devices: Vec<u32>,
+    /// Takes this process only; may be given several times
+    #[arg(long = "process", value_name = "PID")]
+    pub processes: Vec<u32>,
+    /// Requests held back to put the trace in order of time; one that comes later than that is moved
+    #[arg(long, value_name = "N", default_value_t = trace::REORDER_WINDOW, value_parser = window)]
+    pub reorder: usize,
+}
+
+/// How a trace's addresses become a drive's.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Traces")]
+pub struct PlacingArguments {
+    /// How the trace's addresses become the drive's
+    #[arg(long, value_enum, default_value_t = RemapName::None)]
+    pub remap: RemapName,
+    /// Leaves out requests that do not fit the drive, instead of ending at the first
+    #[arg(long)]
+    pub drop_misfits: bool,
+}
+
+/// How a trace's requests are put to a drive.
+#[derive(Clone, Debug, Args)]
+#[command(next_help_heading = "Traces")]
+pub struct ReplayArguments {
+    /// Where.
+    #[command(flatten)]
+    pub placing: PlacingArguments,
+    /// When requests are made: `open` at their recorded times, `closed:N` as fast as they are served, N at a time, `think` one at a time with think times
+    #[arg(long, value_name = "HOW", default_value = "open", value_parser = replay)]
+    pub replay: Replay,
+    /// What makes a stream
+    #[arg(long, value_enum, default_value_t = StreamsName::One)]
+    pub streams: StreamsName,
+}
+
+impl TraceArguments {
+    /// The options, without a replay.
+    #[must_use]
+    pub fn options(&self) -> TraceOptions {
+        TraceOptions {
+            format: self.format,
+            strict: self.strict,
+            action: match self.action {
+                ActionName::Queue => Action::Queue,
+                ActionName::Issue => Action::Issue,
+            },
+            adjust: Adjust {
+                from: self.from,
+                until: self.until,
+                devices: self.devices.clone(),
+                processes: self.processes.clone(),
+                skip: self.skip,
+                take: self.take,
+                scale: self.time_scale,
+                window: self.reorder,
+            },
+            ..TraceOptions::default()
+        }
+    }
+
+    /// The options with a replay; `deadline` is the time from a request's arrival to its deadline.
+    #[must_use]
+    pub fn replaying(&self, replay: &ReplayArguments, deadline: Option<Nanos>) -> TraceOptions {
+        let replay_options = ReplayOptions { replay: replay.replay, streams: replay.streams.streams(), deadline };
+        TraceOptions { replay: replay_options, ..self.placing(&replay.placing) }
+    }
+
+    /// The options with a mapping of addresses, without a replay.
+    #[must_use]
+    pub fn placing(&self, placing: &PlacingArguments) -> TraceOptions {
+        TraceOptions { remap: placing.remap.remap(), drop_misfits: placing.drop_misfits, ..self.options() }
+    }
+}
+
+/// Names of [`Action`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum ActionName {
+    /// When it was handed to the block layer (Q)
+    Queue,
+    /// When it was sent to the drive (D)
+    Issue,
+}
+
+/// Names of [`Remap`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum RemapName {
+    /// As they stand; what does not fit is refused
+    None,
+    /// Modulo the drive's size
+    Wrap,
+    /// Spread over the drive in proportion, in large pieces
+    Scale,
+    /// What is touched anywhere in the trace, packed at the drive's beginning
+    Compact,
+}
+
+impl RemapName {
+    /// What it names.
+    #[must_use]
+    pub fn remap(self) -> Remap {
+        match self {
+            Self::None => Remap::None,
+            Self::Wrap => Remap::Wrap,
+            Self::Scale => Remap::Scale,
+            Self::Compact => Remap::Compact,
+        }
+    }
+}
+
+/// Names of [`Streams`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum StreamsName {
+    /// The whole trace is one
+    One,
+    /// Each device or volume
+    Device,
+    /// Each process
+    Process,
+}
+
+impl StreamsName {
+    /// What it names.
+    #[must_use]
+    pub fn streams(self) -> Streams {
+        match self {
+            Self::One => Streams::One,
+            Self::Device => Streams::Device,
+            Self::Process => Streams::Process,
+        }
+    }
+}
+
+/// The format of this name, for command lines.
+///
+/// # Errors
+/// When there is none; the message lists those there are.
+pub fn format(name: &str) -> Result<&'static Format, String> {
+    trace::format(name).ok_or_else(|| {
+        let names: Vec<&str> = trace::FORMATS.iter().map(|format| format.name).collect();
+        format!("expected one of {}", names.join(", "))
+    })
+}
+
+fn time_scale(text: &str) -> Result<TimeScale, String> {
+    let millionths = text.parse::<f64>().ok().map(|factor| (factor * 1e6).round()).filter(|millionths| (1.0..=1e12).contains(millionths));
+    millionths
+        .map(|millionths| TimeScale::from_millionths(millionths as u64))
+        .ok_or_else(|| "expected a factor from 0.000001 to 1000000, such as 0.5".to_string())
+}
+
+fn device(text: &str) -> Result<u32, String> {
+    let number = match text.split_once([',', ':']) {
+        None => text.parse().ok(),
+        Some((major, minor)) => {
+            let parts = major.parse::<u32>().ok().zip(minor.parse::<u32>().ok());
+            parts.filter(|(major, minor)| *major < 1 << 12 && *minor < 1 << 20).map(|(major, minor)| major << 20 | minor)
+        }
+    };
+    number.ok_or_else(|| "expected a whole number, or MAJOR,MINOR such as 8,16".to_string())
+}
+
+fn window(text: &str) -> Result<usize, String> {
+    const MOST: usize = 10_000_000;
+    text.parse().ok().filter(|window| *window <= MOST).ok_or_else(|| format!("expected a whole number up to {MOST}"))
+}
+
+fn replay(text: &str) -> Result<Replay, String> {
+    let closed = |count: &str| count.parse().ok().filter(|outstanding| (1..=1_000_000).contains(outstanding));
+    match (text, text.strip_prefix("closed:").and_then(closed)) {
+        ("open", _) => Ok(Replay::Open),
+        ("think", _) => Ok(Replay::Think),
+        (_, Some(outstanding)) => Ok(Replay::Closed { outstanding }),
+        _ => Err("expected open, think, or closed:N with N from 1 to 1000000, such as closed:16".to_string()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn factors_devices_and_replays_are_accepted_or_refused() {
+        for (text, millionths) in
+            [("1", Some(1_000_000)), ("0.5", Some(500_000)), ("1e-6", Some(1)), ("0", None), ("-1", None), ("nan", None), ("x", None)]
+        {
+            assert_eq!(time_scale(text).ok().map(TimeScale::millionths), millionths, "{text}");
+        }
+        for (text, number) in [("7", Some(7)), ("8,16", Some(8 << 20 | 16)), ("8:0", Some(8 << 20)), ("4096,0", None), ("8,", None), ("-1", None)] {
+            assert_eq!(device(text).ok(), number, "{text}");
+        }
+        for (text, expected) in [
+            ("open", Some(Replay::Open)),
+            ("think", Some(Replay::Think)),
+            ("closed:16", Some(Replay::Closed { outstanding: 16 })),
+            ("closed", None),
+            ("closed:0", None),
+            ("Open", None),
+        ] {
+            assert_eq!(replay(text).ok(), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,207 @@
+//! Raw devices through the real program, on loop devices: listed, served to real clients, put back after a kill, refused with the words that help.
+//!
+//! For root only, with loop devices; skipped with a message elsewhere.
+
+#[path = "common/program.rs"]
+mod program;
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use program::{Program, have, headtime, text};
+use rustix::process::Signal;
+use serde_json::Value;
+
+/// A loop device on a file in a directory; both go when it is dropped.
+struct Disk {
+    device: String,
+    folder: tempfile::TempDir,
+}
+
+impl Disk {
+    /// A device of 64 MiB; `None`, with a message, where that cannot be had.
+    fn new(sector_bytes: u32) -> Option<Self> {
+        if !rustix::process::geteuid().is_root() {
+            println!("skipped: loop devices are for root only");
+            return None;
+        }
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let image = folder.path().join("disk.img");
+        std::fs::File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("the folder is ours");
+        // One at a time: two that look for a free device at once may open the same.
+        static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
+        let turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let attached = run("losetup", &["--sector-size", &sector_bytes.to_string(), "--find", "--show", text(&image)]);
+        drop(turn);
+        if !attached.status.success() {
+            println!("skipped: no loop device is to be had here ({})", String::from_utf8_lossy(&attached.stderr).trim());
+            return None;
+        }
+        Some(Self { device: String::from_utf8_lossy(&attached.stdout).trim().to_string(), folder })
+    }
+
+    fn name(&self) -> &str {
+        self.device.strip_prefix("/dev/").expect("nodes lie in /dev")
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn queue(&self, file: &str) -> String {
+        std::fs::read_to_string(self.queue_path(file)).expect("the kernel shows it").trim().to_string()
+    }
+
+    fn queue_path(&self, file: &str) -> PathBuf {
+        Path::new("/sys/block").join(self.name()).join("queue").join(file)
+    }
+
+    /// Serves a volume of 32 MiB; the server and the volume's URI.
+    fn serve(&self, more: &[&str]) -> (Program, String) {
+        let listen = format!("unix:{}", text(&self.path("nbd.sock")));
+        let arguments = ["serve", "--drive", &self.device, "--volume", "v=32MiB", "--listen", &listen, "--print-uri"];
+        let mut server = Program::start(&[&arguments, more].concat());
+        let uri = server.line();
+        (server, uri)
+    }
+}
+
+impl Drop for Disk {
+    fn drop(&mut self) {
+        // What a server that a failing test has killed left behind outlives the attachment.
+        let _ = std::fs::write(self.queue_path("nomerges"), "0");
+        let _ = run("losetup", &["-d", &self.device]);
+    }
+}
+
+fn run(program: &str, arguments: &[&str]) -> Output {
+    let path = format!("/usr/sbin:/usr/bin:/sbin:/bin:{}", std::env::var("PATH").unwrap_or_default());
+    let output = Command::new(program).args(arguments).env("PATH", path).stdin(Stdio::null()).output();
+    output.unwrap_or_else(|error| panic!("{program}: {error}; scripts/setup.sh test installs it"))
+}
+
+/// Of a tool that must succeed: what it printed.
+fn printed(output: &Output) -> String {
+    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+
+fn stop(server: Program) -> String {
+    server.signal(Signal::TERM);
+    let (status, _, said) = server.end();
+    assert!(status.success(), "{status}: {said}");
+    said
+}
+
+#[test]
+fn a_device_with_sectors_of_4096_bytes_is_served_to_real_clients() {
+    let Some(disk) = Disk::new(4096) else { return };
+    if !have("nbdinfo") || !have("nbdcopy") {
+        return;
+    }
+    let content: Vec<u8> = (0..32_u32 << 18).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    let (source, back) = (disk.path("source.raw"), disk.path("back.raw"));
+    std::fs::write(&source, &content).expect("the folder is ours");
+
+    let (server, uri) = disk.serve(&[]);
+    let about: Value = serde_json::from_str(&printed(&run("nbdinfo", &["--json", &uri]))).expect("nbdinfo prints JSON");
+    let export = &about["exports"][0];
+    assert_eq!((export["block_size_minimum"].as_u64(), export["export-size"].as_u64()), (Some(4096), Some(32 << 20)), "{about}");
+    printed(&run("nbdcopy", &["--flush", text(&source), &uri]));
+    stop(server);
+
+    let (server, uri) = disk.serve(&[]);
+    printed(&run("nbdcopy", &[&uri, text(&back)]));
+    stop(server);
+    assert!(std::fs::read(&back).expect("nbdcopy wrote it") == content, "the volume holds something else after the restart");
+}
+
+#[test]
+fn the_list_of_devices_says_what_each_is_and_who_uses_it() {
+    let Some(disk) = Disk::new(4096) else { return };
+    let listed = |name: &str| {
+        let devices: Value = serde_json::from_str(&printed(&headtime(&["devices", "--json"]))).expect("it prints JSON");
+        devices.as_array().expect("an array").iter().find(|device| device["name"] == name).expect("the device is listed").clone()
+    };
+    let free = listed(disk.name());
+    assert_eq!((&free["usable"], &free["logical_sector_bytes"], &free["bytes"]), (&Value::from(true), &Value::from(4096), &Value::from(64 << 20)));
+    let (server, _) = disk.serve(&[]);
+    let used = listed(disk.name());
+    assert_eq!((&used["usable"], &used["scheduler"]), (&Value::from(false), &Value::from("none")));
+    assert!(used["refusals"][0].as_str().is_some_and(|text| text.contains("open for writing by headtime")), "{used}");
+    let text = printed(&headtime(&["devices"]));
+    let paragraph = text.split(&format!("{}  ", disk.device)).nth(1).expect("it is listed");
+    assert!(paragraph.starts_with("64 MiB, sectors of 4096 (4096 physical) bytes"), "{paragraph}");
+    stop(server);
+    assert_eq!(listed(disk.name())["usable"], Value::from(true));
+}
+
+#[test]
+fn a_setting_without_effect_is_warned_of_and_all_are_as_before_in_the_end() {
+    let Some(disk) = Disk::new(512) else { return };
+    let before = ["scheduler", "nomerges", "nr_requests"].map(|file| disk.queue(file));
+    // No block device of Linux can do with fewer than four requests, and a loop device has no cache of its own.
+    let (server, _) = disk.serve(&["--queue-depth", "2", "--write-cache", "off"]);
+    let during = ["nomerges", "nr_requests"].map(|file| disk.queue(file));
+    let said = stop(server);
+    assert_eq!(during, ["2", "4"]);
+    for expected in ["queue_depth = 2 has no effect", "became 4 instead", "write_cache = write through has no effect", "no device/scsi_disk"] {
+        assert!(said.contains(expected), "`{expected}` is not in {said}");
+    }
+    assert_eq!(["scheduler", "nomerges", "nr_requests"].map(|file| disk.queue(file)), before);
+}
+
+#[test]
+fn after_kill_9_restore_puts_the_settings_back_and_the_volumes_are_there() {
+    let Some(disk) = Disk::new(512) else { return };
+    let before = disk.queue("nomerges");
+    let (server, _) = disk.serve(&[]);
+    assert_eq!(disk.queue("nomerges"), "2");
+    let alive = printed(&headtime(&["devices", "restore", "--json"]));
+    assert!(!alive.contains(disk.name()), "a living server's settings were taken from it: {alive}");
+    server.signal(Signal::KILL);
+    let _ = server.end();
+    assert_eq!(disk.queue("nomerges"), "2", "a killed program puts nothing back");
+    let told = printed(&headtime(&["devices", "restore"]));
+    assert!(told.contains(&format!("{}/queue/nomerges is {before} again", disk.name())), "{told}");
+    assert_eq!(disk.queue("nomerges"), before);
+    let (server, _) = disk.serve(&[]);
+    stop(server);
+}
+
+#[test]
+fn a_check_of_the_configuration_shows_what_would_be_set() {
+    let Some(disk) = Disk::new(512) else { return };
+    let file = disk.path("headtime.toml");
+    let config = format!("drive = \"{}\"\nlisten = \"unix:a.sock\"\nqueue_depth = 8\nwrite_cache = \"off\"\n", disk.device);
+    std::fs::write(&file, config).expect("the folder is ours");
+    let told = printed(&headtime(&["check-config", text(&file)]));
+    for expected in [": fine\n", "merging = 2 instead of 0", "queue_depth = 8 instead of", "write_cache = write through has no effect here"] {
+        assert!(told.contains(expected), "`{expected}` is not in {told}");
+    }
+    assert_eq!(disk.queue("nomerges"), "0", "a check sets nothing");
+    let answer: Value = serde_json::from_str(&printed(&headtime(&["check-config", text(&file), "--json"]))).expect("it prints JSON");
+    assert_eq!((&answer["ok"], &answer["device"]["name"]), (&Value::from(true), &Value::from(disk.name())));
+}
+
+#[test]
+fn a_mounted_disk_and_one_with_other_content_are_refused_and_stay_as_they_are() {
+    let Some(disk) = Disk::new(512) else { return };
+    printed(&run("mkfs.ext4", &["-q", &disk.device]));
+    let image = std::fs::read(disk.path("disk.img")).expect("it is ours");
+    let listen = format!("unix:{}", text(&disk.path("nbd.sock")));
+    let serve = ["serve", "--drive", &disk.device, "--volume", "v=1MiB", "--listen", &listen];
+    let foreign = headtime(&serve);
+    let said = String::from_utf8_lossy(&foreign.stderr);
+    assert!(foreign.status.code() == Some(1) && said.contains("initialize"), "{said}");
+    assert!(std::fs::read(disk.path("disk.img")).expect("it is ours") == image, "a refused disk was written to");
+
+    let at = disk.path("mnt");
+    std::fs::create_dir(&at).expect("the folder is ours");
+    let mounted = run("mount", &[&disk.device, text(&at)]);
+    let refused = headtime(&[&serve[..], &["--initialize"]].concat());
+    let unmounted = run("umount", &[text(&at)]);
+    assert!(mounted.status.success() && unmounted.status.success(), "{mounted:?} {unmounted:?}");
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(refused.status.code() == Some(1) && said.contains("is mounted on") && said.contains("/mnt") && said.contains("umount"), "{said}");
+}
