@@ -14,7 +14,7 @@ endif
 CLIPPY_FLAGS := $(if $(CI),-D warnings)
 TOOLS := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)/tools/bin
 
-.PHONY: help demo test check fmt lint doc licences unit instructions bench realtime setup-build clean
+.PHONY: help demo test check fmt lint doc licences unit instructions bench bench-nbd fuzz realtime setup-build clean
 
 help: ## lists the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -54,6 +54,13 @@ instructions: setup-build ## counts instructions under valgrind and compares the
 
 bench: setup-build ## nanoseconds per decision of every policy, simulated requests per second
 	cargo bench --locked --quiet -p headtime-sim --bench decide --bench simulate
+
+bench-nbd: setup-build ## 4 KiB requests over NBD beside nbdkit and qemu-nbd, interleaved
+	@scripts/setup.sh test
+	cargo bench --locked --quiet -p headtime --bench nbd
+
+fuzz: setup-build ## a minute of every fuzz target; needs a nightly compiler and cargo-fuzz
+	for target in $$(ls fuzz/fuzz_targets | sed 's/\.rs$$//'); do cargo +nightly fuzz run $$target -- -max_total_time=60 -rss_limit_mb=2048 || exit 1; done
 
 realtime: setup-build ## proofs of timing that need an idle machine
 	cargo run --locked --release -p headtime-io --example lateness

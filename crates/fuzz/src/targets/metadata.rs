@@ -1,0 +1,50 @@
+//! The metadata area: the input is laid over both slots, with its checksums put right where it asks for that, so that what lies behind them is reached.
+
+use headtime_serve::volumes::{AREA_BYTES, DriveShape, DriveUuid, Metadata, Step, slot};
+use headtime_units::{SectorSize, Sectors};
+
+use crate::Memory;
+
+/// Two areas, and tables of a thousand volumes.
+pub(super) const MEMORY: Memory = Memory { base: 8 << 20, per_byte: 200 };
+
+const SECOND_SLOT: usize = AREA_BYTES as usize / 2;
+
+/// The first byte says which slots get the rest, and which of them a right checksum.
+pub(super) fn area(input: &[u8]) {
+    let Some((choice, contents)) = input.split_first() else { return };
+    let contents = &contents[..contents.len().min(slot::SLOT_BYTES)];
+    let mut area = vec![0; AREA_BYTES as usize];
+    for (bit, offset) in [(0, 0), (1, SECOND_SLOT)] {
+        if choice >> bit & 1 == 1 {
+            area[offset..offset + contents.len()].copy_from_slice(contents);
+        }
+        if choice >> (bit + 2) & 1 == 1 {
+            put_checksum_right(&mut area[offset..offset + slot::SLOT_BYTES]);
+        }
+    }
+    for (sector, initialize) in [(SectorSize::B512, false), (SectorSize::B4096, true)] {
+        let shape = DriveShape { sector, capacity: Sectors::new(1 << 24) };
+        let Ok(opened) = Metadata::open(&area, shape, initialize, DriveUuid([7; 16])) else { continue };
+        // What was accepted, and the repairs carried out, is accepted again and whole.
+        let mut after = area.clone();
+        for step in &opened.steps {
+            if let Step::Write { offset, bytes } = step {
+                let from = *offset as usize;
+                after[from..from + bytes.len()].copy_from_slice(bytes);
+            }
+        }
+        let again = Metadata::open(&after, shape, false, DriveUuid([8; 16])).expect("what was repaired opens");
+        assert_eq!(again.metadata.table(), opened.metadata.table(), "and is the same table");
+    }
+}
+
+/// Offsets 12 and 16 are the length and the checksum of a slot's header.
+fn put_checksum_right(slot: &mut [u8]) {
+    let length = u32::from_le_bytes([slot[12], slot[13], slot[14], slot[15]]) as usize;
+    if let Some(counted) = slot.get_mut(..length).filter(|counted| counted.len() >= 20) {
+        counted[16..20].fill(0);
+        let checksum = crc32c::crc32c(counted);
+        counted[16..20].copy_from_slice(&checksum.to_le_bytes());
+    }
+}

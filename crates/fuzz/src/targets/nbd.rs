@@ -1,0 +1,94 @@
+//! Both sides of NBD, each against whatever the other may send.
+
+use headtime_nbd::client::{self, Config};
+use headtime_nbd::server::{Connection, Event, Refusal};
+use headtime_nbd::{ClientLimits, Command, Errno, ExportInfo, Limits, ListedExport};
+
+use crate::Memory;
+
+/// The limits below, twice: what is held, and what an answer needs while it is made.
+pub(super) const SERVER_MEMORY: Memory = Memory { base: 4 << 20, per_byte: 64 };
+/// As the server's.
+pub(super) const CLIENT_MEMORY: Memory = Memory { base: 4 << 20, per_byte: 64 };
+
+/// A server of one small disk that answers everything at once; every other read fails.
+pub(super) fn server(input: &[u8]) {
+    let limits = Limits {
+        max_request_bytes: 64 << 10,
+        max_in_flight: 8,
+        max_in_flight_bytes: 256 << 10,
+        max_option_bytes: 8 << 10,
+        max_options: 64,
+        ..Limits::default()
+    };
+    let mut server = Connection::new(limits).expect("the limits make sense");
+    let mut rest = input;
+    let mut reads = 0_u32;
+    loop {
+        while let Some(event) = server.poll_event() {
+            match event {
+                Event::ListExports => server.answer_list(&[ListedExport { name: "vol0".into(), description: String::new() }]).expect("asked for"),
+                Event::LookupExport { name, .. } => {
+                    let found = if name == "vol0" { Ok(ExportInfo::disk("vol0", 1 << 20)) } else { Err(Refusal::Unknown) };
+                    server.answer_export(found).expect("asked for");
+                }
+                Event::Request(request) => {
+                    let (offset, length) = request.command.range();
+                    assert!(offset.checked_add(length).is_some_and(|end| end <= 1 << 20), "requests that pass lie on the disk");
+                    reads += 1;
+                    let answered = match request.command {
+                        Command::Read { length, .. } if reads % 2 == 0 => server.reply_read(request.handle, vec![1; length as usize].into()),
+                        Command::Read { .. } | Command::BlockStatus { .. } => server.reply_error(request.handle, Errno::Io, "no"),
+                        _ => server.reply_done(request.handle),
+                    };
+                    answered.expect("each request is answered once");
+                }
+                Event::Opened(_) | Event::Closed(_) => {}
+            }
+        }
+        while server.poll_output().is_some() {}
+        let taken = server.receive(rest);
+        rest = &rest[taken..];
+        if taken == 0 {
+            break;
+        }
+    }
+    server.end_of_input();
+    while server.poll_event().is_some() {}
+}
+
+/// A client that opens an export and keeps a few commands of each kind in flight.
+pub(super) fn client(input: &[u8]) {
+    let (mode, mut rest) = input.split_first().unwrap_or((&0, &[]));
+    let config = match mode % 3 {
+        0 => Config::open("vol0"),
+        1 => Config::list(),
+        _ => Config::describe("vol0"),
+    };
+    let limits = ClientLimits { max_in_flight: 8, max_in_flight_bytes: 256 << 10, ..ClientLimits::default() };
+    let mut client = client::Connection::new(config, limits).expect("the limits make sense");
+    let mut asked = 0_u32;
+    loop {
+        while client.poll_event().is_some() {}
+        while client.poll_output().is_some() {}
+        if client.session().is_some() && asked < 6 {
+            asked += 1;
+            let (offset, length) = (u64::from(asked) * 4096, 4096);
+            let _refused = match asked % 4 {
+                0 => client.submit(Command::Flush),
+                1 => client.submit(Command::Read { offset, length, unfragmented: false }),
+                2 => client.submit(Command::Write { offset, payload: vec![5; 4096].into(), fua: false }),
+                _ => client.submit(Command::BlockStatus { offset, length, single: false }),
+            };
+            continue;
+        }
+        let taken = client.receive(rest);
+        rest = &rest[taken..];
+        if taken == 0 {
+            break;
+        }
+    }
+    client.end_of_input();
+    while client.poll_event().is_some() {}
+    assert!(client.in_flight() <= 8, "never more in flight than allowed");
+}
