@@ -12,6 +12,7 @@ use crate::backend::emulated;
 use crate::backend::file_drive;
 use crate::backend::memory;
 use crate::backend::nbd;
+use crate::backend::simulated;
 use crate::bell::{Bell, expect_precise_wakes};
 use crate::clock::RealClock;
 use crate::engine::{DrainReport, Engine};
@@ -61,6 +62,7 @@ impl Drive {
             Locator::Path(path) => file_drive::open(path, &options, &bell)?,
             Locator::Emulated(emulated) => emulated::open(locator, emulated, &bell)?,
             Locator::Memory(memory) => memory::open(memory),
+            Locator::Simulated(simulated) => simulated::open(locator, simulated)?,
             Locator::Nbd(server) => nbd::open(server, &bell)?,
         };
         Self::start(opened, &options, bell)

@@ -66,7 +66,7 @@ pub use engine::DrainReport;
 pub use handle::DriveHandle;
 pub use headtime_sim::DiskTime;
 pub use lateness::LatenessSummary;
-pub use locator::{EmulatedLocator, Locator, LocatorError, MemoryLocator, NbdLocator, ProfileSource};
+pub use locator::{EmulatedLocator, Locator, LocatorError, MemoryLocator, NbdLocator, ProfileSource, SimulatedLocator};
 pub use open_error::OpenError;
 pub use options::{CommandTimeout, CommandTimeoutError, DriveOptions, EnginePriority, IoMethod, PolicyChoice, PolicyChoiceError, WriteMode};
 pub use pending::{Pending, StartWhenRoom};

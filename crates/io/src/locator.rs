@@ -12,9 +12,11 @@ use std::str::FromStr;
 
 mod memory;
 mod nbd;
+mod simulated;
 
 pub use memory::MemoryLocator;
 pub use nbd::NbdLocator;
+pub use simulated::SimulatedLocator;
 
 /// Which drive is meant.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,9 +25,11 @@ pub enum Locator {
     Emulated(EmulatedLocator),
     /// A drive whose bytes are in memory and are gone when it is closed.
     Memory(MemoryLocator),
+    /// A simulated drive whose time jumps, its bytes in memory.
+    Simulated(SimulatedLocator),
     /// An export of an NBD server.
     Nbd(NbdLocator),
-    /// A file, used as a drive as it is.
+    /// A file or block device, used as a drive as it is.
     Path(PathBuf),
 }
 
@@ -57,7 +61,7 @@ pub enum ProfileSource {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LocatorError {
     /// Nothing was written.
-    #[error("a drive's locator is empty; write {FORM}, or the path of a file")]
+    #[error("a drive's locator is empty; write {FORM}, an NBD URI, or the path of a file or block device")]
     Empty,
     /// `emulated:` without a profile.
     #[error("drive `{text}` names no profile; write {FORM}")]
@@ -72,7 +76,9 @@ pub enum LocatorError {
         text: String,
     },
     /// A setting that does not exist, or comes twice.
-    #[error("drive `{text}`: `{key}` is no setting, or is there twice; an emulated drive has backing=FILE, seed=N and noise=on|off")]
+    #[error(
+        "drive `{text}`: `{key}` is no setting, or is there twice; an emulated drive has backing=FILE, seed=N and noise=on|off, a simulated one the latter two"
+    )]
     UnknownSetting {
         /// The text as given.
         text: String,
@@ -141,6 +147,9 @@ impl Locator {
         if let Some(rest) = text.strip_prefix("emulated:") {
             return EmulatedLocator::parse(text, rest).map(Self::Emulated);
         }
+        if let Some(rest) = text.strip_prefix("simulated:") {
+            return SimulatedLocator::parse(text, rest).map(Self::Simulated);
+        }
         if let Some(rest) = text.strip_prefix("memory:") {
             return MemoryLocator::parse(text, rest).map(Self::Memory);
         }
@@ -157,45 +166,27 @@ impl Locator {
 impl EmulatedLocator {
     fn parse(text: &str, rest: &str) -> Result<Self, LocatorError> {
         let (drive, settings) = rest.split_once('?').unwrap_or((rest, ""));
-        let (profile, setup) = match drive.split_once('@') {
-            Some((profile, setup)) => (decode_text(text, profile)?, Some(decode_text(text, setup)?)),
-            None => (decode_text(text, drive)?, None),
-        };
-        if profile.is_empty() || setup.as_deref() == Some("") {
-            return Err(LocatorError::NoProfile { text: text.to_owned() });
-        }
+        let (profile, setup) = ProfileSource::parse(text, drive)?;
         let mut backing = None;
         let mut seed = None;
         let mut noise = None;
         for setting in settings.split('&').filter(|setting| !setting.is_empty()) {
             let (key, encoded) = setting.split_once('=').unwrap_or((setting, ""));
-            let bad = |key, expected| {
-                let value = String::from_utf8_lossy(&decode(encoded).unwrap_or_default()).into_owned();
-                LocatorError::BadValue { text: text.to_owned(), key, value, expected }
-            };
             match key {
                 "backing" if backing.is_none() => {
                     let bytes = decode(encoded).ok_or_else(|| LocatorError::BadEncoding { text: text.to_owned(), part: encoded.to_owned() })?;
                     if bytes.is_empty() || bytes.contains(&0) {
-                        return Err(bad("backing", "the path of a file"));
+                        return Err(bad_value(text, "backing", encoded, "the path of a file"));
                     }
                     backing = Some(PathBuf::from(OsString::from_vec(bytes)));
                 }
-                "seed" if seed.is_none() => {
-                    seed = Some(decode_text(text, encoded)?.parse().map_err(|_| bad("seed", "a whole number from 0 to 18446744073709551615"))?);
-                }
-                "noise" if noise.is_none() => {
-                    noise = match decode_text(text, encoded)?.as_str() {
-                        "on" => Some(true),
-                        "off" => Some(false),
-                        _ => return Err(bad("noise", "on or off")),
-                    };
-                }
+                "seed" if seed.is_none() => seed = Some(read_seed(text, encoded)?),
+                "noise" if noise.is_none() => noise = Some(read_noise(text, encoded)?),
                 _ => return Err(LocatorError::UnknownSetting { text: text.to_owned(), key: key.to_owned() }),
             }
         }
         let backing = backing.ok_or_else(|| LocatorError::NoBacking { text: text.to_owned() })?;
-        Ok(Self { profile: ProfileSource::of(&profile), setup, backing, seed, noise: noise.unwrap_or(true) })
+        Ok(Self { profile, setup, backing, seed, noise: noise.unwrap_or(true) })
     }
 }
 
@@ -204,6 +195,24 @@ impl ProfileSource {
     #[must_use]
     pub fn of(text: &str) -> Self {
         if text.contains('/') || text.ends_with(".toml") { Self::File(PathBuf::from(text)) } else { Self::Catalog(text.to_owned()) }
+    }
+
+    /// `PROFILE[@SETUP]`, the part of a locator in front of its settings.
+    fn parse(text: &str, drive: &str) -> Result<(Self, Option<String>), LocatorError> {
+        let (profile, setup) = match drive.split_once('@') {
+            Some((profile, setup)) => (decode_text(text, profile)?, Some(decode_text(text, setup)?)),
+            None => (decode_text(text, drive)?, None),
+        };
+        if profile.is_empty() || setup.as_deref() == Some("") {
+            return Err(LocatorError::NoProfile { text: text.to_owned() });
+        }
+        Ok((Self::of(&profile), setup))
+    }
+
+    /// What [`ProfileSource::parse`] reads back.
+    fn print(&self, setup: Option<&str>) -> String {
+        let profile = encode(self.as_path().as_os_str().as_bytes());
+        setup.map_or(profile.clone(), |setup| format!("{profile}@{}", encode(setup.as_bytes())))
     }
 
     fn as_path(&self) -> &Path {
@@ -227,19 +236,35 @@ impl fmt::Display for Locator {
         let emulated = match self {
             Self::Emulated(emulated) => emulated,
             Self::Memory(memory) => return memory.fmt(f),
+            Self::Simulated(simulated) => return simulated.fmt(f),
             Self::Nbd(nbd) => return nbd.fmt(f),
             Self::Path(path) => return path.display().fmt(f),
         };
-        write!(f, "emulated:{}", encode(emulated.profile.as_path().as_os_str().as_bytes()))?;
-        if let Some(setup) = &emulated.setup {
-            write!(f, "@{}", encode(setup.as_bytes()))?;
-        }
+        write!(f, "emulated:{}", emulated.profile.print(emulated.setup.as_deref()))?;
         write!(f, "?backing={}", encode(emulated.backing.as_os_str().as_bytes()))?;
         if let Some(seed) = emulated.seed {
             write!(f, "&seed={seed}")?;
         }
         if emulated.noise { Ok(()) } else { f.write_str("&noise=off") }
     }
+}
+
+fn read_seed(text: &str, encoded: &str) -> Result<u64, LocatorError> {
+    let seed = decode_text(text, encoded)?.parse();
+    seed.map_err(|_| bad_value(text, "seed", encoded, "a whole number from 0 to 18446744073709551615"))
+}
+
+fn read_noise(text: &str, encoded: &str) -> Result<bool, LocatorError> {
+    match decode_text(text, encoded)?.as_str() {
+        "on" => Ok(true),
+        "off" => Ok(false),
+        _ => Err(bad_value(text, "noise", encoded, "on or off")),
+    }
+}
+
+fn bad_value(text: &str, key: &'static str, encoded: &str, expected: &'static str) -> LocatorError {
+    let value = String::from_utf8_lossy(&decode(encoded).unwrap_or_default()).into_owned();
+    LocatorError::BadValue { text: text.to_owned(), key, value, expected }
 }
 
 fn decode_text(whole: &str, part: &str) -> Result<String, LocatorError> {
@@ -299,6 +324,10 @@ mod tests {
             ("emulated:./mine.toml?backing=d", Locator::Emulated(emulated("./mine.toml", "d"))),
             ("memory:1GiB", Locator::Memory(MemoryLocator { size: ByteSize::new(1 << 30), sector: SectorSize::B512 })),
             ("memory:40960?sector=4096", Locator::Memory(MemoryLocator { size: ByteSize::new(40_960), sector: SectorSize::B4096 })),
+            (
+                "simulated:atlas10k@nocache?seed=3&noise=off",
+                Locator::Simulated(SimulatedLocator { profile: ProfileSource::of("atlas10k"), setup: Some("nocache".into()), seed: 3, noise: false }),
+            ),
             ("mine.img", Locator::Path("mine.img".into())),
             ("/srv/a:b?c=%20", Locator::Path("/srv/a:b?c=%20".into())),
         ];
@@ -321,6 +350,8 @@ mod tests {
             ("emulated:atlas10k?backing=f&colour=red", "`colour` is no setting"),
             ("emulated:atlas10k?backing=100%", "%25"),
             ("nbd:export", "nbd://HOST[:PORT]/EXPORT"),
+            ("simulated:", "names no profile"),
+            ("simulated:atlas10k?backing=f", "`backing` is no setting"),
             ("memory:", "a size such as 1GiB"),
             ("memory:0", "at least one"),
             ("memory:5000?sector=4096", "a whole number of sectors"),

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use headtime_io::power_cut::{Platter, PowerCutDrive, PowerSwitch};
-use headtime_io::{Drive, DriveOptions, Io, IoError, Pending, StartWhenRoom, SubmitError};
+use headtime_io::{Drive, DriveHandle, DriveOptions, Io, IoError, Pending, StartWhenRoom, SubmitError};
 use headtime_sched::{StreamId, VolumeId};
 use headtime_units::{Extent, Nanos, SectorSize, Sectors};
 
@@ -420,4 +420,54 @@ fn a_callback_that_waits_is_told_so_instead_of_waiting_for_ever() {
         let message = receiver.recv_timeout(Duration::from_secs(60)).expect("the callback ends").expect("a panic with words");
         assert!(message.contains("submit it instead"), "{message}");
     }
+}
+
+fn memory() -> Drive {
+    Drive::open(&"memory:1MiB".parse().expect("a locator"), DriveOptions::default()).expect("memory is to be had")
+}
+
+#[test]
+fn a_drive_that_answers_at_once_is_worked_by_whoever_submits() {
+    let drive = memory();
+    let (sender, receiver) = mpsc::channel();
+    // Once the engine's thread sleeps, nobody else is at the engine; until then it may be.
+    while receiver.try_iter().last() != Some(std::thread::current().id()) {
+        let sender = sender.clone();
+        let called_back = move |_| sender.send(std::thread::current().id()).expect("the test listens");
+        drive.handle().submit(Io::read(Extent::from_numbers(0, 1)), called_back).expect("taken");
+    }
+}
+
+#[test]
+fn a_chain_of_requests_each_started_by_the_callback_before_it_needs_no_stack() {
+    fn follow(handle: DriveHandle, left: u32, over: mpsc::Sender<()>) {
+        let next = handle.clone();
+        let called_back = move |_| if left == 0 { over.send(()).expect("the test listens") } else { follow(next, left - 1, over) };
+        handle.submit(Io::read(Extent::from_numbers(u64::from(left % 1000), 1)), called_back).map(drop).expect("one at a time fits");
+    }
+    let drive = memory();
+    let (over, is_over) = mpsc::channel();
+    follow(drive.handle(), 100_000, over);
+    is_over.recv_timeout(Duration::from_secs(60)).expect("the chain ends");
+}
+
+#[test]
+fn threads_that_share_the_work_of_an_engine_lose_no_request() {
+    let drive = memory();
+    std::thread::scope(|scope| {
+        for thread in 0..6_u64 {
+            let handle = drive.handle();
+            scope.spawn(move || {
+                for round in 0..2000 {
+                    let place = Extent::from_numbers(thread * 300 + round % 299, 1);
+                    let written = Bytes::from(vec![round as u8; 512]);
+                    let write = handle.start(Io::write(place, written.clone())).expect("there is room");
+                    let read = handle.start(Io::read(place)).expect("there is room");
+                    assert!(write.wait().result.is_ok());
+                    assert_eq!(read.wait().result, Ok(written), "a read sees the write before it");
+                }
+            });
+        }
+    });
+    assert!(drive.shutdown().is_clean());
 }

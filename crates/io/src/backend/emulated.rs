@@ -54,11 +54,7 @@ enum Half {
 /// See [`OpenError`].
 pub(crate) fn open(locator: &Locator, emulated: &EmulatedLocator, bell: &Arc<Bell>) -> Result<Opened, OpenError> {
     let profile_error = |error: ProfileError| OpenError::Profile { locator: locator.to_string(), message: error.to_string() };
-    let mut profile = load(emulated, locator)?;
-    if !emulated.noise {
-        profile.variation.jitter_us = 0.0;
-        profile.variation.outlier_share = 0.0;
-    }
+    let profile = load(&emulated.profile, emulated.setup.as_deref(), emulated.noise, locator)?;
     let sector_size = profile.sector_size().map_err(profile_error)?;
     let capacity = profile.capacity();
     let base_name = profile.name.split('@').next().unwrap_or_default();
@@ -93,20 +89,25 @@ pub(crate) fn open(locator: &Locator, emulated: &EmulatedLocator, bell: &Arc<Bel
     })
 }
 
-/// The profile that a locator names, with its setup.
-fn load(emulated: &EmulatedLocator, locator: &Locator) -> Result<DriveProfile, OpenError> {
+/// The profile that a locator names, with its setup, and its scatter or without.
+pub(super) fn load(source: &ProfileSource, setup: Option<&str>, noise: bool, locator: &Locator) -> Result<DriveProfile, OpenError> {
     let wrong = |message: String| OpenError::Profile { locator: locator.to_string(), message };
-    let profile = match &emulated.profile {
+    let profile = match source {
         ProfileSource::Catalog(name) => catalog::load(name).map_err(|error| wrong(error.to_string()))?,
         ProfileSource::File(path) => {
             let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("reading {} failed: {error}", path.display())))?;
             DriveProfile::from_toml(&file_name(path), &text).map_err(|error| wrong(error.to_string()))?
         }
     };
-    match &emulated.setup {
-        Some(setup) => profile.with_setup(setup).map_err(|error| wrong(error.to_string())),
-        None => Ok(profile),
+    let mut profile = match setup {
+        Some(setup) => profile.with_setup(setup).map_err(|error| wrong(error.to_string()))?,
+        None => profile,
+    };
+    if !noise {
+        profile.variation.jitter_us = 0.0;
+        profile.variation.outlier_share = 0.0;
     }
+    Ok(profile)
 }
 
 fn file_name(path: &Path) -> String {

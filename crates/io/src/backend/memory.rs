@@ -53,22 +53,8 @@ impl Backend for MemoryDrive {
     }
 
     fn start(&mut self, _now: Instant, work: Work) {
-        let Work { command, pieces } = work;
-        let (offset, len) = (command.extent.start.get() * u64::from(self.sector_size.bytes()), self.sector_size.bytes_of(command.extent.len));
-        let mut read = Bytes::new();
-        match command.op {
-            Op::Read => read = self.bytes.read(offset, len as usize),
-            Op::Write => {
-                let mut at = offset;
-                for piece in &pieces {
-                    self.bytes.write(at, piece);
-                    at += piece.len() as u64;
-                }
-            }
-            Op::Zero | Op::Discard => self.bytes.clear(offset, len),
-            Op::Flush => {}
-        }
-        self.done.push(Ended { command: command.id, due: None, result: Ok(read) });
+        let read = self.bytes.carry_out(&work, self.sector_size);
+        self.done.push(Ended { command: work.command.id, due: None, result: Ok(read) });
     }
 
     fn collect(&mut self, _now: Instant, ended: &mut Vec<Ended>) {
@@ -94,6 +80,25 @@ pub(crate) struct SparseBytes {
 }
 
 impl SparseBytes {
+    /// Does what a command asks, on a drive with sectors of this size; answers what a read found.
+    pub(crate) fn carry_out(&mut self, work: &Work, sector_size: SectorSize) -> Bytes {
+        let Work { command, pieces } = work;
+        let (offset, len) = (command.extent.start.get() * u64::from(sector_size.bytes()), sector_size.bytes_of(command.extent.len));
+        match command.op {
+            Op::Read => return self.read(offset, len as usize),
+            Op::Write => {
+                let mut at = offset;
+                for piece in pieces {
+                    self.write(at, piece);
+                    at += piece.len() as u64;
+                }
+            }
+            Op::Zero | Op::Discard => self.clear(offset, len),
+            Op::Flush => {}
+        }
+        Bytes::new()
+    }
+
     /// `len` bytes from `offset`.
     pub(crate) fn read(&self, offset: u64, len: usize) -> Bytes {
         let mut read = Vec::with_capacity(len);

@@ -13,6 +13,7 @@ pub(crate) mod nbd;
 pub(crate) mod pool;
 pub mod power_cut;
 pub mod raw;
+pub(crate) mod simulated;
 pub(crate) mod store;
 pub(crate) mod threads;
 pub(crate) mod uring;

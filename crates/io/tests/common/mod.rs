@@ -30,6 +30,10 @@ pub enum Kind {
     Threads,
     /// A tiny and very fast emulated drive.
     Emulated,
+    /// A drive in memory.
+    Memory,
+    /// The same drive in simulation: its time jumps.
+    Simulated,
     /// A loop device with sectors of 512 bytes, by io_uring: a block device as a raw drive.
     Loop512,
     /// A loop device with sectors of 4,096 bytes, by threads: both ways to move bytes are to be tried on devices.
@@ -54,6 +58,11 @@ impl Kind {
     /// Whether it is behind nbdkit.
     pub fn is_nbd(self) -> bool {
         matches!(self, Self::Nbd | Self::NbdPlain)
+    }
+
+    /// Whether what was written outlives the drive.
+    pub fn keeps(self) -> bool {
+        !matches!(self, Self::Memory | Self::Simulated)
     }
 
     /// Whether it is a block device.
@@ -104,6 +113,8 @@ impl Place {
             Kind::Loop512 | Kind::Loop4096 => {
                 self.device.as_ref().map_or_else(|| "no-loop-device".into(), |device| device.path().display().to_string())
             }
+            Kind::Memory => format!("memory:{}", SECTORS * SECTOR as u64),
+            Kind::Simulated => format!("simulated:{}", self.path("swift.toml").display()),
             Kind::Nbd | Kind::NbdPlain => format!("nbd+unix:///?socket={}", self.path("nbd.sock").display()),
             _ => backing.display().to_string(),
         };
@@ -114,7 +125,7 @@ impl Place {
         let method = match self.kind {
             Kind::Threads | Kind::Loop4096 => IoMethod::Threads,
             Kind::Uring | Kind::UringBuffered | Kind::Loop512 => IoMethod::Uring,
-            Kind::Emulated | Kind::Nbd | Kind::NbdPlain => IoMethod::Auto,
+            Kind::Emulated | Kind::Memory | Kind::Simulated | Kind::Nbd | Kind::NbdPlain => IoMethod::Auto,
         };
         DriveOptions {
             create_bytes: Some(SECTORS * self.kind.sector() as u64),

@@ -1,0 +1,107 @@
+//! The simulated drive as a drive that can be opened: its own time jumps from event to event as soon as anybody waits for it, its bytes are in memory.
+//!
+//! For trying what stands in front of a drive, at the speed of a computer, on a drive that takes commands in, holds them, and finishes them in its own order as the
+//! model does: its queue, its cache, its firmware. How long anything takes is seen nowhere outside of the model; `headtime sim` is for that, and the emulated drive.
+//!
+//! *Modelled*: the order in which commands end, and errors that the model makes. *Not modelled*: time; power. *Differs from a drive*: reads and writes take effect on the
+//! bytes when the command is sent, as in the emulated drive, and everything is gone when it is closed.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+use headtime_belief::LinearBelief;
+use headtime_mechanics::ProfileError;
+use headtime_sched::{CommandId, Outcome};
+use headtime_sim::{Device as _, DriveCompletion, DriveTruth, SimulatedDrive};
+use headtime_units::{Instant, SectorSize};
+
+use crate::backend::emulated;
+use crate::backend::memory::SparseBytes;
+use crate::backend::{Backend, Ended, Work};
+use crate::drive::Opened;
+use crate::locator::{Locator, SimulatedLocator};
+use crate::open_error::OpenError;
+
+/// A simulated drive with bytes.
+struct Simulated {
+    name: String,
+    model: SimulatedDrive,
+    /// The model's time.
+    clock: Instant,
+    sector_size: SectorSize,
+    bytes: SparseBytes,
+    /// Commands at the model, with what their reads found. Only looked up, so its order never matters.
+    at_model: HashMap<CommandId, Bytes>,
+    completions: Vec<DriveCompletion>,
+}
+
+/// Opens an empty drive.
+///
+/// # Errors
+/// See [`OpenError::Profile`].
+pub(crate) fn open(locator: &Locator, simulated: &SimulatedLocator) -> Result<Opened, OpenError> {
+    let profile_error = |error: ProfileError| OpenError::Profile { locator: locator.to_string(), message: error.to_string() };
+    let profile = emulated::load(&simulated.profile, simulated.setup.as_deref(), simulated.noise, locator)?;
+    let (sector_size, capacity) = (profile.sector_size().map_err(profile_error)?, profile.capacity());
+    let truth = DriveTruth::draw(&profile, simulated.seed).map_err(profile_error)?;
+    let model = SimulatedDrive::new(truth).map_err(profile_error)?;
+    let traits = model.traits();
+    let backend = Simulated {
+        name: format!("simulated {}, unit {}", profile.name, simulated.seed),
+        model,
+        clock: Instant::ORIGIN,
+        sector_size,
+        bytes: SparseBytes::default(),
+        at_model: HashMap::new(),
+        completions: Vec::new(),
+    };
+    Ok(Opened {
+        backend: Box::new(backend),
+        // Of times that say nothing there is nothing to learn.
+        belief: Box::new(LinearBelief::new(capacity)),
+        capacity,
+        sector_size,
+        physical_block: profile.physical_sector_bytes.unwrap_or(profile.sector_bytes),
+        queue_depth: traits.queue_depth,
+        fua: traits.fua,
+        precise: false,
+    })
+}
+
+impl Backend for Simulated {
+    fn describe(&self) -> String {
+        self.name.clone()
+    }
+
+    fn start(&mut self, _now: Instant, work: Work) {
+        let read = self.bytes.carry_out(&work, self.sector_size);
+        self.at_model.insert(work.command.id, read);
+        self.model.submit(self.clock, &work.command);
+    }
+
+    fn collect(&mut self, _now: Instant, ended: &mut Vec<Ended>) {
+        while self.completions.is_empty() && !self.at_model.is_empty() {
+            let Some(next) = self.model.next_event() else { return };
+            self.clock = self.clock.max(next);
+            self.model.advance(self.clock, &mut self.completions);
+        }
+        for DriveCompletion { command, outcome, .. } in self.completions.drain(..) {
+            let read = self.at_model.remove(&command).expect("a model finishes what it was given, once");
+            let result = match outcome {
+                Outcome::Success => Ok(read),
+                Outcome::Failed(errno) => Err(errno),
+            };
+            ended.push(Ended { command, due: None, result });
+        }
+    }
+
+    fn next_event(&self) -> Option<Instant> {
+        (!self.at_model.is_empty()).then_some(Instant::ORIGIN)
+    }
+
+    fn is_prompt(&self) -> bool {
+        true
+    }
+
+    fn abandon(self: Box<Self>) {}
+}

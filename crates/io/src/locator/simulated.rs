@@ -1,0 +1,42 @@
+//! `simulated:PROFILE[@SETUP][?seed=N][&noise=on|off]`: the model of a drive whose time jumps, its bytes in memory.
+
+use std::fmt;
+
+use super::{LocatorError, ProfileSource, read_noise, read_seed};
+
+/// The parts of a `simulated:` locator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SimulatedLocator {
+    /// The profile.
+    pub profile: ProfileSource,
+    /// The named setup of the profile, when one is chosen.
+    pub setup: Option<String>,
+    /// Which unit of the profile is simulated; 0 unless said.
+    pub seed: u64,
+    /// Whether the unit's times scatter as the profile says.
+    pub noise: bool,
+}
+
+impl SimulatedLocator {
+    /// Reads what stands behind `simulated:` in `text`.
+    pub(super) fn parse(text: &str, rest: &str) -> Result<Self, LocatorError> {
+        let (drive, settings) = rest.split_once('?').unwrap_or((rest, ""));
+        let (profile, setup) = ProfileSource::parse(text, drive)?;
+        let (mut seed, mut noise) = (None, None);
+        for setting in settings.split('&').filter(|setting| !setting.is_empty()) {
+            match setting.split_once('=').unwrap_or((setting, "")) {
+                ("seed", value) if seed.is_none() => seed = Some(read_seed(text, value)?),
+                ("noise", value) if noise.is_none() => noise = Some(read_noise(text, value)?),
+                (key, _) => return Err(LocatorError::UnknownSetting { text: text.to_owned(), key: key.to_owned() }),
+            }
+        }
+        Ok(Self { profile, setup, seed: seed.unwrap_or(0), noise: noise.unwrap_or(true) })
+    }
+}
+
+impl fmt::Display for SimulatedLocator {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "simulated:{}?seed={}", self.profile.print(self.setup.as_deref()), self.seed)?;
+        if self.noise { Ok(()) } else { f.write_str("&noise=off") }
+    }
+}
