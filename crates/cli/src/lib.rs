@@ -134,10 +134,10 @@ const LONG_ABOUT: &str = "\
 Schedules the time of a disk's head.
 
 Headtime stands in front of a rotating drive, knows where its head is, and hands out the head's time: it decides which request goes to the drive \
-next. The drive may be simulated (virtual time, nothing is stored), emulated (real time, its bytes in a sparse file) or a file.";
+next. The drive may be simulated (virtual time, nothing is stored), emulated (real time, its bytes in a sparse file), a file, a block device, or an NBD server.";
 
 const AFTER_HELP: &str = "\
 Sizes are written 512, 4KiB, 1.5GiB, 20TB (K, M, G, T mean KiB, MiB, GiB, TiB); times 30us, 100ms, 2s.
-A drive is named the same way everywhere: emulated:PROFILE?backing=FILE, or the path of a file.
+A drive is named the same way everywhere: emulated:PROFILE?backing=FILE, nbd+unix:///EXPORT?socket=PATH, or the path of a file or block device.
 
-Exit codes: 0 done; 1 it was tried and went wrong; 2 what was asked for makes no sense, nothing was done.";
+Exit codes: 0 done; 1 it was tried and went wrong; 2 what was asked for makes no sense, nothing was done; 130 told to stop in the middle.";
