@@ -1,0 +1,185 @@
+//! [`Finding`]: the profile that was found, how sure each figure is, and what it cost.
+
+use headtime_mechanics::ProfileError;
+use headtime_mechanics::profile::{DriveProfile, Firmware, Geometry as ProfileGeometry, Interface, Rotation, Seek, Zone};
+use headtime_units::Nanos;
+use serde::{Deserialize, Serialize};
+
+use crate::geometry::Geometry;
+use crate::knowledge::Knowledge;
+use crate::layout::ZoneSketch;
+
+/// What a probe found.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Finding {
+    /// The drive as it was found; none when it does not turn or its layout was not understood.
+    pub profile: Option<DriveProfile>,
+    /// Each figure with its uncertainty.
+    pub figures: Vec<Figure>,
+    /// The self-check, if it was come to.
+    pub check: Option<Check>,
+    /// What was not found, not understood or only sampled, as sentences.
+    pub remarks: Vec<String>,
+    /// Time in which the drive was at work for the probe.
+    pub drive_time: Nanos,
+    /// Reads that it took.
+    pub reads: u64,
+    /// Reads that failed.
+    pub failures: u64,
+}
+
+/// One figure.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Figure {
+    /// What, with its unit.
+    pub name: String,
+    /// How much.
+    pub value: f64,
+    /// Its standard error in the same unit; infinite when the figure was taken for granted rather than seen.
+    pub error: f64,
+}
+
+/// How well the profile foretells reads that it was not made from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Check {
+    /// Reads of 4 KiB that went to the media.
+    pub reads: u64,
+    /// Reads that came from the cache, which are not counted above.
+    pub hits: u64,
+    /// Share of the reads foretold within 50 us.
+    pub within_50_us: f64,
+    /// Share within 150 us.
+    pub within_150_us: f64,
+    /// Share that completed half a turn or more away from what was foretold.
+    pub turn_missed: f64,
+    /// Median of the error's size, microseconds.
+    pub median_error_us: f64,
+}
+
+/// Everything that is known so far as a profile.
+pub(crate) fn profile_of(know: &Knowledge, sector_bytes: u32) -> Result<DriveProfile, ProfileError> {
+    let geometry = Geometry::new(know);
+    let base_ns = know.seek.same_track_ns.unwrap_or(0.0);
+    let (period_ns, _) = know.clock.mean_period_ns();
+    let first_spt = know.zones.first().map_or(1, |zone| zone.sectors_per_track);
+    // A bus that was not seen keeps up with the media: twice as fast, a guess.
+    let bus_ns = know.interface.bus_ns_per_sector.unwrap_or(period_ns / first_spt as f64 / 2.0);
+    let points: Vec<(u32, f64)> =
+        know.seek.points.iter().map(|(distance, ns)| (*distance as u32, libm::round((ns - base_ns).max(0.0) / 1e3) / 1e3)).collect();
+    let profile = DriveProfile {
+        name: "characterised".into(),
+        model: "characterised from outside".into(),
+        description: "As found by timed reads alone".into(),
+        sector_bytes,
+        physical_sector_bytes: None,
+        capacity_sectors: Some(know.capacity),
+        rotation: Rotation { rpm: None, period_us: Some(period_ns / 1e3) },
+        geometry: ProfileGeometry {
+            heads: geometry.heads as u16,
+            layout: geometry.order,
+            band_cylinders: (geometry.band > 1).then_some(geometry.band as u32),
+            actuators: None,
+        },
+        zones: zones_of(know, &geometry),
+        runs: Vec::new(),
+        seek: Seek {
+            head_switch_ms: know.seek.other_head_ns.map_or(0.0, |ns| (ns - base_ns).max(0.0) / 1e6),
+            write_settle_ms: 0.0,
+            points: if points.is_empty() { vec![(1, 1.0)] } else { points },
+            formula: None,
+        },
+        interface: Interface {
+            read_command_us: (base_ns - bus_ns).max(0.0) / 1e3,
+            write_command_us: (base_ns - bus_ns).max(0.0) / 1e3,
+            completion_us: 0.0,
+            bus_mb_per_s: f64::from(sector_bytes) * 1e3 / bus_ns,
+            ..Interface::default()
+        },
+        firmware: Firmware { queue_depth: 1, zero_latency_read: know.interface.zero_latency, ..Firmware::default() },
+        cache: None,
+        variation: Default::default(),
+        setup: Default::default(),
+    };
+    profile.validate()?;
+    Ok(profile)
+}
+
+fn zones_of(know: &Knowledge, geometry: &Geometry) -> Vec<Zone> {
+    let mut zones = Vec::new();
+    let mut cylinder = 0;
+    for sketch in &know.zones {
+        let end = sketch.end_lba.unwrap_or(know.capacity);
+        let mut first_lba = sketch.first_lba;
+        if let Some(groups) = sketch.groups {
+            let whole = (end - sketch.first_lba) / groups.lbas;
+            let tracks_of_group = (groups.lbas + groups.spares) / sketch.sectors_per_track;
+            let cylinders = tracks_of_group / geometry.heads;
+            let behind = sketch.first_lba + whole * groups.lbas;
+            if whole > 0 {
+                let mut zone = zone_of(sketch, first_lba, cylinder, whole * cylinders);
+                zone.spares = groups.spares;
+                zone.spare_cylinders = (whole > 1).then_some(cylinders as u32);
+                zone.slips = slips_of(sketch, first_lba, behind);
+                cylinder += whole * cylinders;
+                zones.push(zone);
+            }
+            first_lba = behind;
+        }
+        if first_lba < end {
+            let before = if first_lba == sketch.first_lba { 0 } else { sketch.track_of(first_lba) };
+            let cylinders = geometry.cylinders_up_to(sketch, sketch.track_of(end - 1)).saturating_sub(before / geometry.heads).max(1);
+            let mut zone = zone_of(sketch, first_lba, cylinder, cylinders);
+            zone.slips = slips_of(sketch, first_lba, end);
+            // All that is stepped over must lie on the zone's cylinders.
+            let needed = zone.reserved + (end - first_lba) + zone.slips.len() as u64;
+            let missing = needed.saturating_sub(zone.physical_sectors(geometry.heads as u16));
+            zone.cylinders += missing.div_ceil(zone.cylinder_sectors(geometry.heads as u16)) as u32;
+            let cylinders = u64::from(zone.cylinders);
+            zone.spares = zone.physical_sectors(geometry.heads as u16).saturating_sub(zone.reserved + (end - first_lba));
+            cylinder += cylinders;
+            zones.push(zone);
+        }
+    }
+    zones
+}
+
+/// A zone of the profile that starts at an address on a whole cylinder of a sketch; its spares and slips are left out.
+fn zone_of(sketch: &ZoneSketch, first_lba: u64, first_cylinder: u64, cylinders: u64) -> Zone {
+    let spt = sketch.sectors_per_track as f64;
+    let at_start = first_lba == sketch.first_lba;
+    let track = if at_start { 0 } else { sketch.track_of(first_lba) };
+    let [a, b, c] = sketch.steps.map(|step| skew(step, spt));
+    let bands = sketch.pattern.in_bands();
+    Zone {
+        first_cylinder: first_cylinder as u32,
+        cylinders: cylinders as u32,
+        sectors_per_track: sketch.sectors_per_track as u32,
+        track_skew: if bands { b } else { a },
+        cylinder_skew: match (bands, sketch.pattern.unit < crate::layout::Pattern::NEVER) {
+            (true, _) | (false, false) => a,
+            (false, true) => b,
+        },
+        band_skew: bands.then_some(c),
+        first_angle_turns: Some(sketch.track_angle(track)),
+        reserved: if at_start { sketch.reserved } else { 0 },
+        ..Zone::default()
+    }
+}
+
+/// A step as a skew in sectors, which is less than a track.
+fn skew(step: f64, spt: f64) -> f64 {
+    let sectors = step * spt;
+    if sectors >= spt { 0.0 } else { sectors.max(0.0) }
+}
+
+/// The skips of a part of a sketch that starts with a track, as physical sectors from there on.
+fn slips_of(sketch: &ZoneSketch, first_lba: u64, end: u64) -> Vec<u64> {
+    let start = if first_lba == sketch.first_lba { 0 } else { sketch.track_of(first_lba) * sketch.sectors_per_track };
+    let skips = sketch.skips.iter().filter(|skip| (first_lba + 1..end).contains(&skip.lba));
+    skips
+        .flat_map(|skip| {
+            let behind = sketch.physical(skip.lba) - start;
+            behind - skip.sectors..behind
+        })
+        .collect()
+}

@@ -1,0 +1,297 @@
+//! Where a zone begins: its sectors per track, and the rhythm of its steps.
+//!
+//! The first three tracks give the sectors per track. The step to the second track is the commonest one, *a*; tracks are compared with "always a" at 2, 4, 8 …
+//! until one deviates, and bisection finds the first that does: the *unit*. Its step is *b*. Tracks are compared with that rhythm at 1, 2, 4 … units; where
+//! they deviate again, and the rhythm goes on behind as before, there is a third step *c*.
+//!
+//! Example, 20 surfaces filled over bands of 256 cylinders: 255 times a (the cylinder skew), once b (the next surface), 19 times; then c (the next band).
+
+use super::extend::{Verdict, skip, verify};
+use super::sketch::{Groups, Pattern, Skip, ZoneSketch};
+use super::track::{LEAST_JUMP, measure_track, rough_density};
+use crate::numbers::{least_squares, median, part, wrap};
+use crate::session::{Session, Step, Stop};
+
+/// A track that is further off than this is not as foretold, turns.
+pub(crate) const LEAST_DEVIATION: f64 = 0.02;
+/// Most tracks of a unit (guess: bands of some hundred cylinders are usual).
+const LONGEST_UNIT: u64 = 8_192;
+/// Most units between steps of the third kind: the surfaces of a drive.
+const MOST_UNITS: u64 = 64;
+/// Tracks that a short rhythm is looked for on.
+const FIRST_TRACKS: u64 = 96;
+/// Most tracks of a short rhythm.
+const MOST_SURFACES: u64 = 32;
+/// Tracks that a zone's steps are fitted to in the end; three times as many where times are noisy.
+const SETTLING_READS: u64 = 40;
+
+/// The first zone, and the rhythm of all of them.
+pub(crate) fn begin_first(session: &mut Session) -> Step<()> {
+    let about = rough_density(session, 0)?;
+    let plain = Pattern { unit: Pattern::NEVER, units: Pattern::NEVER };
+    let mut zone = begin(session, 0, about, plain, None)?;
+    let short = short_unit(session, &zone)?;
+    let unit = match short {
+        Some((unit, [a, b])) => {
+            zone.pattern.unit = unit;
+            zone.steps = [a, b, 0.0];
+            zone.readings.truncate(1);
+            Some(unit)
+        }
+        None => first_deviation(session, &mut zone, 1, LONGEST_UNIT)?,
+    };
+    if let Some(unit) = unit {
+        if short.is_none() {
+            zone.pattern.unit = unit;
+            zone.steps[1] = step_before(session, &zone, unit)?;
+            zone.fit();
+        }
+        third_step(session, &mut zone)?;
+    }
+    session.know.pattern = Some(zone.pattern);
+    session.know.zones = vec![zone];
+    Ok(())
+}
+
+/// Looks for a step of a third kind, unit by unit, stepping over what is stepped over.
+fn third_step(session: &mut Session, zone: &mut ZoneSketch) -> Step<()> {
+    let unit = zone.pattern.unit;
+    let mut trial = zone.clone();
+    for units in 1..=MOST_UNITS {
+        if out_of_reach(session, &trial, units * unit + 1) {
+            return Ok(());
+        }
+        match verify(session, &mut trial, units * unit - 1)? {
+            Verdict::Fits(_) => {}
+            Verdict::Short(short) => {
+                let end = trial.track_start(units * unit) - short;
+                skip(&mut trial, Skip { lba: end, sectors: short });
+            }
+            Verdict::Elsewhere | Verdict::Last => return Ok(()),
+        }
+        if is_as_foretold(session, &mut trial, units * unit)? {
+            if trial.skips.is_empty() {
+                zone.clone_from(&trial);
+            }
+            continue;
+        }
+        let mut banded = trial.clone();
+        banded.pattern.units = units;
+        banded.steps[2] = step_before(session, &trial, units * unit)?;
+        if wrap(banded.steps[2] - trial.steps[1]).abs() < 0.75 * LEAST_DEVIATION {
+            continue;
+        }
+        // The rhythm must go on behind it: else it was the end of the zone, or a defect.
+        for track in [units * unit + 1, units * unit + unit / 2, units * unit + unit - 1, units * unit + unit] {
+            if out_of_reach(session, &banded, track) || !is_as_foretold(session, &mut banded, track)? {
+                return Ok(());
+            }
+        }
+        (zone.pattern, zone.steps[2]) = (banded.pattern, banded.steps[2]);
+        return Ok(());
+    }
+    Ok(())
+}
+
+/// A rhythm of few tracks, and its two steps, from the first tracks all at once: so are steps told apart that differ by less than the noise of one.
+fn short_unit(session: &mut Session, zone: &ZoneSketch) -> Step<Option<(u64, [f64; 2])>> {
+    let mut angles: Vec<f64> = Vec::new();
+    for track in 0..FIRST_TRACKS {
+        if out_of_reach(session, zone, track) {
+            break;
+        }
+        angles.push(track_angle(session, zone, track)?);
+    }
+    let steps: Vec<f64> = angles.windows(2).map(|pair| wrap(pair[1] - pair[0] - zone.steps[0])).collect();
+    // The angles without whole turns, less the first step for each track.
+    let mut reached = 0.0;
+    let mut rows = vec![0.0];
+    for step in &steps {
+        reached += step;
+        rows.push(reached);
+    }
+    let fit = |unit: u64| {
+        let feature = |track: usize| [1.0, track as f64, (track as u64 / unit) as f64];
+        let lines: Vec<([f64; 3], f64)> = rows.iter().enumerate().map(|(track, row)| (feature(track), *row)).collect();
+        let found = least_squares(&lines, [1e-9; 3]);
+        let left: f64 = lines.iter().map(|(row, value)| (row[0] * found[0] + row[1] * found[1] + row[2] * found[2] - value).powi(2)).sum();
+        (left, found)
+    };
+    let (plain, _) = fit(Pattern::NEVER);
+    let most = MOST_SURFACES.min(rows.len() as u64 / 3);
+    let best = (2..=most).map(|unit| (fit(unit), unit)).min_by(|one, two| one.0.0.total_cmp(&two.0.0));
+    let Some(((left, [_, a, b]), unit)) = best else { return Ok(None) };
+    // Rounding alone leaves some 10⁻⁶ turns.
+    let floor = 1e-10 * rows.len() as f64;
+    Ok((plain > 3.0 * left.max(floor)).then(|| (unit, [part(zone.steps[0] + a), part(zone.steps[0] + a + b)])))
+}
+
+/// A further zone at `lba`, in the rhythm that is known.
+pub(crate) fn begin_next(session: &mut Session, lba: u64, about: f64) -> Step<()> {
+    let pattern = session.know.pattern.unwrap_or(Pattern { unit: Pattern::NEVER, units: Pattern::NEVER });
+    // Groups of the zone before are presumed here too: as many tracks, as many spares.
+    let before = session.know.zones.last().filter(|_| pattern.in_bands());
+    let groups = before.and_then(|before| before.groups.map(|groups| ((groups.lbas + groups.spares) / before.sectors_per_track, groups.spares)));
+    let zone = begin(session, lba, about, pattern, groups)?;
+    if let Some(before) = session.know.zones.last_mut() {
+        before.end_lba = Some(zone.first_lba);
+    }
+    session.know.zones.push(zone);
+    Ok(())
+}
+
+/// The tracks at the beginning of a zone, and its steps as far as the rhythm is known.
+fn begin(session: &mut Session, lba: u64, about: f64, pattern: Pattern, groups: Option<(u64, u64)>) -> Step<ZoneSketch> {
+    let first = measure_track(session, lba, about)?;
+    let second = if first.end < session.know.capacity { measure_track(session, first.end, first.density)? } else { first };
+    let third = if second.end < session.know.capacity { measure_track(session, second.end, first.density)? } else { second };
+    let (one, two, three) = (first.end - lba, second.end - first.end, third.end - second.end);
+    // What looks like a longer first track is the rest of the zone before and one track whose angles happen to follow without a jump.
+    let (lba, one) = if lba > 0 && one > two && two == three { (lba + one - two, two) } else { (lba, one) };
+    // The longest of them: an address may be stepped over in one, and the first may begin late.
+    let sectors_per_track = [one, two, three].into_iter().max().unwrap_or(1).max(1);
+    let mut zone = ZoneSketch::new(pattern, lba, sectors_per_track);
+    zone.groups = groups.map(|(tracks, spares)| Groups { lbas: tracks * sectors_per_track - spares, spares });
+    zone.groups_presumed = groups.is_some();
+    if one < sectors_per_track && two == sectors_per_track && lba == 0 {
+        zone.reserved = sectors_per_track - one;
+    }
+    let origin = session.angle(zone.middle_of(0))?.turns;
+    zone.origin = part(origin - zone.track_part(zone.middle_of(0)));
+    zone.take_reading(0, zone.origin);
+    // Each step from one track to the next first, then over ever more of its kind.
+    let unit = pattern.unit.min(Pattern::NEVER);
+    let firsts = [(0, 1), (1, unit), (2, pattern.period())];
+    for (kind, stride) in firsts {
+        if stride >= Pattern::NEVER || (kind > 0 && stride == firsts[kind - 1].1) || out_of_reach(session, &zone, stride) {
+            continue;
+        }
+        if kind == 2 {
+            // Spares before it move it; what follows further on is learned when it is come to.
+            zone.steps[2] = zone.steps[1];
+            let mut moved = zone.clone();
+            if groups.is_none()
+                && let Verdict::Short(short) = verify(session, &mut moved, stride - 1)?
+            {
+                let end = moved.track_start(stride) - short;
+                skip(&mut moved, Skip { lba: end, sectors: short });
+            }
+            if !out_of_reach(session, &moved, stride) {
+                zone.steps[2] = step_before(session, &moved, stride)?;
+            }
+            continue;
+        }
+        zone.steps[kind] = step_before(session, &zone, stride)?;
+        let most = match kind {
+            0 => unit - 1,
+            1 if pattern.in_bands() => pattern.units - 1,
+            _ => 4,
+        };
+        let mut times = 1;
+        while times <= most.min(64) && !out_of_reach(session, &zone, stride * times) {
+            // A reading off by more is a defect's or another zone's.
+            is_as_foretold(session, &mut zone, stride * times)?;
+            times *= 2;
+        }
+    }
+    Ok(zone)
+}
+
+pub(crate) fn out_of_reach(session: &Session, zone: &ZoneSketch, track: u64) -> bool {
+    zone.middle_of(track) >= session.know.capacity
+}
+
+/// A track's angle: the middle one of as many readings as the noise asks for.
+pub(crate) fn track_angle(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<f64> {
+    if zone.middle_of(track) >= session.know.capacity {
+        return Err(Stop::Hopeless(format!("track {track} of the zone from {} on lies behind the drive's end", zone.first_lba)));
+    }
+    let noise = session.know.noise_turns();
+    let readings = if noise < 0.001 {
+        1
+    } else if noise < 0.003 {
+        3
+    } else {
+        5
+    };
+    let mut angles = Vec::new();
+    for number in 0..readings {
+        // Somewhere in the second third, backwards, so that the cache holds none of them when the track is read again.
+        let third = zone.sectors_per_track / 3;
+        let place = third + session.draw.below((third / readings).max(1)) + (readings - 1 - number) * third / readings;
+        let lba = zone.lba_from(track * zone.sectors_per_track + place);
+        angles.push(part(session.angle(lba)?.turns - zone.track_part(lba)));
+    }
+    let around: Vec<f64> = angles.iter().map(|angle| wrap(angle - angles[0])).collect();
+    Ok(part(angles[0] + median(&around)))
+}
+
+/// The step to a track from the one before, measured twice.
+fn step_before(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<f64> {
+    let mut steps = [0.0; 3];
+    for step in &mut steps {
+        let behind = track_angle(session, zone, track)?;
+        *step = part(behind - track_angle(session, zone, track - 1)?);
+    }
+    // Around the first, so that a step near a whole turn has a middle.
+    let around: Vec<f64> = steps.iter().map(|step| wrap(step - steps[0])).collect();
+    Ok(part(steps[0] + median(&around)))
+}
+
+/// Whether a track lies where the zone foretells; if so the zone learns from it.
+pub(crate) fn is_as_foretold(session: &mut Session, zone: &mut ZoneSketch, track: u64) -> Step<bool> {
+    let mut angle = track_angle(session, zone, track)?;
+    if wrap(angle - zone.track_angle(track)).abs() > LEAST_DEVIATION {
+        session.shake(1)?;
+        angle = track_angle(session, zone, track)?;
+    }
+    let fits = wrap(angle - zone.track_angle(track)).abs() <= LEAST_DEVIATION;
+    if fits {
+        zone.take_reading(track, angle);
+    }
+    Ok(fits)
+}
+
+/// The first multiple of `stride`, up to `most` of them, whose track is not as foretold.
+fn first_deviation(session: &mut Session, zone: &mut ZoneSketch, stride: u64, most: u64) -> Step<Option<u64>> {
+    let (mut good, mut bad) = (0, 1);
+    loop {
+        if bad > most || out_of_reach(session, zone, bad * stride) {
+            return Ok(None);
+        }
+        if !is_as_foretold(session, zone, bad * stride)? {
+            break;
+        }
+        good = bad;
+        bad *= 2;
+    }
+    while bad - good > 1 {
+        let middle = good + (bad - good) / 2;
+        if is_as_foretold(session, zone, middle * stride)? { good = middle } else { bad = middle }
+    }
+    Ok(Some(bad))
+}
+
+/// Fits a zone's steps to tracks all over it.
+pub(crate) fn settle(session: &mut Session, number: usize) -> Step<()> {
+    let mut zone = session.know.zones[number].clone();
+    let end = zone.end_lba.unwrap_or(session.know.capacity);
+    let tracks = zone.track_of(end.max(zone.first_lba + 1) - 1);
+    let reads = if session.know.noise_turns() < 0.001 { SETTLING_READS } else { 3 * SETTLING_READS };
+    for _ in 0..reads.min(tracks / 4) {
+        let track = session.draw.below(tracks);
+        // Anywhere on the track, so that the cache holds none of them.
+        let start = zone.track_start(track);
+        let lba = start + session.draw.below(zone.sectors_per_track.min(end - start));
+        if zone.track_of(lba) == track {
+            let angle = part(session.angle(lba)?.turns - zone.track_part(lba));
+            if wrap(angle - zone.track_angle(track)).abs() < LEAST_JUMP {
+                zone.readings.push((track, angle));
+            }
+        }
+    }
+    zone.fit();
+    zone.settled = true;
+    session.know.zones[number] = zone;
+    Ok(())
+}

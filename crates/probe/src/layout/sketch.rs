@@ -1,0 +1,264 @@
+//! [`ZoneSketch`]: a zone as far as it is known, and what it foretells of an address.
+//!
+//! An address lies on a *physical sector* of its zone: its number from the zone's first address, and the sectors stepped over before it. Physical sectors fill
+//! tracks; the steps of angle from track to track follow the [`Pattern`]. Example, 4 heads: steps a a a b a a a b …, a the track skew, b the cylinder skew.
+
+use serde::{Deserialize, Serialize};
+
+use crate::numbers::{least_squares, part, spread, wrap};
+
+/// In which rhythm steps of three kinds follow each other: `unit − 1` times a, then b, and so on; every `units`-th b is a c.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Pattern {
+    /// Tracks from one b (or c) to the next; [`Pattern::NEVER`] when all steps are alike.
+    pub(crate) unit: u64,
+    /// Units from one c to the next.
+    pub(crate) units: u64,
+}
+
+/// Most tracks of a unit that is taken for the surfaces of a cylinder; drives have at most 24 heads.
+pub(crate) const MOST_HEADS: u64 = 40;
+
+impl Pattern {
+    pub(crate) const NEVER: u64 = 1 << 40;
+
+    /// Tracks after which everything comes again.
+    pub(crate) fn period(self) -> u64 {
+        if self.units < Self::NEVER { self.unit * self.units } else { self.unit }
+    }
+
+    /// Whether a unit is a row of cylinders on one surface, rather than the surfaces of one cylinder.
+    pub(crate) fn in_bands(self) -> bool {
+        self.units < Self::NEVER
+    }
+
+    /// Whether it is a row of cylinders on one surface, and the next, and nothing says how many surfaces there are.
+    pub(crate) fn hides_surfaces(self) -> bool {
+        !self.in_bands() && (MOST_HEADS + 1..Self::NEVER).contains(&self.unit)
+    }
+
+    /// How many steps of each kind lead to a track; the last band may be narrower: from its first track on, units are of the other width.
+    pub(crate) fn steps_to(self, track: u64, last_band: Option<(u64, u64)>) -> [u64; 3] {
+        let plain = |unit: u64, track: u64| {
+            let units = track / unit;
+            let supers = if self.in_bands() { units / self.units } else { 0 };
+            [track - units, units - supers, supers]
+        };
+        match last_band {
+            Some((first, width)) if track > first => {
+                let (before, within) = (plain(self.unit, first), plain(width.max(1), track - first));
+                core::array::from_fn(|kind| before[kind] + within[kind])
+            }
+            _ => plain(self.unit, track),
+        }
+    }
+}
+
+/// Groups of tracks with spares of their own at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Groups {
+    /// Addresses of each.
+    pub(crate) lbas: u64,
+    /// Sectors stepped over at the end of each.
+    pub(crate) spares: u64,
+}
+
+/// Sectors that are stepped over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct Skip {
+    /// The first address behind them.
+    pub(crate) lba: u64,
+    pub(crate) sectors: u64,
+}
+
+/// A zone.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub(crate) struct ZoneSketch {
+    pub(crate) pattern: Pattern,
+    pub(crate) first_lba: u64,
+    /// The first address behind it, once it is known.
+    pub(crate) end_lba: Option<u64>,
+    pub(crate) sectors_per_track: u64,
+    /// Physical sectors before the first address.
+    pub(crate) reserved: u64,
+    /// The angle of the first track, turns.
+    pub(crate) origin: f64,
+    /// The steps a, b, c, turns.
+    pub(crate) steps: [f64; 3],
+    /// The first track and the width of a last band that is narrower.
+    pub(crate) last_band: Option<(u64, u64)>,
+    pub(crate) groups: Option<Groups>,
+    /// Whether the groups are those of the zone before, and none of their ends was come to.
+    pub(crate) groups_presumed: bool,
+    /// Rising.
+    pub(crate) skips: Vec<Skip>,
+    /// Tracks that were not where they were foretold, without an explanation.
+    pub(crate) strange: u64,
+    /// Tracks from the first on that are as foretold.
+    pub(crate) checked: u64,
+    /// Tracks and their angles, as measured; what the steps are fitted to.
+    pub(crate) readings: Vec<(u64, f64)>,
+    /// Whether the steps were fitted to tracks all over the zone.
+    pub(crate) settled: bool,
+    /// Deviation of tracks from the fit, turns.
+    pub(crate) deviation: f64,
+}
+
+impl ZoneSketch {
+    pub(crate) fn new(pattern: Pattern, first_lba: u64, sectors_per_track: u64) -> Self {
+        Self {
+            pattern,
+            first_lba,
+            end_lba: None,
+            sectors_per_track,
+            reserved: 0,
+            origin: 0.0,
+            steps: [0.0; 3],
+            last_band: None,
+            groups: None,
+            groups_presumed: false,
+            skips: Vec::new(),
+            strange: 0,
+            checked: 0,
+            readings: Vec::new(),
+            settled: false,
+            deviation: 0.0,
+        }
+    }
+
+    /// The physical sector of an address of the zone.
+    pub(crate) fn physical(&self, lba: u64) -> u64 {
+        let within = lba - self.first_lba;
+        let (group_start, grouped) = match self.groups {
+            Some(groups) => (within / groups.lbas * groups.lbas, within / groups.lbas * groups.spares),
+            None => (0, 0),
+        };
+        // What is stepped over within a group comes off its own spares.
+        let from = self.first_lba + group_start;
+        let skips = self.skips.iter().take_while(|skip| skip.lba <= lba);
+        let skipped: u64 = skips.filter(|skip| self.groups.is_none() || skip.lba > from).map(|skip| skip.sectors).sum();
+        within + self.reserved + grouped + skipped
+    }
+
+    /// The first address that lies on or behind a physical sector.
+    pub(crate) fn lba_from(&self, physical: u64) -> u64 {
+        // Never further than as if nothing were stepped over, never nearer than as if all were before it.
+        let mut high = self.first_lba + physical.saturating_sub(self.reserved);
+        let mut low = self.first_lba;
+        while low < high {
+            let middle = low + (high - low) / 2;
+            if self.physical(middle) < physical { low = middle + 1 } else { high = middle }
+        }
+        low
+    }
+
+    /// The first address of a track.
+    pub(crate) fn track_start(&self, track: u64) -> u64 {
+        self.lba_from(track * self.sectors_per_track)
+    }
+
+    pub(crate) fn track_of(&self, lba: u64) -> u64 {
+        self.physical(lba) / self.sectors_per_track
+    }
+
+    /// An address in the middle of a track.
+    pub(crate) fn middle_of(&self, track: u64) -> u64 {
+        self.lba_from(track * self.sectors_per_track + self.sectors_per_track / 2)
+    }
+
+    /// The angle of a track's first sector less one sector: what [`ZoneSketch::track_part`] subtracted from a reading leaves.
+    pub(crate) fn track_angle(&self, track: u64) -> f64 {
+        let counts = self.pattern.steps_to(track, self.last_band);
+        part(self.origin + counts.iter().zip(self.steps).map(|(count, step)| part(*count as f64 * step)).sum::<f64>())
+    }
+
+    /// The part of the turn from a track's beginning to the end of an address's sector.
+    pub(crate) fn track_part(&self, lba: u64) -> f64 {
+        (self.physical(lba) % self.sectors_per_track + 1) as f64 / self.sectors_per_track as f64
+    }
+
+    /// The angle at which the read of an address completes.
+    pub(crate) fn angle(&self, lba: u64) -> f64 {
+        part(self.track_angle(self.track_of(lba)) + self.track_part(lba))
+    }
+
+    /// Takes a track's angle for the fit, and fits.
+    pub(crate) fn take_reading(&mut self, track: u64, angle: f64) {
+        self.readings.push((track, angle));
+        self.fit();
+    }
+
+    /// Lets origin and steps go through the readings with the least squares; those far off do not count.
+    pub(crate) fn fit(&mut self) {
+        let off: Vec<f64> = self.readings.iter().map(|(track, angle)| wrap(angle - self.track_angle(*track))).collect();
+        let allowed = if off.len() < 8 { 0.5 } else { (5.0 * spread(&off)).max(0.003) };
+        let middle = crate::numbers::median(&off);
+        let rows: Vec<([f64; 4], f64)> = self
+            .readings
+            .iter()
+            .zip(&off)
+            .filter(|(_, off)| (*off - middle).abs() <= allowed)
+            .map(|((track, _), off)| {
+                let [a, b, c] = self.pattern.steps_to(*track, self.last_band);
+                ([1.0, a as f64, b as f64, c as f64], *off)
+            })
+            .collect();
+        // A reading is off by some thousandths of a turn; a step that no reading tells of stays as it is.
+        let [origin, a, b, c] = least_squares(&rows, [1e-9, 1e-6, 1e-6, 1e-6]);
+        self.origin = part(self.origin + origin);
+        for (step, change) in self.steps.iter_mut().zip([a, b, c]) {
+            *step = part(*step + change);
+        }
+        let off: Vec<f64> = self.readings.iter().map(|(track, angle)| wrap(angle - self.track_angle(*track))).collect();
+        self.deviation = spread(&off);
+    }
+
+    /// The step to a track from the one before.
+    pub(crate) fn step_to(&self, track: u64) -> f64 {
+        wrap(self.track_angle(track) - self.track_angle(track.saturating_sub(1)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn steps_are_counted_by_kind_and_a_narrow_last_band_has_its_own_rhythm() {
+        let bands = Pattern { unit: 3, units: 2 };
+        // a a b a a c | a a b a a c | …
+        assert_eq!(bands.steps_to(5, None), [4, 1, 0]);
+        assert_eq!(bands.steps_to(6, None), [4, 1, 1]);
+        assert_eq!(bands.steps_to(13, None), [9, 2, 2]);
+        // The second band of width 2: a b a.
+        assert_eq!(bands.steps_to(9, Some((6, 2))), [4 + 2, 1 + 1, 1]);
+        let plain = Pattern { unit: 4, units: Pattern::NEVER };
+        assert_eq!(plain.steps_to(9, None), [7, 2, 0]);
+        assert_eq!((plain.period(), bands.period()), (4, 6));
+    }
+
+    #[test]
+    fn addresses_and_physical_sectors_belong_together_over_skips_and_groups() {
+        let mut zone = ZoneSketch::new(Pattern { unit: 2, units: Pattern::NEVER }, 1_000, 10);
+        zone.reserved = 3;
+        zone.skips = vec![Skip { lba: 1_020, sectors: 2 }, Skip { lba: 1_055, sectors: 3 }];
+        zone.groups = Some(Groups { lbas: 200, spares: 5 });
+        for lba in 1_000..1_900 {
+            assert_eq!(zone.lba_from(zone.physical(lba)), lba);
+        }
+        assert_eq!((zone.physical(1_019), zone.physical(1_020), zone.physical(1_200)), (22, 25, 208));
+        assert_eq!(zone.lba_from(24), 1_020);
+    }
+
+    #[test]
+    fn steps_come_out_of_readings() {
+        let mut truth = ZoneSketch::new(Pattern { unit: 4, units: Pattern::NEVER }, 0, 100);
+        (truth.origin, truth.steps) = (0.25, [0.19, 0.34, 0.0]);
+        let mut zone = truth.clone();
+        (zone.origin, zone.steps) = (0.24, [0.192, 0.337, 0.0]);
+        for track in [0, 1, 2, 3, 4, 8, 16, 32, 64, 128, 256] {
+            zone.take_reading(track, truth.track_angle(track));
+        }
+        assert!((0..2_000).all(|track| wrap(zone.track_angle(track) - truth.track_angle(track)).abs() < 1e-4), "{:?}", zone.steps);
+    }
+}

@@ -1,0 +1,135 @@
+//! One track: how dense it is and where it ends.
+//!
+//! Sectors read at even spaces along a track complete at even angles; where the track ends the angle jumps by the skew. The spacing is guessed too small first and doubled
+//! until it is a tenth of a turn; then the middle one of the steps between neighbours, of which few jump, is the density, and bisection between the two
+//! neighbours that jump gives the end to the sector.
+
+use crate::clock::line;
+use crate::numbers::{median, part, wrap};
+use crate::session::{Session, Step, Stop};
+
+/// Samples along a track.
+const SAMPLES: u64 = 11;
+/// The least jump that is taken for the end of a track, turns.
+pub(crate) const LEAST_JUMP: f64 = 0.02;
+/// Most sectors of a track that a profile can have.
+const MOST_SECTORS: u64 = 65_535;
+
+/// A track, measured without knowing anything of it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Track {
+    /// Sectors that a turn has room for, to a percent or so.
+    pub(crate) density: f64,
+    /// The first address behind the track; the drive's end when there is none.
+    pub(crate) end: u64,
+    /// By how much further angles are behind the end, turns; 0 at the drive's end.
+    pub(crate) jump: f64,
+}
+
+/// About how many sectors a track at an address has.
+pub(crate) fn rough_density(session: &mut Session, lba: u64) -> Step<f64> {
+    let capacity = session.know.capacity;
+    let mut gap = 1_u64;
+    while gap <= MOST_SECTORS && lba + gap < capacity {
+        let mut steps = Vec::new();
+        for number in 0..5 {
+            let first = lba + (number * gap * 5 / 2).min(capacity - gap - 1 - lba);
+            // Backwards, so that nothing was read ahead.
+            let behind = session.angle(first + gap)?.turns;
+            let here = session.angle(first)?.turns;
+            steps.push(wrap(behind - here));
+        }
+        let step = median(&steps);
+        if step >= 0.06 {
+            return Ok(gap as f64 / step);
+        }
+        gap *= 2;
+    }
+    Err(Stop::Hopeless(format!("sectors near {lba} come by at no even angle; the layout there is of a kind that is not understood")))
+}
+
+/// The density and the end of the track that starts at (or holds) `lba`.
+pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Step<Track> {
+    let capacity = session.know.capacity;
+    let gap = ((about / 8.0) as u64).max(1);
+    let mut angles = Vec::new();
+    for number in 0..SAMPLES {
+        let place = lba + number * gap;
+        if place >= capacity {
+            break;
+        }
+        angles.push((place, session.angle(place)?.turns));
+    }
+    let noise = session.know.noise_turns();
+    for _ in 0..4 {
+        let steps: Vec<f64> = angles.windows(2).map(|pair| part(pair[1].1 - pair[0].1)).collect();
+        let step = median(&steps);
+        let least = LEAST_JUMP.max(8.0 * noise);
+        let jump = steps.iter().position(|other| wrap(other - step).abs() > least);
+        let density = gap as f64 / evenest(&angles, step, least);
+        let Some(jump) = jump else {
+            if angles.len() < SAMPLES as usize {
+                return Ok(Track { density, end: capacity, jump: 0.0 });
+            }
+            return Err(Stop::Hopeless(format!("no end of the track was found behind sector {lba}; its skew may be too small to be seen")));
+        };
+        // Read both sides again: one of them may have been an outlier.
+        session.shake(1)?;
+        for place in [jump + 1, jump] {
+            angles[place].1 = session.angle(angles[place].0)?.turns;
+        }
+        let again = wrap(angles[jump + 1].1 - angles[jump].1 - step);
+        if again.abs() > least {
+            let end = end_between(session, angles[jump], angles[jump + 1].0, density, again)?;
+            return Ok(Track { density, end, jump: again });
+        }
+    }
+    Err(Stop::Hopeless(format!("angles behind sector {lba} jump now here and now there; the drive's times are too noisy")))
+}
+
+/// The turns from sample to sample: a line through the longest row of them without a jump.
+fn evenest(angles: &[(u64, f64)], step: f64, least: f64) -> f64 {
+    let mut rows: Vec<Vec<(f64, f64)>> = vec![vec![(0.0, 0.0)]];
+    for (number, pair) in angles.windows(2).enumerate() {
+        let off = wrap(pair[1].1 - pair[0].1 - step);
+        let before = rows.last().and_then(|row| row.last()).map_or(0.0, |last| last.1);
+        if off.abs() > least {
+            rows.push(Vec::new());
+        }
+        if let Some(row) = rows.last_mut() {
+            row.push((number as f64 + 1.0, before + step + off));
+        }
+    }
+    let longest = rows.into_iter().max_by_key(Vec::len).unwrap_or_default();
+    line(&longest).map_or(step, |(_, slope)| slope)
+}
+
+/// The first address after `on` (with its angle) that is not on its track; `off` is not. Behind the end angles are further by `jump`.
+pub(crate) fn end_between(session: &mut Session, on: (u64, f64), off: u64, density: f64, jump: f64) -> Step<u64> {
+    let (mut low, mut high) = (on.0, off);
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        if on_same_track(session, on, middle, density, jump)? { low = middle } else { high = middle }
+    }
+    Ok(high)
+}
+
+/// Whether an address comes by when it would on the track of another one, rather than a jump later.
+pub(crate) fn on_same_track(session: &mut Session, on: (u64, f64), lba: u64, density: f64, jump: f64) -> Step<bool> {
+    if lba >= session.know.capacity {
+        return Ok(false);
+    }
+    let foretold = on.1 + (lba as f64 - on.0 as f64) / density;
+    let (mut same, mut other) = (0.0, 0.0);
+    for _ in 0..3 {
+        let off = wrap(session.angle(lba)?.turns - foretold);
+        (same, other) = (same + off.abs(), other + wrap(off - jump).abs());
+        // A reading that fits neither side may be an outlier.
+        if same.min(other) < 0.3 * jump.abs() {
+            break;
+        }
+        let elsewhere = session.draw.below(session.know.capacity);
+        session.read_at_once(elsewhere, 1)?;
+    }
+    Ok(same <= other)
+}

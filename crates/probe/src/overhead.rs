@@ -1,0 +1,106 @@
+//! What is not mechanics: the bus, and whether sectors are read as they come by.
+//!
+//! *Bus, from the media.* Of two reads that end with the same sector, one of a single sector and one of many, both complete when that sector has passed, if
+//! the bus keeps up with the media. What the longer one completes later, for each further sector, is how much longer the bus takes than the media (or, on
+//! a drive that sends nothing before all is read, what the bus takes: both foretell the same completions on one track, and are not told apart).
+//!
+//! *Bus, from the cache.* Where reads come from the cache, a longer one takes longer by what its further sectors take to cross.
+//!
+//! *Zero latency.* Reads of a third of a track are started at any angle. A drive that waits for the first sector completes them all at the same angle; one that begins
+//! where the head arrives completes those on which it arrives half-way elsewhere.
+
+use serde::{Deserialize, Serialize};
+
+use crate::numbers::{median, wrap};
+use crate::session::{Session, Step};
+
+/// Sectors of the longer read: as many as fit in a third of a track, at most this.
+const MOST_SECTORS: u64 = 1_024;
+/// Reads of each kind.
+const READS: u64 = 9;
+/// Reads of a third of a track; at so many the head arrives on one of four of them at least with a chance of 99 %.
+const LONG_READS: u64 = 16;
+
+/// What was measured of the interface.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct InterfaceFound {
+    /// Nanoseconds a sector on the bus; none when the bus is no slower than the media and nothing came from the cache.
+    pub(crate) bus_ns_per_sector: Option<f64>,
+    /// Whether that was seen on cache hits.
+    pub(crate) from_hits: bool,
+    pub(crate) zero_latency: bool,
+    pub(crate) done: bool,
+}
+
+pub(crate) fn find(session: &mut Session) -> Step<()> {
+    let zone = session.know.zones.first().cloned();
+    let Some(zone) = zone else { return Ok(()) };
+    let spt = zone.sectors_per_track;
+    let period = session.know.clock.period_ns();
+    let end = zone.end_lba.unwrap_or(session.know.capacity);
+    let tracks = zone.track_of(end - 1);
+    let long = (spt / 3).clamp(1, MOST_SECTORS);
+    let mut off_by_length = Vec::new();
+    let mut off_long = Vec::new();
+    for (length, reads) in [(1, READS), (8.min(long), READS), (long, LONG_READS)] {
+        let mut off = Vec::new();
+        for _ in 0..reads {
+            let track = session.draw.below(tracks.max(1));
+            let start = zone.track_start(track) + session.draw.below((spt / 2).max(1));
+            if zone.track_of(start + length) != track {
+                continue;
+            }
+            session.keep_clock()?;
+            session.shake(1)?;
+            let answer = session.read_at_once(start, length)?;
+            if answer.succeeded() && !session.may_be_hit(&answer) {
+                off.push(wrap(session.know.clock.turns_at(answer.completed) - zone.angle(start + length - 1)) * period);
+            }
+        }
+        if length == long {
+            off_long.clone_from(&off);
+        }
+        off_by_length.push((length, median(&off)));
+    }
+    let (one, eight) = (off_by_length[0], off_by_length[1]);
+    let sector_ns = period / spt as f64;
+    let per_sector = if eight.0 > 1 { (eight.1 - one.1) / (eight.0 - 1) as f64 } else { 0.0 };
+    let mut found = InterfaceFound { done: true, ..InterfaceFound::default() };
+    if per_sector * (eight.0 - 1) as f64 > 8_000.0_f64.max(3.0 * session.know.clock.noise_ns()) {
+        found.bus_ns_per_sector = Some(sector_ns + per_sector);
+    }
+    if session.know.hit_ns.is_some() {
+        if let Some(ns) = bus_from_hits(session)? {
+            found.bus_ns_per_sector = Some(ns);
+            found.from_hits = true;
+        }
+    }
+    // With a slow bus the end says nothing of where in the turn the read began.
+    let usual = median(&off_long);
+    let elsewhere = off_long.iter().filter(|off| wrap((*off - usual) / period).abs() > 0.02).count();
+    found.zero_latency = found.bus_ns_per_sector.is_none_or(|ns| ns <= sector_ns) && elsewhere >= 3;
+    session.know.interface = found;
+    Ok(())
+}
+
+/// Nanoseconds a sector, from cache hits of two lengths.
+fn bus_from_hits(session: &mut Session) -> Step<Option<f64>> {
+    let lengths = [1_u64, 64];
+    let mut times = Vec::new();
+    for length in lengths {
+        let mut hits = Vec::new();
+        for _ in 0..READS {
+            let start = session.draw.below(session.know.capacity - length);
+            session.read_at_once(start, length)?;
+            let again = session.read_at_once(start, length)?;
+            if again.succeeded() {
+                hits.push(again.response().as_ns() as f64);
+            }
+        }
+        times.push(median(&hits));
+    }
+    let per_sector = (times[1] - times[0]) / (lengths[1] - lengths[0]) as f64;
+    // Longer than a turn is no hit: the segments are shorter than the read.
+    let is_hit = times[1] < session.know.clock.period_ns() && per_sector > 0.0;
+    Ok(is_hit.then_some(per_sector))
+}

@@ -1,0 +1,203 @@
+//! Whether the drive turns, and how fast.
+//!
+//! A few sectors, the *ring*, are read round and round, now and then with a read elsewhere in between. Every read of one sector that comes from the media completes
+//! a whole number of turns after the one before. Where they come from the cache instead, the ring is made longer, until the cache has forgotten a sector
+//! when its turn comes again. The spacings of one sector's completions then are whole turns of one period: the score of a period `T` is the mean of
+//! `cos(2π · spacing / T)`, which is 1 when all are, and near 0 for any other. Of the periods that score as well as the best (T, T/2, T/3 …) the longest counts.
+//! Ever longer spacings, each allowed once the period is known well enough to count its turns, refine it.
+//!
+//! A drive without a period, or whose responses differ by less than half of it, does not turn.
+//!
+//! Worked example, Atlas 10K with ten segments of cache: rings of 1 and 6 are answered in 0.28 ms, always; a ring of 24 takes 4 to 12 ms, and the
+//! spacings, 150 ms to 1.2 s, are whole multiples of 5.985 ms.
+
+use crate::clock::Clock;
+use crate::numbers::{median, quantile, spread, wrap};
+use crate::session::{Session, Step, Stop};
+
+/// Lengths of the ring, one after the other.
+const RINGS: [u64; 5] = [1, 6, 24, 96, 384];
+/// How often a ring is gone round.
+const ROUNDS: [usize; 5] = [32, 12, 8, 7, 6];
+/// Periods that are looked for, ns: 25,000 to 2,000 turns a minute.
+const PERIODS_NS: (f64, f64) = (2.4e6, 30e6);
+/// Parts of a period that are told from it.
+const MOST_PARTS: u32 = 8;
+/// The least score of a drive that turns (guess: with 50 us of noise a 4 ms turn scores 0.997).
+const LEAST_SCORE: f64 = 0.8;
+
+/// Tries one ring: finds the period and starts the clock, or learns what a cache hit takes. True when it is known whether the drive turns.
+pub(crate) fn find(session: &mut Session) -> Step<bool> {
+    if session.know.capacity == 0 {
+        return Err(Stop::Hopeless("the drive has no sectors".into()));
+    }
+    let number = session.know.rings_tried;
+    let ring = RINGS[number].min((session.know.capacity / 4).max(1));
+    let spaced = session.know.capacity / ring;
+    let places: Vec<u64> = (0..ring).map(|number| number * spaced + session.draw.below(spaced.min(1 << 20))).collect();
+    let mut seen: Vec<Vec<f64>> = vec![Vec::new(); places.len()];
+    let mut responses = Vec::new();
+    for round in 0..ROUNDS[number] {
+        for (place, seen) in places.iter().zip(&mut seen) {
+            if session.draw.below(3) == 0 {
+                session.shake(1)?;
+            }
+            let answer = session.read_at_once(*place, 1)?;
+            if answer.succeeded() && round > 0 {
+                seen.push(answer.completed.as_ns() as f64);
+                responses.push(answer.response().as_ns() as f64);
+            }
+        }
+    }
+    let (score, period_ns) = best_period(&seen);
+    let span = quantile(&responses, 0.95) - quantile(&responses, 0.05);
+    if score >= LEAST_SCORE && (ring == 1 || span > period_ns / 2.0) && median(&responses) > period_ns / 3.0 {
+        let (period_ns, noise_ns) = refine(&seen, period_ns);
+        let last = places.len() - 1;
+        let at = seen[last].last().copied().unwrap_or(0.0);
+        session.know.anchor = places[last];
+        session.know.clock = Clock::new(period_ns, noise_ns, headtime_units::Instant::from_ns(at as u64));
+        session.know.turns = Some(true);
+        return Ok(true);
+    }
+    // Answers nearly all alike and quick: so long a cache hit takes.
+    if quantile(&responses, 0.8) < PERIODS_NS.0 / 2.0 {
+        let hit_ns = median(&responses);
+        session.know.hit_ns = Some(hit_ns);
+        session.know.hit_limit_ns = hit_ns + 40_000.0 + 6.0 * spread(&responses);
+    }
+    session.know.rings_tried += 1;
+    if session.know.rings_tried < RINGS.len() {
+        return Ok(false);
+    }
+    session.know.turns = Some(false);
+    session.know.evidence = format!(
+        "repeated reads of one sector are no whole turns apart: the best period between {} and {} ms scores {score:.2} of 1, expected {LEAST_SCORE} or more; \
+         nine tenths of the responses lie within {:.3} ms",
+        PERIODS_NS.0 / 1e6,
+        PERIODS_NS.1 / 1e6,
+        span / 1e6
+    );
+    Ok(true)
+}
+
+/// Reads the anchor until it comes from the media: the phase is as that says, the period as it was.
+pub(crate) fn find_phase(session: &mut Session) -> Step<()> {
+    for attempt in 0..10 {
+        session.shake(1 << attempt)?;
+        let answer = session.read_at_once(session.know.anchor, 1)?;
+        if answer.succeeded() && !session.may_be_hit(&answer) {
+            session.know.clock.forget_phase(answer.completed.as_ns() as f64);
+            return Ok(());
+        }
+    }
+    Err(Stop::Hopeless(format!("the anchor, sector {}, could not be read from the media", session.know.anchor)))
+}
+
+/// Spacings of neighbouring readings of each sector.
+fn spacings(seen: &[Vec<f64>], apart: usize) -> Vec<f64> {
+    seen.iter().flat_map(|readings| readings.iter().zip(readings.iter().skip(apart)).map(|(a, b)| b - a)).collect()
+}
+
+/// The longest period that scores as well as any, and its score.
+fn best_period(seen: &[Vec<f64>]) -> (f64, f64) {
+    let spacings = spacings(seen, 1);
+    // A few hundred of the shortest tell enough.
+    let mut shortest = spacings;
+    shortest.sort_by(f64::total_cmp);
+    shortest.truncate(200);
+    let Some(longest) = shortest.last().copied() else { return (0.0, 0.0) };
+    let score = |frequency: f64| {
+        let sum: f64 = shortest.iter().map(|spacing| libm::cos(core::f64::consts::TAU * spacing * frequency)).sum();
+        sum / shortest.len() as f64
+    };
+    // The peak is as wide as one turn more or less over the longest spacing.
+    let step = (0.08 / longest).min(1e-10);
+    let count = ((1.0 / PERIODS_NS.0 - 1.0 / PERIODS_NS.1) / step) as usize;
+    let frequencies = (0..=count).map(|number| 1.0 / PERIODS_NS.1 + number as f64 * step);
+    let scored: Vec<(f64, f64)> = frequencies.map(|frequency| (score(frequency), frequency)).collect();
+    let Some(top) = scored.iter().max_by(|one, two| one.0.total_cmp(&two.0)) else { return (0.0, 0.0) };
+    // The same spacings are whole turns of a part of the period too: the longest period counts.
+    let mut best = *top;
+    for parts in 2..=MOST_PARTS {
+        let around = top.1 / f64::from(parts);
+        if around < 1.0 / PERIODS_NS.1 {
+            break;
+        }
+        let near = (-3..=3).map(|number| around + f64::from(number) * step / f64::from(parts)).map(|frequency| (score(frequency), frequency));
+        if let Some(found) = near.max_by(|one, two| one.0.total_cmp(&two.0)).filter(|found| found.0 >= 0.97 * top.0) {
+            best = found;
+        }
+    }
+    (best.0, 1.0 / best.1)
+}
+
+/// The period from ever longer spacings, and the noise of one reading.
+fn refine(seen: &[Vec<f64>], period_ns: f64) -> (f64, f64) {
+    let mut period = period_ns;
+    let rounds = seen.iter().map(Vec::len).max().unwrap_or(0);
+    let mut noise = 0.0;
+    let mut apart = 1;
+    while apart < rounds {
+        let spacings = spacings(seen, apart);
+        let off: Vec<f64> = spacings.iter().map(|spacing| wrap(spacing / period) * period).collect();
+        let allowed = (6.0 * spread(&off)).max(20_000.0);
+        let middle = median(&off);
+        let (mut product, mut lever) = (0.0, 0.0);
+        for (spacing, _) in spacings.iter().zip(&off).filter(|(_, off)| (*off - middle).abs() <= allowed) {
+            let turns = libm::round(spacing / period);
+            product += turns * spacing;
+            lever += turns * turns;
+        }
+        if lever > 0.0 {
+            period = product / lever;
+        }
+        noise = spread(&off) / core::f64::consts::SQRT_2;
+        apart = if apart * 2 < rounds || apart + 1 == rounds { apart * 2 } else { rounds - 1 };
+    }
+    (period, noise)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::draw::Draw;
+
+    /// Completions of sectors read every `gap` turns or so.
+    fn completions(period: f64, sectors: usize, gap: u64, noise: f64, seed: u64) -> Vec<Vec<f64>> {
+        let mut draw = Draw::new(seed, 0);
+        let of_one = |draw: &mut Draw| {
+            let mut turn = 0.0;
+            let reading = |draw: &mut Draw| {
+                turn += 1.0 + draw.below(gap) as f64;
+                5e8 + turn * period + draw.part() * noise
+            };
+            let mut reading = reading;
+            (0..8).map(|_| reading(draw)).collect()
+        };
+        (0..sectors).map(|_| of_one(&mut draw)).collect()
+    }
+
+    #[test]
+    fn the_period_is_found_from_short_and_long_spacings_and_no_multiple_of_it() {
+        for (seed, period, sectors, gap) in [(1, 5_985_037.0, 1, 3), (2, 8_333_333.0, 24, 40), (3, 3_995_345.0, 96, 300), (4, 11_111_111.0, 6, 10)] {
+            let seen = completions(period, sectors, gap, 40_000.0, seed);
+            let (score, coarse) = best_period(&seen);
+            assert!(score > 0.9 && (coarse / period - 1.0).abs() < 0.02, "{period}: {coarse}, score {score}");
+            let (fine, _) = refine(&seen, coarse);
+            assert!((fine / period - 1.0).abs() < 5e-4, "{period}: {fine}");
+        }
+    }
+
+    #[test]
+    fn answers_at_any_time_have_no_period() {
+        let mut draw = Draw::new(9, 0);
+        let mut at = 0.0;
+        let mut next = || {
+            at += 1e5 + draw.part() * 3e7;
+            at
+        };
+        let seen: Vec<Vec<f64>> = vec![(0..200).map(|_| next()).collect()];
+        assert!(best_period(&seen).0 < 0.5, "{:?}", best_period(&seen));
+    }
+}

@@ -1,0 +1,313 @@
+//! The arm: how long it takes from track to track.
+//!
+//! *The least time between completions.* After the read of a sector on one track, a sector of another track is asked for at once. It comes round at times that are known, a
+//! turn apart; if the head is there in time it is met the first time, else a turn later. So one trial says of the least time `m` that a completion there takes
+//! that `r − T < m ≤ r`, where `r` is the time it took. The next trial asks for the sector that passes in the middle of what is left. From a guess that is
+//! nearly right six trials give `m` to some ten microseconds, whatever the noise, as the question is only which turn it was.
+//!
+//! `m` is command overhead, arm time, the sector itself and what follows the media. On one and the same track there is no arm time, so the difference is the
+//! arm's. A drive that reads ahead never lets that be seen; what a cache hit takes stands for it then.
+//!
+//! *The curve.* Distances of 1, 2, 3, 4, 6, 8, 11 … cylinders, each between several pairs of cylinders all over the drive; then the middle of each gap whose
+//! ends do not foretell it, again and again, until all do or the time is up.
+//!
+//! Source: MTBRC in Worthington, Ganger, Patt and Wilkes (1995) and Schindler and Ganger (1999); asking for the sector in the middle is ours.
+
+use headtime_mechanics::Track;
+use headtime_mechanics::profile::TrackOrder;
+use serde::{Deserialize, Serialize};
+
+use crate::geometry::Geometry;
+use crate::numbers::{median, part};
+use crate::session::{Session, Step, Stop};
+
+/// Pairs of cylinders for each distance (guess: as regions of the stroke differ by some 50 us, their mean is good to 20 us).
+const PAIRS: usize = 5;
+/// Trials for one pair.
+const MOST_TRIALS: usize = 20;
+/// What the least time is known to when trials end, ns.
+const FINE_NS: f64 = 12_000.0;
+/// What will do when it gets no finer, ns; and for surfaces, where spares that are not known yet move a track by some hundred microseconds.
+const CONTRADICTION_NS: f64 = 80_000.0;
+const COARSE_NS: f64 = 500_000.0;
+/// A line that foretells a time to this is left as it is, ns.
+const STRAIGHT_NS: f64 = 25_000.0;
+/// Most surfaces that are looked for.
+const MOST_SURFACES: u64 = 32;
+/// Most points of the curve.
+const MOST_POINTS: usize = 160;
+
+/// What was measured of the arm; least times without the sector itself, ns.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct SeekFound {
+    /// On one track.
+    pub(crate) same_track_ns: Option<f64>,
+    /// To another surface of the cylinder.
+    pub(crate) other_head_ns: Option<f64>,
+    /// From a cylinder's last track to the next cylinder's track on the same surface if the order is serpentine, and the same if it is not.
+    order_ns: Option<(f64, f64)>,
+    /// By distance in cylinders, rising.
+    pub(crate) points: Vec<(u64, f64)>,
+    /// Gaps between neighbouring distances that are straight.
+    straight: Vec<u64>,
+    pub(crate) done: bool,
+}
+
+impl SeekFound {
+    /// Serpentine unless the times say that each cylinder starts at the first surface.
+    pub(crate) fn order(&self) -> TrackOrder {
+        match self.order_ns {
+            Some((serpentine, cylinder)) if cylinder < serpentine - 60_000.0 => TrackOrder::Cylinder,
+            _ => TrackOrder::Serpentine,
+        }
+    }
+
+    /// Whether the times told the order of surfaces.
+    pub(crate) fn order_was_seen(&self) -> bool {
+        self.order_ns.is_some_and(|(serpentine, cylinder)| (cylinder - serpentine).abs() > 60_000.0)
+    }
+
+    /// What the points around say of a distance.
+    fn foretold(&self, distance: u64) -> Option<f64> {
+        let next = self.points.iter().position(|point| point.0 >= distance)?;
+        let behind = self.points[next];
+        if behind.0 == distance {
+            return Some(behind.1);
+        }
+        let before = *self.points.get(next.checked_sub(1)?)?;
+        let share = (distance - before.0) as f64 / (behind.0 - before.0) as f64;
+        Some(before.1 + share * (behind.1 - before.1))
+    }
+
+    fn insert(&mut self, distance: u64, ns: f64) {
+        let place = self.points.partition_point(|point| point.0 < distance);
+        self.points.insert(place, (distance, ns));
+    }
+}
+
+/// One more figure of the arm; true when all are there.
+pub(crate) fn extend(session: &mut Session, may_refine: bool) -> Step<bool> {
+    let geometry = Geometry::new(&session.know);
+    let cylinders = geometry.cylinders();
+    if session.know.seek.same_track_ns.is_none() {
+        let found = if session.know.hit_ns.is_some() { session.know.hit_ns.unwrap_or(0.0) } else { over_pairs(session, &geometry, same_track, 1e6)? };
+        session.know.seek.same_track_ns = Some(found);
+        return Ok(false);
+    }
+    if geometry.heads > 1 && session.know.seek.other_head_ns.is_none() {
+        session.know.seek.other_head_ns = Some(over_pairs(session, &geometry, other_head, 1.5e6)?);
+        return Ok(false);
+    }
+    if geometry.heads > 1 && geometry.band == 1 && session.know.seek.order_ns.is_none() {
+        let serpentine = over_pairs(session, &geometry, next_cylinder_last_track, 2e6)?;
+        let cylinder = over_pairs(session, &geometry, next_cylinder_same_place, 2e6)?;
+        session.know.seek.order_ns = Some((serpentine, cylinder));
+        return Ok(false);
+    }
+    // The last cylinders may be spares; the last line of the curve is prolonged.
+    let longest = (cylinders * 49 / 50).saturating_sub(1).max(1);
+    let known = |distance: u64| session.know.seek.points.iter().any(|point| point.0 == distance);
+    let mut grid = vec![1, 2, 3, 4, 6, 8];
+    while grid.last().is_some_and(|last| last * 7 / 5 < longest) {
+        grid.push(grid[grid.len() - 1] * 7 / 5);
+    }
+    grid.push(longest);
+    if let Some(distance) = grid.into_iter().find(|distance| *distance <= longest && !known(*distance)) {
+        let guess = session.know.seek.points.last().map_or(2e6, |point| point.1);
+        let found = at_distance(session, &geometry, distance, guess)?;
+        session.know.seek.insert(distance, found);
+        return Ok(false);
+    }
+    let seek = &session.know.seek;
+    let gap =
+        seek.points.windows(2).filter(|gap| gap[1].0 - gap[0].0 > 1 && !seek.straight.contains(&gap[0].0)).max_by_key(|gap| gap[1].0 - gap[0].0);
+    let Some(gap) = gap.filter(|_| may_refine && seek.points.len() < MOST_POINTS) else {
+        session.know.seek.done = true;
+        return Ok(true);
+    };
+    let (before, middle) = (gap[0].0, gap[0].0 + (gap[1].0 - gap[0].0) / 2);
+    let foretold = seek.foretold(middle).unwrap_or(2e6);
+    let found = at_distance(session, &geometry, middle, foretold)?;
+    session.know.seek.insert(middle, found);
+    if (found - foretold).abs() <= STRAIGHT_NS {
+        session.know.seek.straight.extend([before, middle]);
+    }
+    Ok(false)
+}
+
+/// Surfaces of a drive that is filled in bands, where the angles do not tell: between the last track of a row and the first of the next the arm switches heads, but at the
+/// end of a band it goes one cylinder on, on the same surface, which is quicker.
+pub(crate) fn find_surfaces(session: &mut Session) -> Step<()> {
+    session.know.surfaces_sought = true;
+    let Some(zone) = session.know.zones.first() else { return Ok(()) };
+    let unit = zone.pattern.unit;
+    let mut switch = None;
+    for unit_number in 1..=MOST_SURFACES {
+        let border = unit_number * unit;
+        let mut times = Vec::new();
+        for _ in 0..8 {
+            if times.len() < 3
+                && let Some(time) = least_time(session, [(0, border), (0, border - 1)], 1.5e6, COARSE_NS)?
+            {
+                times.push(time);
+            }
+        }
+        if times.is_empty() {
+            continue;
+        }
+        let time = median(&times);
+        let first = *switch.get_or_insert(time);
+        if time < first - 60_000.0 && unit_number > 1 {
+            let zone = &mut session.know.zones[0];
+            zone.pattern.units = unit_number;
+            zone.steps[2] = zone.steps[1];
+            zone.fit();
+            session.know.pattern = Some(zone.pattern);
+            return Ok(());
+        }
+    }
+    session.know.remarks.push("rows of cylinders follow each other, but which of them lie on one surface could not be told".into());
+    Ok(())
+}
+
+/// A pair of tracks: zone and number each.
+type Pair = [(usize, u64); 2];
+
+fn same_track(session: &mut Session, geometry: &Geometry) -> Option<Pair> {
+    let place = any_track(session, geometry);
+    let found = geometry.find(&session.know, place)?;
+    Some([found, found])
+}
+
+fn other_head(session: &mut Session, geometry: &Geometry) -> Option<Pair> {
+    let place = any_track(session, geometry);
+    let head = (u64::from(place.head) + 1 + session.draw.below(geometry.heads - 1)) % geometry.heads;
+    Some([geometry.find(&session.know, place)?, geometry.find(&session.know, Track { head: head as u16, ..place })?])
+}
+
+/// From the last track of a cylinder to the first of the next.
+fn next_cylinder_last_track(session: &mut Session, geometry: &Geometry) -> Option<Pair> {
+    let place = any_track(session, geometry);
+    let (zone, track) = geometry.find(&session.know, place)?;
+    let last = track / geometry.heads * geometry.heads + geometry.heads - 1;
+    Some([(zone, last), (zone, last + 1)])
+}
+
+/// From the first track of a cylinder to the first of the next.
+fn next_cylinder_same_place(session: &mut Session, geometry: &Geometry) -> Option<Pair> {
+    let place = any_track(session, geometry);
+    let (zone, track) = geometry.find(&session.know, place)?;
+    let first = track / geometry.heads * geometry.heads;
+    Some([(zone, first), (zone, first + geometry.heads)])
+}
+
+fn any_track(session: &mut Session, geometry: &Geometry) -> Track {
+    Track { cylinder: session.draw.below(geometry.cylinders()) as u32, head: session.draw.below(geometry.heads) as u16 }
+}
+
+fn at_distance(session: &mut Session, geometry: &Geometry, distance: u64, guess: f64) -> Step<f64> {
+    let pair = |session: &mut Session, geometry: &Geometry| {
+        let head = session.draw.below(geometry.heads) as u16;
+        let first = session.draw.below(geometry.cylinders() - distance);
+        let (mut from, mut to) = (Track { cylinder: first as u32, head }, Track { cylinder: (first + distance) as u32, head });
+        if session.draw.below(2) == 0 {
+            core::mem::swap(&mut from, &mut to);
+        }
+        Some([geometry.find(&session.know, from)?, geometry.find(&session.know, to)?])
+    };
+    over_pairs(session, geometry, pair, guess)
+}
+
+/// The least time of several pairs: their mean, without those far off.
+fn over_pairs(session: &mut Session, geometry: &Geometry, pair: impl Fn(&mut Session, &Geometry) -> Option<Pair>, guess: f64) -> Step<f64> {
+    let mut found: Vec<f64> = Vec::new();
+    let mut tries = 0;
+    while found.len() < PAIRS {
+        tries += 1;
+        if tries > 20 * PAIRS {
+            if found.is_empty() {
+                return Err(Stop::Hopeless("no two tracks were found between which a seek could be timed".into()));
+            }
+            break;
+        }
+        let Some(mut pair) = pair(session, geometry) else { continue };
+        if session.know.hit_ns.is_some() {
+            // From the higher address to the lower: the other way a drive may read ahead up to it rather than seek.
+            pair.sort_by_key(|place| core::cmp::Reverse(*place));
+        }
+        let around = found.last().copied().unwrap_or(guess);
+        if let Some(least) = least_time(session, pair, around, CONTRADICTION_NS)? {
+            found.push(least);
+        }
+    }
+    let middle = median(&found);
+    let near: Vec<f64> = found.iter().copied().filter(|found| (found - middle).abs() < 400_000.0).collect();
+    Ok(near.iter().sum::<f64>() / near.len() as f64)
+}
+
+/// The least time from a completion on one track to that of the next read, of a sector of the other; none when trials contradict each other.
+fn least_time(session: &mut Session, pair: Pair, guess: f64, tolerance_ns: f64) -> Step<Option<f64>> {
+    let period = session.know.clock.period_ns();
+    let sector = period / session.know.zones[pair[1].0].sectors_per_track as f64;
+    let (mut low, mut high) = (0.0, f64::INFINITY);
+    let (mut wanted, mut stride) = (guess + sector, 60_000.0);
+    for _ in 0..MOST_TRIALS {
+        let Some(took) = trial(session, pair, wanted)? else { return Ok(None) };
+        (low, high) = (f64::max(low, took - period), f64::min(high, took));
+        if high < low {
+            break;
+        }
+        if high - low < FINE_NS + sector {
+            return Ok(Some((low + high) / 2.0 - sector));
+        }
+        wanted = if high - low < 4.0 * stride {
+            (low + high) / 2.0
+        } else if took < wanted + period / 2.0 {
+            // Met: try earlier, in growing strides.
+            (high - stride).max(low + (high - low) / 8.0)
+        } else {
+            (low + stride).min(high - (high - low) / 8.0)
+        };
+        stride *= 2.5;
+    }
+    // Where sectors come by a little off what was foretold, or late, what is left does not get as narrow, or trials contradict each other by so much.
+    Ok(((high - low).abs() < tolerance_ns).then(|| (low + high) / 2.0 - sector))
+}
+
+/// Reads a sector of the first track and then one of the second that passes `wanted` after the completion; what it took.
+fn trial(session: &mut Session, pair: Pair, wanted: f64) -> Step<Option<f64>> {
+    session.keep_clock()?;
+    let period = session.know.clock.period_ns();
+    let (zone_from, zone_to) = (&session.know.zones[pair[0].0], &session.know.zones[pair[1].0]);
+    let capacity = session.know.capacity;
+    let (start, end) = (zone_from.track_start(pair[0].1), zone_from.track_start(pair[0].1 + 1));
+    if end > zone_from.end_lba.unwrap_or(capacity) || end - start < 2 {
+        return Ok(None);
+    }
+    let (from_angle, to_spt) = (|lba: u64| zone_from.angle(lba), zone_to.sectors_per_track);
+    let mut choices = Vec::new();
+    for _ in 0..4 {
+        // Not near the track's end: what is read ahead stays on the track.
+        let from = start + session.draw.below((end - start) / 2);
+        let target = part(from_angle(from) + wanted / period);
+        let sector = libm::ceil(part(target - zone_to.track_angle(pair[1].1)) * to_spt as f64) as u64;
+        let to = zone_to.lba_from(pair[1].1 * to_spt + (sector + to_spt - 1) % to_spt);
+        if to < zone_to.end_lba.unwrap_or(capacity) && zone_to.track_of(to) == pair[1].1 && to != from {
+            choices.push((from, to));
+        }
+    }
+    for (from, to) in choices {
+        let first = session.read_at_once(from, 1)?;
+        if !first.succeeded() || session.may_be_hit(&first) {
+            session.shake(1)?;
+            continue;
+        }
+        let second = session.read_at_once(to, 1)?;
+        if !second.succeeded() || session.may_be_hit(&second) {
+            session.shake(1)?;
+            continue;
+        }
+        return Ok(Some(second.completed.as_ns() as f64 - first.completed.as_ns() as f64));
+    }
+    Ok(None)
+}

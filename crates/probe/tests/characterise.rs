@@ -1,0 +1,167 @@
+//! Drives characterised from outside, and what was found beside what is true.
+//!
+//! Units exactly as their profile says (`nominal`) have to be found out to the sector; units with drawn differences and noise as far as the noise lets anybody.
+//! A failing case names its drive and seed; `cargo run --release -p headtime-probe --example survey -- NAME:nominal:SEED` shows what was found of it.
+
+mod common;
+
+use common::{Bench, borders, characterise, settings, tracks_alike};
+use headtime_mechanics::{DriveProfile, SeekCurve, catalog};
+use headtime_probe::{Ask, Finding, Outcome, Probe, Stage};
+use headtime_sim::DriveTruth;
+use headtime_units::{Instant, Nanos};
+
+/// A unit without noise has to be found out; answers the profile that was found.
+fn expect_found_out(name: &str, seed: u64) -> (DriveProfile, Finding) {
+    let profile = catalog::load(name).expect("a profile that ships");
+    let truth = DriveTruth::nominal(&profile, seed).expect("a drive");
+    let settings = settings(&profile, seed);
+    let finding = characterise(&profile, truth.clone(), seed);
+    let found = finding.profile.clone().unwrap_or_else(|| panic!("{name}:nominal:{seed} has no profile: {:?}", finding.remarks));
+    let case = format!("{name}:nominal:{seed}, remarks {:?}", finding.remarks);
+
+    assert!(finding.drive_time <= settings.budget + Nanos::from_secs(5), "{case}: {} of {}", finding.drive_time, settings.budget);
+    let period_ns = |profile: &DriveProfile| profile.rotation_period().expect("a drive turns").as_ns_f64();
+    let ppm = (period_ns(&found) / period_ns(&profile) - 1.0) * 1e6;
+    assert!(ppm.abs() < 1.0, "{case}: the period is off by {ppm} ppm");
+    assert_eq!(borders(&found), borders(&profile), "{case}: zones");
+    let alike = tracks_alike(&found, &truth, 0);
+    assert!(alike > 0.995, "{case}: {alike} of the tracks begin and end with the same sectors");
+    assert_eq!(found.geometry.heads, profile.geometry.heads, "{case}");
+    for zone in &found.zones {
+        let real = profile.zones.iter().rfind(|real| real.first_cylinder <= zone.first_cylinder).expect("the first zone starts at 0");
+        let near = |one: f64, two: f64| (one - two).abs() < 2.0;
+        assert!(near(zone.track_skew, real.track_skew) && near(zone.cylinder_skew, real.cylinder_skew), "{case}: {zone:?} beside {real:?}");
+    }
+    let (curve, real) = (SeekCurve::from_profile(&found), truth.mechanism().seek_curve());
+    let distances = (0..1_000).map(|number| 1 + number * (real.last_distance() / 1_000));
+    let mut off: Vec<f64> = distances.map(|distance| (curve.time(distance).as_us_f64() - real.time(distance).as_us_f64()).abs()).collect();
+    off.sort_by(f64::total_cmp);
+    assert!(off[500] < 40.0, "{case}: half of all seeks are off by {} us or more", off[500]);
+    let check = finding.check.expect("a finished probe has checked itself");
+    assert!(check.reads >= 1_900 && check.within_50_us >= 0.975, "{case}: {check:?}");
+    (found, finding)
+}
+
+#[test]
+fn a_drive_filled_cylinder_by_cylinder_is_found_out() {
+    for seed in [1, 2] {
+        expect_found_out("deskstar34gxp@nocache", seed);
+    }
+}
+
+#[test]
+fn the_recorded_atlas_with_its_slips_is_found_out_in_less_than_five_minutes() {
+    for seed in [1, 2] {
+        let (found, finding) = expect_found_out("atlas10k", seed);
+        assert!(finding.drive_time < Nanos::from_secs(300), "{}", finding.drive_time);
+        let slips: usize = catalog::load("atlas10k").unwrap().zones.iter().map(|zone| zone.slips.len()).sum();
+        let seen: usize = found.zones.iter().map(|zone| zone.slips.len()).sum();
+        assert_eq!(seen, slips, "seed {seed}");
+    }
+}
+
+#[test]
+fn surfaces_that_alternate_over_bands_are_found_out() {
+    expect_found_out("cheetah10k7@nocache", 1);
+}
+
+#[test]
+fn a_20_tb_drive_is_found_out_in_less_than_twenty_minutes() {
+    let (found, finding) = expect_found_out("nearline-20tb@nocache", 1);
+    assert!(finding.drive_time < Nanos::from_secs(1_200), "{}", finding.drive_time);
+    let (layout, real) = (found.geometry, catalog::load("nearline-20tb").unwrap().geometry);
+    assert_eq!((layout.layout, layout.band_cylinders), (real.layout, real.band_cylinders));
+}
+
+#[test]
+fn noise_outliers_and_a_units_own_slips_do_not_break_it() {
+    let profile = catalog::load("atlas10k").unwrap();
+    for seed in [1, 2, 3] {
+        let truth = DriveTruth::draw(&profile, seed).unwrap();
+        let finding = characterise(&profile, truth.clone(), seed);
+        let case = format!("atlas10k:drawn:{seed}, remarks {:?}", finding.remarks);
+        let found = finding.profile.unwrap_or_else(|| panic!("{case}: no profile"));
+        let ppm = (found.rotation_period().unwrap().as_ns_f64() / truth.mechanism().period().as_ns_f64() - 1.0) * 1e6;
+        assert!(ppm.abs() < 1.0, "{case}: the period is off by {ppm} ppm");
+        let alike = tracks_alike(&found, &truth, 2);
+        assert!(alike > 0.98, "{case}: {alike} of the tracks begin and end within two sectors");
+        // Jitter with a mean of 22 us alone puts 4 % of all completions more than 50 us from their mean.
+        let check = finding.check.expect("a finished probe has checked itself");
+        assert!(check.within_50_us > 0.88 && check.within_150_us > 0.97, "{case}: {check:?}");
+    }
+}
+
+#[test]
+fn it_is_written_out_in_the_midst_and_taken_up_again_after_hours() {
+    let profile = catalog::load("deskstar34gxp@nocache").unwrap();
+    let truth = DriveTruth::nominal(&profile, 4).unwrap();
+    let (mut probe, mut bench) = (Probe::new(settings(&profile, 4)), Bench::new(truth.clone()));
+    for stage in [Stage::Layout, Stage::Seek] {
+        while probe.stage() != stage || probe.progress() < 0.05 {
+            assert!(bench.step(&mut probe), "the probe was through before {stage:?}");
+        }
+        (0..100).for_each(|_| assert!(bench.step(&mut probe)));
+        let text = serde_json::to_string(&probe).unwrap();
+        let read: Probe = serde_json::from_str(&text).unwrap();
+        assert_eq!(read.stage(), stage);
+        probe = Probe::resume(read);
+        // So long the phase cannot be foretold.
+        bench.now += Nanos::from_secs(7_201);
+    }
+    let finding = bench.run(&mut probe);
+    let found = finding.profile.expect("a profile");
+    assert_eq!(borders(&found), borders(&profile), "{:?}", finding.remarks);
+    let check = finding.check.expect("a check");
+    assert!(tracks_alike(&found, &truth, 0) > 0.995 && check.within_50_us >= 0.975, "{check:?} {:?}", finding.remarks);
+}
+
+#[test]
+fn reads_that_fail_now_and_then_are_tried_elsewhere() {
+    let profile = catalog::load("deskstar34gxp@nocache").unwrap();
+    let truth = DriveTruth::nominal(&profile, 5).unwrap();
+    let (mut probe, mut bench) = (Probe::new(settings(&profile, 5)), Bench::new(truth.clone()));
+    let mut reads = 0;
+    while bench.step_with(&mut probe, if reads % 211 == 210 { Outcome::Failed } else { Outcome::Read }) {
+        reads += 1;
+    }
+    let finding = probe.finding().unwrap();
+    assert!(finding.failures > 20);
+    let found = finding.profile.expect("a profile");
+    assert!(tracks_alike(&found, &truth, 0) > 0.99, "{:?}", finding.remarks);
+}
+
+#[test]
+fn the_same_seed_asks_the_same_and_progress_never_falls() {
+    let profile = catalog::load("maxtor-20gb@nocache").unwrap();
+    let asked = |seed: u64| {
+        let (mut probe, mut bench) = (Probe::new(settings(&profile, seed)), Bench::new(DriveTruth::nominal(&profile, 1).unwrap()));
+        let (mut asked, mut progress) = (Vec::new(), 0.0);
+        for _ in 0..3_000 {
+            asked.push(probe.ask());
+            assert!(bench.step(&mut probe) && probe.progress() >= progress);
+            progress = probe.progress();
+        }
+        asked
+    };
+    let one = asked(1);
+    assert_eq!(one, asked(1));
+    assert_ne!(one, asked(2));
+    assert!(one.iter().all(|ask| matches!(ask, Ask::Read { extent, .. } if extent.end().get() <= profile.capacity().get())));
+}
+
+#[test]
+fn a_device_of_any_random_times_is_said_to_be_no_rotating_drive() {
+    let profile = catalog::load("atlas10k").unwrap();
+    let mut probe = Probe::new(settings(&profile, 1));
+    let (mut now, mut bits) = (Instant::ORIGIN, 1_u64);
+    while let Ask::Read { not_before, .. } = probe.ask() {
+        bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        let issued = now.max(not_before);
+        now = issued + Nanos::from_ns(200_000 + (bits >> 33) % 9_000_000);
+        probe.completed(issued, now, Outcome::Read);
+    }
+    let finding = probe.finding().unwrap();
+    assert!(finding.profile.is_none(), "{finding:?}");
+    assert!(finding.remarks.iter().any(|remark| remark.contains("no rotating drive")), "{:?}", finding.remarks);
+}
