@@ -71,13 +71,16 @@ pub(super) fn verdicts(view: &View<'_>) -> Vec<(&'static str, Vec<usize>, String
     keys.into_iter().map(verdict).collect()
 }
 
-/// The case in which a policy is furthest ahead of the baseline, in a half-sentence; nothing for the baseline itself.
+/// The case in which a policy that is among the best is furthest ahead of the baseline, in a half-sentence; nothing for the baseline itself.
 fn furthest(view: &View<'_>, metric: &Metric, place: usize) -> String {
     let baseline = view.comparison.plan.baseline;
     if place == baseline {
         return String::new();
     }
-    let ahead = view.comparison.cases.iter().filter_map(|case| {
+    // Only where the two are told apart: the largest difference of all is found where the figures are least sure.
+    let told_apart =
+        |case: &&CaseResult| view.comparison.best(case, metric).is_some_and(|best| best.places.contains(&place) && !best.places.contains(&baseline));
+    let ahead = view.comparison.cases.iter().filter(told_apart).filter_map(|case| {
         let (mine, theirs) = (entry(case, place)?, entry(case, baseline)?);
         let (mine, theirs) = (totals(&mine.outcomes()), totals(&theirs.outcomes()));
         let (own, other) = (metric.estimate(&mine)?.value, metric.estimate(&theirs)?.value);
