@@ -60,7 +60,7 @@ bench-nbd: setup-build ## 4 KiB requests over NBD beside nbdkit and qemu-nbd, in
 	cargo bench --locked --quiet -p headtime --bench nbd
 
 fuzz: setup-build ## a minute of every fuzz target; needs a nightly compiler and cargo-fuzz
-	for target in $$(ls fuzz/fuzz_targets | sed 's/\.rs$$//'); do cargo +nightly fuzz run $$target -- -max_total_time=60 -rss_limit_mb=2048 || exit 1; done
+	for target in $$(ls fuzz/fuzz_targets | sed 's/\.rs$$//'); do mkdir -p fuzz/found/$$target; cargo +nightly fuzz run $$target fuzz/found/$$target fuzz/corpus/$$target -- -max_total_time=60 -rss_limit_mb=2048 || exit 1; done
 
 realtime: setup-build ## proofs of timing that need an idle machine
 	cargo run --locked --release -p headtime-io --example lateness

@@ -2,7 +2,8 @@
 //!
 //! A target takes any bytes. It must not panic, must end, and must not take memory beyond [`Target::memory`]; what it asserts beyond that stands in its file.
 //! The corpora in `fuzz/corpus/TARGET` run as tests on a stable compiler, each file as it is and mutated by a fixed seed (`tests/corpora.rs`), so that a finding
-//! that was put there never comes back. Searching for new ones is `cargo +nightly fuzz run TARGET` in the repository's root.
+//! that was put there never comes back. Searching for new ones is `make fuzz`; what it comes by lies in `fuzz/found`, and what
+//! broke something in `fuzz/artifacts`.
 
 mod targets;
 
