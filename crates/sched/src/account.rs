@@ -2,7 +2,8 @@
 //!
 //! What a command costs is *completion − max(previous completion, dispatch)* (the papers' disk time), so that over any busy stretch the charges
 //! add up to the stretch. A command that serves several requests is split by sectors, to the nanosecond: the last part takes the remainder.
-//! A flush is paid for in equal parts by those who waited for it. Failed and cancelled requests pay for the time they took like all others.
+//! A flush is paid for in equal parts by those who waited for it. Failed and cancelled requests pay for the time they took like all others. What is read
+//! for scans stands apart: a command of its own with all its time, in front of a client's sectors with the media time of what was read.
 //!
 //! Worked example: a command sent at 2 ms completes at 10 ms; the one before completed at 4 ms. It costs 6 ms. If it served 4 sectors of volume A and
 //! 8 of volume B, A pays 2 ms and B 4 ms.
@@ -33,6 +34,19 @@ pub struct VolumeAccount {
     pub deadline_misses: u64,
 }
 
+/// What reading for scans took: nobody's volume pays for it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct BackgroundAccount {
+    /// Disk time of commands that read for scans alone, and the media time of what was read for scans in a client's command.
+    pub disk_time: Nanos,
+    /// Commands that read something for scans, failed ones included.
+    pub commands: u64,
+    /// Sectors that were read for scans and those between them that nobody wanted, in commands that ended well.
+    pub sectors: Sectors,
+    /// Commands that ended in an error.
+    pub errors: u64,
+}
+
 /// The books of all volumes.
 #[derive(Clone, Debug, Default)]
 pub struct Accounts {
@@ -40,6 +54,7 @@ pub struct Accounts {
     volumes: Vec<(VolumeId, VolumeAccount)>,
     /// Where the volume asked for last stands.
     last: usize,
+    background: BackgroundAccount,
 }
 
 impl Accounts {
@@ -54,7 +69,13 @@ impl Accounts {
         self.volumes.iter().map(|(volume, account)| (*volume, account))
     }
 
-    /// Disk time charged to all volumes together.
+    /// What reading for scans took. Together with [`Accounts::disk_time`] it is all the time that commands cost.
+    #[must_use]
+    pub fn background(&self) -> BackgroundAccount {
+        self.background
+    }
+
+    /// Disk time charged to all volumes together; that of background reads is not among it.
     #[must_use]
     pub fn disk_time(&self) -> Nanos {
         self.volumes.iter().map(|(_, account)| account.disk_time).sum()
@@ -82,6 +103,16 @@ impl Accounts {
                 part
             })
             .collect()
+    }
+
+    /// Charges what a command took to read `sectors` for scans.
+    pub(crate) fn charge_background(&mut self, disk_time: Nanos, sectors: Sectors, outcome: Outcome) {
+        self.background.disk_time += disk_time;
+        self.background.commands += 1;
+        match outcome {
+            Outcome::Success => self.background.sectors += sectors,
+            Outcome::Failed(_) => self.background.errors += 1,
+        }
     }
 
     pub(crate) fn note(&mut self, finished: &Finished) {

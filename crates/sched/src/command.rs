@@ -20,7 +20,10 @@ pub struct Command {
     pub extent: Extent,
     /// Whether the drive must make the write durable before it completes; only ever set on [`Op::Write`], and only for a drive that honours it.
     pub fua: bool,
-    /// The requests it serves, by address; each lies within `extent`.
+    /// The run of sectors within `extent` that is read for scans, if any; sectors that no scan wants may lie between. The rest of `extent` belongs to
+    /// `requests`.
+    pub background: Option<Extent>,
+    /// The requests it serves, by address; each lies within `extent`. Empty where everything is read for scans.
     pub requests: SmallVec<[RequestId; 1]>,
 }
 
@@ -108,6 +111,8 @@ pub enum HoldReason {
     Deadline,
     /// Those who wait have used up their share.
     Throttled,
+    /// Scans want sectors, and it is not certain yet that nobody else will ask for anything.
+    Idleness,
 }
 
 /// What became of a cancellation.

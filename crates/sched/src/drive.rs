@@ -1,11 +1,11 @@
 //! What the scheduler knows of the drive beside positions: its [`DriveTraits`], the caller's [`Limits`], and what is [`Outstanding`].
 
-use headtime_units::Instant;
+use headtime_units::{Extent, Instant};
 use smallvec::SmallVec;
 
 use crate::command::CommandId;
 use crate::positioning::Target;
-use crate::queue::Queued;
+use crate::queue::{Queued, Ticket};
 
 /// What the scheduler has to know of the drive beside positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +42,10 @@ pub struct Outstanding {
     pub target: Target,
     /// When it was sent.
     pub dispatched: Instant,
-    /// The requests it serves.
+    /// The requests it serves; none where everything is read for scans.
     pub requests: SmallVec<[Queued; 1]>,
+    /// The run of sectors that is read for scans, if any.
+    pub background: Option<Extent>,
+    /// The background job it belongs to, where `background` says that there is one.
+    pub(crate) job: Option<Ticket>,
 }

@@ -21,6 +21,11 @@ impl Ids {
         self.table.len()
     }
 
+    /// Whether there is none.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.table.is_empty()
+    }
+
     /// The ticket of an id.
     pub(crate) fn get(&self, id: RequestId) -> Option<Ticket> {
         self.table.find(hash(id), |(other, _)| *other == id).map(|(_, ticket)| *ticket)

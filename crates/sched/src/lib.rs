@@ -8,8 +8,10 @@
 extern crate alloc;
 
 mod account;
+mod background;
 mod command;
 mod drive;
+mod freeblock;
 mod ids;
 mod overlap;
 pub mod policies;
@@ -21,12 +23,15 @@ mod scheduler;
 mod search;
 mod sorted;
 mod table;
+pub mod tour;
 
-pub use account::{Accounts, VolumeAccount};
+pub use account::{Accounts, BackgroundAccount, VolumeAccount};
+pub use background::{BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions};
 pub use command::{Cancelled, Command, CommandId, Decision, Done, Finished, HoldReason, Outcome};
 pub use drive::{DriveTraits, Limits, Outstanding};
+pub use freeblock::{FillSettings, IdleSettings, ReadAhead, Wanted};
 pub use policy::{Choice, Policy, View};
-pub use positioning::{Belief, BeliefReport, Estimate, Head, Likely, Measured, Place, Positioning, Target};
+pub use positioning::{Belief, BeliefReport, Estimate, Head, Learned, Likely, Measured, Place, Positioning, Target, TrackMap, TrackSpan};
 pub use queue::{Queue, Queued, Ticket};
 pub use request::{Admission, Op, Refusal, Request, RequestId, StreamId, VolumeId};
 pub use scheduler::Scheduler;

@@ -21,6 +21,7 @@ use alloc::vec::Vec;
 use headtime_units::{Extent, Lba, Sectors};
 use smallvec::SmallVec;
 
+use crate::freeblock::without;
 use crate::queue::Ticket;
 use crate::sorted::SortedSet;
 
@@ -127,6 +128,11 @@ impl OverlapOrder {
         freed
     }
 
+    /// Whether a read of `extent` that was entered now would be free to go at once.
+    pub(crate) fn read_is_free(&self, extent: Extent) -> bool {
+        !self.kept || self.latest_conflicts(extent, false).is_empty()
+    }
+
     /// Those `ticket` waits for directly.
     pub(crate) fn waits_for(&self, ticket: Ticket) -> &[Ticket] {
         self.place_of(ticket).map_or(&[], |place| &self.entries[place as usize].waits_for)
@@ -223,16 +229,6 @@ impl OverlapOrder {
         let place = self.place_of(ticket).expect("links name only requests that are entered");
         &mut self.entries[place as usize]
     }
-}
-
-/// The parts of `part` that lie before and behind `covered`.
-fn without(part: Extent, covered: Extent) -> impl Iterator<Item = Extent> {
-    let before = (part.start < covered.start).then(|| Extent::new(part.start, part.end().min(covered.start) - part.start));
-    let behind = (part.end() > covered.end()).then(|| {
-        let start = part.start.max(covered.end());
-        Extent::new(start, part.end() - start)
-    });
-    before.into_iter().chain(behind)
 }
 
 #[cfg(test)]

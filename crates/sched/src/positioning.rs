@@ -1,4 +1,4 @@
-//! What the scheduler may know about places: [`Positioning`], and [`Belief`], a positioning that learns.
+//! What the scheduler may know about places: [`Positioning`], [`TrackMap`] where tracks are known, and [`Belief`], a positioning that learns.
 //!
 //! The scheduler never sees a drive's mechanics. It asks a belief for the [`Target`] of each request once, when the request is submitted,
 //! and for an [`Estimate`] of each pair (where the head will be, what might come next) when it chooses.
@@ -123,6 +123,65 @@ pub trait Positioning {
 
     /// Media end of a command that was reported complete at `finished`: the report less what the interface adds.
     fn media_end(&self, target: &Target, finished: Instant) -> Instant;
+
+    /// How many arms the drive has that work at the same time, at least 1.
+    fn arms(&self) -> usize {
+        1
+    }
+
+    /// The tracks as they are believed to be; `None` without geometry: then nothing is read in the gaps between requests, and scans run in idle time only.
+    fn tracks(&self) -> Option<&dyn TrackMap> {
+        None
+    }
+}
+
+/// Where the tracks of a drive lie and what passes under the head when, for whoever looks for something to read on the way.
+///
+/// Contract: as for [`Positioning`], the same question gets the same answer until the belief learns, and the two agree: what is reckoned here for a read
+/// and what [`Positioning::likely`] says of it differ by the overheads at most.
+pub trait TrackMap {
+    /// How many cylinders there are.
+    fn cylinders(&self) -> u32;
+
+    /// How many surfaces there are.
+    fn heads(&self) -> u16;
+
+    /// The run of addresses that pass one after the other on this track, the longest where there are several; `None` where the track holds nothing.
+    fn track_at(&self, cylinder: u32, head: u16) -> Option<TrackSpan>;
+
+    /// The track that holds `lba`, which lies on the drive.
+    fn track_of(&self, lba: Lba) -> TrackSpan;
+
+    /// The most likely arm time for reading, settle and head switch included; zero on one track. Never below [`Positioning::seek_lower_bound`].
+    fn arm_time(&self, from: Place, to: Place) -> Nanos;
+
+    /// How much longer than for reading the arm takes before a write may begin.
+    fn write_extra(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// The angle believed to be under the head at `at`; `None` before the phase is known.
+    fn angle_at(&self, at: Instant) -> Option<Angle>;
+
+    /// The time in which the platter turns by `angle`.
+    fn time_of(&self, angle: Angle) -> Nanos;
+
+    /// The standard deviation of the arrival after a movement of the arm.
+    fn spread(&self) -> Nanos;
+
+    /// The time after its dispatch before a read can depart.
+    fn read_overhead(&self) -> Nanos;
+}
+
+/// A track, or the part of it whose addresses pass one after the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TrackSpan {
+    /// Its addresses; never empty.
+    pub extent: Extent,
+    /// Where it is, and the angle at which its first sector starts.
+    pub start: Place,
+    /// The angle of one sector, in units of 2⁻⁶⁴ turn; all of `extent` together is one turn at most.
+    pub sector: u64,
 }
 
 /// One measured completion, with what is needed to learn from it.
@@ -140,10 +199,22 @@ pub struct Measured {
     pub succeeded: bool,
 }
 
+/// What a completion was, as far as its time tells.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Learned {
+    /// An access to the medium, or nothing speaks against it: the head is where it ended.
+    #[default]
+    Media,
+    /// Answered by the drive's cache: the head has not moved.
+    CacheHit,
+    /// Neither of the two explains its time: where the head is now is a guess, and the next completion teaches nothing.
+    Doubtful,
+}
+
 /// A positioning that learns from what the drive does.
 pub trait Belief: Positioning {
-    /// Takes one measured completion in.
-    fn learn(&mut self, measured: &Measured);
+    /// Takes one measured completion in, and says what it was.
+    fn learn(&mut self, measured: &Measured) -> Learned;
 
     /// What is believed at the moment, for people.
     fn report(&self) -> BeliefReport;
@@ -160,4 +231,10 @@ pub struct BeliefReport {
     pub error_rms_us: Option<f64>,
     /// Share of recent predictions that were wrong by about a revolution.
     pub missed_revolutions: Option<f64>,
+    /// Completions that the drive's cache answered.
+    pub cache_hits: u64,
+    /// Completions that came before that of a command sent earlier. The scheduler counts them: see [`Scheduler::belief_report`](crate::Scheduler::belief_report).
+    pub reordered: u64,
+    /// Whether its predictions have been no better than chance lately, so that it goes by distance alone until they hold again.
+    pub mistrusted: bool,
 }

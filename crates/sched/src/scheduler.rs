@@ -12,11 +12,14 @@
 //! - a write with force unit access completes only when it is durable: through the drive's own FUA, or through a flush after it;
 //! - the drive never holds more commands than it takes, nor more than the caller allows;
 //! - a command that serves several requests and fails is sent again in parts, so that an error reaches only the request it belongs to;
-//! - what the scheduler sends on its own account (discards, parts of failed commands) takes turns with what the policy chooses.
+//! - what the scheduler sends on its own account (discards, parts of failed commands) takes turns with what the policy chooses;
+//! - what is read for scans is read once, fails no request, and is never overwritten on the way.
 //!
 //! It guarantees nothing about *when* a request goes: that is the policy's.
 
+mod background;
 mod books;
+mod gaps;
 mod inherit;
 mod send;
 
@@ -30,10 +33,11 @@ use smallvec::SmallVec;
 use crate::account::Accounts;
 use crate::command::{Cancelled, Decision, Done, Finished, Outcome};
 use crate::drive::{DriveTraits, Limits, Outstanding};
+use crate::freeblock::Fill;
 use crate::ids::Ids;
 use crate::overlap::OverlapOrder;
 use crate::policy::Policy;
-use crate::positioning::{Belief, Head, Measured, Target};
+use crate::positioning::{Belief, Head, Learned, Measured, Target};
 use crate::queue::{Queue, Queued, Ticket};
 use crate::request::{Admission, Op, Refusal, Request, RequestId};
 
@@ -70,6 +74,10 @@ pub struct Scheduler {
     last_finished: Instant,
     mean_response: Nanos,
     accounts: Accounts,
+    /// Completions that came before that of a command sent earlier.
+    reordered: u64,
+    /// Background reading; none before somebody asks for it.
+    fill: Option<Box<Fill>>,
 }
 
 impl Scheduler {
@@ -104,6 +112,8 @@ impl Scheduler {
             last_finished: Instant::ORIGIN,
             mean_response: Nanos::ZERO,
             accounts: Accounts::default(),
+            reordered: 0,
+            fill: None,
         }
     }
 
@@ -113,23 +123,30 @@ impl Scheduler {
     /// When `now` is before an earlier call's, here and in `next`, `complete` and `cancel`.
     pub fn submit(&mut self, now: Instant, request: Request) -> Admission {
         self.advance(now);
-        let ticket = Ticket(self.next_ticket);
+        let changes = request.op.changes_sectors();
+        // What is read before a write comes before it in the order of arrival, too.
+        let before = (changes && self.fill_at_work().is_some()).then_some(Ticket(self.next_ticket));
+        let ticket = Ticket(self.next_ticket + u64::from(before.is_some()));
         if let Err(refusal) = self.admit(&request, ticket) {
             return Admission::Refused(refusal);
         }
-        self.next_ticket += 1;
+        self.next_ticket = ticket.0 + 1;
         let target = if request.op == Op::Flush { no_place() } else { self.belief.target(request.op, request.extent) };
         let queued = Queued { ticket, request, submitted: now, target, deadline: request.deadline };
-        if request.op.changes_sectors() && !self.overlap.is_kept() {
+        if changes && !self.overlap.is_kept() {
             self.keep_order();
+        }
+        if self.fill.is_some() {
+            self.client_came(before, changes.then_some(request.extent));
         }
         if request.op == Op::Flush {
             self.flushes.push(queued);
-        } else if self.overlap.enter(ticket, request.extent, request.op.changes_sectors()) {
+        } else if self.overlap.enter(ticket, request.extent, changes) {
             self.make_eligible(queued);
         } else {
             self.waiting.insert(ticket, queued);
             self.pass_deadline_on(&queued);
+            self.hurry_jobs(ticket);
         }
         Admission::Accepted
     }
@@ -160,10 +177,17 @@ impl Scheduler {
         let index = self.outstanding.iter().position(|command| command.command == done.command);
         let index = index.unwrap_or_else(|| panic!("command {} completed but is not outstanding", done.command.0));
         let command = self.outstanding.remove(index);
-        let disk_time = done.finished.saturating_since(self.last_finished.max(command.dispatched));
+        let before = self.last_finished;
+        let disk_time = done.finished.saturating_since(before.max(command.dispatched));
+        let moves = |command: &Outstanding| command.target.op.moves_head();
+        self.reordered += u64::from(moves(&command) && self.outstanding[..index].iter().any(moves));
         self.learn(&command, &done);
         self.last_finished = self.last_finished.max(done.finished);
 
+        if self.fill.is_some() {
+            self.judge(&command, &done);
+        }
+        let disk_time = if command.job.is_some() { self.background_done(&command, &done, disk_time, before) } else { disk_time };
         let mut over = SmallVec::new();
         if let [only] = command.requests.as_slice() {
             self.accounts.charge_one(disk_time, only);
@@ -176,6 +200,9 @@ impl Scheduler {
         }
         for finished in &over {
             self.note(finished);
+        }
+        if let Some(fill) = self.fill.as_mut().filter(|_| self.tickets.is_empty()) {
+            fill.clients_since = None;
         }
         over
     }

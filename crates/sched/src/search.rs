@@ -15,6 +15,7 @@
 //! the bound says nothing (a belief without geometry), each is estimated once.
 
 use headtime_units::Nanos;
+use smallvec::SmallVec;
 
 use crate::policy::View;
 use crate::positioning::{Estimate, Likely};
@@ -33,6 +34,14 @@ pub(crate) fn nearest(queue: &Queue, cylinder: u32) -> Option<Ticket> {
 pub(crate) fn soonest(view: &View<'_>, cost: impl Fn(&Likely) -> Nanos) -> Option<Ticket> {
     let bound = |cylinders| view.belief.seek_lower_bound(cylinders);
     least(view.queue, view.head().place.cylinder, bound, |queued| cost(&view.likely(queued)))
+}
+
+/// Of those whose `cost` is within `percent` of the least, the one that starts the fewest cylinders off; among equals the least cost, then the lowest ticket.
+///
+/// Whoever is nearer than the one of the least cost has been met when that is known, so that one walk is enough.
+pub(crate) fn nearest_of_the_soonest(view: &View<'_>, cost: impl Fn(&Likely) -> Nanos, percent: f64) -> Option<Ticket> {
+    let bound = |cylinders| view.belief.seek_lower_bound(cylinders);
+    nearest_of_the_least(view.queue, view.head().place.cylinder, bound, |queued| cost(&view.likely(queued)), percent)
 }
 
 /// The request of the least `cost` when each is sent now; among equals the lowest ticket.
@@ -60,6 +69,26 @@ fn least(queue: &Queue, cylinder: u32, bound: impl Fn(u32) -> Nanos, cost: impl 
         best = Some(best.map_or(candidate, |best| best.min(candidate)));
     }
     best.map(|(_, ticket)| ticket)
+}
+
+fn nearest_of_the_least(queue: &Queue, cylinder: u32, bound: impl Fn(u32) -> Nanos, cost: impl Fn(&Queued) -> Nanos, percent: f64) -> Option<Ticket> {
+    let mut met: SmallVec<[(u32, Nanos, Ticket); 64]> = SmallVec::new();
+    let mut best = Nanos::from_ns(u64::MAX);
+    for (distance, queued) in outward(queue, cylinder) {
+        if bound(distance) > best {
+            break;
+        }
+        let cost = cost(queued);
+        best = best.min(cost);
+        met.push((distance, cost, queued.ticket));
+    }
+    let limit = within(best, percent);
+    met.into_iter().filter(|(_, cost, _)| *cost <= limit).min().map(|(_, _, ticket)| ticket)
+}
+
+/// `percent` more than `least`.
+fn within(least: Nanos, percent: f64) -> Nanos {
+    least.saturating_add(Nanos::from_ns((least.as_ns() as f64 * percent / 100.0) as u64))
 }
 
 fn least_aged(
@@ -239,6 +268,22 @@ mod tests {
                 bound(queued.target.start.cylinder.abs_diff(head)) + Nanos::from_ns(above_bound[queued.ticket.0 as usize])
             };
             prop_assert_eq!(least(&queue, head, bound, cost), linear(&queue, cost));
+        }
+
+        #[test]
+        fn the_nearest_of_the_soonest_is_the_one_that_looking_at_everyone_finds(
+            entries in proptest::collection::vec((0_u32..60, Just(0_u64)), 0..60),
+            above_bound in proptest::collection::vec(0_u64..40, 60),
+            head in 0_u32..60,
+            percent in prop_oneof![Just(0.0), Just(60.0), 0.0_f64..500.0],
+        ) {
+            let queue = queue_of(&entries);
+            let distance = |queued: &Queued| queued.target.start.cylinder.abs_diff(head);
+            let cost = |queued: &Queued| bound(distance(queued)) + Nanos::from_ns(above_bound[queued.ticket.0 as usize]);
+            let limit = queue.by_arrival().map(cost).min().map(|least| within(least, percent));
+            let near = queue.by_arrival().filter(|queued| Some(cost(queued)) <= limit);
+            let by_looking = near.min_by_key(|queued| (distance(queued), cost(queued), queued.ticket)).map(|queued| queued.ticket);
+            prop_assert_eq!(nearest_of_the_least(&queue, head, bound, cost, percent), by_looking);
         }
 
         #[test]

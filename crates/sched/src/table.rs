@@ -60,6 +60,7 @@ pub const POLICIES: &[PolicyEntry] = &[
     policies::firmware::ENTRY,
     policies::headtime::ENTRY,
     policies::beam_oracle::ENTRY,
+    policies::sptf_sw::ENTRY,
 ];
 
 /// The policy at work where nobody chose one: the best there is for a drive shared by volumes with and without deadlines.
@@ -206,7 +207,7 @@ mod tests {
         let message = |text: &str| PolicyEntry::parse(text).map(|(entry, _)| entry.name).expect_err("no such setting").to_string();
         assert_eq!(
             message("elevator"),
-            "there is no policy `elevator`; known are fcfs, sstf, clook, edf, sptf, sptf-oracle, sptf-expected, firmware, headtime, beam-oracle"
+            "there is no policy `elevator`; known are fcfs, sstf, clook, edf, sptf, sptf-oracle, sptf-expected, firmware, headtime, beam-oracle, sptf-sw"
         );
         assert_eq!(message("fcfs:depth=4"), "policy fcfs has no parameter `depth`; it has none");
         for setting in ["depth=0", "depth=65537", "depth=4.5", "depth=NaN", "depth=", "depth"] {

@@ -8,4 +8,5 @@ pub mod firmware;
 pub mod headtime;
 pub mod sptf;
 pub mod sptf_expected;
+pub mod sptf_sw;
 pub mod sstf;

@@ -2,7 +2,8 @@
 //!
 //! What it does. Requests are compared by their *expected* positioning time, in which a sector that might just be missed counts with the chance of
 //! losing a revolution. The cost shrinks as a request grows old, so that nobody waits for ever: cost × (1 − age / M)^p, with M a multiple of the mean
-//! response time. With few requests held the drive is given one command at a time, with more two.
+//! response time. With few requests held the drive is given one command at a time, with more two; a drive
+//! with several arms always one for each.
 //!
 //! Worked example, 10 ms a revolution: request A is most likely reached in 2 ms but missed one time in four, its expected time is 4.5 ms; B is
 //! reached in 3 ms for certain. `sptf` sends A, this policy B. Now let the mean response be 50 ms, so that M = 12 × 50 = 600 ms, and A be 300 ms old
@@ -113,8 +114,12 @@ impl Policy for SptfExpected {
     }
 
     /// At the drive a command is no candidate any more; with few requests that choice is worth more than the overhead hidden. But where the very next
-    /// sectors are wanted, overhead that does not hide costs a whole revolution.
+    /// sectors are wanted, overhead that does not hide costs a whole revolution; and an arm without a command does nothing at all.
     fn depth(&self, view: &View<'_>) -> usize {
+        let arms = view.belief.arms();
+        if arms > 1 {
+            return arms;
+        }
         let continues = || view.queue.from_lba(view.next_lba()).next().is_some_and(|queued| queued.request.extent.start == view.next_lba());
         if view.queue.len() + view.outstanding.len() >= self.two_from || continues() { 2 } else { 1 }
     }

@@ -2,7 +2,7 @@
 
 use headtime_units::{Instant, Nanos};
 
-use super::{Done, Finished, Head, Measured, Op, Outcome, Outstanding, Queued, Refusal, Request, Scheduler, Ticket};
+use super::{Done, Finished, Head, Learned, Measured, Op, Outcome, Outstanding, Queued, Refusal, Request, Scheduler, Ticket};
 
 impl Scheduler {
     pub(super) fn advance(&mut self, now: Instant) {
@@ -56,7 +56,7 @@ impl Scheduler {
         let flushed = command.target.op == Op::Flush;
         let succeeded = done.outcome == Outcome::Success;
         let cancelled = self.forget_cancellation(ticket);
-        if !succeeded && !cancelled && !flushed && command.requests.len() > 1 {
+        if !succeeded && !cancelled && !flushed && (command.requests.len() > 1 || command.job.is_some()) {
             *self.charged_before.entry(ticket).or_default() += disk_time;
             self.own.push_back(*queued);
             return None;
@@ -96,14 +96,19 @@ impl Scheduler {
         let succeeded = done.outcome == Outcome::Success;
         // Two reports of one instant, or handed in out of order, leave open which of the two accesses was first.
         let in_order = done.finished > self.last_finished;
-        self.belief.learn(&Measured {
+        let learned = self.belief.learn(&Measured {
             target: command.target,
             dispatched: command.dispatched,
             finished: done.finished,
             head_before: (self.head_certain && in_order).then_some(self.last_head),
             succeeded,
         });
-        self.head_certain = succeeded && in_order;
+        // What the cache answered has left the head where it was.
+        if learned == Learned::CacheHit {
+            self.head_certain &= in_order;
+            return;
+        }
+        self.head_certain = succeeded && in_order && learned == Learned::Media;
         if done.finished >= self.last_finished {
             // After an error the arm may be anywhere near; the target is the best guess, but nothing is learned from it.
             self.last_head = Head::after(&command.target, self.belief.media_end(&command.target, done.finished));
@@ -121,7 +126,28 @@ impl Scheduler {
             };
         }
         self.accounts.note(finished);
+        if let Some(fill) = self.fill_at_work() {
+            fill.governor.responded(finished.finished, finished.response(), fill.settings.max_impact);
+        }
         self.policy.finished(finished);
+    }
+
+    /// Checks that jobs and the commands that read for them know of each other.
+    fn check_jobs(&self) {
+        let at_drive = |ticket: Ticket| self.outstanding.iter().filter(|command| command.job == Some(ticket)).count();
+        let Some(fill) = &self.fill else {
+            assert!(self.outstanding.iter().all(|command| command.job.is_none()), "a command reads for a scan that there never was");
+            return;
+        };
+        fill.self_check();
+        for command in &self.outstanding {
+            assert_eq!(command.job.is_some(), command.background.is_some(), "command {} reads something for no job", command.command.0);
+            assert!(command.job.is_none_or(|job| fill.jobs.contains_key(&job)), "command {} reads for a job that is over", command.command.0);
+        }
+        for (ticket, job) in &fill.jobs {
+            assert_eq!(job.at_drive, at_drive(*ticket), "background job {} has lost a command", ticket.0);
+            assert_eq!(job.waits, !self.overlap.waits_for(*ticket).is_empty(), "background job {} waits for nobody, or should", ticket.0);
+        }
     }
 
     /// Checks the scheduler's own books.
@@ -135,7 +161,8 @@ impl Scheduler {
         assert_eq!(books, self.tickets.len(), "a request was lost or is in two places");
         let on_sectors = self.outstanding.iter().filter(|command| command.target.op != Op::Flush).map(|command| command.requests.len());
         let entered = on_sectors.sum::<usize>() + self.queue.len() + self.waiting.len() + self.own.len();
-        assert!(self.overlap.len().is_none_or(|len| len == entered), "the order of overlapping requests lost or kept one");
+        let jobs = self.fill.as_ref().map_or(0, |fill| fill.jobs.len());
+        assert!(self.overlap.len().is_none_or(|len| len == entered + jobs), "the order of overlapping requests lost or kept one");
         let changes = |queued: &Queued| queued.request.op.changes_sectors();
         let held_on_sectors = self.queue.by_arrival().chain(&self.own).chain(self.waiting.values());
         assert!(
@@ -143,6 +170,7 @@ impl Scheduler {
             "a change is held, but no order of overlapping requests is kept"
         );
         assert!(self.outstanding.len() <= self.drive.queue_depth, "the drive holds more commands than it takes");
+        self.check_jobs();
 
         for ticket in &self.cancelled {
             assert!(at_drive().any(|queued| queued.ticket == *ticket), "ticket {} counts as cancelled at the drive but is not there", ticket.0);

@@ -41,7 +41,7 @@ impl Scheduler {
 
     /// The deadline that counts for a request on sectors, wherever it is held.
     pub(super) fn deadline_of(&self, ticket: Ticket) -> Option<Instant> {
-        self.find(ticket).and_then(|queued| queued.deadline)
+        self.find(ticket).map_or_else(|| self.fill.as_ref()?.jobs.get(&ticket)?.deadline, |queued| queued.deadline)
     }
 
     fn find(&self, ticket: Ticket) -> Option<&Queued> {
@@ -54,6 +54,10 @@ impl Scheduler {
     fn set_deadline(&mut self, ticket: Ticket, deadline: Option<Instant>) {
         if self.queue.get(ticket).is_some() {
             self.queue.set_deadline(ticket, deadline);
+            return;
+        }
+        if let Some(job) = self.fill.as_mut().and_then(|fill| fill.jobs.get_mut(&ticket)) {
+            job.deadline = deadline;
             return;
         }
         let same = |queued: &&mut Queued| queued.ticket == ticket;

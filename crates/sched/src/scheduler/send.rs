@@ -1,13 +1,27 @@
 //! From requests to commands: who is eligible, whose turn it is, and how one or several requests become one command.
 
-use core::cell::OnceCell;
-
 use headtime_units::{Extent, Nanos};
 use smallvec::SmallVec;
 
 use super::{Decision, Op, Outstanding, Queued, Request, Scheduler, Target, Ticket, no_place};
 use crate::command::{Command, CommandId};
-use crate::policy::{Choice, View};
+use crate::policy::Choice;
+
+/// What a policy may look at now; borrows only what it shows, so that the policy itself can be asked.
+macro_rules! view {
+    ($scheduler:ident) => {
+        $crate::policy::View {
+            now: $scheduler.now,
+            queue: &$scheduler.queue,
+            outstanding: &$scheduler.outstanding,
+            belief: &*$scheduler.belief,
+            mean_response: $scheduler.mean_response,
+            last_head: $scheduler.last_head,
+            head: core::cell::OnceCell::new(),
+        }
+    };
+}
+pub(super) use view;
 
 impl Scheduler {
     /// Whether a write is durable only when a flush has followed it.
@@ -23,8 +37,9 @@ impl Scheduler {
     /// Keeps the order of overlapping requests from now on: something that changes sectors is about to be entered. So far only reads are held.
     pub(super) fn keep_order(&mut self) {
         let at_drive = self.outstanding.iter().filter(|command| command.target.op != Op::Flush).flat_map(|command| &command.requests);
-        let reads = self.queue.by_arrival().chain(&self.own).chain(at_drive);
-        self.overlap.keep(reads.map(|queued| (queued.ticket, queued.request.extent)));
+        let reads = self.queue.by_arrival().chain(&self.own).chain(at_drive).map(|queued| (queued.ticket, queued.request.extent));
+        let jobs = self.fill.iter().flat_map(|fill| fill.jobs.iter().map(|(ticket, job)| (*ticket, job.extent)));
+        self.overlap.keep(reads.chain(jobs));
     }
 
     /// Makes those eligible that waited for `gone` only.
@@ -33,25 +48,25 @@ impl Scheduler {
             return;
         }
         for ticket in self.overlap.leave(gone) {
-            let queued = self.waiting.remove(&ticket).expect("who is freed was waiting");
-            self.make_eligible(queued);
+            match self.waiting.remove(&ticket) {
+                Some(queued) => self.make_eligible(queued),
+                None => {
+                    let job = self.fill.as_mut().and_then(|fill| fill.jobs.get_mut(&ticket));
+                    job.expect("who is freed was waiting").waits = false;
+                }
+            }
         }
     }
 
     /// What to do next if there were no flushes.
     pub(super) fn next_but_flushes(&mut self) -> Decision {
+        if self.fill_at_work().is_some() {
+            return self.next_beside_scans();
+        }
         if self.queue.is_empty() && self.own.is_empty() {
             return Decision::Idle;
         }
-        let view = View {
-            now: self.now,
-            queue: &self.queue,
-            outstanding: &self.outstanding,
-            belief: &*self.belief,
-            mean_response: self.mean_response,
-            last_head: self.last_head,
-            head: OnceCell::new(),
-        };
+        let view = view!(self);
         let depth = self.limits.outstanding.unwrap_or_else(|| self.policy.depth(&view).max(1));
         if self.outstanding.len() >= depth {
             return Decision::Idle;
@@ -69,14 +84,14 @@ impl Scheduler {
     /// One flush for everyone who waits for one.
     pub(super) fn send_flush(&mut self) -> Command {
         let flushes = SmallVec::from_vec(core::mem::take(&mut self.flushes));
-        self.dispatch(Op::Flush, no_place(), flushes)
+        self.dispatch(Op::Flush, no_place(), flushes, None)
     }
 
     /// A discard or a part of a failed command.
     pub(super) fn send_own(&mut self) -> Command {
         let queued = self.own.pop_front().expect("asked only when there is one");
         self.own_went_last = true;
-        self.dispatch(queued.request.op, queued.target, SmallVec::from_buf([queued]))
+        self.dispatch(queued.request.op, queued.target, SmallVec::from_buf([queued]), None)
     }
 
     /// One command of the policy's choice.
@@ -85,7 +100,7 @@ impl Scheduler {
         let policy = self.policy.name();
         if let [ticket] = tickets {
             let queued = self.queue.remove(*ticket).unwrap_or_else(|| panic!("policy {policy} chose ticket {}, which is not eligible", ticket.0));
-            return self.dispatch(queued.request.op, queued.target, SmallVec::from_buf([queued]));
+            return self.dispatch(queued.request.op, queued.target, SmallVec::from_buf([queued]), None);
         }
         let mut requests: SmallVec<[Queued; 1]> = SmallVec::new();
         for ticket in tickets {
@@ -107,10 +122,12 @@ impl Scheduler {
             end.max(next.extent.end())
         });
         let target = self.belief.target(first.op, Extent::new(first.extent.start, end - first.extent.start));
-        self.dispatch(first.op, target, requests)
+        self.dispatch(first.op, target, requests, None)
     }
 
-    fn dispatch(&mut self, op: Op, target: Target, requests: SmallVec<[Queued; 1]>) -> Command {
+    /// Sends a command that serves `requests`, and reads a piece for a job, if one is given.
+    pub(super) fn dispatch(&mut self, op: Op, target: Target, requests: SmallVec<[Queued; 1]>, read: Option<(Ticket, Extent)>) -> Command {
+        let (job, background) = read.unzip();
         let id = CommandId(self.next_command);
         self.next_command += 1;
         self.flushed_last = op == Op::Flush;
@@ -119,12 +136,13 @@ impl Scheduler {
             op,
             extent: target.extent,
             fua: op == Op::Write && self.drive.fua && requests.iter().any(|queued| queued.request.fua),
+            background,
             requests: match requests.as_slice() {
                 [only] => SmallVec::from_buf([only.request.id]),
                 several => several.iter().map(|queued| queued.request.id).collect(),
             },
         };
-        self.outstanding.push(Outstanding { command: id, target, dispatched: self.now, requests });
+        self.outstanding.push(Outstanding { command: id, target, dispatched: self.now, requests, background, job });
         command
     }
 }

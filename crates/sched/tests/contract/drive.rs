@@ -24,6 +24,8 @@ pub struct Drive {
     last_reported: Instant,
     /// Time from each dispatch, or from the completion before it, to completion, added up: what accounts ought to charge.
     pub busy: Nanos,
+    /// So much longer than anybody believes the arm takes.
+    pub sluggish: Nanos,
 }
 
 /// Flushing takes this long, with or without anything to write.
@@ -40,6 +42,7 @@ impl Drive {
             busy_until: Instant::ORIGIN,
             last_reported: Instant::ORIGIN,
             busy: Nanos::ZERO,
+            sluggish: Nanos::ZERO,
         }
     }
 
@@ -80,7 +83,8 @@ impl Drive {
         if command.op.moves_head() {
             let belief = TinyBelief::default();
             let target: Target = belief.target(command.op, command.extent);
-            let head = Head { free_at: self.busy_until, ..self.head };
+            let late = if self.head.place.cylinder == target.start.cylinder { Nanos::ZERO } else { self.sluggish };
+            let head = Head { free_at: self.busy_until + late, ..self.head };
             self.busy_until = belief.estimate(&head, dispatched, &target).finish();
             self.head = Head::after(&target, self.busy_until);
         } else {

@@ -70,6 +70,31 @@ fn sptf_goes_to_whom_the_head_reaches_first() {
     assert_eq!(order_of("sptf-oracle"), [0, 3, 5, 1, 2, 4, 6]);
 }
 
+/// As `sptf` here: from 9.0, 3 costs 2 ms and nobody else at most 3.2. From 12.0, 5 costs 3 on this cylinder; 2 and 6 at 4 ms are within 60 %, but further off. From
+/// 16.0, 1 costs 2 and all others 8 or more. From 19.0 on cylinder 6, 2 costs 5, 4 costs 6 and 6 costs 5: 2 and 4 are nearest, and 2 is reached first. 4 begins there.
+#[test]
+fn sptf_sw_takes_the_nearest_of_those_that_are_reached_in_nearly_the_shortest_time() {
+    assert_eq!(order_of("sptf-sw"), [0, 3, 5, 1, 2, 4, 6]);
+}
+
+/// Request 1 reads LBA 99 (cylinder 4, sector 3), request 2 LBA 76 (cylinder 3, sector 4). From cylinder 3 at 9.0: 1 passes at 11, after a seek until 10.0; 2
+/// at 12. 3 ms are within 60 % of 2 ms, but not within 40 %, and 2 needs no seek.
+#[test]
+fn sptf_sw_lets_a_short_seek_win_by_so_many_per_cent() {
+    let order = |policy: &str| {
+        let mut session = Setup::of(policy).start();
+        session.accept(read(0, 72, 1));
+        session.pump();
+        for request in [read(1, 99, 1), read(2, 76, 1)] {
+            session.accept(request);
+        }
+        session.run_to_end();
+        session.served()
+    };
+    assert_eq!((order("sptf"), order("sptf-sw")), (vec![0, 1, 2], vec![0, 2, 1]));
+    assert_eq!(order("sptf-sw:within_percent=40"), [0, 1, 2]);
+}
+
 /// With two outstanding as `sptf`, all being of one age. With one (seven are held, two need nine) each departs 0.3 ms after the end of the one
 /// before, and the choices stay: 3 at 11, 5 at 15, 1 arrives 17.7, at 18, 2 at 24. 4 begins right where 2 ends, so it is sent behind it at once; after 2 was
 /// reported it would be just missed. Without 4 being its neighbour, 6 would have come next.
@@ -115,6 +140,6 @@ fn beam_oracle_takes_the_second_best_when_the_best_costs_more_afterwards() {
 
 #[test]
 fn every_policy_has_its_golden_order_here() {
-    let written = ["fcfs", "sstf", "clook", "edf", "sptf", "sptf-oracle", "sptf-expected", "firmware", "headtime", "beam-oracle"];
+    let written = ["fcfs", "sstf", "clook", "edf", "sptf", "sptf-oracle", "sptf-expected", "firmware", "headtime", "beam-oracle", "sptf-sw"];
     assert_eq!(POLICIES.iter().map(|entry| entry.name).collect::<Vec<_>>(), written, "a new policy needs an order reckoned by hand");
 }

@@ -18,5 +18,8 @@ mod model;
 mod pressing;
 mod random;
 mod refusals;
+mod scan_failures;
+mod scan_matrix;
+mod scans;
 mod session;
 mod tiny;

@@ -6,7 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headtime_sched::{Cancelled, Command, CommandId, Finished, Op, Outcome, Request, RequestId};
+use headtime_sched::{BackgroundRead, Cancelled, Command, CommandId, Finished, Op, Outcome, Request, RequestId, ScanId, ScanOptions, Wanted};
+use headtime_units::{Extent, Lba};
 
 type Ordinal = usize;
 type Sector = u64;
@@ -45,6 +46,19 @@ pub struct Model {
     promised: BTreeMap<Sector, Ordinal>,
     flushing: BTreeMap<CommandId, BTreeMap<Sector, Ordinal>>,
     commands: BTreeSet<CommandId>,
+    scans: BTreeMap<ScanId, ScanModel>,
+    /// Commands at the drive that read something for scans.
+    reading: BTreeMap<CommandId, Extent>,
+    /// What the last background read saw.
+    saw: Option<(CommandId, Extent, BTreeMap<Sector, Ordinal>)>,
+}
+
+/// A scan: what it is still to get, and what had been submitted when it started.
+struct ScanModel {
+    open: BTreeSet<Sector>,
+    point_in_time: bool,
+    started: Ordinal,
+    failed: BTreeSet<Sector>,
 }
 
 fn sectors(request: &Request) -> std::ops::Range<Sector> {
@@ -64,12 +78,25 @@ impl Model {
     /// Checks what is sent, and notes what a flush will cover.
     pub fn dispatch(&mut self, command: &Command) {
         assert!(self.commands.insert(command.id), "{command:?}: a command's name is used twice");
-        assert!(!command.requests.is_empty(), "{command:?} serves nobody");
+        assert!(!command.requests.is_empty() || command.background.is_some(), "{command:?} serves nobody");
+        if command.op.changes_sectors() {
+            let passed = self.reading.iter().find(|(_, extent)| extent.overlaps(command.extent));
+            assert!(passed.is_none(), "{command:?} overwrites what {passed:?} is reading for a scan");
+        }
         if command.op == Op::Flush {
             assert!(command.extent.len.is_zero() && !command.fua);
             self.flushing.insert(command.id, self.seen.clone());
         }
         let mut covered = BTreeSet::new();
+        if let Some(background) = command.background {
+            assert_eq!(command.op, Op::Read, "{command:?}");
+            covered.extend(background.start.get()..background.end().get());
+            self.reading.insert(command.id, background);
+            for (ordinal, held) in self.requests.iter().enumerate() {
+                let changing = held.state == State::AtDrive && held.request.op.changes_sectors();
+                assert!(!(changing && held.request.extent.overlaps(background)), "{command:?} reads what request {ordinal} is changing");
+            }
+        }
         for id in &command.requests {
             let ordinal = self.by_id[id];
             let held = &self.requests[ordinal];
@@ -100,7 +127,8 @@ impl Model {
                 *durable = (*durable).max(ordinal);
             }
         }
-        let in_parts = outcome != Outcome::Success && command.requests.len() > 1 && command.op != Op::Flush;
+        let shared = command.requests.len() > 1 || command.background.is_some();
+        let in_parts = outcome != Outcome::Success && shared && command.op != Op::Flush;
         for id in &command.requests {
             let ordinal = self.by_id[id];
             let request = self.requests[ordinal].request;
@@ -116,6 +144,47 @@ impl Model {
             };
             if outcome == Outcome::Success {
                 self.take_effect(ordinal, command.fua);
+            }
+        }
+    }
+
+    pub fn scan_start(&mut self, id: ScanId, wanted: &Wanted, options: ScanOptions) {
+        let open = (0..wanted.capacity().get()).filter(|sector| wanted.contains(Lba::new(*sector))).collect();
+        let scan = ScanModel { open, point_in_time: options.point_in_time, started: self.requests.len(), failed: BTreeSet::new() };
+        assert!(self.scans.insert(id, scan).is_none());
+    }
+
+    pub fn scan_stop(&mut self, id: ScanId) {
+        self.scans.remove(&id);
+    }
+
+    /// What a scan has not got, and what it was told it will not get.
+    pub fn scan_left(&self, id: ScanId) -> (usize, &BTreeSet<Sector>) {
+        (self.scans[&id].open.len(), &self.scans[&id].failed)
+    }
+
+    /// The drive is done with a command that may have read for scans: remembers what it saw.
+    pub fn background_completes(&mut self, command: &Command) {
+        let Some(extent) = self.reading.remove(&command.id) else { return };
+        let seen = self.seen.range(extent.start.get()..extent.end().get()).map(|(sector, ordinal)| (*sector, *ordinal)).collect();
+        self.saw = Some((command.id, extent, seen));
+    }
+
+    /// A scan is handed something: it wanted it, gets it for the first time, and gets what was there.
+    pub fn read(&mut self, read: &BackgroundRead) {
+        let scan = self.scans.get_mut(&read.scan).unwrap_or_else(|| panic!("{read:?} is for a scan that there is not"));
+        let (command, extent, seen) = self.saw.as_ref().expect("something was read");
+        assert_eq!((*command, extent.intersection(read.extent)), (read.command, Some(read.extent)), "{read:?} is not what {extent} brought");
+        for sector in read.extent.start.get()..read.extent.end().get() {
+            assert!(scan.open.remove(&sector), "{read:?}: sector {sector} is handed over twice, or nobody wanted it");
+            if read.outcome != Outcome::Success {
+                scan.failed.insert(sector);
+            } else if scan.point_in_time {
+                let seen = seen.get(&sector);
+                assert!(
+                    seen.is_none_or(|change| *change < scan.started),
+                    "{read:?}: sector {sector} shows change {seen:?}, made after the scan started"
+                );
             }
         }
     }

@@ -1,8 +1,8 @@
 //! A scheduler, a tiny drive and the model that judges them, stepped through virtual time.
 
 use headtime_sched::{
-    Admission, Cancelled, Command, Decision, Done, DriveTraits, Finished, Limits, Op, Outcome, Policy, PolicyEntry, Request, RequestId, Scheduler,
-    StreamId, VolumeId,
+    Admission, BackgroundRead, Cancelled, Command, Decision, Done, DriveTraits, FillSettings, Finished, Limits, Op, Outcome, Policy, PolicyEntry,
+    Request, RequestId, ScanId, ScanOptions, Scheduler, StreamId, VolumeId, Wanted,
 };
 use headtime_units::{Extent, Instant, Nanos};
 
@@ -31,7 +31,9 @@ pub struct Session {
     pub dispatched: Vec<Command>,
     /// Everything reported as over, in order.
     pub finished: Vec<Finished>,
-    model: Model,
+    /// Everything read for scans, in order.
+    pub read: Vec<BackgroundRead>,
+    pub model: Model,
     faults: Faults,
     traits: DriveTraits,
     limits: Limits,
@@ -89,6 +91,7 @@ impl Setup {
             now: Instant::ORIGIN,
             dispatched: Vec::new(),
             finished: Vec::new(),
+            read: Vec::new(),
             model: Model::default(),
             faults: self.faults,
             traits: self.traits,
@@ -121,6 +124,25 @@ impl Session {
         self.model.cancelled(RequestId(id), answer);
         self.after_event();
         answer
+    }
+
+    /// Sets how gaps are filled, and starts a scan of `wanted`.
+    pub fn scan(&mut self, id: u32, settings: FillSettings, wanted: Wanted, options: ScanOptions) {
+        self.scheduler.set_fill(settings);
+        self.model.scan_start(ScanId(id), &wanted, options);
+        self.scheduler.scan_start(self.now, ScanId(id), wanted, options);
+        self.scheduler.self_check();
+    }
+
+    pub fn scan_stop(&mut self, id: u32) {
+        self.model.scan_stop(ScanId(id));
+        self.scheduler.scan_stop(self.now, ScanId(id));
+        self.scheduler.self_check();
+    }
+
+    pub fn scan_withdraw(&mut self, id: u32, extent: Extent) {
+        self.scheduler.scan_withdraw(ScanId(id), extent);
+        self.scheduler.self_check();
     }
 
     /// Lets the scheduler send all it wants to send now.
@@ -173,9 +195,11 @@ impl Session {
         while self.step() {}
         assert_eq!((self.scheduler.held(), self.drive.len()), (0, 0));
         self.model.check_end();
+        assert_eq!(self.scheduler.take_background(), None);
         let reported: Nanos = self.finished.iter().map(|finished| finished.disk_time).sum();
         let charged = self.scheduler.accounts().disk_time();
-        assert_eq!(charged, self.drive.busy, "what is charged is not the time the drive was at work");
+        let background = self.scheduler.accounts().background().disk_time;
+        assert_eq!(charged + background, self.drive.busy, "what is charged is not the time the drive was at work");
         assert!(reported == charged || (self.cancelled_any && reported < charged), "{reported} reported, {charged} charged");
     }
 
@@ -207,9 +231,14 @@ impl Session {
 
     fn complete(&mut self) {
         let command = self.drive.report();
+        self.model.background_completes(&command);
         let outcome = if (self.faults)(&command) { Outcome::Failed(5) } else { Outcome::Success };
         self.model.drive_completes(&command, outcome);
         let over = self.scheduler.complete(self.now, Done { command: command.id, finished: self.now, outcome });
+        while let Some(read) = self.scheduler.take_background() {
+            self.model.read(&read);
+            self.read.push(read);
+        }
         for finished in over {
             self.model.finished(&finished);
             self.finished.push(finished);

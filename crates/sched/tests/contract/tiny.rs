@@ -9,8 +9,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Measured, Op, Place, Positioning, Target};
-use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target, TrackMap, TrackSpan};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 pub const SECTORS_PER_TRACK: u64 = 8;
 pub const SECTORS_PER_CYLINDER: u64 = 24;
@@ -29,6 +29,10 @@ pub struct TinyBelief {
     /// Overhead that writes are said to have beside that of all commands.
     pub write_overhead: Nanos,
     pub learned: Arc<Mutex<Vec<Measured>>>,
+    /// Whether it says where the tracks are.
+    pub knows_tracks: bool,
+    /// What it says of every completion.
+    pub says: Learned,
 }
 
 pub fn seek(cylinders: u32) -> Nanos {
@@ -85,11 +89,57 @@ impl Positioning for TinyBelief {
     fn media_end(&self, _target: &Target, finished: Instant) -> Instant {
         finished.saturating_back(REPORTING)
     }
+
+    fn tracks(&self) -> Option<&dyn TrackMap> {
+        self.knows_tracks.then_some(self as &dyn TrackMap)
+    }
+}
+
+impl TrackMap for TinyBelief {
+    fn cylinders(&self) -> u32 {
+        8
+    }
+
+    fn heads(&self) -> u16 {
+        3
+    }
+
+    fn track_at(&self, cylinder: u32, head: u16) -> Option<TrackSpan> {
+        let first = SECTORS_PER_CYLINDER * u64::from(cylinder) + SECTORS_PER_TRACK * u64::from(head);
+        Some(TrackSpan { extent: Extent::from_numbers(first, SECTORS_PER_TRACK), start: place(first), sector: 1 << 61 })
+    }
+
+    fn track_of(&self, lba: Lba) -> TrackSpan {
+        let Place { cylinder, head, .. } = place(lba.get());
+        self.track_at(cylinder, head).expect("every track holds something")
+    }
+
+    fn arm_time(&self, from: Place, to: Place) -> Nanos {
+        let cylinders = from.cylinder.abs_diff(to.cylinder);
+        if cylinders == 0 && from.head != to.head { HEAD_SWITCH } else { seek(cylinders) }
+    }
+
+    fn angle_at(&self, at: Instant) -> Option<Angle> {
+        Some(Angle::from_fraction(at.as_ns() % REVOLUTION.as_ns(), REVOLUTION.as_ns()))
+    }
+
+    fn time_of(&self, angle: Angle) -> Nanos {
+        Nanos::from_ns(phase(angle))
+    }
+
+    fn spread(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
+    fn read_overhead(&self) -> Nanos {
+        OVERHEAD
+    }
 }
 
 impl Belief for TinyBelief {
-    fn learn(&mut self, measured: &Measured) {
+    fn learn(&mut self, measured: &Measured) -> Learned {
         self.learned.lock().expect("no test panics while it learns").push(*measured);
+        self.says
     }
 
     fn report(&self) -> BeliefReport {

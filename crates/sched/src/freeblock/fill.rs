@@ -1,0 +1,132 @@
+//! [`Fill`]: everything that the scheduler keeps for background reading, beside the queue of clients.
+
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::vec::Vec;
+
+use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+
+use super::governor::Governor;
+use super::jobs::Job;
+use super::scans::{Claim, Scans};
+use super::search::Looks;
+use super::settings::FillSettings;
+use crate::background::{BackgroundRead, FillReport, FillSource};
+use crate::command::{CommandId, Outcome};
+use crate::positioning::Target;
+use crate::queue::Ticket;
+
+/// Scans, jobs, and what they cost.
+#[derive(Debug, Default)]
+pub(crate) struct Fill {
+    pub(crate) settings: FillSettings,
+    pub(crate) scans: Scans,
+    /// Everything that is being read or will be, by ticket.
+    pub(crate) jobs: BTreeMap<Ticket, Job>,
+    pub(crate) governor: Governor,
+    pub(crate) report: FillReport,
+    pub(crate) looks: Looks,
+    /// What was read and not taken yet.
+    pub(crate) delivered: VecDeque<BackgroundRead>,
+    /// Where idle reading goes on.
+    pub(crate) cursor: Lba,
+    /// Since when requests of clients have been held without a break.
+    pub(crate) clients_since: Option<Instant>,
+    /// The request that goes next.
+    pub(crate) committed: Option<Committed>,
+    /// Requests chosen while scans want something, until they are over.
+    pub(crate) foreseen: Vec<Foreseen>,
+}
+
+/// A request that goes next, behind what was sent to fill the gap before it.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Committed {
+    pub(crate) ticket: Ticket,
+    /// The command that was sent last for the gap.
+    pub(crate) last: CommandId,
+    /// How many were.
+    pub(crate) pieces: u8,
+}
+
+/// A request and when it would be served without a fill.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Foreseen {
+    pub(crate) ticket: Ticket,
+    pub(crate) target: Target,
+    /// When the policy chose it, which is when it would have been sent.
+    pub(crate) chosen: Instant,
+    /// The command before it, as long as that is at the drive.
+    pub(crate) before: Option<CommandId>,
+    /// When its first sector would come by.
+    pub(crate) begin: Instant,
+    /// Whether anything was read in the gap before it.
+    pub(crate) filled: bool,
+}
+
+/// So many requests are foreseen at once: two at the drive, one chosen, and one for good measure.
+const FORESEEN: usize = 4;
+
+impl Fill {
+    /// Whether there is anything to do or to keep in order.
+    pub(crate) fn at_work(&self) -> bool {
+        !self.scans.is_empty() || !self.jobs.is_empty()
+    }
+
+    /// The first job that somebody waits for and that has something to send.
+    pub(crate) fn urgent(&self) -> Option<Ticket> {
+        self.jobs.iter().find(|(_, job)| job.urgent && job.may_go()).map(|(ticket, _)| *ticket)
+    }
+
+    /// The first job that goes on when there is time for it.
+    pub(crate) fn patient(&self) -> Option<Ticket> {
+        if !self.scans.any_reads() {
+            return None;
+        }
+        self.jobs.iter().find(|(_, job)| !job.urgent && job.may_go()).map(|(ticket, _)| *ticket)
+    }
+
+    /// Hands `claims` over, as read by `command` or as lost.
+    pub(crate) fn deliver(&mut self, claims: Vec<Claim>, command: CommandId, outcome: Outcome, source: FillSource) {
+        for Claim { scan, extent } in claims {
+            match outcome {
+                Outcome::Success => self.report.sectors[source as usize] += extent.len,
+                Outcome::Failed(_) => self.report.failed += extent.len,
+            }
+            self.delivered.push_back(BackgroundRead { scan, command, extent, outcome, source });
+        }
+    }
+
+    /// What is wanted next from the cursor on, at most `most` sectors; from the first address again where there is nothing behind.
+    pub(crate) fn next_run(&self, most: Sectors) -> Option<Extent> {
+        self.scans.next_from(self.cursor, most).or_else(|| self.scans.next_from(Lba::new(0), most))
+    }
+
+    /// Remembers when a request would be served. Those that never came to an end (cancelled, or sent in another way) are forgotten, the oldest first.
+    pub(crate) fn foresee(&mut self, foreseen: Foreseen) {
+        self.foreseen.retain(|other| other.ticket != foreseen.ticket);
+        if self.foreseen.len() == FORESEEN {
+            self.foreseen.remove(0);
+        }
+        self.foreseen.push(foreseen);
+    }
+
+    /// How far the arm may be late without harm.
+    pub(crate) fn conservatism(&self, spread: Nanos) -> Nanos {
+        self.settings.conservatism.unwrap_or_else(|| (spread * 4).max(LEAST_CONSERVATISM))
+    }
+
+    /// Checks the books of this room.
+    ///
+    /// # Panics
+    /// When they do not agree: a fault of this module.
+    pub(crate) fn self_check(&self) {
+        self.scans.self_check(self.jobs.values().flat_map(|job| job.claims.iter()));
+        for (ticket, job) in &self.jobs {
+            assert!(!job.is_over(), "background job {} is over and still there", ticket.0);
+            let inside = |extent: Extent| job.extent.intersection(extent) == Some(extent);
+            assert!(job.pieces.iter().all(|piece| inside(*piece)), "background job {} would read outside of its extent", ticket.0);
+        }
+    }
+}
+
+/// Below this nothing is trusted, however exact the belief says it is (guess: a tenth of what P2 set by hand is lost in the sector's own margin).
+const LEAST_CONSERVATISM: Nanos = Nanos::from_us(100);

@@ -1,0 +1,154 @@
+//! [`Job`]: one thing to be read for scans, in one command or several, until every sector of it is read or given up.
+//!
+//! A job holds a ticket as requests do, and stands in the order of overlapping requests from its beginning to its end: what is read for a scan is never
+//! overwritten on the way. It begins with what is to be read. Each command takes a piece. A piece that fails is cut into eight, and those again, down to
+//! one block: of 256 sectors with a bad one among them, 1 + 8 + 8 + 4 commands are sent, of which four fail.
+//!
+//! A write that must wait for a job makes it *urgent*: it takes its turn among the scheduler's own commands, and what fails is given up at once, because
+//! a client waits. Any other job that has failed is *patient*: it goes on in idle time, or in time that the bound on impact has saved up.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use headtime_units::{Extent, Instant, Sectors};
+
+use super::scans::{Claim, without};
+use crate::background::FillSource;
+
+/// Into how many parts a failed piece is cut (guess: of a bad sector in 2,048, halving would fail eleven times, this four times).
+const PARTS: u64 = 8;
+
+/// What is read for scans under one ticket.
+#[derive(Clone, Debug)]
+pub(crate) struct Job {
+    /// All of it, as it stands in the order of overlapping requests.
+    pub(crate) extent: Extent,
+    /// What has not been sent, in the order in which it will be.
+    pub(crate) pieces: VecDeque<Extent>,
+    /// Commands at the drive.
+    pub(crate) at_drive: usize,
+    /// What is to be handed over.
+    pub(crate) claims: Vec<Claim>,
+    pub(crate) source: FillSource,
+    /// Whether a request waits for it, or it was made because one will.
+    pub(crate) urgent: bool,
+    /// Whether it must wait for an earlier request on the same sectors.
+    pub(crate) waits: bool,
+    /// The earliest deadline of those that wait for it.
+    pub(crate) deadline: Option<Instant>,
+}
+
+impl Job {
+    /// A job that reads `extent` for `claims` and waits for nobody.
+    pub(crate) fn new(extent: Extent, claims: Vec<Claim>, source: FillSource) -> Self {
+        Self { extent, pieces: VecDeque::new(), at_drive: 0, claims, source, urgent: false, waits: false, deadline: None }
+    }
+
+    /// Whether it has something to send now.
+    pub(crate) fn may_go(&self) -> bool {
+        !self.waits && !self.pieces.is_empty()
+    }
+
+    /// Whether nothing of it is left.
+    pub(crate) fn is_over(&self) -> bool {
+        self.pieces.is_empty() && self.at_drive == 0
+    }
+
+    /// Takes the next piece to be sent, `most` sectors at most.
+    pub(crate) fn take_piece(&mut self, most: Sectors) -> Option<Extent> {
+        let piece = self.pieces.pop_front()?;
+        if piece.len <= most {
+            return Some(piece);
+        }
+        let taken = Extent::new(piece.start, most);
+        self.pieces.extend(without(piece, taken));
+        // What is left goes on next, before whatever else there is.
+        self.pieces.rotate_right(1);
+        Some(taken)
+    }
+
+    /// Takes off the claims that lie within `piece`, cutting those that reach beyond.
+    pub(crate) fn take_claims(&mut self, piece: Extent) -> Vec<Claim> {
+        let (mut taken, mut left) = (Vec::new(), Vec::new());
+        for claim in self.claims.drain(..) {
+            let Some(inside) = claim.extent.intersection(piece) else {
+                left.push(claim);
+                continue;
+            };
+            taken.push(Claim { extent: inside, ..claim });
+            left.extend(without(claim.extent, inside).map(|extent| Claim { extent, ..claim }));
+        }
+        self.claims = left;
+        taken
+    }
+
+    /// Whether anybody is still to get something from `piece`.
+    pub(crate) fn is_wanted(&self, piece: Extent) -> bool {
+        self.claims.iter().any(|claim| claim.extent.overlaps(piece))
+    }
+
+    /// Cuts a piece that failed into parts of whole blocks of `grain`, which will be tried again; `false` when it lies within one.
+    pub(crate) fn retry(&mut self, piece: Extent, grain: Sectors) -> bool {
+        let grain = grain.get().max(1);
+        if piece.start.get() / grain == piece.last().get() / grain {
+            return false;
+        }
+        let step = (piece.len.get().div_ceil(PARTS * grain) * grain).max(grain);
+        let mut at = piece.start.get();
+        while at < piece.end().get() {
+            // Parts end at whole blocks of the drive, so that one bad block is in one part.
+            let end = ((at + step) / grain * grain).max(at + 1).min(piece.end().get());
+            let part = Extent::from_numbers(at, end - at);
+            if self.is_wanted(part) {
+                self.pieces.push_back(part);
+            }
+            at = end;
+        }
+        true
+    }
+
+    /// Drops what is to be sent but wanted by nobody any more.
+    pub(crate) fn drop_unwanted(&mut self) {
+        let pieces = core::mem::take(&mut self.pieces);
+        self.pieces = pieces.into_iter().filter(|piece| self.is_wanted(*piece)).collect();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::background::ScanId;
+    use alloc::vec;
+
+    fn job(start: u64, len: u64) -> Job {
+        let extent = Extent::from_numbers(start, len);
+        Job::new(extent, vec![Claim { scan: ScanId(1), extent }], FillSource::Gap)
+    }
+
+    #[test]
+    fn a_failed_piece_is_cut_down_to_the_bad_block_and_all_others_are_read() {
+        let (bad, mut sent, mut read) = (300_u64, 0, 0);
+        let mut job = job(100, 256);
+        job.pieces.push_back(job.extent);
+        let mut given_up = Vec::new();
+        while let Some(piece) = job.take_piece(Sectors::new(1 << 20)) {
+            sent += 1;
+            if !piece.contains(headtime_units::Lba::new(bad)) {
+                read += job.take_claims(piece).iter().map(|claim| claim.extent.len.get()).sum::<u64>();
+            } else if !job.retry(piece, Sectors::new(8)) {
+                given_up.extend(job.take_claims(piece));
+            }
+        }
+        assert_eq!(given_up, [Claim { scan: ScanId(1), extent: Extent::from_numbers(296, 8) }]);
+        assert_eq!((read, job.claims.is_empty(), job.is_over()), (248, true, true));
+        assert!(sent < 20, "{sent} commands");
+    }
+
+    #[test]
+    fn a_long_job_goes_piece_by_piece_in_order() {
+        let mut job = job(0, 20);
+        job.pieces.extend([Extent::from_numbers(0, 9), Extent::from_numbers(12, 8)]);
+        let pieces: Vec<u64> = core::iter::from_fn(|| job.take_piece(Sectors::new(4))).map(|piece| piece.start.get()).collect();
+        assert_eq!(pieces, [0, 4, 8, 12, 16]);
+    }
+}

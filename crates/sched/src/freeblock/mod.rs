@@ -1,0 +1,17 @@
+//! The freeblock room: what scans want, and what of it fits in between what clients ask for.
+
+mod fill;
+mod governor;
+mod jobs;
+mod scans;
+mod search;
+mod settings;
+mod wanted;
+mod window;
+
+pub(crate) use fill::{Committed, Fill, Foreseen};
+pub(crate) use jobs::Job;
+pub(crate) use scans::{Claim, Scan, hull, without};
+pub(crate) use search::{Gap, Piece, Rules, search};
+pub use settings::{FillSettings, IdleSettings, ReadAhead};
+pub use wanted::Wanted;

@@ -1,0 +1,599 @@
+//! The search of a gap: what can be read for scans between the end of one command and the beginning of the next, without delaying that.
+//!
+//! The head is free at A's end and must be at B's first sector when that comes by, as it would without us. On the way it can rest on a track T: it arrives there
+//! after the arm time from A's end, and must leave in time for the arm time to B. Both arm times are taken to be longer than most likely by the *conservatism*.
+//! What passes in between (`window`) and is wanted is the track's value; the track of the greatest value is taken.
+//!
+//! Worked example, 6 ms a revolution, 300 sectors a track, conservatism 0.3 ms: A ends at 0, B's sector comes by at 5.2 ms, the arm takes 2 ms from A to B. On B's
+//! own track the head arrives at 2.3 ms and never leaves: 145 sectors pass, and those right before B are read with it as one command. On A's track the head
+//! rests from 0.04 to 5.2 − 2.3 = 2.9 ms: 143 sectors. On a track half-way, 1.3 ms from both, it rests from 1.6 to 3.6 ms: 100 sectors.
+//!
+//! Where the drive may read ahead nothing is read on A's track, and on B's track only what is part of B's command: two reads of one track look like a stream, and
+//! the drive would go on reading (P2, sections 3.2 and 3.3). Of two runs on a track only one is read then.
+//!
+//! In this order tracks are looked at: B's and A's, the others of their cylinders, those of neighbouring cylinders outward, those that hold the next wanted addresses
+//! behind A and B, and all that can be reached at all, each time half-way between those looked at before. A track that could not win even if everything that
+//! passes were wanted is not asked what is. The search ends when so many tracks have been looked at as the caller allows; the best so far is the answer.
+//!
+//! Of two runs on a track the first is read first and the second found again when it is under way; where the first is over before another command could reach the
+//! drive, only the longer one counts.
+//!
+//! Guarantees: with as many looks as there are tracks it finds what a look at every track finds. The best is asked for once more: the belief's own estimate of B behind
+//! it must say that B is in time, else the track is left out and the search goes on with what is left of its looks. Cost: 0.1–0.3 µs a track.
+//!
+//! Source: P2, sections 2 and 4.2; docs/limits.md 7.
+
+use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+
+use super::scans::Scans;
+use super::window::{Edges, Passing, most, passing, right_before};
+use crate::positioning::{Head, Place, Positioning, Target, TrackMap, TrackSpan};
+use crate::request::Op;
+
+/// Cylinders that are looked at outward of A and of B each, before tracks in between are (guess).
+const NEIGHBOURS: u32 = 6;
+
+/// How often the next wanted addresses behind A and behind B are looked up (guess: late in a scan it finds what is left nearby).
+const JUMPS: u32 = 6;
+
+/// A gap between two requests.
+pub(crate) struct Gap<'a> {
+    pub(crate) map: &'a dyn TrackMap,
+    pub(crate) belief: &'a dyn Positioning,
+    pub(crate) scans: &'a Scans,
+    pub(crate) rules: Rules,
+    pub(crate) now: Instant,
+    /// Where the head is when the gap begins.
+    pub(crate) head: Head,
+    /// When it can depart.
+    pub(crate) ready: Instant,
+    /// When the request behind the gap will be sent, about.
+    pub(crate) next_sent: Instant,
+    /// The request behind the gap, and when its first sector comes by.
+    pub(crate) next: &'a Target,
+    pub(crate) begin: Instant,
+}
+
+/// What is allowed.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Rules {
+    /// How late the arm may be.
+    pub(crate) conservatism: Nanos,
+    /// How late two commands on one track may follow each other.
+    pub(crate) follow: Nanos,
+    /// Sectors left out at the ends of a track; where the arm does not move one of them, if any, at the ends of what passes.
+    pub(crate) edge: u64,
+    /// Whether several commands on one track do no harm.
+    pub(crate) several_per_track: bool,
+    /// Whether the rest of A's track may be read.
+    pub(crate) behind: bool,
+    /// Whether what lies right before B may be read with it.
+    pub(crate) merge: bool,
+    /// Whether a command of its own may be sent.
+    pub(crate) alone: bool,
+}
+
+/// What to read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    /// From the first to the last wanted sector; where it is merged up to the request's first sector.
+    pub(crate) extent: Extent,
+    /// Whether it is read with the request, as one command.
+    pub(crate) merged: bool,
+    /// Wanted sectors of the track that pass in the gap.
+    pub(crate) value: u64,
+}
+
+/// What searches did.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Looks {
+    /// Tracks looked at.
+    pub(crate) tracks: u64,
+    /// Finds that the belief did not confirm.
+    pub(crate) doubted: u64,
+}
+
+/// Finds the most that can be read in a gap; counts what it took.
+pub(crate) fn search(gap: &Gap<'_>, effort: u32, looks: &mut Looks) -> Option<Piece> {
+    let mut search = Search { gap, revolution: gap.belief.revolution(), best: None, left: effort, looks, doubted: None };
+    search.run();
+    let best = search.best?;
+    if gap.in_time(&best) {
+        return Some(best);
+    }
+    search.looks.doubted += 1;
+    (search.doubted, search.best) = (Some(best.extent.last()), None);
+    search.run();
+    search.best.filter(|piece| gap.in_time(piece))
+}
+
+impl Gap<'_> {
+    /// Whether the belief says, too, that the request behind the gap is in time, and not by a hair.
+    fn in_time(&self, piece: &Piece) -> bool {
+        let revolution = self.belief.revolution();
+        let tolerance = revolution / 16;
+        let due = self.begin + tolerance;
+        if piece.merged {
+            let extent = Extent::new(piece.extent.start, self.next.extent.end() - piece.extent.start);
+            let target = self.belief.target(Op::Read, extent);
+            let margin = self.margin(&self.head.place, &self.next.start);
+            let late = Head { free_at: self.head.free_at.max(self.now) + margin, ..self.head };
+            let likely = self.belief.likely(&late, self.now, &target);
+            return likely.depart + likely.positioning + target.transfer <= due + self.next.transfer;
+        }
+        let target = self.belief.target(Op::Read, piece.extent);
+        let likely = self.belief.likely(&self.head, self.now, &target);
+        let end = likely.depart + likely.positioning + target.transfer;
+        let margin = self.margin(&target.end, &self.next.start);
+        let behind = self.belief.likely(&Head::after(&target, end + margin), self.next_sent, self.next);
+        behind.depart + behind.positioning <= due
+    }
+
+    /// When the head is on a track, at the latest.
+    fn arrival(&self, track: &TrackSpan) -> Instant {
+        let from_a = same_track(&track.start, &self.head.place);
+        self.ready + if from_a { self.rules.follow } else { self.map.arm_time(self.head.place, track.start) + self.rules.conservatism }
+    }
+
+    /// From when on, and how long, the head can rest on a track.
+    fn rest(&self, track: &TrackSpan) -> Option<(Instant, Nanos)> {
+        let to_b = same_track(&track.start, &self.next.start);
+        let settle = if self.next.op == Op::Read { Nanos::ZERO } else { self.map.write_extra() };
+        let leave = if to_b { self.rules.follow } else { self.map.arm_time(track.start, self.next.start) + self.rules.conservatism };
+        let leave_by = self.begin.saturating_back(leave + settle);
+        // A piece that is over before the request behind it is at the drive delays that.
+        let in_vain = leave_by < self.next_sent + self.map.read_overhead();
+        let arrive = self.arrival(track);
+        (!in_vain && arrive < leave_by).then(|| (arrive, leave_by.saturating_since(arrive)))
+    }
+
+    /// What passes while the head rests on a track. On the tracks of the two requests their own addresses say better than any angle where they end and begin.
+    fn seen(&self, track: &TrackSpan, arrive: Instant, span: Nanos) -> Option<Passing> {
+        let revolution = self.belief.revolution();
+        let (from_a, to_b) = (same_track(&track.start, &self.head.place), same_track(&track.start, &self.next.start));
+        let edges = Edges { arc: if from_a || to_b { self.rules.edge.min(1) } else { 0 }, track: self.rules.edge };
+        let mut seen = passing(track, self.map.angle_at(arrive)?, span, revolution, edges);
+        let apart = Sectors::new(most(track, self.rules.follow, revolution) + 1 + self.rules.edge.min(1));
+        if from_a && track.extent.contains(self.head.next_lba) {
+            let from = self.head.next_lba;
+            seen.first = seen.first.and_then(|run| if run.end() > from { part(run, run.start.max(from + apart), run.end()) } else { Some(run) });
+            seen.second = seen.second.and_then(|run| part(run, run.start, run.end().min(from)));
+        }
+        if to_b && track.extent.contains(self.next.extent.start) {
+            let upto = Lba::new(self.next.extent.start.get().saturating_sub(apart.get()));
+            let before = |run: Extent| if run.start < self.next.extent.start { part(run, run.start, run.end().min(upto)) } else { Some(run) };
+            (seen.first, seen.second) = (seen.first.and_then(before), seen.second.and_then(before));
+        }
+        Some(seen)
+    }
+
+    /// How late the head may come from one place to another.
+    fn margin(&self, from: &Place, to: &Place) -> Nanos {
+        if same_track(from, to) { self.rules.follow } else { self.rules.conservatism }
+    }
+
+    /// How long the head could rest `from_a` cylinders from A's end and `from_b` from B's beginning, at most.
+    fn rest_at_most(&self, from_a: u32, from_b: u32) -> Nanos {
+        let arm = self.belief.seek_lower_bound(from_a) + self.belief.seek_lower_bound(from_b);
+        self.begin.saturating_since(self.ready).saturating_sub(arm)
+    }
+}
+
+struct Search<'a> {
+    gap: &'a Gap<'a>,
+    revolution: Nanos,
+    best: Option<Piece>,
+    /// Tracks that may still be looked at.
+    left: u32,
+    looks: &'a mut Looks,
+    /// A sector of a track that is left out.
+    doubted: Option<Lba>,
+}
+
+impl Search<'_> {
+    fn run(&mut self) {
+        let (a, b) = (self.gap.head.place, self.gap.next.start);
+        self.look(b.cylinder, b.head);
+        if !same_track(&a, &b) {
+            self.look(a.cylinder, a.head);
+        }
+        if !self.gap.rules.alone {
+            return;
+        }
+        self.look_at_cylinder(b.cylinder, &[a, b]);
+        if a.cylinder != b.cylinder {
+            self.look_at_cylinder(a.cylinder, &[a, b]);
+        }
+        self.look_outward(a.cylinder, b.cylinder);
+        self.look_at_what_is_wanted_next();
+        self.look_everywhere(a.cylinder, b.cylinder);
+    }
+
+    /// The tracks of a cylinder but for those that have been looked at.
+    fn look_at_cylinder(&mut self, cylinder: u32, but: &[Place]) {
+        for head in 0..self.gap.map.heads() {
+            if !but.iter().any(|place| (place.cylinder, place.head) == (cylinder, head)) {
+                self.look(cylinder, head);
+            }
+        }
+    }
+
+    fn look_outward(&mut self, a: u32, b: u32) {
+        let cylinders = self.gap.map.cylinders();
+        for distance in 1..=NEIGHBOURS {
+            for middle in [b, a] {
+                for cylinder in [middle.checked_add(distance), middle.checked_sub(distance)].into_iter().flatten() {
+                    if cylinder < cylinders && !self.gap.rest_at_most(cylinder.abs_diff(a), cylinder.abs_diff(b)).is_zero() {
+                        // Which of its tracks is as good as any while everything is wanted.
+                        self.look(cylinder, (distance % u32::from(self.gap.map.heads().max(1))) as u16);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Where little is left, that what is left is looked for, rather than tracks that may hold nothing.
+    fn look_at_what_is_wanted_next(&mut self) {
+        for from in [self.gap.next.extent.end(), self.gap.head.next_lba] {
+            let mut at = from;
+            for _ in 0..JUMPS {
+                let Some(run) = self.gap.scans.next_from(at, Sectors::new(1)) else { break };
+                let track = self.gap.map.track_of(run.start);
+                self.look_at(&track);
+                at = track.extent.end().max(run.end());
+            }
+        }
+    }
+
+    /// Every cylinder that can be reached in time, each time half-way between those looked at before; one track of each, then the next track of each.
+    fn look_everywhere(&mut self, a: u32, b: u32) {
+        let (near, far) = (a.min(b), a.max(b));
+        let beyond = self.reach(far - near);
+        let first = near.saturating_sub(beyond);
+        let count = (far.saturating_add(beyond)).min(self.gap.map.cylinders().saturating_sub(1)).saturating_sub(first) + 1;
+        let bits = count.next_power_of_two().trailing_zeros();
+        let heads = u32::from(self.gap.map.heads());
+        for pass in 0..heads {
+            for number in 0..1_u64 << bits {
+                if self.left == 0 {
+                    return;
+                }
+                let number = number as u32;
+                let place = if bits == 0 { 0 } else { number.reverse_bits() >> (32 - bits) };
+                if place < count {
+                    self.look(first + place, ((pass + number) % heads) as u16);
+                }
+            }
+        }
+    }
+
+    /// How many cylinders beyond A and B, which are `apart`, the head could go and still be in time.
+    fn reach(&self, apart: u32) -> u32 {
+        let (mut near, mut far) = (0, self.gap.map.cylinders());
+        while near < far {
+            let middle = near + (far - near).div_ceil(2);
+            if self.gap.rest_at_most(middle, apart + middle).is_zero() { far = middle - 1 } else { near = middle }
+        }
+        near
+    }
+
+    fn look(&mut self, cylinder: u32, head: u16) {
+        if self.left == 0 {
+            return;
+        }
+        if let Some(track) = self.gap.map.track_at(cylinder, head) {
+            self.look_at(&track);
+        }
+    }
+
+    fn look_at(&mut self, track: &TrackSpan) {
+        if self.left == 0 {
+            return;
+        }
+        self.left -= 1;
+        self.looks.tracks += 1;
+        if self.doubted.is_some_and(|lba| track.extent.contains(lba)) {
+            return;
+        }
+        let Gap { rules, head, next, .. } = self.gap;
+        let (from_a, to_b) = (same_track(&track.start, &head.place), same_track(&track.start, &next.start));
+        if to_b && rules.merge && next.op == Op::Read {
+            self.look_before(track, self.gap.arrival(track), from_a);
+        }
+        let one_command = (from_a || to_b) && !rules.several_per_track;
+        if !rules.alone || one_command || (from_a && !rules.behind) {
+            return;
+        }
+        let Some((arrive, span)) = self.gap.rest(track).filter(|(_, span)| !self.cannot_win(track, *span)) else { return };
+        if let Some(seen) = self.gap.seen(track, arrive, span) {
+            self.consider(track, &seen);
+        }
+    }
+
+    /// What lies right before the request on its track.
+    fn look_before(&mut self, track: &TrackSpan, arrive: Instant, from_a: bool) {
+        let Gap { rules, next, begin, .. } = self.gap;
+        let span = begin.saturating_since(arrive);
+        if !track.extent.contains(next.extent.start) || self.cannot_win(track, span) {
+            return;
+        }
+        let upto = next.extent.start - track.extent.start;
+        let edges = Edges { arc: if from_a { rules.edge.min(1) } else { 0 }, track: rules.edge };
+        let Some(seen) = right_before(track, upto.get(), span, self.revolution, edges) else { return };
+        let value = self.gap.scans.count_in(seen);
+        let Some(wanted) = self.gap.scans.hull_in(seen) else { return };
+        let extent = Extent::new(wanted.start, next.extent.start - wanted.start);
+        self.keep(Piece { extent, merged: true, value });
+    }
+
+    fn consider(&mut self, track: &TrackSpan, seen: &Passing) {
+        let worth = |run: Option<Extent>| run.map_or(0, |run| self.gap.scans.count_in(run));
+        let (first, second) = (worth(seen.first), worth(seen.second));
+        let both = self.gap.rules.several_per_track && seen.first.is_some_and(|run| self.outlasts_a_dispatch(track, run));
+        let (run, value) = match (seen.first, seen.second) {
+            (Some(run), _) if first > 0 && (both || first >= second) => (run, first + if both { second } else { 0 }),
+            (_, Some(run)) if second > 0 => (run, second),
+            _ => return,
+        };
+        if let Some(extent) = self.gap.scans.hull_in(run) {
+            self.keep(Piece { extent, merged: false, value });
+        }
+    }
+
+    /// Whether a run lasts so long that another command is at the drive when it is over: the one before is reported, and the other is sent.
+    fn outlasts_a_dispatch(&self, track: &TrackSpan, run: Extent) -> bool {
+        most(track, self.gap.map.read_overhead() * 2, self.revolution) < run.len.get()
+    }
+
+    fn cannot_win(&self, track: &TrackSpan, span: Nanos) -> bool {
+        most(track, span, self.revolution).saturating_mul(self.gap.scans.len()) <= self.best.map_or(0, |best| best.value)
+    }
+
+    fn keep(&mut self, piece: Piece) {
+        if self.best.is_none_or(|best| piece.value > best.value) {
+            self.best = Some(piece);
+        }
+    }
+}
+
+/// The part of a run from `start` to `end`, if there is any.
+fn part(run: Extent, start: Lba, end: Lba) -> Option<Extent> {
+    (start < end && run.contains(start)).then(|| Extent::new(start, end - start))
+}
+
+fn same_track(one: &Place, other: &Place) -> bool {
+    (one.cylinder, one.head) == (other.cylinder, other.head)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::background::{ScanId, ScanOptions};
+    use crate::freeblock::{Scan, Wanted};
+    use crate::positioning::{Estimate, Likely};
+    use headtime_units::Angle;
+    use proptest::prelude::*;
+
+    const TURN: Nanos = Nanos::from_ms(6);
+    const OVERHEAD: Nanos = Nanos::from_us(150);
+
+    /// A drive of exact mechanics, on which every track starts anywhere.
+    #[derive(Clone, Debug)]
+    struct Toy {
+        cylinders: u32,
+        heads: u16,
+        sectors: u64,
+    }
+
+    impl Toy {
+        fn tracks(&self) -> u64 {
+            u64::from(self.cylinders) * u64::from(self.heads)
+        }
+
+        fn place(&self, track: u64, sector: u64) -> Place {
+            // Scattered over the circle; the same for the same track.
+            let start = Angle::from_raw((track as u32).wrapping_mul(0x9E37_79B9));
+            let angle = start + Angle::from_raw(((u128::from(self.pitch()) * u128::from(sector)) >> 32) as u32);
+            Place { cylinder: (track / u64::from(self.heads)) as u32, head: (track % u64::from(self.heads)) as u16, angle }
+        }
+
+        fn pitch(&self) -> u64 {
+            u64::MAX / self.sectors
+        }
+
+        fn track(&self, track: u64) -> TrackSpan {
+            TrackSpan { extent: Extent::from_numbers(track * self.sectors, self.sectors), start: self.place(track, 0), sector: self.pitch() }
+        }
+
+        fn at(at: Instant) -> Angle {
+            Angle::from_fraction(at.as_ns() % TURN.as_ns(), TURN.as_ns())
+        }
+    }
+
+    impl TrackMap for Toy {
+        fn cylinders(&self) -> u32 {
+            self.cylinders
+        }
+
+        fn heads(&self) -> u16 {
+            self.heads
+        }
+
+        fn track_at(&self, cylinder: u32, head: u16) -> Option<TrackSpan> {
+            Some(self.track(u64::from(cylinder) * u64::from(self.heads) + u64::from(head)))
+        }
+
+        fn track_of(&self, lba: Lba) -> TrackSpan {
+            self.track(lba.get() / self.sectors)
+        }
+
+        fn arm_time(&self, from: Place, to: Place) -> Nanos {
+            let switch = if from.head == to.head { Nanos::ZERO } else { Nanos::from_us(400) };
+            self.seek_lower_bound(from.cylinder.abs_diff(to.cylinder)).max(switch)
+        }
+
+        fn angle_at(&self, at: Instant) -> Option<Angle> {
+            Some(Self::at(at))
+        }
+
+        fn time_of(&self, angle: Angle) -> Nanos {
+            Nanos::from_ns((u64::from(angle.as_raw()) * TURN.as_ns()) >> 32)
+        }
+
+        fn spread(&self) -> Nanos {
+            Nanos::ZERO
+        }
+
+        fn read_overhead(&self) -> Nanos {
+            OVERHEAD
+        }
+    }
+
+    impl Positioning for Toy {
+        fn capacity(&self) -> Sectors {
+            Sectors::new(self.tracks() * self.sectors)
+        }
+
+        fn target(&self, op: Op, extent: Extent) -> Target {
+            let place = |lba: u64| self.place(lba / self.sectors, lba % self.sectors);
+            let mut end = place(extent.last().get());
+            end.angle += Angle::from_raw((self.pitch() >> 32) as u32);
+            let transfer = Nanos::from_ns(TURN.as_ns() * extent.len.get() / self.sectors);
+            Target { op, extent, start: place(extent.start.get()), end, transfer }
+        }
+
+        fn estimate(&self, _head: &Head, _dispatch: Instant, _target: &Target) -> Estimate {
+            unreachable!("the search asks for what is likely")
+        }
+
+        fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
+            let depart = (dispatch + OVERHEAD).max(head.free_at);
+            let arrival = depart + self.arm_time(head.place, target.start);
+            let wait = self.time_of(Self::at(arrival).until(target.start.angle));
+            Likely { depart, positioning: (arrival + wait).saturating_since(depart) }
+        }
+
+        fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
+            if cylinders == 0 { Nanos::ZERO } else { Nanos::from_us(600 + 20 * u64::from(cylinders)) }
+        }
+
+        fn revolution(&self) -> Nanos {
+            TURN
+        }
+
+        fn media_end(&self, _target: &Target, finished: Instant) -> Instant {
+            finished
+        }
+    }
+
+    fn scans(toy: &Toy, wanted: &[bool], grain: u64) -> Scans {
+        let mut bitmap = Wanted::new(toy.capacity(), Sectors::new(grain));
+        for sector in (0..toy.capacity().get()).filter(|sector| wanted[*sector as usize % wanted.len()]) {
+            bitmap.insert(Extent::from_numbers(sector, 1));
+        }
+        let mut scans = Scans::default();
+        scans.start(Scan { id: ScanId(0), whole: bitmap.remaining(), wanted: bitmap, options: ScanOptions::default() });
+        scans
+    }
+
+    /// What a look at a track alone finds; what passes is tried sector by sector in `window`.
+    fn value(gap: &Gap<'_>, toy: &Toy, track: &TrackSpan) -> u64 {
+        let Some((arrive, span)) = gap.rest(track) else { return 0 };
+        let seen = gap.seen(track, arrive, span).expect("the angle is known");
+        let worth = |run: Option<Extent>| run.map_or(0, |run| gap.scans.count_in(run));
+        let lasts = seen.first.is_some_and(|run| TURN * run.len.get() / toy.sectors > OVERHEAD * 2);
+        if lasts { worth(seen.first) + worth(seen.second) } else { worth(seen.first).max(worth(seen.second)) }
+    }
+
+    proptest! {
+        #[test]
+        fn with_looks_enough_it_finds_what_a_look_at_every_track_finds(
+            (cylinders, heads, sectors) in (1_u32..30, 1_u16..4, 4_u64..40),
+            wanted in proptest::collection::vec(prop::bool::weighted(0.4), 1..200),
+            a in any::<prop::sample::Index>(),
+            b in any::<prop::sample::Index>(),
+            start_ns in 0_u64..20_000_000,
+            conservatism_us in 0_u64..300,
+        ) {
+            let toy = Toy { cylinders, heads, sectors };
+            let scans = scans(&toy, &wanted, 1);
+            let places = toy.capacity().get() as usize;
+            let one = |lba: usize| toy.target(Op::Read, Extent::from_numbers(lba as u64, 1));
+            let (a, next) = (one(a.index(places)), one(b.index(places)));
+            let head = Head::after(&a, Instant::from_ns(start_ns));
+            let now = Instant::from_ns(start_ns.saturating_sub(1_000_000));
+            let likely = toy.likely(&head, now, &next);
+            let rules = Rules {
+                conservatism: Nanos::from_us(conservatism_us),
+                follow: Nanos::from_us(10),
+                edge: 0,
+                several_per_track: true,
+                behind: true,
+                merge: false,
+                alone: true,
+            };
+            let ready = head.free_at.max(now + OVERHEAD);
+            let gap = Gap {
+                map: &toy, belief: &toy, scans: &scans, rules, now, head, ready, next_sent: now, next: &next, begin: likely.depart + likely.positioning,
+            };
+            let found = search(&gap, u32::MAX, &mut Looks::default());
+            let best = (0..toy.tracks()).map(|track| value(&gap, &toy, &toy.track(track))).max().unwrap_or(0);
+            prop_assert_eq!(found.map_or(0, |piece| piece.value), best);
+            // Few looks find no more, and never something else than what fits.
+            for effort in [1, 4, 16] {
+                let mut looks = Looks::default();
+                let piece = search(&gap, effort, &mut looks);
+                prop_assert!(looks.tracks <= u64::from(effort) && piece.is_none_or(|piece| piece.value <= best));
+            }
+        }
+
+        /// What is merged ends where the request begins, and the request ends when it would have ended without.
+        #[test]
+        fn what_is_merged_abuts_the_request_and_does_not_delay_it(
+            sectors in 8_u64..40,
+            a in any::<prop::sample::Index>(),
+            b in any::<prop::sample::Index>(),
+            start_ns in 0_u64..20_000_000,
+        ) {
+            let toy = Toy { cylinders: 6, heads: 2, sectors };
+            let scans = scans(&toy, &[true], 1);
+            let places = toy.capacity().get() as usize;
+            let one = |lba: usize| toy.target(Op::Read, Extent::from_numbers(lba as u64, 1));
+            let (a, next) = (one(a.index(places)), one(b.index(places)));
+            let head = Head::after(&a, Instant::from_ns(start_ns));
+            let now = Instant::from_ns(start_ns);
+            let likely = toy.likely(&head, now, &next);
+            let begin = likely.depart + likely.positioning;
+            let rules = Rules {
+                conservatism: Nanos::from_us(50), follow: Nanos::ZERO, edge: 1, several_per_track: false, behind: false, merge: true, alone: false,
+            };
+            let gap = Gap { map: &toy, belief: &toy, scans: &scans, rules, now, head, ready: now + OVERHEAD, next_sent: now, next: &next, begin };
+            if let Some(piece) = search(&gap, 8, &mut Looks::default()) {
+                prop_assert!(piece.merged && piece.extent.end() == next.extent.start);
+                prop_assert_eq!(piece.extent.start.get() / sectors, next.extent.start.get() / sectors);
+                let together = toy.target(Op::Read, Extent::new(piece.extent.start, piece.extent.len + next.extent.len));
+                let likely = toy.likely(&head, now, &together);
+                let late = (likely.depart + likely.positioning + together.transfer).signed_since(begin + next.transfer);
+                prop_assert!(late.abs() < 50, "{} ns late", late);
+            }
+        }
+    }
+
+    #[test]
+    fn with_read_ahead_nothing_is_read_apart_on_the_tracks_of_the_two_requests() {
+        let toy = Toy { cylinders: 1, heads: 2, sectors: 40 };
+        let scans = scans(&toy, &[true], 1);
+        let one = |lba: u64| toy.target(Op::Read, Extent::from_numbers(lba, 1));
+        let (a, next) = (one(3), one(60));
+        let head = Head::after(&a, Instant::ORIGIN);
+        let begin = Instant::ORIGIN + TURN;
+        for (several_per_track, merge) in [(false, false), (true, false), (false, true)] {
+            let rules = Rules { conservatism: Nanos::ZERO, follow: Nanos::ZERO, edge: 0, several_per_track, behind: true, merge, alone: true };
+            let now = Instant::ORIGIN;
+            let gap = Gap { map: &toy, belief: &toy, scans: &scans, rules, now, head, ready: now + OVERHEAD, next_sent: now, next: &next, begin };
+            let mut search = Search { gap: &gap, revolution: TURN, best: None, left: u32::MAX, looks: &mut Looks::default(), doubted: None };
+            search.run();
+            assert_eq!(search.best.map(|piece| piece.merged), if several_per_track || merge { Some(merge) } else { None });
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Background reading as the scheduler does it: scans come and go, jobs are sent, and what they bring is handed over.
+//!
+//! A job stands in the order of overlapping requests like a request, so that what is read for a scan is not overwritten on the way, and so that a scan of a
+//! point in time gets its sectors before a write does. It never fails a request, is charged to no volume, and none of it happens while no scan was started.
+//!
+//! When what is read:
+//! - *urgent* jobs, which a write waits for, take turns with the policy's choices, as the scheduler's other commands do;
+//! - gaps are filled when the policy has chosen (`gaps`);
+//! - with no request of a client held for a while, what is wanted is read in order of address, two commands at a time;
+//! - for the tail of a scan and for what failed before, time is taken from clients, once the bound on impact has saved it up.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+
+use headtime_units::{Extent, Instant, Nanos, Sectors};
+use smallvec::SmallVec;
+
+use super::{Decision, Done, Op, Outcome, Outstanding, Scheduler, Ticket};
+use crate::background::{BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions};
+use crate::command::{Command, HoldReason};
+use crate::freeblock::{Claim, Fill, FillSettings, Job, Scan, Wanted, hull, without};
+use crate::positioning::BeliefReport;
+
+/// How many commands idle reading keeps at the drive, so that it does not lose a revolution between two.
+const IDLE_DEPTH: usize = 2;
+
+/// So many turns must have been saved up for each request held before time is taken from clients: what a command takes and as much again, so that what it
+/// costs does not stop the filling of gaps (guess: 2,048 sectors of a 9 GB drive take six turns, and two more to get there and back).
+const SHARE_TURNS: u64 = 16;
+
+/// While clients may come back at any moment, idle commands are this many times shorter.
+const SHORTER: u64 = 8;
+
+impl Scheduler {
+    /// Starts a scan: what is `wanted` is read once, in any order, and handed over by [`Scheduler::take_background`].
+    ///
+    /// # Panics
+    /// When a scan of that id is there already, or `wanted` is of a drive of another size.
+    pub fn scan_start(&mut self, now: Instant, id: ScanId, wanted: Wanted, options: ScanOptions) {
+        self.advance(now);
+        assert_eq!(wanted.capacity(), self.belief.capacity(), "scan {} wants sectors of a drive of another size", id.0);
+        let held = !self.tickets.is_empty();
+        let first = self.fill.as_ref().is_none_or(|fill| !fill.at_work());
+        let last_finished = Some(self.last_finished).filter(|at| first && *at > Instant::ORIGIN);
+        let fill = self.fill.get_or_insert_with(Box::default);
+        assert!(fill.scans.get(id).is_none(), "there is a scan {} already; stop it before another of that id is started", id.0);
+        // Nobody has looked at clients before.
+        if let Some(at) = last_finished {
+            fill.governor.seen(at);
+        }
+        if held {
+            fill.clients_since.get_or_insert(now);
+            fill.governor.seen(now);
+        }
+        let whole = wanted.remaining();
+        fill.scans.start(Scan { id, wanted, options, whole });
+    }
+
+    /// Reads nothing more for a scan until it is resumed; what is at the drive is handed over, and what is about to be overwritten is still read before for a
+    /// scan of a point in time. A scan that there is not is left out.
+    pub fn scan_pause(&mut self, now: Instant, id: ScanId) {
+        self.set_pace(now, id, Pace::Paused);
+    }
+
+    /// Goes on with a paused scan.
+    pub fn scan_resume(&mut self, now: Instant, id: ScanId) {
+        self.set_pace(now, id, Pace::Normal);
+    }
+
+    /// Ends a scan, read or not. Nothing more is handed over for it, not even what is at the drive; its id is free.
+    pub fn scan_stop(&mut self, now: Instant, id: ScanId) {
+        self.advance(now);
+        let Some(fill) = &mut self.fill else { return };
+        fill.scans.stop(id);
+        for job in fill.jobs.values_mut() {
+            job.claims.retain(|claim| claim.scan != id);
+        }
+        fill.delivered.retain(|read| read.scan != id);
+        self.drop_unwanted();
+    }
+
+    /// A scan does not want grains any more that lie wholly within `extent`, nor what of it is on its way.
+    pub fn scan_withdraw(&mut self, id: ScanId, extent: Extent) {
+        let Some(fill) = &mut self.fill else { return };
+        let Some(scan) = fill.scans.get_mut(id) else { return };
+        scan.wanted.remove(extent);
+        for job in fill.jobs.values_mut() {
+            let (own, mut kept): (Vec<Claim>, Vec<Claim>) = job.claims.iter().partition(|claim| claim.scan == id);
+            kept.extend(own.iter().flat_map(|claim| without(claim.extent, extent).map(|extent| Claim { extent, ..*claim })));
+            job.claims = kept;
+        }
+        self.drop_unwanted();
+    }
+
+    /// How many sectors a scan still wants, is waiting for, or has not [taken](Scheduler::take_background); `None` for a scan that there is not.
+    #[must_use]
+    pub fn scan_left(&self, id: ScanId) -> Option<Sectors> {
+        let fill = self.fill.as_ref()?;
+        let wanted = fill.scans.get(id)?.wanted.remaining();
+        let claimed = fill.jobs.values().flat_map(|job| &job.claims).filter(|claim| claim.scan == id).map(|claim| claim.extent.len);
+        let delivered = fill.delivered.iter().filter(|read| read.scan == id).map(|read| read.extent.len);
+        Some(claimed.chain(delivered).fold(wanted, |sum, len| sum + len))
+    }
+
+    /// Changes how gaps are filled, also while scans run.
+    pub fn set_fill(&mut self, settings: FillSettings) {
+        self.fill.get_or_insert_with(Box::default).settings = settings;
+    }
+
+    /// The next run of sectors that was read for a scan, or could not be; in the order of completion. Call it after each
+    /// [`complete`](Scheduler::complete) until it answers `None`: what is not taken is kept.
+    pub fn take_background(&mut self) -> Option<BackgroundRead> {
+        self.fill.as_mut()?.delivered.pop_front()
+    }
+
+    /// What background reading has done and what it cost.
+    #[must_use]
+    pub fn fill_report(&self) -> FillReport {
+        let Some(fill) = &self.fill else { return FillReport { at: self.now, ..FillReport::default() } };
+        let (delay, response) = fill.governor.totals();
+        FillReport { delay, response, at: self.now, tracks: fill.looks.tracks, doubted: fill.looks.doubted, ..fill.report }
+    }
+
+    /// What the belief says of itself, with the completions that came out of order, which only the scheduler sees.
+    #[must_use]
+    pub fn belief_report(&self) -> BeliefReport {
+        BeliefReport { reordered: self.reordered, ..self.belief.report() }
+    }
+
+    fn set_pace(&mut self, now: Instant, id: ScanId, pace: Pace) {
+        self.advance(now);
+        if let Some(scan) = self.fill.as_mut().and_then(|fill| fill.scans.get_mut(id)) {
+            scan.options.pace = pace;
+        }
+    }
+
+    /// Background reading, if there is anything to do or to keep in order.
+    pub(super) fn fill_at_work(&mut self) -> Option<&mut Fill> {
+        self.fill.as_deref_mut().filter(|fill| fill.at_work())
+    }
+
+    /// A client's request was accepted, under the ticket behind `before`, if that is given: then what it changes is read first for scans of a point in time.
+    pub(super) fn client_came(&mut self, before: Option<Ticket>, changes: Option<Extent>) {
+        let now = self.now;
+        let Some(fill) = self.fill_at_work() else { return };
+        fill.clients_since.get_or_insert(now);
+        fill.governor.seen(now);
+        let Some((ticket, extent)) = before.zip(changes) else { return };
+        let claims = fill.scans.claim_before_change(extent);
+        let Some(extent) = claims.iter().map(|claim| claim.extent).reduce(hull) else { return };
+        let mut job = Job::new(extent, claims, FillSource::BeforeWrite);
+        let mut runs: Vec<Extent> = job.claims.iter().map(|claim| claim.extent).collect();
+        runs.sort_unstable_by_key(|run| (run.start, run.len));
+        for run in runs {
+            match job.pieces.back_mut() {
+                Some(last) if run.start <= last.end() => *last = hull(*last, run),
+                _ => job.pieces.push_back(run),
+            }
+        }
+        job.urgent = true;
+        self.enter_job(ticket, job);
+    }
+
+    /// A request must wait for those ahead of it: the jobs among them are urgent now.
+    pub(super) fn hurry_jobs(&mut self, waiting: Ticket) {
+        let Self { overlap, fill: Some(fill), .. } = self else { return };
+        for ahead in overlap.waits_for(waiting) {
+            if let Some(job) = fill.jobs.get_mut(ahead) {
+                job.urgent = true;
+            }
+        }
+    }
+
+    /// A scan's read of these sectors, sent or to be sent.
+    fn enter_job(&mut self, ticket: Ticket, mut job: Job) {
+        job.waits = !self.overlap.enter(ticket, job.extent, false);
+        self.fill.as_mut().expect("jobs are made where there is a scan").jobs.insert(ticket, job);
+    }
+
+    pub(super) fn next_own_ticket(&mut self) -> Ticket {
+        let ticket = Ticket(self.next_ticket);
+        self.next_ticket += 1;
+        ticket
+    }
+
+    /// What to do while no request of a client may go.
+    pub(super) fn next_when_idle(&mut self, allowed: usize) -> Decision {
+        let now = self.now;
+        let at_drive = self.outstanding.len();
+        let clients_at_drive = self.outstanding.iter().any(|command| !command.requests.is_empty());
+        let Some(fill) = self.fill.as_deref_mut() else { return Decision::Idle };
+        let idle = fill.settings.idle;
+        if !idle.enabled || clients_at_drive || !self.waiting.is_empty() || at_drive >= allowed.min(IDLE_DEPTH) {
+            return Decision::Idle;
+        }
+        let patient = fill.patient();
+        if patient.is_none() && !fill.scans.want() {
+            return Decision::Idle;
+        }
+        let wait = |at: Instant| Decision::WaitUntil { at, reason: HoldReason::Idleness };
+        let last_seen = fill.governor.last_seen();
+        let away = last_seen.is_none_or(|last| now >= last + idle.away);
+        if let Some(last) = last_seen.filter(|_| !away) {
+            if now < last + idle.grace {
+                return wait(last + idle.grace);
+            }
+            if !fill.governor.may_fill() {
+                return wait(last + idle.away);
+            }
+        }
+        let most = if away { idle.largest } else { Sectors::new((idle.largest.get() / SHORTER).max(1)) };
+        if let Some(ticket) = patient {
+            return Decision::Dispatch(self.send_piece(ticket, FillSource::Idle, most));
+        }
+        self.send_next_run(most, FillSource::Idle).map_or(Decision::Idle, Decision::Dispatch)
+    }
+
+    /// Takes time from clients for the tail of a scan, or for what failed before, if so much has been saved up.
+    pub(super) fn send_share(&mut self) -> Option<Command> {
+        let revolution = self.belief.revolution();
+        let held = self.tickets.len();
+        let fill = self.fill.as_deref_mut()?;
+        let tail = fill.settings.tail;
+        if tail <= 0.0 {
+            return None;
+        }
+        if !fill.governor.affords((revolution * SHARE_TURNS).saturating_mul(held as u64)) {
+            return None;
+        }
+        let most = fill.settings.idle.largest;
+        if let Some(ticket) = fill.patient() {
+            return Some(self.send_piece(ticket, FillSource::Share, most));
+        }
+        if !fill.scans.near_the_end(tail) {
+            return None;
+        }
+        self.send_next_run(most, FillSource::Share)
+    }
+
+    /// Sends the next piece of an urgent job.
+    pub(super) fn send_urgent(&mut self, ticket: Ticket) -> Command {
+        let fill = self.fill.as_ref().expect("there is an urgent job");
+        let most = fill.settings.idle.largest;
+        let source = fill.jobs[&ticket].source;
+        self.send_piece(ticket, source, most)
+    }
+
+    /// Sends the next piece of a job that may go.
+    fn send_piece(&mut self, ticket: Ticket, source: FillSource, most: Sectors) -> Command {
+        let fill = self.fill.as_mut().expect("there is a job");
+        let job = fill.jobs.get_mut(&ticket).expect("the job was just found");
+        job.source = source;
+        job.at_drive += 1;
+        let piece = job.take_piece(most.max(Sectors::new(1))).expect("the job may go, so something of it is left");
+        let target = self.belief.target(Op::Read, piece);
+        self.dispatch(Op::Read, target, SmallVec::new(), Some((ticket, piece)))
+    }
+
+    /// Sends what is wanted next by address, and what else is wanted close behind it, unless somebody is about to change it. What nobody wants in between is read
+    /// over: that is shorter than another command.
+    fn send_next_run(&mut self, most: Sectors, source: FillSource) -> Option<Command> {
+        let Self { fill: Some(fill), overlap, .. } = self else { return None };
+        let first = fill.next_run(most)?;
+        let end = fill.scans.hull_in(Extent::new(first.start, most)).map_or(first.end(), |more| more.end().max(first.end()));
+        let extent = Extent::new(first.start, end - first.start);
+        if !overlap.read_is_free(extent) {
+            return None;
+        }
+        fill.cursor = extent.end();
+        Some(self.send_new_job(extent, source))
+    }
+
+    /// Claims what is wanted within `extent`, and sends a command that reads it for scans alone.
+    pub(super) fn send_new_job(&mut self, extent: Extent, source: FillSource) -> Command {
+        let ticket = self.claim_job(extent, source);
+        let target = self.belief.target(Op::Read, extent);
+        self.dispatch(Op::Read, target, SmallVec::new(), Some((ticket, extent)))
+    }
+
+    /// A job for what is wanted within `extent`, which a command that is about to be sent reads.
+    pub(super) fn claim_job(&mut self, extent: Extent, source: FillSource) -> Ticket {
+        let ticket = self.next_own_ticket();
+        let fill = self.fill.as_mut().expect("something is wanted, so there is a scan");
+        let claims = fill.scans.claim(extent);
+        debug_assert!(!claims.is_empty(), "nobody wants anything of {extent}");
+        let mut job = Job::new(extent, claims, source);
+        job.at_drive = 1;
+        self.enter_job(ticket, job);
+        ticket
+    }
+
+    /// What was read for scans by a command that is done, and what it cost; answers the disk time that is left to the command's requests.
+    pub(super) fn background_done(&mut self, command: &Outstanding, done: &Done, disk_time: Nanos, before: Instant) -> Nanos {
+        let (Some(piece), Some(ticket)) = (command.background, command.job) else { return disk_time };
+        let media = command.target.transfer.as_ns() as u128 * u128::from(piece.len.get()) / u128::from(command.target.extent.len.get());
+        let part = if command.requests.is_empty() { disk_time } else { disk_time.min(Nanos::from_ns(media as u64)) };
+        self.accounts.charge_background(part, piece.len, done.outcome);
+        let held = self.tickets.len();
+        let fill = self.fill.as_deref_mut().expect("a background command is at the drive");
+        let job = fill.jobs.get_mut(&ticket).expect("a job stays until its commands are done");
+        job.at_drive -= 1;
+        let (source, urgent) = (job.source, job.urgent);
+        if command.requests.is_empty() && source != FillSource::Gap {
+            let since = fill.clients_since.map(|since| since.max(before).max(command.dispatched));
+            let waited = since.map_or(Nanos::ZERO, |since| done.finished.saturating_since(since));
+            fill.governor.kept_waiting(waited, held);
+        }
+        if done.outcome == Outcome::Success {
+            let claims = job.take_claims(piece);
+            fill.deliver(claims, command.command, done.outcome, source);
+        } else if urgent {
+            let claims = job.take_claims(piece);
+            self.give_up(claims, piece, command, done, source);
+        } else if !job.retry(piece, fill.settings.retry_grain) {
+            let claims = job.take_claims(piece);
+            fill.deliver(claims, command.command, done.outcome, source);
+        }
+        self.end_job(ticket);
+        disk_time - part
+    }
+
+    /// A request waits for what has failed. For a point in time it is lost; others read it once that request is done.
+    fn give_up(&mut self, claims: Vec<Claim>, piece: Extent, command: &Outstanding, done: &Done, source: FillSource) {
+        let fill = self.fill.as_deref_mut().expect("a background command was at the drive");
+        let of_a_point_in_time = |claim: &Claim| fill.scans.get(claim.scan).is_some_and(|scan| scan.options.point_in_time);
+        // What has been cut down to one block is not tried again.
+        let grain = fill.settings.retry_grain.get().max(1);
+        let last = piece.start.get() / grain == piece.last().get() / grain;
+        let (lost, again): (Vec<Claim>, Vec<Claim>) = claims.into_iter().partition(|claim| last || of_a_point_in_time(claim));
+        fill.deliver(lost, command.command, done.outcome, source);
+        let Some(extent) = again.iter().map(|claim| claim.extent).reduce(hull) else { return };
+        let grain = fill.settings.retry_grain;
+        let mut job = Job::new(extent, again, source);
+        if !job.retry(extent, grain) {
+            job.pieces.push_back(extent);
+        }
+        let ticket = self.next_own_ticket();
+        self.enter_job(ticket, job);
+    }
+
+    /// Drops what no scan wants any more.
+    fn drop_unwanted(&mut self) {
+        let fill = self.fill.as_mut().expect("a scan has changed its mind");
+        fill.jobs.values_mut().for_each(Job::drop_unwanted);
+        let over: Vec<Ticket> = fill.jobs.iter().filter(|(_, job)| job.is_over()).map(|(ticket, _)| *ticket).collect();
+        over.into_iter().for_each(|ticket| self.end_job(ticket));
+    }
+
+    /// Ends a job of which nothing is left, and lets those go that waited for it.
+    fn end_job(&mut self, ticket: Ticket) {
+        let fill = self.fill.as_mut().expect("there was a job");
+        if fill.jobs.get(&ticket).is_some_and(Job::is_over) {
+            fill.jobs.remove(&ticket);
+            self.free_waiting(ticket);
+        }
+    }
+}

@@ -1,0 +1,231 @@
+//! What goes next while scans run: clients first, in their policy's order, and what fits in between.
+//!
+//! The policy chooses B as ever. Then the gap before B is searched. What is found goes at once, as a command of its own, and B is *committed*: it goes next,
+//! as a second command behind it, also where the policy would have one at a time. Before it goes the rest of the gap is searched again. What lies right before
+//! B on its track goes with B, as one command. B stays in the queue until it goes, so that it can be cancelled, and so that anything that comes in between (a
+//! flush, another policy) only ends the commitment: the policy chooses again.
+//!
+//! Each request chosen while scans want something is *foreseen*: when its media access would begin without a fill, reckoned anew from where the command before
+//! it really ended. By how much it is later is what the fill cost (`freeblock/governor.rs`).
+
+use headtime_units::{Extent, Nanos};
+use smallvec::SmallVec;
+
+use super::send::view;
+use super::{Decision, Done, Op, Outcome, Outstanding, Queued, Scheduler, Ticket};
+use crate::background::FillSource;
+use crate::command::{Command, CommandId};
+use crate::freeblock::{Committed, Foreseen, Gap, Piece, Rules, hull, search};
+use crate::policy::Choice;
+
+/// A gap is filled with so many commands at most.
+const PIECES: u8 = 4;
+
+/// With more than so many commands at the drive nobody knows which comes next, so that there is no gap to be known.
+const DEPTH: usize = 2;
+
+/// Part of the margin for the arm that is kept between two commands on one track, where only the start of a command is uncertain (guess).
+const FOLLOW: u64 = 8;
+
+/// The same where firmware is imitated: less than a sector, more than rounding.
+const FIRMWARE_FOLLOW: Nanos = Nanos::from_us(2);
+
+/// While the drive waits for a command, this part of the tracks is looked at.
+const HASTE: u32 = 4;
+
+/// What goes together with a request, or before it.
+enum Filled {
+    /// A command of its own, and the request behind it.
+    Before(Extent),
+    /// The request, with this right before it as one command.
+    With(Extent),
+    /// The request as it is.
+    Not,
+}
+
+impl Scheduler {
+    /// As [`Scheduler::next_but_flushes`], with scans.
+    pub(super) fn next_beside_scans(&mut self) -> Decision {
+        let allowed = self.drive.queue_depth.min(self.limits.outstanding.unwrap_or(usize::MAX));
+        if let Some(committed) = self.still_committed() {
+            return self.go_on(committed);
+        }
+        let urgent = self.fill.as_ref().and_then(|fill| fill.urgent());
+        let own_any = !self.own.is_empty() || urgent.is_some();
+        if self.queue.is_empty() && !own_any {
+            return self.next_when_idle(allowed);
+        }
+        let view = view!(self);
+        let depth = self.limits.outstanding.unwrap_or_else(|| self.policy.depth(&view).max(1));
+        if self.outstanding.len() >= depth {
+            return Decision::Idle;
+        }
+        let share = if own_any || self.own_went_last { None } else { self.send_share() };
+        if let Some(command) = share {
+            self.own_went_last = true;
+            return Decision::Dispatch(command);
+        }
+        let own_turn = own_any && (self.queue.is_empty() || !self.own_went_last);
+        let view = view!(self);
+        match if own_turn { Choice::Nothing } else { self.policy.choose(&view) } {
+            Choice::Send(tickets) => Decision::Dispatch(match tickets.as_slice() {
+                [ticket] if depth <= DEPTH && self.outstanding.len() < DEPTH => self.send_with_fill(*ticket, allowed),
+                _ => self.send_chosen(&tickets),
+            }),
+            Choice::Hold { .. } | Choice::Nothing if own_any => Decision::Dispatch(match urgent {
+                Some(urgent) if self.own.front().is_none_or(|queued| urgent < queued.ticket) => {
+                    self.own_went_last = true;
+                    self.send_urgent(urgent)
+                }
+                _ => self.send_own(),
+            }),
+            Choice::Hold { until, reason } => Decision::WaitUntil { at: until.max(self.now + Nanos::from_ns(1)), reason },
+            Choice::Nothing => Decision::Idle,
+        }
+    }
+
+    /// The commitment, if it still stands: the request is there, and nothing was sent since but what fills its gap.
+    fn still_committed(&mut self) -> Option<Committed> {
+        let fill = self.fill.as_mut()?;
+        let committed = fill.committed?;
+        if self.queue.get(committed.ticket).is_some() && self.next_command == committed.last.0 + 1 {
+            return Some(committed);
+        }
+        fill.committed = None;
+        fill.foreseen.retain(|foreseen| foreseen.ticket != committed.ticket);
+        None
+    }
+
+    /// A request is committed: it goes as soon as the drive has room for it, unless the gap has room for more.
+    fn go_on(&mut self, committed: Committed) -> Decision {
+        if self.outstanding.len() >= DEPTH {
+            return Decision::Idle;
+        }
+        let filled = if committed.pieces < PIECES { self.fill_gap(committed.ticket, true) } else { Filled::Not };
+        Decision::Dispatch(self.send_filled(committed.ticket, filled, committed.pieces))
+    }
+
+    /// The policy has chosen a request: sends it, or what fills the gap before it.
+    fn send_with_fill(&mut self, ticket: Ticket, allowed: usize) -> Command {
+        let held = self.tickets.len();
+        let fill = self.fill.as_mut().expect("a scan is at work");
+        let wanted = fill.scans.want() && held >= fill.settings.waiting_needed;
+        // What the policy chose wrongly is said where it is sent.
+        let Some(queued) = self.queue.get(ticket).filter(|_| wanted && self.belief.tracks().is_some()) else {
+            return self.send_chosen(&[ticket]);
+        };
+        fill.report.gaps += 1;
+        let view = view!(self);
+        let likely = view.likely(queued);
+        let foreseen = Foreseen {
+            ticket,
+            target: queued.target,
+            chosen: self.now,
+            before: self.outstanding.last().map(|command| command.command),
+            begin: likely.depart + likely.positioning,
+            filled: false,
+        };
+        fill.foresee(foreseen);
+        let filled = if fill.governor.may_fill() { self.fill_gap(ticket, allowed >= DEPTH) } else { Filled::Not };
+        self.send_filled(ticket, filled, 0)
+    }
+
+    fn send_filled(&mut self, ticket: Ticket, filled: Filled, pieces: u8) -> Command {
+        let fill = self.fill.as_mut().expect("a scan is at work");
+        fill.committed = None;
+        if !matches!(filled, Filled::Not) {
+            fill.report.filled += u64::from(pieces == 0);
+            fill.foreseen.iter_mut().filter(|foreseen| foreseen.ticket == ticket).for_each(|foreseen| foreseen.filled = true);
+        }
+        match filled {
+            Filled::Not => self.send_chosen(&[ticket]),
+            Filled::With(extent) => self.send_merged(ticket, extent),
+            Filled::Before(extent) => {
+                let command = self.send_new_job(extent, FillSource::Gap);
+                let fill = self.fill.as_mut().expect("a scan is at work");
+                fill.committed = Some(Committed { ticket, last: command.id, pieces: pieces + 1 });
+                command
+            }
+        }
+    }
+
+    /// One command that reads `extent` for scans and the request right behind it.
+    fn send_merged(&mut self, ticket: Ticket, extent: Extent) -> Command {
+        self.own_went_last = false;
+        let job = self.claim_job(extent, FillSource::Merged);
+        let queued = self.queue.remove(ticket).expect("the request whose gap was searched is in the queue");
+        let target = self.belief.target(Op::Read, hull(extent, queued.request.extent));
+        self.dispatch(Op::Read, target, SmallVec::from_buf([queued]), Some((job, extent)))
+    }
+
+    /// Looks for what fits before a request that was foreseen.
+    fn fill_gap(&mut self, ticket: Ticket, alone: bool) -> Filled {
+        let Some(Queued { target, .. }) = self.queue.get(ticket).copied() else { return Filled::Not };
+        let view = view!(self);
+        let (Some(map), Some(fill)) = (self.belief.tracks(), self.fill.as_deref_mut()) else { return Filled::Not };
+        let Some(begin) = fill.foreseen.iter().find(|foreseen| foreseen.ticket == ticket).map(|foreseen| foreseen.begin) else { return Filled::Not };
+        let (settings, idle) = (fill.settings, self.outstanding.is_empty());
+        let conservatism = fill.conservatism(map.spread());
+        let firmware = settings.in_firmware;
+        let rules = Rules {
+            conservatism,
+            follow: if firmware { FIRMWARE_FOLLOW } else { conservatism / FOLLOW },
+            edge: if firmware { 0 } else { settings.edge.get() },
+            several_per_track: settings.several_per_track(),
+            behind: settings.merge_back,
+            merge: settings.merge_front,
+            alone,
+        };
+        let (head, overhead) = (*view.head(), map.read_overhead());
+        let ready = head.free_at.max(self.now + overhead);
+        // With a command before the gap the request is sent when that is reported, which takes about as long as a dispatch.
+        let next_sent = if idle { self.now } else { (head.free_at + overhead).max(self.now) };
+        let gap = Gap { map, belief: &*self.belief, scans: &fill.scans, rules, now: self.now, head, ready, next_sent, next: &target, begin };
+        let effort = if idle { settings.effort / HASTE } else { settings.effort };
+        let free = |piece: &Piece| self.overlap.read_is_free(piece.extent);
+        let Some(found) = search(&gap, effort, &mut fill.looks).filter(free) else { return Filled::Not };
+        if !found.merged {
+            return Filled::Before(found.extent);
+        }
+        // What is left of the gap before both together.
+        let together = self.belief.target(Op::Read, hull(found.extent, target.extent));
+        let likely = self.belief.likely(&head, self.now, &together);
+        let begin = likely.depart + likely.positioning;
+        let gap = Gap { next: &together, begin, rules: Rules { merge: false, ..rules }, ..gap };
+        match search(&gap, effort, &mut fill.looks).filter(free) {
+            Some(before) => Filled::Before(before.extent),
+            None => Filled::With(found.extent),
+        }
+    }
+
+    /// A command is done: those that were foreseen to follow it are foreseen anew, from where it really ended, and those it served are judged.
+    pub(super) fn judge(&mut self, command: &Outstanding, done: &Done) {
+        let held = self.tickets.len();
+        let Some(fill) = self.fill.as_deref_mut() else { return };
+        if fill.foreseen.is_empty() {
+            return;
+        }
+        let well = done.outcome == Outcome::Success && self.head_certain;
+        let (belief, head) = (&*self.belief, self.last_head);
+        let is = |command: CommandId| move |before: Option<CommandId>| before == Some(command);
+        let behind = is(command.command);
+        fill.foreseen.retain_mut(|foreseen| {
+            if behind(foreseen.before) {
+                let likely = belief.likely(&head, foreseen.chosen, &foreseen.target);
+                (foreseen.begin, foreseen.before) = (likely.depart + likely.positioning, None);
+                return well;
+            }
+            true
+        });
+        for served in &command.requests {
+            let Some(place) = fill.foreseen.iter().position(|foreseen| foreseen.ticket == served.ticket) else { continue };
+            let foreseen = fill.foreseen.swap_remove(place);
+            if !well || foreseen.before.is_some() {
+                continue;
+            }
+            let revolution = belief.revolution();
+            let late_ns = head.free_at.signed_since(foreseen.begin + foreseen.target.transfer);
+            fill.report.late += u64::from(foreseen.filled && fill.governor.judged(late_ns, held, revolution));
+        }
+    }
+}

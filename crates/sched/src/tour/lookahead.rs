@@ -1,0 +1,237 @@
+//! [`Lookahead`]: EDF that tries every order of the first few deadlines.
+//!
+//! Of the queue by deadline the first k are taken, and all k! orders of them are tried from where the head is. Those whose largest overtime is least are
+//! kept; of these the one whose path is shortest wins, and of equals the one nearest to EDF. Its first request is sent; then everything is looked at anew. With k = 1
+//! this is EDF. The path counts the edge from the head to the first request, which the paper's sum leaves out: without it the drive would not care where it begins.
+//!
+//! Worked example, the head free at 0, A due at 10 and B at 12. From the head A takes 6 and B 3; behind A, B takes 7; behind B, A takes 4. A B ends at 6 and 13: one ms
+//! too late. B A ends at 3 and 7: nobody is late, so B goes first, against EDF. Were B due at 20, both orders would hold, and B A would still be chosen: 7 is less than 13.
+//!
+//! Guarantees: among all orders of the first k, none has less overtime. Not guaranteed: anything about those behind them; what the first k choose may
+//! leave the next too little time, and overtime counts what costs say, not what the drive will do.
+//! Cost: k² costs, asked once each, and at most k! orders, cut short where they cannot win; k = 4 is 24 orders, well below a microsecond beside the costs.
+//! Source: P1 section 3.3 (G-MATRIX); Somasundara et al. 2004.
+
+use alloc::vec::Vec;
+
+use headtime_units::{Instant, Nanos};
+
+use super::Costs;
+use super::path::Path;
+
+/// The most requests that are looked ahead over: 8! = 40,320 orders.
+pub const LOOKAHEAD_MOST: usize = 8;
+
+/// How far to look ahead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Lookahead {
+    k: usize,
+}
+
+/// What looking ahead has found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outlook {
+    /// Who goes first, as a number in the order of deadlines.
+    pub first: usize,
+    /// The largest overtime among those looked at; zero when nobody is late.
+    pub overtime: Nanos,
+    /// What serving all those looked at takes, from the head's place on.
+    pub length: Nanos,
+}
+
+impl Default for Lookahead {
+    /// Four requests (paper: more brings nothing).
+    fn default() -> Self {
+        Self { k: 4 }
+    }
+}
+
+impl Lookahead {
+    /// A look at the first `k` requests by deadline; `None` unless `k` is from 1 to [`LOOKAHEAD_MOST`].
+    #[must_use]
+    pub const fn new(k: usize) -> Option<Self> {
+        if k >= 1 && k <= LOOKAHEAD_MOST { Some(Self { k }) } else { None }
+    }
+
+    /// How many requests are looked at.
+    #[must_use]
+    pub const fn k(self) -> usize {
+        self.k
+    }
+
+    /// Who goes first; `None` where nobody waits.
+    ///
+    /// Request `i` is due at `deadlines[i]`, which ascend ([`Instant::NEVER`]: no deadline); more than k need not be named. The head is free at `free_at`.
+    #[must_use]
+    pub fn look(self, costs: &impl Costs, deadlines: &[Instant], free_at: Instant) -> Option<Outlook> {
+        debug_assert!(deadlines.is_sorted(), "the requests are looked at in the order of their deadlines");
+        let mut window = [0; LOOKAHEAD_MOST];
+        let count = self.k.min(deadlines.len());
+        for (rank, request) in window[..count].iter_mut().enumerate() {
+            *request = rank;
+        }
+        self.look_at(costs, &window[..count], deadlines, None, free_at)
+    }
+
+    /// The whole queue ordered by sending the first again and again, as the paper prints it. A live queue wants [`Lookahead::look`], which sees who has come since.
+    #[must_use]
+    pub fn order_all(self, costs: &impl Costs, deadlines: &[Instant], free_at: Instant) -> Path {
+        debug_assert!(deadlines.is_sorted(), "the requests are looked at in the order of their deadlines");
+        let mut left: Vec<usize> = (0..deadlines.len()).collect();
+        let mut order = Vec::with_capacity(left.len());
+        let (mut from, mut now) = (None, free_at);
+        while let Some(outlook) = self.look_at(costs, &left[..self.k.min(left.len())], deadlines, from, now) {
+            now += costs.after(from, outlook.first);
+            from = Some(outlook.first);
+            left.retain(|request| *request != outlook.first);
+            order.push(outlook.first);
+        }
+        Path::from(order)
+    }
+
+    /// The best order of `window`, requests by ascending deadline, behind `from`.
+    fn look_at(self, costs: &impl Costs, window: &[usize], deadlines: &[Instant], from: Option<usize>, free_at: Instant) -> Option<Outlook> {
+        let mut search = Search::new(window.len(), free_at);
+        for (to, request) in window.iter().enumerate() {
+            search.deadlines[to] = deadlines[*request];
+            search.begins[to] = costs.after(from, *request);
+            for (before, other) in window.iter().enumerate().filter(|(_, other)| *other != request) {
+                search.goes_on[before][to] = costs.between(*other, *request);
+            }
+        }
+        search.extend(None, 0, Nanos::ZERO, Nanos::ZERO, 0);
+        search.best.map(|(overtime, length, first)| Outlook { first: window[first], overtime, length })
+    }
+}
+
+/// All orders of a few requests, tried depth first in the order of numbers.
+struct Search {
+    count: usize,
+    free_at: Instant,
+    deadlines: [Instant; LOOKAHEAD_MOST],
+    begins: [Nanos; LOOKAHEAD_MOST],
+    goes_on: [[Nanos; LOOKAHEAD_MOST]; LOOKAHEAD_MOST],
+    /// Overtime, length and first request of the best order found.
+    best: Option<(Nanos, Nanos, usize)>,
+}
+
+impl Search {
+    fn new(count: usize, free_at: Instant) -> Self {
+        let row = [Nanos::ZERO; LOOKAHEAD_MOST];
+        Self { count, free_at, deadlines: [Instant::NEVER; LOOKAHEAD_MOST], begins: row, goes_on: [row; LOOKAHEAD_MOST], best: None }
+    }
+
+    /// Tries everything that can follow `last` when the requests in the bit mask `served` have been served in `length`, the latest of them `overtime` too late.
+    fn extend(&mut self, last: Option<usize>, served: u32, overtime: Nanos, length: Nanos, first: usize) {
+        // Neither overtime nor length can shrink on the way to the end.
+        if self.best.is_some_and(|(least, shortest, _)| (overtime, length) >= (least, shortest)) {
+            return;
+        }
+        if served.count_ones() as usize == self.count {
+            if self.count > 0 {
+                self.best = Some((overtime, length, first));
+            }
+            return;
+        }
+        for next in (0..self.count).filter(|next| served >> next & 1 == 0) {
+            let step = last.map_or(self.begins[next], |last| self.goes_on[last][next]);
+            let length = length.saturating_add(step);
+            let late = (self.free_at + length).saturating_since(self.deadlines[next]);
+            self.extend(Some(next), served | 1 << next, overtime.max(late), length, last.map_or(next, |_| first));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::length;
+    use super::super::trial::{By, Drawn, every_order, every_queue, ms};
+    use super::*;
+    use proptest::prelude::*;
+
+    fn due(ms_from_start: &[u64]) -> Vec<Instant> {
+        ms_from_start.iter().map(|due| Instant::ORIGIN + ms(*due)).collect()
+    }
+
+    #[test]
+    fn an_order_that_holds_goes_before_one_that_is_by_deadline() {
+        let costs = (|to: usize| ms([6, 3][to]), |from: usize, _: usize| ms([7, 4][from]));
+        let look = |k: usize, deadlines: &[u64]| Lookahead::new(k).unwrap().look(&costs, &due(deadlines), Instant::ORIGIN).unwrap();
+        assert_eq!(look(2, &[10, 12]), Outlook { first: 1, overtime: Nanos::ZERO, length: ms(7) });
+        assert_eq!(look(2, &[10, 20]), Outlook { first: 1, overtime: Nanos::ZERO, length: ms(7) });
+        assert_eq!(look(1, &[10, 12]), Outlook { first: 0, overtime: Nanos::ZERO, length: ms(6) });
+        // Now A must go first: behind B it would be a ms too late, B behind A is not late at all.
+        assert_eq!(look(2, &[6, 13]), Outlook { first: 0, overtime: Nanos::ZERO, length: ms(13) });
+        // Both cannot be held: 3 ms too late at the most is better than 4.
+        assert_eq!(look(2, &[3, 11]), Outlook { first: 0, overtime: ms(3), length: ms(13) });
+    }
+
+    #[test]
+    fn nobody_waiting_means_nobody_goes_and_k_has_bounds() {
+        let costs = (|_: usize| ms(1), |_: usize, _: usize| ms(1));
+        assert_eq!(Lookahead::default().look(&costs, &[], Instant::ORIGIN), None);
+        assert!(Lookahead::default().order_all(&costs, &[], Instant::ORIGIN).is_empty());
+        assert_eq!((Lookahead::new(0), Lookahead::new(LOOKAHEAD_MOST + 1)), (None, None));
+        assert_eq!(Lookahead::default().k(), 4);
+    }
+
+    #[test]
+    fn without_deadlines_the_shortest_path_of_the_window_is_left() {
+        let costs = (|to: usize| ms([5, 1][to]), |_: usize, _: usize| ms(2));
+        let outlook = Lookahead::default().look(&costs, &[Instant::NEVER; 2], Instant::from_ns(7)).unwrap();
+        assert_eq!(outlook, Outlook { first: 1, overtime: Nanos::ZERO, length: ms(3) });
+    }
+
+    /// The same by its definition: every order in full, overtime first, then length, then the order of deadlines.
+    fn by_definition(costs: &impl Costs, orders: &[Vec<usize>], deadlines: &[Instant], free_at: Instant) -> Option<Outlook> {
+        let judged = orders.iter().filter(|order| !order.is_empty()).map(|order| {
+            let ends = (1..=order.len()).map(|served| free_at + length(costs, &order[..served]));
+            let overtime = ends.zip(order).map(|(end, request)| end.saturating_since(deadlines[*request])).max().unwrap();
+            (overtime, length(costs, order), order)
+        });
+        judged.min().map(|(overtime, length, order)| Outlook { first: order[0], overtime, length })
+    }
+
+    /// Every queue of up to five on three places, due in steps that are too short for some orders and for all.
+    #[test]
+    fn every_queue_on_three_places_is_looked_at_as_defined() {
+        for count in 0..=5_usize {
+            let orders = every_order(count);
+            for step in [3, 5, 9] {
+                let deadlines = due(&(1..=count as u64).map(|rank| rank * step).collect::<Vec<_>>());
+                every_queue(count, 3, |costs| {
+                    let look = Lookahead::new(count.max(1)).unwrap().look(&By(costs), &deadlines, Instant::ORIGIN);
+                    assert_eq!(look, by_definition(&By(costs), &orders, &deadlines, Instant::ORIGIN));
+                });
+            }
+        }
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 96, ..ProptestConfig::default() })]
+
+        #[test]
+        fn queues_of_up_to_seven_are_looked_at_as_defined(drawn in Drawn::of(1..8), k in 1_usize..8, due in proptest::collection::vec(0_u64..60_000_000, 7)) {
+            let mut deadlines: Vec<Instant> = due[..drawn.len()].iter().map(|due| Instant::from_ns(*due)).collect();
+            deadlines.sort_unstable();
+            let free_at = Instant::from_ns(1_000);
+            let lookahead = Lookahead::new(k).unwrap();
+            let count = k.min(drawn.len());
+            let expected = by_definition(&drawn, &every_order(count), &deadlines[..count], free_at);
+            prop_assert_eq!(lookahead.look(&drawn, &deadlines, free_at), expected);
+            let all = lookahead.order_all(&drawn, &deadlines, free_at);
+            prop_assert_eq!(all.first(), expected.map(|outlook| outlook.first));
+            let mut everyone = all.order().to_vec();
+            everyone.sort_unstable();
+            prop_assert_eq!(everyone, (0..drawn.len()).collect::<Vec<_>>());
+            if k >= drawn.len() {
+                // Looking at all of them, nobody comes to be later than the first look said, and where nobody is late the path is the shortest that there is.
+                let judged = expected.unwrap();
+                let ends = (1..=drawn.len()).map(|served| free_at + length(&drawn, &all.order()[..served]));
+                let overtime = ends.zip(all.order()).map(|(end, request)| end.saturating_since(deadlines[*request])).max();
+                prop_assert_eq!(overtime, Some(judged.overtime));
+                prop_assert!(!judged.overtime.is_zero() || all.length(&drawn) == judged.length);
+            }
+        }
+    }
+}

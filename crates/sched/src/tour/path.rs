@@ -1,0 +1,184 @@
+//! [`Path`]: an order of requests, kept while they come and go.
+//!
+//! A request that arrives is inserted where it lengthens the path least: between neighbours j and k the increase is W(j,i) + W(i,k) − W(j,k), at the end it is
+//! W(last,i). The head stands before the first and has no predecessor. (The paper prints the increase with W(j,i) subtracted, a misprint: then
+//! W(i,k) alone would count, and where one comes from would not matter.) Of places that cost the same the last is taken: where all costs are equal,
+//! insertion is first come, first served.
+//!
+//! Worked example, costs in ms: the head goes to A in 4 and from A to B in 5. C is 3 from the head, 2 from A, 9 from B; from C it is 3 to A and 4 to B. Before A it
+//! adds 3 + 3 − 4 = 2, between A and B 2 + 4 − 5 = 1, at the end 9. It goes between: A C B, 10 ms instead of 9.
+//!
+//! Cost: an arrival asks for two costs per place, and for one of each edge; one that leaves costs a search and a move of numbers. Source: P1 section 3.2.
+
+use alloc::vec::Vec;
+
+use headtime_units::Nanos;
+
+use super::{Costs, length};
+
+/// Requests in the order in which they are to be served, each named by a number of the caller's.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Path {
+    order: Vec<usize>,
+}
+
+impl Path {
+    /// Nobody yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { order: Vec::new() }
+    }
+
+    /// The requests, the next one first.
+    #[must_use]
+    pub fn order(&self) -> &[usize] {
+        &self.order
+    }
+
+    /// The request to be served next.
+    #[must_use]
+    pub fn first(&self) -> Option<usize> {
+        self.order.first().copied()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.order.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.order.is_empty()
+    }
+
+    /// What serving them all takes.
+    #[must_use]
+    pub fn length(&self, costs: &impl Costs) -> Nanos {
+        length(costs, &self.order)
+    }
+
+    /// Takes `request`, which is not there yet, in where it lengthens the path least; answers the place it got.
+    pub fn insert(&mut self, costs: &impl Costs, request: usize) -> usize {
+        debug_assert!(!self.order.contains(&request), "request {request} is on the path already");
+        let (place, _) = cheapest_place(costs, &self.order, edges(costs, &self.order), request);
+        self.order.insert(place, request);
+        place
+    }
+
+    /// Takes the first out: it is being served.
+    pub fn take_first(&mut self) -> Option<usize> {
+        (!self.order.is_empty()).then(|| self.order.remove(0))
+    }
+
+    /// Takes `request` out wherever it is; answers whether it was there.
+    pub fn remove(&mut self, request: usize) -> bool {
+        let Some(place) = self.order.iter().position(|other| *other == request) else { return false };
+        self.order.remove(place);
+        true
+    }
+
+    /// Nobody any more; the memory is kept.
+    pub fn clear(&mut self) {
+        self.order.clear();
+    }
+}
+
+impl From<Vec<usize>> for Path {
+    /// The path through `order`, in which nobody is named twice.
+    fn from(order: Vec<usize>) -> Self {
+        Self { order }
+    }
+}
+
+/// Where `request` lengthens the path through `order` least, and by how many ns; less than nothing where the stop makes the rest cheaper. Of equals the last.
+///
+/// `edge` is asked for the cost of the request at a place behind the one before it.
+pub(super) fn cheapest_place(costs: &impl Costs, order: &[usize], edge: impl Fn(usize) -> Nanos, request: usize) -> (usize, i64) {
+    let signed = |cost: Nanos| cost.as_ns() as i64;
+    let (mut place, mut least) = (0, i64::MAX);
+    let mut to_request = signed(costs.first(request));
+    for (here, next) in order.iter().enumerate() {
+        let increase = to_request + signed(costs.between(request, *next)) - signed(edge(here));
+        if increase <= least {
+            (place, least) = (here, increase);
+        }
+        to_request = signed(costs.behind(request, *next));
+    }
+    if to_request <= least { (order.len(), to_request) } else { (place, least) }
+}
+
+/// The cost of each request of `order` behind the one before it, by its place.
+pub(super) fn edges<'a>(costs: &'a impl Costs, order: &'a [usize]) -> impl Fn(usize) -> Nanos + 'a {
+    |place| costs.after(place.checked_sub(1).map(|before| order[before]), order[place])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::{Drawn, ms};
+    use super::*;
+    use proptest::prelude::*;
+
+    /// The worked example: A, B, C are 0, 1, 2.
+    #[test]
+    fn a_request_goes_where_it_lengthens_the_path_least() {
+        let costs = (|to: usize| ms([4, 7, 3][to]), |from: usize, to: usize| ms([[0, 5, 2], [6, 0, 9], [3, 4, 0]][from][to]));
+        let mut path = Path::from(alloc::vec![0, 1]);
+        assert_eq!(path.length(&costs), ms(9));
+        assert_eq!(cheapest_place(&costs, path.order(), edges(&costs, path.order()), 2), (1, 1_000_000));
+        assert_eq!(path.insert(&costs, 2), 1);
+        assert_eq!((path.order(), path.length(&costs)), (&[0, 2, 1][..], ms(10)));
+    }
+
+    #[test]
+    fn where_all_costs_are_equal_the_order_is_that_of_arrival() {
+        let costs = (|_: usize| ms(3), |_: usize, _: usize| ms(3));
+        let mut path = Path::new();
+        for request in [4, 2, 9, 1] {
+            path.insert(&costs, request);
+        }
+        assert_eq!(path.order(), [4, 2, 9, 1]);
+    }
+
+    #[test]
+    fn a_stop_that_makes_the_rest_cheaper_is_taken_though_nothing_obeys_the_triangle() {
+        // From the head to 0 it takes 9, by way of 1 only 2.
+        let costs = (|to: usize| ms([9, 1][to]), |_: usize, _: usize| ms(1));
+        let mut path = Path::from(alloc::vec![0]);
+        assert_eq!(cheapest_place(&costs, path.order(), edges(&costs, path.order()), 1), (0, -7_000_000));
+        path.insert(&costs, 1);
+        assert_eq!(path.length(&costs), ms(2));
+    }
+
+    #[test]
+    fn who_leaves_is_gone_and_the_others_keep_their_order() {
+        let mut path = Path::from(alloc::vec![5, 3, 8, 1]);
+        assert!(path.remove(8) && !path.remove(8));
+        assert_eq!(path.take_first(), Some(5));
+        assert_eq!((path.order(), path.first(), path.len()), (&[3, 1][..], Some(3), 2));
+        path.clear();
+        assert!(path.is_empty() && path.take_first().is_none());
+    }
+
+    proptest! {
+        /// The increase is the difference of two whole lengths, and no other place is cheaper: tried by putting the request everywhere.
+        #[test]
+        fn no_other_place_is_cheaper(drawn in Drawn::of(1..10)) {
+            let request = drawn.len() - 1;
+            let order: Vec<usize> = (0..request).collect();
+            let before = length(&drawn, &order).as_ns() as i64;
+            let everywhere: Vec<i64> = (0..=order.len())
+                .map(|place| {
+                    let mut order = order.clone();
+                    order.insert(place, request);
+                    length(&drawn, &order).as_ns() as i64 - before
+                })
+                .collect();
+            let (place, increase) = cheapest_place(&drawn, &order, edges(&drawn, &order), request);
+            prop_assert_eq!(everywhere[place], increase);
+            prop_assert!(everywhere.iter().all(|other| *other >= increase), "{:?}, chosen {}", everywhere, place);
+            prop_assert!(everywhere[place + 1..].iter().all(|later| *later > increase), "of equals the last is taken");
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! [`CostTable`]: costs written down once for each pair, for a queue that requests enter and leave.
+//!
+//! A belief is asked for a pair once, when the later of the two arrives, instead of each time that somebody looks at the pair. Requests have *slots*,
+//! small numbers that are used again; a slot's costs are overwritten by the next request that gets it. When a request is sent, the head will be where it ends:
+//! the costs from the head are then those from its slot ([`CostTable::depart_from`]).
+//!
+//! Holds for costs that depend on the pair alone, as those of a latency map do. Where the time of departure counts (a mechanical model asked while the drive is idle) the
+//! costs from the head have to be asked anew.
+//!
+//! Every cost is written down twice, in the row of who goes before and in the row of who comes behind, because insertion walks along both.
+//!
+//! Cost: 8 bytes for each pair and direction, 512 KiB for 256 slots; a request that enters writes 4n numbers. A cost above 4.29 s, which no access takes, is kept as 4.29 s.
+
+use alloc::vec;
+use alloc::vec::Vec;
+
+use headtime_units::Nanos;
+
+use super::Costs;
+
+/// Costs between slots, and from the head to each slot.
+#[derive(Clone, Debug, Default)]
+pub struct CostTable {
+    slots: usize,
+    from_head: Vec<u32>,
+    /// By the one that goes before, then by the one behind it.
+    between: Vec<u32>,
+    /// By the one behind, then by the one that goes before it.
+    behind: Vec<u32>,
+}
+
+impl CostTable {
+    /// Room for `slots` requests; all costs are zero.
+    #[must_use]
+    pub fn new(slots: usize) -> Self {
+        Self { slots, from_head: vec![0; slots], between: vec![0; slots * slots], behind: vec![0; slots * slots] }
+    }
+
+    /// How many slots there are.
+    #[must_use]
+    pub fn slots(&self) -> usize {
+        self.slots
+    }
+
+    /// Makes room for `slots` requests if there is less; what is written down stays. O(slots²).
+    pub fn grow(&mut self, slots: usize) {
+        if slots <= self.slots {
+            return;
+        }
+        let mut wider = Self::new(slots);
+        wider.from_head[..self.slots].copy_from_slice(&self.from_head);
+        for row in 0..self.slots {
+            let (here, there) = (row * self.slots..(row + 1) * self.slots, row * slots..row * slots + self.slots);
+            wider.between[there.clone()].copy_from_slice(&self.between[here.clone()]);
+            wider.behind[there].copy_from_slice(&self.behind[here]);
+        }
+        *self = wider;
+    }
+
+    /// Writes down the cost from the head's place.
+    ///
+    /// # Panics
+    /// When there is no such slot, here and in the other methods.
+    pub fn set_first(&mut self, to: usize, cost: Nanos) {
+        self.from_head[to] = kept(cost);
+    }
+
+    /// Writes down the cost from one slot to another.
+    pub fn set_between(&mut self, from: usize, to: usize, cost: Nanos) {
+        let (place, turned) = (self.place(from, to), self.place(to, from));
+        self.between[place] = kept(cost);
+        self.behind[turned] = kept(cost);
+    }
+
+    /// Writes down what `costs` says of the request in `slot` and each of `others`, in both directions, and from the head. O(others).
+    pub fn enter(&mut self, costs: &impl Costs, slot: usize, others: &[usize]) {
+        self.set_first(slot, costs.first(slot));
+        for other in others {
+            self.set_between(*other, slot, costs.between(*other, slot));
+            self.set_between(slot, *other, costs.between(slot, *other));
+        }
+    }
+
+    /// The head will be where the request in `slot` ends. O(slots).
+    pub fn depart_from(&mut self, slot: usize) {
+        let row = slot * self.slots;
+        self.from_head.copy_from_slice(&self.between[row..row + self.slots]);
+    }
+
+    #[inline]
+    fn place(&self, from: usize, to: usize) -> usize {
+        assert!(from < self.slots && to < self.slots, "slots {from} and {to} of {}; make room with `grow`", self.slots);
+        from * self.slots + to
+    }
+}
+
+impl Costs for CostTable {
+    #[inline]
+    fn first(&self, to: usize) -> Nanos {
+        Nanos::from_ns(u64::from(self.from_head[to]))
+    }
+
+    #[inline]
+    fn between(&self, from: usize, to: usize) -> Nanos {
+        Nanos::from_ns(u64::from(self.between[self.place(from, to)]))
+    }
+
+    #[inline]
+    fn behind(&self, to: usize, from: usize) -> Nanos {
+        Nanos::from_ns(u64::from(self.behind[self.place(to, from)]))
+    }
+}
+
+fn kept(cost: Nanos) -> u32 {
+    u32::try_from(cost.as_ns()).unwrap_or(u32::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::trial::{Drawn, ms};
+    use super::super::{Path, insert_in_order};
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn room_that_grows_keeps_what_is_written_down() {
+        let mut table = CostTable::new(2);
+        table.set_first(1, ms(7));
+        table.set_between(0, 1, ms(3));
+        table.set_between(1, 0, Nanos::from_secs(9));
+        table.grow(5);
+        table.grow(3);
+        assert_eq!((table.slots(), table.first(1), table.between(0, 1)), (5, ms(7), ms(3)));
+        assert_eq!(table.between(1, 0), Nanos::from_ns(u64::from(u32::MAX)), "longer than any access");
+        assert_eq!(table.between(4, 3), Nanos::ZERO);
+    }
+
+    #[test]
+    #[should_panic(expected = "slots 0 and 2 of 2; make room with `grow`")]
+    fn a_slot_that_is_not_there_is_a_fault() {
+        CostTable::new(2).set_between(0, 2, ms(1));
+    }
+
+    proptest! {
+        /// A queue that requests enter one by one, first with the head where it was, then behind the first of them.
+        #[test]
+        fn a_table_answers_what_it_was_told(drawn in Drawn::of(1..12)) {
+            let (mut table, mut path, mut others) = (CostTable::new(drawn.len()), Path::new(), Vec::new());
+            for slot in 0..drawn.len() {
+                table.enter(&drawn, slot, &others);
+                others.push(slot);
+                path.insert(&table, slot);
+            }
+            prop_assert_eq!(&path, &insert_in_order(&drawn, drawn.len()));
+            let sent = path.take_first().unwrap();
+            table.depart_from(sent);
+            for other in path.order() {
+                prop_assert_eq!(table.first(*other), drawn.between(sent, *other));
+                prop_assert_eq!(table.behind(sent, *other), drawn.between(*other, sent));
+            }
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What the tests of this room share: costs drawn at random, every order of a few requests, every queue on a small drive.
+
+use alloc::vec::Vec;
+use core::ops::Range;
+
+use headtime_units::Nanos;
+use proptest::prelude::*;
+
+use super::Costs;
+
+/// Costs in whole milliseconds.
+pub(super) fn ms(ms: u64) -> Nanos {
+    Nanos::from_ms(ms)
+}
+
+/// A queue whose costs were drawn one by one: asymmetric, without a triangle inequality, often equal.
+#[derive(Clone, Debug)]
+pub(super) struct Drawn {
+    from_head: Vec<u64>,
+    between: Vec<Vec<u64>>,
+}
+
+impl Drawn {
+    /// Queues of so many requests. A third have costs of a few values, so that many paths are equally long.
+    pub(super) fn of(count: Range<usize>) -> impl Strategy<Value = Self> {
+        (count, prop_oneof![Just(3_u64), Just(20), Just(30_000_000)]).prop_flat_map(|(count, most)| {
+            let row = move || proptest::collection::vec(0..most, count);
+            (row(), proptest::collection::vec(row(), count)).prop_map(|(from_head, between)| Self { from_head, between })
+        })
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.from_head.len()
+    }
+}
+
+impl Costs for Drawn {
+    fn first(&self, to: usize) -> Nanos {
+        Nanos::from_ns(self.from_head[to])
+    }
+
+    fn between(&self, from: usize, to: usize) -> Nanos {
+        assert_ne!(from, to, "nobody is served after himself");
+        Nanos::from_ns(self.between[from][to])
+    }
+}
+
+/// Every order of requests 0 to `count`, as rows of numbers ascending.
+pub(super) fn every_order(count: usize) -> Vec<Vec<usize>> {
+    fn extend(order: &mut Vec<usize>, count: usize, into: &mut Vec<Vec<usize>>) {
+        if order.len() == count {
+            into.push(order.clone());
+        }
+        for next in 0..count {
+            if !order.contains(&next) {
+                order.push(next);
+                extend(order, count, into);
+                order.pop();
+            }
+        }
+    }
+    let mut orders = Vec::new();
+    extend(&mut Vec::new(), count, &mut orders);
+    orders
+}
+
+/// Hands over every queue of `count` requests on a drive of `places` places: a seek of 1 ms per place and one more, and 5 ms a turn, with place p at angle 2p/5.
+pub(super) fn every_queue(count: usize, places: usize, mut see: impl FnMut(&dyn Fn(Option<usize>, usize) -> Nanos)) {
+    let cost = |from: usize, to: usize| {
+        let (arrives, angle) = (from.abs_diff(to) + 1, (2 * to + 10 - 2 * from % 5) % 5);
+        ms((arrives + (angle + 10 - arrives) % 5) as u64)
+    };
+    for queue in 0..places.pow(count as u32) {
+        let place = |request: usize| queue / places.pow(request as u32) % places;
+        // The head is at the second place.
+        see(&|from: Option<usize>, to: usize| cost(from.map_or(1, place), place(to)));
+    }
+}
+
+/// Costs as one closure gives them.
+pub(super) struct By<'a>(pub(super) &'a dyn Fn(Option<usize>, usize) -> Nanos);
+
+impl Costs for By<'_> {
+    fn first(&self, to: usize) -> Nanos {
+        self.0(None, to)
+    }
+
+    fn between(&self, from: usize, to: usize) -> Nanos {
+        self.0(Some(from), to)
+    }
+}
