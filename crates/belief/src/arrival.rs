@@ -14,10 +14,14 @@
 
 use headtime_units::Nanos;
 
+use crate::normal::{bounded_product, density, upper_tail};
+
 /// Spread assumed before anything is known, in ns (guess: typical seek-time repeatability).
 const FIRST_SPREAD_NS: f64 = 100_000.0;
 /// Spread never believed to be smaller or larger than this, in ns (guess).
 const SPREAD_BOUNDS_NS: (f64, f64) = (3_000.0, 3_000_000.0);
+/// Observations near the edge after which spread and bias are half sure (guess: the deviation of a deviation is then 3 %).
+const HALF_SURE: f64 = 500.0;
 /// Outside this many spreads the chance is taken as none: 3 × 10⁻⁵ of a revolution is a fraction of a microsecond.
 const EDGE_SPREADS: u64 = 4;
 
@@ -42,6 +46,11 @@ impl Arrival {
     /// Standard deviation of the lateness.
     pub(crate) fn spread(&self) -> Nanos {
         Nanos::from_ns(self.spread_ns as u64)
+    }
+
+    /// How well bias and spread are known, from 0 to 1: how far they have left the first guess behind.
+    pub(crate) fn sure(&self) -> f64 {
+        f64::from(self.informative) / (f64::from(self.informative) + HALF_SURE)
     }
 
     /// Expected revolutions lost (or, negative, won) by a predicted wait of `wait` of a whole `revolution`, with an arrival that spreads by `spread`
@@ -75,27 +84,14 @@ impl Arrival {
         let by_bias = -(at_high - at_low) / likelihood;
         let by_spread = -(bounded_product(high, at_high) - bounded_product(low, at_low)) / likelihood;
         // Large steps first, so that a first guess that is far off is left quickly; small ones later, so that noise averages out.
+        // The spread may go faster than the bias: the first guess is a multiple of what a quiet drive shows, and each step is a small part of it.
+        let spread_rate = (4.0 / (f64::from(self.informative) + 20.0)).max(0.03);
         let rate = (2.0 / (f64::from(self.informative) + 10.0)).max(0.01);
         self.bias_ns += rate * self.spread_ns * by_bias.clamp(-3.0, 3.0);
         self.bias_ns = self.bias_ns.clamp(-turn / 4.0, turn / 4.0);
-        let spread = self.spread_ns * libm::exp(0.5 * rate * by_spread.clamp(-3.0, 3.0));
+        let spread = self.spread_ns * libm::exp(0.5 * spread_rate * by_spread.clamp(-3.0, 3.0));
         self.spread_ns = spread.clamp(SPREAD_BOUNDS_NS.0, SPREAD_BOUNDS_NS.1.min(turn / 4.0));
     }
-}
-
-/// The chance that a standard normal exceeds `z`.
-fn upper_tail(z: f64) -> f64 {
-    0.5 * libm::erfc(z * core::f64::consts::FRAC_1_SQRT_2)
-}
-
-/// The standard normal density.
-fn density(z: f64) -> f64 {
-    if z.abs() > 30.0 { 0.0 } else { libm::exp(-0.5 * z * z) * 0.398_942_280_401_432_7 }
-}
-
-/// `z × density`, zero where the density is (so that an infinite distance costs nothing).
-fn bounded_product(z: f64, density: f64) -> f64 {
-    if density == 0.0 { 0.0 } else { z * density }
 }
 
 #[cfg(test)]

@@ -9,7 +9,7 @@
 //! Guarantees nothing about rotation: two targets at the same distance cost the same. This is what a policy by address distance (SSTF, C-LOOK) knows, and
 //! what a plain file or an SSD gets. Cost: O(1). Source: P1 section 2 (why distance alone is not enough), the classes are ours.
 
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Measured, Op, Place, Positioning, Target};
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 /// Bands of addresses that stand for cylinders.
@@ -113,8 +113,8 @@ impl Positioning for LinearBelief {
 }
 
 impl Belief for LinearBelief {
-    fn learn(&mut self, measured: &Measured) {
-        let (Some(head), true) = (measured.head_before, measured.succeeded) else { return };
+    fn learn(&mut self, measured: &Measured) -> Learned {
+        let (Some(head), true) = (measured.head_before, measured.succeeded) else { return Learned::Media };
         let busy = measured.finished.saturating_since(measured.dispatched.max(head.free_at));
         let positioning = busy.saturating_sub(measured.target.transfer);
         let (forward, index) = class_of(&head, &measured.target);
@@ -127,6 +127,7 @@ impl Belief for LinearBelief {
         self.samples += 1;
         let weight = (1.0 / self.samples as f64).max(1.0 / 256.0);
         self.squared_error_us += weight * (error_ns * error_ns / 1e6 - self.squared_error_us);
+        Learned::Media
     }
 
     fn report(&self) -> BeliefReport {

@@ -2,50 +2,52 @@
 //!
 //! A [`DriveProfile`] says where every sector is, how long the arm takes and how fast the platter should turn. It does not say where the
 //! platter is now, how fast this unit really turns, where its defects moved its sectors, or how late its head arrives. Those are fitted from measured
-//! completions: period and phase by the spindle filter, angles by region, lateness and its spread by the turns missed and caught.
+//! completions: period and phase by the spindle filter, angles by region, lateness and its spread by the turns missed and caught, the same by where the
+//! arm goes, and places that cost more than they should.
 //!
 //! Worked example, 20 TB 7,200 rpm: the head is free at t = 0 on cylinder 1,000; a request waits on cylinder 51,000 at angle 0.25. The arm takes 4.7 ms, so
 //! the head arrives at the believed angle of t = 4.7 ms, say 0.20, and waits 0.05 turns = 417 us: positioning 5.1 ms. With a spread of 100 us the chance of
 //! missing is Φ(−4.17) ≈ 0: expected equals most likely. At angle 0.205 the wait would be 42 us, the chance of missing 0.34, and the expected cost 2.8 ms more.
 //!
-//! Guarantees: before the first completion estimates count half a revolution, never a guessed angle. Does not learn seek residuals by region, the angle of single
-//! tracks of a large drive, remapped sectors or cache hits yet: they appear as spread. Assumes that a
-//! command has the bus for itself: where a large write's data cross it while a read's should, the read looks late by up to a millisecond. Cost: an estimate is a seek look-up, two multiplications, and near the edge two error functions.
-//! Source: P2 sections 3.2 and 3.3; docs/limits.md 4.
+//! Guarantees: before the first completion estimates count half a revolution, never a guessed angle. Does not learn the angle of single tracks of a large drive:
+//! that stays as spread. Assumes that a command has the bus for itself: where a large write's data cross it while a read's should, the read looks late by up to a
+//! millisecond. Cost: an estimate is a seek look-up, three look-ups of what was learned of the arm, two multiplications, and near the edge two error functions.
+//! What is learned from a completion, and from which not, stands in `learning.rs`; the tracks in `tracks.rs`. Source: P2 sections 3.2 and 3.3; docs/limits.md 4.
 
 use std::sync::Arc;
 
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot};
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Likely, Measured, Op, Place, Positioning, Target};
-use headtime_units::{Extent, Instant, Nanos, Sectors};
+use headtime_sched::{Estimate, Head, Likely, Op, Place, Positioning, Target, TrackMap};
+use headtime_units::{Angle, Extent, Instant, Nanos, RotationPeriod, Sectors};
 
 use crate::angles::AngleMap;
 use crate::arrival::Arrival;
+use crate::hits::Hits;
+use crate::learning::Errors;
+use crate::remaps::Remaps;
+use crate::seeks::{Movement, SeekResiduals};
 use crate::spindle::Spindle;
 
 /// What is believed of one unit of a known model.
 #[derive(Clone, Debug)]
 pub struct ProfileBelief {
-    mechanism: Mechanism,
-    interface: InterfaceTimes,
-    revolution: Nanos,
-    spindle: Spindle,
+    pub(crate) mechanism: Mechanism,
+    pub(crate) interface: InterfaceTimes,
+    /// Whether the layout was measured, run by run.
+    pub(crate) measured_layout: bool,
+    nominal: RotationPeriod,
+    pub(crate) revolution: Nanos,
+    pub(crate) spindle: Spindle,
     /// Whether the spindle filter has seen the platter at all.
-    phase_known: bool,
+    pub(crate) phase_known: bool,
     /// Until when the angle is known better than the arrival spreads.
-    sharp_until: Instant,
-    arrival: Arrival,
-    angles: AngleMap,
-    errors: Errors,
-}
-
-/// How predictions have fared lately: slow means over about 256 completions.
-#[derive(Clone, Copy, Debug, Default)]
-struct Errors {
-    samples: u64,
-    judged: u64,
-    squared_us: f64,
-    missed: f64,
+    pub(crate) sharp_until: Instant,
+    pub(crate) arrival: Arrival,
+    pub(crate) seeks: SeekResiduals,
+    pub(crate) angles: AngleMap,
+    pub(crate) remaps: Remaps,
+    pub(crate) hits: Hits,
+    pub(crate) errors: Errors,
 }
 
 impl ProfileBelief {
@@ -58,15 +60,34 @@ impl ProfileBelief {
         let period = mechanism.period();
         Ok(Self {
             interface: InterfaceTimes::from_profile(profile)?,
+            measured_layout: !profile.runs.is_empty(),
+            nominal: period,
             revolution: period.as_nanos(),
             spindle: Spindle::new(period),
             phase_known: false,
             sharp_until: Instant::ORIGIN,
             arrival: Arrival::new(),
+            seeks: SeekResiduals::new(mechanism.layout().cylinders()),
             angles: AngleMap::new(mechanism.layout().capacity()),
+            remaps: Remaps::default(),
+            hits: Hits::of(profile),
             errors: Errors::default(),
             mechanism,
         })
+    }
+
+    /// Forgets what was learned of the unit.
+    pub(crate) fn forget(&mut self) {
+        let (capacity, cylinders) = (self.capacity(), self.mechanism.layout().cylinders());
+        self.mechanism.set_rotation(self.nominal, Angle::ZERO);
+        self.revolution = self.nominal.as_nanos();
+        self.spindle = Spindle::new(self.nominal);
+        (self.phase_known, self.sharp_until) = (false, Instant::ORIGIN);
+        self.arrival = Arrival::new();
+        self.seeks = SeekResiduals::new(cylinders);
+        self.angles = AngleMap::new(capacity);
+        self.remaps = Remaps::default();
+        self.errors = Errors::default();
     }
 
     /// The layout that places are computed with.
@@ -76,7 +97,7 @@ impl ProfileBelief {
     }
 
     /// When the drive can turn to the command, and when a write's data are there.
-    fn ready(&self, dispatch: Instant, target: &Target) -> (Instant, Instant) {
+    pub(crate) fn ready(&self, dispatch: Instant, target: &Target) -> (Instant, Instant) {
         let direction = direction(target.op);
         let started = dispatch + self.interface.command_overhead(direction, None);
         if target.op != Op::Write {
@@ -86,26 +107,39 @@ impl ProfileBelief {
         (started, self.interface.write_media_start(started, len, per_sector(target)))
     }
 
-    /// Departure, arrival (with the bias) and the wait that follows.
-    fn way(&self, head: &Head, dispatch: Instant, target: &Target) -> Way {
+    /// The most likely time of the arm, and whether it moves or heads are switched at all.
+    #[inline]
+    pub(crate) fn arm(&self, from: HeadPosition, to: HeadPosition, direction: Direction) -> (Nanos, bool) {
+        let nominal = self.mechanism.arm_time(from, to, direction);
+        if nominal.is_zero() {
+            // Where the arm does not move there is nothing to arrive late: only the angle is in question.
+            return (nominal, false);
+        }
+        let movement = Movement { from_cylinder: from.cylinder, to_cylinder: to.cylinder, writes: direction == Direction::Write };
+        let learned_ns = self.arrival.bias_ns() + self.seeks.offset_ns(movement);
+        (Nanos::from_ns(nominal.as_ns().saturating_add_signed(learned_ns as i64)), true)
+    }
+
+    /// Departure, arrival and the wait that follows.
+    #[inline]
+    pub(crate) fn way(&self, head: &Head, dispatch: Instant, target: &Target) -> Way {
         let (started, data_there) = self.ready(dispatch, target);
         let depart = started.max(head.free_at);
         let from = HeadPosition { cylinder: head.place.cylinder, head: head.place.head };
         let to = HeadPosition { cylinder: target.start.cylinder, head: target.start.head };
-        let seek = self.mechanism.arm_time(from, to, direction(target.op));
-        // Where the arm does not move there is nothing to arrive late: only the angle is in question.
-        let bias_ns = if seek.is_zero() { 0 } else { self.arrival.bias_ns() as i64 };
-        let arrival = (depart + seek).offset_by_ns(bias_ns).max(depart).max(data_there);
+        let (arm, moves) = self.arm(from, to, direction(target.op));
+        let arrival = (depart + arm).max(data_there);
+        let by_arm = moves && arrival > data_there;
         // The sector right behind the last one comes right behind it: whatever is unknown about the angle is the same for both.
-        if seek.is_zero() && target.extent.start == head.next_lba && arrival == head.free_at {
-            return Way { depart, arrival, wait: Nanos::ZERO, moves: false };
+        if !moves && target.extent.start == head.next_lba && arrival == head.free_at {
+            return Way { depart, arrival, wait: Nanos::ZERO, moves, by_arm };
         }
         let wait = self.mechanism.period().time_of(self.mechanism.angle_at(arrival).until(target.start.angle));
-        Way { depart, arrival, wait, moves: !seek.is_zero() }
+        Way { depart, arrival, wait, moves, by_arm }
     }
 
     /// The spread of the arrival at `at`, wider where the angle itself is in doubt.
-    fn spread(&self, at: Instant) -> Nanos {
+    pub(crate) fn spread_at(&self, at: Instant) -> Nanos {
         let arrival = self.arrival.spread();
         if at <= self.sharp_until {
             return arrival;
@@ -116,12 +150,16 @@ impl ProfileBelief {
     }
 }
 
-struct Way {
-    depart: Instant,
-    arrival: Instant,
-    wait: Nanos,
+/// The most likely way to a target.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Way {
+    pub(crate) depart: Instant,
+    pub(crate) arrival: Instant,
+    pub(crate) wait: Nanos,
     /// Whether the arm moves or a head is switched.
-    moves: bool,
+    pub(crate) moves: bool,
+    /// Whether the arm moves, and nothing else holds the access up.
+    pub(crate) by_arm: bool,
 }
 
 impl Positioning for ProfileBelief {
@@ -134,7 +172,7 @@ impl Positioning for ProfileBelief {
         // From the start of its first sector an access seeks and waits only between tracks, and that is part of the transfer.
         let access = self.mechanism.access(start.position, Instant::ORIGIN, direction(op), extent, Instant::ORIGIN);
         let wait = self.mechanism.positioning_to(start.position, Instant::ORIGIN, direction(op), &start).rotate;
-        let transfer = access.finish.saturating_since(Instant::ORIGIN + wait);
+        let transfer = access.finish.saturating_since(Instant::ORIGIN + wait) + self.remaps.lost(extent);
         let mut target = Target { op, extent, start: place(start), end: place(self.mechanism.end_spot(extent)), transfer };
         target.start.angle += self.angles.offset(extent.start);
         target.end.angle += self.angles.offset(extent.last());
@@ -154,7 +192,7 @@ impl Positioning for ProfileBelief {
                 transfer: target.transfer,
             };
         }
-        let spread = self.spread(way.arrival);
+        let spread = self.spread_at(way.arrival);
         let positioning = before_wait + way.wait;
         // Without a movement of the arm nothing arrives late, and nothing is missed or caught by surprise.
         let slip = if way.moves { Arrival::expected_slip(way.wait, self.revolution, spread) } else { 0.0 };
@@ -172,8 +210,9 @@ impl Positioning for ProfileBelief {
     }
 
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
-        let bias_ns = (self.arrival.bias_ns() as i64).min(0);
-        Nanos::from_ns(self.mechanism.arm_lower_bound(cylinders).as_ns().saturating_add_signed(bias_ns))
+        let learned_ns = (self.arrival.bias_ns() + self.seeks.lowest_ns()).min(0.0);
+        // One nanosecond for the rounding of a sum of several parts.
+        Nanos::from_ns(self.mechanism.arm_lower_bound(cylinders).as_ns().saturating_add_signed(learned_ns as i64 - 1))
     }
 
     fn revolution(&self) -> Nanos {
@@ -190,63 +229,14 @@ impl Positioning for ProfileBelief {
         let late = self.interface.bus_time(target.extent.len).saturating_sub(self.interface.bus_time(Sectors::new(1)) + but_the_first);
         media_end.saturating_back(late)
     }
-}
 
-impl Belief for ProfileBelief {
-    fn learn(&mut self, measured: &Measured) {
-        if !measured.succeeded || !measured.target.op.moves_head() {
-            return;
-        }
-        let media_end = self.media_end(&measured.target, measured.finished);
-        if let (Some(head), true) = (measured.head_before, self.phase_known) {
-            let way = self.way(&head, measured.dispatched, &measured.target);
-            let predicted = way.arrival + way.wait + measured.target.transfer;
-            let turn_ns = self.revolution.as_ns() as f64;
-            let late_ns = media_end.signed_since(predicted) as f64;
-            let slips = libm::round(late_ns / turn_ns);
-            // While the angle is in doubt a missed turn says nothing about the arm.
-            if way.arrival <= self.sharp_until && way.moves {
-                self.arrival.observe(way.wait, self.revolution, slips as i32);
-            }
-            self.errors.note((late_ns - slips * turn_ns) / 1e3, slips != 0.0);
-        }
-        self.errors.samples += 1;
-        // Learned since the target was computed, perhaps; the newest offset is the better one.
-        let last = measured.target.extent.last();
-        let angle = self.mechanism.end_angle(measured.target.extent) + self.angles.offset(last);
-        if let Some(error) = self.spindle.observe(media_end, angle) {
-            // Seen earlier in the turn than believed means that the sector lies earlier.
-            self.angles.observe(last, -error);
-        }
-        if let Some(phase) = self.spindle.phase() {
-            self.mechanism.set_rotation(self.spindle.period(), phase);
-            self.revolution = self.spindle.period().as_nanos();
-            self.phase_known = true;
-        }
-        let sharp_turns = 0.5 * self.arrival.spread().as_ns() as f64 / self.revolution.as_ns() as f64;
-        self.sharp_until = self.spindle.sharp_until(sharp_turns);
-    }
-
-    fn report(&self) -> BeliefReport {
-        BeliefReport {
-            samples: self.errors.samples,
-            period_ns: Some(self.spindle.period().as_ns_f64()),
-            error_rms_us: (self.errors.judged > 0).then(|| libm::sqrt(self.errors.squared_us)),
-            missed_revolutions: (self.errors.judged > 0).then_some(self.errors.missed),
-        }
+    fn tracks(&self) -> Option<&dyn TrackMap> {
+        Some(self)
     }
 }
 
-impl Errors {
-    fn note(&mut self, error_us: f64, missed: bool) {
-        self.judged += 1;
-        let weight = (1.0 / self.judged as f64).max(1.0 / 256.0);
-        self.squared_us += weight * (error_us * error_us - self.squared_us);
-        self.missed += weight * (f64::from(u8::from(missed)) - self.missed);
-    }
-}
-
-fn direction(op: Op) -> Direction {
+/// Which way the bytes go.
+pub(crate) fn direction(op: Op) -> Direction {
     if op == Op::Read { Direction::Read } else { Direction::Write }
 }
 
@@ -255,6 +245,6 @@ fn place(spot: Spot) -> Place {
 }
 
 /// Media time of one of the target's sectors, on average over its tracks.
-fn per_sector(target: &Target) -> Nanos {
+pub(crate) fn per_sector(target: &Target) -> Nanos {
     target.transfer / target.extent.len.get().max(1)
 }

@@ -67,6 +67,12 @@ impl Spindle {
         libm::sqrt(self.carried(self.turns_since(reference, at))[0][0])
     }
 
+    /// The error, in turns, that an observation at `at` is expected to show (a standard deviation): that of the angle and that of observing.
+    pub(crate) fn expected_error_turns(&self, at: Instant) -> f64 {
+        let deviation = self.deviation_turns(at);
+        libm::sqrt(deviation * deviation + self.noise)
+    }
+
     /// The time up to which the angle's standard deviation stays below `turns`; the origin when it is above already.
     pub(crate) fn sharp_until(&self, turns: f64) -> Instant {
         let Some((reference, _)) = self.reference else { return Instant::ORIGIN };

@@ -5,12 +5,14 @@
 //! went (the command overhead taken is that of two commands of the same kind in a row). With two commands outstanding overhead hides, and the estimates are
 //! exact to a nanosecond.
 //!
+//! Its tracks are rows of addresses at their true angles, but for slipped sectors between them: what lies behind one on its track comes by a sector later.
+//!
 //! It is right for a drive with one arm and without a cache. It knows nothing of what a cache holds or reads ahead (hits come earlier than it says, and the head
 //! may be a track further), of writes of parts of physical sectors, of a spindle's drift since the beginning, nor of sectors that are remapped later.
 
-use headtime_mechanics::{Direction, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot};
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Measured, Op, Place, Positioning, Target};
-use headtime_units::{Extent, Instant, Nanos, Sectors};
+use headtime_mechanics::{Direction, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot, Track, Variation as _};
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target, TrackMap, TrackSpan};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::truth::{DriveTruth, UnitDifference};
 
@@ -19,6 +21,8 @@ use crate::truth::{DriveTruth, UnitDifference};
 pub struct OraclePositioning {
     mechanism: Mechanism<UnitDifference>,
     interface: InterfaceTimes,
+    /// Whether the layout was measured, run by run.
+    measured_layout: bool,
     samples: u64,
 }
 
@@ -28,7 +32,8 @@ impl OraclePositioning {
     /// # Errors
     /// Whatever is wrong with the truth's profile.
     pub fn new(truth: &DriveTruth) -> Result<Self, ProfileError> {
-        Ok(Self { mechanism: truth.mechanism().clone(), interface: InterfaceTimes::from_profile(truth.profile())?, samples: 0 })
+        let interface = InterfaceTimes::from_profile(truth.profile())?;
+        Ok(Self { mechanism: truth.mechanism().clone(), interface, measured_layout: !truth.profile().runs.is_empty(), samples: 0 })
     }
 
     fn overhead(&self, direction: Direction) -> Nanos {
@@ -42,6 +47,22 @@ impl OraclePositioning {
         }
         let sector_time = self.mechanism.sector_time(target.start.cylinder);
         self.interface.write_media_start(burst, target.extent.len, sector_time)
+    }
+
+    /// `angle` is the layout's for the first sector.
+    fn span(&self, track: Track, extent: Extent, angle: Angle) -> TrackSpan {
+        let angle = angle + self.mechanism.variation().track_angle(track);
+        let sectors = u64::from(self.mechanism.layout().sectors_per_track(track));
+        // The whole turn of a track of one sector is a unit too much to be told.
+        let sector = (u64::MAX / sectors).saturating_add(1);
+        TrackSpan { extent, start: Place { cylinder: track.cylinder, head: track.head, angle }, sector }
+    }
+
+    /// The row of a track that `wanted` says, of those that lie there.
+    fn row_of(&self, track: Track, wanted: impl Fn(Extent) -> u64) -> Option<TrackSpan> {
+        let layout = self.mechanism.layout();
+        let row = layout.track_runs(track).max_by_key(|run| wanted(run.extent)).filter(|run| wanted(run.extent) > 0)?;
+        Some(self.span(track, row.extent, layout.sector_angle(track.sector(row.first_sector))))
     }
 }
 
@@ -90,11 +111,76 @@ impl Positioning for OraclePositioning {
     fn media_end(&self, target: &Target, finished: Instant) -> Instant {
         self.interface.media_end(direction_of(target.op), target.extent.len, finished)
     }
+
+    fn tracks(&self) -> Option<&dyn TrackMap> {
+        Some(self)
+    }
+}
+
+impl TrackMap for OraclePositioning {
+    fn cylinders(&self) -> u32 {
+        self.mechanism.layout().cylinders()
+    }
+
+    fn heads(&self) -> u16 {
+        self.mechanism.layout().heads()
+    }
+
+    fn track_at(&self, cylinder: u32, head: u16) -> Option<TrackSpan> {
+        let layout = self.mechanism.layout();
+        if cylinder >= layout.cylinders() || head >= layout.heads() {
+            return None;
+        }
+        let track = Track { cylinder, head };
+        if !self.measured_layout {
+            let extent = layout.track_extent(track);
+            let first = (!extent.len.is_zero()).then(|| layout.spot(extent.start)).filter(|first| first.position.track() == track);
+            if let Some(first) = first {
+                return Some(self.span(track, extent, first.angle));
+            }
+        }
+        self.row_of(track, |extent| extent.len.get())
+    }
+
+    fn track_of(&self, lba: Lba) -> TrackSpan {
+        let spot = self.mechanism.layout().spot(lba);
+        let track = spot.position.track();
+        let longest = self.track_at(track.cylinder, track.head).filter(|span| span.extent.contains(lba));
+        let span = longest.or_else(|| self.row_of(track, |extent| u64::from(extent.contains(lba))));
+        span.unwrap_or_else(|| self.span(track, Extent::new(lba, Sectors::new(1)), spot.angle))
+    }
+
+    fn arm_time(&self, from: Place, to: Place) -> Nanos {
+        let position = |place: Place| HeadPosition { cylinder: place.cylinder, head: place.head };
+        self.mechanism.arm_time(position(from), position(to), Direction::Read)
+    }
+
+    fn write_extra(&self) -> Nanos {
+        self.mechanism.write_settle()
+    }
+
+    fn angle_at(&self, at: Instant) -> Option<Angle> {
+        Some(self.mechanism.angle_at(at))
+    }
+
+    fn time_of(&self, angle: Angle) -> Nanos {
+        self.mechanism.period().time_of(angle)
+    }
+
+    /// None: arrivals are known.
+    fn spread(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
+    fn read_overhead(&self) -> Nanos {
+        self.overhead(Direction::Read)
+    }
 }
 
 impl Belief for OraclePositioning {
-    fn learn(&mut self, _measured: &Measured) {
+    fn learn(&mut self, _measured: &Measured) -> Learned {
         self.samples += 1;
+        Learned::Media
     }
 
     fn report(&self) -> BeliefReport {
@@ -147,6 +233,35 @@ mod tests {
                 prop_assert!(oracle.seek_lower_bound(distance) <= estimate.positioning);
                 head = Head::after(&target, estimate.finish());
             }
+        }
+    }
+
+    #[test]
+    fn the_sectors_that_a_track_tells_are_those_that_pass_there_in_truth() {
+        for seed in 0..200 {
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let mut profile = draw::random_profile(&mut rng);
+            // A row tells the homes of its sectors, remapped ones with the others.
+            profile.zones.iter_mut().for_each(|zone| zone.remaps.clear());
+            let truth = DriveTruth::draw(&profile, seed).unwrap();
+            let oracle = OraclePositioning::new(&truth).unwrap();
+            let mut seen = 0;
+            for (cylinder, head) in (0..oracle.cylinders()).flat_map(|cylinder| (0..oracle.heads()).map(move |head| (cylinder, head))) {
+                let Some(span) = oracle.track_at(cylinder, head) else { continue };
+                let first = truth.mechanism().layout().lba_to_physical(span.extent.start);
+                for index in 0..span.extent.len.get() {
+                    let lba = Lba::new(span.extent.start.get() + index);
+                    let spot = truth.mechanism().spot(lba);
+                    assert_eq!((spot.position.cylinder, spot.position.head), (cylinder, head), "drawn drive {seed}: {lba}");
+                    let places = u64::from(truth.mechanism().layout().lba_to_physical(lba).sector - first.sector);
+                    let turn = (u64::from(span.start.angle.as_raw()) << 32).wrapping_add(span.sector.wrapping_mul(places));
+                    let off = Angle::from_raw((turn >> 32) as u32).signed_turns_from(spot.angle);
+                    assert!(off.abs() < 4.0 / 4_294_967_296.0, "drawn drive {seed}: {lba} told {off} turns off");
+                    assert!(oracle.track_of(lba).extent.contains(lba), "drawn drive {seed}: {lba}");
+                    seen += 1;
+                }
+            }
+            assert!(seen > 0, "drawn drive {seed} tells no sector");
         }
     }
 }

@@ -1,0 +1,189 @@
+//! What a [`ProfileBelief`] takes from a completion, and which completions teach what.
+//!
+//! ```text
+//! what it was (hits.rs)       period, phase, angles   arm   places that lose turns   error counted
+//! the medium                  yes                     yes   yes                      yes
+//! the medium, a known place   –                       –     yes                      –
+//! elsewhere                   yes                     –     if late                  –
+//! a hit, in the buffer        –                       –     –                        –
+//! no head before it           yes                     –     –                        –
+//! ```
+//!
+//! The arm is judged only where it is the arm that decides: it moved, no data were waited for, the angle was known well, the angle at the end was the
+//! right one, and the drive had neither time to read on elsewhere nor written data to bring to the medium. A turn lost with ample time for the arm is
+//! the place's (`remaps.rs`), the first time nobody's.
+//!
+//! A hit is answered as such, and the head stays, with one exception: a read that goes on where the last one ended was read ahead, so the head is there or further.
+
+use headtime_mechanics::HeadPosition;
+use headtime_sched::{Belief, BeliefReport, Head, Learned, Measured, Op, Positioning};
+use headtime_units::{Instant, Nanos};
+
+use crate::hits::{Seen, Verdict};
+use crate::profile::{ProfileBelief, direction};
+use crate::seeks::Movement;
+
+/// A wait so many deviations long is not missed by the arm.
+const AMPLE_SPREADS: u64 = 6;
+/// Above this deviation, in turns, the angle is not known well enough to hold anything against it.
+const VAGUE_TURNS: f64 = 0.1;
+
+/// How predictions have fared lately: slow means over about 256 completions.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Errors {
+    samples: u64,
+    judged: u64,
+    squared_us: f64,
+    missed: f64,
+}
+
+/// What was made of a completion.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Lesson {
+    pub(crate) learned: Learned,
+    /// How far from the believed angle it ended, in turns; `None` where that says nothing about whether the belief is right.
+    pub(crate) error_turns: Option<f64>,
+}
+
+impl ProfileBelief {
+    pub(crate) fn take_in(&mut self, measured: &Measured) -> Lesson {
+        let nothing = Lesson { learned: Learned::Media, error_turns: None };
+        let extent = measured.target.extent;
+        if !measured.succeeded || !measured.target.op.moves_head() {
+            return nothing;
+        }
+        let media_end = self.media_end(&measured.target, measured.finished);
+        let lost = self.remaps.lost(extent);
+        // When the target was made the place may not have been known.
+        let transfer = if lost.is_zero() { measured.target.transfer } else { self.target(measured.target.op, extent).transfer - lost };
+        let seen = self.judge(measured, media_end, transfer);
+        let verdict = match &seen {
+            Some(seen) => seen.verdict,
+            None => self.verdict_by_time(measured, measured.dispatched).unwrap_or(Verdict::Medium),
+        };
+        match verdict {
+            Verdict::Hit => {
+                self.hits.note(measured.target.op);
+                let goes_on = measured.target.op == Op::Read && measured.head_before.is_some_and(|head| head.next_lba == extent.start);
+                return Lesson { learned: if goes_on { Learned::Media } else { Learned::CacheHit }, ..nothing };
+            }
+            Verdict::InBuffer => {
+                self.hits.to_be_written = true;
+                return Lesson { learned: Learned::Doubtful, ..nothing };
+            }
+            Verdict::Medium | Verdict::Elsewhere => {}
+        }
+        self.errors.samples += 1;
+        if !lost.is_zero() {
+            if let Some(seen) = &seen {
+                self.judge_place(measured, seen, lost / 2);
+            }
+            return nothing;
+        }
+        let Some(seen) = seen else {
+            self.read_phase(measured, media_end);
+            return nothing;
+        };
+        let known = self.spindle.deviation_turns(media_end) < VAGUE_TURNS;
+        self.judge_place(measured, &seen, self.revolution * 3 / 4);
+        if seen.verdict == Verdict::Medium {
+            self.judge_arm(measured, &seen);
+        }
+        self.hits.to_be_written = false;
+        self.read_phase(measured, media_end);
+        let error_turns = seen.late_ns / self.revolution.as_ns() as f64 - seen.slips;
+        Lesson {
+            learned: if seen.verdict == Verdict::Medium { Learned::Media } else { Learned::Doubtful },
+            error_turns: (known && seen.way.moves).then_some(error_turns),
+        }
+    }
+
+    /// Whether the place lost time that it should not have: `much` or more.
+    fn judge_place(&mut self, measured: &Measured, seen: &Seen, much: Nanos) {
+        let extent = measured.target.extent;
+        if seen.late_ns < much.as_ns() as f64 {
+            self.remaps.in_time(extent);
+        } else if self.head_was_there(measured, seen) && (!seen.way.moves || seen.way.wait > self.arrival.spread() * AMPLE_SPREADS) {
+            self.remaps.late(extent, Nanos::from_ns(seen.late_ns as u64));
+        }
+    }
+
+    /// What the completion says of the arm.
+    fn judge_arm(&mut self, measured: &Measured, seen: &Seen) {
+        let turn_ns = self.revolution.as_ns() as f64;
+        let rest_ns = seen.late_ns - seen.slips * turn_ns;
+        // While the angle is in doubt a missed turn says nothing about the arm.
+        let angle_known = seen.way.arrival <= self.sharp_until && seen.fits;
+        if let (true, true, true, Some(head)) = (angle_known, seen.way.by_arm, self.head_was_there(measured, seen), measured.head_before) {
+            let (spread_ns, sure) = (self.arrival.spread().as_ns() as f64, self.arrival.sure());
+            self.arrival.observe(seen.way.wait, self.revolution, seen.slips as i32);
+            if seen.slips.abs() <= 1.0 {
+                let high_ns = seen.way.wait.as_ns() as f64 + seen.slips * turn_ns;
+                self.seeks.observe(movement(&head, measured), high_ns - turn_ns, high_ns, spread_ns, sure);
+            }
+        }
+        self.errors.note(rest_ns / 1e3, seen.slips != 0.0);
+    }
+
+    /// Whether nothing speaks against the head having been where the command before left it.
+    fn head_was_there(&self, measured: &Measured, seen: &Seen) -> bool {
+        let idle = measured.head_before.map_or(Nanos::ZERO, |head| seen.way.depart.saturating_since(head.free_at));
+        !self.hits.to_be_written && !self.hits.strayed(idle, self.revolution)
+    }
+
+    /// What the completion says of the platter.
+    fn read_phase(&mut self, measured: &Measured, media_end: Instant) {
+        // Learned since the target was computed, perhaps; the newest offset is the better one.
+        let last = measured.target.extent.last();
+        let angle = self.mechanism.end_angle(measured.target.extent) + self.angles.offset(last);
+        if let Some(error) = self.spindle.observe(media_end, angle) {
+            // Seen earlier in the turn than believed means that the sector lies earlier.
+            self.angles.observe(last, -error);
+        }
+        if let Some(phase) = self.spindle.phase() {
+            self.take_phase(self.spindle.period(), phase);
+        }
+        let sharp_turns = 0.5 * self.arrival.spread().as_ns() as f64 / self.revolution.as_ns() as f64;
+        self.sharp_until = self.spindle.sharp_until(sharp_turns);
+    }
+
+    /// The platter turns like this.
+    pub(crate) fn take_phase(&mut self, period: headtime_units::RotationPeriod, phase: headtime_units::Angle) {
+        self.mechanism.set_rotation(period, phase);
+        self.revolution = period.as_nanos();
+        self.phase_known = true;
+    }
+}
+
+impl Belief for ProfileBelief {
+    fn learn(&mut self, measured: &Measured) -> Learned {
+        self.take_in(measured).learned
+    }
+
+    fn report(&self) -> BeliefReport {
+        let judged = self.errors.judged > 0;
+        BeliefReport {
+            samples: self.errors.samples,
+            period_ns: Some(self.spindle.period().as_ns_f64()),
+            error_rms_us: judged.then(|| libm::sqrt(self.errors.squared_us)),
+            missed_revolutions: judged.then_some(self.errors.missed),
+            cache_hits: self.hits.count,
+            ..BeliefReport::default()
+        }
+    }
+}
+
+impl Errors {
+    fn note(&mut self, error_us: f64, missed: bool) {
+        self.judged += 1;
+        let weight = (1.0 / self.judged as f64).max(1.0 / 256.0);
+        self.squared_us += weight * (error_us * error_us - self.squared_us);
+        self.missed += weight * (f64::from(u8::from(missed)) - self.missed);
+    }
+}
+
+fn movement(head: &Head, measured: &Measured) -> Movement {
+    let from = HeadPosition { cylinder: head.place.cylinder, head: head.place.head };
+    let writes = direction(measured.target.op) == headtime_mechanics::Direction::Write;
+    Movement { from_cylinder: from.cylinder, to_cylinder: measured.target.start.cylinder, writes }
+}

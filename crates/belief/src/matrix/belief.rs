@@ -1,0 +1,233 @@
+//! [`MatrixBelief`]: what a scheduler believes that has a latency map and nothing else.
+//!
+//! Places are numbers of cells: where a request begins and where it ends. What it takes from the cell of the last request to that of the next is what the map
+//! says of the pair; a pair that it does not know costs by distance in addresses, on a line fitted to what was seen. *Worst* is what the map says, *expected* what pairs
+//! that said so took on average, and there is no better *most likely* than that.
+//!
+//! Worked example: cells of 256 sectors, the head at the end of LBA 1,000 (cell 3), free at t = 0. A request at LBA 2,400 (cell 9) is sent at once: the map says 5.7 ms for cells 3
+//! and 9, and pairs that said 5.7 took 0.8 of it: expected 4.6, worst 5.7, from t = 0 on. A request at cell 12, of which nothing is known: by distance 5.1 ms, worst the longest
+//! time there is. Sent at t = 30 ms both are unknown: after idleness the platter is anywhere.
+//!
+//! *What is learned from*: commands that succeeded, were sent before or straight after the one before them completed, and are no longer than a cell. The time kept is completion to
+//! completion less the media time of the sectors, so that it serves for requests of other lengths; with a command overhead in it where one command is outstanding at a time, without
+//! where there are two. An access that no arm can have made, because it was faster than any seek, is a hit in the drive's cache: it teaches nothing. Among neighbouring cells
+//! hits are not told apart; they can make a pair known too well, until an access to the medium corrects it.
+//!
+//! Guarantees: of a pair that was learned, `worst` is never below what was observed. Not guaranteed: anything about rotation within a cell; before a drive's cells have
+//! been met in pairs this is an order by distance. Cost: a look-up under a lock. Source: P1 sections 3.1 to 3.3; [`Calibration`], [`ByDistance`] and [`Pace`] are ours.
+
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
+
+use super::calibration::Calibration;
+use super::distance::ByDistance;
+use super::pace::Pace;
+use super::shape::MatrixShape;
+use super::shared::SharedMatrix;
+
+/// What the user may set of a [`MatrixBelief`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct MatrixOptions {
+    /// Media time of a sector within a cell, in ns. Default 2,560 (guess: 200 MB/s in sectors of 512 bytes).
+    pub sector_ns: f64,
+    /// A command sent so long after the one before it completed still counts as back to back. Default 200 us (guess: a thirtieth of a revolution).
+    pub back_to_back: Nanos,
+    /// No access reaches a cell further than the neighbouring one in less. Default 300 us (guess: half of the shortest seek and settle).
+    pub least_access: Nanos,
+    /// What becomes of unknown pairs. Default: nothing special.
+    pub exploration: Exploration,
+}
+
+impl Default for MatrixOptions {
+    fn default() -> Self {
+        Self { sector_ns: 2_560.0, back_to_back: Nanos::from_us(200), least_access: Nanos::from_us(300), exploration: Exploration::Off }
+    }
+}
+
+/// Whether orders are chosen that fill the map.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Exploration {
+    /// An unknown pair costs what its distance says.
+    #[default]
+    Off,
+    /// A pair that is unknown, and would be known after an access, is *expected* to cost a thousandth of what its distance says: it goes before every pair that is known, and among its like the
+    /// nearest goes first. Most likely and worst times stay what they are, so an order by most likely times (`sptf`) does not explore.
+    Prefer,
+}
+
+/// A belief that looks pairs of cells up.
+#[derive(Clone, Debug)]
+pub struct MatrixBelief {
+    map: SharedMatrix,
+    options: MatrixOptions,
+    by_distance: ByDistance,
+    calibration: Calibration,
+    pace: Pace,
+    samples: u64,
+    cache_hits: u64,
+    squared_error_us: f64,
+}
+
+impl MatrixBelief {
+    /// A belief that looks up and learns in `map`, with what else it learns empty.
+    #[must_use]
+    pub fn new(map: SharedMatrix, options: MatrixOptions) -> Self {
+        let shape = map.shape();
+        let capacity = shape.drive().capacity;
+        let (calibration, pace) = (Calibration::new(shape.scale().bits()), Pace::new(capacity, options.sector_ns));
+        Self { map, options, by_distance: ByDistance::new(capacity), calibration, pace, samples: 0, cache_hits: 0, squared_error_us: 0.0 }
+    }
+
+    /// The map, to be looked at, saved or shared.
+    #[must_use]
+    pub fn map(&self) -> &SharedMatrix {
+        &self.map
+    }
+
+    /// Chooses from now on whether orders are preferred that fill the map.
+    pub fn set_exploration(&mut self, exploration: Exploration) {
+        self.options.exploration = exploration;
+    }
+
+    fn shape(&self) -> &MatrixShape {
+        self.map.shape()
+    }
+
+    fn place(&self, lba: Lba) -> Place {
+        Place { cylinder: self.shape().cell_of(lba), head: 0, angle: Angle::ZERO }
+    }
+
+    /// The sectors of a request that lie in its first cell's worth, and those that follow.
+    fn split(&self, len: Sectors) -> (Sectors, Sectors) {
+        let first = len.min(self.shape().cell());
+        (first, len - first)
+    }
+
+    /// Media time of the first cell's worth of a request.
+    fn first_transfer(&self, len: Sectors) -> Nanos {
+        Nanos::from_ns((self.options.sector_ns * self.split(len).0.get() as f64) as u64)
+    }
+
+    fn is_back_to_back(&self, head: &Head, dispatch: Instant) -> bool {
+        dispatch.saturating_since(head.free_at) <= self.options.back_to_back
+    }
+
+    /// What is known of the pair, if the access follows straight after the one before it.
+    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Option<Nanos> {
+        let (from, to) = (head.place.cylinder, target.start.cylinder);
+        self.is_back_to_back(head, dispatch).then(|| self.map.look(|map| map.time(from, to))).flatten()
+    }
+
+    fn expected(&self, head: &Head, target: &Target, known: Option<Nanos>) -> Nanos {
+        match known {
+            Some(said) => self.calibration.expected(self.shape().scale().code(said), said),
+            None => self.by_distance.time(distance(head, target)),
+        }
+    }
+
+    /// Whether sending the pair would fill an entry.
+    fn explores(&self, head: &Head, dispatch: Instant, target: &Target) -> bool {
+        let (from, to) = (head.place.cylinder, target.start.cylinder);
+        self.options.exploration == Exploration::Prefer
+            && self.is_back_to_back(head, dispatch)
+            && self.split(target.extent.len).1.is_zero()
+            && self.map.look(|map| map.would_learn(from, to))
+    }
+
+    /// Whether the access was too fast for an arm that had to go somewhere else.
+    fn is_hit(&self, head: &Head, target: &Target, positioning: Nanos) -> bool {
+        head.place.cylinder.abs_diff(target.start.cylinder) > 1 && positioning < self.options.least_access
+    }
+
+    fn note_error(&mut self, expected: Nanos, observed: Nanos) {
+        self.samples += 1;
+        let error_us = (observed.as_ns() as f64 - expected.as_ns() as f64) / 1e3;
+        let weight = (1.0 / self.samples as f64).max(1.0 / 256.0);
+        self.squared_error_us += weight * (error_us * error_us - self.squared_error_us);
+    }
+}
+
+fn distance(head: &Head, target: &Target) -> Sectors {
+    target.extent.start.distance(head.next_lba)
+}
+
+impl Positioning for MatrixBelief {
+    fn capacity(&self) -> Sectors {
+        self.shape().drive().capacity
+    }
+
+    fn target(&self, op: Op, extent: Extent) -> Target {
+        let (first, following) = self.split(extent.len);
+        let transfer = self.first_transfer(extent.len) + self.pace.time(extent.start + first, following);
+        Target { op, extent, start: self.place(extent.start), end: self.place(extent.last()), transfer }
+    }
+
+    fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
+        let known = self.known(head, dispatch, target);
+        let positioning = self.expected(head, target, known);
+        let explores = known.is_none() && self.explores(head, dispatch, target);
+        let expected = if explores { positioning / EXPLORED } else { positioning };
+        let worst = known.unwrap_or_else(|| self.shape().scale().reach().max(self.map.look(|map| map.longest_seen())));
+        Estimate { depart: dispatch.max(head.free_at), positioning, expected, worst: worst.max(positioning), transfer: target.transfer }
+    }
+
+    /// Nothing: cells far apart may well be quicker to reach than near ones, and some pairs cost next to nothing.
+    fn seek_lower_bound(&self, _cylinders: u32) -> Nanos {
+        Nanos::ZERO
+    }
+
+    /// Nothing turns, as far as a map knows.
+    fn revolution(&self) -> Nanos {
+        Nanos::ZERO
+    }
+
+    fn media_end(&self, _target: &Target, finished: Instant) -> Instant {
+        finished
+    }
+}
+
+impl Belief for MatrixBelief {
+    fn learn(&mut self, measured: &Measured) -> Learned {
+        let Measured { target, dispatched, finished, head_before, succeeded } = measured;
+        let (Some(head), true, true) = (head_before, *succeeded, target.op.moves_head()) else { return Learned::Media };
+        let busy = finished.saturating_since((*dispatched).max(head.free_at));
+        let (first, following) = self.split(target.extent.len);
+        let positioning = busy.saturating_sub(self.first_transfer(target.extent.len));
+        if self.is_hit(head, target, positioning) {
+            self.cache_hits += 1;
+            // What a cache took of a write is written some time later, wherever the head is then.
+            return if target.op == Op::Read { Learned::CacheHit } else { Learned::Doubtful };
+        }
+        if !self.is_back_to_back(head, *dispatched) {
+            return Learned::Media;
+        }
+        let known = self.known(head, *dispatched, target);
+        let expected = self.expected(head, target, known);
+        if !following.is_zero() {
+            self.pace.observe(target.extent.start + first, following, positioning.saturating_sub(expected));
+            return Learned::Media;
+        }
+        self.note_error(expected, positioning);
+        if let Some(said) = known {
+            self.calibration.observe(self.shape().scale().code(said), said, positioning);
+        }
+        // What follows on the media says nothing of what a distance costs.
+        let distance = distance(head, target);
+        if !distance.is_zero() {
+            self.by_distance.observe(distance, positioning);
+        }
+        self.map.record(head.place.cylinder, target.start.cylinder, positioning);
+        Learned::Media
+    }
+
+    fn report(&self) -> BeliefReport {
+        let error_rms_us = (self.samples > 0).then(|| libm::sqrt(self.squared_error_us));
+        BeliefReport { samples: self.samples, error_rms_us, cache_hits: self.cache_hits, ..BeliefReport::default() }
+    }
+}
+
+/// The part of its cost that an unknown pair is expected to cost when the map is to be filled: less than any access there is, and still in the order of distance.
+const EXPLORED: u64 = 1_000;
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,186 @@
+//! Places that are read later than their addresses say: sectors that the drive keeps elsewhere, learned from turns lost at the same place again and again.
+//!
+//! A sector that went bad while the drive runs lives on a spare. An access that passes over it goes there and comes back, which costs two seeks and some turns. Once
+//! that is nobody's fault (a retry, an interrupt); twice at one place it is the place's. The first time a *suspect* is written down; an access that
+//! covers it in time clears it, a second loss there makes it *known*, with the sectors that both accesses had in common and the lesser of the two losses.
+//! From then on accesses that touch it are expected to take that much longer.
+//!
+//! Worked example: a read of sectors 800 to 807 comes 16.7 ms late, two turns; later one of 804 to 819 does. Sectors 804 to 807 are known to cost 16.7 ms. A read
+//! of 806 to 809 in time leaves 804 and 805.
+//!
+//! Guarantees: a single loss changes no estimate; at most [`MOST_KNOWN`] places and [`MOST_SUSPECTS`] suspects are kept, the oldest go first. Does not learn where the
+//! spare is, so it does not tell reads before it from reads behind. Cost: nothing while nothing is known; a binary search then. Source: P2 sections 3.1 and 3.3.
+
+use std::collections::VecDeque;
+
+use headtime_units::{Extent, Lba, Nanos, Sectors};
+
+/// Places known at most (guess: drives are replaced before they have remapped so many in use).
+const MOST_KNOWN: usize = 256;
+/// Suspects kept at most (guess).
+const MOST_SUSPECTS: usize = 64;
+/// Losses beyond this are something else, a spin-up or a reset (guess).
+const MOST_LOST: Nanos = Nanos::from_ms(200);
+
+/// Places that cost more than they should.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Remaps {
+    /// By address; no two overlap.
+    known: Vec<Remapped>,
+    /// In the order in which they were written down, or seen to cost last.
+    suspects: VecDeque<Remapped>,
+    /// Counts losses, so that the place seen to cost the longest ago is known.
+    losses: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Remapped {
+    extent: Extent,
+    lost: Nanos,
+    last_loss: u64,
+}
+
+impl Remaps {
+    /// What an access to `extent` is expected to lose.
+    #[inline]
+    pub(crate) fn lost(&self, extent: Extent) -> Nanos {
+        if self.known.is_empty() {
+            return Nanos::ZERO;
+        }
+        self.known[self.touched(extent)].iter().fold(Nanos::ZERO, |sum, known| sum + known.lost)
+    }
+
+    /// An access to `extent` took `lost` longer than it would have if nothing were remapped, for no reason that the arm could have.
+    pub(crate) fn late(&mut self, extent: Extent, lost: Nanos) {
+        if lost > MOST_LOST {
+            return;
+        }
+        self.losses += 1;
+        let touched = self.touched(extent);
+        if let [known] = &mut self.known[touched.clone()] {
+            // The least that was ever lost there: what came on top was somebody else's.
+            known.lost = known.lost.min(lost);
+            known.extent = known.extent.intersection(extent).unwrap_or(known.extent);
+            known.last_loss = self.losses;
+        }
+        if !touched.is_empty() {
+            return;
+        }
+        let here = Remapped { extent, lost, last_loss: self.losses };
+        let Some(place) = self.suspects.iter().position(|suspect| suspect.extent.overlaps(extent)) else {
+            if self.suspects.len() == MOST_SUSPECTS {
+                self.suspects.pop_front();
+            }
+            return self.suspects.push_back(here);
+        };
+        let suspect = self.suspects.remove(place).unwrap_or(here);
+        let common = suspect.extent.intersection(extent).unwrap_or(extent);
+        if self.known.len() == MOST_KNOWN {
+            let oldest = (0..MOST_KNOWN).min_by_key(|place| self.known[*place].last_loss);
+            oldest.map(|oldest| self.known.remove(oldest));
+        }
+        let place = self.known.partition_point(|known| known.extent.start < common.start);
+        self.known.insert(place, Remapped { extent: common, lost: suspect.lost.min(lost), last_loss: self.losses });
+    }
+
+    /// An access to `extent` came as early as it would if nothing in it were remapped.
+    pub(crate) fn in_time(&mut self, extent: Extent) {
+        if self.suspects.iter().any(|suspect| suspect.extent.overlaps(extent)) {
+            self.suspects = self.suspects.iter().filter_map(|suspect| suspect.without(extent)).collect();
+        }
+        if !self.known.is_empty() {
+            let touched = self.touched(extent);
+            if touched.is_empty() {
+                return;
+            }
+            let left: Vec<Remapped> = self.known[touched.clone()].iter().filter_map(|known| known.without(extent)).collect();
+            self.known.splice(touched, left);
+        }
+    }
+
+    /// The known places that an extent touches.
+    fn touched(&self, extent: Extent) -> std::ops::Range<usize> {
+        let first = self.known.partition_point(|known| known.extent.end() <= extent.start);
+        let count = self.known[first..].partition_point(|known| known.extent.start < extent.end());
+        first..first + count
+    }
+}
+
+impl Remapped {
+    /// What is left when `extent` is known to be where it should: the greater part where there are two.
+    fn without(self, extent: Extent) -> Option<Self> {
+        let (start, end) = (self.extent.start.get(), self.extent.end().get());
+        let (from, to) = (extent.start.get().clamp(start, end), extent.end().get().clamp(start, end));
+        if from >= to {
+            return Some(self);
+        }
+        let (first, last) = ((start, from), (to, end));
+        let (start, end) = if first.1 - first.0 >= last.1 - last.0 { first } else { last };
+        (start < end).then(|| Self { extent: Extent::new(Lba::new(start), Sectors::new(end - start)), ..self })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    const TWO_TURNS: Nanos = Nanos::from_us(16_700);
+
+    fn extent(start: u64, len: u64) -> Extent {
+        Extent::from_numbers(start, len)
+    }
+
+    #[test]
+    fn the_worked_example_holds() {
+        let mut remaps = Remaps::default();
+        remaps.late(extent(800, 8), TWO_TURNS + Nanos::from_us(20));
+        assert_eq!(remaps.lost(extent(800, 8)), Nanos::ZERO, "a single loss changes nothing");
+        remaps.late(extent(804, 16), TWO_TURNS);
+        assert_eq!([800, 804, 807, 808].map(|start| remaps.lost(extent(start, 1))), [Nanos::ZERO, TWO_TURNS, TWO_TURNS, Nanos::ZERO]);
+        remaps.in_time(extent(806, 4));
+        assert_eq!([804, 805, 806].map(|start| remaps.lost(extent(start, 1))), [TWO_TURNS, TWO_TURNS, Nanos::ZERO]);
+    }
+
+    #[test]
+    fn a_place_that_was_read_in_time_in_between_is_no_suspect_any_more() {
+        let mut remaps = Remaps::default();
+        for _ in 0..5 {
+            remaps.late(extent(800, 8), TWO_TURNS);
+            remaps.in_time(extent(796, 16));
+        }
+        assert_eq!(remaps.known.len(), 0);
+    }
+
+    #[test]
+    fn retries_all_over_a_drive_make_no_place_known() {
+        for seed in 1..=5 {
+            let (mut remaps, mut rng) = (Remaps::default(), ChaCha8Rng::seed_from_u64(seed));
+            for _ in 0..200_000 {
+                let place = extent(rng.random_range(0..10_000) * 8, 8);
+                if rng.random_bool(0.001) { remaps.late(place, TWO_TURNS) } else { remaps.in_time(place) }
+            }
+            // Two retries at one place with none in time between them: one in a thousand of the two hundred.
+            assert!(remaps.known.len() <= 1, "seed {seed}: {} places", remaps.known.len());
+        }
+    }
+
+    #[test]
+    fn lists_are_bounded_in_order_and_without_overlap() {
+        for seed in 1..=5 {
+            let (mut remaps, mut rng) = (Remaps::default(), ChaCha8Rng::seed_from_u64(seed));
+            for _ in 0..20_000 {
+                let place = extent(rng.random_range(0..20_000), rng.random_range(1..40));
+                if rng.random_bool(0.9) {
+                    remaps.late(place, TWO_TURNS)
+                } else {
+                    remaps.in_time(place)
+                }
+                assert!(remaps.known.len() <= MOST_KNOWN && remaps.suspects.len() <= MOST_SUSPECTS, "seed {seed}");
+                let in_order = remaps.known.windows(2).all(|pair| pair[0].extent.end() <= pair[1].extent.start);
+                assert!(in_order, "seed {seed}: {:?}", remaps.known);
+            }
+        }
+    }
+}

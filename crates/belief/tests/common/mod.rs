@@ -1,0 +1,87 @@
+//! Runs of a scheduler with a belief on a simulated unit, looked at from outside.
+
+#![allow(dead_code, reason = "each test uses some of it")]
+
+use headtime_mechanics::DriveProfile;
+use headtime_sched::{Belief, BeliefReport, Finished, Limits, PolicyEntry, Scheduler};
+use headtime_sim::{Breakdown, DriveCompletion, DriveTruth, Engine, Progress, SimulatedDrive, Watch};
+use headtime_units::{Instant, Nanos};
+use headtime_workload::{StreamConfig, Workload};
+
+/// A scheduler in front of one unit.
+pub struct Run {
+    engine: Engine<Scheduler, SimulatedDrive, Workload>,
+    count: Count,
+    what: String,
+}
+
+/// Counts what is over, and what the drive says that its cache answered.
+#[derive(Default)]
+struct Count(u64, Vec<Answered>);
+
+/// Who answered a command, as the drive tells it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answered {
+    Cache,
+    Medium,
+    /// Partly read ahead already, passing under the head as it was asked for, or a write that had to wait for room in the cache.
+    Between,
+}
+
+impl Watch for Count {
+    fn completed(&mut self, _now: Instant, completion: &DriveCompletion, _expected: bool) {
+        let Breakdown { seek, rotate, transfer, waited, .. } = completion.breakdown;
+        self.1.push(match (seek + rotate, transfer + waited) {
+            (Nanos::ZERO, Nanos::ZERO) => Answered::Cache,
+            (Nanos::ZERO, _) => Answered::Between,
+            _ => Answered::Medium,
+        });
+    }
+
+    fn finished(&mut self, _now: Instant, _finished: &Finished) {
+        self.0 += 1;
+    }
+}
+
+impl Run {
+    /// `policy` with `belief` on a unit, loaded by `streams` over as many sectors as `within` has.
+    pub fn new(truth: DriveTruth, belief: Box<dyn Belief + Send>, policy: &str, streams: &[StreamConfig], within: &DriveProfile, seed: u64) -> Self {
+        let what = format!("seed {seed}: {policy} on {}", truth.profile().name);
+        let drive = SimulatedDrive::new(truth).expect("a valid profile");
+        let (entry, parameters) = PolicyEntry::parse(policy).expect("a policy of the table");
+        let scheduler = Scheduler::new(belief, (entry.build)(&parameters), drive.traits(), Limits::default());
+        let sector = within.sector_size().expect("a valid profile");
+        let source = Workload::new(streams, sector, within.capacity(), seed).expect("a workload that fits");
+        Self { engine: Engine::new(scheduler, drive, source, None), count: Count::default(), what }
+    }
+
+    /// Goes on until `requests` more are over, and answers how many were finished a second.
+    pub fn go_on(&mut self, requests: u64) -> f64 {
+        self.watch(requests, |_, _| {})
+    }
+
+    /// As [`Run::go_on`], with a look at the belief after each step in which requests were over, and at who answered the commands of that step.
+    pub fn watch(&mut self, requests: u64, mut look: impl FnMut(&dyn Belief, &[Answered])) -> f64 {
+        let (began, first) = (self.engine.now(), self.count.0);
+        while self.count.0 < first + requests {
+            let before = self.count.0;
+            match self.engine.step(&mut self.count).unwrap_or_else(|error| panic!("{}: {error}", self.what)) {
+                Progress::Stepped => {}
+                Progress::Drained => break,
+            }
+            if self.count.0 > before {
+                look(self.engine.front.belief(), &self.count.1);
+            }
+            self.count.1.clear();
+        }
+        (self.count.0 - first) as f64 / self.engine.now().saturating_since(began).as_secs_f64()
+    }
+
+    pub fn report(&self) -> BeliefReport {
+        self.engine.front.belief().report()
+    }
+
+    pub fn belief(&self) -> &dyn Belief {
+        self.engine.front.belief()
+    }
+}

@@ -1,0 +1,261 @@
+//! What single completions teach, and what they do not: a belief in front of a mechanism, one command at a time.
+
+use std::sync::Arc;
+
+use headtime_belief::{ProfileBelief, WatchedBelief};
+use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Layout, Mechanism, Variation, catalog, draw};
+use headtime_sched::{Belief, Head, Learned, Measured, Op, Place, Positioning as _, TrackMap};
+use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// A drive without queue, cache or noise, and what a scheduler would know of its head.
+struct Bare<V> {
+    mechanism: Mechanism<V>,
+    interface: InterfaceTimes,
+    now: Instant,
+    at: HeadPosition,
+    head: Option<Head>,
+    /// What is asked of it.
+    op: Op,
+    rng: ChaCha8Rng,
+}
+
+/// Something that holds a command up, or answers it early.
+#[derive(Clone, Copy, PartialEq)]
+enum Odd {
+    Nothing,
+    /// The cache has it.
+    Hit,
+    /// It comes so many turns later than it should.
+    Retried(u64),
+    /// The head was on this cylinder, not where the last access ended.
+    HeadOn(u32),
+}
+
+fn load(name: &str) -> DriveProfile {
+    catalog::load(name).expect("a profile of the catalogue")
+}
+
+impl<V: Variation> Bare<V> {
+    fn new(mut mechanism: Mechanism<V>, profile: &DriveProfile, seed: u64) -> Self {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        mechanism.set_rotation(mechanism.period(), Angle::from_raw(rng.random()));
+        let interface = InterfaceTimes::from_profile(profile).expect("a valid profile");
+        Self { mechanism, interface, now: Instant::from_ns(1), at: HeadPosition::PARKED, head: None, op: Op::Read, rng }
+    }
+
+    fn drawn(&mut self) -> Extent {
+        let capacity = self.mechanism.layout().capacity().get();
+        let len = capacity.min(8);
+        Extent::from_numbers(self.rng.random_range(0..capacity / len) * len, len)
+    }
+
+    /// The next command, on an idle drive.
+    fn serve(&mut self, belief: &mut dyn Belief, extent: Extent, odd: Odd) -> Learned {
+        let target = belief.target(self.op, extent);
+        let direction = if self.op == Op::Read { Direction::Read } else { Direction::Write };
+        let dispatched = self.now;
+        let depart = dispatched + self.interface.command_overhead(direction, None);
+        if let Odd::HeadOn(cylinder) = odd {
+            self.at = HeadPosition { cylinder, head: 0 };
+        }
+        let finished = if odd == Odd::Hit {
+            depart + self.interface.bus_time(extent.len) + self.interface.completion_overhead()
+        } else {
+            let access = self.mechanism.access(self.at, depart, direction, extent, Instant::ORIGIN);
+            self.at = access.end;
+            let late = if let Odd::Retried(turns) = odd { self.mechanism.period().as_nanos() * turns } else { Nanos::ZERO };
+            let completed = match direction {
+                Direction::Read => self.interface.read_completed(access.first_sector, access.finish, extent.len, Instant::ORIGIN),
+                Direction::Write => self.interface.write_completed(access.finish),
+            };
+            completed + late
+        };
+        let learned = belief.learn(&Measured { target, dispatched, finished, head_before: self.head, succeeded: true });
+        match learned {
+            Learned::CacheHit => {}
+            Learned::Media => self.head = Some(Head::after(&target, belief.media_end(&target, finished))),
+            Learned::Doubtful => self.head = None,
+        }
+        self.now = finished + Nanos::from_us(self.rng.random_range(0..3_000));
+        learned
+    }
+
+    fn serve_many(&mut self, belief: &mut dyn Belief, count: u32) {
+        for _ in 0..count {
+            let extent = self.drawn();
+            self.serve(belief, extent, Odd::Nothing);
+        }
+    }
+}
+
+fn nominal(name: &str, seed: u64) -> (Bare<headtime_mechanics::Nominal>, ProfileBelief) {
+    let profile = load(name);
+    let mechanism = Mechanism::nominal(&profile).expect("a valid profile");
+    (Bare::new(mechanism, &profile, seed), ProfileBelief::new(&profile).expect("a valid profile"))
+}
+
+/// The same but for the last digits of the period.
+fn about(a: Nanos, b: Nanos) -> bool {
+    a.as_ns().abs_diff(b.as_ns()) <= 5
+}
+
+/// What a belief says of a hundred ways.
+fn told(belief: &dyn Belief) -> Vec<headtime_sched::Estimate> {
+    let mut rng = ChaCha8Rng::seed_from_u64(9);
+    let mut target = || belief.target(Op::Read, Extent::from_numbers(rng.random_range(0..belief.capacity().get() - 8), 8));
+    (0..100).map(|step| belief.estimate(&Head::after(&target(), Instant::from_ns(step)), Instant::from_ns(step * 1_000_000), &target())).collect()
+}
+
+#[test]
+fn a_hit_is_told_and_changes_nothing_but_its_count() {
+    for drive in ["nearline-20tb", "atlas10k", "savvio15k2"] {
+        let (mut bare, mut belief) = nominal(drive, 1);
+        bare.serve_many(&mut belief, 500);
+        let before = told(&belief);
+        for hits in 1..=40 {
+            let extent = bare.drawn();
+            assert_eq!(bare.serve(&mut belief, extent, Odd::Hit), Learned::CacheHit, "{drive}");
+            assert_eq!(belief.report().cache_hits, hits, "{drive}");
+        }
+        assert_eq!(told(&belief), before, "{drive}");
+    }
+}
+
+#[test]
+fn a_head_that_was_elsewhere_is_doubted_and_its_angle_used() {
+    let (mut bare, mut belief) = nominal("nearline-20tb", 2);
+    bare.serve_many(&mut belief, 500);
+    let (inner, outer) = (Extent::from_numbers(belief.capacity().get() - 800, 8), Extent::from_numbers(0, 8));
+    let last = belief.cylinders() - 1;
+    let mut doubted = 0;
+    for round in 0..60 {
+        // To the edge and, with the head back at the hub by itself, to the hub: no arm is that fast.
+        bare.serve(&mut belief, outer, Odd::Nothing);
+        let learned = bare.serve(&mut belief, inner, Odd::HeadOn(last));
+        doubted += u32::from(learned == Learned::Doubtful);
+        assert_ne!(learned, Learned::CacheHit, "round {round}");
+    }
+    // With a long wait the arm could have come in time.
+    assert!(doubted > 20, "{doubted} of 60 doubted");
+    let arm = belief.arm_time(Place::default(), Place { cylinder: last, ..Place::default() });
+    let real = bare.mechanism.arm_time(HeadPosition::PARKED, HeadPosition { cylinder: last, head: 0 }, Direction::Read);
+    let off = arm.as_us_f64() - real.as_us_f64();
+    assert!(off.abs() < 60.0, "the arm is believed {off} us off after the head was elsewhere");
+    let error_us = belief.report().error_rms_us.expect("predictions were judged");
+    assert!(error_us < 10.0, "{error_us} us");
+}
+
+#[test]
+fn a_retry_is_doubted_and_teaches_neither_arm_nor_place() {
+    let (mut bare, mut belief) = nominal("nearline-20tb", 3);
+    bare.serve_many(&mut belief, 500);
+    for _ in 0..20 {
+        let extent = bare.drawn();
+        let (transfer, arm) =
+            (belief.target(Op::Read, extent).transfer, belief.arm_time(Place::default(), Place { cylinder: 200_000, ..Place::default() }));
+        assert_eq!(bare.serve(&mut belief, extent, Odd::Retried(3)), Learned::Doubtful);
+        assert!(about(belief.target(Op::Read, extent).transfer, transfer));
+        assert_eq!(belief.arm_time(Place::default(), Place { cylinder: 200_000, ..Place::default() }), arm);
+        bare.serve_many(&mut belief, 1);
+    }
+}
+
+#[test]
+fn a_remapped_sector_is_known_when_it_was_met_twice_and_its_cost_foreseen() {
+    for seed in 1..=5 {
+        let profile = load("atlas10k");
+        let mut layout = Layout::new(&profile).expect("a valid profile");
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let bad = Extent::from_numbers(rng.random_range(1_000..100_000) * 8, 8);
+        layout.remap(headtime_units::Lba::new(bad.start.get() + 3)).expect("the zone has spares");
+        let mechanism = Mechanism::new(&profile, Arc::new(layout), headtime_mechanics::Nominal).expect("a valid profile");
+        let (mut bare, mut belief) = (Bare::new(mechanism, &profile, seed), ProfileBelief::new(&profile).expect("a valid profile"));
+        bare.serve_many(&mut belief, 500);
+        let transfer = |belief: &ProfileBelief| belief.target(Op::Read, bad);
+        let usual = transfer(&belief).transfer;
+        let mut learned_after = None;
+        for time in 1..=12 {
+            bare.serve(&mut belief, bad, Odd::Nothing);
+            bare.serve_many(&mut belief, 3);
+            let lost = transfer(&belief).transfer.saturating_sub(usual);
+            if learned_after.is_none() && lost > Nanos::from_us(1) {
+                learned_after = Some(time);
+            }
+            assert!(time > 1 || lost < Nanos::from_us(1), "seed {seed}: one loss is nobody's");
+        }
+        assert!(learned_after.is_some_and(|time| time <= 6), "seed {seed}: known after {learned_after:?} reads");
+        let lost = transfer(&belief).transfer.saturating_sub(usual);
+        assert!(lost > belief.revolution() / 2, "seed {seed}: {lost} foreseen");
+        // What is foreseen now is what comes.
+        let (head, dispatched) = (bare.head.expect("known"), bare.now);
+        let foreseen = belief.estimate(&head, dispatched, &transfer(&belief)).finish();
+        let access = bare.mechanism.access(bare.at, dispatched + belief.read_overhead(), Direction::Read, bad, Instant::ORIGIN);
+        let off = access.finish.signed_since(foreseen) as f64 / 1e6;
+        assert!(off.abs() < 3.0, "seed {seed}: comes {off} ms later than foreseen");
+        let beside = Extent::new(bad.end(), Sectors::new(8));
+        let untaught = ProfileBelief::new(&profile).expect("a valid profile");
+        assert!(about(belief.target(Op::Read, beside).transfer, untaught.target(Op::Read, beside).transfer), "seed {seed}");
+    }
+}
+
+/// The search for the cheapest stops by it, so it has to hold whatever was learned.
+#[test]
+fn the_lower_bound_of_seeks_is_one_after_any_lessons() {
+    for seed in 0..150 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let profile = draw::random_profile(&mut rng);
+        // A unit whose arm errs: faster here, slower there.
+        let mut real = profile.clone();
+        real.seek.points.iter_mut().for_each(|point| point.1 *= rng.random_range(0.8..1.2));
+        if let Some(formula) = &mut real.seek.formula {
+            formula.short_ms *= rng.random_range(0.7..1.3);
+        }
+        let Ok(mechanism) = Mechanism::nominal(&real) else { continue };
+        let mut bare = Bare::new(mechanism, &profile, seed);
+        let mut belief = ProfileBelief::new(&profile).expect("a drawn profile is valid");
+        for _ in 0..400 {
+            bare.op = [Op::Read, Op::Zero][rng.random_range(0..2)];
+            let odd = match rng.random_range(0..20) {
+                0 => Odd::Hit,
+                1 => Odd::Retried(rng.random_range(1..4)),
+                2 => Odd::HeadOn(rng.random_range(0..profile.cylinders())),
+                _ => Odd::Nothing,
+            };
+            let extent = bare.drawn();
+            bare.serve(&mut belief, extent, odd);
+        }
+        let bounds: Vec<Nanos> = (0..=profile.cylinders()).map(|cylinders| belief.seek_lower_bound(cylinders)).collect();
+        assert!(bounds.is_sorted(), "seed {seed}: {bounds:?}");
+        for _ in 0..200 {
+            let op = [Op::Read, Op::Zero][rng.random_range(0..2)];
+            let (from, to) = (belief.target(Op::Read, bare.drawn()), belief.target(op, bare.drawn()));
+            let estimate = belief.estimate(&Head::after(&from, bare.now), bare.now, &to);
+            let distance = from.end.cylinder.abs_diff(to.start.cylinder);
+            let bound = bounds[distance as usize];
+            assert!(bound <= estimate.positioning && bound <= estimate.expected, "seed {seed}: {bound} at {distance} cylinders, {estimate:?}");
+            assert!(estimate.positioning <= estimate.worst, "seed {seed}: {estimate:?}");
+        }
+    }
+}
+
+#[test]
+fn a_drive_that_comes_back_is_believed_again() {
+    for seed in 1..=5 {
+        let (own, other) = (load("savvio15k2@nocache"), load("savvio10k2@nocache"));
+        let drive = |profile: &DriveProfile| Bare::new(Mechanism::nominal(profile).expect("a valid profile"), profile, seed);
+        let mut belief = WatchedBelief::new(&own).expect("a valid profile");
+        let (mut first, mut second) = (drive(&own), drive(&other));
+        first.serve_many(&mut belief, 300);
+        assert!(belief.trusts_profile() && belief.tracks().is_some(), "seed {seed}");
+        second.now = first.now;
+        second.serve_many(&mut belief, 1_500);
+        assert!(!belief.trusts_profile() && belief.tracks().is_none() && belief.report().mistrusted, "seed {seed}");
+        first.now = second.now;
+        first.serve_many(&mut belief, 1_000);
+        assert!(belief.trusts_profile() && belief.tracks().is_some() && !belief.report().mistrusted, "seed {seed}");
+        let error_us = belief.report().error_rms_us.expect("predictions were judged");
+        assert!(error_us < 50.0, "seed {seed}: {error_us} us");
+    }
+}

@@ -1,0 +1,97 @@
+//! What the belief makes of completions that are no accesses to the medium, on drives with caches, read-ahead and queues of their own.
+
+mod common;
+
+use common::{Answered, Run};
+use headtime_mechanics::{DriveProfile, catalog};
+use headtime_sched::Belief;
+use headtime_sim::DriveTruth;
+use headtime_units::Extent;
+use headtime_workload::{Mix, Order, StreamConfig};
+
+fn load(name: &str) -> DriveProfile {
+    catalog::load(name).expect("a profile of the catalogue")
+}
+
+fn of_profile(profile: &DriveProfile) -> Box<dyn Belief + Send> {
+    headtime_belief::of_profile(profile).expect("a profile of the catalogue")
+}
+
+/// What was said of commands that the cache, or the medium, answered alone in their step.
+#[derive(Debug, Default)]
+struct Verdicts {
+    hits: u32,
+    hits_told: u32,
+    accesses: u32,
+    accesses_told_hits: u32,
+}
+
+impl Verdicts {
+    /// Two readers all over the drive, two in a spot that the cache holds, one that reads on and on, and one that writes.
+    fn of(drive: &str, policy: &str, seed: u64) -> (Self, Run) {
+        let profile = load(drive);
+        let truth = DriveTruth::draw(&profile, seed).expect("a valid profile");
+        let spot = Extent::from_numbers(profile.capacity().get() / 3 / 8 * 8, 64);
+        let streams = [
+            StreamConfig::closed(2),
+            StreamConfig { range: Some(spot), ..StreamConfig::closed(2) },
+            StreamConfig { order: Order::Runs { mean_requests: 200.0 }, ..StreamConfig::closed(1) },
+            StreamConfig { mix: Mix::reads(0.0), ..StreamConfig::closed(1) },
+        ];
+        let mut run = Run::new(truth, of_profile(&profile), policy, &streams, &profile, seed);
+        run.go_on(500);
+        let mut told = run.report().cache_hits;
+        let mut verdicts = Self::default();
+        run.watch(6_000, |belief, answered| {
+            let hits = belief.report().cache_hits - told;
+            told += hits;
+            if let [answered] = answered {
+                let hit = u32::try_from(hits).expect("few");
+                match answered {
+                    Answered::Cache => (verdicts.hits, verdicts.hits_told) = (verdicts.hits + 1, verdicts.hits_told + hit),
+                    Answered::Medium => (verdicts.accesses, verdicts.accesses_told_hits) = (verdicts.accesses + 1, verdicts.accesses_told_hits + hit),
+                    Answered::Between => {}
+                }
+            }
+        });
+        (verdicts, run)
+    }
+}
+
+#[test]
+fn hits_are_told_from_accesses_and_teach_nothing() {
+    for drive in ["nearline-20tb", "atlas10k@recorded", "barracuda-2tb", "savvio15k2"] {
+        for (policy, seed) in [("sptf-expected", 1), ("fcfs", 2), ("firmware", 3)] {
+            let (verdicts, run) = Verdicts::of(drive, policy, seed);
+            let report = run.report();
+            let what = format!("seed {seed}: {policy} on {drive}: {verdicts:?}, {report:?}");
+            println!("{what}");
+            assert!(f64::from(verdicts.hits_told) > 0.97 * f64::from(verdicts.hits), "{what}");
+            assert!(f64::from(verdicts.accesses_told_hits) <= 0.01 * f64::from(verdicts.accesses), "{what}");
+            assert!(!report.mistrusted, "{what}");
+            // With fewer accesses the platter is not well known yet.
+            let error_us = report.error_rms_us.filter(|_| report.samples > 500).unwrap_or(0.0);
+            assert!(error_us < 250.0, "{what}");
+        }
+    }
+}
+
+#[test]
+fn reading_ahead_and_a_queue_in_the_drive_leave_predictions_as_they_are() {
+    for (drive, seed) in [("nearline-20tb", 1), ("barracuda-2tb", 2), ("savvio15k2", 3)] {
+        let [cached, plain] = [drive.to_owned(), format!("{drive}@nocache")].map(|name| {
+            let profile = load(&name);
+            let truth = DriveTruth::draw(&profile, seed).expect("a valid profile");
+            // As P2 has it: two at the drive, whose firmware chooses by positioning time.
+            let mut run = Run::new(truth, of_profile(&profile), "sptf", &[StreamConfig::closed(24)], &profile, seed);
+            run.go_on(3_000);
+            (run.go_on(5_000), run.report())
+        });
+        let what = format!("seed {seed}: {drive}: {cached:?}, without a cache {plain:?}");
+        println!("{what}");
+        assert!(cached.0 > 0.98 * plain.0, "{what}");
+        let error_us = |report: headtime_sched::BeliefReport| report.error_rms_us.expect("predictions were judged");
+        assert!(error_us(cached.1) < 1.3 * error_us(plain.1) + 5.0, "{what}");
+        assert!(cached.1.cache_hits * 200 < cached.1.samples, "{what}");
+    }
+}
