@@ -240,7 +240,7 @@ impl<D: Device> Device for Raid0<D> {
         for number in 0..self.members.len() {
             let extent = if command.op == Op::Flush { Extent::new(Lba::new(0), Sectors::ZERO) } else { self.part(command.extent, number as u64) };
             if command.op == Op::Flush || !extent.len.is_zero() {
-                let part = Command { id: command.id, op: command.op, extent, fua: command.fua, requests: Default::default() };
+                let part = Command { id: command.id, op: command.op, extent, fua: command.fua, background: None, requests: Default::default() };
                 self.members[number].waiting.push_back(part);
                 parts_left += 1;
             }

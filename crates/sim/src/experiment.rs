@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use headtime_mechanics::{DriveProfile, ProfileError};
-use headtime_sched::{Belief, Limits, Parameters, PolicyEntry, Scheduler};
-use headtime_units::{Instant, Nanos, SectorSize};
+use headtime_sched::{Belief, FillSettings, Limits, Parameters, PolicyEntry, ScanId, ScanOptions, Scheduler};
+use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 use headtime_workload::Source;
 
 use crate::device::Device as _;
@@ -13,6 +13,7 @@ use crate::drive::SimulatedDrive;
 use crate::engine::{Engine, EngineError, Progress, Watch};
 use crate::measures::{Measures, Meter};
 use crate::oracle::OraclePositioning;
+use crate::scan_measures::{ScanCounts, ScanMeter};
 use crate::stream_measures::StreamMeasures;
 use crate::truth::DriveTruth;
 
@@ -41,8 +42,29 @@ pub struct Experiment {
     pub length: Option<Nanos>,
     /// Whether what each stream got is counted beside the whole.
     pub by_stream: bool,
+    /// What is read in the background; `None` for nothing.
+    pub background: Option<BackgroundScan>,
     /// The most requests held; more make the run fail, because then they come faster than they are served.
     pub queue_limit: usize,
+}
+
+/// A background scan of the whole drive beside the foreground: every sector once, and again when it is through.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BackgroundScan {
+    /// How gaps are searched and what it may cost.
+    pub fill: FillSettings,
+    /// Sectors are wanted by so many at once, from multiples of it on.
+    pub grain: Sectors,
+    /// The run ends when so many scans are through, if nothing else ends it before.
+    pub passes: Option<u64>,
+}
+
+impl BackgroundScan {
+    /// A scan by single sectors, again and again.
+    #[must_use]
+    pub fn new(fill: FillSettings) -> Self {
+        Self { fill, grain: Sectors::new(1), passes: None }
+    }
 }
 
 /// How the simulated unit differs from its model.
@@ -52,6 +74,19 @@ pub enum Unit {
     Nominal,
     /// As the profile's `[variation]` says, drawn by the seed.
     Drawn,
+}
+
+impl Unit {
+    /// The unit of a model and a seed.
+    ///
+    /// # Errors
+    /// Whatever is wrong with the profile.
+    pub fn of(self, profile: &DriveProfile, seed: u64) -> Result<DriveTruth, ProfileError> {
+        match self {
+            Self::Nominal => DriveTruth::nominal(profile, seed),
+            Self::Drawn => DriveTruth::draw(profile, seed),
+        }
+    }
 }
 
 /// Makes the belief that a run's scheduler starts with. It is given the model, never the unit.
@@ -105,10 +140,7 @@ pub fn run(experiment: &Experiment, source: impl Source, belief: BeliefMaker<'_>
 /// [`RunError`]: a profile that makes no drive, or a policy that cannot run on it.
 pub fn run_watched(experiment: &Experiment, source: impl Source, belief: BeliefMaker<'_>, watch: &mut impl Watch) -> Result<WatchedRun, RunError> {
     let profile = &experiment.profile;
-    let truth = match experiment.unit {
-        Unit::Nominal => DriveTruth::nominal(profile, experiment.seed)?,
-        Unit::Drawn => DriveTruth::draw(profile, experiment.seed)?,
-    };
+    let truth = experiment.unit.of(profile, experiment.seed)?;
     let arms = profile.actuators();
     if experiment.policy.oracle && arms > 1 {
         return Err(RunError::OracleOfArms { policy: experiment.policy.name, profile: profile.name.clone(), arms });
@@ -117,22 +149,32 @@ pub fn run_watched(experiment: &Experiment, source: impl Source, belief: BeliefM
     let drive = SimulatedDrive::new(truth)?;
     let traits = drive.traits();
     let limits = Limits { requests: experiment.queue_limit, outstanding: experiment.outstanding };
-    let scheduler = Scheduler::new(belief, (experiment.policy.build)(&experiment.parameters), traits, limits);
+    let mut scheduler = Scheduler::new(belief, (experiment.policy.build)(&experiment.parameters), traits, limits);
+    let mut scans = None;
+    if let Some(background) = &experiment.background {
+        scheduler.set_fill(background.fill);
+        scans = Some(ScanMeter::new(drive.capacity(), background.grain, profile.sector_size()?));
+    }
     let mut engine = Engine::new(scheduler, drive, source, None);
     let mut meter = experiment.meter(profile.sector_size()?);
     let mut books = None;
     let mut fault = None;
     let mut end = None;
-    while !meter.full() {
+    let through = |scans: &Option<ScanMeter>| {
+        let most = experiment.background.and_then(|background| background.passes);
+        most.zip(scans.as_ref()).is_some_and(|(most, scans)| scans.passes() >= most)
+    };
+    while !meter.full() && !through(&scans) {
+        begin_scan(&mut engine, scans.as_mut());
         if books.is_none() && meter.warm() {
-            books = Some(Books::of(&engine, engine.now(), experiment.by_stream));
+            books = Some(Books::of(&engine, engine.now(), experiment.by_stream, scans.as_ref()));
         }
         if experiment.is_timed() {
             let next = engine.next_event();
             let from = experiment.warm_up_time.map(|time| Instant::ORIGIN + time);
             if let Some(from) = from.filter(|from| next >= *from && !meter.warm()) {
                 meter.begin(from);
-                books = Some(Books::of(&engine, from, experiment.by_stream));
+                books = Some(Books::of(&engine, from, experiment.by_stream, scans.as_ref()));
             }
             let until = experiment.length.zip(books.as_ref()).map(|(length, books)| books.at + length);
             // A source that has no more ends the run by itself, at its last request.
@@ -141,7 +183,7 @@ pub fn run_watched(experiment: &Experiment, source: impl Source, belief: BeliefM
                 break;
             }
         }
-        match engine.step(&mut (&mut meter, &mut *watch)) {
+        match engine.step(&mut (&mut meter, &mut (&mut scans, &mut *watch))) {
             Ok(Progress::Stepped) => {}
             Ok(Progress::Drained) => break,
             Err(error) => {
@@ -151,8 +193,25 @@ pub fn run_watched(experiment: &Experiment, source: impl Source, belief: BeliefM
         }
     }
     let end = end.unwrap_or_else(|| engine.now());
-    let (disk_time, charged) = books.map_or_else(Default::default, |books| Books::of(&engine, end, experiment.by_stream).since(&books));
-    Ok(WatchedRun { measures: meter.measures(end, experiment.policy.name, &profile.name, experiment.seed, disk_time, &charged), fault })
+    // Where counting never began, nothing is charged to anybody.
+    let by_stream = experiment.by_stream && books.is_some();
+    let books = books.unwrap_or_else(|| Books::of(&engine, end, false, scans.as_ref()));
+    let seconds = end.saturating_since(books.at).as_secs_f64();
+    let scan = scans.map(|scans| scans.measures(&books.scanned, seconds, &engine.front.fill_report()));
+    let (disk_time, charged) = Books::of(&engine, end, by_stream, None).since(&books);
+    let measures = meter.measures(end, experiment.policy.name, &profile.name, experiment.seed, disk_time, &charged);
+    Ok(WatchedRun { measures: Measures { scan, ..measures }, fault })
+}
+
+/// Begins the first scan, or the next one when the last is through.
+fn begin_scan<S: Source>(engine: &mut Engine<Scheduler, SimulatedDrive, S>, scans: Option<&mut ScanMeter>) {
+    let now = engine.now();
+    if let Some((id, wanted)) = scans.and_then(|scans| scans.next_scan(now)) {
+        // The one that is through keeps no room.
+        engine.front.scan_stop(now, ScanId(id.0 - 1));
+        engine.front.scan_start(now, id, wanted, ScanOptions::default());
+        engine.stir();
+    }
 }
 
 /// What the drive and the scheduler have booked until a time.
@@ -161,10 +220,11 @@ struct Books {
     disk_time: DiskTime,
     /// Disk time charged to each stream, by its number; empty unless wanted.
     charged: Vec<Nanos>,
+    scanned: ScanCounts,
 }
 
 impl Books {
-    fn of<S: Source>(engine: &Engine<Scheduler, SimulatedDrive, S>, at: Instant, by_stream: bool) -> Self {
+    fn of<S: Source>(engine: &Engine<Scheduler, SimulatedDrive, S>, at: Instant, by_stream: bool, scans: Option<&ScanMeter>) -> Self {
         let mut charged = Vec::new();
         if by_stream {
             for (volume, account) in engine.front.accounts().volumes().filter(|(volume, _)| (volume.0 as usize) < StreamMeasures::MOST) {
@@ -172,7 +232,7 @@ impl Books {
                 charged[volume.0 as usize] = account.disk_time;
             }
         }
-        Self { at, disk_time: engine.device.disk_time(at), charged }
+        Self { at, disk_time: engine.device.disk_time(at), charged, scanned: scans.map_or_else(Default::default, ScanMeter::counts) }
     }
 
     fn since(mut self, before: &Self) -> (DiskTime, Vec<Nanos>) {
@@ -210,6 +270,7 @@ impl Experiment {
             warm_up_time: None,
             length: None,
             by_stream: false,
+            background: None,
             queue_limit: Limits::default().requests,
         }
     }

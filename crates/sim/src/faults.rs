@@ -238,7 +238,14 @@ mod tests {
     use headtime_mechanics::catalog;
 
     fn read(id: u64, start: u64) -> Command {
-        Command { id: CommandId(id), op: Op::Read, extent: Extent::from_numbers(start, 8), fua: false, requests: smallvec::SmallVec::new() }
+        Command {
+            id: CommandId(id),
+            op: Op::Read,
+            extent: Extent::from_numbers(start, 8),
+            fua: false,
+            background: None,
+            requests: smallvec::SmallVec::new(),
+        }
     }
 
     /// Sends the commands at once and collects every report within a minute.

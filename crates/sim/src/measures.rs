@@ -14,6 +14,7 @@ use serde::Serialize;
 use crate::confidence::BatchMeans;
 use crate::disk_time::DiskTime;
 use crate::engine::Watch;
+use crate::scan_measures::ScanMeasures;
 use crate::stream_measures::StreamMeasures;
 use crate::times::Times;
 
@@ -48,6 +49,9 @@ pub struct Measures {
     pub deadline_misses: u64,
     /// Where the drive's time went.
     pub disk_time: DiskTime,
+    /// What scans got beside the foreground; `None` when there was none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub scan: Option<ScanMeasures>,
     /// Requests that ended in an error; they count nowhere else.
     #[serde(skip)]
     pub failed: u64,
@@ -189,6 +193,7 @@ impl Meter {
             deadline_requests: window.deadline_requests,
             deadline_misses: window.deadline_misses,
             disk_time,
+            scan: None,
             failed: window.failed,
             confidence: Confidence {
                 response_ms: window.response_batches.half_width(),

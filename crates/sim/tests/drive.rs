@@ -12,7 +12,7 @@ use rand_chacha::ChaCha8Rng;
 use smallvec::SmallVec;
 
 fn command(id: u64, op: Op, start: u64, len: u64) -> Command {
-    Command { id: CommandId(id), op, extent: Extent::from_numbers(start, len), fua: false, requests: SmallVec::new() }
+    Command { id: CommandId(id), op, extent: Extent::from_numbers(start, len), fua: false, background: None, requests: SmallVec::new() }
 }
 
 fn nominal(profile: &DriveProfile) -> SimulatedDrive {

@@ -71,7 +71,7 @@ impl Unit {
             let extent = Extent::from_numbers(rng.random_range(0..=capacity - len), len);
             let operation = if rng.random_bool(0.7) { Operation::Read } else { Operation::Write };
             let op = if operation == Operation::Read { Op::Read } else { Op::Write };
-            drive.submit(issued, &Command { id: CommandId(number as u64), op, extent, fua: false, requests: SmallVec::new() });
+            drive.submit(issued, &Command { id: CommandId(number as u64), op, extent, fua: false, background: None, requests: SmallVec::new() });
             while reports.is_empty() {
                 let at = drive.next_event().expect("a command is under way");
                 drive.advance(at, &mut reports);

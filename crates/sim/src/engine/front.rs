@@ -1,6 +1,6 @@
 //! [`Front`]: what the engine needs of a scheduler, so that tests can put a faulty one in its place.
 
-use headtime_sched::{Accounts, Admission, Cancelled, Decision, Done, Finished, Policy, Request, RequestId, Scheduler};
+use headtime_sched::{Accounts, Admission, BackgroundRead, Cancelled, Decision, Done, Finished, Policy, Request, RequestId, Scheduler};
 use headtime_units::Instant;
 use smallvec::SmallVec;
 
@@ -14,6 +14,11 @@ pub trait Front {
 
     /// Takes a measured completion in; returns the requests that are over.
     fn complete(&mut self, now: Instant, done: Done) -> SmallVec<[Finished; 1]>;
+
+    /// What was read for scans and not yet taken; to be called until there is none, after each completion. A front without scans has none.
+    fn take_background(&mut self) -> Option<BackgroundRead> {
+        None
+    }
 
     /// Takes a request back.
     fn cancel(&mut self, now: Instant, id: RequestId) -> Cancelled;
@@ -42,6 +47,10 @@ impl Front for Scheduler {
 
     fn complete(&mut self, now: Instant, done: Done) -> SmallVec<[Finished; 1]> {
         self.complete(now, done)
+    }
+
+    fn take_background(&mut self) -> Option<BackgroundRead> {
+        self.take_background()
     }
 
     fn cancel(&mut self, now: Instant, id: RequestId) -> Cancelled {

@@ -160,6 +160,11 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
         Ok(cancelled)
     }
 
+    /// The front has something new to do that came from no request, such as a scan: at the next step it is asked for commands.
+    pub fn stir(&mut self) {
+        self.wake = self.wake.min(self.now);
+    }
+
     /// When something happens next; [`Instant::NEVER`] when nothing ever will.
     #[must_use]
     pub fn next_event(&self) -> Instant {
@@ -206,6 +211,9 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
         self.stirred = true;
         for finished in self.front.complete(self.now, done) {
             self.finish(&finished, watch)?;
+        }
+        while let Some(read) = self.front.take_background() {
+            watch.background(self.now, &read);
         }
         Ok(())
     }

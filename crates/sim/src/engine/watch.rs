@@ -1,6 +1,6 @@
 //! [`Watch`]: who is told what happens in a run.
 
-use headtime_sched::{Cancelled, Command, CommandId, Finished, Request, RequestId};
+use headtime_sched::{BackgroundRead, Cancelled, Command, CommandId, Finished, Request, RequestId};
 use headtime_units::Instant;
 
 use crate::device::DriveCompletion;
@@ -30,6 +30,11 @@ pub trait Watch {
     /// A request is over.
     fn finished(&mut self, now: Instant, finished: &Finished) {
         let _ = (now, finished);
+    }
+
+    /// Something was read for a scan, or could not be.
+    fn background(&mut self, now: Instant, read: &BackgroundRead) {
+        let _ = (now, read);
     }
 
     /// A request was taken back.
@@ -66,6 +71,11 @@ impl<A: Watch, B: Watch> Watch for (&mut A, &mut B) {
     fn finished(&mut self, now: Instant, finished: &Finished) {
         self.0.finished(now, finished);
         self.1.finished(now, finished);
+    }
+
+    fn background(&mut self, now: Instant, read: &BackgroundRead) {
+        self.0.background(now, read);
+        self.1.background(now, read);
     }
 
     fn cancelled(&mut self, now: Instant, id: RequestId, cancelled: Cancelled) {

@@ -1,6 +1,6 @@
 //! [`TwoArms`]: a belief of one arm, made to do for a drive with two.
 
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Measured, Op, Positioning, Target};
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Positioning, Target};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
 /// Believes of both arms what another belief says of one, and that they are one: nothing that schedules well, but addresses are right.
@@ -47,9 +47,9 @@ impl Positioning for TwoArms {
 }
 
 impl Belief for TwoArms {
-    fn learn(&mut self, measured: &Measured) {
+    fn learn(&mut self, measured: &Measured) -> Learned {
         let target = self.one_arms(&measured.target);
-        self.0.learn(&Measured { target, ..*measured });
+        self.0.learn(&Measured { target, ..*measured })
     }
 
     fn report(&self) -> BeliefReport {

@@ -270,7 +270,14 @@ mod tests {
             contents.flush_sent(CommandId(1));
             let saved = Landing { command: None, at: Instant::from_ns(saved_ns), store: Store::Media, ..taken };
             contents.landed(&saved).expect("it is there");
-            let flush = Command { id: CommandId(1), op: Op::Flush, extent: Extent::from_numbers(0, 0), fua: false, requests: Default::default() };
+            let flush = Command {
+                id: CommandId(1),
+                op: Op::Flush,
+                extent: Extent::from_numbers(0, 0),
+                fua: false,
+                background: None,
+                requests: Default::default(),
+            };
             assert_eq!(contents.check_durable(&flush, Instant::from_ns(1_000)).is_ok(), right);
         }
     }

@@ -104,7 +104,7 @@ pub(super) fn replay(profile: &DriveProfile, recording: &Recording, issue: Issue
 
 /// One command from submission to report; what the drive does besides stays under way.
 fn serve(drive: &mut SimulatedDrive, issued: Instant, id: CommandId, op: Op, extent: Extent) -> DriveCompletion {
-    drive.submit(issued, &Command { id, op, extent, fua: false, requests: SmallVec::new() });
+    drive.submit(issued, &Command { id, op, extent, fua: false, background: None, requests: SmallVec::new() });
     let mut reports = Vec::with_capacity(1);
     loop {
         let at = drive.next_event().expect("a drive that holds a command has something to happen");

@@ -9,7 +9,7 @@ use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
 
 pub fn command(id: u64, op: Op, start: u64, len: u64) -> Command {
-    Command { id: CommandId(id), op, extent: Extent::from_numbers(start, len), fua: false, requests: SmallVec::new() }
+    Command { id: CommandId(id), op, extent: Extent::from_numbers(start, len), fua: false, background: None, requests: SmallVec::new() }
 }
 
 /// A command as it was served.

@@ -1,0 +1,98 @@
+//! Scans beside a foreground in virtual time: what an experiment measures of them, with the oracle as belief so that nothing but the mechanism is in question.
+
+use std::sync::Arc;
+
+use headtime_mechanics::{DriveProfile, catalog};
+use headtime_sched::{BackgroundRead, Belief, FillSettings, FillSource, IdleSettings, PolicyEntry};
+use headtime_sim::{BackgroundScan, DriveTruth, Experiment, Measures, OraclePositioning, Watch, run, run_watched};
+use headtime_units::{Instant, Nanos, Sectors};
+use headtime_workload::{Arrivals, StreamConfig, ThinkTime, Workload};
+
+const SEED: u64 = 5;
+
+fn oracle(profile: &DriveProfile) -> Box<dyn Belief + Send> {
+    let truth = DriveTruth::nominal(profile, SEED).expect("the profile is a drive");
+    Box::new(OraclePositioning::new(&truth).expect("the profile is a drive"))
+}
+
+/// Tasks that think for so long between random reads of 4 KiB.
+fn tasks(profile: &DriveProfile, clients: u32, think: Nanos) -> Workload {
+    let think = if think.is_zero() { ThinkTime::None } else { ThinkTime::Constant(think) };
+    let stream = StreamConfig { arrivals: Arrivals::Closed { clients, think }, ..StreamConfig::closed(clients) };
+    Workload::new(&[stream], profile.sector_size().expect("valid"), profile.capacity(), SEED).expect("it suits the drive")
+}
+
+fn experiment(requests: u64, background: Option<BackgroundScan>) -> Experiment {
+    let profile = Arc::new(catalog::load("atlas10k").expect("it ships"));
+    let policy = PolicyEntry::find("sptf-oracle").expect("it ships");
+    Experiment { requests, warm_up: 0, background, ..Experiment::new(profile, policy, SEED) }
+}
+
+fn measure(experiment: &Experiment, clients: u32, think: Nanos) -> Measures {
+    run(experiment, tasks(&experiment.profile, clients, think), &oracle).unwrap_or_else(|error| panic!("seed {SEED}: {error}"))
+}
+
+/// Marks every sector that is handed to the first scan.
+struct Marks {
+    read: Vec<bool>,
+    scans: u32,
+}
+
+impl Watch for Marks {
+    fn background(&mut self, _now: Instant, read: &BackgroundRead) {
+        self.scans = self.scans.max(read.scan.0);
+        if read.scan.0 == 1 {
+            for lba in read.extent.start.get()..read.extent.end().get() {
+                let before = std::mem::replace(&mut self.read[lba as usize], true);
+                assert!(!before, "seed {SEED}: sector {lba} is handed over twice");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_scan_beside_somebody_who_hardly_asks_reads_every_sector_once_and_begins_again() {
+    let scan = BackgroundScan { passes: Some(2), ..BackgroundScan::new(FillSettings::default()) };
+    let experiment = experiment(u64::MAX, Some(scan));
+    let mut marks = Marks { read: vec![false; experiment.profile.capacity().get() as usize], scans: 0 };
+    let source = tasks(&experiment.profile, 1, Nanos::from_secs(10));
+    let measures = run_watched(&experiment, source, &oracle, &mut marks).expect("the profile is a drive").measures;
+    assert!(marks.read.iter().all(|read| *read), "seed {SEED}: {} sectors were not read", marks.read.iter().filter(|read| !**read).count());
+    let scan = measures.scan.expect("there was a scan");
+    assert_eq!((scan.passes, marks.scans, scan.failed_sectors), (2, 2, 0));
+    // The drive streams at 21 MB/s on average; commands of a mebibyte lose some of that.
+    assert!(scan.mb_per_second > 12.0 && scan.idle_mb_per_second > 0.95 * scan.mb_per_second, "seed {SEED}: {scan:?}");
+    assert_eq!(scan.progress.len(), 100);
+    assert!(scan.progress.windows(2).all(|pair| pair[0].seconds <= pair[1].seconds && pair[0].done < pair[1].done));
+    let whole = scan.progress[99].mb[FillSource::Idle as usize] + scan.progress[99].mb.iter().skip(3).sum::<f64>();
+    assert!(whole <= experiment.profile.capacity().get() as f64 * 512.0 / 1e6 + 1e-6);
+}
+
+#[test]
+fn a_scan_that_may_only_use_gaps_reads_in_them_and_costs_the_foreground_next_to_nothing() {
+    let alone = measure(&experiment(4_000, None), 8, Nanos::ZERO);
+    let gaps = FillSettings {
+        conservatism: Some(Nanos::from_us(100)),
+        idle: IdleSettings { enabled: false, ..IdleSettings::default() },
+        tail: 0.0,
+        ..FillSettings::default()
+    };
+    let scan = BackgroundScan { grain: Sectors::new(8), ..BackgroundScan::new(gaps) };
+    let measures = measure(&experiment(4_000, Some(scan)), 8, Nanos::ZERO);
+    assert!(alone.scan.is_none());
+    let scan = measures.scan.expect("there was a scan");
+    assert!(scan.gap_mb_per_second + scan.merged_mb_per_second > 1.0, "seed {SEED}: {scan:?}");
+    assert_eq!((scan.idle_mb_per_second, scan.share_mb_per_second, scan.passes), (0.0, 0.0, 0));
+    let kept = measures.iops / alone.iops;
+    assert!(kept > 0.97, "seed {SEED}: the foreground keeps {kept} of its throughput");
+    assert!(scan.searches[1] <= scan.searches[0] && scan.searches[0] > 0, "{:?}", scan.searches);
+}
+
+#[test]
+fn the_same_seed_gives_the_same_scan() {
+    let scan = BackgroundScan::new(FillSettings::default());
+    let [one, two] = [(); 2].map(|()| measure(&experiment(500, Some(scan)), 6, Nanos::from_ms(30)));
+    assert_eq!(one, two);
+    let json = serde_json::to_value(&one).expect("measures are JSON");
+    assert!(json["scan"]["mb_per_second"].is_number() && json["scan"].get("progress").is_none(), "{json}");
+}
