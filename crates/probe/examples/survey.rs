@@ -1,133 +1,162 @@
-//! A table of drives and what is found of them; minutes for each:
-//! `cargo run --release -p headtime-probe --example survey -- atlas10k@nocache:nominal:1 deskstar34gxp:drawn:2`. `ZONES=1` and `UNLIKE=1` in the environment print more.
+//! A table of drives and what is found of them; a second or a few for each:
+//! `cargo run --release -p headtime-probe --example survey -- atlas10k@nocache:nominal:1 deskstar34gxp:drawn:2`; `all:drawn:1` is every profile as it ships,
+//! `all@nocache:drawn:1` with the cache off where it has such a setup, `drives:drawn:1-20` drives drawn at random.
+//! In the environment: `STAGES=1`, `ZONES=1`, `UNLIKE=1`, `SEEK=1` print more.
 #![allow(clippy::unwrap_used)] // A table for whoever works on the probe; whatever is wrong ends it.
 
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{Bench, borders, settings, tracks_alike};
-use headtime_mechanics::catalog;
-use headtime_probe::Probe;
+use common::{Bench, borders, drives, settings, tracks_alike};
+use headtime_mechanics::{DriveProfile, catalog};
+use headtime_probe::{Finding, Probe, Stage};
 use headtime_sim::DriveTruth;
 
 fn main() {
-    for drive in std::env::args().skip(1) {
-        let mut words = drive.split(':');
-        let (name, kind, seed) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap().parse::<u64>().unwrap());
-        let profile = catalog::load(name).unwrap();
-        let truth = if kind == "nominal" { DriveTruth::nominal(&profile, seed) } else { DriveTruth::draw(&profile, seed) }.unwrap();
-        let mut probe = Probe::new(settings(&profile, seed));
-        let mut bench = Bench::new(truth.clone());
-        let mut stage = (probe.stage(), 0.0, 0);
-        let (mut reads, began) = (0, std::time::Instant::now());
-        while bench.step(&mut probe) {
-            reads += 1;
-            if probe.stage() != stage.0 {
-                let now = bench.now.as_secs_f64();
-                println!("  {:?}: {:.1} s, {} reads", stage.0, now - stage.1, reads - stage.2);
-                stage = (probe.stage(), now, reads);
-                if std::env::var("ZONES").is_ok() && matches!(stage.0, headtime_probe::Stage::Skews | headtime_probe::Stage::Done) {
-                    let json = serde_json::to_value(&probe).unwrap();
-                    println!("  pattern {} {}", json["know"]["pattern"], json["know"]["remarks"]);
-                    for zone in json["know"]["zones"].as_array().unwrap().iter().take(20) {
-                        let skips = zone["skips"].as_array().unwrap();
-                        let skips = format!(
-                            "{} {:?}",
-                            skips.len(),
-                            skips.iter().take(6).map(|s| (s["lba"].as_u64().unwrap(), s["sectors"].as_u64().unwrap())).collect::<Vec<_>>()
-                        );
-                        println!(
-                            "  {}..{} spt {} res {} steps {} last {} groups {} checked {} skips {skips}",
-                            zone["first_lba"],
-                            zone["end_lba"],
-                            zone["sectors_per_track"],
-                            zone["reserved"],
-                            zone["steps"],
-                            zone["last_band"],
-                            zone["groups"],
-                            zone["checked"]
-                        );
-                    }
-                }
+    println!("drive                            drive s  limit  reads  zones   alike  ±2     50 us  150 us missed hits  heads order     remarks");
+    for words in std::env::args().skip(1) {
+        let mut words = words.split(':');
+        let (names, kind, seeds) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap_or("1"));
+        let (first, last) = seeds.split_once('-').unwrap_or((seeds, seeds));
+        for seed in first.parse::<u64>().unwrap()..=last.parse::<u64>().unwrap() {
+            for (name, profile) in profiles(names, seed) {
+                look_at(&format!("{name}:{kind}:{seed}"), &profile, kind == "nominal", seed);
             }
         }
-        let finding = probe.finding();
-        let finding = match finding {
-            Ok(finding) => finding,
-            Err(error) => {
-                println!("{drive}: NO PROFILE {error}");
-                println!("{}", serde_json::to_value(&probe).unwrap()["know"]["remarks"]);
-                continue;
+    }
+}
+
+fn profiles(names: &str, seed: u64) -> Vec<(String, DriveProfile)> {
+    if names == "drives" {
+        return vec![("drives".into(), drives::drawn(seed))];
+    }
+    let (name, setup) = names.split_once('@').map_or((names, None), |(name, setup)| (name, Some(setup)));
+    if name != "all" {
+        return vec![(names.into(), catalog::load(names).unwrap())];
+    }
+    let named = catalog::CATALOG.iter().map(|entry| {
+        let name = setup.map_or(entry.name.to_string(), |setup| format!("{}@{setup}", entry.name));
+        catalog::load(&name).map_or_else(|_| (entry.name.to_string(), entry.load().unwrap()), |profile| (name, profile))
+    });
+    named.collect()
+}
+
+fn look_at(drive: &str, profile: &DriveProfile, nominal: bool, seed: u64) {
+    let truth = if nominal { DriveTruth::nominal(profile, seed) } else { DriveTruth::draw(profile, seed) }.unwrap();
+    let settings = settings(profile, seed);
+    let mut probe = Probe::new(settings);
+    let mut bench = Bench::new(truth.clone());
+    let mut stage = (probe.stage(), 0.0, 0);
+    let (mut reads, mut quick, mut before) = (0, 0, bench.now());
+    while bench.step(&mut probe) {
+        reads += 1;
+        quick += usize::from(bench.now().saturating_since(before) < headtime_units::Nanos::from_us(300));
+        before = bench.now();
+        if probe.stage() != stage.0 {
+            let now = bench.now().as_secs_f64();
+            if std::env::var("STAGES").is_ok() {
+                println!("  {:?}: {:.1} s, {} reads, {} quick", stage.0, now - stage.1, reads - stage.2, quick);
+                quick = 0;
             }
-        };
+            stage = (probe.stage(), now, reads);
+            if std::env::var("ZONES").is_ok() && matches!(stage.0, Stage::Interface | Stage::Done) {
+                print_zones(&probe);
+            }
+        }
+    }
+    let finding = match probe.finding() {
+        Ok(finding) => finding,
+        Err(error) => {
+            println!("{drive}: NO PROFILE {error}\n{}", serde_json::to_value(&probe).unwrap()["know"]["remarks"]);
+            return;
+        }
+    };
+    let remarks = finding.remarks.iter().map(|remark| remark.chars().take(70).collect::<String>()).collect::<Vec<_>>().join(" | ");
+    let check = finding.check.unwrap_or_default();
+    let real = borders(profile);
+    let (seen, alike, within) = finding
+        .profile
+        .as_ref()
+        .map_or((Vec::new(), 0.0, 0.0), |found| (borders(found), tracks_alike(found, &truth, 0), tracks_alike(found, &truth, 2)));
+    let found_zones = real.iter().filter(|border| seen.contains(border)).count();
+    let geometry = finding.profile.as_ref().map(|found| found.geometry);
+    println!(
+        "{drive:32} {:7.1} {:6.0} {:7} {found_zones:2}/{:2}+{:<3} {alike:.3} {within:.3} {:.4} {:.4} {:.4} {:4} {:4} {:10} {remarks}",
+        finding.drive_time.as_secs_f64(),
+        settings.budget.as_secs_f64(),
+        finding.reads,
+        real.len(),
+        seen.len() as i64 - found_zones as i64,
+        check.within_50_us,
+        check.within_150_us,
+        check.turn_missed,
+        check.hits,
+        geometry.as_ref().map_or(0, |geometry| geometry.heads),
+        geometry.as_ref().map_or(String::new(), |geometry| format!("{:?}/{:?}", geometry.layout, geometry.band_cylinders)),
+    );
+    if std::env::var("UNLIKE").is_ok() {
+        print_unlike(&finding, &truth);
+    }
+    if std::env::var("SEEK").is_ok() {
+        print_seek(&finding, &truth);
+    }
+}
+
+fn print_zones(probe: &Probe) {
+    let json = serde_json::to_value(probe).unwrap();
+    println!("  pattern {} forget {} {}", json["know"]["pattern"], json["know"]["forget"], json["know"]["remarks"]);
+    for zone in json["know"]["zones"].as_array().unwrap().iter().take(30) {
+        let skips = zone["skips"].as_array().unwrap();
+        let shown: Vec<_> = skips.iter().take(6).map(|s| (s["lba"].as_u64().unwrap(), s["sectors"].as_u64().unwrap())).collect();
         println!(
-            "{drive}: {:.1} s of drive time, {} reads, {:.1} s of ours",
-            finding.drive_time.as_secs_f64(),
-            finding.reads,
-            began.elapsed().as_secs_f64()
+            "  {}..{} spt {} res {} steps {} last {} groups {} checked {} dev {} skips {} {shown:?}",
+            zone["first_lba"],
+            zone["end_lba"],
+            zone["sectors_per_track"],
+            zone["reserved"],
+            zone["steps"],
+            zone["last_band"],
+            zone["groups"],
+            zone["checked"],
+            zone["deviation"],
+            skips.len()
         );
-        let period = truth.mechanism().period().as_ns_f64() / 1e3;
-        if let Some(figure) = finding.figures.first() {
-            println!("  period {} us, off by {:.3} ppm", figure.value, (figure.value / period - 1.0) * 1e6);
+    }
+}
+
+fn print_unlike(finding: &Finding, truth: &DriveTruth) {
+    let Some(found) = &finding.profile else { return };
+    let (one, two) = (headtime_mechanics::Layout::new(found).unwrap(), truth.mechanism().layout());
+    let capacity = two.capacity().get();
+    let mut shown = 0;
+    for number in 0..4000_u128 {
+        let lba = headtime_units::Lba::new((u128::from(capacity - 1) * number / 3999) as u64);
+        let (a, b) = (one.track_extent(one.track_of(lba)), two.track_extent(two.track_of(lba)));
+        if a != b && shown < 12 {
+            shown += 1;
+            println!("   unlike at {}: found {:?} {a}, real {:?} {b}", lba.get(), one.lba_to_physical(lba), two.lba_to_physical(lba));
         }
-        if let Some(found) = &finding.profile {
-            println!("  geometry {:?}; {} zones", found.geometry, found.zones.len());
-            let (real, seen) = (borders(&profile), borders(found));
-            println!("  borders real {real:?}\n  borders seen {seen:?}");
-            for zone in found.zones.iter().take(3) {
-                let slips = zone.slips.len();
-                println!(
-                    "    zone {}+{} spt {} skews {:.2} {:.2} {:.2} spares {} by {:?} slips {slips}",
-                    zone.first_cylinder,
-                    zone.cylinders,
-                    zone.sectors_per_track,
-                    zone.track_skew,
-                    zone.cylinder_skew,
-                    zone.band_skew.unwrap_or(0.0),
-                    zone.spares,
-                    zone.spare_cylinders
-                );
-            }
-            if std::env::var("UNLIKE").is_ok() {
-                let (one, two) = (headtime_mechanics::Layout::new(found).unwrap(), truth.mechanism().layout());
-                let capacity = two.capacity().get();
-                let mut shown = 0;
-                for number in 0..4000_u128 {
-                    let lba = headtime_units::Lba::new((u128::from(capacity - 1) * number / 3999) as u64);
-                    let (a, b) = (one.track_extent(one.track_of(lba)), two.track_extent(two.track_of(lba)));
-                    if a != b && shown < 12 {
-                        shown += 1;
-                        println!("   unlike at {}: found {:?} {a}, real {:?} {b}", lba.get(), one.lba_to_physical(lba), two.lba_to_physical(lba));
-                    }
-                }
-            }
-            println!(
-                "  tracks alike {:.4}, within 2 {:.4}, 100 {:.4}",
-                tracks_alike(found, &truth, 0),
-                tracks_alike(found, &truth, 2),
-                tracks_alike(found, &truth, 100)
-            );
-            let curve = headtime_mechanics::SeekCurve::from_profile(found);
-            let real = truth.mechanism().seek_curve();
-            let mut off: Vec<f64> = (0..2000)
-                .map(|n| 1 + n * (real.last_distance() - 1) / 2000)
-                .map(|d| (curve.time(d).as_us_f64() - real.time(d).as_us_f64()).abs())
-                .collect();
-            off.sort_by(f64::total_cmp);
-            println!(
-                "  seek: {} points, error median {:.1} us, 95 % {:.1} us; head switch {:.3} ms; command {:.1} us, bus {:.1} MB/s, zero latency {}",
-                found.seek.points.len(),
-                off[1000],
-                off[1900],
-                found.seek.head_switch_ms,
-                found.interface.read_command_us,
-                found.interface.bus_mb_per_s,
-                found.firmware.zero_latency_read
-            );
-        }
-        println!("  check {:?}", finding.check);
-        for remark in finding.remarks.iter().take(8) {
-            println!("  remark: {remark}");
-        }
+    }
+}
+
+fn print_seek(finding: &Finding, truth: &DriveTruth) {
+    let Some(found) = &finding.profile else { return };
+    let curve = headtime_mechanics::SeekCurve::from_profile(found);
+    let real = truth.mechanism().seek_curve();
+    let mut off: Vec<f64> =
+        (0..2000).map(|n| 1 + n * (real.last_distance() - 1) / 2000).map(|d| (curve.time(d).as_us_f64() - real.time(d).as_us_f64()).abs()).collect();
+    off.sort_by(f64::total_cmp);
+    println!(
+        "  seek: {} points, error median {:.1} us, 95 % {:.1} us; head switch {:.3} ms; command {:.1} us, bus {:.1} MB/s, zero latency {}",
+        found.seek.points.len(),
+        off[1000],
+        off[1900],
+        found.seek.head_switch_ms,
+        found.interface.read_command_us,
+        found.interface.bus_mb_per_s,
+        found.firmware.zero_latency_read
+    );
+    for remark in &finding.remarks {
+        println!("  remark: {remark}");
     }
 }

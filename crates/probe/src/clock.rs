@@ -1,6 +1,6 @@
-//! [`Clock`]: the spindle's turn at a time, kept from reads of one and the same sector, the *anchor*.
+//! [`Clock`]: the spindle's turn at a time, kept from reads of a few sectors, the *anchors*, whose angles to each other are known.
 //!
-//! Each completion of the anchor lies a whole number of turns behind the last, but for noise. A line through the latest of them (turn number against
+//! Each completion of an anchor, less its angle, lies a whole number of turns behind the last, but for noise. A line through the latest of them (turn number against
 //! time) gives period and phase now; a line through all of them the mean period. Angles are counted from the anchor's completions: whatever lies between
 //! the end of a sector and the completion (bus, overhead, mean jitter) is in all of them alike and falls out.
 //!
@@ -63,9 +63,9 @@ impl Clock {
         now.as_ns() as f64 - self.last_ns
     }
 
-    /// Takes in a completion of the anchor.
-    pub(crate) fn observe(&mut self, at: Instant) {
-        let at = at.as_ns() as f64;
+    /// Takes in a completion of an anchor that passes `ahead` turns after turn 0.
+    pub(crate) fn observe(&mut self, at: Instant, ahead: f64) {
+        let at = at.as_ns() as f64 - ahead * self.period_ns;
         let turns = (at - self.origin_ns) / self.period_ns;
         let off_ns = wrap(turns) * self.period_ns;
         self.last_ns = at;
@@ -153,7 +153,7 @@ mod tests {
             at_turn += 200.0 + draw.below(100) as f64;
             let noise = -22_000.0 * libm::log(1.0 - draw.part()) - 22_000.0;
             let outlier = if reading % 13 == 12 { 2.4e6 } else { 0.0 };
-            clock.observe(Instant::from_ns((1e6 + at_turn * period + noise + outlier) as u64));
+            clock.observe(Instant::from_ns((1e6 + at_turn * period + noise + outlier) as u64), 0.0);
         }
         let (mean, error) = clock.mean_period_ns();
         assert!((mean / period - 1.0).abs() < 5e-7, "{mean} ± {error}");

@@ -1,5 +1,7 @@
 //! [`Finding`]: the profile that was found, how sure each figure is, and what it cost.
 
+use core::fmt::Write as _;
+
 use headtime_mechanics::ProfileError;
 use headtime_mechanics::profile::{DriveProfile, Firmware, Geometry as ProfileGeometry, Interface, Rotation, Seek, Zone};
 use headtime_units::Nanos;
@@ -8,24 +10,44 @@ use serde::{Deserialize, Serialize};
 use crate::geometry::Geometry;
 use crate::knowledge::Knowledge;
 use crate::layout::ZoneSketch;
+use crate::numbers::{median, quantile};
+use crate::queue::{QueueBehaviour, QueueFound};
+use crate::verdict::Verdict;
 
 /// What a probe found.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
+    /// What came of it.
+    pub verdict: Verdict,
     /// The drive as it was found; none when it does not turn or its layout was not understood.
     pub profile: Option<DriveProfile>,
     /// Each figure with its uncertainty.
     pub figures: Vec<Figure>,
     /// The self-check, if it was come to.
     pub check: Option<Check>,
+    /// What was seen of the drive's own queue, if that was come to and the way to the drive takes more than one command.
+    pub queue: Option<QueueBehaviour>,
+    /// Sectors that came late again and again, as remapped ones do; of those that the self-check came upon.
+    pub remapped: Vec<Remapped>,
     /// What was not found, not understood or only sampled, as sentences.
     pub remarks: Vec<String>,
     /// Time in which the drive was at work for the probe.
     pub drive_time: Nanos,
     /// Reads that it took.
     pub reads: u64,
-    /// Reads that failed.
+    /// Writes of what was read before; 0 unless they were allowed.
+    pub writes: u64,
+    /// Commands that failed.
     pub failures: u64,
+}
+
+/// A sector that does not come by where its neighbours do.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Remapped {
+    /// Which.
+    pub lba: u64,
+    /// How much later than foretold its read completes, microseconds, median of several.
+    pub late_us: f64,
 }
 
 /// One figure.
@@ -44,9 +66,11 @@ pub struct Figure {
 pub struct Check {
     /// Reads of 4 KiB that went to the media.
     pub reads: u64,
-    /// Reads that came from the cache, which are not counted above.
+    /// Reads of either length that came from the cache, which are not counted above.
     pub hits: u64,
-    /// Share of the reads foretold within 50 us.
+    /// Reads of either length that failed.
+    pub failed: u64,
+    /// Share of the 4 KiB reads foretold within 50 us.
     pub within_50_us: f64,
     /// Share within 150 us.
     pub within_150_us: f64,
@@ -54,6 +78,73 @@ pub struct Check {
     pub turn_missed: f64,
     /// Median of the error's size, microseconds.
     pub median_error_us: f64,
+    /// All of the 4 KiB reads.
+    pub short: Errors,
+    /// All of the 40 KiB reads.
+    pub long: Errors,
+}
+
+/// How far completions were from what was foretold; later is positive.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Errors {
+    /// How many reads.
+    pub reads: u64,
+    /// Share within 50 us.
+    pub within_50_us: f64,
+    /// Share within 150 us.
+    pub within_150_us: f64,
+    /// Median of the error's size, microseconds.
+    pub median_size_us: f64,
+    /// Errors at [`Errors::PERCENTILES`], microseconds.
+    pub percentiles_us: [f64; 7],
+    /// Reads in each class of [`Errors::EDGES_US`]: below the first edge, between each two, above the last.
+    pub histogram: [u64; 13],
+}
+
+impl Errors {
+    /// What share of the errors lies below each of [`Errors::percentiles_us`], in percent.
+    pub const PERCENTILES: [f64; 7] = [1.0, 5.0, 25.0, 50.0, 75.0, 95.0, 99.0];
+    /// Borders of the histogram's classes, microseconds.
+    pub const EDGES_US: [f64; 12] = [-2_000.0, -500.0, -150.0, -50.0, -20.0, -5.0, 5.0, 20.0, 50.0, 150.0, 500.0, 2_000.0];
+
+    /// Of errors in microseconds.
+    #[must_use]
+    pub fn of(errors_us: &[f64]) -> Self {
+        let count = errors_us.len().max(1) as f64;
+        let within = |us: f64| errors_us.iter().filter(|error| error.abs() <= us).count() as f64 / count;
+        let mut histogram = [0; 13];
+        for error in errors_us {
+            histogram[Self::EDGES_US.iter().filter(|edge| *error > **edge).count()] += 1;
+        }
+        Self {
+            reads: errors_us.len() as u64,
+            within_50_us: within(50.0),
+            within_150_us: within(150.0),
+            median_size_us: median(&errors_us.iter().map(|error| error.abs()).collect::<Vec<_>>()),
+            percentiles_us: Self::PERCENTILES.map(|percent| quantile(errors_us, percent / 100.0)),
+            histogram,
+        }
+    }
+
+    /// The histogram as lines of text, one for each class: its borders, a bar of at most `width` characters, the share.
+    #[must_use]
+    pub fn histogram_text(&self, width: usize) -> String {
+        let most = self.histogram.iter().copied().max().unwrap_or(0).max(1);
+        let edge = |place: usize| Self::EDGES_US[place];
+        let mut text = String::new();
+        for (place, count) in self.histogram.iter().enumerate() {
+            let class = match place {
+                0 => format!("         below {:>6}", edge(0)),
+                12 => format!("         above {:>6}", edge(11)),
+                _ => format!("{:>9} to {:>8}", edge(place - 1), edge(place)),
+            };
+            let bar = "#".repeat((count * width as u64).div_ceil(most) as usize);
+            let share = 100.0 * *count as f64 / self.reads.max(1) as f64;
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "{class} us {bar:<width$} {share:5.1} %");
+        }
+        text
+    }
 }
 
 /// Everything that is known so far as a profile.
@@ -66,6 +157,15 @@ pub(crate) fn profile_of(know: &Knowledge, sector_bytes: u32) -> Result<DrivePro
     let bus_ns = know.interface.bus_ns_per_sector.unwrap_or(period_ns / first_spt as f64 / 2.0);
     let points: Vec<(u32, f64)> =
         know.seek.points.iter().map(|(distance, ns)| (*distance as u32, libm::round((ns - base_ns).max(0.0) / 1e3) / 1e3)).collect();
+    let written = know.writes.as_ref();
+    let (write_command_us, write_completion_us) = match written.and_then(|found| found.overhead_us(bus_ns)) {
+        Some((command, completion)) => (rounded_us(command * 1e3), Some(rounded_us(completion * 1e3))),
+        // Where nothing was written a write is taken to cost what a read does.
+        None => ((base_ns - bus_ns).max(0.0) / 1e3, None),
+    };
+    let write_back = written.is_some_and(|found| found.write_back == Some(true));
+    let write_hit_us = written.and_then(|found| found.hit_ns).map(|(ns, _)| rounded_us((ns - bus_ns).max(0.0)));
+    let firmware = know.queue.as_ref().map_or(Firmware { queue_depth: 1, ..Firmware::default() }, QueueFound::firmware);
     let profile = DriveProfile {
         name: "characterised".into(),
         model: "characterised from outside".into(),
@@ -84,24 +184,30 @@ pub(crate) fn profile_of(know: &Knowledge, sector_bytes: u32) -> Result<DrivePro
         runs: Vec::new(),
         seek: Seek {
             head_switch_ms: know.seek.other_head_ns.map_or(0.0, |ns| (ns - base_ns).max(0.0) / 1e6),
-            write_settle_ms: 0.0,
+            write_settle_ms: written.and_then(|found| found.settle_ns(base_ns)).map_or(0.0, |(ns, _)| rounded_us(ns) / 1e3),
             points: if points.is_empty() { vec![(1, 1.0)] } else { points },
             formula: None,
         },
         interface: Interface {
             read_command_us: (base_ns - bus_ns).max(0.0) / 1e3,
-            write_command_us: (base_ns - bus_ns).max(0.0) / 1e3,
+            write_command_us,
             completion_us: 0.0,
+            write_completion_us,
             bus_mb_per_s: f64::from(sector_bytes) * 1e3 / bus_ns,
             ..Interface::default()
         },
-        firmware: Firmware { queue_depth: 1, zero_latency_read: know.interface.zero_latency, ..Firmware::default() },
-        cache: None,
+        firmware: Firmware { zero_latency_read: know.interface.zero_latency, ..firmware },
+        cache: know.cache.as_ref().and_then(|found| found.profile(bus_ns, write_back, write_hit_us)),
         variation: Default::default(),
         setup: Default::default(),
     };
     profile.validate()?;
     Ok(profile)
+}
+
+/// Nanoseconds as microseconds, without decimals that mean nothing.
+fn rounded_us(ns: f64) -> f64 {
+    libm::round(ns / 100.0) / 10.0
 }
 
 fn zones_of(know: &Knowledge, geometry: &Geometry) -> Vec<Zone> {

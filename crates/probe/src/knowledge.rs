@@ -6,6 +6,14 @@ use serde::{Deserialize, Serialize};
 use crate::clock::Clock;
 use crate::layout::{Pattern, ZoneSketch};
 
+/// A sector that the clock goes by.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Anchor {
+    pub(crate) lba: u64,
+    /// Turns by which it completes after turn 0 of the clock.
+    pub(crate) turns: f64,
+}
+
 /// What is known; plain data, which is saved and copied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Knowledge {
@@ -22,29 +30,60 @@ pub(crate) struct Knowledge {
     /// What speaks against it.
     pub(crate) evidence: String,
     pub(crate) clock: Clock,
-    /// The sector whose completions the clock goes by.
-    pub(crate) anchor: u64,
+    /// The sectors whose completions the clock goes by, read in turn.
+    pub(crate) anchors: Vec<Anchor>,
+    /// The next of them.
+    pub(crate) next_anchor: usize,
+    /// After so many reads elsewhere the cache has forgotten a read for certain; 0 where nothing came from a cache.
+    pub(crate) forget: u64,
     /// What a read from the cache takes; none when none was seen.
     pub(crate) hit_ns: Option<f64>,
     /// A read that took no longer may have come from the cache.
     pub(crate) hit_limit_ns: f64,
+    /// Slips that were counted, and the sectors they were among.
+    pub(crate) slips: (u64, u64),
     /// What an angle may be off by without being looked into.
     pub(crate) slight_ns: f64,
     pub(crate) pattern: Option<Pattern>,
     /// Whether the surfaces of a drive in bands were looked for.
     pub(crate) surfaces_sought: bool,
     pub(crate) zones: Vec<ZoneSketch>,
+    /// Sectors by which tracks ended early, the latest last.
+    pub(crate) spares_seen: Vec<u64>,
+    /// Stretches to be counted next, the first of them last.
+    pub(crate) to_sound: Vec<crate::layout::Stretch>,
     /// Arm times with command and transfer, by what was measured.
     pub(crate) seek: crate::seek::SeekFound,
     pub(crate) interface: crate::overhead::InterfaceFound,
+    pub(crate) cache: Option<crate::cache::CacheFound>,
+    pub(crate) writes: Option<crate::writes::WritesFound>,
+    pub(crate) queue: Option<crate::queue::QueueFound>,
     pub(crate) check: Option<crate::selfcheck::CheckFound>,
+    pub(crate) remaps: Option<crate::remaps::RemapsFound>,
     /// How often the present experiment was begun again.
     pub(crate) retries: u32,
+    /// Why it is all over, if it is before its end.
+    pub(crate) ended: Option<crate::verdict::Ended>,
     /// What did not work, for people.
     pub(crate) remarks: Vec<String>,
 }
 
 impl Knowledge {
+    /// Whether the clock goes by a sector.
+    pub(crate) fn is_anchor(&self, lba: u64) -> bool {
+        self.anchors.iter().any(|anchor| anchor.lba == lba)
+    }
+
+    /// Slips for each sector; before any were counted, one in a million.
+    pub(crate) fn slip_rate(&self) -> f64 {
+        (self.slips.0 as f64 + 1.0) / (self.slips.1 as f64 + 1e6)
+    }
+
+    /// So many slips were counted among so many sectors.
+    pub(crate) fn note_slips(&mut self, slips: u64, sectors: u64) {
+        self.slips = (self.slips.0 + slips, self.slips.1 + sectors);
+    }
+
     /// The deviation of one reading of an angle, turns.
     pub(crate) fn noise_turns(&self) -> f64 {
         self.clock.noise_ns() / self.clock.period_ns().max(1.0)

@@ -1,48 +1,75 @@
 //! Characterising a rotating drive from outside: by timed reads alone, without a clock, a file or a thread.
 //!
-//! A [`Probe`] asks for reads and is told when they were issued and when they completed; in the end it has a
-//! [`DriveProfile`](headtime_mechanics::DriveProfile), a self-check of it, and remarks on what it could not find. It never writes.
+//! A [`Probe`] asks for commands and is told when they were issued and when they completed; in the end it has a
+//! [`DriveProfile`](headtime_mechanics::DriveProfile), a self-check of it, a verdict, and remarks on what it could not find. It writes only where that is allowed, and
+//! then only what it has read just before.
 //!
-//! The experiments, in their order: does it turn and how fast (`rotation`); tracks, their rhythm, zones, what is stepped over (`layout`); skews zone by zone; bus
-//! and zero latency (`overhead`); the arm (`seek`); predictions of fresh reads (`selfcheck`). Between them the clock (`clock`) is kept by a sector that is read
-//! again and again.
+//! The experiments, in their order ([`Stage`]): does it turn and how fast (`rotation`); tracks, their rhythm, zones, what is stepped over (`layout`); skews zone by zone; bus
+//! and zero latency (`overhead`); the cache (`cache`); the arm (`seek`); write settle and write-back, if allowed (`writes`); the drive's own queue (`queue`); predictions of
+//! fresh reads (`selfcheck`); remapped sectors among those that came late (`remaps`). Between them the clock (`clock`) is kept by sectors that are read again and again.
 //!
 //! *How straight-line experiments run on a machine that may not wait* is in `session`: each is run again over the answers it has got until it needs one more.
 //! The alternative, a hand-written machine for each experiment, would spread loops like a bisection over states, and make saving and resuming a matter of each
 //! of them; running again makes the list of answers the state, at the price of computing things more than once, which between two reads of a disk is no time.
 //!
+//! *What is bounded*: the whole by [`Settings::budget`], each stage by its share of it; what was cut short, sampled or taken for granted stands in
+//! [`Finding::remarks`]. *What goes wrong*: failed reads are tried elsewhere; a drive that vanishes, or is replaced by one that turns otherwise, ends it with a verdict of that.
+//!
 //! ```
-//! use headtime_probe::{Ask, Outcome, Probe, Settings};
+//! use headtime_probe::{Errand, Outcome, Probe, Settings, Verdict};
 //! use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 //!
-//! // A device that answers everything in 80 us turns nothing.
+//! // A device that answers everything in 80 us, one command at a time, turns nothing.
 //! let mut probe = Probe::new(Settings::for_drive(Sectors::new(1 << 30), SectorSize::B512, 1));
 //! let mut now = Instant::ORIGIN;
-//! while let Ask::Read { not_before, .. } = probe.ask() {
-//!     let issued = now.max(not_before);
-//!     now = issued + Nanos::from_us(80);
-//!     probe.completed(issued, now, Outcome::Read);
+//! while let Some(mut errand) = Errand::of(&probe.ask()) {
+//!     now = now.max(errand.not_before());
+//!     while let Some(command) = errand.next(now) {
+//!         now += Nanos::from_us(80);
+//!         errand.completed(command.id, now, Outcome::Read);
+//!     }
+//!     probe.completed_all(errand.into_answers());
 //! }
 //! let finding = probe.finding()?;
-//! assert!(finding.profile.is_none() && finding.remarks[0].contains("no rotating drive"));
+//! assert!(finding.profile.is_none() && matches!(finding.verdict, Verdict::NoRotatingDrive { .. }));
+//! println!("{}", finding.verdict.sentence());
 //! # Ok::<(), headtime_mechanics::ProfileError>(())
 //! ```
 
 mod ask;
+#[cfg(test)]
+#[path = "../tests/unit/bench.rs"]
+mod bench;
+mod cache;
 mod clock;
 mod draw;
+mod errand;
+mod figures;
 mod finding;
+mod foretell;
 mod geometry;
 mod knowledge;
 mod layout;
+mod narrow;
 mod numbers;
 mod overhead;
 mod probe;
+mod queue;
+mod remaps;
 mod rotation;
+mod save;
 mod seek;
 mod selfcheck;
 mod session;
+mod stage;
+mod verdict;
+mod writes;
 
-pub use ask::{Answer, Ask, Outcome};
-pub use finding::{Check, Figure, Finding};
-pub use probe::{Probe, ResumedStage, Settings, Stage};
+pub use ask::{Answer, Ask, Lane, Outcome, Rewrite, Together};
+pub use errand::{Errand, Issue, Kind};
+pub use finding::{Check, Errors, Figure, Finding, Remapped};
+pub use probe::{Probe, Settings};
+pub use queue::{QueueBehaviour, ServiceOrder};
+pub use save::LoadError;
+pub use stage::{ResumedStage, Stage};
+pub use verdict::Verdict;

@@ -1,15 +1,19 @@
 //! [`Probe`]: the experiments one after the other.
 
+use std::collections::BTreeSet;
+
 use headtime_mechanics::ProfileError;
-use headtime_units::{Instant, Nanos, SectorSize, Sectors};
+use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 use serde::{Deserialize, Serialize};
 
-use crate::ask::{Answer, Ask, Outcome};
-use crate::finding::{Figure, Finding, profile_of};
+use crate::ask::{Answer, Ask, Outcome, Rewrite};
+use crate::finding::{Finding, profile_of};
 use crate::knowledge::Knowledge;
 use crate::layout;
 use crate::session::{Session, Step, Stop};
-use crate::{overhead, rotation, seek, selfcheck};
+use crate::stage::Stage;
+use crate::verdict::{self, Watch};
+use crate::{cache, figures, overhead, queue, remaps, rotation, seek, selfcheck, writes};
 
 /// What a probe is told of a drive before it begins, and what it may spend.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -22,22 +26,27 @@ pub struct Settings {
     pub budget: Nanos,
     /// Seed of all random choices.
     pub seed: u64,
+    /// Whether sectors may be read and written back unchanged ([`Ask::Rewrite`]); without it nothing is ever written.
+    pub allow_writes: bool,
+    /// How many commands the way to the drive takes at once, at least one; what the drive itself holds cannot be seen beyond it.
+    pub most_outstanding: u32,
 }
 
 impl Settings {
-    /// Settings with the usual budget: five minutes up to 20 GB, then for each tenfold size five minutes more, twenty at the most.
+    /// Settings that allow no writes, 32 commands outstanding, and the usual budget: five minutes up to 20 GB, then for each tenfold size five minutes more, twenty at the most.
     #[must_use]
     pub fn for_drive(capacity: Sectors, sector_size: SectorSize, seed: u64) -> Self {
         let bytes = sector_size.bytes_of(capacity) as f64;
         let minutes = (5.0 + 5.0 * libm::log10(bytes / 20e9)).clamp(5.0, 20.0);
-        Self { capacity, sector_bytes: sector_size.bytes(), budget: Nanos::from_secs(libm::round(minutes * 60.0) as u64), seed }
+        let budget = Nanos::from_secs(libm::round(minutes * 60.0) as u64);
+        Self { capacity, sector_bytes: sector_size.bytes(), budget, seed, allow_writes: false, most_outstanding: USUAL_OUTSTANDING }
     }
 }
 
 /// A characterisation under way.
 ///
-/// Call order: [`Probe::ask`] says what to read; read it, and tell [`Probe::completed`] how it went; again, until [`Ask::Done`]. Everything is in the
-/// probe's own data, so that it may be written out (it is `Serialize`) and taken up again with [`Probe::resume`].
+/// Call order: [`Probe::ask`] says what to do; do it, and tell [`Probe::completed`] or [`Probe::completed_all`] how it went; again, until [`Ask::Done`].
+/// Everything is in the probe's own data, so that it may be written out ([`Probe::save`]) and taken up again ([`Probe::load`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
     settings: Settings,
@@ -45,56 +54,23 @@ pub struct Probe {
     know: Knowledge,
     /// Of the present experiment.
     answers: Vec<Answer>,
+    batches: Vec<Vec<Answer>>,
     asked: Option<Ask>,
+    watch: Watch,
     spent: Nanos,
     reads: u64,
+    writes: u64,
     failures: u64,
     /// What was spent when the present experiment began: it must see the same whenever it is run again.
     step_began: Nanos,
 }
 
-/// What is looked into.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Stage {
-    /// Whether it turns, and how fast.
-    Rotation,
-    /// The phase anew, after an interruption; then the stage that was interrupted.
-    Phase(ResumedStage),
-    /// Tracks and zones.
-    Layout,
-    /// Skews, zone by zone.
-    Skews,
-    /// Bus and zero latency.
-    Interface,
-    /// The arm.
-    Seek,
-    /// How well it foretells.
-    SelfCheck,
-    /// Nothing any more.
-    Done,
-}
-
-/// A stage that may be interrupted and taken up again.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum ResumedStage {
-    /// [`Stage::Layout`].
-    Layout,
-    /// [`Stage::Skews`].
-    Skews,
-    /// [`Stage::Interface`].
-    Interface,
-    /// [`Stage::Seek`].
-    Seek,
-    /// [`Stage::SelfCheck`].
-    SelfCheck,
-}
-
 /// So often is an experiment begun again that came to nothing.
 const MOST_RETRIES: u32 = 3;
-/// Share of the budget by whose end the layout has to be done; the rest is for what follows it.
-const LAYOUT_SHARE: f64 = 0.60;
-/// The same for the first seek times and their refinement.
-const SEEK_SHARE: f64 = 0.88;
+/// The part of the budget by which an experiment that began in time may be late.
+const SLACK: f64 = 0.02;
+/// Commands outstanding where nobody says how many may be: a SATA drive's.
+const USUAL_OUTSTANDING: u32 = 32;
 /// Drives up to here have each slip of a sector looked for; of larger ones so many nanoseconds of angle for each factor of ten are left.
 const SMALL_BYTES: f64 = 10e9;
 const SLIGHT_NS: f64 = 15_000.0;
@@ -106,27 +82,39 @@ impl Probe {
         let bytes = settings.capacity.get() as f64 * f64::from(settings.sector_bytes);
         let slight_ns = (SLIGHT_NS * libm::log10(bytes / SMALL_BYTES)).max(0.0);
         let know = Knowledge { capacity: settings.capacity.get(), slight_ns, ..Knowledge::default() };
-        let zero = Nanos::ZERO;
-        let stage = Stage::Rotation;
-        Self { settings, stage, know, answers: Vec::new(), asked: None, spent: zero, reads: 0, failures: 0, step_began: zero }
+        Self {
+            settings,
+            stage: Stage::Rotation,
+            know,
+            answers: Vec::new(),
+            batches: Vec::new(),
+            asked: None,
+            watch: Watch::default(),
+            spent: Nanos::ZERO,
+            reads: 0,
+            writes: 0,
+            failures: 0,
+            step_began: Nanos::ZERO,
+        }
     }
 
-    /// Takes up a characterisation that was written out, on the same drive but with a clock that may have another origin: the phase is read anew first.
+    /// Takes up a characterisation that was written out, on the same drive but with a clock that may have another origin: the phase is read anew first, and
+    /// the experiment that was interrupted begins again.
     #[must_use]
     pub fn resume(mut saved: Self) -> Self {
         saved.answers.clear();
+        saved.batches.clear();
         saved.asked = None;
-        let resumed = match saved.stage {
-            Stage::Rotation | Stage::Done => return saved,
-            Stage::Phase(resumed) => resumed,
-            Stage::Layout => ResumedStage::Layout,
-            Stage::Skews => ResumedStage::Skews,
-            Stage::Interface => ResumedStage::Interface,
-            Stage::Seek => ResumedStage::Seek,
-            Stage::SelfCheck => ResumedStage::SelfCheck,
-        };
-        saved.stage = Stage::Phase(resumed);
+        saved.watch.forget();
+        saved.step_began = saved.spent;
+        saved.stage = saved.stage.resumed();
         saved
+    }
+
+    /// What the probe was told of the drive.
+    #[must_use]
+    pub fn settings(&self) -> &Settings {
+        &self.settings
     }
 
     /// What is under way.
@@ -143,18 +131,22 @@ impl Probe {
 
     /// What to do next; the same until it is done.
     pub fn ask(&mut self) -> Ask {
-        if let Some(asked) = self.asked {
-            return asked;
+        if let Some(asked) = &self.asked {
+            return asked.clone();
         }
         loop {
             if self.stage == Stage::Done {
                 return Ask::Done;
             }
-            let mut session = Session::new(&self.answers, self.know.clone(), self.settings.seed);
+            if self.is_far_over() {
+                self.finish_step(false);
+                continue;
+            }
+            let mut session = Session::new(&self.answers, &self.batches, self.know.clone(), self.settings.seed);
             let outcome = run(self.stage, &mut session, &self.settings, self.step_began);
             match outcome {
                 Err(Stop::Ask(ask)) => {
-                    self.asked = Some(ask);
+                    self.asked = Some(ask.clone());
                     return ask;
                 }
                 Ok(finished) => {
@@ -169,11 +161,17 @@ impl Probe {
                     self.finish_step(false);
                 }
                 Err(Stop::Hopeless(why)) => {
-                    self.know.remarks.push(format!("{:?}: {why}", self.stage));
+                    self.know.remarks.push(format!("{}: {why}", self.stage.describe()));
                     self.finish_step(true);
                 }
             }
         }
+    }
+
+    /// Whether the stage is so long past its share that its present experiment is given up.
+    fn is_far_over(&self) -> bool {
+        let slack = Nanos::from_ns((self.settings.budget.as_ns() as f64 * SLACK) as u64);
+        !self.answers.is_empty() && self.spent > self.budget_of(self.stage) + slack
     }
 
     fn finish_step(&mut self, stage_done: bool) {
@@ -181,11 +179,12 @@ impl Probe {
             self.know.now = last.completed;
         }
         self.answers.clear();
+        self.batches.clear();
         self.know.step += 1;
         self.step_began = self.spent;
         let over = self.spent > self.budget_of(self.stage);
         if over && !stage_done {
-            self.know.remarks.push(format!("{:?} was cut short after {}, its share of the time", self.stage, self.spent));
+            self.know.remarks.push(format!("{}: cut short after {}, its share of the time", self.stage.describe(), self.spent));
         }
         if stage_done || over {
             self.know.retries = 0;
@@ -211,87 +210,113 @@ impl Probe {
     }
 
     fn budget_of(&self, stage: Stage) -> Nanos {
-        let share = match stage {
-            Stage::Rotation | Stage::Phase(_) => 1.0,
-            Stage::Layout => LAYOUT_SHARE,
-            Stage::Skews => LAYOUT_SHARE + 0.1,
-            Stage::Interface | Stage::Seek => SEEK_SHARE,
-            Stage::SelfCheck | Stage::Done => 1.0,
-        };
-        Nanos::from_ns((self.settings.budget.as_ns() as f64 * share) as u64)
+        Nanos::from_ns((self.settings.budget.as_ns() as f64 * stage.share()) as u64)
     }
 
     fn following(&self) -> Stage {
         match self.stage {
-            Stage::Rotation if self.know.turns == Some(true) => Stage::Layout,
-            Stage::Layout if !self.know.zones.is_empty() => Stage::Skews,
-            Stage::Phase(ResumedStage::Layout) => Stage::Layout,
-            Stage::Phase(ResumedStage::Skews) => Stage::Skews,
-            Stage::Phase(ResumedStage::Interface) => Stage::Interface,
-            Stage::Phase(ResumedStage::Seek) => Stage::Seek,
-            Stage::Phase(ResumedStage::SelfCheck) => Stage::SelfCheck,
-            Stage::Skews => Stage::Interface,
-            Stage::Interface => Stage::Seek,
-            Stage::Seek => Stage::SelfCheck,
-            Stage::Rotation | Stage::Layout | Stage::SelfCheck | Stage::Done => Stage::Done,
+            Stage::Rotation if self.know.turns != Some(true) => Stage::Done,
+            Stage::Layout if self.know.zones.is_empty() => Stage::Done,
+            stage => stage.next(),
         }
     }
 
-    /// How the last read that was asked for went.
+    /// How the read went that [`Ask::Read`] asked for.
     ///
     /// # Panics
     /// When no read was asked for, or time ran back: the caller is at fault.
     pub fn completed(&mut self, issued: Instant, completed: Instant, outcome: Outcome) {
         let Some(Ask::Read { extent, .. }) = self.asked.take() else { panic!("a completion at {completed} was reported, but no read was asked for") };
-        assert!(completed >= issued, "a read issued at {issued} completed before, at {completed}");
-        self.answers.push(Answer { extent, issued, completed, outcome });
-        self.spent += completed.saturating_since(issued);
         self.reads += 1;
-        self.failures += u64::from(outcome == Outcome::Failed);
+        let answer = Answer { extent, issued, completed, outcome };
+        self.note(&answer);
+        self.spent += answer.response();
+        self.answers.push(answer);
+    }
+
+    /// How the commands went that were asked for, in the order that [`Ask::Rewrite`] and [`Ask::Together`] say; [`Errand`](crate::Errand) brings them so. One answer to an
+    /// [`Ask::Read`] is taken too.
+    ///
+    /// # Panics
+    /// When nothing was asked for, there is no answer, one is to something that was not asked for, or time ran back: the caller is at fault.
+    pub fn completed_all(&mut self, answers: Vec<Answer>) {
+        if let (Some(Ask::Read { .. }), [answer]) = (&self.asked, answers.as_slice()) {
+            return self.completed(answer.issued, answer.completed, answer.outcome);
+        }
+        let asked = self.asked.take();
+        let extents: BTreeSet<Extent> = match &asked {
+            Some(Ask::Rewrite(rewrite)) => [Some(rewrite.extent), rewrite.via].into_iter().flatten().collect(),
+            Some(Ask::Together(together)) => together.lanes.iter().flat_map(|lane| lane.extents.iter().copied()).collect(),
+            _ => panic!("several completions were reported, but no commands together were asked for"),
+        };
+        let last = *answers.last().expect("an ask has at least one command, so it has at least one answer");
+        let mut began = last.issued;
+        for (number, answer) in answers.iter().enumerate() {
+            assert!(extents.contains(&answer.extent), "{} was reported, which was not asked for", answer.extent);
+            began = began.min(answer.issued);
+            let is_write = matches!(asked, Some(Ask::Rewrite(Rewrite { via, .. })) if number == 1 + usize::from(via.is_some()));
+            self.writes += u64::from(is_write);
+            self.reads += u64::from(!is_write);
+            self.note(answer);
+        }
+        self.spent += last.completed.saturating_since(began);
+        self.answers.push(last);
+        self.batches.push(answers);
+    }
+
+    /// Counts an answer, and stops everything where the drive is not there any more, or is another one.
+    fn note(&mut self, answer: &Answer) {
+        assert!(answer.completed >= answer.issued, "a command issued at {} completed before, at {}", answer.issued, answer.completed);
+        self.failures += u64::from(!answer.succeeded());
+        let known = (self.stage != Stage::Rotation && !matches!(self.stage, Stage::Phase(_))).then_some(&self.know);
+        if let Some(ended) = self.watch.see(answer, known) {
+            self.know.ended = Some(ended);
+            self.stage = Stage::Done;
+        }
     }
 
     /// What is known by now, at best when [`Ask::Done`] was answered.
     ///
+    /// What a drive did is never an error: measurements that make no drive are [`Verdict::NotUnderstood`](crate::Verdict::NotUnderstood), with the reason.
+    ///
     /// # Errors
-    /// When what was found makes no drive: [`Finding::profile`] would be refused.
+    /// None at present.
     pub fn finding(&self) -> Result<Finding, ProfileError> {
         let know = &self.know;
         let mut remarks = know.remarks.clone();
-        if know.turns == Some(false) {
-            remarks.push(format!("this is no rotating drive: {}", know.evidence));
-        }
         if know.seek.other_head_ns.is_some() && !know.seek.order_was_seen() && know.pattern.is_some_and(|pattern| !pattern.in_bands()) {
             remarks.push("whether cylinders begin on alternate surfaces cannot be seen on this drive, and no prediction depends on it".into());
         }
-        let profile = if know.zones.is_empty() { None } else { Some(profile_of(know, self.settings.sector_bytes)?) };
+        if check_done(know) {
+            let percent = 100.0 * remaps::coverage(know, self.settings.sector_bytes);
+            remarks.push(format!("remapped sectors were looked for among the {percent:.4} % of the drive that the self-check read"));
+        }
+        let found = if know.zones.is_empty() { Ok(None) } else { profile_of(know, self.settings.sector_bytes).map(Some) };
+        let refused = found.as_ref().err().map(ToString::to_string);
+        let profile = found.unwrap_or_default();
+        let check = know.check.as_ref().map(selfcheck::CheckFound::check);
+        let verdict = verdict::of(know, refused.as_deref().map_or(Ok(profile.is_some()), Err), check.as_ref(), self.stage, &self.watch);
+        if !verdict.is_characterised() {
+            remarks.insert(0, verdict.sentence());
+        }
         Ok(Finding {
+            verdict,
             profile,
-            figures: self.figures(),
-            check: know.check.as_ref().map(selfcheck::CheckFound::check),
+            figures: figures::of(know, self.settings.sector_bytes),
+            check,
+            queue: know.queue.as_ref().and_then(queue::QueueFound::behaviour),
+            remapped: know.remaps.as_ref().map(|found| found.remapped.clone()).unwrap_or_default(),
             remarks,
             drive_time: self.spent,
             reads: self.reads,
+            writes: self.writes,
             failures: self.failures,
         })
     }
+}
 
-    fn figures(&self) -> Vec<Figure> {
-        let know = &self.know;
-        if know.turns != Some(true) {
-            return Vec::new();
-        }
-        let (period_ns, error_ns) = know.clock.mean_period_ns();
-        let mut figures = vec![Figure { name: "period (us)".into(), value: period_ns / 1e3, error: error_ns / 1e3 }];
-        figures.push(Figure { name: "noise of a completion (us)".into(), value: know.clock.noise_ns() / 1e3, error: know.clock.noise_ns() / 8e3 });
-        for (number, zone) in know.zones.iter().enumerate() {
-            let deviation = zone.deviation * zone.sectors_per_track as f64 / libm::sqrt(zone.readings.len().max(1) as f64);
-            for (name, step) in ["a", "b", "c"].into_iter().zip(zone.steps).take(if zone.pattern.in_bands() { 3 } else { 2 }) {
-                let name = format!("zone {number} step {name} (sectors)");
-                figures.push(Figure { name, value: step * zone.sectors_per_track as f64, error: deviation });
-            }
-        }
-        figures
-    }
+fn check_done(know: &Knowledge) -> bool {
+    know.check.as_ref().is_some_and(|check| check.compared() > 0)
 }
 
 /// One step of a stage; true when the stage is done.
@@ -306,16 +331,21 @@ fn run(stage: Stage, session: &mut Session, settings: &Settings, spent: Nanos) -
             }
             Some(_) => layout::extend(session),
         },
+        Stage::Slips => layout::sound(session),
         Stage::Skews => match session.know.zones.iter().position(|zone| !zone.settled) {
             Some(number) => layout::settle(session, number).map(|()| false),
             None => Ok(true),
         },
         Stage::Interface => overhead::find(session).map(|()| true),
         Stage::Seek => {
-            let refine = spent.as_ns() as f64 <= SEEK_SHARE * settings.budget.as_ns() as f64;
+            let refine = spent.as_ns() as f64 <= stage.share() * settings.budget.as_ns() as f64;
             seek::extend(session, refine)
         }
+        Stage::Cache => cache::extend(session),
+        Stage::Writes if settings.allow_writes => writes::extend(session, settings.sector_bytes),
+        Stage::Queue => queue::extend(session, settings.sector_bytes, settings.most_outstanding),
         Stage::SelfCheck => selfcheck::extend(session, settings.sector_bytes),
-        Stage::Done => Ok(true),
+        Stage::Remaps => remaps::extend(session, settings.sector_bytes),
+        Stage::Writes | Stage::Done => Ok(true),
     }
 }

@@ -12,7 +12,8 @@
 //! spacings, 150 ms to 1.2 s, are whole multiples of 5.985 ms.
 
 use crate::clock::Clock;
-use crate::numbers::{median, quantile, spread, wrap};
+use crate::knowledge::Anchor;
+use crate::numbers::{median, part, quantile, spread, wrap};
 use crate::session::{Session, Step, Stop};
 
 /// Lengths of the ring, one after the other.
@@ -53,9 +54,10 @@ pub(crate) fn find(session: &mut Session) -> Step<bool> {
     let span = quantile(&responses, 0.95) - quantile(&responses, 0.05);
     if score >= LEAST_SCORE && (ring == 1 || span > period_ns / 2.0) && median(&responses) > period_ns / 3.0 {
         let (period_ns, noise_ns) = refine(&seen, period_ns);
-        let last = places.len() - 1;
-        let at = seen[last].last().copied().unwrap_or(0.0);
-        session.know.anchor = places[last];
+        let at = seen.iter().flatten().copied().fold(0.0, f64::max);
+        session.know.anchors = anchors(&places, &seen, period_ns, at);
+        // Between two reads of one sector lay the ring and, a third of the time, one read more.
+        session.know.forget = if session.know.hit_ns.is_some() { ring + ring / 3 } else { 0 };
         session.know.clock = Clock::new(period_ns, noise_ns, headtime_units::Instant::from_ns(at as u64));
         session.know.turns = Some(true);
         return Ok(true);
@@ -64,7 +66,7 @@ pub(crate) fn find(session: &mut Session) -> Step<bool> {
     if quantile(&responses, 0.8) < PERIODS_NS.0 / 2.0 {
         let hit_ns = median(&responses);
         session.know.hit_ns = Some(hit_ns);
-        session.know.hit_limit_ns = hit_ns + 40_000.0 + 6.0 * spread(&responses);
+        session.know.hit_limit_ns = hit_ns + 40_000.0 + 9.0 * spread(&responses);
     }
     session.know.rings_tried += 1;
     if session.know.rings_tried < RINGS.len() {
@@ -81,17 +83,29 @@ pub(crate) fn find(session: &mut Session) -> Step<bool> {
     Ok(true)
 }
 
-/// Reads the anchor until it comes from the media: the phase is as that says, the period as it was.
+/// The sectors of the ring and their angles, as far as the median of a sector's completions tells them; counted from the time `at`.
+fn anchors(places: &[u64], seen: &[Vec<f64>], period_ns: f64, at: f64) -> Vec<Anchor> {
+    let angles = seen.iter().map(|seen| {
+        let first = seen.first().copied().unwrap_or(at);
+        let around: Vec<f64> = seen.iter().map(|time| wrap((time - first) / period_ns)).collect();
+        part((first - at) / period_ns + median(&around))
+    });
+    places.iter().zip(angles).zip(seen).filter(|(_, seen)| seen.len() >= 2).map(|((lba, turns), _)| Anchor { lba: *lba, turns }).collect()
+}
+
+/// Reads anchors until one comes from the media: the phase is as that says, the period as it was.
 pub(crate) fn find_phase(session: &mut Session) -> Step<()> {
-    for attempt in 0..10 {
-        session.shake(1 << attempt)?;
-        let answer = session.read_at_once(session.know.anchor, 1)?;
+    for _ in 0..10 {
+        session.evict()?;
+        let Some(anchor) = session.next_anchor() else { break };
+        let answer = session.read_at_once(anchor.lba, 1)?;
         if answer.succeeded() && !session.may_be_hit(&answer) {
-            session.know.clock.forget_phase(answer.completed.as_ns() as f64);
+            let ahead_ns = anchor.turns * session.know.clock.period_ns();
+            session.know.clock.forget_phase(answer.completed.as_ns() as f64 - ahead_ns);
             return Ok(());
         }
     }
-    Err(Stop::Hopeless(format!("the anchor, sector {}, could not be read from the media", session.know.anchor)))
+    Err(Stop::Hopeless("no sector that the clock goes by could be read from the media".into()))
 }
 
 /// Spacings of neighbouring readings of each sector.

@@ -25,6 +25,12 @@ use crate::session::{Session, Step, Stop};
 const PAIRS: usize = 5;
 /// Trials for one pair.
 const MOST_TRIALS: usize = 20;
+/// Trials of a pair that may come to nothing.
+const MOST_FAILED: usize = 8;
+/// So many bands or cylinders, twice, a pair may be moved.
+const MOST_SHIFTS: u64 = 12;
+/// Pairs that are drawn for one that is wanted.
+const MOST_TRIES: usize = 6;
 /// What the least time is known to when trials end, ns.
 const FINE_NS: f64 = 12_000.0;
 /// What will do when it gets no finer, ns; and for surfaces, where spares that are not known yet move a track by some hundred microseconds.
@@ -222,23 +228,36 @@ fn at_distance(session: &mut Session, geometry: &Geometry, distance: u64, guess:
 fn over_pairs(session: &mut Session, geometry: &Geometry, pair: impl Fn(&mut Session, &Geometry) -> Option<Pair>, guess: f64) -> Step<f64> {
     let mut found: Vec<f64> = Vec::new();
     let mut tries = 0;
-    while found.len() < PAIRS {
-        tries += 1;
-        if tries > 20 * PAIRS {
-            if found.is_empty() {
-                return Err(Stop::Hopeless("no two tracks were found between which a seek could be timed".into()));
+    while found.len() < PAIRS && tries < MOST_TRIES * PAIRS {
+        // In turn, so that the cache forgets a pair until it comes again.
+        let mut brackets: Vec<Bracket> = Vec::new();
+        while brackets.len() < PAIRS && tries < MOST_TRIES * PAIRS {
+            tries += 1;
+            let Some(mut pair) = pair(session, geometry) else { continue };
+            if session.know.forget > 0 {
+                // From the higher address to the lower: the other way a drive may read ahead up to it rather than seek.
+                pair.sort_by_key(|place| core::cmp::Reverse(*place));
             }
-            break;
+            let around = if found.is_empty() { guess } else { median(&found) };
+            // After two bands (or cylinders) every surface comes again in the same direction.
+            brackets.push(Bracket { shift: 2 * geometry.heads * geometry.band, ..Bracket::new(session, pair, around) });
         }
-        let Some(mut pair) = pair(session, geometry) else { continue };
-        if session.know.hit_ns.is_some() {
-            // From the higher address to the lower: the other way a drive may read ahead up to it rather than seek.
-            pair.sort_by_key(|place| core::cmp::Reverse(*place));
+        let mut open = brackets.len();
+        for _ in 0..MOST_TRIALS {
+            for bracket in brackets.iter_mut().filter(|bracket| bracket.is_open()) {
+                bracket.trial(session)?;
+                if !bracket.is_open() {
+                    open -= 1;
+                }
+            }
+            if open == 0 {
+                break;
+            }
         }
-        let around = found.last().copied().unwrap_or(guess);
-        if let Some(least) = least_time(session, pair, around, CONTRADICTION_NS)? {
-            found.push(least);
-        }
+        found.extend(brackets.iter().filter_map(|bracket| bracket.found(CONTRADICTION_NS)));
+    }
+    if found.is_empty() {
+        return Err(Stop::Hopeless("no two tracks were found between which a seek could be timed".into()));
     }
     let middle = median(&found);
     let near: Vec<f64> = found.iter().copied().filter(|found| (found - middle).abs() < 400_000.0).collect();
@@ -247,31 +266,77 @@ fn over_pairs(session: &mut Session, geometry: &Geometry, pair: impl Fn(&mut Ses
 
 /// The least time from a completion on one track to that of the next read, of a sector of the other; none when trials contradict each other.
 fn least_time(session: &mut Session, pair: Pair, guess: f64, tolerance_ns: f64) -> Step<Option<f64>> {
-    let period = session.know.clock.period_ns();
-    let sector = period / session.know.zones[pair[1].0].sectors_per_track as f64;
-    let (mut low, mut high) = (0.0, f64::INFINITY);
-    let (mut wanted, mut stride) = (guess + sector, 60_000.0);
-    for _ in 0..MOST_TRIALS {
-        let Some(took) = trial(session, pair, wanted)? else { return Ok(None) };
-        (low, high) = (f64::max(low, took - period), f64::min(high, took));
-        if high < low {
-            break;
-        }
-        if high - low < FINE_NS + sector {
-            return Ok(Some((low + high) / 2.0 - sector));
-        }
-        wanted = if high - low < 4.0 * stride {
-            (low + high) / 2.0
-        } else if took < wanted + period / 2.0 {
-            // Met: try earlier, in growing strides.
-            (high - stride).max(low + (high - low) / 8.0)
-        } else {
-            (low + stride).min(high - (high - low) / 8.0)
-        };
-        stride *= 2.5;
+    let mut bracket = Bracket::new(session, pair, guess);
+    while bracket.is_open() {
+        bracket.trial(session)?;
     }
-    // Where sectors come by a little off what was foretold, or late, what is left does not get as narrow, or trials contradict each other by so much.
-    Ok(((high - low).abs() < tolerance_ns).then(|| (low + high) / 2.0 - sector))
+    Ok(bracket.found(tolerance_ns))
+}
+
+/// The least time of one pair between two bounds that trials narrow.
+struct Bracket {
+    pair: Pair,
+    /// What a sector of the second track takes to pass.
+    sector: f64,
+    low: f64,
+    high: f64,
+    wanted: f64,
+    stride: f64,
+    trials: usize,
+    failed: usize,
+    /// Tracks by which both may be moved, times any small number, so that the cache holds neither; 0 where they may not.
+    shift: u64,
+}
+
+impl Bracket {
+    fn new(session: &Session, pair: Pair, guess: f64) -> Self {
+        let sector = session.know.clock.period_ns() / session.know.zones[pair[1].0].sectors_per_track as f64;
+        Self { pair, sector, low: 0.0, high: f64::INFINITY, wanted: guess + sector, stride: 60_000.0, trials: 0, failed: 0, shift: 0 }
+    }
+
+    fn is_open(&self) -> bool {
+        self.trials < MOST_TRIALS && self.failed < MOST_FAILED && self.high - self.low >= FINE_NS + self.sector
+    }
+
+    fn trial(&mut self, session: &mut Session) -> Step<()> {
+        let mut pair = self.pair;
+        if session.know.forget > 0 && self.shift > 0 {
+            let by = self.shift * session.draw.below(MOST_SHIFTS);
+            let within = pair.iter().all(|(zone, track)| session.know.zones[*zone].holds_track(track + by, session.know.capacity));
+            if within {
+                pair.iter_mut().for_each(|place| place.1 += by);
+            }
+        }
+        let Some(took) = trial(session, pair, self.wanted)? else {
+            self.failed += 1;
+            if session.know.forget > 0 && self.shift == 0 {
+                session.evict()?;
+            }
+            return Ok(());
+        };
+        self.trials += 1;
+        let period = session.know.clock.period_ns();
+        let (low, high) = (f64::max(self.low, took - period), f64::min(self.high, took));
+        (self.low, self.high) = (low, high);
+        if high - low < FINE_NS + self.sector {
+            return Ok(());
+        }
+        self.wanted = if high - low < 4.0 * self.stride {
+            (low + high) / 2.0
+        } else if took < self.wanted + period / 2.0 {
+            // Met: try earlier, in growing strides.
+            (high - self.stride).max(low + (high - low) / 8.0)
+        } else {
+            (low + self.stride).min(high - (high - low) / 8.0)
+        };
+        self.stride *= 2.5;
+        Ok(())
+    }
+
+    /// Where sectors come by a little off what was foretold, or late, what is left does not get as narrow, or trials contradict each other by a little.
+    fn found(&self, tolerance_ns: f64) -> Option<f64> {
+        ((self.high - self.low).abs() < tolerance_ns).then(|| (self.low + self.high) / 2.0 - self.sector)
+    }
 }
 
 /// Reads a sector of the first track and then one of the second that passes `wanted` after the completion; what it took.
@@ -286,7 +351,7 @@ fn trial(session: &mut Session, pair: Pair, wanted: f64) -> Step<Option<f64>> {
     }
     let (from_angle, to_spt) = (|lba: u64| zone_from.angle(lba), zone_to.sectors_per_track);
     let mut choices = Vec::new();
-    for _ in 0..4 {
+    for _ in 0..3 {
         // Not near the track's end: what is read ahead stays on the track.
         let from = start + session.draw.below((end - start) / 2);
         let target = part(from_angle(from) + wanted / period);
@@ -297,17 +362,15 @@ fn trial(session: &mut Session, pair: Pair, wanted: f64) -> Step<Option<f64>> {
         }
     }
     for (from, to) in choices {
+        // A hit costs next to nothing: another sector may do.
         let first = session.read_at_once(from, 1)?;
         if !first.succeeded() || session.may_be_hit(&first) {
-            session.shake(1)?;
             continue;
         }
         let second = session.read_at_once(to, 1)?;
-        if !second.succeeded() || session.may_be_hit(&second) {
-            session.shake(1)?;
-            continue;
+        if second.succeeded() && !session.may_be_hit(&second) {
+            return Ok(Some(second.completed.as_ns() as f64 - first.completed.as_ns() as f64));
         }
-        return Ok(Some(second.completed.as_ns() as f64 - first.completed.as_ns() as f64));
     }
     Ok(None)
 }

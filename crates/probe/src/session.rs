@@ -8,9 +8,9 @@
 
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
-use crate::ask::{Answer, Ask};
+use crate::ask::{Answer, Ask, Rewrite, Together};
 use crate::draw::Draw;
-use crate::knowledge::Knowledge;
+use crate::knowledge::{Anchor, Knowledge};
 
 /// Why an experiment stops before its end.
 #[derive(Clone, Debug, PartialEq)]
@@ -27,6 +27,9 @@ pub(crate) type Step<T> = Result<T, Stop>;
 pub(crate) struct Session<'a> {
     answers: &'a [Answer],
     next: usize,
+    /// What was asked for together, command by command; among `answers` the last command stands for each.
+    batches: &'a [Vec<Answer>],
+    next_batch: usize,
     pub(crate) draw: Draw,
     pub(crate) know: Knowledge,
 }
@@ -40,17 +43,17 @@ pub(crate) struct Seen {
     pub(crate) answer: Answer,
 }
 
-/// No drive reads further ahead than so many sectors (guess).
-const LONGEST_READ_AHEAD: u64 = 1 << 15;
+/// Reads that only make the cache forget lie within this part of the drive, so that seeks are short.
+const EVICTING_REACH: u64 = 64;
 /// The anchor is read again after this time.
 const ANCHOR_EVERY_NS: f64 = 1.5e9;
-/// So often is a read tried whose answer came from the cache or failed; twice as many others are read in between each time.
-const TRIES: u32 = 8;
+/// So often is a read tried whose answer came from the cache or failed.
+const TRIES: u32 = 6;
 
 impl<'a> Session<'a> {
-    pub(crate) fn new(answers: &'a [Answer], know: Knowledge, seed: u64) -> Self {
+    pub(crate) fn new(answers: &'a [Answer], batches: &'a [Vec<Answer>], know: Knowledge, seed: u64) -> Self {
         let draw = Draw::new(seed, know.step);
-        Self { answers, next: 0, draw, know }
+        Self { answers, next: 0, batches, next_batch: 0, draw, know }
     }
 
     /// Answers that the run did not come to: more than 0 means that they belong to another experiment.
@@ -73,6 +76,27 @@ impl<'a> Session<'a> {
         }
     }
 
+    /// Reads with several outstanding; the answers in the order of completion.
+    pub(crate) fn together(&mut self, wanted: Together) -> Step<Vec<Answer>> {
+        self.batch(Ask::Together(wanted))
+    }
+
+    /// Reads, goes elsewhere and writes back; the answers in the order of the commands.
+    pub(crate) fn rewrite(&mut self, wanted: Rewrite) -> Step<Vec<Answer>> {
+        self.batch(Ask::Rewrite(wanted))
+    }
+
+    fn batch(&mut self, ask: Ask) -> Step<Vec<Answer>> {
+        if self.answers.get(self.next).is_none() {
+            return Err(Stop::Ask(ask));
+        }
+        let Some(batch) = self.batches.get(self.next_batch) else {
+            return Err(Stop::Hopeless(format!("answer {} is to a single read, expected several commands; start afresh", self.next)));
+        };
+        (self.next, self.next_batch) = (self.next + 1, self.next_batch + 1);
+        Ok(batch.clone())
+    }
+
     pub(crate) fn read_at_once(&mut self, lba: u64, sectors: u64) -> Step<Answer> {
         self.read(Extent::new(Lba::new(lba), Sectors::new(sectors)), Instant::ORIGIN)
     }
@@ -92,29 +116,49 @@ impl<'a> Session<'a> {
         answer.response() <= Nanos::from_ns(self.know.hit_limit_ns as u64)
     }
 
-    /// The angle of one sector, from the media.
+    /// The angle of one sector, from the media. Of one that the cache holds because it was read lately, what was seen then; else it is driven out first.
     pub(crate) fn angle(&mut self, lba: u64) -> Step<Seen> {
-        self.keep_clock()?;
-        if self.may_be_read_ahead(lba) {
-            self.shake(1)?;
-        }
-        for attempt in 0..TRIES {
-            let answer = self.read_at_once(lba, 1)?;
-            if answer.succeeded() && !self.may_be_hit(&answer) {
-                return Ok(Seen { turns: self.know.clock.turns_at(answer.completed), answer });
+        for _ in 0..TRIES {
+            if let Some(seen) = self.try_angle(lba)? {
+                return Ok(seen);
             }
-            self.shake(1 << attempt)?;
+            if let Some(seen) = self.seen_before(lba) {
+                return Ok(seen);
+            }
+            self.evict()?;
         }
         Err(Stop::Hopeless(format!("sector {lba} could not be read from the media in {TRIES} tries; it may be defective")))
     }
 
-    /// Whether a drive with a cache may be on its way to a sector by itself, as it lies shortly behind the last one read.
-    fn may_be_read_ahead(&self, lba: u64) -> bool {
-        let last = self.next.checked_sub(1).map(|last| self.answers[last].extent.last().get());
-        self.know.hit_ns.is_some() && last.is_some_and(|last| (last..last + LONGEST_READ_AHEAD).contains(&lba))
+    /// The angle of one sector, if it comes from the media at once. Where the head reads ahead and comes to the sector by itself, it completes as it passes, like any other.
+    pub(crate) fn try_angle(&mut self, lba: u64) -> Step<Option<Seen>> {
+        self.keep_clock()?;
+        let answer = self.read_at_once(lba, 1)?;
+        let from_media = answer.succeeded() && !self.may_be_hit(&answer);
+        Ok(from_media.then(|| Seen { turns: self.know.clock.turns_at(answer.completed), answer }))
     }
 
-    /// Reads the anchor when it is time.
+    /// The last reading of a sector from the media among those of the present experiment.
+    fn seen_before(&self, lba: u64) -> Option<Seen> {
+        let of_sector = |answer: &&Answer| answer.extent == Extent::from_numbers(lba, 1) && answer.succeeded() && !self.may_be_hit(answer);
+        let answer = *self.answers[..self.next].iter().rfind(of_sector)?;
+        Some(Seen { turns: self.know.clock.turns_at(answer.completed), answer })
+    }
+
+    /// Reads elsewhere, not far, until the cache has forgotten what was read before.
+    pub(crate) fn evict(&mut self) -> Step<()> {
+        let capacity = self.know.capacity;
+        let reach = (capacity / EVICTING_REACH).max(1);
+        let here = self.next.checked_sub(1).map_or(0, |last| self.answers[last].extent.start.get());
+        let from = here.saturating_sub(reach / 2).min(capacity - reach);
+        for _ in 0..self.know.forget.max(1) {
+            let lba = from + self.draw.below(reach);
+            self.read_at_once(lba, 1)?;
+        }
+        Ok(())
+    }
+
+    /// Reads the next anchor when it is time.
     pub(crate) fn keep_clock(&mut self) -> Step<()> {
         let now = match self.next.checked_sub(1) {
             Some(last) => self.answers[last].completed,
@@ -123,14 +167,24 @@ impl<'a> Session<'a> {
         if self.know.clock.age_ns(now) < ANCHOR_EVERY_NS {
             return Ok(());
         }
-        for attempt in 0..TRIES {
-            let answer = self.read_at_once(self.know.anchor, 1)?;
+        for _ in 0..TRIES {
+            let Some(anchor) = self.next_anchor() else { break };
+            let answer = self.read_at_once(anchor.lba, 1)?;
             if answer.succeeded() && !self.may_be_hit(&answer) {
-                self.know.clock.observe(answer.completed);
+                self.know.clock.observe(answer.completed, anchor.turns);
                 return Ok(());
             }
-            self.shake(1 << attempt)?;
+            if self.know.anchors.len() == 1 {
+                self.evict()?;
+            }
         }
-        Err(Stop::Hopeless(format!("the anchor, sector {}, could not be read from the media in {TRIES} tries", self.know.anchor)))
+        Err(Stop::Hopeless(format!("no sector that the clock goes by could be read from the media in {TRIES} tries")))
+    }
+
+    /// The anchors one after the other, round and round.
+    pub(crate) fn next_anchor(&mut self) -> Option<Anchor> {
+        let anchor = *self.know.anchors.get(self.know.next_anchor)?;
+        self.know.next_anchor = (self.know.next_anchor + 1) % self.know.anchors.len();
+        Some(anchor)
     }
 }

@@ -107,7 +107,7 @@ fn it_is_written_out_in_the_midst_and_taken_up_again_after_hours() {
         assert_eq!(read.stage(), stage);
         probe = Probe::resume(read);
         // So long the phase cannot be foretold.
-        bench.now += Nanos::from_secs(7_201);
+        bench.wait_until(bench.now() + Nanos::from_secs(7_201));
     }
     let finding = bench.run(&mut probe);
     let found = finding.profile.expect("a profile");

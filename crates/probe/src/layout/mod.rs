@@ -2,21 +2,25 @@
 //!
 //! The angle of a sector less its part of the track is the same for all sectors of a track, and jumps by a skew where the next track begins. Everything here is
 //! built on that: *where* it jumps gives the tracks' borders, to the sector and whatever the noise, as long as a skew is longer than the noise; *by how much*
-//! gives the skews, and their order which tracks share a cylinder. What has been found is extrapolated over ever more tracks and verified by three reads at a
-//! time (the middle of a track, and both sides of its end). Where that fails, bisection finds the first track that is not as foretold: a slipped sector, spares, a
-//! narrower last band, or the next zone. So the reads are as many as there are zones and defects times the logarithm of their tracks.
+//! gives the skews, and their order which tracks share a cylinder. What has been found is extrapolated over ever more tracks and verified by a few reads at the
+//! borders of some (`border`, `walk`). Where that fails, bisection finds the first track that is not as foretold, and `explain` what it is: spares, a narrower last band, or the
+//! next zone, whose sectors per track `stair` or the counts themselves tell. Slips are counted on the way, and looked for afterwards (`slips`). So the reads are as many as there are
+//! zones and defects times the logarithm of their tracks, and hardly any sector is read twice, so that a cache does not get in the way.
 //!
-//! - Found: sectors per track, track, cylinder and band skews, bands, zones, spares by zone or by group, slipped sectors (to the track).
-//! - Not found: surfaces with different sectors per track, remapped sectors, cylinders without data, slipped sectors where they are too many to be told apart in
-//!   the time there is (then they stay as an error of some tens of microseconds).
-//! - Falls short: a drive whose cache is on is measured too slowly, because a sector that was read lately has to be driven out of the cache by tens of other reads before it can
-//!   be read again; and under noise a zone may be cut where none ends, behind which the rhythm is out of step until the next real border.
+//! - Found: sectors per track, track, cylinder and band skews, bands, zones, spares by zone or by group, slipped sectors (to the track where they are few, else their number by region).
+//! - Not found: surfaces with different sectors per track, remapped sectors, cylinders without data, a second arm.
+//! - Falls short: a cache that keeps whole tracks makes it slow, and a drive of which no zone's beginning is understood is not taken up again further on.
 
-mod extend;
+mod border;
+mod explain;
 mod pattern;
 mod sketch;
+mod slips;
+mod stair;
 mod track;
+mod walk;
 
-pub(crate) use extend::extend;
 pub(crate) use pattern::{begin_first, settle};
 pub(crate) use sketch::{MOST_HEADS, Pattern, ZoneSketch};
+pub(crate) use slips::{Stretch, sound};
+pub(crate) use walk::extend;

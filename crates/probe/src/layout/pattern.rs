@@ -6,14 +6,14 @@
 //!
 //! Example, 20 surfaces filled over bands of 256 cylinders: 255 times a (the cylinder skew), once b (the next surface), 19 times; then c (the next band).
 
-use super::extend::{Verdict, skip, verify};
+use super::border::LEAST_DEVIATION;
 use super::sketch::{Groups, Pattern, Skip, ZoneSketch};
-use super::track::{LEAST_JUMP, measure_track, rough_density};
+use super::stair::sectors_by_stair;
+use super::track::{LEAST_JUMP, measure_track, rough_density, short_by};
+use super::walk::take_skip;
 use crate::numbers::{least_squares, median, part, wrap};
 use crate::session::{Session, Step, Stop};
 
-/// A track that is further off than this is not as foretold, turns.
-pub(crate) const LEAST_DEVIATION: f64 = 0.02;
 /// Most tracks of a unit (guess: bands of some hundred cylinders are usual).
 const LONGEST_UNIT: u64 = 8_192;
 /// Most units between steps of the third kind: the surfaces of a drive.
@@ -29,13 +29,14 @@ const SETTLING_READS: u64 = 40;
 pub(crate) fn begin_first(session: &mut Session) -> Step<()> {
     let about = rough_density(session, 0)?;
     let plain = Pattern { unit: Pattern::NEVER, units: Pattern::NEVER };
-    let mut zone = begin(session, 0, about, plain, None)?;
+    let mut zone = begin(session, 0, None, about, plain, None)?;
     let short = short_unit(session, &zone)?;
     let unit = match short {
         Some((unit, [a, b])) => {
             zone.pattern.unit = unit;
             zone.steps = [a, b, 0.0];
             zone.readings.truncate(1);
+            read_first_tracks(session, &mut zone)?;
             Some(unit)
         }
         None => first_deviation(session, &mut zone, 1, LONGEST_UNIT)?,
@@ -61,13 +62,14 @@ fn third_step(session: &mut Session, zone: &mut ZoneSketch) -> Step<()> {
         if out_of_reach(session, &trial, units * unit + 1) {
             return Ok(());
         }
-        match verify(session, &mut trial, units * unit - 1)? {
-            Verdict::Fits(_) => {}
-            Verdict::Short(short) => {
+        // The step behind it may be any.
+        match short_by(session, &trial, units * unit - 1)? {
+            Some(0) => {}
+            Some(short) => {
                 let end = trial.track_start(units * unit) - short;
-                skip(&mut trial, Skip { lba: end, sectors: short });
+                take_skip(&mut trial, Skip { lba: end, sectors: short, loose: false });
             }
-            Verdict::Elsewhere | Verdict::Last => return Ok(()),
+            None => return Ok(()),
         }
         if is_as_foretold(session, &mut trial, units * unit)? {
             if trial.skips.is_empty() {
@@ -123,16 +125,22 @@ fn short_unit(session: &mut Session, zone: &ZoneSketch) -> Step<Option<(u64, [f6
     let Some(((left, [_, a, b]), unit)) = best else { return Ok(None) };
     // Rounding alone leaves some 10⁻⁶ turns.
     let floor = 1e-10 * rows.len() as f64;
-    Ok((plain > 3.0 * left.max(floor)).then(|| (unit, [part(zone.steps[0] + a), part(zone.steps[0] + a + b)])))
+    // Of some ninety readings chance alone explains a tenth or two.
+    Ok((plain > 1.5 * left.max(floor)).then(|| (unit, [part(zone.steps[0] + a), part(zone.steps[0] + a + b)])))
 }
 
-/// A further zone at `lba`, in the rhythm that is known.
-pub(crate) fn begin_next(session: &mut Session, lba: u64, about: f64) -> Step<()> {
+/// A further zone at `lba`, in the rhythm that is known, of tracks of `sectors` if that is known.
+pub(crate) fn begin_next(session: &mut Session, lba: u64, sectors: Option<u64>, about: f64) -> Step<()> {
     let pattern = session.know.pattern.unwrap_or(Pattern { unit: Pattern::NEVER, units: Pattern::NEVER });
     // Groups of the zone before are presumed here too: as many tracks, as many spares.
-    let before = session.know.zones.last().filter(|_| pattern.in_bands());
+    let before = session.know.zones.last();
     let groups = before.and_then(|before| before.groups.map(|groups| ((groups.lbas + groups.spares) / before.sectors_per_track, groups.spares)));
-    let zone = begin(session, lba, about, pattern, groups)?;
+    let steps = session.know.zones.last().map_or([0.0; 3], |before| before.steps);
+    let sectors = match sectors {
+        Some(sectors) => Some(sectors),
+        None => sectors_by_stair(session, lba, about, pattern, steps)?,
+    };
+    let zone = begin(session, lba, sectors, about, pattern, groups)?;
     if let Some(before) = session.know.zones.last_mut() {
         before.end_lba = Some(zone.first_lba);
     }
@@ -141,24 +149,17 @@ pub(crate) fn begin_next(session: &mut Session, lba: u64, about: f64) -> Step<()
 }
 
 /// The tracks at the beginning of a zone, and its steps as far as the rhythm is known.
-fn begin(session: &mut Session, lba: u64, about: f64, pattern: Pattern, groups: Option<(u64, u64)>) -> Step<ZoneSketch> {
-    let first = measure_track(session, lba, about)?;
-    let second = if first.end < session.know.capacity { measure_track(session, first.end, first.density)? } else { first };
-    let third = if second.end < session.know.capacity { measure_track(session, second.end, first.density)? } else { second };
-    let (one, two, three) = (first.end - lba, second.end - first.end, third.end - second.end);
-    // What looks like a longer first track is the rest of the zone before and one track whose angles happen to follow without a jump.
-    let (lba, one) = if lba > 0 && one > two && two == three { (lba + one - two, two) } else { (lba, one) };
-    // The longest of them: an address may be stepped over in one, and the first may begin late.
-    let sectors_per_track = [one, two, three].into_iter().max().unwrap_or(1).max(1);
+fn begin(session: &mut Session, lba: u64, sectors: Option<u64>, about: f64, pattern: Pattern, groups: Option<(u64, u64)>) -> Step<ZoneSketch> {
+    let (lba, sectors_per_track, reserved) = match sectors {
+        Some(sectors) => (lba, sectors, 0),
+        None => first_tracks(session, lba, about)?,
+    };
     let mut zone = ZoneSketch::new(pattern, lba, sectors_per_track);
     zone.groups = groups.map(|(tracks, spares)| Groups { lbas: tracks * sectors_per_track - spares, spares });
     zone.groups_presumed = groups.is_some();
-    if one < sectors_per_track && two == sectors_per_track && lba == 0 {
-        zone.reserved = sectors_per_track - one;
-    }
-    let origin = session.angle(zone.middle_of(0))?.turns;
-    zone.origin = part(origin - zone.track_part(zone.middle_of(0)));
-    zone.take_reading(0, zone.origin);
+    zone.reserved = reserved;
+    zone.origin = track_angle(session, &zone, 0)?;
+    zone.take_angle(0, zone.origin);
     // Each step from one track to the next first, then over ever more of its kind.
     let unit = pattern.unit.min(Pattern::NEVER);
     let firsts = [(0, 1), (1, unit), (2, pattern.period())];
@@ -171,10 +172,10 @@ fn begin(session: &mut Session, lba: u64, about: f64, pattern: Pattern, groups: 
             zone.steps[2] = zone.steps[1];
             let mut moved = zone.clone();
             if groups.is_none()
-                && let Verdict::Short(short) = verify(session, &mut moved, stride - 1)?
+                && let Some(short) = short_by(session, &moved, stride - 1)?.filter(|short| *short > 0)
             {
                 let end = moved.track_start(stride) - short;
-                skip(&mut moved, Skip { lba: end, sectors: short });
+                take_skip(&mut moved, Skip { lba: end, sectors: short, loose: false });
             }
             if !out_of_reach(session, &moved, stride) {
                 zone.steps[2] = step_before(session, &moved, stride)?;
@@ -194,7 +195,35 @@ fn begin(session: &mut Session, lba: u64, about: f64, pattern: Pattern, groups: 
             times *= 2;
         }
     }
+    read_first_tracks(session, &mut zone)?;
     Ok(zone)
+}
+
+/// Reads the first tracks of a short rhythm one by one: those further on are read at the ends of cylinders, which tell the two steps' sum but not them apart.
+fn read_first_tracks(session: &mut Session, zone: &mut ZoneSketch) -> Step<()> {
+    if zone.pattern.unit > MOST_SURFACES {
+        return Ok(());
+    }
+    for track in 0..FIRST_TRACKS.min(4 * zone.pattern.unit) {
+        if !out_of_reach(session, zone, track) {
+            is_as_foretold(session, zone, track)?;
+        }
+    }
+    Ok(())
+}
+
+/// Where a zone that begins at or shortly behind `lba` begins, its sectors per track, and how many of the first track are left out.
+fn first_tracks(session: &mut Session, lba: u64, about: f64) -> Step<(u64, u64, u64)> {
+    let first = measure_track(session, lba, about)?;
+    let second = if first.end < session.know.capacity { measure_track(session, first.end, first.density)? } else { first };
+    let third = if second.end < session.know.capacity { measure_track(session, second.end, first.density)? } else { second };
+    let (one, two, three) = (first.end - lba, second.end - first.end, third.end - second.end);
+    // What looks like a longer first track is the rest of the zone before and one track whose angles happen to follow without a jump.
+    let (lba, one) = if lba > 0 && one > two && two == three { (lba + one - two, two) } else { (lba, one) };
+    // The longest of them: an address may be stepped over in one, and the first may begin late.
+    let sectors_per_track = [one, two, three].into_iter().max().unwrap_or(1).max(1);
+    let reserved = if one < sectors_per_track && two == sectors_per_track && lba == 0 { sectors_per_track - one } else { 0 };
+    Ok((lba, sectors_per_track, reserved))
 }
 
 pub(crate) fn out_of_reach(session: &Session, zone: &ZoneSketch, track: u64) -> bool {
@@ -203,9 +232,6 @@ pub(crate) fn out_of_reach(session: &Session, zone: &ZoneSketch, track: u64) -> 
 
 /// A track's angle: the middle one of as many readings as the noise asks for.
 pub(crate) fn track_angle(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<f64> {
-    if zone.middle_of(track) >= session.know.capacity {
-        return Err(Stop::Hopeless(format!("track {track} of the zone from {} on lies behind the drive's end", zone.first_lba)));
-    }
     let noise = session.know.noise_turns();
     let readings = if noise < 0.001 {
         1
@@ -215,15 +241,28 @@ pub(crate) fn track_angle(session: &mut Session, zone: &ZoneSketch, track: u64) 
         5
     };
     let mut angles = Vec::new();
-    for number in 0..readings {
-        // Somewhere in the second third, backwards, so that the cache holds none of them when the track is read again.
-        let third = zone.sectors_per_track / 3;
-        let place = third + session.draw.below((third / readings).max(1)) + (readings - 1 - number) * third / readings;
-        let lba = zone.lba_from(track * zone.sectors_per_track + place);
-        angles.push(part(session.angle(lba)?.turns - zone.track_part(lba)));
+    for _ in 0..readings {
+        angles.push(one_angle(session, zone, track)?);
     }
     let around: Vec<f64> = angles.iter().map(|angle| wrap(angle - angles[0])).collect();
     Ok(part(angles[0] + median(&around)))
+}
+
+/// A track's angle by one reading, of a sector somewhere in its middle that the cache does not hold.
+fn one_angle(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<f64> {
+    if zone.middle_of(track) >= session.know.capacity {
+        return Err(Stop::Hopeless(format!("track {track} of the zone from {} on lies behind the drive's end", zone.first_lba)));
+    }
+    let sectors = zone.sectors_per_track;
+    let any = |session: &mut Session| zone.lba_from(track * sectors + sectors / 6 + session.draw.below((2 * sectors / 3).max(1)));
+    for _ in 0..4 {
+        let lba = any(session).min(session.know.capacity - 1);
+        if let Some(seen) = session.try_angle(lba)? {
+            return Ok(part(seen.turns - zone.track_part(lba)));
+        }
+    }
+    let lba = any(session).min(session.know.capacity - 1);
+    Ok(part(session.angle(lba)?.turns - zone.track_part(lba)))
 }
 
 /// The step to a track from the one before, measured twice.
@@ -238,18 +277,16 @@ fn step_before(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<f64
     Ok(part(steps[0] + median(&around)))
 }
 
-/// Whether a track lies where the zone foretells; if so the zone learns from it.
+/// Whether a track lies where the zone foretells, by the second try at the latest; if so the zone learns from it.
 pub(crate) fn is_as_foretold(session: &mut Session, zone: &mut ZoneSketch, track: u64) -> Step<bool> {
-    let mut angle = track_angle(session, zone, track)?;
-    if wrap(angle - zone.track_angle(track)).abs() > LEAST_DEVIATION {
-        session.shake(1)?;
-        angle = track_angle(session, zone, track)?;
+    for _ in 0..3 {
+        let angle = one_angle(session, zone, track)?;
+        if wrap(angle - zone.track_angle(track)).abs() <= LEAST_DEVIATION {
+            zone.take_angle(track, angle);
+            return Ok(true);
+        }
     }
-    let fits = wrap(angle - zone.track_angle(track)).abs() <= LEAST_DEVIATION;
-    if fits {
-        zone.take_reading(track, angle);
-    }
-    Ok(fits)
+    Ok(false)
 }
 
 /// The first multiple of `stride`, up to `most` of them, whose track is not as foretold.
@@ -279,15 +316,11 @@ pub(crate) fn settle(session: &mut Session, number: usize) -> Step<()> {
     let tracks = zone.track_of(end.max(zone.first_lba + 1) - 1);
     let reads = if session.know.noise_turns() < 0.001 { SETTLING_READS } else { 3 * SETTLING_READS };
     for _ in 0..reads.min(tracks / 4) {
-        let track = session.draw.below(tracks);
-        // Anywhere on the track, so that the cache holds none of them.
-        let start = zone.track_start(track);
-        let lba = start + session.draw.below(zone.sectors_per_track.min(end - start));
-        if zone.track_of(lba) == track {
-            let angle = part(session.angle(lba)?.turns - zone.track_part(lba));
-            if wrap(angle - zone.track_angle(track)).abs() < LEAST_JUMP {
-                zone.readings.push((track, angle));
-            }
+        let lba = zone.first_lba + session.draw.below(end - zone.first_lba);
+        if let Some(seen) = session.try_angle(lba)?
+            && wrap(seen.turns - zone.angle(lba)).abs() < LEAST_JUMP
+        {
+            zone.readings.push((lba, seen.turns));
         }
     }
     zone.fit();

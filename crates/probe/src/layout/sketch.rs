@@ -16,6 +16,8 @@ pub(crate) struct Pattern {
     pub(crate) units: u64,
 }
 
+/// Readings kept for the fit while a zone is walked.
+const MOST_READINGS: usize = 240;
 /// Most tracks of a unit that is taken for the surfaces of a cylinder; drives have at most 24 heads.
 pub(crate) const MOST_HEADS: u64 = 40;
 
@@ -69,6 +71,8 @@ pub(crate) struct Skip {
     /// The first address behind them.
     pub(crate) lba: u64,
     pub(crate) sectors: u64,
+    /// Whether it is somewhere near rather than here.
+    pub(crate) loose: bool,
 }
 
 /// A zone.
@@ -78,6 +82,8 @@ pub(crate) struct ZoneSketch {
     pub(crate) first_lba: u64,
     /// The first address behind it, once it is known.
     pub(crate) end_lba: Option<u64>,
+    /// Sectors per track of the next zone, if its first tracks told.
+    pub(crate) next_sectors: Option<u64>,
     pub(crate) sectors_per_track: u64,
     /// Physical sectors before the first address.
     pub(crate) reserved: u64,
@@ -90,13 +96,17 @@ pub(crate) struct ZoneSketch {
     pub(crate) groups: Option<Groups>,
     /// Whether the groups are those of the zone before, and none of their ends was come to.
     pub(crate) groups_presumed: bool,
-    /// Rising.
+    /// Rising. Where only the number of slips between two places is known, they are spread evenly between them.
     pub(crate) skips: Vec<Skip>,
+    /// Sectors stepped over by the first so many skips.
+    sums: Vec<u64>,
+    /// Addresses, rising, of first sectors of tracks up to which the number of sectors stepped over was counted.
+    pub(crate) sounded: Vec<u64>,
     /// Tracks that were not where they were foretold, without an explanation.
     pub(crate) strange: u64,
     /// Tracks from the first on that are as foretold.
     pub(crate) checked: u64,
-    /// Tracks and their angles, as measured; what the steps are fitted to.
+    /// Addresses and the angles at which they completed; what the steps are fitted to.
     pub(crate) readings: Vec<(u64, f64)>,
     /// Whether the steps were fitted to tracks all over the zone.
     pub(crate) settled: bool,
@@ -110,6 +120,7 @@ impl ZoneSketch {
             pattern,
             first_lba,
             end_lba: None,
+            next_sectors: None,
             sectors_per_track,
             reserved: 0,
             origin: 0.0,
@@ -118,6 +129,8 @@ impl ZoneSketch {
             groups: None,
             groups_presumed: false,
             skips: Vec::new(),
+            sums: vec![0],
+            sounded: Vec::new(),
             strange: 0,
             checked: 0,
             readings: Vec::new(),
@@ -129,15 +142,80 @@ impl ZoneSketch {
     /// The physical sector of an address of the zone.
     pub(crate) fn physical(&self, lba: u64) -> u64 {
         let within = lba - self.first_lba;
-        let (group_start, grouped) = match self.groups {
-            Some(groups) => (within / groups.lbas * groups.lbas, within / groups.lbas * groups.spares),
-            None => (0, 0),
-        };
-        // What is stepped over within a group comes off its own spares.
-        let from = self.first_lba + group_start;
-        let skips = self.skips.iter().take_while(|skip| skip.lba <= lba);
-        let skipped: u64 = skips.filter(|skip| self.groups.is_none() || skip.lba > from).map(|skip| skip.sectors).sum();
-        within + self.reserved + grouped + skipped
+        let upto = self.skipped_up_to(lba);
+        match self.groups {
+            None => within + self.reserved + upto,
+            Some(groups) => {
+                let number = within / groups.lbas;
+                // What is stepped over within a group comes off its own spares.
+                within + self.reserved + number * groups.spares + upto - self.skipped_up_to(self.first_lba + number * groups.lbas)
+            }
+        }
+    }
+
+    fn skipped_up_to(&self, lba: u64) -> u64 {
+        self.sums[self.skips.partition_point(|skip| skip.lba <= lba)]
+    }
+
+    /// Adds sectors that are stepped over before an address.
+    pub(crate) fn skip(&mut self, skip: Skip) {
+        match self.skips.binary_search_by_key(&skip.lba, |skip| skip.lba) {
+            Ok(place) => {
+                self.skips[place].sectors += skip.sectors;
+                self.skips[place].loose &= skip.loose;
+            }
+            Err(place) => self.skips.insert(place, skip),
+        }
+        self.sum_up();
+    }
+
+    /// Replaces the loose skips behind one address, up to and with another, by so many slips spread evenly.
+    pub(crate) fn spread(&mut self, from: u64, to: u64, slips: u64) {
+        self.skips.retain(|skip| !skip.loose || skip.lba <= from || skip.lba > to);
+        for number in 0..slips {
+            let lba = from + 1 + (u128::from(to - from - 1) * u128::from(2 * number + 1) / u128::from(2 * slips)) as u64;
+            let place = self.skips.partition_point(|skip| skip.lba < lba);
+            match self.skips.get_mut(place).filter(|skip| skip.lba == lba && skip.loose) {
+                Some(skip) => skip.sectors += 1,
+                None => self.skips.insert(place, Skip { lba, sectors: 1, loose: true }),
+            }
+        }
+        self.sum_up();
+    }
+
+    /// Loose skips behind one address, up to and with another.
+    pub(crate) fn loose_between(&self, from: u64, to: u64) -> u64 {
+        let first = self.skips.partition_point(|skip| skip.lba <= from);
+        self.skips[first..].iter().take_while(|skip| skip.lba <= to).filter(|skip| skip.loose).map(|skip| skip.sectors).sum()
+    }
+
+    pub(crate) fn retain_skips(&mut self, keep: impl Fn(&Skip) -> bool) {
+        self.skips.retain(keep);
+        self.sum_up();
+    }
+
+    fn sum_up(&mut self) {
+        self.sums.clear();
+        self.sums.push(0);
+        let mut sum = 0;
+        for skip in &self.skips {
+            sum += skip.sectors;
+            self.sums.push(sum);
+        }
+    }
+
+    /// Notes that up to an address the skips are right in number.
+    pub(crate) fn note_sounded(&mut self, lba: u64) {
+        if let Err(place) = self.sounded.binary_search(&lba) {
+            self.sounded.insert(place, lba);
+        }
+    }
+
+    /// The last address before or at one from which the skips can be counted: a sounded one, or where a group starts.
+    pub(crate) fn counted_from(&self, lba: u64) -> u64 {
+        let group = self.groups.map_or(self.first_lba, |groups| self.first_lba + (lba - self.first_lba) / groups.lbas * groups.lbas);
+        let place = self.sounded.partition_point(|sounded| *sounded <= lba);
+        place.checked_sub(1).map_or(group, |place| self.sounded[place].max(group))
     }
 
     /// The first address that lies on or behind a physical sector.
@@ -159,6 +237,11 @@ impl ZoneSketch {
 
     pub(crate) fn track_of(&self, lba: u64) -> u64 {
         self.physical(lba) / self.sectors_per_track
+    }
+
+    /// Whether a track lies wholly within the zone.
+    pub(crate) fn holds_track(&self, track: u64, capacity: u64) -> bool {
+        self.track_start(track + 1) <= self.end_lba.unwrap_or(capacity)
     }
 
     /// An address in the middle of a track.
@@ -183,14 +266,40 @@ impl ZoneSketch {
     }
 
     /// Takes a track's angle for the fit, and fits.
-    pub(crate) fn take_reading(&mut self, track: u64, angle: f64) {
-        self.readings.push((track, angle));
+    pub(crate) fn take_angle(&mut self, track: u64, angle: f64) {
+        let lba = self.middle_of(track);
+        self.take_reading(lba, part(angle + self.track_part(lba)));
+    }
+
+    /// The angle at which the read of an address would complete if it lay on a track.
+    pub(crate) fn angle_on(&self, track: u64, lba: u64) -> f64 {
+        let sectors = (self.physical(lba) + 1) as f64 - (track * self.sectors_per_track) as f64;
+        part(self.track_angle(track) + sectors / self.sectors_per_track as f64)
+    }
+
+    /// Fits to what was added to the readings.
+    pub(crate) fn take_reading_last(&mut self) {
+        if let Some((lba, turns)) = self.readings.pop() {
+            self.take_reading(lba, turns);
+        }
+    }
+
+    /// Takes the angle at which an address completed for the fit, and fits.
+    pub(crate) fn take_reading(&mut self, lba: u64, turns: f64) {
+        self.readings.push((lba, turns));
+        if self.readings.len() > MOST_READINGS {
+            let mut number = 0;
+            self.readings.retain(|_| {
+                number += 1;
+                number % 2 == 1
+            });
+        }
         self.fit();
     }
 
     /// Lets origin and steps go through the readings with the least squares; those far off do not count.
     pub(crate) fn fit(&mut self) {
-        let off: Vec<f64> = self.readings.iter().map(|(track, angle)| wrap(angle - self.track_angle(*track))).collect();
+        let off: Vec<f64> = self.readings.iter().map(|(lba, turns)| wrap(turns - self.angle(*lba))).collect();
         let allowed = if off.len() < 8 { 0.5 } else { (5.0 * spread(&off)).max(0.003) };
         let middle = crate::numbers::median(&off);
         let rows: Vec<([f64; 4], f64)> = self
@@ -198,8 +307,8 @@ impl ZoneSketch {
             .iter()
             .zip(&off)
             .filter(|(_, off)| (*off - middle).abs() <= allowed)
-            .map(|((track, _), off)| {
-                let [a, b, c] = self.pattern.steps_to(*track, self.last_band);
+            .map(|((lba, _), off)| {
+                let [a, b, c] = self.pattern.steps_to(self.track_of(*lba), self.last_band);
                 ([1.0, a as f64, b as f64, c as f64], *off)
             })
             .collect();
@@ -209,13 +318,8 @@ impl ZoneSketch {
         for (step, change) in self.steps.iter_mut().zip([a, b, c]) {
             *step = part(*step + change);
         }
-        let off: Vec<f64> = self.readings.iter().map(|(track, angle)| wrap(angle - self.track_angle(*track))).collect();
+        let off: Vec<f64> = self.readings.iter().map(|(lba, turns)| wrap(turns - self.angle(*lba))).collect();
         self.deviation = spread(&off);
-    }
-
-    /// The step to a track from the one before.
-    pub(crate) fn step_to(&self, track: u64) -> f64 {
-        wrap(self.track_angle(track) - self.track_angle(track.saturating_sub(1)))
     }
 }
 
@@ -241,7 +345,8 @@ mod tests {
     fn addresses_and_physical_sectors_belong_together_over_skips_and_groups() {
         let mut zone = ZoneSketch::new(Pattern { unit: 2, units: Pattern::NEVER }, 1_000, 10);
         zone.reserved = 3;
-        zone.skips = vec![Skip { lba: 1_020, sectors: 2 }, Skip { lba: 1_055, sectors: 3 }];
+        zone.skip(Skip { lba: 1_055, sectors: 3, loose: false });
+        zone.skip(Skip { lba: 1_020, sectors: 2, loose: false });
         zone.groups = Some(Groups { lbas: 200, spares: 5 });
         for lba in 1_000..1_900 {
             assert_eq!(zone.lba_from(zone.physical(lba)), lba);
@@ -257,7 +362,8 @@ mod tests {
         let mut zone = truth.clone();
         (zone.origin, zone.steps) = (0.24, [0.192, 0.337, 0.0]);
         for track in [0, 1, 2, 3, 4, 8, 16, 32, 64, 128, 256] {
-            zone.take_reading(track, truth.track_angle(track));
+            let lba = track * 100 + track % 90;
+            zone.take_reading(lba, truth.angle(lba));
         }
         assert!((0..2_000).all(|track| wrap(zone.track_angle(track) - truth.track_angle(track)).abs() < 1e-4), "{:?}", zone.steps);
     }

@@ -4,6 +4,7 @@
 //! until it is a tenth of a turn; then the middle one of the steps between neighbours, of which few jump, is the density, and bisection between the two
 //! neighbours that jump gives the end to the sector.
 
+use super::sketch::ZoneSketch;
 use crate::clock::line;
 use crate::numbers::{median, part, wrap};
 use crate::session::{Session, Step, Stop};
@@ -22,8 +23,6 @@ pub(crate) struct Track {
     pub(crate) density: f64,
     /// The first address behind the track; the drive's end when there is none.
     pub(crate) end: u64,
-    /// By how much further angles are behind the end, turns; 0 at the drive's end.
-    pub(crate) jump: f64,
 }
 
 /// About how many sectors a track at an address has.
@@ -69,7 +68,7 @@ pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Step
         let density = gap as f64 / evenest(&angles, step, least);
         let Some(jump) = jump else {
             if angles.len() < SAMPLES as usize {
-                return Ok(Track { density, end: capacity, jump: 0.0 });
+                return Ok(Track { density, end: capacity });
             }
             return Err(Stop::Hopeless(format!("no end of the track was found behind sector {lba}; its skew may be too small to be seen")));
         };
@@ -81,7 +80,7 @@ pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Step
         let again = wrap(angles[jump + 1].1 - angles[jump].1 - step);
         if again.abs() > least {
             let end = end_between(session, angles[jump], angles[jump + 1].0, density, again)?;
-            return Ok(Track { density, end, jump: again });
+            return Ok(Track { density, end });
         }
     }
     Err(Stop::Hopeless(format!("angles behind sector {lba} jump now here and now there; the drive's times are too noisy")))
@@ -112,6 +111,50 @@ pub(crate) fn end_between(session: &mut Session, on: (u64, f64), off: u64, densi
         if on_same_track(session, on, middle, density, jump)? { low = middle } else { high = middle }
     }
     Ok(high)
+}
+
+/// By how many sectors a track of a zone ends early, whatever the angle of the next; none when the track itself is elsewhere.
+pub(crate) fn short_by(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<Option<u64>> {
+    let end = zone.track_start(track + 1).min(session.know.capacity);
+    let is_on = |session: &mut Session, lba: u64| {
+        for _ in 0..2 {
+            if wrap(session.angle(lba)?.turns - zone.angle_on(track, lba)).abs() <= LEAST_JUMP {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    };
+    if end < session.know.capacity && is_on(session, end)? {
+        return Ok(None);
+    }
+    // Downwards, so that none was read ahead; where as many were stepped over as before, no bisection is needed.
+    let mut tries: Vec<u64> =
+        (0..16).map(|power| 1 << power).chain(session.know.spares_seen.iter().flat_map(|spares| [*spares, spares + 1])).collect();
+    tries.sort_unstable();
+    tries.dedup();
+    let (mut off, mut on) = (end, None);
+    for short in tries {
+        let lba = end.saturating_sub(short);
+        if lba < zone.middle_of(track) {
+            return Ok(None);
+        }
+        if is_on(session, lba)? {
+            on = Some(lba);
+            break;
+        }
+        off = lba;
+    }
+    let Some(mut on) = on else { return Ok(None) };
+    while off - on > 1 {
+        let middle = on + (off - on) / 2;
+        if is_on(session, middle)? { on = middle } else { off = middle }
+    }
+    if end > off && !session.know.spares_seen.contains(&(end - off)) {
+        session.know.spares_seen.push(end - off);
+        let first = session.know.spares_seen.len().saturating_sub(4);
+        session.know.spares_seen.drain(..first);
+    }
+    Ok(Some(end - off))
 }
 
 /// Whether an address comes by when it would on the track of another one, rather than a jump later.

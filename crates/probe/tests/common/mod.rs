@@ -1,49 +1,58 @@
 //! A probe at a simulated drive in virtual time, and its finding beside the truth.
 #![allow(dead_code)]
 
-use headtime_mechanics::{DriveProfile, Layout};
-use headtime_probe::{Ask, Finding, Outcome, Probe, Settings};
-use headtime_sched::{Command, CommandId, Op};
-use headtime_sim::{Device, DriveTruth, SimulatedDrive};
-use headtime_units::{Instant, Lba, Nanos};
+pub mod drives;
+mod simulated;
+pub mod wall;
 
-/// Answers a probe's reads from a simulated drive.
-pub struct Bench {
-    pub drive: SimulatedDrive,
-    pub now: Instant,
-    next_id: u64,
+use headtime_mechanics::{DriveProfile, Layout};
+use headtime_probe::{Answer, Errand, Finding, Issue, Outcome, Probe, Settings};
+use headtime_sim::DriveTruth;
+use headtime_units::{Instant, Lba};
+
+use simulated::Simulated;
+
+/// What `simulated` needs of the probe.
+mod probe {
+    pub use headtime_probe::{Answer, Errand, Issue, Kind, Outcome};
 }
 
-/// From a completion until the next read is at the drive: what a quick host takes.
-const HOST: Nanos = Nanos::from_ns(1_000);
+/// Answers a probe's asks from a simulated drive.
+pub struct Bench {
+    at: Simulated,
+}
 
 impl Bench {
     pub fn new(truth: DriveTruth) -> Self {
-        Self { drive: SimulatedDrive::new(truth).expect("the truth is a drive"), now: Instant::ORIGIN, next_id: 0 }
+        Self { at: Simulated::new(truth) }
     }
 
-    /// Answers one read; false when there is no more to do.
+    /// What the clock says.
+    pub fn now(&self) -> Instant {
+        self.at.now
+    }
+
+    /// Lets the clock go on to a time.
+    pub fn wait_until(&mut self, now: Instant) {
+        self.at.now = self.at.now.max(now);
+    }
+
+    /// Answers one ask; false when there is no more to do.
     pub fn step(&mut self, probe: &mut Probe) -> bool {
         self.step_with(probe, Outcome::Read)
     }
 
-    /// Answers one read, with an outcome.
+    /// Answers one ask, with an outcome for all of it.
     pub fn step_with(&mut self, probe: &mut Probe, outcome: Outcome) -> bool {
-        let Ask::Read { extent, not_before } = probe.ask() else { return false };
-        let issued = (self.now + HOST).max(not_before);
-        let command = Command { id: CommandId(self.next_id), op: Op::Read, extent, fua: false, requests: Default::default() };
-        self.next_id += 1;
-        self.drive.submit(issued, &command);
-        let mut completions = Vec::new();
-        while completions.is_empty() {
-            let at = self.drive.next_event().expect("a command is under way");
-            self.drive.advance(at, &mut completions);
-            self.now = self.now.max(at);
-        }
-        let finished = completions[0].finished;
-        self.now = finished;
-        probe.completed(issued, finished, outcome);
+        let Some(errand) = Errand::of(&probe.ask()) else { return false };
+        let answers = self.carry_out(errand, |_| outcome);
+        probe.completed_all(answers);
         true
+    }
+
+    /// Carries an ask out; each command ends as `outcome` says of it.
+    pub fn carry_out(&mut self, errand: Errand, outcome: impl Fn(&Issue) -> Outcome) -> Vec<Answer> {
+        self.at.carry_out(errand, outcome)
     }
 
     pub fn run(&mut self, probe: &mut Probe) -> Finding {

@@ -1,0 +1,449 @@
+//! The drive's buffer memory, by what is read twice.
+//!
+//! *Hits.* Sectors read twice in a row: where the second read takes far less than a turn there is a cache, and so long a hit takes.
+//!
+//! *Segments.* Many sectors far apart are read, then the same ones again from the newest back, which changes nothing in what is held: as many are hits as the cache has
+//! rows, if the one used the longest ago is replaced first.
+//!
+//! *Read-ahead.* A sector is read; after the time that it takes the head to read `d` more, the sector `d` further is a hit or it is not. Bisection over `d`, with another place
+//! each time, gives how far the drive reads ahead. Where that ends at the track's end, from two places of the track, the track bounds it. Where sectors *before* the one
+//! that was read are hits too, the drive keeps whole tracks.
+//!
+//! *Segment size.* A row is read in sequence; when the read-ahead behind it is through, bisection gives the earliest sector that is still held.
+//!
+//! *Whether read-ahead gives way.* A sector is read and at once another far away; then the sector that the read-ahead would have come to meanwhile is a hit only if the
+//! drive went on with it first.
+//!
+//! Worked example, 16 segments of 1,024 sectors, read-ahead as far as a segment: of 32 sectors the 16 newest are hits; the sector 1,024 further is a hit and the one
+//! behind it not, from both places of the track; of 3,000 sectors read in a row and 1,024 read ahead the last 1,024 are held.
+//!
+//! Guarantees: one false answer of three is outvoted. Not told apart: rows of a fixed size and rows that grow and shrink; replacement other than the least recently
+//! used looks like fewer segments. Bounds: 512 segments, 65,536 sectors. Cost: 20 to 60 s of drive time. Source: ours, in the manner of Worthington, Ganger, Patt and Wilkes
+//! (1995), section 5.
+
+use headtime_mechanics::profile::Cache;
+use headtime_units::{Extent, Instant, Nanos};
+use serde::{Deserialize, Serialize};
+
+use crate::ask::Answer;
+use crate::knowledge::Knowledge;
+use crate::numbers::{median, spread};
+use crate::session::{Session, Step};
+
+/// Places that are read twice, to find hits.
+const PLACES: usize = 24;
+/// Numbers of rows that are looked for, one after the other.
+const ROWS: [u64; 4] = [8, 32, 128, 512];
+/// How often the last of them is.
+const ROW_ROUNDS: usize = 3;
+/// The furthest read-ahead and the longest segment that are looked for, sectors.
+const FURTHEST: u64 = 1 << 16;
+/// Sectors of one read of a row.
+const CHUNK: u64 = 32;
+/// Tries of what is decided by most of them.
+const VOTES: usize = 7;
+/// Read-ahead over less than this time is over before another command arrives, ns.
+const LEAST_AHEAD_NS: f64 = 1.5e6;
+
+/// What was found of it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct CacheFound {
+    /// What a hit of one sector takes and the standard error of that, ns; none where there are no hits.
+    pub(crate) hit_ns: Option<(f64, f64)>,
+    /// Rows held at once, of each round.
+    pub(crate) rows: Vec<u64>,
+    /// Sectors read ahead from a tenth of a track on, and from six tenths on.
+    pub(crate) ahead: Option<[u64; 2]>,
+    pub(crate) within_track: bool,
+    pub(crate) whole_track: bool,
+    pub(crate) segment_sectors: Option<u64>,
+    /// Whether read-ahead goes on before a command that came meanwhile; none where it is too short to tell.
+    pub(crate) goes_on: Option<bool>,
+    step: u32,
+}
+
+impl CacheFound {
+    /// The rows that most rounds found.
+    pub(crate) fn segments(&self) -> Option<u64> {
+        let mut rows = self.rows.clone();
+        rows.sort_unstable();
+        rows.get(rows.len() / 2).copied().filter(|rows| *rows > 0)
+    }
+
+    /// The cache of a profile whose hits of one sector cross the bus in `bus_ns`; none where there is none.
+    pub(crate) fn profile(&self, bus_ns: f64, write_back: bool, write_hit_us: Option<f64>) -> Option<Cache> {
+        let (hit_ns, _) = self.hit_ns?;
+        let [near, far] = self.ahead.unwrap_or_default();
+        let ahead = near.max(far);
+        let read_hit_us = (hit_ns - bus_ns).max(0.0) / 1e3;
+        Some(Cache {
+            segments: self.segments().unwrap_or(1) as u32,
+            segment_sectors: self.segment_sectors.unwrap_or(ahead).max(1) as u32,
+            read_ahead_sectors: if self.whole_track { 0 } else { ahead as u32 },
+            read_ahead_within_track: self.within_track && !self.whole_track,
+            whole_track: self.whole_track,
+            write_back,
+            read_hit_us,
+            write_hit_us: write_hit_us.unwrap_or(read_hit_us),
+            ..Cache::default()
+        })
+    }
+}
+
+/// One more figure of the cache; true when all are there.
+pub(crate) fn extend(session: &mut Session) -> Step<bool> {
+    let mut found = session.know.cache.clone().unwrap_or_default();
+    match found.step {
+        0 => found.hit_ns = hits(session)?,
+        1 => found.rows = rows(session)?,
+        2 => found.whole_track = keeps_whole_tracks(session)?,
+        3 => {
+            let ahead = [read_ahead(session, 0.1)?, read_ahead(session, 0.6)?];
+            found.within_track = ends_with_track(session, ahead);
+            found.ahead = Some(ahead);
+        }
+        4 => found.segment_sectors = segment(session, &found)?,
+        _ => found.goes_on = goes_on(session, &found)?,
+    }
+    found.step += 1;
+    let done = found.hit_ns.is_none() || found.step > 5;
+    if done {
+        say_what_was_assumed(&mut session.know.remarks, &found);
+    }
+    session.know.cache = Some(found);
+    Ok(done)
+}
+
+fn say_what_was_assumed(remarks: &mut Vec<String>, found: &CacheFound) {
+    if found.hit_ns.is_none() {
+        return;
+    }
+    let most_rows = ROWS[ROWS.len() - 1];
+    if found.segments().is_some_and(|rows| rows >= most_rows) {
+        remarks.push(format!("cache: {most_rows} segments or more; no more were looked for"));
+    }
+    if found.segment_sectors.is_none() {
+        remarks.push(format!(
+            "cache: a segment's size was not found (a row of {FURTHEST} sectors was held whole, or none was); the read-ahead stands for it"
+        ));
+    }
+    let [near, far] = found.ahead.unwrap_or_default();
+    if near.max(far) >= FURTHEST {
+        remarks.push(format!("cache: reads ahead {FURTHEST} sectors or more; no further was looked"));
+    } else if near.abs_diff(far) > near.max(far) / 20 + 4 && !found.within_track && !found.whole_track {
+        remarks.push(format!("cache: reads ahead {near} sectors from one place and {far} from another; the greater is taken"));
+    }
+    if found.goes_on == Some(true) {
+        remarks.push("cache: read-ahead goes on before a command that came meanwhile; reads behind others complete later than foretold".into());
+    }
+}
+
+/// What a hit takes; none when second reads go to the media.
+fn hits(session: &mut Session) -> Step<Option<(f64, f64)>> {
+    let mut second = Vec::new();
+    for _ in 0..PLACES {
+        let lba = session.draw.below(session.know.capacity);
+        let first = session.read_at_once(lba, 1)?;
+        let again = session.read_at_once(lba, 1)?;
+        if first.succeeded() && again.succeeded() {
+            second.push(again.response().as_ns() as f64);
+        }
+    }
+    let middle = median(&second);
+    if second.is_empty() || middle > session.know.clock.period_ns() / 3.0 {
+        return Ok(None);
+    }
+    let deviation = spread(&second);
+    if session.know.hit_ns.is_none() {
+        session.know.hit_ns = Some(middle);
+        session.know.hit_limit_ns = middle + 40_000.0 + 6.0 * deviation;
+    }
+    Ok(Some((middle, deviation * 1.25 / libm::sqrt(second.len() as f64))))
+}
+
+/// Rows that the cache holds at once, by round.
+fn rows(session: &mut Session) -> Step<Vec<u64>> {
+    let mut found = Vec::new();
+    for (number, count) in ROWS.into_iter().enumerate() {
+        if count > session.know.capacity / 4 {
+            break;
+        }
+        let first = held_of(session, count)?;
+        if first < count || number + 1 == ROWS.len() {
+            found.push(first);
+            for _ in 1..ROW_ROUNDS {
+                let again = held_of(session, count)?;
+                found.push(again);
+            }
+            break;
+        }
+        found = vec![first];
+    }
+    Ok(found)
+}
+
+/// Reads `count` places, then the same ones from the newest back until two in a row come from the media; how many were held.
+fn held_of(session: &mut Session, count: u64) -> Step<u64> {
+    let places: Vec<u64> = (0..count).map(|_| session.draw.below(session.know.capacity)).collect();
+    for place in &places {
+        session.read_at_once(*place, 1)?;
+    }
+    let mut missed = 0;
+    for (number, place) in places.iter().rev().enumerate() {
+        let again = session.read_at_once(*place, 1)?;
+        missed = if is_hit(&session.know, &again) { 0 } else { missed + 1 };
+        if missed == 2 {
+            return Ok(number as u64 - 1);
+        }
+    }
+    Ok(count - missed)
+}
+
+/// Whether sectors before the one that was read are held, wherever the head arrived.
+fn keeps_whole_tracks(session: &mut Session) -> Step<bool> {
+    let period = session.know.clock.period_ns();
+    let mut held = 0;
+    for number in 0..VOTES {
+        let Some(place) = on_track(session, 0.5) else { return Ok(false) };
+        session.shake(1)?;
+        let first = session.read_at_once(place.lba, 1)?;
+        let before = place.spt * (1 + number as u64 % 2) / 5;
+        let answer = read_after(session, place.lba.saturating_sub(before), &first, 2.5 * period)?;
+        held += usize::from(is_hit(&session.know, &answer));
+    }
+    Ok(held + 1 >= VOTES)
+}
+
+/// How many sectors are read ahead of one that lies at a part of its track; the furthest one that is a hit.
+fn read_ahead(session: &mut Session, part: f64) -> Step<u64> {
+    let most = FURTHEST.min(session.know.capacity / 8);
+    let (mut held, mut not) = (0, 1);
+    while not <= most && is_read_ahead(session, part, not)? {
+        (held, not) = (not, not * 4);
+    }
+    while not - held > 1 && held < most {
+        let middle = held + (not - held) / 2;
+        if is_read_ahead(session, part, middle)? { held = middle } else { not = middle }
+    }
+    Ok(held)
+}
+
+/// Whether the sector so far behind one that was read is read ahead; by two of three tries.
+fn is_read_ahead(session: &mut Session, part: f64, distance: u64) -> Step<bool> {
+    vote(session, |session| {
+        let Some(place) = on_track(session, part) else { return Ok(false) };
+        session.shake(1)?;
+        let first = session.read_at_once(place.lba, 1)?;
+        let idle = time_to_read(session, distance, place.spt);
+        let answer = read_after(session, place.lba + distance, &first, idle)?;
+        Ok(is_hit(&session.know, &answer))
+    })
+}
+
+/// The time in which the head reads so many sectors, with switches and something to spare.
+fn time_to_read(session: &Session, sectors: u64, spt: u64) -> f64 {
+    let turns = sectors as f64 / spt as f64;
+    let switches = libm::ceil(turns);
+    session.know.clock.period_ns() * (1.3 * turns + 0.5 * switches + 0.05)
+}
+
+/// Whether read-ahead from a tenth and from six tenths of a track ended where the track does.
+fn ends_with_track(session: &Session, ahead: [u64; 2]) -> bool {
+    let Some(zone) = zone_for(&session.know) else { return false };
+    let spt = session.know.zones[zone].sectors_per_track as f64;
+    // Sectors stepped over make a track a little shorter.
+    let slack = 3.0 + spt / 50.0;
+    [0.1, 0.6].iter().zip(ahead).all(|(part, ahead)| (ahead as f64 - (1.0 - part) * spt).abs() <= slack)
+}
+
+/// Sectors of a segment; none when that was not to be found.
+fn segment(session: &mut Session, found: &CacheFound) -> Step<Option<u64>> {
+    let [near, far] = found.ahead.unwrap_or_default();
+    let ahead = near.max(far);
+    let to_track_end = found.within_track || found.whole_track;
+    let most = FURTHEST.min(session.know.capacity / 8);
+    let mut length = CHUNK.max(ahead);
+    // The row's first sector has to be forgotten.
+    while is_held(session, length, ahead, 0)? {
+        length *= 2;
+        if length > most {
+            return Ok(None);
+        }
+    }
+    // What is held ends with the row, which ends where its track does, or where the read-ahead behind it does.
+    let behind = if to_track_end { 0 } else { ahead };
+    let (mut gone, mut held) = (0, length + behind - 1);
+    if !is_held(session, length, ahead, held)? {
+        return Ok(None);
+    }
+    while held - gone > 1 {
+        let middle = gone + (held - gone) / 2;
+        if is_held(session, length, ahead, middle)? { held = middle } else { gone = middle }
+    }
+    Ok(Some(length + behind - held))
+}
+
+/// Whether the sector at `offset` is held when a row of `length` was read in sequence and the read-ahead behind it is through; by two of three tries.
+fn is_held(session: &mut Session, length: u64, ahead: u64, offset: u64) -> Step<bool> {
+    vote(session, |session| {
+        let Some(zone) = zone_for(&session.know) else { return Ok(false) };
+        let sketch = &session.know.zones[zone];
+        let spt = sketch.sectors_per_track;
+        let end = sketch.end_lba.unwrap_or(session.know.capacity);
+        let tracks = sketch.track_of(end - 1);
+        let needed = length / spt + 2;
+        let track = session.draw.below(tracks.saturating_sub(needed + 1).max(1)) + needed;
+        // The row ends where its last track does.
+        let row_end = session.know.zones[zone].track_start(track + 1).min(end);
+        let Some(start) = row_end.checked_sub(length) else { return Ok(false) };
+        session.shake(1)?;
+        let mut next = start;
+        let mut last = None;
+        while next < row_end {
+            let sectors = CHUNK.min(row_end - next);
+            last = Some(session.read_at_once(next, sectors)?);
+            next += sectors;
+        }
+        let Some(last) = last else { return Ok(false) };
+        let idle = time_to_read(session, ahead, spt);
+        let answer = read_after(session, start + offset, &last, idle)?;
+        Ok(is_hit(&session.know, &answer))
+    })
+}
+
+/// Whether read-ahead holds up a command that comes meanwhile.
+fn goes_on(session: &mut Session, found: &CacheFound) -> Step<Option<bool>> {
+    let [ahead, _] = found.ahead.unwrap_or_default();
+    let Some(zone) = zone_for(&session.know) else { return Ok(None) };
+    let spt = session.know.zones[zone].sectors_per_track;
+    let distance = (ahead * 3 / 4).min(spt * 3 / 4);
+    if distance as f64 / spt as f64 * session.know.clock.period_ns() < LEAST_AHEAD_NS {
+        return Ok(None);
+    }
+    let mut held = 0;
+    for _ in 0..VOTES {
+        let Some(place) = on_track(session, 0.1) else { return Ok(None) };
+        session.shake(1)?;
+        session.read_at_once(place.lba, 1)?;
+        session.shake(1)?;
+        let answer = session.read_at_once(place.lba + distance, 1)?;
+        held += usize::from(is_hit(&session.know, &answer));
+    }
+    Ok(Some(held > VOTES / 2))
+}
+
+/// A sector in a zone.
+struct Place {
+    lba: u64,
+    spt: u64,
+}
+
+/// A sector at a part of some track, far enough from the zone's ends.
+fn on_track(session: &mut Session, part: f64) -> Option<Place> {
+    let zone = zone_for(&session.know)?;
+    let sketch = &session.know.zones[zone];
+    let end = sketch.end_lba.unwrap_or(session.know.capacity);
+    let (tracks, spt) = (sketch.track_of(end - 1), sketch.sectors_per_track);
+    let margin = FURTHEST.min((end - sketch.first_lba) / 4) / spt + 2;
+    let track = 1 + session.draw.below(tracks.saturating_sub(margin).max(1));
+    let sketch = &session.know.zones[zone];
+    Some(Place { lba: sketch.track_start(track) + (part * spt as f64) as u64, spt })
+}
+
+/// The zone with the most addresses: there all of this is measured.
+fn zone_for(know: &Knowledge) -> Option<usize> {
+    let size = |number: &usize| know.zones[*number].end_lba.unwrap_or(know.capacity) - know.zones[*number].first_lba;
+    (0..know.zones.len()).max_by_key(size)
+}
+
+/// Reads a sector so long after a completion.
+fn read_after(session: &mut Session, lba: u64, after: &Answer, idle_ns: f64) -> Step<Answer> {
+    let not_before = after.completed + Nanos::from_ns(idle_ns as u64);
+    session.read(Extent::from_numbers(lba.min(session.know.capacity - 1), 1), not_before.max(Instant::ORIGIN))
+}
+
+fn is_hit(know: &Knowledge, answer: &Answer) -> bool {
+    answer.succeeded() && answer.response().as_ns() as f64 <= know.hit_limit_ns
+}
+
+/// What two of three tries say.
+fn vote(session: &mut Session, mut one: impl FnMut(&mut Session) -> Step<bool>) -> Step<bool> {
+    let (first, second) = (one(session)?, one(session)?);
+    if first == second { Ok(first) } else { one(session) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{Bench, plain};
+    use headtime_mechanics::DriveProfile;
+    use headtime_sim::DriveTruth;
+
+    /// A drive of the middle size whose cache is as a test wants it.
+    fn drive(cache: Option<Cache>) -> DriveProfile {
+        DriveProfile { cache, ..plain("barracuda7200-7") }
+    }
+
+    fn found(profile: &DriveProfile, noisy: bool, seed: u64) -> CacheFound {
+        let truth = if noisy { DriveTruth::draw(profile, seed) } else { DriveTruth::nominal(profile, seed) };
+        let mut bench = Bench::new(truth.unwrap());
+        let mut steps = 0;
+        while !bench.run(seed, extend) {
+            steps += 1;
+            assert!(steps < 20);
+        }
+        bench.know.cache.clone().unwrap()
+    }
+
+    const PLAIN: Cache = Cache {
+        segments: 16,
+        segment_sectors: 1_024,
+        write_segments: None,
+        read_ahead_sectors: 1_024,
+        read_ahead_within_track: false,
+        whole_track: false,
+        write_back: false,
+        read_hit_us: 150.0,
+        read_hit_after_write_us: None,
+        write_hit_us: 150.0,
+        write_hit_after_write_us: None,
+        write_delay_ms: None,
+    };
+
+    #[test]
+    fn a_drive_without_a_cache_has_none() {
+        let found = found(&drive(None), true, 1);
+        assert_eq!((found.hit_ns, found.profile(1e3, false, None)), (None, None));
+    }
+
+    #[test]
+    fn segments_their_size_and_read_ahead_are_found() {
+        let shorter = Cache { segments: 5, segment_sectors: 600, read_ahead_sectors: 200, ..PLAIN };
+        for (cache, noisy) in [(PLAIN, false), (PLAIN, true), (shorter, false), (shorter, true), (Cache { read_ahead_sectors: 0, ..PLAIN }, false)] {
+            for seed in [1, 2] {
+                let found = found(&drive(Some(cache)), noisy, seed);
+                let case = format!("seed {seed}, noisy {noisy}, {cache:?}: {found:?}");
+                let profile = found.profile(0.0, false, None).expect("there is a cache");
+                let near = |one: u32, two: u32| one.abs_diff(two) <= 2 + two / 50;
+                assert_eq!(profile.segments, cache.segments, "{case}");
+                assert!(near(profile.read_ahead_sectors, cache.read_ahead_sectors), "{case}");
+                assert!(near(profile.segment_sectors, cache.segment_sectors), "{case}");
+                assert!(!profile.whole_track && !profile.read_ahead_within_track && found.goes_on != Some(true), "{case}");
+                assert!((profile.read_hit_us - cache.read_hit_us).abs() < 30.0, "{case}");
+            }
+        }
+    }
+
+    #[test]
+    fn read_ahead_to_the_tracks_end_and_whole_tracks_are_told_apart() {
+        let within = Cache { read_ahead_within_track: true, ..PLAIN };
+        let whole = Cache { whole_track: true, read_ahead_sectors: 0, ..PLAIN };
+        for noisy in [false, true] {
+            let profile = found(&drive(Some(within)), noisy, 3).profile(0.0, false, None).unwrap();
+            assert!(profile.read_ahead_within_track && !profile.whole_track, "{profile:?}");
+            let profile = found(&drive(Some(whole)), noisy, 4).profile(0.0, false, None).unwrap();
+            assert!(profile.whole_track && !profile.read_ahead_within_track, "{profile:?}");
+            assert_eq!(profile.segments, 16);
+        }
+    }
+}

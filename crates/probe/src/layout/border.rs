@@ -1,0 +1,207 @@
+//! Counting what is stepped over, by reads at the borders of tracks.
+//!
+//! A sector on one side of a track's border completes a skew earlier or later than on the other, which is far more than any noise. So one read of the sector that
+//! *would* begin the next track if `n` sectors more were stepped over than is known says whether at least `n` are. Each such question may be put
+//! at another track: slips are rare, and a sector that was read lately comes from the cache. Two reads confirm what is known; bisection finds what is not.
+//!
+//! Worked example: 3 sectors were slipped since the last count, tracks of 500. The sector that should begin track 81 lies on it (so at least 0 are stepped
+//! over), the one before the beginning of track 82 lies on 82 already (at least 1). 83 is asked for 2, 84 for 4: still on 83. 85 is asked for 3: on 85. It is 3.
+
+use super::sketch::ZoneSketch;
+use crate::numbers::{part, wrap};
+use crate::session::{Session, Step};
+
+/// A reading that is further off than this belongs to no track it might be on, turns.
+pub(crate) const LEAST_DEVIATION: f64 = 0.02;
+/// The most that is counted, as a share of a track.
+const MOST_COUNTED: f64 = 0.45;
+
+/// Sectors that are tried one after the other rather than by bisection where the cache would hold those above.
+const MOST_DOWNWARDS: i64 = 12;
+
+/// On which side of a border a sector lies.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Side {
+    Before,
+    Behind,
+    /// Neither: the rhythm is another, or the reading bad.
+    Elsewhere,
+}
+
+/// Where questions are put.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Where {
+    /// At this very track.
+    Here,
+    /// At this track and the few behind it.
+    Around,
+}
+
+/// Sectors more than the zone knows, and the addresses and angles of the reads that said so.
+pub(crate) type Counted = (i64, Vec<(u64, f64)>);
+
+/// A count under way.
+struct Count<'z> {
+    zone: &'z ZoneSketch,
+    track: u64,
+    place: Where,
+    asked: u64,
+    /// What was read.
+    seen: Vec<(u64, f64)>,
+}
+
+/// By how many sectors more than the zone knows is stepped over up to the end of a track; none when the zone's rhythm does not hold there. With the readings that said so.
+pub(crate) fn count(session: &mut Session, zone: &ZoneSketch, track: u64, place: Where) -> Step<Option<Counted>> {
+    let mut count = Count { zone, track, place, asked: 0, seen: Vec::new() };
+    let known = match (count.side(session, 0)?, count.side(session, 1)?) {
+        (Side::Behind, Side::Before) => Some(0),
+        (Side::Behind, Side::Behind) => count.further(session, 1)?,
+        (Side::Before, Side::Before) => count.nearer(session, 0)?,
+        _ => None,
+    };
+    if let Some(extra) = known {
+        return Ok(Some((extra, count.seen)));
+    }
+    // By how much the track comes late says about how many.
+    let sectors = zone.sectors_per_track as f64;
+    let off = off_in_middle(session, zone, track)?;
+    let about = libm::round(off * sectors) as i64;
+    let unsure = libm::ceil(4.0 * session.know.noise_turns() * sectors) as i64 + 1;
+    if off.abs() > MOST_COUNTED || about.abs() <= unsure.min(2) {
+        // As known, and yet the border is not.
+        return Ok(None);
+    }
+    count.seen.clear();
+    if session.know.forget > 0 && place == Where::Here && unsure <= MOST_DOWNWARDS {
+        let behind = count.side(session, about - unsure)? == Side::Behind;
+        let extra = if behind { count.downwards(session, about - unsure, 2 * unsure)? } else { None };
+        return Ok(extra.map(|extra| (extra, count.seen)));
+    }
+    let (mut low, mut high) = (about - unsure, about + unsure + 1);
+    if count.side(session, low)? != Side::Behind || count.side(session, high)? != Side::Before {
+        return Ok(None);
+    }
+    while high - low > 1 {
+        let middle = low + (high - low) / 2;
+        match count.side(session, middle)? {
+            Side::Behind => low = middle,
+            Side::Before => high = middle,
+            Side::Elsewhere => return Ok(None),
+        }
+    }
+    Ok(Some((low, count.seen)))
+}
+
+/// By how much a track comes later than foretold, in its middle; the least of some readings when it does.
+pub(crate) fn off_in_middle(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<f64> {
+    let mut found: Option<f64> = None;
+    for _ in 0..3 {
+        let third = zone.sectors_per_track / 3;
+        let lba = zone.lba_from(track * zone.sectors_per_track + third + session.draw.below(third.max(1)));
+        let lba = lba.min(session.know.capacity - 1);
+        let seen = match session.try_angle(lba)? {
+            Some(seen) => seen,
+            None => continue,
+        };
+        let off = wrap(seen.turns - zone.angle(lba));
+        if found.is_some_and(|found: f64| (found - off).abs() < LEAST_DEVIATION) || off.abs() < LEAST_DEVIATION {
+            // Noise makes late.
+            return Ok(found.map_or(off, |found| if (found - off).abs() < LEAST_DEVIATION { found.min(off) } else { off }));
+        }
+        found = Some(off);
+    }
+    Ok(found.unwrap_or(0.5))
+}
+
+impl Count<'_> {
+    /// On which side the sector lies that begins the next track if `extra` more are stepped over.
+    fn side(&mut self, session: &mut Session, extra: i64) -> Step<Side> {
+        for attempt in 0..3 {
+            let track = match self.place {
+                Where::Here => self.track,
+                Where::Around => self.track + self.asked,
+            };
+            let border = self.zone.track_start(track + 1);
+            let Some(lba) = border.checked_add_signed(-extra).filter(|lba| (self.zone.first_lba..session.know.capacity).contains(lba)) else {
+                return Ok(Side::Elsewhere);
+            };
+            self.asked += 1;
+            let seen = match (self.place, session.try_angle(lba)?) {
+                (_, Some(seen)) => seen,
+                (Where::Around, None) => continue,
+                (Where::Here, None) => session.angle(lba)?,
+            };
+            let sector = 1.0 / self.zone.sectors_per_track as f64;
+            let (end, start) = (self.zone.track_angle(track), self.zone.track_angle(track + 1) + sector);
+            let (before, behind) = (wrap(seen.turns - part(end)), wrap(seen.turns - part(start)));
+            let allowed = (0.45 * wrap(start - end).abs()).min(2.0 * LEAST_DEVIATION);
+            if before.abs().min(behind.abs()) > allowed {
+                if attempt < 1 {
+                    continue;
+                }
+                return Ok(Side::Elsewhere);
+            }
+            let side = if behind.abs() < before.abs() { Side::Behind } else { Side::Before };
+            self.seen.push((lba, seen.turns));
+            return Ok(side);
+        }
+        Ok(Side::Elsewhere)
+    }
+
+    /// At least `low` are stepped over: how many, if not more than so many more? From sector to sector downwards, so that none was read ahead.
+    fn downwards(&mut self, session: &mut Session, low: i64, most: i64) -> Step<Option<i64>> {
+        for more in 1..=most {
+            match self.side(session, low + more)? {
+                Side::Behind => {}
+                Side::Before => return Ok(Some(low + more - 1)),
+                Side::Elsewhere => return Ok(None),
+            }
+        }
+        Ok(None)
+    }
+
+    /// At least `low` are stepped over: how many?
+    fn further(&mut self, session: &mut Session, mut low: i64) -> Step<Option<i64>> {
+        if session.know.forget > 0 && self.place == Where::Here {
+            return self.downwards(session, low, MOST_DOWNWARDS);
+        }
+        let mut stride = 1;
+        let mut high = loop {
+            match self.side(session, low + stride)? {
+                Side::Behind => (low, stride) = (low + stride, stride * 2),
+                Side::Before => break low + stride,
+                Side::Elsewhere => return Ok(None),
+            }
+        };
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            match self.side(session, middle)? {
+                Side::Behind => low = middle,
+                Side::Before => high = middle,
+                Side::Elsewhere => return Ok(None),
+            }
+        }
+        Ok(Some(low))
+    }
+
+    /// Fewer than `high` are: how many?
+    fn nearer(&mut self, session: &mut Session, mut high: i64) -> Step<Option<i64>> {
+        let mut stride = 1;
+        let mut low = loop {
+            match self.side(session, high - stride)? {
+                Side::Before => (high, stride) = (high - stride, stride * 2),
+                Side::Behind => break high - stride,
+                Side::Elsewhere => return Ok(None),
+            }
+        };
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            match self.side(session, middle)? {
+                Side::Behind => low = middle,
+                Side::Before => high = middle,
+                Side::Elsewhere => return Ok(None),
+            }
+        }
+        Ok(Some(low))
+    }
+}

@@ -1,0 +1,310 @@
+//! What the first track is that is not as its zone foretells.
+//!
+//! What is stepped over is counted at it and at the next ones. Where the counts stay the same from some track on, sectors were stepped over there: spares or a row of slips. Where
+//! they rise by as much with each track, tracks have become shorter (or, falling, longer) by that: here the next zone begins, and its sectors per track are known. Where they
+//! cannot be counted the rhythm is another: a last band that is narrower, or a zone that begins at an angle of its own; then tracks are measured without presuming anything.
+
+use super::border::{LEAST_DEVIATION, Where, count, off_in_middle};
+use super::pattern::{is_as_foretold, out_of_reach};
+use super::sketch::{Groups, Pattern, Skip, ZoneSketch};
+use super::track::{measure_track, short_by};
+use super::walk::{Verdict, likely, take_count, take_skip, verify};
+use crate::numbers::{median, part};
+use crate::session::{Session, Step};
+
+/// Skips of fewer sectors are slips rather than spares (guess).
+const LEAST_SPARES: u64 = 6;
+/// Tracks of a zone that may be elsewhere without an explanation.
+const MOST_STRANGE: u64 = 2;
+/// Tracks that are counted.
+const COUNTED: u64 = 4;
+/// Tracks by which the first that was found bad may lie behind the first that is.
+const MOST_LATE: u64 = 16;
+
+/// Says what the first track is that does not fit; all before it do, nearly.
+pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<()> {
+    let mut found = Vec::new();
+    for track in bad..bad + COUNTED {
+        found.push(count(session, zone, track, Where::Here)?.map(|(extra, _)| extra));
+    }
+    if let [None, Some(one), Some(two), Some(three)] = found[..]
+        && one > 0
+        && one == two
+        && two == three
+        && let Some(short) = short_by(session, zone, bad)?
+    {
+        // On both sides of the border.
+        let end = zone.track_start(bad + 1) - short;
+        step_over(zone, bad + 1, Skip { lba: end, sectors: one.unsigned_abs(), loose: false });
+        zone.checked = bad + 1;
+        return Ok(());
+    }
+    if let [None, Some(one), Some(two), _] = found[..]
+        && one == two
+        && (0..=likely(session, zone, bad)).contains(&one)
+        && zone.strange < MOST_STRANGE
+    {
+        // Tracks as ever, of which one was seen elsewhere: most likely by bad luck in all tries.
+        zone.strange += 1;
+        zone.checked = bad + 1;
+        return Ok(());
+    }
+    if found[0].is_none() && doubtful_end(zone).is_some() {
+        end_where_doubtful(zone);
+        return Ok(());
+    }
+    if let [None, None, ..] = found[..]
+        && narrow_band(session, zone, bad)?
+    {
+        return Ok(());
+    }
+    if let [None, None, ..] = found[..]
+        && let Some(short) = short_by(session, zone, bad)?
+    {
+        // The track is the last of its zone, and perhaps has spares.
+        let end = zone.track_start(bad + 1) - short;
+        if !end_at_spares(zone, bad) {
+            zone.end_lba = Some(end);
+        }
+        return Ok(());
+    }
+    let counts: Vec<i64> = found.into_iter().map_while(|extra| extra).collect();
+    if counts.first().is_some_and(|first| (0..=likely(session, zone, bad)).contains(first)) {
+        // What failed was a reading, or the fit, which has learned since.
+        if verify(session, zone, bad)? == Verdict::Last {
+            zone.end_lba = Some(session.know.capacity);
+        }
+        zone.checked = bad + 1;
+        return Ok(());
+    }
+    if counts.len() == COUNTED as usize {
+        let rises: Vec<i64> = counts.windows(2).map(|pair| pair[1] - pair[0]).collect();
+        if rises[1] == rises[2] && rises[2] != 0 && keeps_rising(session, zone, bad + COUNTED - 1, counts[3], rises[2])? {
+            return end_at(session, zone, bad, &counts, rises[2]);
+        }
+        if counts[0] > 0 && rises.iter().filter(|rise| !(0..=3).contains(*rise)).count() <= 1 && rises[2].abs() <= 3 {
+            return stepped_over(session, zone, bad, &counts);
+        }
+    }
+    explain_anew(session, zone, bad)
+}
+
+/// Whether counts that rise by little go on to do so: neighbouring tracks may have a slip each.
+fn keeps_rising(session: &mut Session, zone: &ZoneSketch, track: u64, counted: i64, rise: i64) -> Step<bool> {
+    if rise.abs() > 3 {
+        return Ok(true);
+    }
+    const FURTHER: i64 = 8;
+    let extra = count(session, zone, track + FURTHER.unsigned_abs(), Where::Here)?.map(|(extra, _)| extra);
+    Ok(extra.is_some_and(|extra| (extra - counted - FURTHER * rise).abs() <= 2))
+}
+
+/// The next zone has tracks that are shorter by `rise`, from the last of the tracks counted backwards until one is not.
+fn end_at(session: &mut Session, zone: &mut ZoneSketch, bad: u64, counts: &[i64], rise: i64) -> Step<()> {
+    let mut place = counts.len() - 1;
+    while place > 0 && counts[place] - counts[place - 1] == rise {
+        place -= 1;
+    }
+    let (mut track, mut extra) = (bad + place as u64, counts[place]);
+    let mut before = place.checked_sub(1).map(|place| counts[place]);
+    for _ in 0..MOST_LATE {
+        if before.is_some() || track == 0 {
+            break;
+        }
+        match count(session, zone, track - 1, Where::Here)? {
+            Some((earlier, _)) if extra - earlier == rise && earlier.abs() >= rise.abs() => (track, extra) = (track - 1, earlier),
+            Some((earlier, _)) => {
+                if extra - earlier == rise {
+                    // The first of the new ones.
+                    (track, extra) = (track - 1, earlier);
+                }
+                before = Some(earlier);
+            }
+            None => break,
+        }
+    }
+    let slips = before.unwrap_or(0).min(extra);
+    if slips > 0 && track > 0 {
+        take_count(zone, track - 1, slips);
+        extra -= slips;
+    }
+    zone.end_lba = Some(zone.track_start(track + 1).saturating_add_signed(-extra));
+    zone.next_sectors = Some(zone.sectors_per_track.saturating_add_signed(-rise));
+    end_where_doubtful(zone);
+    Ok(())
+}
+
+/// Sectors are stepped over at a track, and perhaps some more on the next ones: few are slips, which may lie anywhere since the last count, many are spares or a row of slips here.
+fn stepped_over(session: &mut Session, zone: &mut ZoneSketch, bad: u64, counts: &[i64]) -> Step<()> {
+    let last = counts.iter().copied().max().unwrap_or(0);
+    if last < LEAST_SPARES as i64 {
+        take_count(zone, bad + counts.len() as u64 - 1, last);
+        zone.checked = bad + counts.len() as u64;
+        return Ok(());
+    }
+    let slips = match bad.checked_sub(1) {
+        Some(track) => count(session, zone, track, Where::Here)?.map_or(0, |(extra, _)| extra),
+        None => 0,
+    };
+    let slips = if (1..counts[0]).contains(&slips) { slips } else { 0 };
+    if slips > 0 {
+        take_count(zone, bad - 1, slips);
+    }
+    let mut before = slips;
+    for (track, extra) in (bad..).zip(counts) {
+        let more = (extra - before).max(0).unsigned_abs();
+        before = before.max(*extra);
+        if more > 0 {
+            let end = zone.track_start(track + 1) - more;
+            step_over(zone, track + 1, Skip { lba: end, sectors: more, loose: false });
+            if zone.end_lba.is_some() {
+                return Ok(());
+            }
+        }
+        zone.checked = track + 1;
+    }
+    Ok(())
+}
+
+/// Takes a skip before a track, which may tell of groups, or that the zone ended before.
+fn step_over(zone: &mut ZoneSketch, track: u64, skip: Skip) {
+    take_skip(zone, skip);
+    find_groups(zone, track);
+    if skip.sectors >= LEAST_SPARES && doubtful_end(zone).is_some_and(|doubtful| doubtful < skip.lba) {
+        end_where_doubtful(zone);
+    }
+}
+
+/// The tracks from a bad one on, without presuming anything.
+fn explain_anew(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<()> {
+    let start = zone.track_start(bad);
+    let first = measure_track(session, start, zone.sectors_per_track as f64)?;
+    if first.end >= session.know.capacity {
+        zone.end_lba = Some(session.know.capacity);
+        return Ok(());
+    }
+    let second = measure_track(session, first.end, first.density)?;
+    let (one, two) = (first.end - start, second.end.saturating_sub(first.end));
+    if one == zone.sectors_per_track && only_the_fit(session, zone, bad)? {
+        return Ok(());
+    }
+    if zone.last_band.is_some_and(|(first, width)| bad + 1 == first + width * zone.pattern.units) {
+        // The last track of the last band, however long it is.
+        zone.end_lba = Some(first.end);
+        return Ok(());
+    }
+    // A short last track still belongs to the zone before; a first track is as long as the second.
+    if end_at_spares(zone, bad) {
+        return Ok(());
+    }
+    if one == two && two == zone.sectors_per_track && zone.strange < MOST_STRANGE {
+        // Tracks as ever, of which one was seen elsewhere: most likely by bad luck in all tries. Where the next ones are too, another zone begins.
+        zone.strange += 1;
+        zone.checked = bad + 1;
+        return Ok(());
+    }
+    let of_new = one.abs_diff(two) <= 1 && two != zone.sectors_per_track || one >= two;
+    zone.end_lba = Some(if of_new { start } else { first.end });
+    Ok(())
+}
+
+/// Whether a track whose borders are as foretold is off by so little that the fit is to blame, or an outlier; then the zone learns from it.
+fn only_the_fit(session: &mut Session, zone: &mut ZoneSketch, track: u64) -> Step<bool> {
+    let mut offs = Vec::new();
+    for _ in 0..3 {
+        session.shake(1)?;
+        offs.push(off_in_middle(session, zone, track)?);
+    }
+    let off = median(&offs);
+    if off.abs() > 2.5 * LEAST_DEVIATION {
+        return Ok(false);
+    }
+    let lba = zone.middle_of(track);
+    let turns = part(zone.angle(lba) + off);
+    zone.take_reading(lba, turns);
+    zone.checked = track + 1;
+    Ok(true)
+}
+
+/// Where spares lie at the end of a cylinder a zone may end, though all else goes on alike, unless there are groups: the first such place.
+fn doubtful_end(zone: &ZoneSketch) -> Option<u64> {
+    let unit = zone.pattern.unit;
+    if zone.pattern.in_bands() || unit >= Pattern::NEVER || zone.groups.is_some() {
+        return None;
+    }
+    let at_cylinder = |skip: &&Skip| skip.sectors >= LEAST_SPARES && zone.physical(skip.lba) % (unit * zone.sectors_per_track) == 0;
+    zone.skips.iter().find(at_cylinder).map(|skip| skip.lba)
+}
+
+/// The zone ends at the first doubtful place, if there is one; what was found behind it will be found again.
+fn end_where_doubtful(zone: &mut ZoneSketch) {
+    if let Some(end) = doubtful_end(zone) {
+        zone.retain_skips(|skip| skip.lba < end);
+        zone.sounded.retain(|lba| *lba < end);
+        zone.readings.retain(|reading| reading.0 < end);
+        zone.end_lba = Some(end);
+        zone.next_sectors = Some(zone.sectors_per_track);
+    }
+}
+
+/// Steps that are another zone's show late when they differ by little: then the zone ended at the spares that were passed shortly before.
+fn end_at_spares(zone: &mut ZoneSketch, bad: u64) -> bool {
+    let Some(last) = zone.skips.last().copied().filter(|skip| skip.sectors >= LEAST_SPARES && zone.pattern.in_bands()) else { return false };
+    let track = zone.track_of(last.lba);
+    let shortly = bad.saturating_sub(track) < zone.pattern.period();
+    if shortly {
+        zone.retain_skips(|skip| skip.lba < last.lba);
+        zone.end_lba = Some(last.lba);
+    }
+    shortly
+}
+
+/// Whether the track is the second surface of a last band that is narrower; then the zone knows.
+fn narrow_band(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<bool> {
+    let period = zone.pattern.period();
+    if !zone.pattern.in_bands() || zone.last_band.is_some() {
+        return Ok(false);
+    }
+    // The bad one is the first of the second surface, or the last of the first, as a border was counted.
+    for second in [bad + 1, bad] {
+        let (first, width) = (second / period * period, second % period);
+        if width == 0 || width >= zone.pattern.unit {
+            continue;
+        }
+        let mut narrow = zone.clone();
+        narrow.last_band = Some((first, width));
+        let last = first + width * zone.pattern.units - 1;
+        let mut fits = true;
+        for track in [second, second + width / 2, second + width] {
+            if fits && track <= last && !out_of_reach(session, &narrow, track) {
+                fits = is_as_foretold(session, &mut narrow, track)?;
+            }
+        }
+        // The last of the first surface tells the two apart where a width of one more would do as well.
+        if fits && is_as_foretold(session, &mut narrow, second - 1)? {
+            *zone = narrow;
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// As many sectors stepped over in the second part of a zone as in an equally long first one, both ending with a cylinder or band: groups.
+fn find_groups(zone: &mut ZoneSketch, track: u64) {
+    let unit = if zone.pattern.in_bands() { zone.pattern.period() } else { zone.pattern.unit };
+    if zone.groups.is_some() || unit >= Pattern::NEVER || track % unit != 0 || zone.reserved != 0 {
+        return;
+    }
+    let Some(last) = zone.skips.last().copied() else { return };
+    let all: u64 = zone.skips.iter().map(|skip| skip.sectors).sum();
+    let mut sectors = 0;
+    for half in zone.skips.clone() {
+        sectors += half.sectors;
+        let lbas = half.lba - zone.first_lba;
+        if 2 * lbas == last.lba - zone.first_lba && 2 * sectors == all && sectors >= LEAST_SPARES {
+            zone.groups = Some(Groups { lbas, spares: sectors });
+            zone.retain_skips(|skip| skip.lba != half.lba && skip.lba != last.lba);
+            return;
+        }
+    }
+}

@@ -1,0 +1,75 @@
+//! Sectors per track of a zone that goes on in a known rhythm, without reading any track twice.
+//!
+//! Some sectors along the first track tell about how many there are. Then one read at the end of each following track halves what is left: the sector that ends
+//! the `n`-th track if there are `s` on each lies on that track when there are at least `s`, else on the next, a skew further. The uncertainty of `s` adds up
+//! over `n` tracks, but is halved each time.
+//!
+//! Worked example: the first track says 420 ± 6. Its 420th sector is on it: 420 to 426. The sector that ends track 2 if there are 424 lies on track 3: 420 to 423. Track 3, 422: on it.
+//! Track 4, 423: on it. There are 423.
+
+use super::sketch::Pattern;
+use crate::numbers::{median, part, wrap};
+use crate::session::{Session, Step};
+
+/// Sectors that are read along the first track.
+const SAMPLES: u64 = 9;
+/// Tracks at which the answer is tried.
+const TRIED_AT: u64 = 16;
+
+/// Sectors per track from `lba` on, where a track begins; none when the rhythm is another or something is stepped over nearby.
+pub(crate) fn sectors_by_stair(session: &mut Session, lba: u64, about: f64, pattern: Pattern, steps: [f64; 3]) -> Step<Option<u64>> {
+    let turns_to = |track: u64| pattern.steps_to(track, None).iter().zip(steps).map(|(count, step)| part(*count as f64 * step)).sum::<f64>();
+    let gap = ((about / 11.0) as u64).max(1);
+    if lba + (TRIED_AT + 2) * (about as u64 + gap) >= session.know.capacity {
+        return Ok(None);
+    }
+    let mut seen: Vec<(f64, f64)> = Vec::new();
+    for number in 0..SAMPLES {
+        let place = gap / 2 + number * gap;
+        if let Some(reading) = session.try_angle(lba + place)? {
+            let first = seen.first().map_or(0.0, |first: &(f64, f64)| first.1);
+            let off = reading.turns - (place + 1) as f64 / about;
+            seen.push(((place + 1) as f64, if seen.is_empty() { part(off) } else { first + wrap(off - first) }));
+        }
+    }
+    if seen.len() < 5 {
+        return Ok(None);
+    }
+    let (origin, slope) = robust_line(&seen);
+    let density = 1.0 / (1.0 / about + slope);
+    let unsure = (5.0 * session.know.noise_turns() + 0.002) * density + 1.0;
+    let (mut low, mut high) = (libm::floor(density - unsure) as u64, libm::ceil(density + unsure) as u64);
+    // On which of the two tracks the sector that ends the n-th lies if there are so many sectors on each; true for the n-th.
+    let on = |session: &mut Session, number: u64, sectors: u64, beyond: u64| -> Step<Option<bool>> {
+        let place = number * sectors - 1 + beyond;
+        let Some(seen) = session.try_angle(lba + place)? else { return Ok(None) };
+        let passed = origin + (place + 1) as f64 / sectors as f64;
+        let (here, next) = (wrap(seen.turns - passed - turns_to(number - 1)), wrap(seen.turns - passed - turns_to(number)));
+        let allowed = (0.45 * wrap(turns_to(number) - turns_to(number - 1)).abs()).min(0.08);
+        Ok((here.abs().min(next.abs()) <= allowed).then(|| here.abs() < next.abs()))
+    };
+    let (mut number, mut failed) = (1, 0);
+    while low < high && failed < 3 {
+        let middle = low + (high - low).div_ceil(2);
+        match on(session, number, middle, 0)? {
+            Some(true) => low = middle,
+            Some(false) => high = middle - 1,
+            None => failed += 1,
+        }
+        number += 1;
+    }
+    if low < high {
+        return Ok(None);
+    }
+    let holds = on(session, TRIED_AT, low, 1)? == Some(false) && on(session, TRIED_AT - 1, low, 0)? == Some(true);
+    Ok(holds.then_some(low))
+}
+
+/// A line through points, most of which lie on it: origin and slope by the medians.
+fn robust_line(points: &[(f64, f64)]) -> (f64, f64) {
+    let slopes: Vec<f64> =
+        points.iter().enumerate().flat_map(|(number, one)| points[number + 1..].iter().map(move |two| (two.1 - one.1) / (two.0 - one.0))).collect();
+    let slope = median(&slopes);
+    let origins: Vec<f64> = points.iter().map(|point| point.1 - slope * point.0).collect();
+    (median(&origins), slope)
+}

@@ -1,0 +1,176 @@
+//! How far a zone goes: tracks are counted (`border`) at ever greater strides until one is not as foretold; bisection finds the first that is not.
+//!
+//! Slips do not stop the walk. A few more of them than were known are what a stretch of that length has by chance; their number goes into the zone, spread evenly
+//! over the stretch, and `slips` looks for where they are when the time allows. More than that, or none of the rhythm, is for `explain`.
+
+use super::border::{LEAST_DEVIATION, Where, count, off_in_middle};
+use super::explain::explain;
+use super::pattern::begin_next;
+use super::sketch::{Skip, ZoneSketch};
+use crate::session::{Session, Step, Stop};
+
+/// What a track is against what the zone foretells.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Verdict {
+    /// As foretold, but for so many sectors by which it ends early.
+    Fits(u64),
+    /// It ends early by more.
+    Short(u64),
+    /// Its angle is another.
+    Elsewhere,
+    /// It ends where the drive does.
+    Last,
+}
+
+/// Slips that a stretch may have beyond what is likely.
+const SPARE_SLIPS: f64 = 2.0;
+/// Slips are told from spares and zones by so many deviations of their number.
+const DEVIATIONS: f64 = 4.0;
+
+/// Goes on with the last zone by one event: a skip, a narrow band, the zone's end, the next zone's beginning. True when the whole drive is known.
+pub(crate) fn extend(session: &mut Session) -> Step<bool> {
+    let Some(mut zone) = session.know.zones.last().cloned() else { return Ok(true) };
+    let capacity = session.know.capacity;
+    if let Some(end) = zone.end_lba {
+        if end >= capacity {
+            return Ok(true);
+        }
+        if end <= zone.first_lba {
+            session.know.zones.pop();
+            return Err(Stop::Hopeless(format!("the tracks from sector {end} on follow no rhythm that is known; the layout is known up to there")));
+        }
+        begin_next(session, end, zone.next_sectors, zone.sectors_per_track as f64)?;
+        return Ok(false);
+    }
+    let number = session.know.zones.len() - 1;
+    let broken = walk(session, &mut zone)?;
+    if let Some((good, bad)) = broken {
+        let bad = first_bad(session, &zone, good, bad)?;
+        let group = zone.groups.map_or(0, |groups| groups.lbas + groups.spares) / zone.sectors_per_track;
+        if zone.groups_presumed && bad <= group {
+            zone.groups = None;
+            zone.checked = bad.saturating_sub(1);
+        } else {
+            zone.checked = bad;
+            explain(session, &mut zone, bad)?;
+        }
+        zone.groups_presumed = false;
+    }
+    session.know.zones[number] = zone;
+    Ok(false)
+}
+
+/// Strides from the last counted track until one is not as foretold: the first track that was not looked at and the one that does not fit. None when the zone has an end.
+fn walk(session: &mut Session, zone: &mut ZoneSketch) -> Step<Option<(u64, u64)>> {
+    let capacity = session.know.capacity;
+    let period = if zone.pattern.in_bands() { zone.pattern.period() } else { 1 };
+    // In whole rounds of the rhythm, at their last tracks: there spares lie. No further at first than twice what the steps were fitted to.
+    let learned = zone.readings.iter().map(|reading| zone.track_of(reading.0)).max().unwrap_or(0);
+    let before = if zone.checked == 0 { learned } else { zone.checked / 2 };
+    let mut stride = (before / period).max(1);
+    let mut good = zone.checked;
+    loop {
+        if let Some(end) = zone.last_band.map(|(first, width)| first + width * zone.pattern.units).filter(|end| good >= *end) {
+            // The last band is full.
+            zone.checked = end;
+            zone.end_lba = Some(zone.track_start(end).min(capacity));
+            return Ok(None);
+        }
+        // The one before the drive's last, whose end can be seen.
+        let last = zone.track_of(capacity - 1).saturating_sub(1).max(good);
+        let last = zone.last_band.map_or(last, |(first, width)| last.min(first + width * zone.pattern.units - 1)).max(good);
+        let track = ((good / period + stride) * period - 1).max(good).min(last);
+        match verify_around(session, zone, track)? {
+            Verdict::Fits(_) if track < last || zone.last_band.is_some() => (good, stride) = (track + 1, stride * 2),
+            Verdict::Fits(_) | Verdict::Last => {
+                zone.checked = track + 1;
+                zone.end_lba = Some(capacity);
+                return Ok(None);
+            }
+            Verdict::Short(_) | Verdict::Elsewhere => return Ok(Some((good, track))),
+        }
+        zone.checked = good;
+    }
+}
+
+/// The first track from `good` on that does not fit; `bad` does not.
+fn first_bad(session: &mut Session, zone: &ZoneSketch, mut good: u64, mut bad: u64) -> Step<u64> {
+    while bad > good {
+        let middle = good + (bad - good) / 2;
+        let fits = match count(session, zone, middle, Where::Here)? {
+            Some((extra, _)) => (0..=likely(session, zone, middle)).contains(&extra),
+            None => false,
+        };
+        if fits { good = middle + 1 } else { bad = middle }
+    }
+    Ok(bad)
+}
+
+/// As many slips as the stretch up to a track may have since they were counted.
+pub(crate) fn likely(session: &Session, zone: &ZoneSketch, track: u64) -> i64 {
+    let lba = zone.track_start(track + 1);
+    let expected = session.know.slip_rate() * (lba - zone.counted_from(lba.saturating_sub(1).max(zone.first_lba))) as f64;
+    (SPARE_SLIPS + expected + DEVIATIONS * libm::sqrt(expected)) as i64
+}
+
+/// Counts at a track and the few behind it; the zone learns when it fits.
+fn verify_around(session: &mut Session, zone: &mut ZoneSketch, track: u64) -> Step<Verdict> {
+    verify_where(session, zone, track, Where::Around)
+}
+
+/// Counts at a track; the zone learns from it when it fits.
+pub(crate) fn verify(session: &mut Session, zone: &mut ZoneSketch, track: u64) -> Step<Verdict> {
+    verify_where(session, zone, track, Where::Here)
+}
+
+fn verify_where(session: &mut Session, zone: &mut ZoneSketch, track: u64, place: Where) -> Step<Verdict> {
+    if zone.middle_of(track) >= session.know.capacity || zone.track_start(track + 1) >= session.know.capacity {
+        return Ok(Verdict::Last);
+    }
+    let counted = match count(session, zone, track, place)? {
+        None if place == Where::Around => count(session, zone, track, Where::Here)?,
+        counted => counted,
+    };
+    let Some((extra, seen)) = counted else { return Ok(Verdict::Elsewhere) };
+    if extra < 0 {
+        return Ok(Verdict::Elsewhere);
+    }
+    if extra > likely(session, zone, track) {
+        return Ok(Verdict::Short(extra.unsigned_abs()));
+    }
+    if place == Where::Around {
+        // Two readings may fit by chance where another zone has begun, three hardly.
+        let off = off_in_middle(session, zone, track)? - extra as f64 / zone.sectors_per_track as f64;
+        if off.abs() > LEAST_DEVIATION {
+            return Ok(Verdict::Elsewhere);
+        }
+    }
+    let border = zone.track_start(track + 1) - extra.unsigned_abs();
+    session.know.note_slips(extra.unsigned_abs(), border - zone.counted_from(border - 1));
+    take_count(zone, track, extra);
+    for (lba, turns) in seen {
+        zone.readings.push((lba, turns));
+    }
+    zone.take_reading_last();
+    Ok(Verdict::Fits(extra.unsigned_abs()))
+}
+
+/// Lets the zone have so many more sectors stepped over (or fewer) up to the end of a track.
+pub(crate) fn take_count(zone: &mut ZoneSketch, track: u64, extra: i64) {
+    let border = zone.track_start(track + 1).saturating_add_signed(-extra);
+    if border <= zone.first_lba + 1 {
+        return;
+    }
+    let from = zone.counted_from(border - 1);
+    if extra != 0 {
+        let known = zone.loose_between(from, border);
+        zone.spread(from, border, known.saturating_add_signed(extra));
+    }
+    zone.note_sounded(border);
+}
+
+/// A skip whose place is known: behind it everything is counted.
+pub(crate) fn take_skip(zone: &mut ZoneSketch, skip: Skip) {
+    zone.skip(skip);
+    zone.note_sounded(skip.lba);
+}

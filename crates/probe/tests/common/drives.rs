@@ -1,0 +1,130 @@
+//! Plausible drives by seed: sizes, orders of tracks, skews, seek curves, caches and noise as drives have them, each drawn apart.
+
+use headtime_mechanics::DriveProfile;
+use headtime_mechanics::profile::{Algorithm, Cache, Firmware, Geometry, Interface, Rotation, Seek, SeekFormula, TrackOrder, UnitVariation, Zone};
+
+/// SplitMix64, so that tests need no crate for it.
+struct Lots(u64);
+
+impl Lots {
+    fn next(&mut self) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut bits = self.0;
+        bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        bits ^ (bits >> 31)
+    }
+
+    fn range(&mut self, from: f64, to: f64) -> f64 {
+        from + (to - from) * (self.next() >> 11) as f64 / (1_u64 << 53) as f64
+    }
+
+    fn whole(&mut self, from: u64, to: u64) -> u64 {
+        from + self.next() % (to - from + 1)
+    }
+
+    fn chance(&mut self, share: f64) -> bool {
+        self.range(0.0, 1.0) < share
+    }
+}
+
+/// A drive of the seed; the same for the same seed.
+pub fn drawn(seed: u64) -> DriveProfile {
+    let mut lots = Lots(seed.wrapping_mul(0x5851_F42D_4C95_7F2D));
+    let rpm = [5_400.0, 7_200.0, 10_000.0, 15_000.0][lots.whole(0, 3) as usize];
+    let layout = [TrackOrder::Cylinder, TrackOrder::Serpentine, TrackOrder::SurfaceSerpentine, TrackOrder::SurfaceSerpentine, TrackOrder::Banded]
+        [lots.whole(0, 4) as usize];
+    let in_bands = matches!(layout, TrackOrder::SurfaceSerpentine | TrackOrder::Banded);
+    let heads = lots.whole(1, if in_bands { 12 } else { 8 });
+    let band = in_bands.then(|| lots.whole(16, 300) as u32);
+    let outer_sectors = lots.range(300.0, 2_500.0);
+    let zone_count = lots.whole(3, 16);
+    let turn_us = 6e7 / rpm;
+    let (switch_ms, settle_ms) = (lots.range(0.3, 1.2), lots.range(0.1, 0.5));
+    // A skew covers switch or short seek and something more, up to 72 degrees.
+    let track_turns = ((switch_ms + lots.range(0.2, 0.6)) * 1e3 / turn_us).min(0.2);
+    let short_ms = lots.range(0.2, 0.7);
+    let cylinder_turns = ((short_ms + lots.range(0.1, 0.5)) * 1e3 / turn_us).min(0.2);
+    let band_turns = lots.chance(0.5).then(|| cylinder_turns + lots.range(0.02, 0.05));
+    let unit = band.unwrap_or(1);
+    let units_of_zone = (lots.whole(800, 6_000) as u32).div_ceil(unit);
+    let (grouped, group_units) = (lots.chance(0.6), lots.whole(2, 8) as u32);
+    let spares = lots.whole(20, 90);
+    let mut cylinder = 0;
+    let mut zones = Vec::new();
+    for number in 0..zone_count {
+        let sectors = (outer_sectors * (1.0 - 0.5 * number as f64 / zone_count as f64)) as u32;
+        let cylinders = unit * units_of_zone;
+        zones.push(Zone {
+            first_cylinder: cylinder,
+            cylinders,
+            sectors_per_track: sectors,
+            track_skew: (track_turns * f64::from(sectors)).ceil(),
+            cylinder_skew: (cylinder_turns * f64::from(sectors)).ceil(),
+            band_skew: band_turns.filter(|_| in_bands).map(|turns| (turns * f64::from(sectors)).ceil()),
+            spares,
+            spare_cylinders: grouped.then(|| cylinders.div_ceil(group_units).div_ceil(unit) * unit),
+            ..Zone::default()
+        });
+        cylinder += cylinders;
+    }
+    let bus = [20.0, 80.0, 150.0, 300.0, 550.0][lots.whole(0, 4) as usize];
+    let media = f64::from(zones[0].sectors_per_track) * 0.512 / turn_us * 1e3;
+    let segments = lots.whole(4, 64) as u32;
+    let segment_sectors = lots.whole(200, 4_000) as u32;
+    let whole_track = lots.chance(0.2);
+    let cache = lots.chance(0.7).then(|| Cache {
+        segments,
+        segment_sectors,
+        read_ahead_sectors: if whole_track { 0 } else { lots.whole(0, u64::from(segment_sectors)) as u32 },
+        whole_track,
+        read_hit_us: lots.range(60.0, 250.0),
+        write_hit_us: 200.0,
+        ..Cache::default()
+    });
+    let long_from = cylinder / 4;
+    let short_sqrt_ms = lots.range(3.0, 5.0) / f64::from(long_from).sqrt();
+    DriveProfile {
+        name: format!("drawn-{seed}"),
+        model: "none".into(),
+        description: "A plausible drive drawn at random".into(),
+        sector_bytes: 512,
+        physical_sector_bytes: None,
+        capacity_sectors: None,
+        rotation: Rotation { rpm: Some(rpm), period_us: None },
+        geometry: Geometry { heads: heads as u16, layout, band_cylinders: band, actuators: None },
+        zones,
+        runs: Vec::new(),
+        seek: Seek {
+            head_switch_ms: switch_ms,
+            write_settle_ms: settle_ms,
+            points: Vec::new(),
+            formula: Some(SeekFormula {
+                short_ms,
+                short_sqrt_ms,
+                long_from,
+                long_ms: short_ms + short_sqrt_ms * f64::from(long_from).sqrt() - 0.5,
+                long_us_per_cylinder: 500.0 / f64::from(long_from),
+            }),
+        },
+        interface: Interface {
+            read_command_us: lots.range(40.0, 400.0),
+            write_command_us: 300.0,
+            bus_mb_per_s: f64::max(bus, media * 1.3),
+            ..Interface::default()
+        },
+        firmware: Firmware { queue_depth: 32, algorithm: Algorithm::Sptf, zero_latency_read: lots.chance(0.3), ..Firmware::default() },
+        cache,
+        variation: UnitVariation {
+            spindle_ppm: 100.0,
+            track_angle_us: lots.range(3.0, 15.0),
+            seek_residual_us: lots.range(10.0, 40.0),
+            slips_per_million: lots.range(0.0, 4.0),
+            jitter_us: lots.range(10.0, 40.0),
+            outlier_share: 0.001,
+            outlier_ms: turn_us / 1e3,
+            ..UnitVariation::default()
+        },
+        setup: Default::default(),
+    }
+}

@@ -1,0 +1,136 @@
+//! For the tests inside the crate: one experiment at a simulated drive, with what the experiments before it would have found taken from the truth.
+//!
+//! Only drives whose zones follow the plain rhythms, without slips, reserved sectors or groups of spares, can be told so.
+
+use headtime_mechanics::profile::{TrackOrder, Zone};
+use headtime_mechanics::{DriveProfile, SeekCurve, catalog};
+use headtime_sim::DriveTruth;
+use headtime_units::{Extent, Instant, Lba};
+
+use crate::ask::{Answer, Ask, Outcome};
+use crate::clock::Clock;
+use crate::errand::Errand;
+use crate::knowledge::Knowledge;
+use crate::layout::{Pattern, ZoneSketch};
+use crate::session::{Session, Step, Stop};
+use simulated::Simulated;
+
+#[path = "../common/simulated.rs"]
+mod simulated;
+
+/// What `simulated` needs of the probe.
+mod probe {
+    pub(super) use crate::ask::{Answer, Outcome};
+    pub(super) use crate::errand::{Errand, Issue, Kind};
+}
+
+/// A drive under one experiment.
+pub(crate) struct Bench {
+    at: Simulated,
+    pub(crate) know: Knowledge,
+}
+
+impl Bench {
+    /// The drive, and what is known of it: rotation and layout, and the arm but for its settle.
+    pub(crate) fn new(truth: DriveTruth) -> Self {
+        let profile = truth.profile().clone();
+        let mut bench = Self { at: Simulated::new(truth.clone()), know: Knowledge::default() };
+        let anchor = Extent::from_numbers(profile.capacity().get() / 3, 1);
+        let read = bench.carry_out(&Ask::Read { extent: anchor, not_before: Instant::ORIGIN })[0];
+        let mechanism = truth.mechanism();
+        let after_media = mechanism.end_angle(anchor).as_turns();
+        let zones = zones(&profile, |lba| mechanism.spot(Lba::new(lba)).angle.as_turns() - after_media);
+        let curve = SeekCurve::from_profile(&profile);
+        let base_ns = profile.interface.read_command_us * 1e3 + profile.interface.completion_us * 1e3;
+        let mut know = Knowledge {
+            capacity: profile.capacity().get(),
+            turns: Some(true),
+            clock: Clock::new(mechanism.period().as_ns_f64(), 2_000.0 + profile.variation.jitter_us * 0.7 * 1e3, read.completed),
+            anchors: vec![crate::knowledge::Anchor { lba: anchor.start.get(), turns: 0.0 }],
+            pattern: Some(zones[0].pattern),
+            zones,
+            now: bench.at.now,
+            ..Knowledge::default()
+        };
+        know.seek.same_track_ns = Some(base_ns);
+        know.seek.other_head_ns = Some(base_ns + profile.seek.head_switch_ms * 1e6);
+        let mut distance = 1;
+        while distance < curve.last_distance() {
+            know.seek.points.push((u64::from(distance), base_ns + curve.time(distance).as_ns() as f64));
+            distance = distance * 5 / 4 + 1;
+        }
+        bench.know = know;
+        bench
+    }
+
+    /// Carries one step of an experiment out and keeps what it found.
+    pub(crate) fn run<T>(&mut self, seed: u64, mut experiment: impl FnMut(&mut Session) -> Step<T>) -> T {
+        let (mut answers, mut batches): (Vec<Answer>, Vec<Vec<Answer>>) = (Vec::new(), Vec::new());
+        loop {
+            let mut session = Session::new(&answers, &batches, self.know.clone(), seed);
+            match experiment(&mut session) {
+                Ok(found) => {
+                    self.know = session.know;
+                    self.know.step += 1;
+                    self.know.now = self.at.now;
+                    return found;
+                }
+                Err(Stop::Ask(ask)) => {
+                    let answered = self.carry_out(&ask);
+                    answers.push(*answered.last().expect("an ask is answered"));
+                    if !matches!(ask, Ask::Read { .. }) {
+                        batches.push(answered);
+                    }
+                }
+                Err(Stop::Hopeless(why)) => panic!("seed {seed}: {why}"),
+            }
+        }
+    }
+
+    fn carry_out(&mut self, ask: &Ask) -> Vec<Answer> {
+        self.at.carry_out(Errand::of(ask).expect("something to do"), |_| Outcome::Read)
+    }
+}
+
+/// A drive of the catalogue without all that a [`Bench`] cannot be told of.
+pub(crate) fn plain(name: &str) -> DriveProfile {
+    let mut profile = catalog::load(name).expect("a profile that ships");
+    for zone in &mut profile.zones {
+        *zone = Zone { spare_cylinders: None, spares: 0, reserved: 0, slips: Vec::new(), first_angle_turns: None, ..zone.clone() };
+    }
+    profile.variation.slips_per_million = 0.0;
+    profile.capacity_sectors = None;
+    profile
+}
+
+/// The zones of a profile as sketches; `turns` says where an address begins.
+fn zones(profile: &DriveProfile, turns: impl Fn(u64) -> f64) -> Vec<ZoneSketch> {
+    let heads = u64::from(profile.geometry.heads);
+    let band = u64::from(profile.geometry.band_cylinders.unwrap_or(1));
+    let mut first = 0;
+    let mut sketches = Vec::new();
+    for zone in &profile.zones {
+        assert!(
+            zone.slips.is_empty() && zone.reserved == 0 && zone.sectors_by_head.is_empty() && zone.groups() == 1,
+            "{} is not plain",
+            profile.name
+        );
+        let (pattern, steps) = match profile.geometry.layout {
+            TrackOrder::Cylinder | TrackOrder::Serpentine => {
+                (Pattern { unit: heads, units: Pattern::NEVER }, [zone.track_skew, zone.cylinder_skew, 0.0])
+            }
+            TrackOrder::SurfaceSerpentine | TrackOrder::Banded => {
+                (Pattern { unit: band, units: heads }, [zone.cylinder_skew, zone.track_skew, zone.band_skew.unwrap_or(zone.cylinder_skew)])
+            }
+        };
+        let spt = u64::from(zone.sectors_per_track);
+        let mut sketch = ZoneSketch::new(pattern, first, spt);
+        sketch.origin = turns(first);
+        sketch.steps = steps.map(|skew| skew / spt as f64);
+        sketch.settled = true;
+        first = (first + zone.mapped_sectors(profile.geometry.heads)).min(profile.capacity().get());
+        sketch.end_lba = Some(first);
+        sketches.push(sketch);
+    }
+    sketches
+}
