@@ -80,6 +80,12 @@ impl Monitor {
         self.latest.uptime.saturating_sub(self.first.uptime).as_secs_f64()
     }
 
+    /// A line for each scan.
+    #[must_use]
+    pub fn scans(&self) -> Vec<String> {
+        self.latest.scans.iter().map(crate::commands::scan::line).collect()
+    }
+
     /// The volumes as the live view shows them.
     #[must_use]
     pub fn live(&self) -> &[LiveVolume] {
@@ -267,12 +273,22 @@ mod tests {
             outstanding: 2,
             accounts: vec![(VolumeId(3), account)],
             belief: BeliefReport::default(),
+            scans: 0,
+            fill: headtime_sched::FillReport::default(),
+            background: headtime_sched::BackgroundAccount::default(),
             emulation: None,
             errors: ErrorCounts::default(),
             hung: headtime_io::HungCounts::default(),
             link: None,
         };
-        StatsSnapshot { uptime: Duration::from_millis(ms), volumes: vec![volume], connections: 1, shared_memory: ByteSize::new(0), drive }
+        StatsSnapshot {
+            uptime: Duration::from_millis(ms),
+            volumes: vec![volume],
+            connections: 1,
+            shared_memory: ByteSize::new(0),
+            scans: Vec::new(),
+            drive,
+        }
     }
 
     #[test]

@@ -23,6 +23,7 @@ const HOUSE: &[Room] = &[
     Room { package: "headtime-sched", floor: 1, imports: &["headtime-units"], may_name_truth: false },
     Room { package: "headtime-workload", floor: 1, imports: &["headtime-units"], may_name_truth: false },
     Room { package: "headtime-nbd", floor: 1, imports: &[], may_name_truth: false },
+    Room { package: "headtime-tasks", floor: 1, imports: &["headtime-units"], may_name_truth: false },
     Room { package: "headtime-belief", floor: 2, imports: &["headtime-units", "headtime-mechanics", "headtime-sched"], may_name_truth: false },
     Room {
         package: "headtime-sim",
@@ -50,7 +51,15 @@ const HOUSE: &[Room] = &[
     Room {
         package: "headtime-papers",
         floor: 4,
-        imports: &["headtime-units", "headtime-mechanics", "headtime-sched", "headtime-workload", "headtime-belief", "headtime-sim"],
+        imports: &[
+            "headtime-units",
+            "headtime-mechanics",
+            "headtime-sched",
+            "headtime-workload",
+            "headtime-belief",
+            "headtime-sim",
+            "headtime-probe",
+        ],
         // It compares what is believed with what perfect knowledge, or knowledge with a stated error, would bring; such rows say "oracle".
         may_name_truth: true,
     },
@@ -66,6 +75,7 @@ const HOUSE: &[Room] = &[
             "headtime-belief",
             "headtime-sim",
             "headtime-probe",
+            "headtime-tasks",
             "headtime-io",
         ],
         may_name_truth: false,
@@ -88,6 +98,7 @@ const HOUSE: &[Room] = &[
             "headtime-belief",
             "headtime-sim",
             "headtime-probe",
+            "headtime-tasks",
             "headtime-io",
             "headtime-serve",
             "headtime-papers",

@@ -26,11 +26,13 @@ use crate::snapshot::{DriveSnapshot, EmulationSnapshot, ErrorCounts};
 
 mod at_drive;
 mod closing;
+mod scans;
 mod time_limits;
 mod unflushed;
 
 use at_drive::{AtDrive, Sent};
 pub use closing::DrainReport;
+use scans::Scans;
 use unflushed::Unflushed;
 
 /// What an engine waits for when all that could be done is done.
@@ -63,6 +65,7 @@ pub(crate) struct Engine {
     /// While a command is given up: when the next request that waits in vain is due.
     next_expiry: Instant,
     unflushed: Unflushed,
+    scans: Scans,
     failed_flushes: u64,
     lateness: Lateness,
     errors: ErrorCounts,
@@ -105,6 +108,7 @@ impl Engine {
             last_report: Instant::ORIGIN,
             next_expiry: Instant::ORIGIN,
             unflushed: Unflushed::default(),
+            scans: Scans::default(),
             failed_flushes: 0,
             lateness: Lateness::new(),
             errors: ErrorCounts::default(),
@@ -117,6 +121,7 @@ impl Engine {
     pub(crate) fn turn(&mut self) -> Waits {
         self.take_letters();
         let seen = self.take_completions();
+        self.release_held();
         let hold_until = self.send();
         // Not by the time it is now: what was done by then has not been asked for yet.
         self.answer_who_waited_too_long(seen);
@@ -126,11 +131,12 @@ impl Engine {
         }
         let over = self.mailbox.is_closing() && {
             let until = *self.drain_until.get_or_insert_with(|| self.clock.now() + self.drain_timeout);
+            self.stop_scans();
             // Letters left before the closing are seen here: nothing is posted after it.
-            let nothing_left = self.pending.is_empty() && !self.mailbox.has_post();
+            let nothing_left = self.pending.is_empty() && self.at_drive.is_empty() && !self.mailbox.has_post();
             nothing_left || self.clock.now() >= until
         };
-        let coarse = [hold_until, self.drain_until, self.next_time_limit()].into_iter().flatten().min();
+        let coarse = [hold_until, self.drain_until, self.next_time_limit(), self.scans.next_release()].into_iter().flatten().min();
         Waits { event: self.backend.next_event(), coarse, over }
     }
 
@@ -145,6 +151,14 @@ impl Engine {
                     tracing::info!(from = self.scheduler.policy_name(), to = choice.name(), "policy changed");
                     self.scheduler.set_policy(choice.build());
                 }
+                Letter::SetFill(settings) => self.scheduler.set_fill(settings),
+                Letter::Watch(marks) => self.scans.watch(&marks),
+                Letter::ScanStart { feed, wanted, paused } => self.scan_start(feed, wanted, paused),
+                Letter::ScanAgain(number, wanted) => self.scan_again(number, wanted),
+                Letter::ScanPause(number) => self.scan_pace(number, Some(true)),
+                Letter::ScanResume(number) => self.scan_pace(number, Some(false)),
+                Letter::ScanRoom(number) => self.scan_pace(number, None),
+                Letter::ScanStop(number) => self.scan_stop(number),
             }
         }
         self.letters = letters;
@@ -155,6 +169,9 @@ impl Engine {
         let submitted = self.clock.now();
         match self.scheduler.submit(submitted, request) {
             Admission::Accepted => {
+                if request.op.changes_sectors() {
+                    self.scans.note_change(request.extent);
+                }
                 self.pending.insert(request.id, Pending { request, submitted, data, written_at: None, on_done: Some(on_done), place });
             }
             // Everything the scheduler refuses was checked by the handle; a refusal is a disagreement between the two.
@@ -215,6 +232,11 @@ impl Engine {
         }
         let done = Done { command: over.command, finished: seen, outcome };
         let finished = self.scheduler.complete(self.clock.now(), done);
+        // Once more when it is done: what was read in between holds what was before.
+        if command.op.changes_sectors() {
+            self.scans.note_change(command.extent);
+        }
+        self.hand_over_background(&command, &over.result);
         if let Some(due) = over.due {
             self.lateness.record(due, self.clock.now());
         }
@@ -302,7 +324,7 @@ impl Engine {
                 Decision::Dispatch(command) => {
                     let pieces = if command.op == Op::Write { self.data_of(&command) } else { Vec::new() };
                     self.at_drive.send(now, command.clone(), self.unflushed.covered_now());
-                    self.backend.start(now, Work { command, pieces });
+                    self.send_or_hold(now, Work { command, pieces });
                 }
                 Decision::WaitUntil { at, .. } => return Some(at),
                 Decision::Idle => return None,
@@ -333,7 +355,10 @@ impl Engine {
             queued: self.scheduler.held().saturating_sub(at_drive),
             outstanding: outstanding.len(),
             accounts: self.scheduler.accounts().volumes().map(|(volume, account)| (volume, *account)).collect(),
-            belief: self.scheduler.belief().report(),
+            belief: self.scheduler.belief_report(),
+            scans: self.scans.count(),
+            fill: self.scheduler.fill_report(),
+            background: self.scheduler.accounts().background(),
             emulation: self.backend.emulation(taken).map(|counts| EmulationSnapshot {
                 lateness: self.lateness.summary(),
                 bytes_late: counts.bytes_late,

@@ -2,9 +2,9 @@
 
 use std::fmt;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use headtime_sched::{Op, Request, RequestId};
+use headtime_sched::{FillSettings, Op, Request, RequestId};
 use headtime_units::{Extent, Instant, SectorSize, Sectors};
 
 use crate::clock::RealClock;
@@ -12,6 +12,7 @@ use crate::mailbox::{Letter, Mailbox, OnDone, Place, Submission};
 use crate::options::{PolicyChoice, WriteMode};
 use crate::pending::{Pending, Slot, StartWhenRoom};
 use crate::request::{Io, IoDone, IoError, SubmitError, UnalignedBytes};
+use crate::scan::{FeedShared, ScanFeed, ScanStart, WriteMarks};
 use crate::snapshot::DriveSnapshot;
 use crate::turns::Turns;
 
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) physical_block: u32,
     pub(crate) write_mode: WriteMode,
     pub(crate) next_id: AtomicU64,
+    pub(crate) next_scan: AtomicU32,
 }
 
 impl DriveHandle {
@@ -157,9 +159,50 @@ impl DriveHandle {
     /// # Errors
     /// [`SubmitError::Closed`] when the drive is closing, [`SubmitError::Full`] when the engine has thousands of changes to look at before.
     pub fn set_policy(&self, policy: PolicyChoice) -> Result<(), SubmitError> {
+        self.tell(Letter::SetPolicy(policy))
+    }
+
+    /// The usual settings of reading for scans; what cannot be read is narrowed down to this drive's physical block.
+    #[must_use]
+    pub fn usual_fill(&self) -> FillSettings {
+        let block = u64::from(self.physical_block() / self.sector_size().bytes()).max(1);
+        FillSettings { retry_grain: Sectors::new(block), ..FillSettings::default() }
+    }
+
+    /// Changes what reading for scans may cost and how it is done, also while scans run.
+    ///
+    /// # Errors
+    /// As [`DriveHandle::set_policy`].
+    pub fn set_fill(&self, settings: FillSettings) -> Result<(), SubmitError> {
+        self.tell(Letter::SetFill(settings))
+    }
+
+    /// Starts a scan: what it wants is read in the gaps between requests and while there are none, and comes out of the feed.
+    ///
+    /// # Errors
+    /// As [`DriveHandle::set_policy`].
+    ///
+    /// # Panics
+    /// When what is wanted is of a drive of another size.
+    pub fn start_scan(&self, start: ScanStart) -> Result<ScanFeed, SubmitError> {
+        assert_eq!(start.wanted.capacity(), self.capacity(), "a scan wants sectors of a drive of another size");
+        let number = self.shared.next_scan.fetch_add(1, Ordering::Relaxed);
+        let shared = Arc::new(FeedShared::new(number, &start));
+        self.tell(Letter::ScanStart { feed: Arc::clone(&shared), wanted: start.wanted, paused: start.paused })?;
+        Ok(ScanFeed { shared, handle: self.clone() })
+    }
+
+    /// Marks from now on what is written, until nobody else holds the marks.
+    ///
+    /// # Errors
+    /// As [`DriveHandle::set_policy`].
+    pub fn watch_writes(&self, marks: &Arc<WriteMarks>) -> Result<(), SubmitError> {
+        self.tell(Letter::Watch(Arc::clone(marks)))
+    }
+
+    fn tell(&self, letter: Letter) -> Result<(), SubmitError> {
         let mailbox = &self.shared.mailbox;
-        let posted = mailbox.post(Letter::SetPolicy(policy));
-        let first = posted.map_err(|_returned| if mailbox.is_closing() { SubmitError::Closed } else { mailbox.full() })?;
+        let first = mailbox.post(letter).map_err(|_returned| if mailbox.is_closing() { SubmitError::Closed } else { mailbox.full() })?;
         self.shared.turns.help(first);
         Ok(())
     }

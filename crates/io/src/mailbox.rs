@@ -1,4 +1,4 @@
-//! What other threads leave for the engine: requests, cancellations, a new policy, the wish to see a snapshot.
+//! What other threads leave for the engine: requests, cancellations, a new policy, scans, the wish to see a snapshot.
 //!
 //! Requests are admitted by count and by bytes before they are put in, so that the mailbox and everything behind it is bounded. A place is taken on
 //! submission and given back when the request's callback has returned.
@@ -10,12 +10,13 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use headtime_sched::{Request, RequestId};
+use headtime_sched::{FillSettings, Request, RequestId, Wanted};
 
 use crate::bell::Bell;
 use crate::options::PolicyChoice;
 use crate::request::{IoDone, IoError, SubmitError};
 use crate::room::Room;
+use crate::scan::{FeedShared, WriteMarks};
 use crate::snapshot::DriveSnapshot;
 
 /// What is called when a request is over: once, whatever happens. A callback that is dropped uncalled, because the engine failed, answers so.
@@ -34,6 +35,19 @@ pub(crate) enum Letter {
     Submit(Submission),
     Cancel(RequestId),
     SetPolicy(PolicyChoice),
+    SetFill(FillSettings),
+    Watch(Arc<WriteMarks>),
+    ScanStart {
+        feed: Arc<FeedShared>,
+        wanted: Wanted,
+        paused: bool,
+    },
+    ScanAgain(u32, Wanted),
+    ScanPause(u32),
+    ScanResume(u32),
+    /// A feed has room again, or has kept something that a write waits for.
+    ScanRoom(u32),
+    ScanStop(u32),
 }
 
 /// Shared between the engine and all handles of a drive.

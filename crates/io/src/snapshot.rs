@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headtime_sched::{BeliefReport, VolumeAccount, VolumeId};
+use headtime_sched::{BackgroundAccount, BeliefReport, FillReport, VolumeAccount, VolumeId};
 use headtime_sim::DiskTime;
 use headtime_units::{Instant, Nanos};
 
@@ -25,6 +25,12 @@ pub struct DriveSnapshot {
     pub accounts: Vec<(VolumeId, VolumeAccount)>,
     /// What is believed of the drive.
     pub belief: BeliefReport,
+    /// Scans that are not over.
+    pub scans: usize,
+    /// What reading for scans has brought and what it cost.
+    pub fill: FillReport,
+    /// Disk time that reading for scans took; no volume is charged with it.
+    pub background: BackgroundAccount,
     /// Of an emulated drive only.
     pub emulation: Option<EmulationSnapshot>,
     /// What went wrong.

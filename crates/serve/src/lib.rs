@@ -1,4 +1,4 @@
-//! Volumes on a drive, and the NBD exports in front of them: what stands between the engine of one drive and its clients.
+//! Volumes on a drive, the NBD exports in front of them, and the scans behind them: what stands between the engine of one drive and its clients.
 //!
 //! [`Server::start`] takes a [`config::Config`], opens the drive, finds or makes its volumes ([`volumes`]) and serves each as an NBD export of its
 //! name; [`serve_alone`] serves a whole drive with nothing in front. A server has threads of its own; its API is for code that may block.
@@ -35,21 +35,28 @@
 //! - A request is answered once; what happens to requests whose client leaves stands in `connection`'s header.
 //! - `base:allocation` says that everything is allocated. That is always true, and all that is known of a raw drive.
 //!
+//! # Scans
+//!
+//! [`scans`] reads volumes in the time that clients leave: scrubs, digests, backups. They are told what to do by [`Server::scans`], or over the control socket ([`control`]).
+//!
 //! # What it costs in memory
 //!
-//! [`config::ServeLimits::memory_bound`], whatever clients do.
+//! [`config::ServeLimits::memory_bound`], whatever clients do; beside that, for each scan, what [`headtime_tasks`] says and some 25 MiB at most on their way.
 
 #![warn(missing_docs)]
 
 mod alone;
 pub mod config;
 mod connection;
+pub mod control;
 mod disk;
 mod export;
 mod listener;
 mod memory;
 mod notify;
 mod pieces;
+mod scan_places;
+pub mod scans;
 mod server;
 mod socket;
 mod stats;
@@ -58,5 +65,6 @@ pub mod volumes;
 pub use alone::{ALONE_EXPORT, serve_alone};
 pub use disk::{Disk, OnDone};
 pub use listener::BindError;
+pub use scan_places::{default_control_socket, default_state_directory};
 pub use server::{Drained, ExportUri, Server, StartError, VolumeReport};
 pub use stats::{OpStats, ResponseTimes, Stats, StatsSnapshot, VolumeStats};

@@ -104,6 +104,17 @@ impl Listener {
         }
     }
 
+    /// The next client of a unix socket.
+    ///
+    /// # Errors
+    /// The system's, or that it is no unix socket.
+    pub(crate) async fn accept_unix(&self) -> io::Result<tokio::net::UnixStream> {
+        match &self.door {
+            Door::Unix { listener, .. } => Ok(listener.accept().await?.0),
+            Door::Tcp(_) => Err(io::Error::other("a port is no unix socket")),
+        }
+    }
+
     /// Whether only this machine can reach it.
     pub(crate) fn is_local(&self) -> bool {
         match &self.door {

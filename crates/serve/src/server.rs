@@ -7,6 +7,7 @@
 //! likely to be wrong is found before anything is written, and accept only when everything is ready.
 
 use std::fmt;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
@@ -20,13 +21,16 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
 
-use crate::config::{Config, ConfigErrors, Listen, ServeLimits};
+use crate::config::{Config, ConfigErrors, Listen, PlaceChoice, ServeLimits};
 use crate::connection::{Hub, Phase, serve};
+use crate::control::answer_clients;
 use crate::disk::Disk as _;
 use crate::export::{Export, Exports};
 use crate::listener::{BindError, Listener, uri};
 use crate::memory::Pool;
 use crate::notify;
+use crate::scan_places::{default_control_socket, default_state_directory};
+use crate::scans::Scans;
 use crate::stats::{Gauges, Stats};
 use crate::volumes::{Ensured, Opening, StoreError, Volume, VolumeStore, Wanted};
 
@@ -41,6 +45,9 @@ pub struct Server {
     volumes: Vec<VolumeReport>,
     opening: Option<Opening>,
     free: ByteSize,
+    scans: Arc<Scans>,
+    /// Answers at the control socket, where there is one.
+    control: Option<(PathBuf, JoinHandle<()>)>,
     drive: Drive,
 }
 
@@ -125,11 +132,13 @@ pub(crate) enum Serving<'a> {
 /// Threads for sockets. One moves more bytes than any disk has, and two wake each other: with 64 requests of 4 KiB in flight on a drive in memory two answered 71,000 a second, one 88,000.
 const THREADS: usize = 1;
 /// After the system refused a connection for want of descriptors or memory, the time until the next try.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// How long a drive may be in use by a server that was killed: longer than commands of a healthy drive take.
 const LETTING_GO: Duration = Duration::from_secs(2);
 /// And how often that is looked at.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
+/// Orders are for the server's own user.
+const CONTROL_MODE: u32 = 0o600;
 /// What a connection that is told to leave at once may still take.
 const LEAVING: Duration = Duration::from_secs(1);
 
@@ -173,6 +182,10 @@ impl Server {
             let _inside = runtime.enter();
             config.listen.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>()?
         };
+        let control = {
+            let _inside = runtime.enter();
+            control_door(config, locator)?
+        };
         let drive = open_drive(locator).map_err(|error| StartError::Drive { locator: locator.to_string(), error })?;
         let disk = Arc::new(drive.handle());
         let contents = Contents::of(&disk, serving, limits).map_err(|error| StartError::Volumes { locator: locator.to_string(), error })?;
@@ -190,7 +203,12 @@ impl Server {
             phase: phase_seen,
             connections: AtomicUsize::new(0),
         });
-        let stats = Arc::new(stats(&hub, drive.handle()));
+        let targets = contents.told.volumes.iter().map(|report| (report.volume.name.clone(), report.volume.extent)).collect();
+        let state = config.state.path(default_state_directory(locator));
+        // Before a client is let in: a backup that goes on must see what is overwritten from here on.
+        let scans = Arc::new(Scans::open(drive.handle(), contents.told.drive, targets, state, config.max_impact.0));
+        let stats = Arc::new(stats(&hub, drive.handle(), Arc::clone(&scans)));
+        let control = control.map(|(path, listener)| (path, runtime.spawn(answer_clients(listener, Arc::clone(&scans)))));
         let addresses: Vec<Listen> = listeners.iter().map(|listener| listener.address().clone()).collect();
         for open_door in listeners.iter().filter(|listener| !listener.is_local()) {
             tracing::warn!("{}: whoever reaches this address may read and write all volumes; there is no TLS yet", open_door.address());
@@ -200,8 +218,8 @@ impl Server {
         let open_door = |listener| runtime.spawn(accept(listener, Arc::clone(&hub), Arc::clone(&slots), Arc::clone(&streams)));
         let doors = listeners.into_iter().map(open_door).collect();
         notify::ready();
-        let Told { volumes, opening, free } = contents.told;
-        Ok(Self { runtime, hub, phase, doors, addresses, stats, volumes, opening, free, drive })
+        let Told { volumes, opening, free, drive: _ } = contents.told;
+        Ok(Self { runtime, hub, phase, doors, addresses, stats, volumes, opening, free, scans, control, drive })
     }
 
     /// Where clients are awaited, with ports that the system chose.
@@ -242,6 +260,18 @@ impl Server {
         Arc::clone(&self.stats)
     }
 
+    /// The scans of the drive; may be kept and asked from any thread.
+    #[must_use]
+    pub fn scans(&self) -> Arc<Scans> {
+        Arc::clone(&self.scans)
+    }
+
+    /// Where orders are taken, if anywhere.
+    #[must_use]
+    pub fn control_socket(&self) -> Option<&Path> {
+        self.control.as_ref().map(|(path, _)| path.as_path())
+    }
+
     /// Changes the policy while serving.
     ///
     /// # Errors
@@ -271,9 +301,9 @@ impl Server {
 
     fn drain_unless(self, timeout: Duration, enough: impl Future<Output = ()>) -> Drained {
         notify::stopping();
-        let Self { runtime, hub, phase, doors, drive, .. } = self;
+        let Self { runtime, hub, phase, doors, scans, control, drive, .. } = self;
         let cut_connections = runtime.block_on(async {
-            for door in doors {
+            for door in doors.into_iter().chain(control.map(|(_, door)| door)) {
                 door.abort();
                 // Waited for, so that the socket's file is gone.
                 let _cancelled = door.await;
@@ -287,6 +317,8 @@ impl Server {
             while_connected(&hub, Instant::now() + LEAVING).await;
             cut
         });
+        // Nobody writes any more, so that what scans remember holds until the next start.
+        scans.close();
         // Closing the drive makes everything durable too, and does not wait for ever for a drive that hangs.
         let report = drive.shutdown();
         runtime.shutdown_timeout(LEAVING);
@@ -315,6 +347,8 @@ struct Contents {
 }
 
 struct Told {
+    /// The drive's identity; zeroes for one that is served whole.
+    drive: [u8; 16],
     volumes: Vec<VolumeReport>,
     opening: Option<Opening>,
     free: ByteSize,
@@ -329,7 +363,7 @@ impl Contents {
             Serving::Volumes { wanted, initialize } => (wanted, initialize),
             Serving::Whole { name } => {
                 exports.add(Export::of_drive(name, shape, block, request));
-                let told = Told { volumes: Vec::new(), opening: None, free: ByteSize::default() };
+                let told = Told { drive: [0; 16], volumes: Vec::new(), opening: None, free: ByteSize::default() };
                 return Ok(Self { exports, told });
             }
         };
@@ -345,7 +379,25 @@ impl Contents {
         for served in volumes.iter().filter(|report| report.ensured.is_some()) {
             exports.add(Export::of_volume(&served.volume, shape, block, request));
         }
-        Ok(Self { exports, told: Told { volumes, opening: Some(opening), free: table.free().total } })
+        Ok(Self { exports, told: Told { drive: table.uuid().0, volumes, opening: Some(opening), free: table.free().total } })
+    }
+}
+
+/// The door for orders, if there is to be one. One that nobody asked for is done without when it cannot be had.
+fn control_door(config: &Config, locator: &Locator) -> Result<Option<(PathBuf, Listener)>, BindError> {
+    let Some(path) = config.control.path(default_control_socket(locator)) else { return Ok(None) };
+    let asked_for = matches!(config.control, PlaceChoice::At(_));
+    if let Some(directory) = path.parent().filter(|directory| !asked_for && directory.starts_with("/run")) {
+        // What comes of it is seen when the socket is made.
+        let _ = std::fs::create_dir_all(directory);
+    }
+    match Listener::bind(&Listen::Unix { path: path.clone(), mode: CONTROL_MODE }) {
+        Ok(listener) => Ok(Some((path, listener))),
+        Err(error) if asked_for => Err(error),
+        Err(error) => {
+            tracing::warn!("there is no control socket, so that scans cannot be started: {error}; set control to another path, or to off");
+            Ok(None)
+        }
     }
 }
 
@@ -357,6 +409,7 @@ fn drive_options(config: &Config) -> DriveOptions {
         outstanding: config.outstanding,
         command_timeout: config.command_timeout,
         raw: config.raw.clone(),
+        profile: config.profile.clone(),
         create_bytes: config.create.map(ByteSize::get),
         // The server's own bounds are the ones that hold; twice as much leaves room for requests that are over and not yet forgotten.
         max_requests: 2 * limits.pieces as usize + 64,
@@ -377,12 +430,13 @@ fn open_drive(locator: &Locator, options: &DriveOptions) -> Result<Drive, OpenEr
     }
 }
 
-fn stats(hub: &Arc<Hub>, drive: DriveHandle) -> Stats {
+fn stats(hub: &Arc<Hub>, drive: DriveHandle, scans: Arc<Scans>) -> Stats {
     let exports = hub.exports.iter().map(|export| Arc::clone(&export.stats)).collect();
     let hub = Arc::clone(hub);
     let probe = Box::new(move || Gauges {
         connections: hub.connections.load(Ordering::Relaxed),
         shared_bytes: hub.pool.used_bytes(),
+        scans: scans.status(),
         drive: drive.snapshot(),
     });
     Stats { exports, probe, started: Instant::now() }

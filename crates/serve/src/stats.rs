@@ -13,6 +13,8 @@ use headtime_io::DriveSnapshot;
 use headtime_sched::VolumeId;
 use headtime_units::{ByteSize, Nanos};
 
+use crate::scans::ScanStatus;
+
 /// Response times in microseconds: up to an hour, with two significant digits (an error of at most 1 %).
 pub type ResponseTimes = Histogram<u64>;
 
@@ -27,6 +29,8 @@ pub struct StatsSnapshot {
     pub connections: usize,
     /// Bytes in use of the memory that connections share.
     pub shared_memory: ByteSize,
+    /// Scans, by target and task.
+    pub scans: Vec<ScanStatus>,
     /// The drive behind it all.
     pub drive: DriveSnapshot,
 }
@@ -82,6 +86,7 @@ pub struct Stats {
 pub(crate) struct Gauges {
     pub(crate) connections: usize,
     pub(crate) shared_bytes: u64,
+    pub(crate) scans: Vec<ScanStatus>,
     pub(crate) drive: DriveSnapshot,
 }
 
@@ -109,6 +114,7 @@ impl Stats {
             volumes: self.exports.iter().map(|export| export.snapshot()).collect(),
             connections: gauges.connections,
             shared_memory: ByteSize::new(gauges.shared_bytes),
+            scans: gauges.scans,
             drive: gauges.drive,
         }
     }

@@ -30,6 +30,8 @@ pub struct Moment {
     pub drive: DriveFigures,
     /// The volumes, in the order of their configuration.
     pub volumes: Vec<LiveVolume>,
+    /// A line for each scan.
+    pub scans: Vec<String>,
     /// The last line: where the volumes can be reached, and how to stop.
     pub footer: String,
 }

@@ -40,7 +40,8 @@ pub fn lines(moment: &Moment) -> Vec<String> {
         }
         line
     });
-    std::iter::once(first).chain(volumes).collect()
+    let scans = moment.scans.iter().map(|scan| format!("{:>5.0} s  {scan}", moment.elapsed_seconds));
+    std::iter::once(first).chain(volumes).chain(scans).collect()
 }
 
 #[cfg(test)]
@@ -60,8 +61,10 @@ mod tests {
         };
         let backup = LiveVolume { name: "backup".into(), ..LiveVolume::default() };
         let drive = DriveFigures { policy: "fcfs".into(), utilisation: 0.995, ..DriveFigures::default() };
-        let lines = lines(&Moment { elapsed_seconds: 7.0, drive, volumes: vec![recorder, backup], ..Moment::default() });
-        assert_eq!(lines.len(), 3);
+        let scans = vec!["scrub of recorder: running".to_string()];
+        let lines = lines(&Moment { elapsed_seconds: 7.0, drive, volumes: vec![recorder, backup], scans, ..Moment::default() });
+        assert_eq!(lines.len(), 4);
+        assert!(lines[3].ends_with("s  scrub of recorder: running"), "{}", lines[3]);
         assert!(lines[0].contains("fcfs") && lines[0].contains("busy 100 %"), "{}", lines[0]);
         assert!(lines[1].contains("20.0 MiB/s") && lines[1].contains("p50 12.3") && lines[1].ends_with("misses 3 (all 5 of 40)"), "{}", lines[1]);
         assert!(!lines[2].contains("misses"), "{}", lines[2]);

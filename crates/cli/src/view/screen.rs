@@ -96,12 +96,13 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 /// Paints one moment over the whole of `frame`.
 pub fn draw(frame: &mut ratatui::Frame<'_>, moment: &Moment) {
     let rows = moment.volumes.len() as u16;
-    let [head, drive, table, curves, foot] =
-        Layout::vertical([Constraint::Length(2), Constraint::Length(5), Constraint::Length(rows + 3), Constraint::Min(0), Constraint::Length(1)])
-            .areas(frame.area());
+    let scans_rows = moment.scans.len() as u16;
+    let heights = [2, 5, rows + 3, scans_rows].map(Constraint::Length).into_iter().chain([Constraint::Min(0), Constraint::Length(1)]);
+    let [head, drive, table, scans, curves, foot] = Layout::vertical(heights).areas(frame.area());
     draw_head(frame, head, moment);
     draw_drive(frame, drive, &moment.drive);
     draw_volumes(frame, table, moment);
+    frame.render_widget(Paragraph::new(moment.scans.iter().map(|scan| Line::from(scan.as_str())).collect::<Vec<_>>()), scans);
     draw_curves(frame, curves, moment);
     frame.render_widget(Paragraph::new(moment.footer.as_str()).dim(), foot);
 }
@@ -232,6 +233,7 @@ mod tests {
             total_seconds: Some(30.0),
             drive: DriveFigures { policy: "fcfs".into(), utilisation: 1.0, disk_time: Some(split), ..DriveFigures::default() },
             volumes: vec![recorder, LiveVolume { name: "backup".into(), ..LiveVolume::default() }],
+            scans: vec!["scrub of backup: running, 12.0 %".into()],
             footer: "q stops".into(),
         }
     }
@@ -245,9 +247,20 @@ mod tests {
     #[test]
     fn the_screen_shows_each_volume_its_misses_and_where_the_time_goes() {
         let screen = painted(120, 30);
-        for wanted in
-            ["headtime demo", "9 of 30 s", "policy fcfs", "seek 40 %", "recorder", "20.2", "12.3", "8 (10 %)", "backup", "peak 20.2 MiB/s", "q stops"]
-        {
+        for wanted in [
+            "headtime demo",
+            "9 of 30 s",
+            "policy fcfs",
+            "seek 40 %",
+            "recorder",
+            "20.2",
+            "12.3",
+            "8 (10 %)",
+            "backup",
+            "peak 20.2 MiB/s",
+            "scrub of backup",
+            "q stops",
+        ] {
             assert!(screen.contains(wanted), "{wanted} is missing from\n{screen}");
         }
     }

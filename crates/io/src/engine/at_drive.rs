@@ -184,7 +184,7 @@ mod tests {
     use smallvec::smallvec;
 
     fn command(id: u64, op: Op, start: u64, len: u64) -> Command {
-        Command { id: CommandId(id), op, extent: Extent::from_numbers(start, len), fua: false, requests: smallvec![RequestId(id)] }
+        Command { id: CommandId(id), op, extent: Extent::from_numbers(start, len), fua: false, background: None, requests: smallvec![RequestId(id)] }
     }
 
     fn request(op: Op, start: u64, len: u64, fua: bool) -> Request {

@@ -9,6 +9,7 @@ use super::{Engine, LOST_WRITES, Pending};
 use crate::backend::Work;
 use crate::mailbox::{Letter, Submission};
 use crate::request::{IoDone, IoError};
+use crate::scan::ScanEvent;
 use crate::snapshot::DriveSnapshot;
 
 /// What was left when a drive was closed.
@@ -36,6 +37,11 @@ impl Engine {
     /// Answers whatever is left and lets go of the backend.
     pub(crate) fn give_up(mut self, failed: bool) -> DrainReport {
         self.mailbox.close();
+        if failed {
+            self.abandon_scans()
+        } else {
+            self.stop_scans()
+        }
         let reason = if failed { IoError::EngineFailed } else { IoError::Closed };
         let synced = !failed && self.sync();
         let given_up_at_drive = self.at_drive.requests().count();
@@ -47,10 +53,14 @@ impl Engine {
         self.letters.clear();
         self.mailbox.take(&mut self.letters);
         for letter in self.letters.drain(..) {
-            if let Letter::Submit(Submission { on_done, place, .. }) = letter {
-                given_up_queued += 1;
-                on_done.call(IoDone { finished: None, result: Err(reason.clone()) });
-                drop(place);
+            match letter {
+                Letter::Submit(Submission { on_done, place, .. }) => {
+                    given_up_queued += 1;
+                    on_done.call(IoDone { finished: None, result: Err(reason.clone()) });
+                    drop(place);
+                }
+                Letter::ScanStart { feed, .. } => feed.end(Some(ScanEvent::Closed)),
+                _ => {}
             }
         }
         for (_, Pending { on_done, place, .. }) in self.pending.drain() {
@@ -73,7 +83,7 @@ impl Engine {
         if !self.at_drive.is_empty() {
             return false;
         }
-        let flush = Command { id: LAST_FLUSH, op: Op::Flush, extent: Extent::default(), fua: false, requests: SmallVec::new() };
+        let flush = Command { id: LAST_FLUSH, op: Op::Flush, extent: Extent::default(), fua: false, background: None, requests: SmallVec::new() };
         self.at_drive.send(self.clock.now(), flush.clone(), self.unflushed.covered_now());
         self.backend.start(self.clock.now(), Work { command: flush, pieces: Vec::new() });
         let until = self.drain_until.unwrap_or_else(|| self.clock.now() + self.drain_timeout);

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headtime_belief::LinearBelief;
-use headtime_sched::{Choice, CommandId, Op, Policy, PolicyEntry, Queued, RequestId, View, VolumeId};
+use headtime_sched::{Choice, CommandId, Op, Policy, PolicyEntry, Queued, RequestId, View, VolumeId, Wanted};
 use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 use smallvec::SmallVec;
 
@@ -15,6 +15,7 @@ use crate::bell::Bell;
 use crate::drive::{Drive, Opened};
 use crate::options::{CommandTimeout, DriveOptions, PolicyChoice};
 use crate::request::{Io, IoDone, IoError};
+use crate::scan::{ScanEvent, ScanFeed, ScanStart};
 
 const SECTOR: usize = 512;
 
@@ -463,4 +464,108 @@ fn a_write_that_waits_for_its_flush_while_the_drive_loses_writes_is_not_called_d
     puppet.set(|state| (state.losses, state.hung_sector) = (1, None));
     assert!(lost_writes(answer(&durable)));
     assert!(drive.handle().run(Io { fua: true, ..write(3, 1, 1) }).result.is_ok());
+}
+
+fn scan(drive: &Drive, point_in_time: bool) -> ScanFeed {
+    let wanted = Wanted::all(Sectors::new(1000), Sectors::new(8));
+    let start = ScanStart { wanted, point_in_time, hold_writes: point_in_time, paused: false, marks: None, queue_bytes: 1 << 20 };
+    drive.handle().start_scan(start).expect("the drive is open")
+}
+
+/// The next event of a scan.
+fn event(feed: &ScanFeed) -> ScanEvent {
+    feed.next(Duration::from_secs(60)).expect("the scan goes on")
+}
+
+#[test]
+fn a_sector_that_cannot_be_read_is_told_to_the_block_and_no_request_fails_by_it() {
+    let (drive, puppet) = open(Nanos::from_secs(60));
+    puppet.set(|state| state.bad_sector = Some(100));
+    let feed = scan(&drive, false);
+    let (mut failed, mut read) = (Vec::new(), 0);
+    loop {
+        match event(&feed) {
+            ScanEvent::Failed { extent, errno, .. } => failed.push((extent, errno)),
+            ScanEvent::Read { extent, .. } => read += extent.len.get(),
+            ScanEvent::Exhausted => break,
+            other => panic!("{other:?}"),
+        }
+    }
+    assert_eq!((failed, read), (vec![(Extent::from_numbers(96, 8), 5)], 992));
+    assert_eq!((drive.snapshot().errors.failed(), drive.snapshot().fill.failed), (0, Sectors::new(8)));
+    assert!(drive.handle().run(Io::read(Extent::from_numbers(101, 4))).result.is_ok());
+}
+
+#[test]
+fn a_write_waits_until_what_it_overwrites_is_kept_and_others_do_not() {
+    let (drive, puppet) = open(Nanos::from_secs(60));
+    let feed = scan(&drive, true);
+    loop {
+        match event(&feed) {
+            ScanEvent::Exhausted => break,
+            ScanEvent::Read { extent, .. } if extent.contains(headtime_units::Lba::new(10)) => {}
+            // All are kept but one.
+            _ => feed.keep(|extent| !extent.contains(headtime_units::Lba::new(10))),
+        }
+    }
+    feed.keep(|extent| !extent.contains(headtime_units::Lba::new(10)));
+    let before = puppet.log().len();
+    let (_, held) = submit(&drive, write(10, 1, 1));
+    wait_until("the write is held", || drive.snapshot().outstanding == 1);
+    assert_eq!(puppet.log().len(), before, "{:?}", &puppet.log()[before..]);
+    feed.keep(|_| true);
+    assert!(answer(&held).is_ok());
+    assert_eq!(puppet.log()[before..], [(Op::Write, 10, 1, 1)]);
+}
+
+#[test]
+fn a_write_of_what_could_not_be_kept_goes_at_once_and_ends_the_point_in_time() {
+    let (drive, _puppet) = open(Nanos::from_secs(60));
+    let feed = scan(&drive, true);
+    while event(&feed) != ScanEvent::Exhausted {}
+    feed.keep(|extent| !extent.contains(headtime_units::Lba::new(10)));
+    feed.not_kept(Extent::from_numbers(10, 1));
+    let (_, written) = submit(&drive, write(10, 1, 1));
+    assert!(answer(&written).is_ok());
+    assert_eq!(event(&feed), ScanEvent::Overtaken { extent: Extent::from_numbers(10, 1) });
+    assert_eq!((event(&feed), drive.snapshot().scans), (ScanEvent::Closed, 0));
+}
+
+#[test]
+fn what_could_not_be_kept_is_read_again_when_it_is_wanted_again() {
+    let (drive, _puppet) = open(Nanos::from_secs(60));
+    let feed = scan(&drive, true);
+    while event(&feed) != ScanEvent::Exhausted {}
+    feed.not_kept(Extent::from_numbers(0, 1000));
+    let mut wanted = Wanted::new(Sectors::new(1000), Sectors::new(8));
+    wanted.insert(Extent::from_numbers(10, 1));
+    feed.again(wanted);
+    assert!(matches!(event(&feed), ScanEvent::Read { extent, .. } if extent == Extent::from_numbers(8, 8)));
+    assert_eq!(event(&feed), ScanEvent::Exhausted);
+    // It may be kept now, so that a write waits for that.
+    let (_, written) = submit(&drive, write(10, 1, 1));
+    feed.keep(|_| true);
+    assert!(answer(&written).is_ok());
+    assert_eq!(drive.snapshot().scans, 1);
+}
+
+#[test]
+fn a_write_is_not_held_for_ever_by_one_who_keeps_nothing() {
+    let (drive, _puppet) = open(Nanos::from_secs(60));
+    let feed = scan(&drive, true);
+    while event(&feed) != ScanEvent::Exhausted {}
+    let (_, written) = submit(&drive, write(10, 1, 1));
+    assert!(answer(&written).is_ok());
+    assert_eq!(event(&feed), ScanEvent::Overtaken { extent: Extent::from_numbers(10, 1) });
+}
+
+#[test]
+fn an_engine_that_fails_ends_its_scans() {
+    let (drive, puppet) = open(Nanos::from_secs(60));
+    puppet.set(|state| state.answering = false);
+    let feed = scan(&drive, false);
+    puppet.wait_for(1);
+    puppet.set(|state| state.broken = true);
+    assert_eq!(event(&feed), ScanEvent::Closed);
+    assert!(!drive.shutdown().synced);
 }

@@ -155,7 +155,7 @@ read_only = true
         (
             "drives = \"x\"",
             &[
-                "c.toml:1:1: unknown key `drives`; known are drive, create, policy, outstanding, command_timeout, queue_depth, write_cache, kernel_knobs, listen, initialize, [limits] and [[volume]]",
+                "c.toml:1:1: unknown key `drives`; known are drive, create, policy, outstanding, command_timeout, queue_depth, write_cache, kernel_knobs, control, state, max_impact, profile, listen, initialize, [limits] and [[volume]]",
             ],
         ),
         ("policy = 3", &["c.toml:1:10: expected text in quotes, not the integer 3"]),

@@ -1,9 +1,9 @@
 //! The tables of keys: what can be set, what it means, what it is when nobody says otherwise.
 
-use headtime_io::{Locator, PolicyChoice};
-use headtime_units::{ByteSize, Nanos, parse_bytes, parse_nanos};
+use headtime_io::{Locator, PolicyChoice, ProfileSource};
+use headtime_units::{ByteSize, Nanos, parse_bytes, parse_nanos, parse_share};
 
-use super::{Config, Listen, ServeLimits, VolumeConfig};
+use super::{Config, Listen, MaxImpact, PlaceChoice, ServeLimits, VolumeConfig};
 use crate::volumes::{check_description, check_name};
 
 /// One key of the configuration of a `T`.
@@ -114,6 +114,46 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
         default: "set",
         set: |config, value| {
             config.raw.kernel_knobs = value.text()?.parse().map_err(text_of)?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "control",
+        takes: "PATH or off",
+        summary: "the control socket, for `headtime scan`; only the server's own user may use it",
+        default: "beside the drive's file with .control, in /run/headtime for a block device, off for others",
+        set: |config, value| {
+            config.control = place(value, "control")?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "state",
+        takes: "DIRECTORY or off",
+        summary: "where scans are remembered",
+        default: "beside the drive's file with .scans, in /var/lib/headtime for a block device, off for others",
+        set: |config, value| {
+            config.state = place(value, "state")?;
+            Ok(())
+        },
+    },
+    Key {
+        name: "max_impact",
+        takes: "SHARE, such as 1%",
+        summary: "by which part the mean response of clients may grow by scans",
+        default: "1%",
+        set: |config, value| {
+            config.max_impact = MaxImpact(parse_share(value.text()?).map_err(|error| format!("max_impact: {error}"))?);
+            Ok(())
+        },
+    },
+    Key {
+        name: "profile",
+        takes: "FILE or NAME",
+        summary: "what is believed of the drive: the profile that `headtime characterize` has written of it, or one that ships",
+        default: "an emulated drive's own; of any other only its size is known",
+        set: |config, value| {
+            config.profile = Some(ProfileSource::of(value.text()?));
             Ok(())
         },
     },
@@ -347,6 +387,14 @@ pub(super) fn set_pair<T>(keys: &[Key<T>], thing: &str, target: &mut T, pair: &s
 
 fn text_of(error: impl std::fmt::Display) -> String {
     error.to_string()
+}
+
+fn place(value: Value<'_>, key: &str) -> Result<PlaceChoice, String> {
+    match value.text()? {
+        "" => Err(format!("{key} is a path, or off; an empty text is neither")),
+        "off" => Ok(PlaceChoice::Off),
+        path => Ok(PlaceChoice::At(path.into())),
+    }
 }
 
 fn size(value: Value<'_>, key: &str) -> Result<ByteSize, String> {

@@ -26,8 +26,10 @@ mod file;
 mod keys;
 mod listen;
 
-use headtime_io::{CommandTimeout, KernelKnobs, Locator, PolicyChoice, RawOptions, WriteCache};
-use headtime_units::{ByteSize, Nanos};
+use std::path::PathBuf;
+
+use headtime_io::{CommandTimeout, KernelKnobs, Locator, PolicyChoice, ProfileSource, RawOptions, WriteCache};
+use headtime_units::{ByteSize, Nanos, Share};
 
 use crate::volumes::{Settings, Wanted};
 
@@ -50,6 +52,14 @@ pub struct Config {
     pub raw: RawOptions,
     /// How long the drive may leave a command without an answer before its requests fail.
     pub command_timeout: CommandTimeout,
+    /// The control socket.
+    pub control: PlaceChoice,
+    /// The directory in which scans are remembered.
+    pub state: PlaceChoice,
+    /// By which part the mean response of clients may grow by scans.
+    pub max_impact: MaxImpact,
+    /// What is believed of the drive, beside what it says of itself.
+    pub profile: Option<ProfileSource>,
     /// Where clients are awaited.
     pub listen: Vec<Listen>,
     /// Whether a drive with other content, or with a damaged table of volumes, may be overwritten.
@@ -58,6 +68,40 @@ pub struct Config {
     pub volumes: Vec<VolumeConfig>,
     /// Bounds.
     pub limits: ServeLimits,
+}
+
+/// Where something of a drive is kept.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum PlaceChoice {
+    /// Beside the drive, where it has a place.
+    #[default]
+    Beside,
+    /// Nowhere.
+    Off,
+    /// There.
+    At(PathBuf),
+}
+
+impl PlaceChoice {
+    /// The place; `beside` is the one beside the drive.
+    #[must_use]
+    pub fn path(&self, beside: Option<PathBuf>) -> Option<PathBuf> {
+        match self {
+            Self::Beside => beside,
+            Self::Off => None,
+            Self::At(path) => Some(path.clone()),
+        }
+    }
+}
+
+/// By which part the mean response of clients may grow by scans: 1 % unless set, which is a guess at what nobody notices.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxImpact(pub Share);
+
+impl Default for MaxImpact {
+    fn default() -> Self {
+        Self(Share::from_billionths(10_000_000).expect("a hundredth is a share"))
+    }
 }
 
 /// One volume as configured.
@@ -119,6 +163,14 @@ pub struct Flags {
     pub kernel_knobs: Option<String>,
     /// `--command-timeout TIME`, or `never`.
     pub command_timeout: Option<String>,
+    /// `--control PATH`, or `off`.
+    pub control: Option<String>,
+    /// `--state DIRECTORY`, or `off`.
+    pub state: Option<String>,
+    /// `--max-impact SHARE`.
+    pub max_impact: Option<String>,
+    /// `--profile FILE`.
+    pub profile: Option<String>,
     /// `--listen unix:PATH` or `--listen tcp:HOST:PORT`, any number of times.
     pub listen: Vec<String>,
     /// `--initialize`.
@@ -190,6 +242,10 @@ impl Config {
             ("queue_depth", &flags.queue_depth),
             ("write_cache", &flags.write_cache),
             ("kernel_knobs", &flags.kernel_knobs),
+            ("control", &flags.control),
+            ("state", &flags.state),
+            ("max_impact", &flags.max_impact),
+            ("profile", &flags.profile),
         ];
         for (key, text) in single.iter().filter_map(|(key, text)| Some((*key, text.as_ref()?))) {
             set(self, key, text);

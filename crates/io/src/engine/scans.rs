@@ -1,0 +1,228 @@
+//! The engine's part in scans: what the scheduler hands over goes to the feeds, slow feeds hold their own scan back, and writes wait until a point in time has kept what they overwrite.
+
+use std::sync::{Arc, Weak};
+
+use bytes::Bytes;
+use headtime_sched::{BackgroundRead, Command, Outcome, Pace, ScanId, ScanOptions, Wanted};
+use headtime_units::{Extent, Instant, Sectors};
+
+use super::Engine;
+use crate::backend::Work;
+use crate::scan::{FeedShared, Kept, MOST_HELD, ScanEvent, WriteMarks};
+
+/// The scans of one engine, and the writes that wait for them.
+#[derive(Default)]
+pub(super) struct Scans {
+    scans: Vec<Scan>,
+    next_id: u32,
+    watched: Vec<Weak<WriteMarks>>,
+    /// Sent by the scheduler and not yet to the drive.
+    held: Vec<(Instant, Work)>,
+}
+
+/// One scan; what it wants again is a scan of its own to the scheduler.
+struct Scan {
+    feed: Arc<FeedShared>,
+    ids: Vec<ScanId>,
+    paused: bool,
+    /// The bound of its feed is reached.
+    held_back: bool,
+    told_exhausted: bool,
+}
+
+impl Scan {
+    fn pace(&self) -> Pace {
+        if self.paused || self.held_back { Pace::Paused } else { Pace::Normal }
+    }
+}
+
+impl Scans {
+    pub(super) fn count(&self) -> usize {
+        self.scans.len()
+    }
+
+    pub(super) fn watch(&mut self, marks: &Arc<WriteMarks>) {
+        self.watched.push(Arc::downgrade(marks));
+    }
+
+    /// Sectors are being changed, or have been.
+    pub(super) fn note_change(&mut self, extent: Extent) {
+        if self.watched.is_empty() {
+            return;
+        }
+        self.watched.retain(|marks| {
+            let marks = marks.upgrade();
+            marks.iter().for_each(|marks| marks.mark(extent));
+            marks.is_some()
+        });
+    }
+
+    fn find(&mut self, number: u32) -> Option<&mut Scan> {
+        self.scans.iter_mut().find(|scan| scan.feed.number == number)
+    }
+
+    /// When a held write has waited long enough.
+    pub(super) fn next_release(&self) -> Option<Instant> {
+        self.held.iter().map(|(since, _)| *since + MOST_HELD).min()
+    }
+}
+
+impl Engine {
+    pub(super) fn scan_start(&mut self, feed: Arc<FeedShared>, wanted: Wanted, paused: bool) {
+        self.scans.scans.push(Scan { feed: Arc::clone(&feed), ids: Vec::new(), paused, held_back: false, told_exhausted: false });
+        self.scan_want(&feed, wanted);
+    }
+
+    /// Wants sectors again. One that somebody is about to overwrite cannot be had any more as it was.
+    pub(super) fn scan_again(&mut self, number: u32, wanted: Wanted) {
+        let Some(scan) = self.scans.find(number) else { return };
+        scan.told_exhausted = false;
+        let feed = Arc::clone(&scan.feed);
+        let about_to_change = |request: &headtime_sched::Request| {
+            let touched = wanted.whole_grains(request.extent);
+            request.op.changes_sectors() && wanted.hull_in(touched).is_some()
+        };
+        let overtaken = self
+            .pending
+            .values()
+            .map(|pending| &pending.request)
+            .filter(|request| about_to_change(request))
+            .map(|request| request.extent)
+            .min_by_key(|extent| extent.start);
+        match overtaken.filter(|_| feed.point_in_time) {
+            Some(extent) => self.scan_overtaken(number, extent),
+            None => {
+                feed.wanted_again(&wanted);
+                self.scan_want(&feed, wanted);
+            }
+        }
+    }
+
+    fn scan_want(&mut self, feed: &FeedShared, wanted: Wanted) {
+        let id = ScanId(self.scans.next_id);
+        self.scans.next_id += 1;
+        let Some(scan) = self.scans.find(feed.number) else { return };
+        scan.ids.push(id);
+        let options = ScanOptions { point_in_time: feed.point_in_time, pace: scan.pace() };
+        self.scheduler.scan_start(self.clock.now(), id, wanted, options);
+        self.tell_exhausted(feed.number);
+    }
+
+    /// Pauses or resumes a scan as its owner says, or looks whether its feed has room again.
+    pub(super) fn scan_pace(&mut self, number: u32, paused: Option<bool>) {
+        let now = self.clock.now();
+        let Some(scan) = self.scans.find(number) else { return };
+        scan.paused = paused.unwrap_or(scan.paused);
+        scan.held_back &= !scan.feed.has_room_again();
+        let (pace, ids) = (scan.pace(), scan.ids.clone());
+        for id in ids {
+            match pace {
+                Pace::Normal => self.scheduler.scan_resume(now, id),
+                Pace::Paused => self.scheduler.scan_pause(now, id),
+            }
+        }
+    }
+
+    pub(super) fn scan_stop(&mut self, number: u32) {
+        let now = self.clock.now();
+        let Some(place) = self.scans.scans.iter().position(|scan| scan.feed.number == number) else { return };
+        let scan = self.scans.scans.remove(place);
+        scan.ids.iter().for_each(|id| self.scheduler.scan_stop(now, *id));
+        scan.feed.end(Some(ScanEvent::Closed));
+    }
+
+    /// No scan outlives the drive.
+    pub(super) fn stop_scans(&mut self) {
+        while let Some(scan) = self.scans.scans.first() {
+            self.scan_stop(scan.feed.number);
+        }
+    }
+
+    /// Of an engine that failed: its scheduler is not asked any more.
+    pub(super) fn abandon_scans(&mut self) {
+        self.scans.scans.drain(..).for_each(|scan| scan.feed.end(Some(ScanEvent::Closed)));
+    }
+
+    fn scan_overtaken(&mut self, number: u32, extent: Extent) {
+        tracing::warn!("a scan of a point in time ends, because {extent} is overwritten before what it held was kept");
+        if let Some(scan) = self.scans.find(number) {
+            scan.feed.end(Some(ScanEvent::Overtaken { extent }));
+        }
+        self.scan_stop(number);
+    }
+
+    /// Hands over what a command has read for scans.
+    pub(super) fn hand_over_background(&mut self, command: &Command, result: &Result<Bytes, i32>) {
+        let sector_bytes = u64::from(self.sector_size.bytes());
+        while let Some(BackgroundRead { scan: id, command: read_by, extent, outcome, source }) = self.scheduler.take_background() {
+            debug_assert_eq!(read_by, command.id, "what was read is handed over when its command is done");
+            let read = match (outcome, result) {
+                (Outcome::Failed(errno), _) => Err(errno),
+                (Outcome::Success, Err(errno)) => Err(*errno),
+                (Outcome::Success, Ok(bytes)) => {
+                    let from = ((extent.start - command.extent.start).get() * sector_bytes) as usize;
+                    Ok(bytes.slice(from..from + (extent.len.get() * sector_bytes) as usize))
+                }
+            };
+            let Some(scan) = self.scans.scans.iter_mut().find(|scan| scan.ids.contains(&id)) else { continue };
+            let number = scan.feed.number;
+            if scan.feed.tell(extent, &read, sector_bytes, source) && !scan.held_back {
+                scan.held_back = true;
+                self.scan_pace(number, None);
+            }
+            if self.scans.find(number).is_some_and(|scan| scan.feed.overflows()) {
+                self.scan_overtaken(number, extent);
+            }
+            self.tell_exhausted(number);
+        }
+    }
+
+    fn tell_exhausted(&mut self, number: u32) {
+        let Self { scans, scheduler, .. } = self;
+        let Some(scan) = scans.find(number) else { return };
+        let left: Sectors = scan.ids.iter().filter_map(|id| scheduler.scan_left(*id)).fold(Sectors::ZERO, |sum, left| sum + left);
+        if left.is_zero() && !scan.told_exhausted {
+            scan.told_exhausted = true;
+            scan.feed.tell_exhausted();
+        }
+    }
+
+    /// Sends a command to the drive, unless it changes what a point in time has not kept yet.
+    pub(super) fn send_or_hold(&mut self, now: Instant, work: Work) {
+        if work.command.op.changes_sectors() && !self.may_overwrite(work.command.extent, false) {
+            self.scans.held.push((now, work));
+        } else {
+            self.backend.start(now, work);
+        }
+    }
+
+    /// Sends held commands that need not wait any more.
+    pub(super) fn release_held(&mut self) {
+        if self.scans.held.is_empty() {
+            return;
+        }
+        let now = self.clock.now();
+        for (since, work) in std::mem::take(&mut self.scans.held) {
+            if self.may_overwrite(work.command.extent, now >= since + MOST_HELD) {
+                self.backend.start(now, work);
+            } else {
+                self.scans.held.push((since, work));
+            }
+        }
+    }
+
+    /// Whether these sectors may be overwritten now; ends the scans that have lost their point in time by it.
+    fn may_overwrite(&mut self, extent: Extent, waited_long: bool) -> bool {
+        let mut wait = false;
+        let mut overtaken = Vec::new();
+        for scan in self.scans.scans.iter().filter(|scan| scan.feed.point_in_time) {
+            match scan.feed.is_kept(extent) {
+                Kept::Yes => {}
+                Kept::NotYet if !waited_long => wait = true,
+                Kept::NotYet | Kept::Never => overtaken.push(scan.feed.number),
+            }
+        }
+        overtaken.into_iter().for_each(|number| self.scan_overtaken(number, extent));
+        !wait
+    }
+}

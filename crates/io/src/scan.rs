@@ -1,0 +1,449 @@
+//! Background reads for whoever embeds a drive: a [`ScanFeed`] brings the sectors that a scan wants, in whatever order the drive comes by them.
+//!
+//! ```text
+//! start_scan(wanted) ─► scheduler ─► gaps, idle time ─► drive
+//!                                                        │ read, or failed
+//!  feed.next() ◄── bounded queue ◄────── engine ◄────────┘
+//! ```
+//! The queue is bounded in bytes. When whoever takes from it is slow, the scan waits and nobody else does.
+//!
+//! A scan of *a point in time* sees every sector as it was when it started. The scheduler reads what is about to be overwritten; beyond that, the engine holds such a write until what was read is
+//! *kept* ([`ScanFeed::keep`]), so that a program that is killed has lost nothing. A write is held for at most [`MOST_HELD`]; then, or when what was read could not be kept
+//! ([`ScanFeed::not_kept`]), the write goes and the scan has lost its point in time ([`ScanEvent::Overtaken`]).
+//!
+//! Whether sectors were written through the engine between two scans, or during one, is kept in [`WriteMarks`].
+
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use bytes::Bytes;
+use headtime_sched::{FillSource, Wanted};
+use headtime_units::{Extent, Lba, Nanos, Sectors};
+
+use crate::handle::DriveHandle;
+use crate::mailbox::Letter;
+
+/// The longest time for which a write waits for a scan of a point in time to keep what it has read, beyond the time of reading it.
+pub const MOST_HELD: Nanos = Nanos::from_secs(1);
+
+/// What a scan shall read, and how.
+#[derive(Clone, Debug)]
+pub struct ScanStart {
+    /// The sectors, of a drive of this one's capacity.
+    pub wanted: Wanted,
+    /// Whether they are to be read as they are now.
+    pub point_in_time: bool,
+    /// Of a point in time: whether writes wait until what they overwrite is [kept](ScanFeed::keep).
+    pub hold_writes: bool,
+    /// Whether it begins paused.
+    pub paused: bool,
+    /// Where the scan learns what was written; every event lies within one region of these then.
+    pub marks: Option<Arc<WriteMarks>>,
+    /// About how many bytes wait for whoever takes them before the scan waits.
+    pub queue_bytes: u64,
+}
+
+/// Something that came of a scan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ScanEvent {
+    /// Sectors were read.
+    Read {
+        /// Which.
+        extent: Extent,
+        /// What they hold.
+        bytes: Bytes,
+        /// Where the time came from.
+        source: FillSource,
+        /// Whether anything of their region was written since the last event of it; always `false` without marks.
+        written: bool,
+    },
+    /// Sectors could not be read, in pieces as small as the drive's physical block. They are not tried again.
+    Failed {
+        /// Which.
+        extent: Extent,
+        /// The system's code.
+        errno: i32,
+        /// Where the time came from.
+        source: FillSource,
+        /// As of sectors that were read.
+        written: bool,
+    },
+    /// Everything that was wanted has been told.
+    Exhausted,
+    /// Sectors of a point in time are overwritten although they were not kept: whatever comes from now on is of another time. The scan has stopped.
+    Overtaken {
+        /// The sectors.
+        extent: Extent,
+    },
+    /// The drive was closed, or its engine failed; nothing more comes.
+    Closed,
+}
+
+/// Takes what a scan reads. Dropping it stops the scan.
+pub struct ScanFeed {
+    pub(crate) shared: Arc<FeedShared>,
+    pub(crate) handle: DriveHandle,
+}
+
+/// What the engine and the feed have in common.
+pub(crate) struct FeedShared {
+    pub(crate) number: u32,
+    pub(crate) point_in_time: bool,
+    pub(crate) marks: Option<Arc<WriteMarks>>,
+    hold_writes: bool,
+    queue_bytes: u64,
+    state: Mutex<FeedState>,
+    changed: Condvar,
+}
+
+#[derive(Default)]
+struct FeedState {
+    events: VecDeque<ScanEvent>,
+    bytes: u64,
+    /// Of a point in time: what was told and is not kept, and whether it is known that it will not be.
+    unkept: Vec<(Extent, bool)>,
+    /// The engine has paused the scan because of the bound.
+    held_back: bool,
+    /// A write is held until something is kept.
+    write_held: bool,
+    over: bool,
+}
+
+/// How a write stands to what was read of a point in time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    /// It may go.
+    Yes,
+    /// Not yet.
+    NotYet,
+    /// And it will not be.
+    Never,
+}
+
+impl ScanFeed {
+    /// The next event; `None` when nothing came within `patience`.
+    #[must_use]
+    pub fn next(&self, patience: Duration) -> Option<ScanEvent> {
+        let (event, room) = self.shared.take(patience);
+        if room {
+            self.post(Letter::ScanRoom(self.shared.number));
+        }
+        event
+    }
+
+    /// Stops reading until [`ScanFeed::resume`]. What is at the drive still comes, and what a point in time would lose.
+    pub fn pause(&self) {
+        self.post(Letter::ScanPause(self.shared.number));
+    }
+
+    /// Reads on.
+    pub fn resume(&self) {
+        self.post(Letter::ScanResume(self.shared.number));
+    }
+
+    /// Stops the scan; what has come so far can still be taken, then comes [`ScanEvent::Closed`].
+    pub fn stop(&self) {
+        self.shared.end(None);
+        self.post(Letter::ScanStop(self.shared.number));
+    }
+
+    /// Of a point in time: looks at what has been told and asks of each whether it is kept by now, so that it may be overwritten.
+    pub fn keep(&self, is_kept: impl Fn(Extent) -> bool) {
+        if self.shared.keep(is_kept) {
+            self.post(Letter::ScanRoom(self.shared.number));
+        }
+    }
+
+    /// Of a point in time: these sectors could not be kept. A write of them goes at once and ends the point in time; until then they may be read [again](ScanFeed::again).
+    pub fn not_kept(&self, extent: Extent) {
+        if self.shared.not_kept(extent) {
+            self.post(Letter::ScanRoom(self.shared.number));
+        }
+    }
+
+    /// Wants these sectors again that were told before, such as those that could not be kept.
+    pub fn again(&self, wanted: Wanted) {
+        self.post(Letter::ScanAgain(self.shared.number, wanted));
+    }
+
+    /// A closing drive takes no letters and ends its scans by itself.
+    fn post(&self, letter: Letter) {
+        let shared = &self.handle.shared;
+        if let Ok(first) = shared.mailbox.post(letter) {
+            shared.turns.help(first);
+        }
+    }
+}
+
+impl Drop for ScanFeed {
+    fn drop(&mut self) {
+        self.stop();
+    }
+}
+
+impl FeedShared {
+    pub(crate) fn new(number: u32, start: &ScanStart) -> Self {
+        Self {
+            number,
+            point_in_time: start.point_in_time,
+            marks: start.marks.clone(),
+            hold_writes: start.point_in_time && start.hold_writes,
+            queue_bytes: start.queue_bytes,
+            state: Mutex::default(),
+            changed: Condvar::new(),
+        }
+    }
+
+    /// Tells what was read or failed, of one region at a time where there are marks; whether the queue is full now.
+    pub(crate) fn tell(&self, extent: Extent, read: &Result<Bytes, i32>, sector_bytes: u64, source: FillSource) -> bool {
+        let mut at = extent.start;
+        let mut state = self.lock();
+        while at < extent.end() && !state.over {
+            let (part, written) = match &self.marks {
+                Some(marks) => marks.take_region(Extent::new(at, extent.end() - at)),
+                None => (extent, false),
+            };
+            if self.hold_writes {
+                state.unkept.push((part, false));
+            }
+            let event = match read {
+                Ok(bytes) => {
+                    let from = ((part.start - extent.start).get() * sector_bytes) as usize;
+                    let bytes = bytes.slice(from..from + (part.len.get() * sector_bytes) as usize);
+                    state.bytes += bytes.len() as u64;
+                    ScanEvent::Read { extent: part, bytes, source, written }
+                }
+                Err(errno) => ScanEvent::Failed { extent: part, errno: *errno, source, written },
+            };
+            state.events.push_back(event);
+            at = part.end();
+        }
+        self.changed.notify_one();
+        if state.bytes > self.queue_bytes {
+            state.held_back = true;
+        }
+        state.held_back
+    }
+
+    /// Tells the end, or that there is nothing more; after an end nothing else is taken.
+    pub(crate) fn end(&self, with: Option<ScanEvent>) {
+        let mut state = self.lock();
+        if !state.over {
+            state.events.extend(with);
+            state.over = true;
+            state.unkept.clear();
+            self.changed.notify_one();
+        }
+    }
+
+    pub(crate) fn tell_exhausted(&self) {
+        let mut state = self.lock();
+        if !state.over {
+            state.events.push_back(ScanEvent::Exhausted);
+            self.changed.notify_one();
+        }
+    }
+
+    /// Whether far more waits than a paused scan brings: clients overwrite what nobody takes.
+    pub(crate) fn overflows(&self) -> bool {
+        self.lock().bytes > self.queue_bytes.saturating_mul(OVERFLOW).saturating_add(LEAST_OVERFLOW)
+    }
+
+    /// Whether the scan is paused because of the bound and may go on.
+    pub(crate) fn has_room_again(&self) -> bool {
+        let mut state = self.lock();
+        let room = state.held_back && state.bytes <= self.queue_bytes / 2;
+        state.held_back &= !room;
+        room
+    }
+
+    /// Whether what was told of these sectors is kept; where not, the feed lets the engine know when that changes.
+    pub(crate) fn is_kept(&self, extent: Extent) -> Kept {
+        let mut state = self.lock();
+        let mut kept = Kept::Yes;
+        for (told, lost) in &state.unkept {
+            if told.overlaps(extent) {
+                kept = if *lost { Kept::Never } else { Kept::NotYet };
+                if *lost {
+                    break;
+                }
+            }
+        }
+        state.write_held |= kept == Kept::NotYet;
+        kept
+    }
+
+    /// Sectors that are wanted again need not be kept before they come.
+    pub(crate) fn wanted_again(&self, wanted: &Wanted) {
+        self.lock().unkept.retain(|(told, lost)| !lost || !wanted.contains(told.start));
+    }
+
+    fn take(&self, patience: Duration) -> (Option<ScanEvent>, bool) {
+        let state = self.lock();
+        let waited = self.changed.wait_timeout_while(state, patience, |state| state.events.is_empty() && !state.over);
+        let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        let event = state.events.pop_front();
+        if let Some(ScanEvent::Read { bytes, .. }) = &event {
+            state.bytes -= bytes.len() as u64;
+        }
+        let room = state.held_back && state.bytes <= self.queue_bytes / 2;
+        let event = if event.is_none() && state.over { Some(ScanEvent::Closed) } else { event };
+        (event, room)
+    }
+
+    fn keep(&self, is_kept: impl Fn(Extent) -> bool) -> bool {
+        let mut state = self.lock();
+        let before = state.unkept.len();
+        state.unkept.retain(|(told, _)| !is_kept(*told));
+        let wake = state.write_held && state.unkept.len() < before;
+        state.write_held &= !wake;
+        wake
+    }
+
+    fn not_kept(&self, extent: Extent) -> bool {
+        let mut state = self.lock();
+        state.unkept.iter_mut().filter(|(told, _)| told.overlaps(extent)).for_each(|(_, lost)| *lost = true);
+        std::mem::take(&mut state.write_held)
+    }
+
+    /// What the lock guards is consistent between any two statements.
+    fn lock(&self) -> MutexGuard<'_, FeedState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a scan of a point in time reads before it is overwritten comes also while it is paused; with so many times the bound, and the bytes below, waiting, its point in time is given up.
+const OVERFLOW: u64 = 8;
+const LEAST_OVERFLOW: u64 = 16 << 20;
+
+/// Which regions of a run of sectors were written: a bit each, set by the engine when a change of sectors is taken in and again when it is done, taken away by what reads the region.
+///
+/// Register it with [`DriveHandle::watch_writes`]; the engine forgets it when nobody else holds it.
+#[derive(Debug)]
+pub struct WriteMarks {
+    extent: Extent,
+    region: u64,
+    words: Vec<AtomicU64>,
+}
+
+impl WriteMarks {
+    /// Nothing of `extent` was written; in regions of `region` sectors from its start.
+    ///
+    /// # Panics
+    /// When `region` is zero.
+    #[must_use]
+    pub fn new(extent: Extent, region: Sectors) -> Self {
+        let regions = extent.len.get().div_ceil(region.get());
+        Self { extent, region: region.get(), words: (0..regions.div_ceil(64)).map(|_| AtomicU64::new(0)).collect() }
+    }
+
+    /// Everything may have been written.
+    pub fn mark_all(&self) {
+        self.words.iter().for_each(|word| word.store(u64::MAX, Ordering::Release));
+    }
+
+    /// These sectors were written, as far as they belong here.
+    pub fn mark(&self, written: Extent) {
+        let Some(inside) = written.intersection(self.extent) else { return };
+        for region in self.number(inside.start)..=self.number(inside.last()) {
+            self.words[(region / 64) as usize].fetch_or(1 << (region % 64), Ordering::AcqRel);
+        }
+    }
+
+    /// The bits, for keeping: bit `r % 64` of word `r / 64` is region `r`.
+    #[must_use]
+    pub fn words(&self) -> Vec<u64> {
+        self.words.iter().map(|word| word.load(Ordering::Acquire)).collect()
+    }
+
+    /// Sets what [`WriteMarks::words`] gave; `false` when it is of another length.
+    #[must_use]
+    pub fn set_words(&self, words: &[u64]) -> bool {
+        let fits = words.len() == self.words.len();
+        self.words.iter().zip(words).filter(|_| fits).for_each(|(word, value)| {
+            word.fetch_or(*value, Ordering::AcqRel);
+        });
+        fits
+    }
+
+    /// The part of `extent` that lies in one region with its beginning, and whether that region was marked; it is not any more. What lies outside is in no region.
+    fn take_region(&self, extent: Extent) -> (Extent, bool) {
+        if extent.start < self.extent.start {
+            let end = extent.end().min(self.extent.start);
+            return (Extent::new(extent.start, end - extent.start), false);
+        }
+        if extent.start >= self.extent.end() {
+            return (extent, false);
+        }
+        let region = self.number(extent.start);
+        let region_end = Lba::new((self.extent.start.get() + (region + 1) * self.region).min(self.extent.end().get()));
+        let bit = 1 << (region % 64);
+        let before = self.words[(region / 64) as usize].fetch_and(!bit, Ordering::AcqRel);
+        (Extent::new(extent.start, extent.end().min(region_end) - extent.start), before & bit != 0)
+    }
+
+    fn number(&self, lba: Lba) -> u64 {
+        (lba - self.extent.start).get() / self.region
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn feed(point_in_time: bool, queue_bytes: u64, marks: Option<Arc<WriteMarks>>) -> FeedShared {
+        let wanted = Wanted::new(Sectors::new(100), Sectors::new(1));
+        FeedShared::new(0, &ScanStart { wanted, point_in_time, hold_writes: true, paused: false, marks, queue_bytes })
+    }
+
+    fn read(count: usize) -> Result<Bytes, i32> {
+        Ok(Bytes::from(vec![1; count * 512]))
+    }
+
+    #[test]
+    fn a_full_queue_says_so_and_has_room_again_when_half_of_it_is_taken() {
+        let feed = feed(false, 2048, None);
+        assert!(!feed.tell(Extent::from_numbers(0, 4), &read(4), 512, FillSource::Idle));
+        assert!(feed.tell(Extent::from_numbers(4, 1), &read(1), 512, FillSource::Idle));
+        assert!(!feed.has_room_again());
+        let (event, room) = feed.take(Duration::ZERO);
+        assert!(matches!(event, Some(ScanEvent::Read { extent, .. }) if extent == Extent::from_numbers(0, 4)) && room);
+        assert!(feed.has_room_again() && !feed.has_room_again(), "once");
+    }
+
+    #[test]
+    fn what_is_told_lies_in_one_region_and_says_once_that_it_was_written() {
+        let marks = Arc::new(WriteMarks::new(Extent::from_numbers(10, 25), Sectors::new(10)));
+        marks.mark(Extent::from_numbers(0, 12));
+        marks.mark(Extent::from_numbers(30, 100));
+        let feed = feed(false, u64::MAX, Some(marks));
+        let tell = |start, len| {
+            feed.tell(Extent::from_numbers(start, len), &read(len as usize), 512, FillSource::Gap);
+            let mut told = Vec::new();
+            while let (Some(ScanEvent::Read { extent, bytes, written, .. }), _) = feed.take(Duration::ZERO) {
+                assert_eq!(bytes.len() as u64, extent.len.get() * 512);
+                told.push((extent.start.get(), extent.len.get(), written));
+            }
+            told
+        };
+        assert_eq!(tell(5, 35), [(5, 5, false), (10, 10, true), (20, 10, false), (30, 5, true), (35, 5, false)]);
+        assert_eq!(tell(10, 25), [(10, 10, false), (20, 10, false), (30, 5, false)]);
+    }
+
+    #[test]
+    fn a_write_waits_for_what_is_not_kept_and_not_for_what_never_will_be() {
+        let feed = feed(true, u64::MAX, None);
+        feed.tell(Extent::from_numbers(0, 8), &read(8), 512, FillSource::BeforeWrite);
+        feed.tell(Extent::from_numbers(8, 8), &Err(5), 512, FillSource::Gap);
+        assert_eq!(feed.is_kept(Extent::from_numbers(20, 5)), Kept::Yes);
+        assert_eq!(feed.is_kept(Extent::from_numbers(7, 1)), Kept::NotYet);
+        assert!(feed.keep(|extent| extent.start.get() == 0), "a write is held, so the engine is to be told");
+        assert_eq!((feed.is_kept(Extent::from_numbers(0, 8)), feed.is_kept(Extent::from_numbers(0, 9))), (Kept::Yes, Kept::NotYet));
+        assert!(feed.not_kept(Extent::from_numbers(15, 1)));
+        assert_eq!(feed.is_kept(Extent::from_numbers(8, 1)), Kept::Never);
+        feed.end(Some(ScanEvent::Closed));
+        assert_eq!(feed.is_kept(Extent::from_numbers(8, 1)), Kept::Yes, "nobody waits for a scan that is over");
+    }
+}

@@ -1,0 +1,104 @@
+//! The other side of the control channel: [`ControlClient`], for the command line.
+
+use std::io::{self, BufRead as _, BufReader, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use super::{Answer, Refused, Request, ScanAnswer, ScanArguments, VERSION};
+
+/// A connection to a running server.
+#[derive(Debug)]
+pub struct ControlClient {
+    stream: BufReader<UnixStream>,
+    path: PathBuf,
+    next_id: u64,
+}
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// Nobody listens there.
+    #[error("{}: {error}; is `headtime serve` running, by the same user, with this control socket?", path.display())]
+    NoServer {
+        /// The socket.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// The connection broke.
+    #[error("{}: the server went away before it answered: {error}", path.display())]
+    Gone {
+        /// The socket.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// It speaks another language.
+    #[error("{}: the answer cannot be read: {what}; is that the control socket of a server of this version?", path.display())]
+    Strange {
+        /// The socket.
+        path: PathBuf,
+        /// What is wrong.
+        what: String,
+    },
+    /// The server says no.
+    #[error("{}", .0.message)]
+    Refused(Refused),
+}
+
+/// Longer than a scan may take to see to what it is told.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+impl ControlClient {
+    /// Connects.
+    ///
+    /// # Errors
+    /// [`ControlError::NoServer`].
+    pub fn connect(path: &Path) -> Result<Self, ControlError> {
+        let stream = UnixStream::connect(path).and_then(|stream| {
+            stream.set_read_timeout(Some(PATIENCE))?;
+            Ok(stream)
+        });
+        let stream = stream.map_err(|error| ControlError::NoServer { path: path.to_owned(), error })?;
+        Ok(Self { stream: BufReader::new(stream), path: path.to_owned(), next_id: 1 })
+    }
+
+    /// Asks for something of scans, such as `scan.status`.
+    ///
+    /// # Errors
+    /// See [`ControlError`].
+    pub fn scan(&mut self, verb: &str, arguments: &ScanArguments) -> Result<ScanAnswer, ControlError> {
+        let arguments = serde_json::to_value(arguments).map_err(|error| self.strange(error.to_string()))?;
+        let answer = self.ask(verb, arguments)?;
+        serde_json::from_value(answer).map_err(|error| self.strange(error.to_string()))
+    }
+
+    /// Asks for anything.
+    ///
+    /// # Errors
+    /// See [`ControlError`].
+    pub fn ask(&mut self, verb: &str, arguments: serde_json::Value) -> Result<serde_json::Value, ControlError> {
+        let id = self.next_id;
+        self.next_id += 1;
+        let request = Request { v: VERSION, id, verb: verb.to_owned(), arguments };
+        let mut line = serde_json::to_string(&request).map_err(|error| self.strange(error.to_string()))?;
+        line.push('\n');
+        let mut answer = String::new();
+        let asked = self.stream.get_mut().write_all(line.as_bytes()).and_then(|()| self.stream.read_line(&mut answer));
+        let read = asked.map_err(|error| ControlError::Gone { path: self.path.clone(), error })?;
+        if read == 0 {
+            return Err(ControlError::Gone { path: self.path.clone(), error: io::ErrorKind::UnexpectedEof.into() });
+        }
+        let answer: Answer = serde_json::from_str(&answer).map_err(|error| self.strange(error.to_string()))?;
+        match answer {
+            Answer { error: Some(refused), .. } => Err(ControlError::Refused(refused)),
+            Answer { ok: Some(ok), id: of, .. } if of == id => Ok(ok),
+            _ => Err(self.strange("it is of another request".to_owned())),
+        }
+    }
+
+    fn strange(&self, what: String) -> ControlError {
+        ControlError::Strange { path: self.path.clone(), what }
+    }
+}

@@ -1,0 +1,163 @@
+//! The verbs of the control channel, in a table, and what each does.
+
+use std::path::PathBuf;
+
+use headtime_tasks::TaskKind;
+use headtime_units::Share;
+use serde::{Deserialize, Serialize};
+
+use super::{Refused, RefusedKind, Request, VERSION};
+use crate::scans::{ScanError, ScanStatus, Scans, StartScan};
+
+/// A verb of the channel.
+pub struct Verb {
+    /// Its name.
+    pub name: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    answer: fn(&Scans, serde_json::Value) -> Result<serde_json::Value, Refused>,
+}
+
+/// Every verb.
+pub const VERBS: &[Verb] = &[
+    Verb { name: "scan.start", summary: "starts a scan, or lets a paused one go on", answer: |scans, arguments| scan(scans, arguments, start) },
+    Verb {
+        name: "scan.pause",
+        summary: "stops reading for a scan until it is resumed",
+        answer: |scans, arguments| scan(scans, arguments, |scans, arguments, task| Ok(vec![scans.pause(arguments.target()?, task)?])),
+    },
+    Verb {
+        name: "scan.resume",
+        summary: "goes on with a paused scan",
+        answer: |scans, arguments| scan(scans, arguments, |scans, arguments, task| Ok(vec![scans.resume(arguments.target()?, task)?])),
+    },
+    Verb {
+        name: "scan.cancel",
+        summary: "ends a scan and forgets it",
+        answer: |scans, arguments| scan(scans, arguments, |scans, arguments, task| Ok(vec![scans.cancel(arguments.target()?, task)?])),
+    },
+    Verb { name: "scan.status", summary: "says how scans are getting on; of all, or of a target or task", answer: status },
+];
+
+/// What the verbs of scans are told.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ScanArguments {
+    /// A volume's name, or `@drive`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// The task's name.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<String>,
+    /// Of a scrub that starts: whether digests are compared.
+    pub digests: bool,
+    /// Of a backup that starts: where it goes, an absolute path.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub to: Option<PathBuf>,
+    /// Whether what is remembered is thrown away first.
+    pub anew: bool,
+    /// By which part the mean response of clients may grow, from now on, for all scans of the drive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub max_impact: Option<f64>,
+}
+
+/// What the verbs of scans answer.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ScanAnswer {
+    /// The scans that were meant.
+    pub scans: Vec<ScanStatus>,
+    /// By which part the mean response of clients has grown, as measured.
+    pub impact: f64,
+    /// By which part it may.
+    pub max_impact: f64,
+}
+
+/// Answers one request.
+pub(super) fn answer(scans: &Scans, request: Request) -> Result<serde_json::Value, Refused> {
+    if request.v != VERSION {
+        let message = format!(
+            "the request is of version {} of the control channel, and this server speaks {VERSION}; use the program that belongs to the server",
+            request.v
+        );
+        return Err(Refused::new(RefusedKind::Unknown, message));
+    }
+    let Some(verb) = VERBS.iter().find(|verb| verb.name == request.verb) else {
+        let known: Vec<&str> = VERBS.iter().map(|verb| verb.name).collect();
+        return Err(Refused::new(RefusedKind::Unknown, format!("this server has no verb `{}`; it has {}", request.verb, known.join(", "))));
+    };
+    (verb.answer)(scans, request.arguments)
+}
+
+impl ScanArguments {
+    fn read(arguments: serde_json::Value) -> Result<Self, Refused> {
+        if arguments.is_null() {
+            return Ok(Self::default());
+        }
+        serde_json::from_value(arguments).map_err(|error| asked(format!("the arguments of a scan: {error}")))
+    }
+
+    fn target(&self) -> Result<&str, Refused> {
+        self.target.as_deref().ok_or_else(|| asked("a target is missing; name a volume, or @drive"))
+    }
+
+    fn task(&self) -> Result<Option<TaskKind>, Refused> {
+        self.task.as_deref().map(str::parse).transpose().map_err(|error: headtime_tasks::UnknownTask| asked(error.to_string()))
+    }
+
+    fn max_impact(&self) -> Result<Option<Share>, Refused> {
+        let share = |part: f64| {
+            Share::from_fraction(part).ok_or_else(|| asked(format!("max_impact = {part} is no part of a whole; write a number from 0 to 1")))
+        };
+        self.max_impact.map(share).transpose()
+    }
+}
+
+fn scan(
+    scans: &Scans,
+    arguments: serde_json::Value,
+    act: fn(&Scans, &ScanArguments, TaskKind) -> Result<Vec<ScanStatus>, Refused>,
+) -> Result<serde_json::Value, Refused> {
+    let arguments = ScanArguments::read(arguments)?;
+    let task = arguments.task()?.ok_or_else(|| asked("a task is missing; name scrub, backup or digest"))?;
+    answered(scans, act(scans, &arguments, task)?)
+}
+
+fn start(scans: &Scans, arguments: &ScanArguments, task: TaskKind) -> Result<Vec<ScanStatus>, Refused> {
+    let max_impact = arguments.max_impact()?;
+    if let Some(to) = arguments.to.as_ref().filter(|to| !to.is_absolute()) {
+        return Err(asked(format!("{} is no absolute path, and the server has a working directory of its own; write the whole path", to.display())));
+    }
+    let start =
+        StartScan { target: arguments.target()?.to_owned(), task, digests: arguments.digests, to: arguments.to.clone(), anew: arguments.anew };
+    if let Some(share) = max_impact {
+        scans.set_max_impact(share)?;
+    }
+    Ok(vec![scans.start(&start)?])
+}
+
+fn status(scans: &Scans, arguments: serde_json::Value) -> Result<serde_json::Value, Refused> {
+    let arguments = ScanArguments::read(arguments)?;
+    let task = arguments.task()?.map(TaskKind::name);
+    let meant =
+        |status: &ScanStatus| arguments.target.as_ref().is_none_or(|target| *target == status.target) && task.is_none_or(|task| task == status.task);
+    answered(scans, scans.status().into_iter().filter(meant).collect())
+}
+
+fn answered(scans: &Scans, meant: Vec<ScanStatus>) -> Result<serde_json::Value, Refused> {
+    let answer = ScanAnswer { scans: meant, impact: scans.impact(), max_impact: scans.max_impact() };
+    serde_json::to_value(answer).map_err(|error| Refused::new(RefusedKind::Failed, error.to_string()))
+}
+
+fn asked(message: impl Into<String>) -> Refused {
+    Refused::new(RefusedKind::Asked, message)
+}
+
+impl From<ScanError> for Refused {
+    fn from(error: ScanError) -> Self {
+        let kind = match error {
+            ScanError::UnknownTarget { .. } | ScanError::NotThere { .. } | ScanError::Running { .. } | ScanError::Output(_) => RefusedKind::Asked,
+            ScanError::Broken { .. } | ScanError::OutputFile { .. } | ScanError::Drive(_) | ScanError::Thread(_) => RefusedKind::Failed,
+        };
+        Self::new(kind, error.to_string())
+    }
+}

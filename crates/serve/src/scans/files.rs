@@ -1,0 +1,220 @@
+//! The files of a scan: its state, which is replaced whole, and the journal of a backup.
+//!
+//! # What survives what
+//! - *kill -9*: everything that was kept. The state is written aside, made durable and renamed; what a backup keeps between two saves stands in its journal, which is written before the overwrite of
+//!   those sectors may go on.
+//! - *a power failure*: the state as it was saved last. Of a backup the point in time is lost with it, because writes that came after that were answered; it says so.
+//! - *a clean end*: everything, and what was written through the server since each mebibyte was digested.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
+
+use headtime_tasks::Scan;
+use headtime_units::Extent;
+
+/// Where a scan remembers itself.
+#[derive(Clone, Debug)]
+pub(super) struct StateFile {
+    path: PathBuf,
+}
+
+impl StateFile {
+    /// The state of `task` over `target` of this drive, in `directory`.
+    pub(super) fn new(directory: &Path, drive: [u8; 16], target: &str, task: &str) -> Self {
+        let drive: String = drive.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { path: directory.join(format!("{drive}.{target}.{task}.scan")) }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn read(&self) -> io::Result<Option<Vec<u8>>> {
+        match std::fs::read(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            read => read.map(Some),
+        }
+    }
+
+    /// Replaces the state. A crash leaves the old one or the new one.
+    pub(super) fn save(&self, scan: &Scan, closed: bool) -> io::Result<()> {
+        self.make_directory()?;
+        let aside = self.path.with_extension("scan.new");
+        let written = File::create(&aside).and_then(|file| {
+            let mut to = BufWriter::new(file);
+            let mut failed = None;
+            scan.encode(closed, &mut |bytes| {
+                if failed.is_none() {
+                    failed = to.write_all(bytes).err();
+                }
+            });
+            failed.map_or(Ok(()), Err)?;
+            to.into_inner().map_err(io::IntoInnerError::into_error)?.sync_all()
+        });
+        if let Err(error) = written {
+            // A full disk has more use for the room than we have for half a file.
+            let _ = std::fs::remove_file(&aside);
+            return Err(error);
+        }
+        std::fs::rename(&aside, &self.path)?;
+        match self.path.parent() {
+            Some(directory) => File::open(directory)?.sync_all(),
+            None => Ok(()),
+        }
+    }
+
+    fn make_directory(&self) -> io::Result<()> {
+        self.path.parent().map_or(Ok(()), std::fs::create_dir_all)
+    }
+
+    /// Forgets the scan.
+    pub(super) fn remove(&self) -> io::Result<()> {
+        for path in [self.path.clone(), self.journal_path()] {
+            match std::fs::remove_file(path) {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn journal_path(&self) -> PathBuf {
+        self.path.with_extension("journal")
+    }
+
+    /// The journal that belongs to the scan which began at `begun`, behind what it holds; made if it is not there, emptied if it is of another scan.
+    pub(super) fn journal(&self, begun: u64) -> io::Result<Journal> {
+        self.make_directory()?;
+        let mut file = OpenOptions::new().create(true).read(true).append(true).open(self.journal_path())?;
+        let mut head = Vec::new();
+        io::Read::read_to_end(&mut io::Read::take(&mut file, HEAD as u64), &mut head)?;
+        let journal = Journal { file, begun };
+        if head == journal.head() { Ok(journal) } else { journal.emptied() }
+    }
+
+    /// Counts what the journal says as kept. A record that was cut off ends it.
+    pub(super) fn replay(&self, begun: u64, scan: &mut Scan) -> io::Result<()> {
+        let bytes = match std::fs::read(self.journal_path()) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+            bytes => bytes?,
+        };
+        let Some((head, records)) = bytes.split_at_checked(HEAD) else { return Ok(()) };
+        if head[..8] != *MAGIC || head[8..] != begun.to_le_bytes() {
+            return Ok(());
+        }
+        for record in records.chunks_exact(RECORD) {
+            let number = |from: usize| u64::from_le_bytes(record[from..from + 8].try_into().expect("eight bytes"));
+            let crc = u32::from_le_bytes(record[RECORD - 4..].try_into().expect("four bytes"));
+            if crc32c::crc32c(&record[..RECORD - 4]) != crc {
+                break;
+            }
+            let extent = Extent::from_numbers(number(0), number(8));
+            match record[16] {
+                KEPT => scan.count_as_kept(extent),
+                _ => scan.count_as_failed(extent),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// What a backup has kept since its state was saved.
+#[derive(Debug)]
+pub(super) struct Journal {
+    file: File,
+    begun: u64,
+}
+
+impl Journal {
+    /// Writes down what the scan is about to count as kept.
+    pub(super) fn write(&mut self, scan: &Scan) -> io::Result<()> {
+        let (kept, failed) = scan.pending();
+        let mut records = Vec::new();
+        // Errors first: sectors that count as kept without the error that belongs to them would be zeroes that nobody explains.
+        let all = failed.iter().map(|extent| (*extent, FAILED)).chain(kept.map(|extent| (extent, KEPT)));
+        for (extent, kind) in all {
+            let from = records.len();
+            records.extend_from_slice(&extent.start.get().to_le_bytes());
+            records.extend_from_slice(&extent.len.get().to_le_bytes());
+            records.extend_from_slice(&[kind, 0, 0, 0]);
+            let crc = crc32c::crc32c(&records[from..]);
+            records.extend_from_slice(&crc.to_le_bytes());
+        }
+        self.file.write_all(&records)
+    }
+
+    /// The state was saved: nothing has to be remembered here.
+    pub(super) fn emptied(mut self) -> io::Result<Self> {
+        self.file.set_len(0)?;
+        let head = self.head();
+        self.file.write_all(&head)?;
+        Ok(self)
+    }
+
+    pub(super) fn empty(&mut self) -> io::Result<()> {
+        self.file.set_len(HEAD as u64)
+    }
+
+    fn head(&self) -> Vec<u8> {
+        [&MAGIC[..], &self.begun.to_le_bytes()].concat()
+    }
+}
+
+const MAGIC: &[u8; 8] = b"HTSCANJ\n";
+const HEAD: usize = 16;
+const RECORD: usize = 24;
+const KEPT: u8 = 1;
+const FAILED: u8 = 2;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headtime_tasks::{Source, Subject, TaskKind};
+    use headtime_units::SectorSize;
+
+    fn scan() -> Scan {
+        let subject = Subject { drive: [1; 16], target: "v".into(), extent: Extent::from_numbers(0, 64), sector_size: SectorSize::B512 };
+        Scan::start(subject, TaskKind::Backup, 4096)
+    }
+
+    #[test]
+    fn a_journal_brings_back_what_was_kept_and_a_cut_or_foreign_one_nothing_false() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = StateFile::new(folder.path(), [1; 16], "v", "backup");
+        let mut running = scan();
+        let mut journal = files.journal(7).unwrap();
+        for start in [8, 32] {
+            running.deliver(Extent::from_numbers(start, 4), Err(5), false, Source::Gap, &mut Vec::new());
+            running.deliver(Extent::from_numbers(start + 4, 12), Ok(&[1; 12 * 512]), false, Source::Gap, &mut Vec::new());
+            journal.write(&running).unwrap();
+            running.keep();
+        }
+        let replayed = |begun| {
+            let mut scan = scan();
+            files.replay(begun, &mut scan).unwrap();
+            (scan.missing().collect::<Vec<_>>(), scan.failed().sectors().get())
+        };
+        assert_eq!(replayed(7), (running.missing().collect(), 8));
+        assert_eq!(replayed(8), (vec![Extent::from_numbers(0, 64)], 0));
+        let path = files.journal_path();
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&path, &whole[..whole.len() - 30]).unwrap();
+        assert!(replayed(7).0.contains(&Extent::from_numbers(32, 32)) || replayed(7).0.contains(&Extent::from_numbers(24, 40)), "{:?}", replayed(7));
+        files.journal(9).unwrap();
+        assert_eq!(std::fs::metadata(&path).unwrap().len(), HEAD as u64, "a journal of another scan is emptied");
+    }
+
+    #[test]
+    fn state_is_replaced_whole() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = StateFile::new(&folder.path().join("deep"), [1; 16], "v", "backup");
+        assert_eq!(files.read().unwrap(), None);
+        files.save(&scan(), true).unwrap();
+        let bytes = files.read().unwrap().unwrap();
+        assert!(Scan::decode(&bytes, scan().subject(), TaskKind::Backup).is_ok_and(|loaded| loaded.closed));
+        assert_eq!(std::fs::read_dir(folder.path().join("deep")).unwrap().count(), 1, "nothing is left aside");
+        files.remove().unwrap();
+        files.remove().unwrap();
+    }
+}

@@ -1,0 +1,459 @@
+//! The scans of a server: started, paused, resumed, cancelled, asked about; remembered over restarts.
+//!
+//! There is one scan for each target (a volume, or the whole drive) and task. Each has a thread of its own (`runner`) between the drive's feed and its files (`files`). A scan that was running
+//! when the server ended runs again when the server starts, before any client is let in.
+
+mod files;
+mod output;
+mod runner;
+mod status;
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, Sender};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use headtime_io::{DriveHandle, SubmitError, WriteMarks};
+use headtime_sched::FillSettings;
+use headtime_tasks::{BackupForm, Loaded, Output, Scan, StateError, Subject, TASKS, TaskKind, TaskSettings};
+use headtime_units::{Extent, Sectors, Share};
+
+use files::StateFile;
+use output::OutputFile;
+use runner::{Phase, Runner, Told, Wish, Work, this_boot, words_of};
+pub use status::{DigestFigures, RangeList, ScanState, ScanStatus, SourceBytes};
+
+/// The name of the whole drive as a target; no volume can have it.
+pub const WHOLE_DRIVE: &str = "@drive";
+
+/// A scan that is to be started, or to go on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StartScan {
+    /// A volume's name, or [`WHOLE_DRIVE`].
+    pub target: String,
+    /// What is to be done.
+    pub task: TaskKind,
+    /// Of a scrub: whether it compares digests.
+    pub digests: bool,
+    /// Of a backup: where it goes, a file that is not there yet or a named pipe.
+    pub to: Option<PathBuf>,
+    /// Whether what is remembered of an earlier one is thrown away.
+    pub anew: bool,
+}
+
+/// The scans of one drive.
+pub struct Scans {
+    handle: DriveHandle,
+    drive: [u8; 16],
+    targets: Vec<(String, Extent)>,
+    directory: Option<PathBuf>,
+    slots: Mutex<BTreeMap<(String, TaskKind), Slot>>,
+    fill: Mutex<FillSettings>,
+}
+
+struct Slot {
+    status: Arc<Mutex<ScanStatus>>,
+    stop: Arc<AtomicBool>,
+    /// `None` of a scan whose state cannot be read.
+    thread: Option<(Sender<Told>, JoinHandle<()>)>,
+}
+
+/// Why a scan is not as it was wanted.
+#[derive(Debug, thiserror::Error)]
+pub enum ScanError {
+    /// The server has no such target.
+    #[error("there is no volume {target} on this drive; there are {known}, and {WHOLE_DRIVE} for all of the drive")]
+    UnknownTarget {
+        /// The name.
+        target: String,
+        /// The volumes.
+        known: String,
+    },
+    /// There is no such scan.
+    #[error("there is no {task} of {target}; start one first")]
+    NotThere {
+        /// The target.
+        target: String,
+        /// The task.
+        task: TaskKind,
+    },
+    /// It is at work.
+    #[error("the {task} of {target} is running already; cancel it first if another is wanted")]
+    Running {
+        /// The target.
+        target: String,
+        /// The task.
+        task: TaskKind,
+    },
+    /// What there is cannot go on.
+    #[error("the {task} of {target} cannot go on: {reason}; start it with --anew, which forgets it")]
+    Broken {
+        /// The target.
+        target: String,
+        /// The task.
+        task: TaskKind,
+        /// Why.
+        reason: String,
+    },
+    /// A backup that goes nowhere, or something else that goes somewhere.
+    #[error("{0}")]
+    Output(String),
+    /// The file of a backup cannot be had.
+    #[error("{}: {error}; name a file that is not there yet, or a named pipe (mkfifo) that somebody reads already", path.display())]
+    OutputFile {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        error: std::io::Error,
+    },
+    /// The drive is closing.
+    #[error("the drive takes no change: {0}")]
+    Drive(#[from] SubmitError),
+    /// A thread was refused.
+    #[error("the thread of a scan cannot be started: {0}; raise the limit on threads")]
+    Thread(std::io::Error),
+}
+
+/// How long a scan may take to see to what it is told.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// The unit in which writes between two passes are remembered: that of digests.
+const REGION_BYTES: u64 = 1 << 20;
+
+impl Scans {
+    /// The scans of a drive: those remembered in `directory`, and such as are to come. `targets` are the volumes, `drive` is the drive's identity.
+    ///
+    /// What cannot be read of an earlier scan is told by its status, and forgotten when it is started anew.
+    pub(crate) fn open(handle: DriveHandle, drive: [u8; 16], targets: Vec<(String, Extent)>, directory: Option<PathBuf>, max_impact: Share) -> Self {
+        let fill = FillSettings { max_impact: max_impact.as_fraction(), ..handle.usual_fill() };
+        let mut targets = targets;
+        targets.push((WHOLE_DRIVE.to_owned(), Extent::new(headtime_units::Lba::new(0), handle.capacity())));
+        let scans = Self { handle, drive, targets, directory, slots: Mutex::default(), fill: Mutex::new(fill) };
+        if scans.handle.set_fill(fill).is_err() {
+            tracing::warn!("the drive closed before its scans were set up");
+        }
+        for (target, task) in scans.possible() {
+            match scans.remembered(&target, task) {
+                Ok(None) => {}
+                Ok(Some(slot)) => {
+                    scans.lock().insert((target, task), slot);
+                }
+                Err(error) => tracing::warn!("the {task} of {target} is not taken up again: {error}"),
+            }
+        }
+        scans
+    }
+
+    fn possible(&self) -> Vec<(String, TaskKind)> {
+        let tasks = || TASKS.iter().map(|entry| entry.kind);
+        self.targets.iter().flat_map(|(target, _)| tasks().map(move |task| (target.clone(), task))).collect()
+    }
+
+    /// Starts a scan, or lets one go on that was paused; a complete one is done once more.
+    ///
+    /// # Errors
+    /// See [`ScanError`].
+    pub fn start(&self, start: &StartScan) -> Result<ScanStatus, ScanError> {
+        let StartScan { target, task, .. } = start;
+        let (target, task) = (target.clone(), *task);
+        self.extent_of(&target)?;
+        match (task, &start.to) {
+            (TaskKind::Backup, _) | (_, None) => {}
+            (_, Some(_)) => return Err(ScanError::Output(format!("a {task} writes nothing, so leave the output out"))),
+        }
+        let known = self.lock().get(&(target.clone(), task)).map(|slot| slot.status());
+        if let Some(status) = known.filter(|_| !start.anew) {
+            let another = task == TaskKind::Backup || (start.digests && status.digests.is_none());
+            match status.state {
+                ScanState::Running => return Err(ScanError::Running { target, task }),
+                ScanState::Paused | ScanState::Waiting => return self.tell(&target, task, Wish::Resume),
+                ScanState::Broken => return Err(ScanError::Broken { target, task, reason: status.reason }),
+                ScanState::Complete if !another => return self.tell(&target, task, Wish::Again),
+                ScanState::Complete => {}
+            }
+        }
+        let runner = self.new_runner(start)?;
+        self.forget(&target, task);
+        let slot = self.launch(runner)?;
+        let status = slot.status();
+        self.lock().insert((target, task), slot);
+        Ok(status)
+    }
+
+    /// Stops reading for a scan until it is resumed.
+    ///
+    /// # Errors
+    /// [`ScanError::NotThere`].
+    pub fn pause(&self, target: &str, task: TaskKind) -> Result<ScanStatus, ScanError> {
+        self.tell(target, task, Wish::Pause)
+    }
+
+    /// Goes on with a paused scan, or tries at once what another waits for.
+    ///
+    /// # Errors
+    /// [`ScanError::NotThere`], [`ScanError::Broken`].
+    pub fn resume(&self, target: &str, task: TaskKind) -> Result<ScanStatus, ScanError> {
+        let status = self.tell(target, task, Wish::Resume)?;
+        match status.state {
+            ScanState::Broken => Err(ScanError::Broken { target: target.to_owned(), task, reason: status.reason }),
+            _ => Ok(status),
+        }
+    }
+
+    /// Ends a scan and forgets what is remembered of it. What a backup has written stays where it is, and is no backup.
+    ///
+    /// # Errors
+    /// [`ScanError::NotThere`].
+    pub fn cancel(&self, target: &str, task: TaskKind) -> Result<ScanStatus, ScanError> {
+        let Some(slot) = self.lock().get(&(target.to_owned(), task)).map(Slot::status) else {
+            return Err(ScanError::NotThere { target: target.to_owned(), task });
+        };
+        self.forget(target, task);
+        Ok(slot)
+    }
+
+    /// All scans, by target and task.
+    #[must_use]
+    pub fn status(&self) -> Vec<ScanStatus> {
+        self.lock().values().map(Slot::status).collect()
+    }
+
+    /// By which part the mean response of clients may grow.
+    #[must_use]
+    pub fn max_impact(&self) -> f64 {
+        self.fill.lock().unwrap_or_else(PoisonError::into_inner).max_impact
+    }
+
+    /// Changes that, for all scans of the drive.
+    ///
+    /// # Errors
+    /// [`ScanError::Drive`].
+    pub fn set_max_impact(&self, share: Share) -> Result<(), ScanError> {
+        let mut fill = self.fill.lock().unwrap_or_else(PoisonError::into_inner);
+        let changed = FillSettings { max_impact: share.as_fraction(), ..*fill };
+        self.handle.set_fill(changed)?;
+        *fill = changed;
+        Ok(())
+    }
+
+    /// By which part the mean response of clients has grown, as measured since the first scan.
+    #[must_use]
+    pub fn impact(&self) -> f64 {
+        self.handle.snapshot().fill.impact()
+    }
+
+    /// Remembers all scans and ends their threads; nothing may be written through the drive after this.
+    pub(crate) fn close(&self) {
+        let slots = std::mem::take(&mut *self.lock());
+        for slot in slots.values() {
+            slot.stop.store(true, Ordering::Release);
+        }
+        for slot in slots.into_values() {
+            slot.end(Wish::Close);
+        }
+    }
+
+    fn tell(&self, target: &str, task: TaskKind, wish: Wish) -> Result<ScanStatus, ScanError> {
+        let key = (target.to_owned(), task);
+        let not_there = || ScanError::NotThere { target: target.to_owned(), task };
+        let (sender, status) = {
+            let slots = self.lock();
+            let slot = slots.get(&key).ok_or_else(not_there)?;
+            (slot.thread.as_ref().map(|(sender, _)| sender.clone()), Arc::clone(&slot.status))
+        };
+        if let Some(sender) = sender {
+            let (done, seen_to) = mpsc::channel();
+            if sender.send(Told { wish, done }).is_ok() {
+                // One that is busy does it when it can.
+                let _ = seen_to.recv_timeout(PATIENCE);
+            }
+        }
+        let status = status.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        Ok(status)
+    }
+
+    /// Ends a scan, if there is one, and removes its files.
+    fn forget(&self, target: &str, task: TaskKind) {
+        if let Some(slot) = self.lock().remove(&(target.to_owned(), task)) {
+            slot.stop.store(true, Ordering::Release);
+            slot.end(Wish::Cancel);
+        }
+        if let Some(Err(error)) = self.files(target, task).map(|files| files.remove()) {
+            tracing::warn!(%error, "the state of an earlier scan cannot be removed");
+        }
+    }
+
+    fn new_runner(&self, start: &StartScan) -> Result<NewRunner, ScanError> {
+        let subject = self.subject(&start.target)?;
+        let bytes = subject.sector_size.bytes_of(subject.extent.len);
+        let mut settings = TaskSettings { digests: start.digests, ..start.task.into() };
+        let mut output = None;
+        let mut path = String::new();
+        if start.task == TaskKind::Backup {
+            let to = start.to.as_ref().ok_or_else(|| ScanError::Output("a backup needs to be told where it goes; add --to FILE".to_owned()))?;
+            let file = OutputFile::create(to, bytes).map_err(|error| ScanError::OutputFile { path: to.clone(), error })?;
+            settings.form = file.form();
+            output = Some(file);
+            path = to.display().to_string();
+        }
+        let mut scan = Scan::start(subject, settings, self.handle.physical_block());
+        let begun = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        scan.set_note("begun", begun.to_string());
+        scan.set_note("boot", this_boot());
+        scan.set_note("output", path);
+        let mut first = Vec::new();
+        scan.begin(&mut first);
+        let marks = self.marks_of(&scan);
+        Ok(NewRunner { scan, marks, output, first, phase: Phase::Running })
+    }
+
+    /// What is remembered of a scan, if anything is.
+    fn remembered(&self, target: &str, task: TaskKind) -> Result<Option<Slot>, ScanError> {
+        let Some(files) = self.files(target, task) else { return Ok(None) };
+        let unreadable = |reason: String| {
+            let status = ScanStatus {
+                state: ScanState::Broken,
+                reason,
+                state_file: files.path().display().to_string(),
+                ..ScanStatus::empty(target, task.name())
+            };
+            Ok(Some(Slot { status: Arc::new(Mutex::new(status)), stop: Arc::default(), thread: None }))
+        };
+        let bytes = match files.read() {
+            Ok(None) => return Ok(None),
+            Ok(Some(bytes)) => bytes,
+            Err(error) => return unreadable(format!("{} cannot be read: {error}", files.path().display())),
+        };
+        let Loaded { mut scan, closed } = match Scan::decode(&bytes, &self.subject(target)?, task) {
+            Ok(loaded) => loaded,
+            Err(error @ (StateError::Damaged { .. } | StateError::Newer { .. } | StateError::Foreign { .. })) => {
+                return unreadable(format!("{}: {error}", files.path().display()));
+            }
+        };
+        let marks = self.marks_of(&scan);
+        if let Some(marks) = &marks {
+            let known = closed.then(|| words_of(scan.note("marks").unwrap_or_default())).flatten();
+            if !known.is_some_and(|words| marks.set_words(&words)) {
+                // Whatever was written before the program was killed was not told.
+                marks.mark_all();
+            }
+        }
+        let mut phase = match scan.note("phase") {
+            Some("paused") => Phase::Paused,
+            Some("complete") => Phase::Complete,
+            Some("broken") => Phase::Broken { reason: scan.note("reason").unwrap_or_default().to_owned() },
+            _ => Phase::Running,
+        };
+        let mut output = None;
+        if task == TaskKind::Backup && matches!(phase, Phase::Running | Phase::Paused) {
+            match self.reopen(&files, &mut scan, closed) {
+                Ok(file) => output = Some(file),
+                Err(reason) => phase = Phase::Broken { reason },
+            }
+        }
+        scan.set_note("boot", this_boot());
+        self.launch(NewRunner { scan, marks, output, first: Vec::new(), phase }).map(Some)
+    }
+
+    /// The image of a backup that was interrupted, with everything counted that is in it.
+    fn reopen(&self, files: &StateFile, scan: &mut Scan, closed: bool) -> Result<OutputFile, String> {
+        if scan.settings().form == BackupForm::Stream {
+            return Err("the server ended while the backup went into a pipe, whose reader has a part of it only".to_owned());
+        }
+        if !closed && scan.note("boot") != Some(&this_boot()) {
+            return Err("the machine went down during the backup, and what was overwritten at the end may be missing in it".to_owned());
+        }
+        let begun = scan.note("begun").and_then(|begun| begun.parse().ok()).unwrap_or(0);
+        files.replay(begun, scan).map_err(|error| format!("its journal cannot be read: {error}"))?;
+        let path = PathBuf::from(scan.note("output").unwrap_or_default());
+        let bytes = scan.subject().sector_size.bytes_of(scan.subject().extent.len);
+        OutputFile::reopen(&path, bytes).map_err(|error| format!("{} cannot be opened again: {error}", path.display()))
+    }
+
+    fn launch(&self, new: NewRunner) -> Result<Slot, ScanError> {
+        let NewRunner { scan, marks, output, first, phase } = new;
+        let (target, task) = (scan.subject().target.clone(), scan.kind());
+        let files = self.files(&target, task);
+        let status = ScanStatus {
+            output: scan.note("output").unwrap_or_default().to_owned(),
+            state_file: files.as_ref().map(|files| files.path().display().to_string()).unwrap_or_default(),
+            ..ScanStatus::empty(&target, task.name())
+        };
+        let status = Arc::new(Mutex::new(status));
+        let stop = Arc::new(AtomicBool::new(false));
+        let (sender, told) = mpsc::channel();
+        if let Some(marks) = &marks {
+            self.handle.watch_writes(marks)?;
+        }
+        let handle = self.handle.clone();
+        let mut runner =
+            Runner { handle, scan, marks, output, files, status: Arc::clone(&status), told, stop: Arc::clone(&stop), phase, work: Work::default() };
+        // Before this returns everything is wanted: a point in time begins, or goes on, before a client is let in.
+        runner.begin_with(&first);
+        let thread = std::thread::Builder::new().name(format!("scan-{task}")).spawn(move || runner.run()).map_err(ScanError::Thread)?;
+        Ok(Slot { status, stop, thread: Some((sender, thread)) })
+    }
+
+    fn subject(&self, target: &str) -> Result<Subject, ScanError> {
+        let extent = self.extent_of(target)?;
+        Ok(Subject { drive: self.drive, target: target.to_owned(), extent, sector_size: self.handle.sector_size() })
+    }
+
+    fn extent_of(&self, target: &str) -> Result<Extent, ScanError> {
+        let found = self.targets.iter().find(|(name, _)| name == target).map(|(_, extent)| *extent);
+        found.ok_or_else(|| {
+            let known: Vec<&str> = self.targets.iter().map(|(name, _)| name.as_str()).filter(|name| *name != WHOLE_DRIVE).collect();
+            let known = if known.is_empty() { "no volumes".to_owned() } else { known.join(", ") };
+            ScanError::UnknownTarget { target: target.to_owned(), known }
+        })
+    }
+
+    fn files(&self, target: &str, task: TaskKind) -> Option<StateFile> {
+        self.directory.as_deref().map(|directory: &Path| StateFile::new(directory, self.drive, target, task.name()))
+    }
+
+    /// Where a scan with digests learns what was written; others need not know.
+    fn marks_of(&self, scan: &Scan) -> Option<Arc<WriteMarks>> {
+        let region = Sectors::new(REGION_BYTES / u64::from(scan.subject().sector_size.bytes()));
+        scan.digests().map(|_| Arc::new(WriteMarks::new(scan.subject().extent, region)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<(String, TaskKind), Slot>> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What a runner is made of.
+struct NewRunner {
+    scan: Scan,
+    marks: Option<Arc<WriteMarks>>,
+    output: Option<OutputFile>,
+    /// What is to be written before everything else.
+    first: Vec<Output>,
+    phase: Phase,
+}
+
+impl Slot {
+    fn status(&self) -> ScanStatus {
+        self.status.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn end(self, wish: Wish) {
+        let Some((sender, thread)) = self.thread else { return };
+        let (done, _) = mpsc::channel();
+        // One that has ended already needs not be told.
+        let _ = sender.send(Told { wish, done });
+        drop(sender);
+        if thread.join().is_err() {
+            tracing::error!("the thread of a scan failed; what it read since it was saved last is read again");
+        }
+    }
+}
+
+impl Drop for Scans {
+    fn drop(&mut self) {
+        self.close();
+    }
+}

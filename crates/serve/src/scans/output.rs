@@ -1,0 +1,97 @@
+//! Where a backup is written: a sparse image, or a pipe.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write as _};
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use headtime_tasks::{BackupForm, Output};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// An open output.
+#[derive(Debug)]
+pub(super) struct OutputFile {
+    file: File,
+    path: PathBuf,
+    form: BackupForm,
+}
+
+/// How often a pipe that takes nothing is given up for a look at what else there is to do.
+const LOOK_UP: Timespec = Timespec { tv_sec: 0, tv_nsec: 50_000_000 };
+
+impl OutputFile {
+    /// Whether what is at `path` makes the output an image or a stream.
+    pub(super) fn form_of(path: &Path) -> BackupForm {
+        let pipe = std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo());
+        if pipe { BackupForm::Stream } else { BackupForm::Image }
+    }
+
+    /// A new image of `bytes` bytes, or a pipe that somebody reads.
+    pub(super) fn create(path: &Path, bytes: u64) -> io::Result<Self> {
+        let form = Self::form_of(path);
+        let file = match form {
+            BackupForm::Image => {
+                let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+                file.set_len(bytes)?;
+                file
+            }
+            BackupForm::Stream => OpenOptions::new().write(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32).open(path)?,
+        };
+        Ok(Self { file, path: path.to_owned(), form })
+    }
+
+    /// The image that an earlier program began.
+    pub(super) fn reopen(path: &Path, bytes: u64) -> io::Result<Self> {
+        let file = OpenOptions::new().write(true).open(path)?;
+        let len = file.metadata()?.len();
+        if len != bytes {
+            return Err(io::Error::other(format!("it is {len} bytes long and was made with {bytes}")));
+        }
+        Ok(Self { file, path: path.to_owned(), form: BackupForm::Image })
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn form(&self) -> BackupForm {
+        self.form
+    }
+
+    /// Writes everything, or as much as goes until `stop` is raised, which is an error of kind `Interrupted` then.
+    pub(super) fn write(&mut self, outputs: &[Output], stop: &AtomicBool) -> io::Result<()> {
+        outputs.iter().try_for_each(|output| match output {
+            Output::At { offset, bytes } => self.file.write_all_at(bytes, *offset),
+            Output::Append { bytes } => self.append(bytes, stop),
+        })
+    }
+
+    fn append(&mut self, bytes: &[u8], stop: &AtomicBool) -> io::Result<()> {
+        let mut rest = bytes;
+        while !rest.is_empty() {
+            match self.file.write(rest) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(written) => rest = &rest[written..],
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if stop.load(Ordering::Acquire) {
+                        return Err(io::ErrorKind::Interrupted.into());
+                    }
+                    // An interrupted or failed wait is a wait that ended early.
+                    let _ = poll(&mut [PollFd::new(&self.file, PollFlags::OUT)], Some(&LOOK_UP));
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Makes what was written durable; a pipe has nothing to make durable.
+    pub(super) fn sync(&self) -> io::Result<()> {
+        match self.form {
+            BackupForm::Image => self.file.sync_data(),
+            BackupForm::Stream => Ok(()),
+        }
+    }
+}

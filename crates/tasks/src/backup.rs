@@ -1,0 +1,106 @@
+//! [`Backup`]: a copy of the sectors as they are at one moment, as an image or as a stream of records.
+//!
+//! That all sectors are of one moment is the scheduler's doing, which reads what is about to be overwritten, and that of whoever holds overwrites back until what was read is kept.
+//! Here the order does not matter: into an image every piece goes to its own place, a stream says of each record where it belongs ([`crate::record`]).
+
+use headtime_units::Extent;
+
+use crate::codec::{Decoder, Encoder, Malformed};
+use crate::digests::DigestReport;
+use crate::record::RecordWriter;
+use crate::scan::Output;
+use crate::subject::Subject;
+use crate::task::{Piece, Task, TaskSettings};
+
+/// What a backup writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BackupForm {
+    /// A file as long as the sectors together, each at its offset; zeroes are left out, so that the file is sparse. Sectors that could not be read stay zero.
+    Image,
+    /// Records in the order in which the sectors came, for a pipe.
+    Stream,
+}
+
+impl BackupForm {
+    pub(crate) fn number(self) -> u8 {
+        match self {
+            Self::Image => 0,
+            Self::Stream => 1,
+        }
+    }
+
+    pub(crate) fn from_number(number: u8) -> Option<Self> {
+        [Self::Image, Self::Stream].into_iter().find(|form| form.number() == number)
+    }
+}
+
+/// The task.
+pub(crate) struct Backup {
+    settings: TaskSettings,
+    extent: Extent,
+    sector_bytes: u64,
+    records: Option<RecordWriter>,
+}
+
+impl Backup {
+    pub(crate) fn new(subject: &Subject, settings: TaskSettings) -> Self {
+        let sector_bytes = u64::from(subject.sector_size.bytes());
+        let bytes = subject.sector_size.bytes_of(subject.extent.len);
+        let records = (settings.form == BackupForm::Stream).then(|| RecordWriter::new(&subject.target, bytes, subject.sector_size.bytes()));
+        Self { settings, extent: subject.extent, sector_bytes, records }
+    }
+
+    /// A stream is never taken up again: what was in the pipe is gone with its reader. Nothing has to be remembered for an image.
+    pub(crate) fn decode(subject: &Subject, settings: TaskSettings, _from: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        Ok(Self::new(subject, settings))
+    }
+
+    fn offset(&self, extent: Extent) -> u64 {
+        (extent.start - self.extent.start).get() * self.sector_bytes
+    }
+}
+
+impl Task for Backup {
+    fn settings(&self) -> TaskSettings {
+        self.settings
+    }
+
+    fn begin(&mut self, out: &mut Vec<Output>) {
+        if let Some(records) = &mut self.records {
+            out.push(Output::Append { bytes: records.begin() });
+        }
+    }
+
+    fn take(&mut self, piece: &Piece<'_>, out: &mut Vec<Output>) {
+        let offset = self.offset(piece.extent);
+        let Some(records) = &mut self.records else {
+            // Where nothing is written the file is a hole, which reads as zeroes.
+            if piece.bytes.iter().any(|byte| *byte != 0) {
+                out.push(Output::At { offset, bytes: piece.bytes.to_vec() });
+            }
+            return;
+        };
+        let mut bytes = records.piece(offset, piece.bytes);
+        for failed in piece.failed {
+            let (offset, len) = ((failed.start - self.extent.start).get() * self.sector_bytes, failed.len.get() * self.sector_bytes);
+            bytes.extend(records.unreadable(offset, len));
+        }
+        out.push(Output::Append { bytes });
+    }
+
+    fn end(&mut self, out: &mut Vec<Output>) {
+        if let Some(records) = &mut self.records {
+            out.push(Output::Append { bytes: records.end() });
+        }
+    }
+
+    fn again(&mut self) {}
+
+    fn digests(&self) -> Option<DigestReport> {
+        None
+    }
+
+    fn encode(&self, to: &mut dyn FnMut(&[u8])) {
+        let _nothing = Encoder::new(to);
+    }
+}

@@ -1,0 +1,113 @@
+//! [`Ranges`]: runs of sectors that are worth telling, such as those that could not be read; bounded, because a dying drive has millions.
+
+use std::collections::BTreeMap;
+
+use headtime_units::{Extent, Lba, Sectors};
+
+/// Disjoint runs of sectors by address, those that touch joined.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Ranges {
+    /// First sector to the first sector behind.
+    runs: BTreeMap<u64, u64>,
+    /// Sectors that found no room any more.
+    untold: u64,
+}
+
+impl Ranges {
+    /// Most runs that are kept; sectors beyond are only counted.
+    pub const MOST: usize = 16_384;
+
+    /// Adds a run; sectors that are there already stay there once.
+    pub fn insert(&mut self, extent: Extent) {
+        let (mut start, mut end) = (extent.start.get(), extent.end().get());
+        if start == end {
+            return;
+        }
+        let before = self.runs.range(..=end).next_back().map(|(start, end)| (*start, *end));
+        let touches = before.is_some_and(|(_, before_end)| before_end >= start);
+        if self.runs.len() >= Self::MOST && !touches {
+            self.untold += end - start;
+            return;
+        }
+        while let Some((other, other_end)) = self.runs.range(..=end).next_back().map(|(start, end)| (*start, *end)) {
+            if other_end < start {
+                break;
+            }
+            self.runs.remove(&other);
+            (start, end) = (start.min(other), end.max(other_end));
+        }
+        self.runs.insert(start, end);
+    }
+
+    /// The runs by address.
+    pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
+        self.runs.iter().map(|(start, end)| Extent::new(Lba::new(*start), Sectors::new(end - start)))
+    }
+
+    /// How many runs there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.runs.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.runs.is_empty() && self.untold == 0
+    }
+
+    /// Sectors in all runs, and those that found no room.
+    #[must_use]
+    pub fn sectors(&self) -> Sectors {
+        Sectors::new(self.runs.iter().map(|(start, end)| end - start).sum::<u64>() + self.untold)
+    }
+
+    /// Sectors that found no room among [`Ranges::MOST`] runs, so that nobody knows which they are.
+    #[must_use]
+    pub fn untold(&self) -> Sectors {
+        Sectors::new(self.untold)
+    }
+
+    pub(crate) fn from_parts(runs: impl Iterator<Item = Extent>, untold: u64) -> Self {
+        let mut ranges = Self::default();
+        runs.for_each(|run| ranges.insert(run));
+        Self { untold, ..ranges }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn runs_are_those_of_a_set_of_sectors(inserted in proptest::collection::vec((0_u64..60, 0_u64..8), 0..30)) {
+            let mut ranges = Ranges::default();
+            let mut plain = [false; 80];
+            for (start, len) in inserted {
+                ranges.insert(Extent::from_numbers(start, len));
+                plain[start as usize..(start + len) as usize].fill(true);
+            }
+            let mut told = [false; 80];
+            let mut last_end = None;
+            for run in ranges.iter() {
+                prop_assert!(last_end.is_none_or(|end| end < run.start), "runs that touch are not joined");
+                last_end = Some(run.end());
+                told[run.start.get() as usize..run.end().get() as usize].fill(true);
+            }
+            prop_assert_eq!(told, plain);
+        }
+    }
+
+    #[test]
+    fn beyond_the_bound_sectors_are_counted_and_runs_that_touch_still_grow() {
+        let mut ranges = Ranges::default();
+        for run in 0..Ranges::MOST as u64 + 5 {
+            ranges.insert(Extent::from_numbers(run * 10, 2));
+        }
+        ranges.insert(Extent::from_numbers(2, 1));
+        assert_eq!((ranges.len(), ranges.untold()), (Ranges::MOST, Sectors::new(10)));
+        assert_eq!(ranges.sectors().get(), 2 * (Ranges::MOST as u64 + 5) + 1);
+    }
+}

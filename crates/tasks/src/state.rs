@@ -1,0 +1,194 @@
+//! What a scan remembers over a restart, as bytes: [`Scan::encode`], [`Scan::decode`].
+//!
+//! ```text
+//! magic    8  "HTSCAN1\n"
+//! version  4  1; all numbers little-endian
+//! closed   1  whether the program that wrote it ended in good order, so that it knows of every write
+//! drive   16, target (text), first sector 8, sectors 8, bytes of a sector 4, sectors of a grain 4
+//! task     1, digests 1, form of a backup 1, passes 4, notes (count 4, pairs of texts)
+//! sources  5 × 8 sectors, sectors that could not be read (ranges), bitmap of grains (words of 8)
+//!          what the task itself remembers
+//! crc32c   4  over everything before
+//! ```
+//! A text is its length (4) and its bytes; ranges are sectors without one (8), a count (4), and first sector and length (8 each) of every range.
+
+use headtime_units::{Extent, Lba, SectorSize, Sectors};
+
+use crate::backup::BackupForm;
+use crate::bitmap::Bitmap;
+use crate::codec::{Decoder, Encoder, Malformed};
+use crate::scan::Scan;
+use crate::subject::Subject;
+use crate::task::{TASKS, TaskKind, TaskSettings};
+
+/// A scan as it was remembered.
+pub struct Loaded {
+    /// The scan.
+    pub scan: Scan,
+    /// Whether it was closed in good order. If not, what was written through the engine since the state was saved is not known.
+    pub closed: bool,
+}
+
+/// Why remembered state cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum StateError {
+    /// It is not what was written.
+    #[error("the state is damaged: {what}; begin the scan anew, or restore the state")]
+    Damaged {
+        /// What is wrong.
+        what: &'static str,
+    },
+    /// A newer program wrote it.
+    #[error("the state has format {version}, and this program knows format {VERSION}; use the program that wrote it, or begin the scan anew")]
+    Newer {
+        /// Its format.
+        version: u32,
+    },
+    /// It is of something else.
+    #[error("the state is of {what} {remembered}, and {asked} is asked for; begin the scan anew if that is the right one")]
+    Foreign {
+        /// What differs.
+        what: &'static str,
+        /// What the state says.
+        remembered: String,
+        /// What was asked for.
+        asked: String,
+    },
+}
+
+impl Scan {
+    /// The state's bytes, in order, to `to`. `closed` says that nothing can be written through the engine any more without this scan knowing.
+    pub fn encode(&self, closed: bool, to: &mut dyn FnMut(&[u8])) {
+        let mut crc = 0;
+        {
+            let mut checked = |bytes: &[u8]| {
+                crc = crc32c::crc32c_append(crc, bytes);
+                to(bytes);
+            };
+            let mut encoder = Encoder::new(&mut checked);
+            encoder.bytes(MAGIC);
+            encoder.u32(VERSION);
+            encoder.u8(u8::from(closed));
+            encoder.bytes(&self.subject.drive);
+            encoder.text(&self.subject.target);
+            encoder.u64(self.subject.extent.start.get());
+            encoder.u64(self.subject.extent.len.get());
+            encoder.u32(self.subject.sector_size.bytes());
+            encoder.u32(self.grain as u32);
+            let settings = self.settings();
+            encoder.u8(settings.kind.entry().number);
+            encoder.u8(u8::from(settings.digests));
+            encoder.u8(settings.form.number());
+            encoder.u32(self.passes);
+            encoder.u32(self.notes.len() as u32);
+            for (name, text) in &self.notes {
+                encoder.text(name);
+                encoder.text(text);
+            }
+            self.sources.iter().for_each(|sectors| encoder.u64(*sectors));
+            encoder.ranges(&self.failed);
+            self.done.words().iter().for_each(|word| encoder.u64(*word));
+            self.task.encode(&mut checked);
+        }
+        to(&crc.to_le_bytes());
+    }
+
+    /// Reads state of `kind` over `subject`.
+    ///
+    /// # Errors
+    /// See [`StateError`].
+    pub fn decode(bytes: &[u8], subject: &Subject, kind: TaskKind) -> Result<Loaded, StateError> {
+        let damaged = |Malformed(what)| StateError::Damaged { what };
+        let Some((body, crc)) = bytes.split_last_chunk::<4>() else { return Err(StateError::Damaged { what: "it is empty" }) };
+        let mut from = Decoder::new(body);
+        if from.bytes(MAGIC.len()).map_err(damaged)? != MAGIC {
+            return Err(StateError::Damaged { what: "it does not begin as such state does" });
+        }
+        let version = from.u32().map_err(damaged)?;
+        if version > VERSION {
+            return Err(StateError::Newer { version });
+        }
+        if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
+            return Err(StateError::Damaged { what: "its checksum does not fit its content" });
+        }
+        let header = Header::decode(&mut from).map_err(damaged)?;
+        header.must_be_of(subject, kind)?;
+        header.scan(&mut from).map_err(damaged)
+    }
+}
+
+struct Header {
+    closed: bool,
+    subject: Subject,
+    grain: u64,
+    settings: TaskSettings,
+}
+
+impl Header {
+    fn decode(from: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let closed = from.flag()?;
+        let drive = from.bytes(16)?.try_into().expect("as many as were asked for");
+        let target = from.text()?;
+        let extent = Extent::new(Lba::new(from.u64()?), Sectors::new(from.u64()?));
+        extent.checked_end().ok_or(Malformed("sectors beyond the last address there is"))?;
+        let sector_size = SectorSize::new(from.u32()?).ok_or(Malformed("a size of sectors that does not exist"))?;
+        let grain = u64::from(from.u32()?);
+        if !grain.is_power_of_two() || grain > 128 {
+            return Err(Malformed("a grain that is not possible"));
+        }
+        let number = from.u8()?;
+        let kind = TASKS.iter().find(|entry| entry.number == number).ok_or(Malformed("a task that does not exist"))?.kind;
+        let digests = from.flag()?;
+        let form = BackupForm::from_number(from.u8()?).ok_or(Malformed("a form of backup that does not exist"))?;
+        Ok(Self { closed, subject: Subject { drive, target, extent, sector_size }, grain, settings: TaskSettings { kind, digests, form } })
+    }
+
+    fn must_be_of(&self, asked: &Subject, kind: TaskKind) -> Result<(), StateError> {
+        let known = &self.subject;
+        let differences = [
+            ("drive", hex(known.drive), hex(asked.drive)),
+            ("target", known.target.clone(), asked.target.clone()),
+            ("sectors", known.extent.to_string(), asked.extent.to_string()),
+            ("sectors of", known.sector_size.bytes().to_string(), asked.sector_size.bytes().to_string()),
+            ("task", self.settings.kind.to_string(), kind.to_string()),
+        ];
+        for (what, remembered, asked) in differences {
+            if remembered != asked {
+                return Err(StateError::Foreign { what, remembered, asked });
+            }
+        }
+        Ok(())
+    }
+
+    fn scan(self, from: &mut Decoder<'_>) -> Result<Loaded, Malformed> {
+        let Self { closed, subject, grain, settings } = self;
+        let passes = from.u32()?;
+        let mut notes = std::collections::BTreeMap::new();
+        for _ in 0..from.u32()? {
+            notes.insert(from.text()?, from.text()?);
+        }
+        let mut sources = [0; crate::scan::Source::ALL.len()];
+        for sectors in &mut sources {
+            *sectors = from.u64()?;
+        }
+        let failed = from.ranges(subject.extent)?;
+        let grains = subject.grains(grain);
+        let words = from.bytes(grains.div_ceil(64).saturating_mul(8) as usize)?;
+        let words = words.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))).collect();
+        let done = Bitmap::from_words(grains, words).ok_or(Malformed("grains behind the last"))?;
+        let task = settings.restore(&subject, from)?;
+        if !from.is_empty() {
+            return Err(Malformed("there is more than there should be"));
+        }
+        let mut scan = Scan::from_parts(subject, grain, done, task);
+        (scan.failed, scan.passes, scan.sources, scan.notes) = (failed, passes, sources, notes);
+        Ok(Loaded { scan, closed })
+    }
+}
+
+fn hex(bytes: [u8; 16]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+const MAGIC: &[u8; 8] = b"HTSCAN1\n";
+const VERSION: u32 = 1;

@@ -1,0 +1,273 @@
+//! Whole scans: sectors in any order and pieces, through restarts, against plain copies.
+
+use headtime_tasks::record::{Record, RecordReader};
+use headtime_tasks::{BackupForm, Output, Scan, Source, StateError, Subject, TaskKind, TaskSettings};
+use headtime_units::{Extent, Lba, SectorSize, Sectors};
+use proptest::prelude::*;
+use rand::{Rng as _, RngExt as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+
+const SECTOR: usize = 512;
+
+fn subject(start: u64, len: u64) -> Subject {
+    Subject { drive: [3; 16], target: "vol0".into(), extent: Extent::from_numbers(start, len), sector_size: SectorSize::B512 }
+}
+
+/// A drive's bytes, half of them zero.
+fn content(sectors: u64, rng: &mut ChaCha8Rng) -> Vec<u8> {
+    let mut bytes = vec![0; sectors as usize * SECTOR];
+    for chunk in bytes.chunks_mut(8 * SECTOR) {
+        if rng.random() {
+            rng.fill_bytes(chunk);
+        }
+    }
+    bytes
+}
+
+fn bytes_of(drive: &[u8], extent: Extent) -> &[u8] {
+    &drive[extent.start.get() as usize * SECTOR..extent.end().get() as usize * SECTOR]
+}
+
+/// What was written, as an image.
+fn image(len: usize, out: &[Output]) -> Vec<u8> {
+    let mut image = vec![0; len];
+    for output in out {
+        match output {
+            Output::At { offset, bytes } => image[*offset as usize..][..bytes.len()].copy_from_slice(bytes),
+            Output::Append { .. } => panic!("an image is not appended to"),
+        }
+    }
+    image
+}
+
+/// What a stream says, as an image, and where it says that nothing could be read.
+fn restored(len: usize, out: &[Output]) -> (Vec<u8>, Vec<(u64, u64)>) {
+    let (mut image, mut unreadable, mut reader) = (vec![0xEE; len], Vec::new(), RecordReader::default());
+    for output in out {
+        let Output::Append { bytes } = output else { panic!("a stream is appended to only") };
+        reader.feed(bytes);
+        while let Some(record) = reader.next().expect("what was written is whole") {
+            match record {
+                Record::Data { offset, bytes } => image[offset as usize..][..bytes.len()].copy_from_slice(&bytes),
+                Record::Zeroes { offset, len } => image[offset as usize..][..len as usize].fill(0),
+                Record::Unreadable { offset, len } => unreadable.push((offset, len)),
+                Record::Header { .. } | Record::Index | Record::End => {}
+            }
+        }
+    }
+    assert!(reader.is_complete(), "the stream has no end");
+    (image, unreadable)
+}
+
+/// Delivers everything that is missing: in random order and pieces, some of them twice, sectors of `bad` as errors, perhaps with restarts in between.
+fn run(scan: Scan, drive: &[u8], bad: &[Extent], restarts: bool, rng: &mut ChaCha8Rng) -> (Scan, Vec<Output>) {
+    let mut scan = scan;
+    let mut out = Vec::new();
+    scan.begin(&mut out);
+    while !scan.is_complete() {
+        let missing: Vec<Extent> = scan.missing().collect();
+        let within = missing[rng.random_range(0..missing.len())];
+        let first = rng.random_range(0..within.len.get());
+        let len = rng.random_range(1..=(within.len.get() - first).min(100));
+        let mut piece = Extent::new(within.start + Sectors::new(first), Sectors::new(len));
+        // As a drive does: what fails is asked for again in smaller pieces, down to a single sector here.
+        let is_bad = |lba: Lba| bad.iter().any(|bad| bad.contains(lba));
+        if is_bad(piece.start) {
+            piece.len = Sectors::new(1);
+            scan.deliver(piece, Err(5), false, Source::Idle, &mut out);
+        } else {
+            while is_bad(piece.last()) || bad.iter().any(|bad| bad.overlaps(piece)) {
+                piece.len = Sectors::new(piece.len.get() - 1);
+            }
+            let times = if rng.random_range(0..10) == 0 { 2 } else { 1 };
+            (0..times).for_each(|_| scan.deliver(piece, Ok(bytes_of(drive, piece)), false, Source::Gap, &mut out));
+        }
+        scan.keep();
+        // Pieces of single sectors take long to make a grain; now and then a large one helps.
+        if rng.random_range(0..4) == 0 && !bad.iter().any(|bad| bad.overlaps(within)) {
+            scan.deliver(within, Ok(bytes_of(drive, within)), false, Source::Merged, &mut out);
+            scan.keep();
+        }
+        if restarts && rng.random_range(0..8) == 0 {
+            scan = through_state(&scan);
+        }
+    }
+    scan.end(&mut out);
+    (scan, out)
+}
+
+fn through_state(scan: &Scan) -> Scan {
+    let mut bytes = Vec::new();
+    scan.encode(true, &mut |part| bytes.extend_from_slice(part));
+    Scan::decode(&bytes, scan.subject(), scan.kind()).expect("what was written is read").scan
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(48))]
+
+    #[test]
+    fn a_backup_in_any_order_and_over_restarts_is_a_plain_copy(seed in any::<u64>(), start in 0_u64..20, len in 1_u64..3000) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let drive = content(start + len, &mut rng);
+        let subject = subject(start, len);
+        let plain = bytes_of(&drive, subject.extent).to_vec();
+        let (scan, out) = run(Scan::start(subject.clone(), TaskKind::Backup, 512), &drive, &[], true, &mut rng);
+        prop_assert!(image(plain.len(), &out) == plain);
+        prop_assert_eq!(scan.sources().iter().sum::<u64>() >= len, true);
+
+        let stream = TaskSettings { form: BackupForm::Stream, ..TaskKind::Backup.into() };
+        let (_, out) = run(Scan::start(subject, stream, 512), &drive, &[], false, &mut rng);
+        prop_assert!(restored(plain.len(), &out) == (plain, Vec::new()));
+    }
+
+    #[test]
+    fn digests_do_not_depend_on_order_pieces_or_restarts(seed in any::<u64>(), start in 0_u64..20, len in 1_u64..6000) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let drive = content(start + len, &mut rng);
+        let scan = || Scan::start(subject(start, len), TaskKind::Digest, 512);
+        let (one, _) = run(scan(), &drive, &[], true, &mut rng);
+        let mut other = scan();
+        other.deliver(subject(start, len).extent, Ok(bytes_of(&drive, subject(start, len).extent)), false, Source::Idle, &mut Vec::new());
+        other.keep();
+        let digest = |scan: &Scan| scan.digests().and_then(|digests| digests.table);
+        prop_assert!(digest(&one).is_some());
+        prop_assert_eq!(digest(&one), digest(&other));
+        let mut changed = drive.clone();
+        let place = rng.random_range(start as usize * SECTOR..drive.len());
+        changed[place] ^= 1 << rng.random_range(0..8);
+        let (changed, _) = run(scan(), &changed, &[], false, &mut rng);
+        prop_assert_ne!(digest(&one), digest(&changed));
+    }
+
+    #[test]
+    fn state_that_was_changed_anywhere_is_refused(seed in any::<u64>(), flip in any::<prop::sample::Index>(), cut in any::<prop::sample::Index>()) {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed);
+        let drive = content(5000, &mut rng);
+        let mut scan = Scan::start(subject(0, 5000), TaskKind::Digest, 4096);
+        scan.deliver(Extent::from_numbers(8, 1600), Ok(bytes_of(&drive, Extent::from_numbers(8, 1600))), false, Source::Gap, &mut Vec::new());
+        scan.keep();
+        let mut bytes = Vec::new();
+        scan.encode(false, &mut |part| bytes.extend_from_slice(part));
+        prop_assert!(Scan::decode(&bytes, scan.subject(), TaskKind::Digest).is_ok_and(|loaded| !loaded.closed && loaded.scan.sectors_done().get() == 1600));
+        prop_assert!(Scan::decode(&bytes[..cut.index(bytes.len())], scan.subject(), TaskKind::Digest).is_err());
+        let place = flip.index(bytes.len());
+        bytes[place] ^= 1 << rng.random_range(0..8);
+        prop_assert!(Scan::decode(&bytes, scan.subject(), TaskKind::Digest).is_err());
+    }
+}
+
+#[test]
+fn sectors_that_cannot_be_read_are_told_exactly_and_are_zeroes_in_a_backup() {
+    let mut rng = ChaCha8Rng::seed_from_u64(5);
+    let mut drive = content(4096, &mut rng);
+    let bad = [Extent::from_numbers(100, 3), Extent::from_numbers(2047, 2)];
+    for kind in [TaskKind::Scrub, TaskKind::Backup, TaskKind::Digest] {
+        let (scan, out) = run(Scan::start(subject(0, 4096), kind, 512), &drive, &bad, false, &mut rng);
+        assert_eq!(scan.failed().iter().collect::<Vec<_>>(), bad, "{kind}");
+        assert_eq!(scan.digests().map(|digests| digests.table), (kind == TaskKind::Digest).then_some(None), "{kind}");
+        if kind == TaskKind::Backup {
+            bad.iter().for_each(|bad| drive[bad.start.get() as usize * SECTOR..bad.end().get() as usize * SECTOR].fill(0));
+            assert!(image(drive.len(), &out) == drive);
+            let stream = TaskSettings { form: BackupForm::Stream, ..TaskKind::Backup.into() };
+            let (_, out) = run(Scan::start(subject(0, 4096), stream, 512), &drive, &bad, false, &mut rng);
+            let (image, mut unreadable) = restored(drive.len(), &out);
+            unreadable.sort_unstable();
+            assert!(image == drive);
+            assert_eq!(unreadable.iter().map(|(offset, len)| (offset / 512, len / 512)).collect::<Vec<_>>(), [(100, 3), (2047, 1), (2048, 1)]);
+        }
+    }
+}
+
+/// A scrub with digests over three mebibytes, after its first pass.
+fn scrubbed(drive: &[u8]) -> Scan {
+    let settings = TaskSettings { digests: true, ..TaskKind::Scrub.into() };
+    let mut scan = Scan::start(subject(0, 3 * 2048), settings, 4096);
+    pass(&mut scan, drive, &[]);
+    assert_eq!(scan.digests().map(|digests| (digests.compared, digests.not_compared)), Some((0, 0)), "there is nothing to compare with yet");
+    scan.again();
+    scan
+}
+
+/// A whole pass in pieces of a quarter of a mebibyte; `written` names the pieces before which their mebibyte was written.
+fn pass(scan: &mut Scan, drive: &[u8], written: &[u64]) {
+    for piece in 0..scan.subject().extent.len.get() / 512 {
+        let extent = Extent::new(Lba::new(piece * 512), Sectors::new(512));
+        scan.deliver(extent, Ok(bytes_of(drive, extent)), written.contains(&piece), Source::Idle, &mut Vec::new());
+        scan.keep();
+    }
+    assert!(scan.is_complete());
+}
+
+#[test]
+fn a_change_that_nobody_made_through_us_is_found_and_one_that_somebody_made_is_not_held_against_the_drive() {
+    let mut drive = content(3 * 2048, &mut ChaCha8Rng::seed_from_u64(6));
+    let mut scan = scrubbed(&drive);
+    drive[5] ^= 1;
+    drive[2048 * SECTOR + 5] ^= 1;
+    // The second mebibyte was written before its first piece came.
+    pass(&mut scan, &drive, &[4]);
+    let digests = scan.digests().expect("it makes digests");
+    assert_eq!((digests.compared, digests.not_compared), (2, 1));
+    assert_eq!(digests.changed.iter().collect::<Vec<_>>(), [Extent::from_numbers(0, 2048)]);
+    assert!(digests.table.is_some(), "all three have a digest again");
+    scan.again();
+    pass(&mut through_state(&scan), &drive, &[]);
+}
+
+#[test]
+fn a_mebibyte_written_while_it_was_read_has_no_digest_and_is_not_compared_the_next_time() {
+    let mut drive = content(3 * 2048, &mut ChaCha8Rng::seed_from_u64(7));
+    let mut scan = scrubbed(&drive);
+    pass(&mut scan, &drive, &[6]);
+    assert_eq!(scan.digests().map(|digests| (digests.compared, digests.not_compared, digests.table)), Some((2, 1, None)));
+    drive[2048 * SECTOR] ^= 1;
+    scan.again();
+    pass(&mut scan, &drive, &[]);
+    let digests = scan.digests().expect("it makes digests");
+    assert!((digests.compared, digests.changed.is_empty()) == (2, true), "{digests:?}");
+    // Written after its digest was made, and told of with a piece that comes twice.
+    let extent = Extent::from_numbers(0, 512);
+    scan.deliver(extent, Ok(bytes_of(&drive, extent)), true, Source::Idle, &mut Vec::new());
+    scan.again();
+    drive[0] ^= 1;
+    pass(&mut scan, &drive, &[]);
+    assert!(scan.digests().is_some_and(|digests| digests.changed.is_empty() && digests.compared == 2));
+}
+
+#[test]
+fn state_of_another_drive_target_size_or_task_is_refused_by_name() {
+    let scan = Scan::start(subject(0, 4096), TaskKind::Scrub, 4096);
+    let mut bytes = Vec::new();
+    scan.encode(true, &mut |part| bytes.extend_from_slice(part));
+    let known = subject(0, 4096);
+    let cases = [
+        (Subject { drive: [4; 16], ..known.clone() }, TaskKind::Scrub, "drive"),
+        (Subject { target: "vol1".into(), ..known.clone() }, TaskKind::Scrub, "target"),
+        (Subject { extent: Extent::from_numbers(0, 8192), ..known.clone() }, TaskKind::Scrub, "sectors"),
+        (Subject { sector_size: SectorSize::B4096, ..known.clone() }, TaskKind::Scrub, "sectors of"),
+        (known.clone(), TaskKind::Backup, "task"),
+    ];
+    for (asked, kind, expected) in cases {
+        match Scan::decode(&bytes, &asked, kind) {
+            Err(StateError::Foreign { what, .. }) => assert_eq!(what, expected),
+            other => panic!("{expected}: {:?}", other.map(|_| ()).map_err(|error| error.to_string())),
+        }
+    }
+    let mut newer = bytes.clone();
+    newer[8] = 2;
+    assert!(matches!(Scan::decode(&newer, &known, TaskKind::Scrub), Err(StateError::Newer { version: 2 })));
+    assert!(matches!(Scan::decode(b"", &known, TaskKind::Scrub), Err(StateError::Damaged { .. })));
+}
+
+#[test]
+fn what_could_not_be_kept_stays_missing() {
+    let drive = content(64, &mut ChaCha8Rng::seed_from_u64(8));
+    let mut scan = Scan::start(subject(0, 64), TaskKind::Backup, 4096);
+    let mut out = Vec::new();
+    scan.deliver(Extent::from_numbers(0, 16), Ok(bytes_of(&drive, Extent::from_numbers(0, 16))), false, Source::Gap, &mut out);
+    scan.forget();
+    scan.deliver(Extent::from_numbers(16, 8), Ok(bytes_of(&drive, Extent::from_numbers(16, 8))), false, Source::Gap, &mut out);
+    scan.keep();
+    scan.count_as_kept(Extent::from_numbers(31, 10));
+    assert_eq!(scan.missing().collect::<Vec<_>>(), [Extent::from_numbers(0, 16), Extent::from_numbers(24, 8), Extent::from_numbers(40, 24)]);
+}
