@@ -64,6 +64,8 @@ fuzz: setup-build ## a minute of every fuzz target; needs a nightly compiler and
 
 realtime: setup-build ## proofs of timing that need an idle machine
 	cargo run --locked --release -p headtime-io --example lateness
+	cargo build --locked --release -p headtime
+	scripts/realtime-characterize.sh atlas10k deskstar34gxp@nocache
 
 clean: ## removes what was built
 	cargo clean

@@ -3,6 +3,7 @@
 //! Each verb is one file of [`commands`], with its arguments and what it does. What several verbs show stands in [`figures`], what is
 //! shown while a drive serves in [`view`], what is left behind by the demo in [`report`].
 
+pub mod characterize;
 pub mod commands;
 pub mod compare;
 pub mod demo;
@@ -52,8 +53,12 @@ pub enum Verb {
     Papers(commands::papers::Arguments),
     /// Lists the block devices of this machine and whether each could be a drive
     Devices(commands::devices::Arguments),
+    /// Finds out by timed reads what a drive is, and writes its profile
+    Characterize(Box<commands::characterize::Arguments>),
     /// Serves volumes of a drive over NBD
-    Serve(commands::serve::Arguments),
+    Serve(Box<commands::serve::Arguments>),
+    /// Scrubs, backs up and digests volumes of a running `serve`, in the time that clients leave
+    Scan(Box<commands::scan::Arguments>),
     /// Checks a configuration file of `serve` without serving
     CheckConfig(commands::check_config::Arguments),
     /// Serves an emulated drive alone over NBD, with nothing in front, to try other software on it
@@ -79,7 +84,9 @@ impl Verb {
             Self::Validate(arguments) => commands::validate::run(&arguments),
             Self::Papers(arguments) => commands::papers::run(&arguments),
             Self::Devices(arguments) => commands::devices::run(&arguments),
+            Self::Characterize(arguments) => commands::characterize::run(&arguments),
             Self::Serve(arguments) => commands::serve::run(&arguments),
+            Self::Scan(arguments) => commands::scan::run(&arguments),
             Self::CheckConfig(arguments) => commands::check_config::run(&arguments),
             Self::Emulate(arguments) => commands::emulate::run(&arguments),
             Self::Demo(arguments) => commands::demo::run(&arguments),
@@ -94,6 +101,8 @@ pub enum Failure {
     Asked(anyhow::Error),
     /// It made sense and went wrong: a file, a socket, a drive. Exit code 1.
     Failed(anyhow::Error),
+    /// It was carried out, and what was looked for is not there. Exit code 3.
+    Nothing(anyhow::Error),
     /// It was told to stop before its end; the message says how to go on. Exit code 130.
     Interrupted(anyhow::Error),
 }
@@ -110,6 +119,7 @@ impl Failure {
         match self {
             Self::Failed(_) => 1,
             Self::Asked(_) => 2,
+            Self::Nothing(_) => 3,
             Self::Interrupted(_) => 130,
         }
     }
@@ -117,7 +127,7 @@ impl Failure {
     /// The message, one line: what went wrong and, behind each colon, why.
     #[must_use]
     pub fn message(&self) -> String {
-        let (Self::Asked(error) | Self::Failed(error) | Self::Interrupted(error)) = self;
+        let (Self::Asked(error) | Self::Failed(error) | Self::Nothing(error) | Self::Interrupted(error)) = self;
         format!("{error:#}")
     }
 }
@@ -140,4 +150,4 @@ const AFTER_HELP: &str = "\
 Sizes are written 512, 4KiB, 1.5GiB, 20TB (K, M, G, T mean KiB, MiB, GiB, TiB); times 30us, 100ms, 2s.
 A drive is named the same way everywhere: emulated:PROFILE?backing=FILE, nbd+unix:///EXPORT?socket=PATH, or the path of a file or block device.
 
-Exit codes: 0 done; 1 it was tried and went wrong; 2 what was asked for makes no sense, nothing was done; 130 told to stop in the middle.";
+Exit codes: 0 done; 1 it was tried and went wrong; 2 what was asked for makes no sense, nothing was done; 3 it was done, and what was looked for is not there; 130 told to stop in the middle.";

@@ -4,11 +4,14 @@
 mod markup;
 #[path = "common/program.rs"]
 mod program;
+#[path = "common/tools.rs"]
+mod tools;
 
 use headtime::demo::BEST;
-use program::{Program, have, headtime, text};
+use program::{Program, headtime, text};
 use rustix::process::Signal;
 use serde_json::Value;
+use tools::have;
 
 #[test]
 fn a_short_demo_serves_loads_and_reports_both_policies() {

@@ -4,13 +4,16 @@
 
 #[path = "common/program.rs"]
 mod program;
+#[path = "common/tools.rs"]
+mod tools;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use program::{Program, have, headtime, text};
+use program::{Program, headtime, text};
 use rustix::process::Signal;
 use serde_json::Value;
+use tools::have;
 
 /// A loop device on a file in a directory; both go when it is dropped.
 struct Disk {

@@ -2,13 +2,16 @@
 
 #[path = "common/program.rs"]
 mod program;
+#[path = "common/tools.rs"]
+mod tools;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use program::{Program, have, headtime, text};
+use program::{Program, headtime, text};
 use rustix::process::Signal;
+use tools::have;
 
 /// Starts a server with two volumes on `drive`; its URIs, `db` first.
 fn serve(drive: &str, socket: &Path, more: &[&str]) -> (Program, String, String) {

@@ -22,6 +22,27 @@ impl AlignedBuffer {
         Self { storage, start, len }
     }
 
+    /// A buffer of `len` zero bytes whose memory is there already: the first to use it does not wait for the system to find pages.
+    pub(crate) fn touched(len: usize) -> Self {
+        let mut buffer = Self::zeroed(len);
+        buffer.as_mut_slice().chunks_mut(ALIGNMENT).for_each(|page| page[0] = std::hint::black_box(0));
+        buffer
+    }
+
+    /// The most bytes it can hold.
+    pub(crate) fn capacity(&self) -> usize {
+        self.storage.len() - self.start
+    }
+
+    /// Makes it `len` bytes long; what they are is undefined.
+    ///
+    /// # Panics
+    /// When that is more than it can hold.
+    pub(crate) fn set_len(&mut self, len: usize) {
+        assert!(len <= self.capacity(), "a buffer of {} bytes cannot hold {len}", self.capacity());
+        self.len = len;
+    }
+
     /// A buffer that holds the pieces one after the other.
     pub(crate) fn of(pieces: &[Bytes]) -> Self {
         let mut buffer = Self::zeroed(pieces.iter().map(Bytes::len).sum());

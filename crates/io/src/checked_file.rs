@@ -47,7 +47,11 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<(), ReplaceError> {
         file.write_all(text.as_bytes())?;
         file.sync_all()
     });
-    written.map_err(|error| ReplaceError { path: unfinished.clone(), doing: "writing", error })?;
+    if let Err(error) = written {
+        // A part of a file is of no use, and on a full disk it takes the room that the next attempt needs.
+        let _ = std::fs::remove_file(&unfinished);
+        return Err(ReplaceError { path: unfinished, doing: "writing", error });
+    }
     let directory = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -1,10 +1,10 @@
 //! An open drive: [`Drive`] owns the engine's thread, [`DriveHandle`] talks to it.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::thread::JoinHandle;
 
-use headtime_sched::{Belief, BeliefReport, DriveTraits, Limits, Scheduler};
+use headtime_sched::{BackgroundAccount, Belief, BeliefReport, DriveTraits, FillReport, Limits, Scheduler};
 use headtime_units::{SectorSize, Sectors};
 
 use crate::backend::Backend;
@@ -13,6 +13,7 @@ use crate::backend::file_drive;
 use crate::backend::memory;
 use crate::backend::nbd;
 use crate::backend::simulated;
+use crate::believed;
 use crate::bell::{Bell, expect_precise_wakes};
 use crate::clock::RealClock;
 use crate::engine::{DrainReport, Engine};
@@ -58,13 +59,16 @@ impl Drive {
     pub fn open(locator: &Locator, options: DriveOptions) -> Result<Self, OpenError> {
         options.check()?;
         let bell = Arc::new(Bell::new().map_err(OpenError::Engine)?);
-        let opened = match locator {
+        let mut opened = match locator {
             Locator::Path(path) => file_drive::open(path, &options, &bell)?,
             Locator::Emulated(emulated) => emulated::open(locator, emulated, &bell)?,
             Locator::Memory(memory) => memory::open(memory),
             Locator::Simulated(simulated) => simulated::open(locator, simulated)?,
             Locator::Nbd(server) => nbd::open(server, &bell)?,
         };
+        if let Some(profile) = &options.profile {
+            opened.belief = believed::from_profile(profile, locator, opened.capacity, opened.sector_size)?;
+        }
         Self::start(opened, &options, bell)
     }
 
@@ -78,6 +82,9 @@ impl Drive {
             outstanding: 0,
             accounts: Vec::new(),
             belief: BeliefReport::default(),
+            scans: 0,
+            fill: FillReport::default(),
+            background: BackgroundAccount::default(),
             emulation: None,
             errors: ErrorCounts::default(),
             hung: HungCounts::default(),
@@ -103,7 +110,16 @@ impl Drive {
             own.run(RealClock)
         });
         let thread = thread.map_err(OpenError::Engine)?;
-        let shared = Shared { mailbox, turns, capacity, sector_size, physical_block, write_mode: options.write_mode, next_id: AtomicU64::new(0) };
+        let shared = Shared {
+            mailbox,
+            turns,
+            capacity,
+            sector_size,
+            physical_block,
+            write_mode: options.write_mode,
+            next_id: AtomicU64::new(0),
+            next_scan: AtomicU32::new(0),
+        };
         Ok(Self { handle: DriveHandle { shared: Arc::new(shared) }, engine: Some(thread) })
     }
 

@@ -33,8 +33,10 @@
 //! every write durable before it is reported.
 
 mod backend;
+mod believed;
 mod bell;
 mod buffer;
+pub mod characterise;
 mod checked_file;
 mod clock;
 mod drive;
@@ -48,6 +50,7 @@ mod options;
 mod pending;
 mod request;
 mod room;
+mod scan;
 mod sidecar;
 mod snapshot;
 mod sys;
@@ -71,5 +74,6 @@ pub use open_error::OpenError;
 pub use options::{CommandTimeout, CommandTimeoutError, DriveOptions, EnginePriority, IoMethod, PolicyChoice, PolicyChoiceError, WriteMode};
 pub use pending::{Pending, StartWhenRoom};
 pub use request::{Io, IoDone, IoError, SubmitError, UnalignedBytes};
+pub use scan::{MOST_HELD, ScanEvent, ScanFeed, ScanStart, WriteMarks};
 pub use sidecar::SidecarError;
 pub use snapshot::{DriveSnapshot, EmulationSnapshot, ErrorCounts, HungCounts, LinkSnapshot, LinkState};

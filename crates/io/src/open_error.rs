@@ -76,6 +76,21 @@ pub enum OpenError {
         /// What is wrong, from the reader of profiles.
         message: String,
     },
+    /// The profile that shall be believed is another drive's.
+    #[error(
+        "profile {profile} is of a drive of {believed} bytes ({}), and {locator} has {bytes} bytes ({}); characterise this one (headtime characterize), or leave the profile out",
+        ByteSize::new(*believed), ByteSize::new(*bytes)
+    )]
+    OtherProfile {
+        /// The profile.
+        profile: String,
+        /// Its drive's size in bytes.
+        believed: u64,
+        /// The drive.
+        locator: String,
+        /// Its size in bytes.
+        bytes: u64,
+    },
     /// What is remembered beside the backing file cannot be read, or says something else.
     #[error(transparent)]
     Sidecar(#[from] SidecarError),

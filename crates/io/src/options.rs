@@ -7,6 +7,7 @@ use headtime_sched::{DEFAULT_POLICY, Parameters, Policy, PolicyEntry, PolicyErro
 use headtime_units::{Nanos, ParseUnitError, parse_nanos};
 
 use crate::backend::raw::RawOptions;
+use crate::locator::ProfileSource;
 
 /// A policy and its parameters, known to be usable on a drive that runs in real time.
 #[derive(Clone)]
@@ -116,6 +117,9 @@ pub struct DriveOptions {
     pub priority: EnginePriority,
     /// What is done to the kernel and the drive when it is a block device.
     pub raw: RawOptions,
+    /// What is believed of the drive, whatever else it says of itself: the profile that a characterisation of it has left, say. `None` believes the profile of an
+    /// emulated drive, and of any other its size.
+    pub profile: Option<ProfileSource>,
 }
 
 impl Default for DriveOptions {
@@ -134,6 +138,7 @@ impl Default for DriveOptions {
             command_timeout: CommandTimeout::default(),
             priority: EnginePriority::default(),
             raw: RawOptions::default(),
+            profile: None,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The verbs of the program, one file each: its arguments and what it does.
 
+pub mod characterize;
 pub mod check_config;
 pub mod compare;
 pub mod demo;
@@ -9,6 +10,7 @@ pub mod papers;
 pub mod policies;
 pub mod profile;
 pub mod profiles;
+pub mod scan;
 pub mod serve;
 pub mod sim;
 pub mod trace;

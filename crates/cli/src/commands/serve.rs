@@ -54,6 +54,18 @@ pub struct Arguments {
     /// Of a raw device: set or keep the kernel's own scheduling; what is set is put back in the end
     #[arg(long, value_name = "WHAT")]
     pub kernel_knobs: Option<String>,
+    /// The control socket for `headtime scan`, or off; beside the drive unless given
+    #[arg(long, value_name = "PATH")]
+    pub control: Option<String>,
+    /// The directory in which scans are remembered, or off; beside the drive unless given
+    #[arg(long, value_name = "DIRECTORY")]
+    pub state: Option<String>,
+    /// By which part the mean response of clients may grow by scans; 1% unless given
+    #[arg(long, value_name = "SHARE")]
+    pub max_impact: Option<String>,
+    /// What is believed of the drive: the profile that `headtime characterize` has written of it
+    #[arg(long, value_name = "FILE")]
+    pub profile: Option<String>,
     /// A bound of the server; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub limit: Vec<String>,
@@ -123,6 +135,10 @@ pub fn config(arguments: &Arguments) -> Result<Config, Failure> {
         queue_depth: arguments.queue_depth.clone(),
         write_cache: arguments.write_cache.clone(),
         kernel_knobs: arguments.kernel_knobs.clone(),
+        control: arguments.control.clone(),
+        state: arguments.state.clone(),
+        max_impact: arguments.max_impact.clone(),
+        profile: arguments.profile.clone(),
         listen: arguments.listen.clone(),
         initialize: arguments.initialize,
         volumes: arguments.volume.clone(),
@@ -152,6 +168,7 @@ fn view(config: &Config, arguments: &Arguments) -> Result<Drained, Failure> {
                 total_seconds: None,
                 drive: monitor.drive_last_second().clone(),
                 volumes: monitor.live().to_vec(),
+                scans: monitor.scans(),
                 footer: format!("{}   q stops", addresses.join("  ")),
             })?;
         }

@@ -120,6 +120,7 @@ impl Cell {
             warm_up_time: None,
             length: None,
             by_stream: true,
+            background: None,
             queue_limit: plan.asked.queue_limit.value as usize,
         };
         let inner = plan.source(case, self.seed).map_err(|failure| anyhow!(failure.message()))?;

@@ -125,6 +125,7 @@ fn moment(plan: &Plan, monitor: &Monitor, around: &Surroundings<'_>) -> Moment {
         total_seconds: Some(around.duration.as_secs_f64()),
         drive: monitor.drive_last_second().clone(),
         volumes: monitor.live().to_vec(),
+        scans: Vec::new(),
         footer: format!("loaded by {} {}   q stops", source.name, source.version),
     }
 }

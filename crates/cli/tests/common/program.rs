@@ -62,15 +62,6 @@ pub fn headtime(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_headtime")).args(arguments).stdin(Stdio::null()).output().expect("the program was built")
 }
 
-/// Whether `tool` is installed; says so when it is not.
-pub fn have(tool: &str) -> bool {
-    let found = Command::new(tool).arg("--version").stdin(Stdio::null()).output().is_ok();
-    if !found {
-        println!("skipped: {tool} is not installed (scripts/setup.sh test installs it)");
-    }
-    found
-}
-
 pub fn text(path: &Path) -> &str {
     path.to_str().expect("temporary folders have names in UTF-8")
 }

@@ -90,7 +90,7 @@ pub(crate) fn open(locator: &Locator, emulated: &EmulatedLocator, bell: &Arc<Bel
 }
 
 /// The profile that a locator names, with its setup, and its scatter or without.
-pub(super) fn load(source: &ProfileSource, setup: Option<&str>, noise: bool, locator: &Locator) -> Result<DriveProfile, OpenError> {
+pub(crate) fn load(source: &ProfileSource, setup: Option<&str>, noise: bool, locator: &Locator) -> Result<DriveProfile, OpenError> {
     let wrong = |message: String| OpenError::Profile { locator: locator.to_string(), message };
     let profile = match source {
         ProfileSource::Catalog(name) => catalog::load(name).map_err(|error| wrong(error.to_string()))?,

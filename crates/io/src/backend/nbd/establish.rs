@@ -19,11 +19,21 @@ pub(super) struct Established {
     pub(super) shape: Shape,
 }
 
-/// Opens the export.
+/// Opens the export, to read and to write.
 ///
 /// # Errors
 /// [`NbdError`]; nothing is left behind then.
 pub(super) fn establish(locator: &NbdLocator) -> Result<Established, NbdError> {
+    let established = establish_to_read(locator)?;
+    established.shape.writable(&locator.uri.to_string())?;
+    Ok(established)
+}
+
+/// Opens the export, which may be read-only.
+///
+/// # Errors
+/// [`NbdError`]; nothing is left behind then.
+pub(super) fn establish_to_read(locator: &NbdLocator) -> Result<Established, NbdError> {
     let uri = locator.uri.to_string();
     let limit = locator.connect_timeout;
     let silent = || NbdError::Silent { uri: uri.clone(), limit };

@@ -14,6 +14,7 @@ mod link;
 mod shape;
 mod shared;
 mod socket;
+pub(crate) mod timed;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;

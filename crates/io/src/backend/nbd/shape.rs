@@ -14,6 +14,7 @@ pub(super) struct Shape {
     pub(super) preferred: u32,
     /// The longest read or write, bytes; whole sectors.
     pub(super) longest: u32,
+    pub(super) read_only: bool,
     pub(super) flush: bool,
     pub(super) fua: bool,
     pub(super) trim: bool,
@@ -38,10 +39,8 @@ impl Shape {
         let capacity = sector.sectors_of(bytes).filter(|capacity| !capacity.is_zero() && bytes <= MOST_BYTES);
         let capacity = capacity.ok_or_else(|| NbdError::Size { uri: uri.to_owned(), bytes, sector_bytes })?;
         let has = |flag| export.flags.contains(flag);
-        if has(ExportFlags::READ_ONLY) {
-            return Err(NbdError::ReadOnly { uri: uri.to_owned() });
-        }
         Ok(Self {
+            read_only: has(ExportFlags::READ_ONLY),
             capacity,
             sector,
             preferred: sizes.preferred.clamp(sector_bytes, MOST_PREFERRED),
@@ -51,6 +50,14 @@ impl Shape {
             trim: has(ExportFlags::SEND_TRIM),
             write_zeroes: has(ExportFlags::SEND_WRITE_ZEROES),
         })
+    }
+
+    /// The same, if it may be written to.
+    ///
+    /// # Errors
+    /// [`NbdError::ReadOnly`].
+    pub(super) fn writable(self, uri: &str) -> Result<Self, NbdError> {
+        if self.read_only { Err(NbdError::ReadOnly { uri: uri.to_owned() }) } else { Ok(self) }
     }
 
     /// What keeps `now` from taking the place of this drive while it is in use. What the server merely likes may change.
@@ -96,7 +103,8 @@ mod tests {
 
     #[test]
     fn what_makes_no_drive_is_refused() {
-        let refused = |size, minimum, flags| Shape::of("u", &session(size, minimum, 65_536, 1 << 20, flags)).unwrap_err().to_string();
+        let shape = |size, minimum, flags| Shape::of("u", &session(size, minimum, 65_536, 1 << 20, flags));
+        let refused = |size, minimum, flags| shape(size, minimum, flags).and_then(|shape| shape.writable("u")).unwrap_err().to_string();
         for size in [0, 1000, 1 << 63] {
             assert!(refused(size, 1, ExportFlags::DISK).contains(&format!("{size} bytes, which makes no drive")), "{size}");
         }

@@ -7,6 +7,7 @@
 mod device;
 mod knob_state;
 mod knobs;
+pub(crate) mod measured;
 mod options;
 
 use std::os::fd::{AsFd, OwnedFd};
@@ -51,7 +52,7 @@ fn device_number(path: &Path) -> Option<DeviceNumber> {
 }
 
 /// Whether `path` leads to a block device.
-pub(super) fn is_block_device(path: &Path) -> bool {
+pub(crate) fn is_block_device(path: &Path) -> bool {
     device_number(path).is_some()
 }
 

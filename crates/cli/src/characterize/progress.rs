@@ -1,0 +1,98 @@
+//! What people who wait see: a bar on a terminal, a line for each stage and each tenth elsewhere; both on standard error.
+
+use std::io::IsTerminal as _;
+
+use headtime_units::Nanos;
+use indicatif::{ProgressBar, ProgressStyle};
+
+/// How far a characterisation has come.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Glimpse {
+    /// What is looked into.
+    pub stage: &'static str,
+    /// Share of the drive time that is spent, 0 to 1.
+    pub progress: f64,
+    /// Reads of this run.
+    pub reads: u64,
+}
+
+/// Shows it.
+pub struct Showing {
+    bar: Option<ProgressBar>,
+    /// The drive time it may take.
+    bound: Nanos,
+    /// Nothing is shown but what is said.
+    quiet: bool,
+    /// What was last told in a line.
+    told: Option<(&'static str, u64)>,
+}
+
+impl Showing {
+    /// Of a characterisation that may take `bound` of drive time.
+    #[must_use]
+    pub fn new(bound: Nanos, quiet: bool) -> Self {
+        let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
+            let bar = ProgressBar::new(UNITS);
+            let style = ProgressStyle::with_template("{prefix:<28} [{bar:32}] {percent:>3} %; {wide_msg}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar
+        });
+        Self { bar, bound, quiet, told: None }
+    }
+
+    /// Something new.
+    pub fn show(&mut self, glimpse: Glimpse) {
+        let Glimpse { stage, progress, reads } = glimpse;
+        let spent = Nanos::from_ns((self.bound.as_ns() as f64 * progress) as u64);
+        let message = format!("{} of at most {} drive time, {reads} reads", clock(spent), clock(self.bound));
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position((progress * UNITS as f64) as u64);
+                bar.set_prefix(stage);
+                bar.set_message(message);
+            }
+            None => {
+                let tenth = (progress * 10.0) as u64;
+                if !self.quiet && self.told != Some((stage, tenth)) {
+                    self.told = Some((stage, tenth));
+                    eprintln!("{stage}: {message}");
+                }
+            }
+        }
+    }
+
+    /// Something that is to be read, now.
+    pub fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| eprintln!("{text}")),
+            None => eprintln!("{text}"),
+        }
+    }
+
+    /// Takes the bar away.
+    pub fn end(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// Minutes and seconds.
+pub(super) fn clock(span: Nanos) -> String {
+    let seconds = span.as_ns() / 1_000_000_000;
+    format!("{}:{:02}", seconds / 60, seconds % 60)
+}
+
+/// Steps of the bar.
+const UNITS: u64 = 1_000;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_minutes_and_seconds() {
+        assert_eq!(clock(Nanos::from_ms(59_999)), "0:59");
+        assert_eq!(clock(Nanos::from_secs(1_200)), "20:00");
+    }
+}

@@ -1,0 +1,101 @@
+//! The work: a thread of its own that keeps the drive busy, and beside it saving and showing, so that neither stands between two reads.
+
+use std::ops::ControlFlow;
+use std::sync::mpsc::{RecvTimeoutError, sync_channel};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, anyhow};
+use headtime_io::characterise::{Counts, Ended, State, StateFileError, Subject, SubjectError};
+use headtime_probe::{Probe, Stage, Verdict};
+
+use super::progress::{Glimpse, Showing};
+use crate::stop::Stop;
+
+/// How it went.
+pub struct Report {
+    /// Everything that is known.
+    pub probe: Probe,
+    /// How it ended.
+    pub ended: Result<(Ended, Counts), SubjectError>,
+    /// Why the state was not saved, when it was not saved the last time it should have been.
+    pub unsaved: Option<StateFileError>,
+}
+
+/// Characterises until it is done, told to stop, or the drive fails. The state is saved every few seconds, after each stage and in the end.
+///
+/// # Errors
+/// When there is no thread to be had, or the probe's own fault ends it.
+pub fn characterise(mut subject: Subject, mut probe: Probe, state: &State, showing: &mut Showing, stop: &Stop) -> anyhow::Result<Report> {
+    let glimpse = Arc::new(Mutex::new(look_at(&probe, 0)));
+    // One state on its way at most: while the disk that keeps it is slow, the next waits for the one after.
+    let (save, to_save) = sync_channel::<Box<Probe>>(1);
+    let (seen, stop) = (Arc::clone(&glimpse), stop.clone());
+    let worker = move || {
+        let (mut saved, mut shown) = (Instant::now(), Instant::now());
+        let mut stage = probe.stage();
+        let mut watch = |probe: &Probe, counts: &Counts| {
+            let now = Instant::now();
+            if probe.stage() != stage || now.duration_since(shown) >= SHOW_EVERY {
+                *seen.lock().unwrap_or_else(PoisonError::into_inner) = look_at(probe, counts.commands);
+                shown = now;
+            }
+            // The end is looked at over there: when the drive was lost, what was known before is worth more.
+            if probe.stage() != Stage::Done && (probe.stage() != stage || now.duration_since(saved) >= SAVE_EVERY) {
+                // Copied here, written out over there: the drive waits for neither the encoding nor the disk.
+                if save.try_send(Box::new(probe.clone())).is_ok() {
+                    saved = now;
+                }
+            }
+            stage = probe.stage();
+            if stop.is_raised() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        };
+        let ended = subject.characterise(&mut probe, &mut watch);
+        (probe, ended)
+    };
+    let worker = std::thread::Builder::new().name("headtime-probe".to_owned()).spawn(worker).context("a thread cannot be started")?;
+    let mut unsaved = None;
+    loop {
+        match to_save.recv_timeout(SHOW_EVERY) {
+            Ok(probe) => keep(&probe, state, showing, &mut unsaved),
+            Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break,
+        }
+        let now = *glimpse.lock().unwrap_or_else(PoisonError::into_inner);
+        showing.show(now);
+    }
+    let (probe, ended) = worker
+        .join()
+        .map_err(|_| anyhow!("the characterisation failed on a fault of this program; {} has its last state", state.path().display()))?;
+    let lost = probe.finding().is_ok_and(|finding| matches!(finding.verdict, Verdict::Gone { .. } | Verdict::Replaced { .. }));
+    if !lost {
+        keep(&probe, state, showing, &mut unsaved);
+    }
+    showing.end();
+    Ok(Report { probe, ended, unsaved })
+}
+
+fn look_at(probe: &Probe, reads: u64) -> Glimpse {
+    Glimpse { stage: probe.stage().describe(), progress: probe.progress(), reads }
+}
+
+/// Saves, and says so once when that fails, and once when it works again.
+fn keep(probe: &Probe, state: &State, showing: &Showing, unsaved: &mut Option<StateFileError>) {
+    match (state.write(probe), unsaved.is_some()) {
+        (Ok(()), true) => {
+            showing.say("the state is saved again");
+            *unsaved = None;
+        }
+        (Ok(()), false) => {}
+        (Err(error), told) => {
+            if !told {
+                showing.say(&format!("the state cannot be saved ({error}); it goes on without, and would begin anew if it was interrupted now"));
+            }
+            *unsaved = Some(error);
+        }
+    }
+}
+
+/// What is lost when the program is killed.
+const SAVE_EVERY: Duration = Duration::from_secs(3);
+const SHOW_EVERY: Duration = Duration::from_millis(100);

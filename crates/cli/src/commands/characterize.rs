@@ -1,0 +1,297 @@
+//! `headtime characterize`: what a drive is, found out from outside by timed reads.
+
+use std::io::{IsTerminal as _, Write as _};
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use anyhow::{Context as _, anyhow};
+use clap::Args;
+use headtime_io::characterise::{Counts, Ended, State, Subject, SubjectError, SubjectOptions};
+use headtime_io::{CommandTimeout, KernelKnobs, Locator, LocatorError, OpenError, RawOptions};
+use headtime_mechanics::DriveProfile;
+use headtime_probe::{Finding, Probe, Settings, Verdict};
+use headtime_units::Nanos;
+
+use crate::Failure;
+use crate::characterize::{Answer, Cost, Report, Showing, annotated, characterise, text};
+use crate::logs::{self, Level};
+use crate::output::{print, print_json};
+use crate::stop::Stop;
+
+/// Arguments of `headtime characterize`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// The drive: a block device, an NBD URI, emulated:PROFILE?backing=FILE, simulated:PROFILE, or a file
+    #[arg(value_name = "DRIVE", value_parser = locator)]
+    pub drive: Locator,
+    /// Where the profile goes
+    #[arg(short, long, value_name = "FILE", default_value = "characterized.toml")]
+    pub out: PathBuf,
+    /// The most drive time it may take; 300 up to 20 GB and up to 1200 for larger drives unless given
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub seconds: Option<u32>,
+    /// Goes on where an interrupted run stopped; its state is FILE, or beside the profile unless named
+    #[arg(long, value_name = "STATE", num_args = 0..=1)]
+    pub resume: Option<Option<PathBuf>>,
+    /// Replaces a profile that is there, and forgets the state of an interrupted run
+    #[arg(long)]
+    pub force: bool,
+    /// What the profile is called; the name of its file without ending unless given
+    #[arg(long, value_name = "NAME")]
+    pub name: Option<String>,
+    /// An emulated drive runs in virtual time: the same drive, without the waiting; a simulated drive always does
+    #[arg(long = "virtual")]
+    pub in_virtual_time: bool,
+    /// Measures a device although it is mounted or otherwise in use: reads harm nobody, but others spoil the times
+    #[arg(long)]
+    pub in_use: bool,
+    /// Lets sectors be rewritten with the bytes they hold, which is how write times are found; asks before it begins
+    #[arg(long)]
+    pub allow_writes: bool,
+    /// Answers yes to what --allow-writes asks
+    #[arg(long, requires = "allow_writes")]
+    pub yes: bool,
+    /// Draws the sectors that are read
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+    /// How long the drive may leave a read without an answer: a time, or never
+    #[arg(long, value_name = "TIME", default_value = "30s")]
+    pub command_timeout: CommandTimeout,
+    /// Of a block device that nobody uses: switch the kernel's own scheduling off meanwhile (set), or not (keep)
+    #[arg(long, value_name = "set|keep", default_value = "set")]
+    pub kernel_knobs: KernelKnobs,
+    /// Prints one JSON object instead of a table, and shows no progress
+    #[arg(long)]
+    pub json: bool,
+    /// How much is logged on standard error
+    #[arg(long, value_enum, default_value_t = Level::Warn)]
+    pub log: Level,
+}
+
+fn locator(text: &str) -> Result<Locator, LocatorError> {
+    Locator::parse(text)
+}
+
+/// Characterises, prints what was found, writes the profile.
+///
+/// # Errors
+/// See [`Failure`]; the messages say whether a state is left and how to go on.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    logs::start(arguments.log);
+    let name = name(arguments)?;
+    if arguments.out.exists() && !arguments.force {
+        return Err(Failure::Asked(anyhow!("{} exists; choose another file, or say --force to replace it", arguments.out.display())));
+    }
+    let options = SubjectOptions {
+        virtual_time: arguments.in_virtual_time,
+        in_use: arguments.in_use,
+        allow_writes: arguments.allow_writes,
+        command_timeout: arguments.command_timeout,
+        raw: RawOptions { kernel_knobs: arguments.kernel_knobs, ..RawOptions::default() },
+        ..SubjectOptions::default()
+    };
+    let subject = Subject::open(&arguments.drive, &options).map_err(open_failure)?;
+    for notice in subject.notices() {
+        eprintln!("headtime: {notice}");
+    }
+    let mut settings = subject.settings(arguments.seed);
+    if let Some(seconds) = arguments.seconds {
+        settings.budget = Nanos::from_secs(u64::from(seconds));
+    }
+    let drive = subject.identity().to_string();
+    let state = State::new(state_path(arguments), subject.identity().clone());
+    let probe = begin(arguments, &state, settings)?;
+    let bound = probe.settings().budget;
+    if arguments.allow_writes {
+        consent(arguments, &drive)?;
+    }
+    let stop = Stop::on_signals()?;
+    // What cannot be kept in the end is found out before the drive works for it.
+    try_out(&arguments.out)?;
+    state.write(&probe).map_err(|error| Failure::Failed(anyhow!(error).context("nothing was begun, since its state could not be kept")))?;
+
+    let began = Instant::now();
+    let mut showing = Showing::new(bound, arguments.json);
+    let report = characterise(subject, probe, &state, &mut showing, &stop)?;
+    let wall_seconds = began.elapsed().as_secs_f64();
+    let path = state.path().display();
+    let kept = match &report.unsaved {
+        None => format!("what is known is kept in {path}, and the same command with --resume goes on"),
+        Some(error) => format!("what was found since the last saving is lost: {error}"),
+    };
+    let (finding, counts) = ended(report, &kept, &state)?;
+    let cost = Cost::of(&finding, &counts, bound, wall_seconds);
+    let profile = finding.profile.clone().map(|profile| DriveProfile { name, model: drive.clone(), ..profile });
+    if let Some(profile) = &profile {
+        let toml = annotated(profile, &finding, &drive);
+        if let Err(error) = write_profile(arguments, profile, &toml) {
+            // Minutes of a drive's time are worth more than tidiness.
+            print(&toml)?;
+            return Err(Failure::Failed(error.context(format!("the profile is printed instead; {kept}"))));
+        }
+    }
+    // From here on the state has nothing that the profile has not.
+    if let Err(error) = state.remove() {
+        eprintln!("headtime: {error}; it is of no use any more");
+    }
+    let out = profile.as_ref().map(|_| arguments.out.display().to_string());
+    let answer = Answer::of(&drive, &finding, profile.as_ref(), out, cost);
+    if arguments.json {
+        print_json(&answer)?
+    } else {
+        print(&text(&answer))?
+    }
+    let verdict = finding.verdict.sentence();
+    match &finding.verdict {
+        Verdict::Characterised { .. } => Ok(()),
+        _ if profile.is_none() => Err(Failure::Nothing(anyhow!("there is no profile: {verdict}"))),
+        _ => {
+            eprintln!("headtime: {verdict}");
+            Ok(())
+        }
+    }
+}
+
+/// What was found, when the drive held out to the end.
+fn ended(report: Report, kept: &str, state: &State) -> Result<(Finding, Counts), Failure> {
+    let counts = match report.ended {
+        Err(error) => return Err(Failure::Failed(anyhow!("{error}; {kept}"))),
+        Ok((Ended::Stopped, _)) => {
+            let percent = report.probe.progress() * 100.0;
+            return Err(Failure::Interrupted(anyhow!("stopped after {percent:.0} % of its drive time; {kept}")));
+        }
+        Ok((Ended::Done, counts)) => counts,
+    };
+    let fault = || format!("what was found makes no drive, which is a fault of this program; {} has it", state.path().display());
+    let finding = report.probe.finding().with_context(fault)?;
+    let sentence = finding.verdict.sentence();
+    let said = counts.last_error.as_ref().map_or_else(String::new, |said| format!(" (the drive said: {said})"));
+    match &finding.verdict {
+        Verdict::Gone { .. } => Err(Failure::Failed(anyhow!("{sentence}{said}; {kept}"))),
+        Verdict::Replaced { .. } => Err(Failure::Failed(anyhow!("{sentence}; bring that one back and say --resume, or begin anew with --force"))),
+        _ => Ok((finding, counts)),
+    }
+}
+
+/// The state: beside the profile unless named.
+fn state_path(arguments: &Arguments) -> PathBuf {
+    match &arguments.resume {
+        Some(Some(named)) => named.clone(),
+        _ => {
+            let mut name = arguments.out.clone().into_os_string();
+            name.push(".state");
+            PathBuf::from(name)
+        }
+    }
+}
+
+/// A new characterisation, or the one that was interrupted.
+fn begin(arguments: &Arguments, state: &State, settings: Settings) -> Result<Probe, Failure> {
+    let path = state.path().display();
+    if arguments.resume.is_none() {
+        if state.path().exists() && !arguments.force {
+            return Err(Failure::Asked(anyhow!(
+                "{path} is there, the state of a run that was interrupted; go on with --resume, or forget it with --force"
+            )));
+        }
+        return Ok(Probe::new(settings));
+    }
+    let resumed = state.read().map_err(Failure::asked)?;
+    let resumed = resumed.ok_or_else(|| Failure::Asked(anyhow!("{path} does not exist: there is nothing to resume; leave --resume out")))?;
+    let before = resumed.settings();
+    if before.allow_writes != settings.allow_writes {
+        let word = if before.allow_writes { "with" } else { "without" };
+        return Err(Failure::Asked(anyhow!("{path} is of a run {word} --allow-writes; go on in the same way, or begin anew with --force")));
+    }
+    if arguments.seconds.is_some() && before.budget != settings.budget {
+        eprintln!("headtime: --seconds has no effect on a run that goes on: its bound stays {}", before.budget);
+    }
+    Ok(resumed)
+}
+
+/// What the profile is called.
+fn name(arguments: &Arguments) -> Result<String, Failure> {
+    let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c);
+    match &arguments.name {
+        Some(name) if !name.is_empty() && name.chars().all(allowed) => Ok(name.clone()),
+        Some(name) => Err(Failure::Asked(anyhow!("--name {name}: a profile's name is made of lower-case letters, digits, `-`, `.` and `_`"))),
+        None => {
+            let stem = arguments.out.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
+            let name: String = stem.chars().map(|c| if allowed(c) { c } else { '-' }).collect();
+            Ok(if name.is_empty() { "characterized".to_owned() } else { name })
+        }
+    }
+}
+
+/// Says what rewriting does, and asks.
+fn consent(arguments: &Arguments, drive: &str) -> Result<(), Failure> {
+    eprintln!(
+        "headtime: --allow-writes reads single sectors of {drive} and writes the same bytes back. Their content stays the same as long as nobody else writes to \
+         the drive meanwhile and the power stays on: a sector in the middle of being written may be unreadable after a power cut."
+    );
+    if arguments.yes {
+        return Ok(());
+    }
+    if !std::io::stdin().is_terminal() {
+        return Err(Failure::Asked(anyhow!(
+            "--allow-writes asks before it begins, and nobody is there to answer; add --yes, or leave --allow-writes out"
+        )));
+    }
+    eprint!("Type yes to go on: ");
+    std::io::stderr().flush().context("standard error cannot be written")?;
+    let mut answer = String::new();
+    std::io::stdin().read_line(&mut answer).context("the answer cannot be read")?;
+    if answer.trim() == "yes" { Ok(()) } else { Err(Failure::Asked(anyhow!("nothing was begun"))) }
+}
+
+/// Whether a file could be made beside `out`.
+fn try_out(out: &Path) -> Result<(), Failure> {
+    if out.is_dir() {
+        return Err(Failure::Asked(anyhow!("{} is a directory; name the file that the profile shall be", out.display())));
+    }
+    let folder = folder_of(out);
+    let tried = tempfile::Builder::new().tempfile_in(folder).with_context(|| format!("cannot write in {}; nothing was begun", folder.display()))?;
+    drop(tried);
+    Ok(())
+}
+
+fn folder_of(out: &Path) -> &Path {
+    out.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Writes the profile so that nobody ever finds a part of it, and only what can be read back.
+fn write_profile(arguments: &Arguments, profile: &DriveProfile, toml: &str) -> anyhow::Result<()> {
+    let again = DriveProfile::from_toml(&profile.name, toml).context("the profile cannot be read back, which is a fault of this program")?;
+    if again != *profile {
+        return Err(anyhow!("the profile changes when it is read back, which is a fault of this program"));
+    }
+    let out = &arguments.out;
+    let mut builder = tempfile::Builder::new();
+    builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
+    let mut file = builder.tempfile_in(folder_of(out)).with_context(|| format!("cannot write in {}", folder_of(out).display()))?;
+    file.write_all(toml.as_bytes()).and_then(|()| file.as_file().sync_all()).with_context(|| format!("cannot write {}", out.display()))?;
+    let written = if arguments.force { file.persist(out) } else { file.persist_noclobber(out) };
+    written.map(drop).map_err(|error| error.error).with_context(|| format!("cannot write {}", out.display()))
+}
+
+/// What of the failures to open makes no sense, and what went wrong.
+fn open_failure(error: SubjectError) -> Failure {
+    match error {
+        SubjectError::NoVirtualTime { .. } | SubjectError::InUse { .. } | SubjectError::WritesInUse { .. } => Failure::asked(error),
+        SubjectError::Open(OpenError::Profile { .. } | OpenError::NotThere { .. } | OpenError::NoFile { .. }) => Failure::asked(error),
+        other => Failure::Failed(anyhow!(other)),
+    }
+}
+
+const AFTER_HELP: &str = "\
+Reads only, unless --allow-writes is given. A drive of up to 20 GB takes five minutes of drive time at the most, a larger one up to twenty; a simulated one seconds.
+Ctrl-C saves and ends with code 130; a run that was killed has lost a few seconds: the same command with --resume goes on.
+
+Exit codes: 0 the profile is written, though it may be said to be poor; 1 it was tried and went wrong; 2 what was asked for makes no sense; 3 this is no rotating drive, or none that was
+understood, and there is no profile; 130 stopped in the middle.
+
+Examples:
+  headtime characterize /dev/disk/by-id/ata-… -o disk.toml
+  headtime characterize 'nbd+unix:///disk0?socket=/run/nbd.sock' -o disk.toml
+  headtime characterize simulated:atlas10k -o atlas.toml && headtime sim --drive atlas.toml";

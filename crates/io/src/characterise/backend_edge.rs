@@ -1,0 +1,74 @@
+//! Any backend of the engine, without the engine: emulated drives, drives in memory, files moved by threads.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use headtime_sched::{Command, CommandId};
+use headtime_units::Instant;
+
+use super::edge::{Edge, Lost, Order, Over, sleep_until};
+use crate::backend::{Backend, Ended, Work};
+use crate::bell::Bell;
+use crate::clock::RealClock;
+
+/// A backend with the bell that it rings.
+pub(super) struct BackendEdge {
+    backend: Box<dyn Backend>,
+    bell: Arc<Bell>,
+    ended: Vec<Ended>,
+    over: VecDeque<Over>,
+}
+
+impl BackendEdge {
+    pub(super) fn new(backend: Box<dyn Backend>, bell: Arc<Bell>) -> Self {
+        Self { backend, bell, ended: Vec::new(), over: VecDeque::new() }
+    }
+}
+
+impl Edge for BackendEdge {
+    fn now(&self) -> Instant {
+        RealClock.now()
+    }
+
+    fn send(&mut self, order: Order) -> Instant {
+        let Order { token, op, extent, data, fua } = order;
+        let command = Command { id: CommandId(token), op, extent, fua, background: None, requests: Default::default() };
+        let pieces = if data.is_empty() { Vec::new() } else { vec![data] };
+        let now = RealClock.now();
+        self.backend.start(now, Work { command, pieces });
+        now
+    }
+
+    fn next_over(&mut self, until: Instant) -> Result<Option<Over>, Lost> {
+        loop {
+            if let Some(over) = self.over.pop_front() {
+                return Ok(Some(over));
+            }
+            let now = RealClock.now();
+            self.backend.collect(now, &mut self.ended);
+            for Ended { command, result, .. } in self.ended.drain(..) {
+                // Seen now, whatever a model says when it was: this is what a host in front of a drive sees.
+                let said = result.as_ref().err().and_then(|_| self.backend.explanation(command));
+                self.over.push_back(Over { token: command.0, completed: now, result, said });
+            }
+            if !self.over.is_empty() {
+                continue;
+            }
+            if now >= until {
+                return Ok(None);
+            }
+            match self.backend.next_event() {
+                Some(event) if event <= until => self.bell.wait_precise(RealClock, event, || false),
+                _ => self.bell.wait(RealClock, Some(until)),
+            }
+        }
+    }
+
+    fn wait_until(&mut self, at: Instant) {
+        sleep_until(at);
+    }
+
+    fn reopen(&mut self) -> Result<(), String> {
+        Err("only a connection can be made anew".to_owned())
+    }
+}

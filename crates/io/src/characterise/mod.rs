@@ -1,0 +1,184 @@
+//! Characterising a drive in real time, or a simulated one in virtual time: what stands between a [`Probe`](headtime_probe::Probe), which knows no clock and no file, and a drive.
+//!
+//! A [`Subject`] is a drive opened for it: read-only unless rewriting was allowed, past the page cache, without a scheduler in front. [`Subject::characterise`] does
+//! what the probe asks for and stamps each order where it leaves this program and where its end is seen; nothing but the system's own call lies between. It runs on
+//! the caller's thread, which it puts before others where the system permits; give it one of its own.
+//!
+//! ```
+//! use std::ops::ControlFlow;
+//! use headtime_io::characterise::{Subject, SubjectOptions};
+//! use headtime_io::Locator;
+//! use headtime_probe::Probe;
+//!
+//! let locator = Locator::parse("simulated:deskstar34gxp@nocache")?;
+//! let mut subject = Subject::open(&locator, &SubjectOptions::default())?;
+//! let mut probe = Probe::new(subject.settings(1));
+//! // Here it is stopped after 100 reads; without that it ends by itself.
+//! let mut reads = 0;
+//! subject.characterise(&mut probe, &mut |_, _| {
+//!     reads += 1;
+//!     if reads < 100 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+//! })?;
+//! assert_eq!(reads, 100);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! *What a write does*: only when [`SubjectOptions::allow_writes`] is set, and only with the bytes that were read from the same sectors just before.
+
+mod backend_edge;
+mod device;
+pub(crate) mod edge;
+mod open;
+mod run;
+mod state;
+mod virtual_time;
+
+use headtime_probe::Settings;
+use headtime_units::{Nanos, SectorSize, Sectors};
+
+use crate::backend::block_device::DeviceRefusal;
+use crate::backend::raw::RawOptions;
+use crate::backend::raw::measured::KnobGuard;
+use crate::open_error::OpenError;
+use crate::options::{CommandTimeout, EnginePriority};
+use edge::Edge;
+
+pub use run::{Counts, Ended};
+pub use state::{State, StateFileError};
+
+/// How a drive is opened to be characterised.
+#[derive(Clone, Debug, Default)]
+pub struct SubjectOptions {
+    /// An emulated drive runs in virtual time: its times are the model's, nobody waits, and its backing file is not touched. A simulated drive always does so.
+    pub virtual_time: bool,
+    /// A block device that is mounted or otherwise in use is measured all the same, without claiming it and without touching the kernel's settings for it.
+    pub in_use: bool,
+    /// Sectors may be rewritten with what they hold.
+    pub allow_writes: bool,
+    /// How long the drive may leave an order without an answer.
+    pub command_timeout: CommandTimeout,
+    /// Whether the thread goes before others; [`EnginePriority::Auto`] is where the system permits it.
+    pub priority: EnginePriority,
+    /// What is done to the kernel when the drive is a block device that nobody else uses.
+    pub raw: RawOptions,
+}
+
+/// A drive opened to be characterised.
+pub struct Subject {
+    edge: Box<dyn Edge>,
+    identity: Identity,
+    notices: Vec<String>,
+    allow_writes: bool,
+    /// Whether a write can be made durable by itself.
+    fua: bool,
+    /// The most orders at once.
+    depth: u32,
+    time_limit: Option<Nanos>,
+    priority: EnginePriority,
+    next_token: u64,
+    /// Puts the kernel's settings back; dropped after the edge, which holds the device.
+    _knobs: Option<KnobGuard>,
+}
+
+/// Which drive it is, as far as it says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Identity {
+    /// Its model, or what stands for it.
+    pub model: Option<String>,
+    /// What tells it from others of its model.
+    pub serial: Option<String>,
+    /// Its size.
+    pub capacity: Sectors,
+    /// The size of a logical sector.
+    pub sector_size: SectorSize,
+}
+
+/// Why a drive cannot be characterised, now or at all, or not to the end.
+#[derive(Debug, thiserror::Error)]
+pub enum SubjectError {
+    /// It could not be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Others use it, and nobody has said that this does not matter.
+    #[error(
+        "{drive}: {refusal}. Characterising only reads, which harms nobody, but what others do with the drive meanwhile spoils the times: to do it all the same, say --in-use"
+    )]
+    InUse {
+        /// The drive.
+        drive: String,
+        /// Who uses it.
+        refusal: DeviceRefusal,
+    },
+    /// It is to be written to, and others use it.
+    #[error("{drive}: {refusal}. A device that others use is not rewritten, because a sector could change between being read and being written back")]
+    WritesInUse {
+        /// The drive.
+        drive: String,
+        /// Who uses it.
+        refusal: DeviceRefusal,
+    },
+    /// Virtual time for a drive that has none.
+    #[error("{drive}: a real drive has no virtual time; leave --virtual out, or name an emulated or simulated drive")]
+    NoVirtualTime {
+        /// The drive.
+        drive: String,
+    },
+    /// The drive is not there any more.
+    #[error("{why}")]
+    Gone {
+        /// What happened, and what can be done about it.
+        why: String,
+    },
+    /// The drive leaves an order without an answer.
+    #[error("the drive has not answered {what} within {limit}; {why}. See the machine's log, then go on with --resume")]
+    Hangs {
+        /// The order.
+        what: String,
+        /// The limit that was passed.
+        limit: Nanos,
+        /// Why nothing could be done about it.
+        why: String,
+    },
+}
+
+impl Subject {
+    /// Which drive it is.
+    #[must_use]
+    pub fn identity(&self) -> &Identity {
+        &self.identity
+    }
+
+    /// What whoever asked for it should know, as sentences.
+    #[must_use]
+    pub fn notices(&self) -> &[String] {
+        &self.notices
+    }
+
+    /// Whether its time is real: then a characterisation takes as long as its drive time and more.
+    #[must_use]
+    pub fn is_real(&self) -> bool {
+        self.edge.is_real()
+    }
+
+    /// The usual settings of a probe of this drive.
+    #[must_use]
+    pub fn settings(&self, seed: u64) -> Settings {
+        let Identity { capacity, sector_size, .. } = self.identity;
+        Settings { allow_writes: self.allow_writes, most_outstanding: self.depth, ..Settings::for_drive(capacity, sector_size, seed) }
+    }
+}
+
+impl Identity {
+    /// Model and serial number, in one line.
+    #[must_use]
+    pub fn name(&self) -> String {
+        let words = [Some(self.model.as_deref().unwrap_or("unknown model")), self.serial.as_deref()];
+        words.into_iter().flatten().collect::<Vec<_>>().join(", ").replace(['\n', '\r'], " ")
+    }
+}
+
+impl std::fmt::Display for Identity {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}, {} sectors of {} bytes", self.name(), self.capacity.get(), self.sector_size.bytes())
+    }
+}
