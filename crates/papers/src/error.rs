@@ -33,6 +33,12 @@ pub enum Cause {
     /// The run itself.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// Characterising the drive came to nothing.
+    #[error("characterising the drive found no profile of it: {remarks}")]
+    NotUnderstood {
+        /// What it said.
+        remarks: String,
+    },
     /// A point that only tests have.
     #[cfg(test)]
     #[error("it was meant to fail")]

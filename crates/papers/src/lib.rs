@@ -13,11 +13,13 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+pub mod characterised;
 mod context;
 mod error;
 mod estimated;
 pub mod estimators;
 pub mod experiments;
+mod judged;
 pub mod load;
 pub mod output;
 mod report;

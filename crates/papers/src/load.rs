@@ -40,7 +40,7 @@ pub struct Load {
 }
 
 /// What unit of its model a drive is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum UnitOf {
     /// Exactly the model, without noise.
     Nominal,
@@ -83,7 +83,8 @@ impl UnitOf {
         }
     }
 
-    fn prepare(self, profile: &mut DriveProfile) -> Unit {
+    /// Makes the model one that a unit of this kind is drawn from, and says how it is drawn.
+    pub(crate) fn prepare(self, profile: &mut DriveProfile) -> Unit {
         match self {
             Self::Nominal => Unit::Nominal,
             Self::Drawn => Unit::Drawn,

@@ -28,6 +28,11 @@ pub const EXPERIMENTS: &[Experiment] = &[
     experiments::a_ageing::EXPERIMENT,
     experiments::a_errors::EXPERIMENT,
     experiments::a_cells::EXPERIMENT,
+    experiments::p2_f6::EXPERIMENT,
+    experiments::p2_f7::EXPERIMENT,
+    experiments::p2_f8::EXPERIMENT,
+    experiments::p2_f9::EXPERIMENT,
+    experiments::p2_cpu::EXPERIMENT,
 ];
 
 impl Experiment {

@@ -47,7 +47,7 @@ fn every_experiment_runs_and_its_rows_keep_their_promises() {
 
 #[test]
 fn the_number_of_threads_changes_no_byte() {
-    for experiment in EXPERIMENTS.iter().filter(|experiment| ["a.depth", "a.cells", "a.errors"].contains(&experiment.id)) {
+    for experiment in EXPERIMENTS.iter().filter(|experiment| ["a.depth", "a.cells", "a.errors", "p2.f7"].contains(&experiment.id)) {
         let [one, two] = [1, 2].map(|threads| run(experiment, TINY, threads));
         for form in output::FORMS {
             let text = |report| (form.text)(report).unwrap_or_else(|error| panic!("{error}"));

@@ -16,7 +16,7 @@
 //! Source: P1 section 3 (cells of 128 KiB, the worst ever observed); docs/limits.md 5.
 
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot, Track};
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Measured, Op, Place, Positioning, Target};
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
 /// A full latency matrix of a nominal unit.
@@ -156,8 +156,9 @@ impl Positioning for CellPositioning {
 }
 
 impl Belief for CellPositioning {
-    fn learn(&mut self, _measured: &Measured) {
+    fn learn(&mut self, _measured: &Measured) -> Learned {
         self.samples += 1;
+        Learned::Media
     }
 
     fn report(&self) -> BeliefReport {

@@ -11,7 +11,7 @@
 //! - Not modelled: learning from what happens. A belief that learns would find out what repeats, and the spread itself.
 
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, Mechanism, ProfileError};
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Measured, Op, Place, Positioning, Target};
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target};
 use headtime_sim::{DriveTruth, OraclePositioning};
 use headtime_units::{Extent, Instant, Nanos, Sectors};
 
@@ -74,8 +74,9 @@ impl Positioning for NominalPositioning {
 }
 
 impl Belief for NominalPositioning {
-    fn learn(&mut self, _measured: &Measured) {
+    fn learn(&mut self, _measured: &Measured) -> Learned {
         self.samples += 1;
+        Learned::Media
     }
 
     fn report(&self) -> BeliefReport {

@@ -1,6 +1,7 @@
 //! The experiments, one file each. A new one is a file here and a line in [`EXPERIMENTS`](crate::EXPERIMENTS).
 //!
-//! `a.*` are the limits of docs/limits.md, 1 to 5: what the mechanics allow, found with a prototype simulator and measured again here.
+//! `a.*` are the limits of docs/limits.md, 1 to 5: what the mechanics allow, found with a prototype simulator and measured again here. `p2.*` are the figures of
+//! the paper on freeblock scheduling outside of firmware.
 
 pub mod a_ageing;
 pub mod a_cells;
@@ -9,3 +10,9 @@ pub mod a_errors;
 pub mod a_greedy;
 pub mod a_throughput;
 mod limits;
+mod p2;
+pub mod p2_cpu;
+pub mod p2_f6;
+pub mod p2_f7;
+pub mod p2_f8;
+pub mod p2_f9;
