@@ -110,6 +110,7 @@ fn a_file_system_lives_on_a_volume_and_is_clean_afterwards() {
         "--fsync=32",
         "--verify=crc32c",
         "--do_verify=1",
+        "--verify_state_save=0",
         "--randseed=7",
         "--output-format=terse",
     ];
