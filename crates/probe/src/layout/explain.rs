@@ -259,23 +259,27 @@ fn end_at_spares(zone: &mut ZoneSketch, bad: u64) -> bool {
     shortly
 }
 
-/// Whether the track is the second surface of a last band that is narrower; then the zone knows.
+/// Whether the track begins a surface of a last band that is narrower; then the zone knows.
 fn narrow_band(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<bool> {
     let period = zone.pattern.period();
     if !zone.pattern.in_bands() || zone.last_band.is_some() {
         return Ok(false);
     }
-    // The bad one is the first of the second surface, or the last of the first, as a border was counted.
-    for second in [bad + 1, bad] {
-        let (first, width) = (second / period * period, second % period);
-        if width == 0 || width >= zone.pattern.unit {
+    // The bad one is the first of a surface, or the last of the one before, as a border was counted. Mostly of the second; but what lies beyond as many changes of surface as
+    // foretold is where it should be, so that a stride may have gone over the second and come to a later one.
+    let candidates = (1..zone.pattern.units).flat_map(|surface| [(bad + 1, surface), (bad, surface)]);
+    for (change, surface) in candidates {
+        let (first, offset) = (change / period * period, change % period);
+        let width = offset / surface;
+        if offset % surface != 0 || width == 0 || width >= zone.pattern.unit {
             continue;
         }
+        let second = first + width;
         let mut narrow = zone.clone();
         narrow.last_band = Some((first, width));
         let last = first + width * zone.pattern.units - 1;
         let mut fits = true;
-        for track in [second, second + width / 2, second + width] {
+        for track in [second, second + width / 2, second + width, change] {
             if fits && track <= last && !out_of_reach(session, &narrow, track) {
                 fits = is_as_foretold(session, &mut narrow, track)?;
             }
