@@ -42,8 +42,6 @@ pub(crate) struct Knowledge {
     pub(crate) hit_limit_ns: f64,
     /// Slips that were counted, and the sectors they were among.
     pub(crate) slips: (u64, u64),
-    /// What an angle may be off by without being looked into.
-    pub(crate) slight_ns: f64,
     pub(crate) pattern: Option<Pattern>,
     /// Whether the surfaces of a drive in bands were looked for.
     pub(crate) surfaces_sought: bool,

@@ -71,17 +71,12 @@ const MOST_RETRIES: u32 = 3;
 const SLACK: f64 = 0.02;
 /// Commands outstanding where nobody says how many may be: a SATA drive's.
 const USUAL_OUTSTANDING: u32 = 32;
-/// Drives up to here have each slip of a sector looked for; of larger ones so many nanoseconds of angle for each factor of ten are left.
-const SMALL_BYTES: f64 = 10e9;
-const SLIGHT_NS: f64 = 15_000.0;
 
 impl Probe {
     /// A characterisation of a drive that nothing is known of but its size.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
-        let bytes = settings.capacity.get() as f64 * f64::from(settings.sector_bytes);
-        let slight_ns = (SLIGHT_NS * libm::log10(bytes / SMALL_BYTES)).max(0.0);
-        let know = Knowledge { capacity: settings.capacity.get(), slight_ns, ..Knowledge::default() };
+        let know = Knowledge { capacity: settings.capacity.get(), ..Knowledge::default() };
         Self {
             settings,
             stage: Stage::Rotation,

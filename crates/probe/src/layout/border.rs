@@ -166,13 +166,18 @@ impl Count<'_> {
             return self.downwards(session, low, MOST_DOWNWARDS);
         }
         let mut stride = 1;
-        let mut high = loop {
+        let high = loop {
             match self.side(session, low + stride)? {
                 Side::Behind => (low, stride) = (low + stride, stride * 2),
                 Side::Before => break low + stride,
                 Side::Elsewhere => return Ok(None),
             }
         };
+        self.between(session, low, high)
+    }
+
+    /// At least `low` are stepped over and fewer than `high`: how many?
+    fn between(&mut self, session: &mut Session, mut low: i64, mut high: i64) -> Step<Option<i64>> {
         while high - low > 1 {
             let middle = low + (high - low) / 2;
             match self.side(session, middle)? {
@@ -187,21 +192,13 @@ impl Count<'_> {
     /// Fewer than `high` are: how many?
     fn nearer(&mut self, session: &mut Session, mut high: i64) -> Step<Option<i64>> {
         let mut stride = 1;
-        let mut low = loop {
+        let low = loop {
             match self.side(session, high - stride)? {
                 Side::Before => (high, stride) = (high - stride, stride * 2),
                 Side::Behind => break high - stride,
                 Side::Elsewhere => return Ok(None),
             }
         };
-        while high - low > 1 {
-            let middle = low + (high - low) / 2;
-            match self.side(session, middle)? {
-                Side::Behind => low = middle,
-                Side::Before => high = middle,
-                Side::Elsewhere => return Ok(None),
-            }
-        }
-        Ok(Some(low))
+        self.between(session, low, high)
     }
 }
