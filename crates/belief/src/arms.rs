@@ -13,7 +13,7 @@
 //! [`ProfileBelief`]; nothing is pruned by distance. Source: ours; P2 knows drives with one arm.
 
 use headtime_mechanics::{DriveProfile, ProfileError};
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Likely, Measured, Op, Positioning, Target};
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Likely, Measured, Op, Pair, Positioning, Target};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::profile::ProfileBelief;
@@ -108,6 +108,12 @@ impl Positioning for ArmsBelief {
         }
         let depart = likely.depart.max(head.free_at);
         Likely { depart, positioning: (likely.depart + likely.positioning).saturating_since(depart) }
+    }
+
+    /// As if the arm that serves `to` had served `from` too: cylinders and angles are numbered alike on all arms.
+    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
+        let ((_, from), (arm, to)) = (self.its_arms(from), self.its_arms(to));
+        self.arms[arm].belief.pair(&from, &to, near, hidden)
     }
 
     fn arms(&self) -> usize {

@@ -6,8 +6,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Likely, Measured, Op, Positioning, Target, TrackMap};
-use headtime_units::{Extent, Instant, Nanos, Sectors};
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Known, Learned, Likely, Measured, Op, Pair, Positioning, Target, TrackMap};
+use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 
 /// What became of predictions: by how many nanoseconds each completion was later than foreseen, in the order of completions.
 pub type Errors = Arc<Mutex<Vec<i64>>>;
@@ -41,6 +41,18 @@ impl<B: Belief> Positioning for Judged<B> {
 
     fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
         self.belief.likely(head, dispatch, target)
+    }
+
+    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Known {
+        self.belief.known(head, dispatch, target)
+    }
+
+    fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
+        self.belief.passes_at(angle, from)
+    }
+
+    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
+        self.belief.pair(from, to, near, hidden)
     }
 
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos {

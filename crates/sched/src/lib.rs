@@ -24,6 +24,7 @@ mod search;
 mod sorted;
 mod table;
 pub mod tour;
+mod tunables;
 
 pub use account::{Accounts, BackgroundAccount, VolumeAccount};
 pub use background::{BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions};
@@ -31,8 +32,11 @@ pub use command::{Cancelled, Command, CommandId, Decision, Done, Finished, HoldR
 pub use drive::{DriveTraits, Limits, Outstanding};
 pub use freeblock::{FillSettings, IdleSettings, ReadAhead, Wanted};
 pub use policy::{Choice, Policy, View};
-pub use positioning::{Belief, BeliefReport, Estimate, Head, Learned, Likely, Measured, Place, Positioning, Target, TrackMap, TrackSpan};
+pub use positioning::{
+    Belief, BeliefReport, Estimate, Head, Known, Learned, Likely, Measured, Pair, Place, Positioning, Target, TrackMap, TrackSpan,
+};
 pub use queue::{Queue, Queued, Ticket};
 pub use request::{Admission, Op, Refusal, Request, RequestId, StreamId, VolumeId};
 pub use scheduler::Scheduler;
 pub use table::{DEFAULT_POLICY, POLICIES, Parameter, Parameters, PolicyEntry, PolicyError};
+pub use tunables::{DeadlineTable, IoPriority, LatencyMatrixUse, PriorityClass, TUNABLES, TimeSource, Tunable, TunableError, Tunables};

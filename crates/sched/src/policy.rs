@@ -11,8 +11,9 @@ use smallvec::SmallVec;
 
 use crate::command::{Finished, HoldReason};
 use crate::drive::Outstanding;
-use crate::positioning::{Estimate, Head, Likely, Place, Positioning};
+use crate::positioning::{Estimate, Head, Likely, Pair, Place, Positioning, Target};
 use crate::queue::{Queue, Queued, Ticket};
+use crate::tunables::Tunables;
 
 /// What a policy may look at when it chooses.
 pub struct View<'a> {
@@ -26,6 +27,8 @@ pub struct View<'a> {
     pub belief: &'a dyn Positioning,
     /// The mean response time of recent reads and writes that succeeded; zero before the first.
     pub mean_response: Nanos,
+    /// What may be changed while running.
+    pub tunables: &'a Tunables,
     pub(crate) last_head: Head,
     pub(crate) head: OnceCell<Head>,
 }
@@ -62,6 +65,25 @@ impl View<'_> {
     /// The most likely part of what sending `queued` now would cost.
     pub fn likely(&self, queued: &Queued) -> Likely {
         self.belief.likely(self.head(), self.now, &queued.target)
+    }
+
+    /// When the drive could turn to another command at the earliest: nothing before can be blamed on a request.
+    pub fn ready_at(&self) -> Instant {
+        self.now.max(self.head().free_at)
+    }
+
+    /// What serving `target` next takes, counted from [`View::ready_at`] to its end.
+    pub fn next(&self, target: &Target) -> Pair {
+        let estimate = self.belief.estimate(self.head(), self.now, target);
+        let lost = estimate.depart.saturating_since(self.ready_at()) + estimate.transfer;
+        let known = self.belief.known(self.head(), self.now, target);
+        Pair { expected: lost + estimate.expected, worst: lost + estimate.worst, known }
+    }
+
+    /// What serving `to` straight after `from` takes, once that is served: with its overhead hidden where the drive holds something now.
+    #[must_use]
+    pub fn pair(&self, from: &Target, to: &Target) -> Pair {
+        self.belief.pair(from, to, self.now, !self.outstanding.is_empty())
     }
 
     fn moving(&self) -> impl DoubleEndedIterator<Item = &Outstanding> {

@@ -93,6 +93,29 @@ pub struct Likely {
     pub positioning: Nanos,
 }
 
+/// What it takes to serve one target straight after another: from the end of the one to the end of the other.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pair {
+    /// What is expected.
+    pub expected: Nanos,
+    /// A bound, as [`Estimate::worst`].
+    pub worst: Nanos,
+    /// Whether the belief knows this very pair.
+    pub known: Known,
+}
+
+/// Whether a time is known, or stands in for one that is not.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Known {
+    /// It is known as well as this belief knows anything.
+    #[default]
+    Yes,
+    /// It is not, and would be after the access.
+    Learnable,
+    /// It is not, and one access would not change that.
+    No,
+}
+
 /// Places and times as someone believes them to be.
 ///
 /// Contract: the same question gets the same answer until the belief learns; `positioning`, `expected` and `worst` are finite, and
@@ -113,6 +136,35 @@ pub trait Positioning {
     fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
         let Estimate { depart, positioning, .. } = self.estimate(head, dispatch, target);
         Likely { depart, positioning }
+    }
+
+    /// Whether [`Positioning::estimate`] of the same knows this very pair of places. A belief that reckons instead of remembering knows all alike.
+    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Known {
+        let _ = (head, dispatch, target);
+        Known::Yes
+    }
+
+    /// When `angle` next passes under the head, from `from` on; `from` itself where nothing turns or nobody knows how far it has turned.
+    ///
+    /// A head at the end of an access is there at such a time: what follows straight after it can be reckoned without knowing when that will be.
+    fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
+        let map = self.tracks();
+        let turn = map.and_then(|map| map.angle_at(from).map(|under| map.time_of(under.until(angle))));
+        from + turn.unwrap_or_default()
+    }
+
+    /// What serving `to` straight after `from` takes, at about the time `near`. With `hidden` the command for `to` is at the drive before `from` ends, so that its overhead
+    /// costs nothing; without it is sent when `from` is reported.
+    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
+        let free_at = self.passes_at(from.end.angle, near);
+        let head = Head::after(from, free_at);
+        // The report of an access follows its end by what the interface adds, whenever that is.
+        let reported = free_at + Nanos::from_secs(1);
+        let sent_after = reported.saturating_since(self.media_end(from, reported));
+        let dispatch = if hidden { Instant::ORIGIN } else { free_at + sent_after };
+        let estimate = self.estimate(&head, dispatch, to);
+        let lost = estimate.depart.saturating_since(free_at) + estimate.transfer;
+        Pair { expected: lost + estimate.expected, worst: lost + estimate.worst, known: self.known(&head, dispatch, to) }
     }
 
     /// A positioning time that no target `cylinders` or more away can beat.

@@ -40,6 +40,7 @@ use crate::policy::Policy;
 use crate::positioning::{Belief, Head, Learned, Measured, Target};
 use crate::queue::{Queue, Queued, Ticket};
 use crate::request::{Admission, Op, Refusal, Request, RequestId};
+use crate::tunables::{IoPriority, TunableError, Tunables};
 
 /// One drive's scheduler.
 pub struct Scheduler {
@@ -74,6 +75,7 @@ pub struct Scheduler {
     last_finished: Instant,
     mean_response: Nanos,
     accounts: Accounts,
+    tunables: Tunables,
     /// Completions that came before that of a command sent earlier.
     reordered: u64,
     /// Background reading; none before somebody asks for it.
@@ -112,6 +114,7 @@ impl Scheduler {
             last_finished: Instant::ORIGIN,
             mean_response: Nanos::ZERO,
             accounts: Accounts::default(),
+            tunables: Tunables::default(),
             reordered: 0,
             fill: None,
         }
@@ -238,6 +241,36 @@ impl Scheduler {
     pub fn set_limits(&mut self, limits: Limits) {
         assert!(limits.outstanding != Some(0), "a drive holds at least one command");
         self.limits = limits;
+    }
+
+    /// As [`Scheduler::submit`], for a request of a client with an I/O priority: one without a deadline of its own gets what
+    /// the table of deadlines says of that priority, counted from now.
+    ///
+    /// # Panics
+    /// As [`Scheduler::submit`].
+    pub fn submit_with_priority(&mut self, now: Instant, request: Request, priority: IoPriority) -> Admission {
+        let by_table = || self.tunables.deadlines.within(priority).map(|within| now + within);
+        let deadline = request.deadline.or_else(by_table);
+        self.submit(now, Request { deadline, ..request })
+    }
+
+    /// What may be changed while running, as it is.
+    #[must_use]
+    pub fn tunables(&self) -> &Tunables {
+        &self.tunables
+    }
+
+    /// Changes what may be changed while running; requests already held keep their deadlines.
+    pub fn set_tunables(&mut self, tunables: Tunables) {
+        self.tunables = tunables;
+    }
+
+    /// Changes one tunable, given by name and as text.
+    ///
+    /// # Errors
+    /// See [`Tunables::set`]; nothing is changed then.
+    pub fn tune(&mut self, name: &str, value: &str) -> Result<(), TunableError> {
+        self.tunables.set(name, value)
     }
 
     /// The name of the policy at work.

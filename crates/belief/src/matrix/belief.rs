@@ -16,7 +16,7 @@
 //! Guarantees: of a pair that was learned, `worst` is never below what was observed. Not guaranteed: anything about rotation within a cell; before a drive's cells have
 //! been met in pairs this is an order by distance. Cost: a look-up under a lock. Source: P1 sections 3.1 to 3.3; [`Calibration`], [`ByDistance`] and [`Pace`] are ours.
 
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target};
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Known, Learned, Measured, Op, Place, Positioning, Target};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 use super::calibration::Calibration;
@@ -113,7 +113,7 @@ impl MatrixBelief {
     }
 
     /// What is known of the pair, if the access follows straight after the one before it.
-    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Option<Nanos> {
+    fn look_up(&self, head: &Head, dispatch: Instant, target: &Target) -> Option<Nanos> {
         let (from, to) = (head.place.cylinder, target.start.cylinder);
         self.is_back_to_back(head, dispatch).then(|| self.map.look(|map| map.time(from, to))).flatten()
     }
@@ -126,12 +126,9 @@ impl MatrixBelief {
     }
 
     /// Whether sending the pair would fill an entry.
-    fn explores(&self, head: &Head, dispatch: Instant, target: &Target) -> bool {
+    fn would_learn(&self, head: &Head, dispatch: Instant, target: &Target) -> bool {
         let (from, to) = (head.place.cylinder, target.start.cylinder);
-        self.options.exploration == Exploration::Prefer
-            && self.is_back_to_back(head, dispatch)
-            && self.split(target.extent.len).1.is_zero()
-            && self.map.look(|map| map.would_learn(from, to))
+        self.is_back_to_back(head, dispatch) && self.split(target.extent.len).1.is_zero() && self.map.look(|map| map.would_learn(from, to))
     }
 
     /// Whether the access was too fast for an arm that had to go somewhere else.
@@ -163,12 +160,20 @@ impl Positioning for MatrixBelief {
     }
 
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
-        let known = self.known(head, dispatch, target);
+        let known = self.look_up(head, dispatch, target);
         let positioning = self.expected(head, target, known);
-        let explores = known.is_none() && self.explores(head, dispatch, target);
+        let explores = self.options.exploration == Exploration::Prefer && known.is_none() && self.would_learn(head, dispatch, target);
         let expected = if explores { positioning / EXPLORED } else { positioning };
         let worst = known.unwrap_or_else(|| self.shape().scale().reach().max(self.map.look(|map| map.longest_seen())));
         Estimate { depart: dispatch.max(head.free_at), positioning, expected, worst: worst.max(positioning), transfer: target.transfer }
+    }
+
+    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Known {
+        match self.look_up(head, dispatch, target) {
+            Some(_) => Known::Yes,
+            None if self.would_learn(head, dispatch, target) => Known::Learnable,
+            None => Known::No,
+        }
     }
 
     /// Nothing: cells far apart may well be quicker to reach than near ones, and some pairs cost next to nothing.
@@ -201,7 +206,7 @@ impl Belief for MatrixBelief {
         if !self.is_back_to_back(head, *dispatched) {
             return Learned::Media;
         }
-        let known = self.known(head, *dispatched, target);
+        let known = self.look_up(head, *dispatched, target);
         let expected = self.expected(head, target, known);
         if !following.is_zero() {
             self.pace.observe(target.extent.start + first, following, positioning.saturating_sub(expected));

@@ -13,7 +13,7 @@
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, Mechanism, ProfileError};
 use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target};
 use headtime_sim::{DriveTruth, OraclePositioning};
-use headtime_units::{Extent, Instant, Nanos, Sectors};
+use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 
 /// The nominal unit as a belief about one that differs from it.
 #[derive(Clone, Debug)]
@@ -58,6 +58,10 @@ impl Positioning for NominalPositioning {
         let expected = likely.positioning.as_ns().saturating_add_signed((slip * turn_ns) as i64);
         let tail = Nanos::from_ns(libm::ceil(self.spread_ns * TAIL) as u64);
         Estimate { expected: Nanos::from_ns(expected).max(arm), worst: arm + self.revolution() + tail, ..likely }
+    }
+
+    fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
+        self.nominal.passes_at(angle, from)
     }
 
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos {

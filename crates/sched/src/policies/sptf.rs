@@ -66,14 +66,9 @@ impl Policy for Sptf {
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
-        let ready = ready_at(view);
+        let ready = view.ready_at();
         Choice::one(search::soonest(view, |likely| lost_before(likely.depart, ready) + likely.positioning))
     }
-}
-
-/// When the drive could depart at the earliest: nothing before can be blamed on a request.
-pub(crate) fn ready_at(view: &View<'_>) -> Instant {
-    view.now.max(view.head().free_at)
 }
 
 /// Overhead that nothing hides: from when the drive could depart until it does.

@@ -31,7 +31,7 @@ use alloc::boxed::Box;
 
 use headtime_units::Nanos;
 
-use crate::policies::sptf::{lost_before, ready_at};
+use crate::policies::sptf::lost_before;
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::Estimate;
 use crate::queue::Ticket;
@@ -97,7 +97,7 @@ impl SptfExpected {
 
     /// The request it would send now.
     pub(crate) fn favourite(&self, view: &View<'_>) -> Option<Ticket> {
-        let ready = ready_at(view);
+        let ready = view.ready_at();
         let cost = |estimate: &Estimate| lost_before(estimate.depart, ready) + estimate.expected;
         let horizon_ns = self.horizon_responses * view.mean_response.as_ns() as f64;
         // Before the first completion there is no mean response to measure age by.

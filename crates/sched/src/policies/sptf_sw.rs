@@ -22,7 +22,7 @@
 
 use alloc::boxed::Box;
 
-use crate::policies::sptf::{lost_before, ready_at};
+use crate::policies::sptf::lost_before;
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::Likely;
 use crate::search;
@@ -68,7 +68,7 @@ impl Policy for SptfSw {
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
-        let ready = ready_at(view);
+        let ready = view.ready_at();
         let cost = |likely: &Likely| lost_before(likely.depart, ready) + likely.positioning;
         Choice::one(search::nearest_of_the_soonest(view, cost, self.within_percent))
     }

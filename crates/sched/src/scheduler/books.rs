@@ -96,11 +96,13 @@ impl Scheduler {
         let succeeded = done.outcome == Outcome::Success;
         // Two reports of one instant, or handed in out of order, leave open which of the two accesses was first.
         let in_order = done.finished > self.last_finished;
+        let head_before = (self.head_certain && in_order).then_some(self.last_head);
+        let time = self.tunables.timesource;
         let learned = self.belief.learn(&Measured {
             target: command.target,
-            dispatched: command.dispatched,
-            finished: done.finished,
-            head_before: (self.head_certain && in_order).then_some(self.last_head),
+            dispatched: time.read(command.dispatched),
+            finished: time.read(done.finished),
+            head_before: head_before.map(|head| Head { free_at: time.read(head.free_at), ..head }),
             succeeded,
         });
         // What the cache answered has left the head where it was.

@@ -16,6 +16,7 @@ macro_rules! view {
             outstanding: &$scheduler.outstanding,
             belief: &*$scheduler.belief,
             mean_response: $scheduler.mean_response,
+            tunables: &$scheduler.tunables,
             last_head: $scheduler.last_head,
             head: core::cell::OnceCell::new(),
         }

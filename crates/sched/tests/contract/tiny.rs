@@ -78,6 +78,11 @@ impl Positioning for TinyBelief {
         Estimate { depart, positioning, expected: positioning + risk, worst: arm + REVOLUTION, transfer: target.transfer }
     }
 
+    /// The platter turns whether or not it says where the tracks are.
+    fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
+        from + Nanos::from_ns((phase(angle) + REVOLUTION.as_ns() - from.as_ns() % REVOLUTION.as_ns()) % REVOLUTION.as_ns())
+    }
+
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
         seek(cylinders)
     }

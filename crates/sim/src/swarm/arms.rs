@@ -1,7 +1,7 @@
 //! [`TwoArms`]: a belief of one arm, made to do for a drive with two.
 
 use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Positioning, Target};
-use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 /// Believes of both arms what another belief says of one, and that they are one: nothing that schedules well, but addresses are right.
 pub(super) struct TwoArms(pub(super) Box<dyn Belief + Send>);
@@ -31,6 +31,10 @@ impl Positioning for TwoArms {
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
         let head = Head { next_lba: Lba::new(head.next_lba.get() % self.0.capacity().get()), ..*head };
         self.0.estimate(&head, dispatch, &self.one_arms(target))
+    }
+
+    fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
+        self.0.passes_at(angle, from)
     }
 
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos {

@@ -1,0 +1,401 @@
+//! [`Tunables`]: what may be changed of a scheduler while it runs, under the names that the paper of the latency map gave its files.
+//!
+//! | name | text | default | range | what it does |
+//! |---|---|---|---|---|
+//! | `latency_matrix` | `use`, `explore`, `ignore` | `use` | | whether `satf-map`, `fsatf-map`, `fsatf-map-exact` and `g-matrix` go by the belief's times, prefer pairs that it does not know yet, or go by addresses |
+//! | `deadlines` | `rt/0=50ms,be=200ms` | none | 1 ms to 1 h | within what time a request of an I/O priority is due that has no deadline of its own |
+//! | `lookahead_k` | a number, or `policy` | `policy` | 1 to 8 | over how many deadlines `g-matrix` looks ahead; `policy`: as it was built |
+//! | `timesource` | `clock`, `ticks=4ms` | `clock` | 1 us to 100 ms | whether the belief is told times as the clock read them, or in whole ticks of a timer |
+//!
+//! Worked example: `deadlines` is set to `rt=100ms,be/7=1s`. A read of priority rt/3 submitted at 2.0 s is due at 2.1 s, one of be/7 at 3.0 s, one of be/4 never.
+//!
+//! A text is taken as a whole or refused as a whole. In the paper `latency_matrix` is also how a matrix is saved and restored: here that is done with the map itself, which a scheduler
+//! does not see. Source: P1 section IV; the classes and levels are those of Linux's `ioprio_set`. The default deadlines are none, because the paper prints none.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+
+use headtime_units::{Instant, Nanos, parse_nanos};
+
+use crate::tour::{LOOKAHEAD_MOST, Lookahead};
+
+/// What may be changed while running.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tunables {
+    /// What is made of the belief's times of pairs.
+    pub latency_matrix: LatencyMatrixUse,
+    /// Deadlines by I/O priority.
+    pub deadlines: DeadlineTable,
+    /// How far `g-matrix` looks ahead; `None` leaves it as it was built.
+    pub lookahead_k: Option<Lookahead>,
+    /// How finely time is read.
+    pub timesource: TimeSource,
+}
+
+/// One tunable: its name, what texts it takes, and what it does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Tunable {
+    /// The name in the paper.
+    pub name: &'static str,
+    /// What texts it takes, with their range.
+    pub takes: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+}
+
+/// Every tunable.
+pub const TUNABLES: &[Tunable] = &[
+    Tunable {
+        name: "latency_matrix",
+        takes: "use, explore or ignore",
+        summary: "whether orders go by the belief's times, prefer pairs it does not know yet, or go by addresses",
+    },
+    Tunable {
+        name: "deadlines",
+        takes: "a list such as rt/0=50ms,be=200ms of a class (rt, be, idle), a level from 0 to 7 or none for all, and a time from 1 ms to 1 h; an empty text for no deadlines",
+        summary: "within what time a request of an I/O priority is due that has no deadline of its own",
+    },
+    Tunable { name: "lookahead_k", takes: "a whole number from 1 to 8, or policy", summary: "over how many deadlines g-matrix looks ahead" },
+    Tunable {
+        name: "timesource",
+        takes: "clock, or ticks=T with a time from 1 us to 100 ms",
+        summary: "whether the belief is told times as the clock read them, or in whole ticks",
+    },
+];
+
+/// What orders of the latency map make of the belief's times.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LatencyMatrixUse {
+    /// They go by them.
+    #[default]
+    Use,
+    /// Pairs that are unknown, and would be known after an access, go before all others, by ascending distance.
+    Explore,
+    /// They go by distance in addresses instead; `g-matrix` goes by deadline alone.
+    Ignore,
+}
+
+/// A class of I/O priority.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum PriorityClass {
+    /// Real time.
+    RealTime,
+    /// Best effort: what everybody has who asks for nothing else.
+    BestEffort,
+    /// Idle.
+    Idle,
+}
+
+/// An I/O priority: class and level, 0 being the most urgent of 8.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct IoPriority {
+    class: PriorityClass,
+    level: u8,
+}
+
+/// Within what time requests of each I/O priority are due.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DeadlineTable {
+    within: [[Option<Nanos>; LEVELS]; 3],
+}
+
+/// How finely the times are read that the belief is told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum TimeSource {
+    /// As the clock says: the paper's RDTSC.
+    #[default]
+    Clock,
+    /// In whole ticks: the paper's timer interrupt.
+    Ticks(Nanos),
+}
+
+/// Why a tunable was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum TunableError {
+    /// There is none of that name.
+    #[error("there is no tunable `{name}`; known are {known}")]
+    Unknown {
+        /// The name asked for.
+        name: String,
+        /// The names there are.
+        known: String,
+    },
+    /// The text is none that the tunable takes, or out of range.
+    #[error("{name}: `{part}` is no value; write {takes}")]
+    Value {
+        /// The tunable.
+        name: &'static str,
+        /// The part of the text that is wrong.
+        part: String,
+        /// What it takes.
+        takes: &'static str,
+    },
+}
+
+const LEVELS: usize = 8;
+const DEADLINE_RANGE: (Nanos, Nanos) = (Nanos::from_ms(1), Nanos::from_secs(3_600));
+const TICK_RANGE: (Nanos, Nanos) = (Nanos::from_us(1), Nanos::from_ms(100));
+
+impl Tunables {
+    /// Changes the tunable called `name` to what `value` says.
+    ///
+    /// # Errors
+    /// [`TunableError`], with what would have been accepted; nothing is changed then.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), TunableError> {
+        let refused = |part: &str| {
+            let tunable = TUNABLES.iter().find(|tunable| tunable.name == name).expect("asked only for names that are matched below");
+            TunableError::Value { name: tunable.name, part: part.to_string(), takes: tunable.takes }
+        };
+        match name {
+            "latency_matrix" => {
+                let used = LatencyMatrixUse::ALL.into_iter().find(|used| used.name() == value);
+                self.latency_matrix = used.ok_or_else(|| refused(value))?;
+            }
+            "deadlines" => self.deadlines = DeadlineTable::parse(value).map_err(refused)?,
+            "lookahead_k" if value == "policy" => self.lookahead_k = None,
+            "lookahead_k" => {
+                let k = value.parse().ok().and_then(Lookahead::new);
+                self.lookahead_k = Some(k.ok_or_else(|| refused(value))?);
+            }
+            "timesource" => self.timesource = TimeSource::parse(value).ok_or_else(|| refused(value))?,
+            _ => {
+                let known: Vec<&str> = TUNABLES.iter().map(|tunable| tunable.name).collect();
+                return Err(TunableError::Unknown { name: name.to_string(), known: known.join(", ") });
+            }
+        }
+        Ok(())
+    }
+
+    /// The tunable called `name` as a text that [`Tunables::set`] takes.
+    ///
+    /// # Errors
+    /// [`TunableError::Unknown`].
+    pub fn get(&self, name: &str) -> Result<String, TunableError> {
+        match name {
+            "latency_matrix" => Ok(self.latency_matrix.name().to_string()),
+            "deadlines" => Ok(self.deadlines.to_string()),
+            "lookahead_k" => Ok(self.lookahead_k.map_or("policy".to_string(), |lookahead| lookahead.k().to_string())),
+            "timesource" => Ok(self.timesource.to_string()),
+            // The same error as for setting it.
+            _ => Self::default().set(name, "").map(|()| String::new()),
+        }
+    }
+}
+
+impl LatencyMatrixUse {
+    const ALL: [Self; 3] = [Self::Use, Self::Explore, Self::Ignore];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::Use => "use",
+            Self::Explore => "explore",
+            Self::Ignore => "ignore",
+        }
+    }
+}
+
+impl PriorityClass {
+    const ALL: [Self; 3] = [Self::RealTime, Self::BestEffort, Self::Idle];
+
+    fn name(self) -> &'static str {
+        match self {
+            Self::RealTime => "rt",
+            Self::BestEffort => "be",
+            Self::Idle => "idle",
+        }
+    }
+}
+
+impl IoPriority {
+    /// The priority of a class and a level from 0 (the most urgent) to 7; `None` for other levels.
+    #[must_use]
+    pub const fn new(class: PriorityClass, level: u8) -> Option<Self> {
+        if (level as usize) < LEVELS { Some(Self { class, level }) } else { None }
+    }
+
+    /// Its class.
+    #[must_use]
+    pub const fn class(self) -> PriorityClass {
+        self.class
+    }
+
+    /// Its level.
+    #[must_use]
+    pub const fn level(self) -> u8 {
+        self.level
+    }
+}
+
+impl DeadlineTable {
+    /// Within what time a request of this priority is due, if at all.
+    #[must_use]
+    pub fn within(&self, priority: IoPriority) -> Option<Nanos> {
+        self.within[priority.class as usize][usize::from(priority.level)]
+    }
+
+    /// Requests of this priority are due within that time from now on, or never. Answers whether the time is one from 1 ms to 1 h; nothing is changed otherwise.
+    #[must_use = "a time out of range changes nothing"]
+    pub fn set(&mut self, priority: IoPriority, within: Option<Nanos>) -> bool {
+        let in_range = within.is_none_or(|within| (DEADLINE_RANGE.0..=DEADLINE_RANGE.1).contains(&within));
+        if in_range {
+            self.within[priority.class as usize][usize::from(priority.level)] = within;
+        }
+        in_range
+    }
+
+    /// The table that a text says, or the part of it that is wrong.
+    fn parse(text: &str) -> Result<Self, &str> {
+        let mut table = Self::default();
+        for part in text.split(',').filter(|part| !part.is_empty()) {
+            let (who, within) = part.split_once('=').ok_or(part)?;
+            let (class, level) = who.split_once('/').map_or((who, None), |(class, level)| (class, Some(level)));
+            let class = PriorityClass::ALL.into_iter().find(|known| known.name() == class).ok_or(part)?;
+            let within = parse_nanos(within).map_err(|_| part)?;
+            let levels = match level {
+                Some(level) => {
+                    let level: u8 = level.parse().map_err(|_| part)?;
+                    level..=level
+                }
+                None => 0..=LEVELS as u8 - 1,
+            };
+            for level in levels {
+                let priority = IoPriority::new(class, level).ok_or(part)?;
+                if !table.set(priority, Some(within)) {
+                    return Err(part);
+                }
+            }
+        }
+        Ok(table)
+    }
+}
+
+impl fmt::Display for DeadlineTable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut comma = "";
+        for class in PriorityClass::ALL {
+            let levels = &self.within[class as usize];
+            let alike = levels.iter().all(|within| *within == levels[0]);
+            for (level, within) in levels.iter().enumerate().take(if alike { 1 } else { LEVELS }) {
+                let Some(within) = within else { continue };
+                let (name, within_us) = (class.name(), within.as_ns() as f64 / 1e3);
+                if alike {
+                    write!(f, "{comma}{name}={within_us}us")?
+                } else {
+                    write!(f, "{comma}{name}/{level}={within_us}us")?
+                }
+                comma = ",";
+            }
+        }
+        Ok(())
+    }
+}
+
+impl TimeSource {
+    /// The time as it is read.
+    #[must_use]
+    pub fn read(self, at: Instant) -> Instant {
+        match self {
+            Self::Ticks(tick) if !tick.is_zero() => Instant::from_ns(at.as_ns() / tick.as_ns() * tick.as_ns()),
+            _ => at,
+        }
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        if text == "clock" {
+            return Some(Self::Clock);
+        }
+        let tick = parse_nanos(text.strip_prefix("ticks=")?).ok()?;
+        (TICK_RANGE.0..=TICK_RANGE.1).contains(&tick).then_some(Self::Ticks(tick))
+    }
+}
+
+impl fmt::Display for TimeSource {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Clock => f.write_str("clock"),
+            Self::Ticks(tick) => write!(f, "ticks={}ns", tick.as_ns()),
+        }
+    }
+}
+
+const _: () = assert!(LOOKAHEAD_MOST == 8, "the range of `lookahead_k` is written in its texts");
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn priority(class: PriorityClass, level: u8) -> IoPriority {
+        IoPriority::new(class, level).unwrap()
+    }
+
+    /// The worked example.
+    #[test]
+    fn a_priority_is_due_within_what_the_table_says() {
+        let mut tunables = Tunables::default();
+        tunables.set("deadlines", "rt=100ms,be/7=1s").unwrap();
+        let within = |class, level| tunables.deadlines.within(priority(class, level));
+        assert_eq!(within(PriorityClass::RealTime, 3), Some(Nanos::from_ms(100)));
+        assert_eq!((within(PriorityClass::BestEffort, 7), within(PriorityClass::BestEffort, 4)), (Some(Nanos::from_secs(1)), None));
+        tunables.set("deadlines", "").unwrap();
+        assert_eq!(tunables.deadlines, DeadlineTable::default());
+        assert_eq!(IoPriority::new(PriorityClass::Idle, 8), None);
+    }
+
+    #[test]
+    fn what_is_got_can_be_set() {
+        for (name, texts) in [
+            ("latency_matrix", &["use", "explore", "ignore"][..]),
+            ("deadlines", &["", "rt/0=50ms", "rt=50ms,be/3=1ms,idle=1h", "be/0=1500us,be/7=3600s"][..]),
+            ("lookahead_k", &["policy", "1", "4", "8"][..]),
+            ("timesource", &["clock", "ticks=4ms", "ticks=1us", "ticks=100ms"][..]),
+        ] {
+            for text in texts {
+                let mut set = Tunables::default();
+                set.set(name, text).unwrap_or_else(|error| panic!("{error}"));
+                let mut again = Tunables::default();
+                again.set(name, &set.get(name).unwrap()).unwrap();
+                assert_eq!(set, again, "{name} {text}");
+            }
+        }
+        assert_eq!(TUNABLES.len(), 4);
+    }
+
+    #[test]
+    fn what_is_refused_changes_nothing_and_the_range_is_named() {
+        let mut tunables = Tunables::default();
+        tunables.set("deadlines", "rt=100ms").unwrap();
+        tunables.set("lookahead_k", "6").unwrap();
+        let before = tunables.clone();
+        for (name, text, part) in [
+            ("latency_matrix", "on", "on"),
+            ("deadlines", "rt=50ms,be/8=1s", "be/8=1s"),
+            ("deadlines", "rt=999us", "rt=999us"),
+            ("deadlines", "rt=2h", "rt=2h"),
+            ("deadlines", "high=1s", "high=1s"),
+            ("deadlines", "rt/-1=1s", "rt/-1=1s"),
+            ("deadlines", "rt", "rt"),
+            ("lookahead_k", "0", "0"),
+            ("lookahead_k", "9", "9"),
+            ("lookahead_k", "four", "four"),
+            ("timesource", "ticks=0", "ticks=0"),
+            ("timesource", "ticks=101ms", "ticks=101ms"),
+            ("timesource", "rdtsc", "rdtsc"),
+        ] {
+            let message = tunables.set(name, text).expect_err(text).to_string();
+            let takes = TUNABLES.iter().find(|tunable| tunable.name == name).unwrap().takes;
+            assert_eq!(message, alloc::format!("{name}: `{part}` is no value; write {takes}"));
+        }
+        let unknown = "there is no tunable `lookahead`; known are latency_matrix, deadlines, lookahead_k, timesource";
+        assert_eq!(tunables.set("lookahead", "4").expect_err("no such name").to_string(), unknown);
+        assert_eq!(tunables.get("lookahead").expect_err("no such name").to_string(), unknown);
+        assert_eq!(tunables, before);
+    }
+
+    #[test]
+    fn ticks_are_whole() {
+        let ticks = TimeSource::Ticks(Nanos::from_ms(4));
+        assert_eq!(ticks.read(Instant::from_ns(11_999_999)), Instant::from_ns(8_000_000));
+        assert_eq!(TimeSource::Clock.read(Instant::from_ns(11_999_999)), Instant::from_ns(11_999_999));
+    }
+}
