@@ -64,13 +64,19 @@ impl Lookahead {
     /// Request `i` is due at `deadlines[i]`, which ascend ([`Instant::NEVER`]: no deadline); more than k need not be named. The head is free at `free_at`.
     #[must_use]
     pub fn look(self, costs: &impl Costs, deadlines: &[Instant], free_at: Instant) -> Option<Outlook> {
+        self.look_by(costs, costs, deadlines, free_at)
+    }
+
+    /// As [`Lookahead::look`], with overtime reckoned from `times`, which may be the longer ones of what is not certain, and the path measured in `costs`.
+    #[must_use]
+    pub fn look_by(self, costs: &impl Costs, times: &impl Costs, deadlines: &[Instant], free_at: Instant) -> Option<Outlook> {
         debug_assert!(deadlines.is_sorted(), "the requests are looked at in the order of their deadlines");
         let mut window = [0; LOOKAHEAD_MOST];
         let count = self.k.min(deadlines.len());
         for (rank, request) in window[..count].iter_mut().enumerate() {
             *request = rank;
         }
-        self.look_at(costs, &window[..count], deadlines, None, free_at)
+        self.look_at(costs, times, &window[..count], deadlines, None, free_at)
     }
 
     /// The whole queue ordered by sending the first again and again, as the paper prints it. A live queue wants [`Lookahead::look`], which sees who has come since.
@@ -80,7 +86,7 @@ impl Lookahead {
         let mut left: Vec<usize> = (0..deadlines.len()).collect();
         let mut order = Vec::with_capacity(left.len());
         let (mut from, mut now) = (None, free_at);
-        while let Some(outlook) = self.look_at(costs, &left[..self.k.min(left.len())], deadlines, from, now) {
+        while let Some(outlook) = self.look_at(costs, costs, &left[..self.k.min(left.len())], deadlines, from, now) {
             now += costs.after(from, outlook.first);
             from = Some(outlook.first);
             left.retain(|request| *request != outlook.first);
@@ -90,18 +96,45 @@ impl Lookahead {
     }
 
     /// The best order of `window`, requests by ascending deadline, behind `from`.
-    fn look_at(self, costs: &impl Costs, window: &[usize], deadlines: &[Instant], from: Option<usize>, free_at: Instant) -> Option<Outlook> {
+    fn look_at(
+        self,
+        costs: &impl Costs,
+        times: &impl Costs,
+        window: &[usize],
+        deadlines: &[Instant],
+        from: Option<usize>,
+        free_at: Instant,
+    ) -> Option<Outlook> {
         let mut search = Search::new(window.len(), free_at);
         for (to, request) in window.iter().enumerate() {
             search.deadlines[to] = deadlines[*request];
-            search.begins[to] = costs.after(from, *request);
+            search.begins[to] = Step { cost: costs.after(from, *request), time: times.after(from, *request) };
             for (before, other) in window.iter().enumerate().filter(|(_, other)| *other != request) {
-                search.goes_on[before][to] = costs.between(*other, *request);
+                search.goes_on[before][to] = Step { cost: costs.between(*other, *request), time: times.between(*other, *request) };
             }
         }
-        search.extend(None, 0, Nanos::ZERO, Nanos::ZERO, 0);
+        search.extend(None, 0, Reached::default());
         search.best.map(|(overtime, length, first)| Outlook { first: window[first], overtime, length })
     }
+}
+
+/// One request behind another, or first of all.
+#[derive(Clone, Copy, Default)]
+struct Step {
+    /// What it adds to the path.
+    cost: Nanos,
+    /// What it adds to the time at which requests end.
+    time: Nanos,
+}
+
+/// How far an order has come.
+#[derive(Clone, Copy, Default)]
+struct Reached {
+    length: Nanos,
+    time: Nanos,
+    overtime: Nanos,
+    /// The request it began with.
+    first: usize,
 }
 
 /// All orders of a few requests, tried depth first in the order of numbers.
@@ -109,35 +142,37 @@ struct Search {
     count: usize,
     free_at: Instant,
     deadlines: [Instant; LOOKAHEAD_MOST],
-    begins: [Nanos; LOOKAHEAD_MOST],
-    goes_on: [[Nanos; LOOKAHEAD_MOST]; LOOKAHEAD_MOST],
+    begins: [Step; LOOKAHEAD_MOST],
+    goes_on: [[Step; LOOKAHEAD_MOST]; LOOKAHEAD_MOST],
     /// Overtime, length and first request of the best order found.
     best: Option<(Nanos, Nanos, usize)>,
 }
 
 impl Search {
     fn new(count: usize, free_at: Instant) -> Self {
-        let row = [Nanos::ZERO; LOOKAHEAD_MOST];
+        let row = [Step::default(); LOOKAHEAD_MOST];
         Self { count, free_at, deadlines: [Instant::NEVER; LOOKAHEAD_MOST], begins: row, goes_on: [row; LOOKAHEAD_MOST], best: None }
     }
 
-    /// Tries everything that can follow `last` when the requests in the bit mask `served` have been served in `length`, the latest of them `overtime` too late.
-    fn extend(&mut self, last: Option<usize>, served: u32, overtime: Nanos, length: Nanos, first: usize) {
+    /// Tries everything that can follow `last` when the requests in the bit mask `served` have been served.
+    fn extend(&mut self, last: Option<usize>, served: u32, reached: Reached) {
         // Neither overtime nor length can shrink on the way to the end.
-        if self.best.is_some_and(|(least, shortest, _)| (overtime, length) >= (least, shortest)) {
+        if self.best.is_some_and(|(least, shortest, _)| (reached.overtime, reached.length) >= (least, shortest)) {
             return;
         }
         if served.count_ones() as usize == self.count {
             if self.count > 0 {
-                self.best = Some((overtime, length, first));
+                self.best = Some((reached.overtime, reached.length, reached.first));
             }
             return;
         }
         for next in (0..self.count).filter(|next| served >> next & 1 == 0) {
             let step = last.map_or(self.begins[next], |last| self.goes_on[last][next]);
-            let length = length.saturating_add(step);
-            let late = (self.free_at + length).saturating_since(self.deadlines[next]);
-            self.extend(Some(next), served | 1 << next, overtime.max(late), length, last.map_or(next, |_| first));
+            let time = reached.time.saturating_add(step.time);
+            let late = (self.free_at + time).saturating_since(self.deadlines[next]);
+            let (length, overtime) = (reached.length.saturating_add(step.cost), reached.overtime.max(late));
+            let first = last.map_or(next, |_| reached.first);
+            self.extend(Some(next), served | 1 << next, Reached { length, time, overtime, first });
         }
     }
 }

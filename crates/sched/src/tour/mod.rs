@@ -8,6 +8,7 @@
 //! - [`insert_in_order`], [`insert_nearest_first`]: nearest insertion, as printed and as in the textbook.
 //! - [`shortest`]: the exact solution, for [`SHORTEST_MOST`] requests at most.
 //! - [`Lookahead`]: the best of all orders of the first few by deadline.
+//! - [`LiveTour`]: a path through a live queue, repaired as requests come and go.
 //! - [`CostTable`]: costs written down once for each pair, for a queue that requests enter and leave.
 //!
 //! Weights may be asymmetric, and they need not keep the triangle inequality: both are so on a disk, where a stop on the way may well make the rest cheaper.
@@ -16,6 +17,7 @@
 //! Source: P1 sections 3.2 and 3.3.
 
 mod insertion;
+mod live;
 mod lookahead;
 mod path;
 mod shortest;
@@ -27,6 +29,7 @@ mod golden;
 mod trial;
 
 pub use insertion::{insert_in_order, insert_nearest_first};
+pub use live::LiveTour;
 pub use lookahead::{LOOKAHEAD_MOST, Lookahead, Outlook};
 pub use path::Path;
 pub use shortest::{SHORTEST_MOST, shortest};
