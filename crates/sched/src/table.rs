@@ -61,6 +61,14 @@ pub const POLICIES: &[PolicyEntry] = &[
     policies::headtime::ENTRY,
     policies::beam_oracle::ENTRY,
     policies::sptf_sw::ENTRY,
+    policies::satf_lbn::ENTRY,
+    policies::fsatf_lbn::ENTRY,
+    policies::satf_map::ENTRY,
+    policies::fsatf_map::ENTRY,
+    policies::fsatf_map::EXACT_ENTRY,
+    policies::g_matrix::ENTRY,
+    policies::deadline::ENTRY,
+    policies::cfq::ENTRY,
 ];
 
 /// The policy at work where nobody chose one: the best there is for a drive shared by volumes with and without deadlines.
@@ -207,7 +215,8 @@ mod tests {
         let message = |text: &str| PolicyEntry::parse(text).map(|(entry, _)| entry.name).expect_err("no such setting").to_string();
         assert_eq!(
             message("elevator"),
-            "there is no policy `elevator`; known are fcfs, sstf, clook, edf, sptf, sptf-oracle, sptf-expected, firmware, headtime, beam-oracle, sptf-sw"
+            "there is no policy `elevator`; known are fcfs, sstf, clook, edf, sptf, sptf-oracle, sptf-expected, firmware, headtime, beam-oracle, sptf-sw, \
+             satf-lbn, fsatf-lbn, satf-map, fsatf-map, fsatf-map-exact, g-matrix, deadline, cfq"
         );
         assert_eq!(message("fcfs:depth=4"), "policy fcfs has no parameter `depth`; it has none");
         for setting in ["depth=0", "depth=65537", "depth=4.5", "depth=NaN", "depth=", "depth"] {

@@ -138,8 +138,82 @@ fn beam_oracle_takes_the_second_best_when_the_best_costs_more_afterwards() {
     assert_eq!(order("beam-oracle:width=1"), [0, 1, 2], "and so is a beam of one plan");
 }
 
+/// From LBA 73: 3 is 2 away, from 76: 5 is 19 away, from 96: 1 is 50 away, from 147: 4 is 122 away, from 26: 2 is 2 away, and 6 is left.
+#[test]
+fn satf_lbn_goes_to_the_nearest_address() {
+    assert_eq!(order_of("satf-lbn"), [0, 3, 5, 1, 4, 2, 6]);
+    assert_eq!(order_of("fsatf-lbn"), [0, 3, 5, 1, 4, 2, 6], "nobody comes while the six are served");
+}
+
+/// One outstanding: each departs 0.3 ms after the end of the one before. From end to end, in ms:
+///
+/// ```text
+///          │ to 1   2   3   4   5   6
+///     0    │   10   8   3   9   7   8
+///     1    │    –   6   9   7   5   6
+///     2    │   10   –   3   9   7   8
+///     3    │    7   5   –   6   4   5
+///     4    │    9   7  10   –   6   7
+///     5    │    3   9   4  10   –   9
+///     6    │   10   8   3   9   7   –
+/// ```
+/// (0 to 1: three cylinders and the overhead are 1.7 ms, sector 2 begins one ms behind 0's end, so a turn later: 9 and the sector. 2 to 4: sector 1 begins where 2 ends, but the overhead is not hidden: 9.)
+///
+/// 1: 10. 2 at the end adds 6, before 1 it adds 8: 1 2. 3 before 1 adds 3 + 7 − 10 = 0, between the two 8, at the end 3: 3 1 2. 4 before 3 adds 16, behind it 6 + 9 − 7 = 8, behind 1 7 + 7 − 6 = 8, at the end 9: of
+/// equals the last: 3 1 4 2. 5 behind 3 adds 4 + 3 − 7 = 0, elsewhere 4 or more: 3 5 1 4 2. 6 adds 8 at the end, 9 to 13 elsewhere, or 8 before 3 (8 + 3 − 3); of equals the last.
+#[test]
+fn satf_map_inserts_each_where_it_lengthens_the_path_least() {
+    assert_eq!(order_of("satf-map"), [0, 3, 5, 1, 4, 2, 6]);
+    assert_eq!(order_of("fsatf-map"), [0, 3, 5, 1, 4, 2, 6]);
+}
+
+/// 3 is nearest to the head (3), then 1 and 5 are … 5 behind 3 (4), 1 behind 5 (3), each at the end. Nearest to those is 2 behind 3 (5): at the end it adds 6, elsewhere more. So are 6 behind 3 (5) and 8 at
+/// the end; and 4 behind 3 (6): between 2 and 6 it adds 9 + 7 − 8 = 8, as much as behind 5 or 1; at the end 9: 3 5 1 2 4 6.
+#[test]
+fn satf_map_can_insert_the_nearest_first() {
+    assert_eq!(order_of("satf-map:nearest_first=1"), [0, 3, 5, 1, 2, 4, 6]);
+    assert_eq!(order_of("fsatf-map:nearest_first=1"), [0, 3, 5, 1, 2, 4, 6]);
+}
+
+/// No order of the six is shorter than the 32 ms that insertion finds: 24 of the 720 are as short. The first of them, as a row of numbers: 2 (8), 3 (3), 4 (6), 5 (6), 1 (3), 6 (6).
+#[test]
+fn fsatf_map_exact_takes_the_first_of_the_shortest() {
+    assert_eq!(order_of("fsatf-map-exact"), [0, 2, 3, 4, 5, 1, 6]);
+    assert_eq!(order_of("fsatf-map-exact:exact_most=5"), [0, 3, 5, 1, 4, 2, 6], "six are too many: by insertion");
+}
+
+/// By deadline 4 and 5 (20 ms), 2 (60), then 1, 3, 6. From 9.0, of 4, 5, 2 and 1: 4 5 ends at 18 and 24, 4 late; 5 4 at 16 and 26, 6 late; no order is less late than 4 5, and 4 5 1 2 (24 ms) is its shortest end. 4 goes.
+/// From 18, of 5, 2, 1 and 3: 5 first, else it is later; 5 1 2 3 takes 6 + 3 + 6 + 3 = 18. From 24, of 2, 1, 3 and 6 nobody is late: 1 2 3 6 takes 3 + 6 + 3 + 5 = 17. From 27: 2 3 6 takes 14, and so does 6 3 2, which is
+/// further from the order of deadlines. From 33: 3 6 takes 8, 6 3 11.
+#[test]
+fn g_matrix_looks_ahead_over_four_deadlines() {
+    assert_eq!(order_of("g-matrix"), [0, 4, 5, 1, 2, 3, 6]);
+    assert_eq!(order_of("g-matrix:lookahead_k=1"), [0, 4, 5, 2, 1, 3, 6], "one at a time it is the order of deadlines");
+}
+
+/// All are reads and nobody waits for 500 ms: a sweep from 0's address up, which starts again at the lowest.
+#[test]
+fn deadline_sweeps_as_long_as_nobody_has_waited_too_long() {
+    assert_eq!(order_of("deadline"), [0, 3, 5, 1, 6, 2, 4]);
+}
+
+/// At 9.1 all have waited for 5 ms: each goes in the order of arrival, but 4 begins where 2 ends and belongs to its batch.
+#[test]
+fn deadline_is_first_come_first_served_when_all_have_waited_too_long() {
+    assert_eq!(order_of("deadline:read_expire_ms=5"), [0, 1, 2, 4, 3, 5, 6]);
+}
+
+/// All are of one process. Ahead of 73: 3 (2 away), then 5 (19), then 1 (50; 4 is 71 behind, which counts twice). From 147: 4 is 122 behind, 2 is 123. From 26: 2. Then 6. Where nothing behind counts, the
+/// sweep starts again at the lowest address.
+#[test]
+fn cfq_goes_on_ahead_and_a_little_back() {
+    assert_eq!(order_of("cfq"), [0, 3, 5, 1, 4, 2, 6]);
+    assert_eq!(order_of("cfq:back_max_sectors=0"), [0, 3, 5, 1, 6, 2, 4]);
+}
+
 #[test]
 fn every_policy_has_its_golden_order_here() {
-    let written = ["fcfs", "sstf", "clook", "edf", "sptf", "sptf-oracle", "sptf-expected", "firmware", "headtime", "beam-oracle", "sptf-sw"];
+    let first = ["fcfs", "sstf", "clook", "edf", "sptf", "sptf-oracle", "sptf-expected", "firmware", "headtime", "beam-oracle", "sptf-sw"];
+    let written = [&first[..], &["satf-lbn", "fsatf-lbn", "satf-map", "fsatf-map", "fsatf-map-exact", "g-matrix", "deadline", "cfq"]].concat();
     assert_eq!(POLICIES.iter().map(|entry| entry.name).collect::<Vec<_>>(), written, "a new policy needs an order reckoned by hand");
 }

@@ -15,6 +15,7 @@ mod head;
 mod matrix;
 mod merging;
 mod model;
+mod orders;
 mod pressing;
 mod random;
 mod refusals;

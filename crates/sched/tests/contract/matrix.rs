@@ -128,7 +128,7 @@ fn the_same_arrivals_are_sent_in_the_same_order_every_time() {
 fn no_policy_gives_the_drive_more_commands_than_it_is_to_hold() {
     // What a policy wants of a drive that takes all, with 20 requests held.
     let wanted = |name: &str| match name {
-        "edf" => 1,
+        "edf" | "satf-lbn" | "fsatf-lbn" | "satf-map" | "fsatf-map" | "fsatf-map-exact" | "g-matrix" | "deadline" | "cfq" => 1,
         "firmware" => 20,
         _ => 2,
     };

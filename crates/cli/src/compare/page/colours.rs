@@ -9,7 +9,7 @@ use crate::compare::plan::Plan;
 
 /// Colours for light and for dark paper. They are told apart also by those who see no red or green, in the order of the table of policies; names stand
 /// beside every line all the same.
-const COLOURS: [(&str, &str); 14] = [
+const COLOURS: [(&str, &str); 22] = [
     ("#6f7478", "#9aa1a8"),
     ("#8a7f1c", "#c2b64c"),
     ("#117a55", "#3fc08f"),
@@ -24,6 +24,14 @@ const COLOURS: [(&str, &str); 14] = [
     ("#d99a06", "#ffc94a"),
     ("#1f9aa0", "#56d3d8"),
     ("#7a4a22", "#cf9a6a"),
+    ("#5c6f2e", "#a9c267"),
+    ("#a83232", "#f28b82"),
+    ("#3d6b7d", "#8fbccc"),
+    ("#8d5fa8", "#c9a6e0"),
+    ("#b5852f", "#e3c07e"),
+    ("#2e7d32", "#81c784"),
+    ("#c2557a", "#f0a3bd"),
+    ("#455a9c", "#9fb0ea"),
 ];
 
 /// The class of each policy of a plan: a policy without settings has its own colour, one with settings that too where it is free, or the next that is.

@@ -1,0 +1,61 @@
+//! What serving one request straight after another costs, as the orders of the latency map count it; no policy, but what several of them share.
+//!
+//! The cost of a pair is the belief's *expected* time from the end of the one to the end of the other, whatever the belief is: a map, a profile, a model. A pair that the belief does not
+//! know stands with what the belief puts in its place, which of a map is a time that grows with distance: unknown pairs are ordered by address. While `latency_matrix` is `explore`, an
+//! unknown pair that one access would make known costs a thousandth of that, so that it goes before every known one, the nearest first. While it is `ignore`, a pair costs its distance in
+//! sectors, whatever is known.
+//!
+//! Source: P1 sections III-A and III-B; the settings are [`Tunables`](crate::Tunables).
+
+use alloc::vec::Vec;
+
+use headtime_units::{Lba, Nanos};
+
+use crate::policy::View;
+use crate::positioning::{Known, Pair, Target};
+use crate::queue::Queued;
+use crate::tour::Costs;
+use crate::tunables::LatencyMatrixUse;
+
+/// The part of its cost that an unknown pair counts with while unknown pairs are preferred: less than any access, and still in the order of distance.
+const EXPLORED: u64 = 1_000;
+
+/// Costs between targets.
+pub(crate) struct Pairs<'a> {
+    view: &'a View<'a>,
+    targets: &'a [Target],
+}
+
+impl<'a> Pairs<'a> {
+    pub(crate) fn new(view: &'a View<'a>, targets: &'a [Target]) -> Self {
+        Self { view, targets }
+    }
+
+    fn cost(&self, from: Lba, to: &Target, pair: impl FnOnce() -> Pair) -> Nanos {
+        match self.view.tunables.latency_matrix {
+            LatencyMatrixUse::Ignore => Nanos::from_ns(to.extent.start.distance(from).get()),
+            LatencyMatrixUse::Use => pair().expected,
+            LatencyMatrixUse::Explore => match pair() {
+                Pair { expected, known: Known::Learnable, .. } => expected / EXPLORED,
+                Pair { expected, .. } => expected,
+            },
+        }
+    }
+}
+
+impl Costs for Pairs<'_> {
+    fn first(&self, to: usize) -> Nanos {
+        let to = &self.targets[to];
+        self.cost(self.view.next_lba(), to, || self.view.next(to))
+    }
+
+    fn between(&self, from: usize, to: usize) -> Nanos {
+        let (from, to) = (&self.targets[from], &self.targets[to]);
+        self.cost(from.extent.end(), to, || self.view.pair(from, to))
+    }
+}
+
+/// The targets of some requests.
+pub(crate) fn targets<'q>(requests: impl Iterator<Item = &'q Queued>) -> Vec<Target> {
+    requests.map(|queued| queued.target).collect()
+}
