@@ -1,0 +1,175 @@
+//! What orders of the latency map cost: nearest insertion of 256 from scratch and of one arrival, and a look ahead over four of 256 deadlines.
+//!
+//! *paths*: the algorithms alone, on costs that are written down (random, without a pattern): `scratch` in the order of the queue and the nearest first, `arrival` into a path of 255 with its costs asked
+//! for and written down, and `sent` when the first leaves.
+//!
+//! *decisions*: what the policies cost at work, with everything that the belief is asked: a closed loop of random 4 KiB reads on a simulated drive with 256 queued, by a belief from the
+//! profile and by a latency matrix that covers what is read. Each request is one arrival and one decision. `fsatf-map` orders a batch of 256 once and then answers 255 times from it.
+//!
+//! `cargo bench -p headtime-sim --bench tour`
+
+#![allow(missing_docs, reason = "the macros make public items without a word")]
+
+use std::hint::black_box;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant as Clock};
+
+use criterion::{Criterion, criterion_group, criterion_main};
+use headtime_belief::ProfileBelief;
+use headtime_belief::matrix::{LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape, SharedMatrix};
+use headtime_mechanics::{DriveProfile, catalog};
+use headtime_sched::tour::{CostTable, Costs, LiveTour, Lookahead, insert_in_order, insert_nearest_first};
+use headtime_sched::{Belief, Choice, DriveTraits, Finished, Limits, Policy, PolicyEntry, Scheduler, View};
+use headtime_sim::{Device, DriveTruth, Engine, SimulatedDrive};
+use headtime_units::{ByteSize, Instant, Nanos};
+use headtime_workload::{StreamConfig, Workload};
+
+const QUEUED: usize = 256;
+
+/// Costs without a pattern, from 1 to 10 ms.
+fn cost(from: usize, to: usize) -> Nanos {
+    let mixed = ((from as u64) << 32 | to as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    Nanos::from_us(1_000 + (mixed >> 40) % 9_000)
+}
+
+fn table() -> CostTable {
+    let mut table = CostTable::new(QUEUED);
+    for to in 0..QUEUED {
+        table.set_first(to, cost(QUEUED, to));
+        for from in (0..QUEUED).filter(|from| *from != to) {
+            table.set_between(from, to, cost(from, to));
+        }
+    }
+    table
+}
+
+fn paths(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("paths");
+    group.sample_size(20).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_millis(500));
+    let table = table();
+    group.bench_function("scratch/256", |bencher| bencher.iter(|| insert_in_order(black_box(&table), QUEUED)));
+    group.bench_function("scratch-nearest-first/256", |bencher| bencher.iter(|| insert_nearest_first(black_box(&table), QUEUED)));
+    let costs = (|to: usize| table.first(to), |from: usize, to: usize| table.between(from, to));
+    let mut tour = LiveTour::new();
+    for _ in 0..QUEUED {
+        let slot = tour.slot();
+        tour.enter(&costs, slot);
+    }
+    group.bench_function("arrival-and-sent/256", |bencher| {
+        bencher.iter(|| {
+            let first = tour.path().first().expect("the path is full");
+            tour.leave(first);
+            let slot = tour.slot();
+            tour.enter(black_box(&costs), slot);
+        });
+    });
+    let deadlines: Vec<Instant> = (0..QUEUED as u64).map(|rank| Instant::from_ns(rank * 3_000_000)).collect();
+    group.bench_function("lookahead-4/256", |bencher| {
+        bencher.iter(|| Lookahead::default().look(black_box(&table), black_box(&deadlines), Instant::ORIGIN));
+    });
+    group.finish();
+}
+
+/// Another policy, timed where exactly so many are queued.
+struct Timed {
+    inner: Box<dyn Policy>,
+    clock: Arc<Tally>,
+}
+
+#[derive(Default)]
+struct Tally {
+    decisions: AtomicU64,
+    ns: AtomicU64,
+}
+
+impl Policy for Timed {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn depth(&self, view: &View<'_>) -> usize {
+        self.inner.depth(view)
+    }
+
+    fn choose(&mut self, view: &View<'_>) -> Choice {
+        // Where the head will be is asked for before: it is the same for every policy.
+        black_box(view.head());
+        let start = Clock::now();
+        let choice = self.inner.choose(view);
+        if view.queue.len() == QUEUED {
+            self.clock.ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
+            self.clock.decisions.fetch_add(1, Ordering::Relaxed);
+        }
+        choice
+    }
+
+    fn finished(&mut self, finished: &Finished) {
+        self.inner.finished(finished);
+    }
+}
+
+fn profile() -> &'static DriveProfile {
+    static PROFILE: OnceLock<DriveProfile> = OnceLock::new();
+    PROFILE.get_or_init(|| catalog::load("atlas10k").expect("the profile ships"))
+}
+
+fn matrix() -> Box<dyn Belief + Send> {
+    let drive = MappedDrive { model: "bench".into(), capacity: profile().capacity(), sector: profile().sector_size().expect("the profile ships") };
+    let settings = MatrixSettings { memory: ByteSize::new(64 << 20), ..MatrixSettings::default() };
+    let shape = MatrixShape::new(drive, &settings).expect("64 MiB cover some cells");
+    Box::new(MatrixBelief::new(SharedMatrix::new(LatencyMatrix::new(shape)), MatrixOptions::default()))
+}
+
+struct Bench {
+    engine: Engine<Scheduler, SimulatedDrive, Workload>,
+    clock: Arc<Tally>,
+}
+
+impl Bench {
+    fn new(policy: &str, belief: Box<dyn Belief + Send>) -> Self {
+        let profile = profile();
+        let truth = DriveTruth::nominal(profile, 1).expect("the profile ships");
+        let drive = SimulatedDrive::new(truth).expect("the profile ships");
+        let clock = Arc::new(Tally::default());
+        let (entry, parameters) = PolicyEntry::parse(policy).expect("a policy of the table");
+        let policy = Timed { inner: (entry.build)(&parameters), clock: Arc::clone(&clock) };
+        let traits = DriveTraits { queue_depth: drive.queue_depth(), fua: true };
+        let scheduler = Scheduler::new(belief, Box::new(policy), traits, Limits { outstanding: Some(2), ..Limits::default() });
+        // One of them is at the drive when the scheduler is asked for the second command.
+        let stream = StreamConfig { deadline: Some(Nanos::from_ms(500)), ..StreamConfig::closed(QUEUED as u32 + 1) };
+        let sector = profile.sector_size().expect("the profile ships");
+        let workload = Workload::new(&[stream], sector, profile.capacity(), 1).expect("4 KiB reads suit the drive");
+        let mut bench = Self { engine: Engine::new(scheduler, drive, workload, None), clock };
+        bench.decide(QUEUED as u64 * 2);
+        bench
+    }
+
+    /// The time that at least so many decisions took, as if it had been exactly so many.
+    fn decide(&mut self, decisions: u64) -> Duration {
+        let read = |clock: &Tally| (clock.decisions.load(Ordering::Relaxed), clock.ns.load(Ordering::Relaxed));
+        let before = read(&self.clock);
+        while self.clock.decisions.load(Ordering::Relaxed) - before.0 < decisions {
+            self.engine.step(&mut ()).expect("a closed loop is always served");
+        }
+        let after = read(&self.clock);
+        Duration::from_nanos(((after.1 - before.1) as f64 * decisions as f64 / (after.0 - before.0) as f64) as u64)
+    }
+}
+
+fn decisions(criterion: &mut Criterion) {
+    let mut group = criterion.benchmark_group("decisions");
+    group.sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_millis(500));
+    for policy in ["satf-map", "satf-map:rebuild_after=1", "fsatf-map", "g-matrix"] {
+        for (name, belief) in [("profile", true), ("matrix", false)] {
+            let belief =
+                if belief { Box::new(ProfileBelief::new(profile()).expect("the profile ships")) as Box<dyn Belief + Send> } else { matrix() };
+            let mut bench = Bench::new(policy, belief);
+            group.bench_function(format!("{policy}/{name}"), |bencher| bencher.iter_custom(|decisions| bench.decide(decisions)));
+        }
+    }
+    group.finish();
+}
+
+criterion_group!(benches, paths, decisions);
+criterion_main!(benches);
