@@ -46,7 +46,7 @@ licences: ## checks the licences of everything that is linked in
 	@PATH="$(TOOLS):$$PATH"; if command -v cargo-deny >/dev/null; then cargo deny --locked --log-level warn check licenses bans sources; else echo "skipped: licences, since cargo-deny is not installed"; fi
 
 unit: ## every test, without the checks around them
-	cargo test --locked --workspace --no-fail-fast -- --show-output 2>&1 | grep --line-buffered -vE '^(successes:|---- .* stdout ----|)$$' | awk -f scripts/count-tests.awk
+	cargo test --locked --workspace --no-fail-fast -- --show-output 2>&1 | awk -f scripts/count-tests.awk
 
 instructions: setup-build ## counts instructions under valgrind and compares them with the committed counts
 	@scripts/setup.sh instructions
