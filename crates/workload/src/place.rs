@@ -5,6 +5,7 @@
 //!
 //! Worked example: [`Place::SelfSimilar`] with a share of 0.2: four fifths of the requests go to one fifth of the chunks, and of those again four fifths to one fifth of that fifth.
 
+use alloc::format;
 use alloc::vec::Vec;
 
 use headtime_units::Extent;
@@ -21,6 +22,11 @@ use crate::zipf::Zipf;
 pub enum Place {
     /// Anywhere, evenly distributed.
     Uniform,
+    /// One of a few starts, scattered over the range once and for all, each as often as any other; elsewhere for every seed.
+    Fixed {
+        /// How many; no more than there are sectors.
+        places: u64,
+    },
     /// In chunks whose popularity falls with their rank: the chunk of rank k with a probability in proportion to k^(−theta); evenly within the chunk.
     Zipf {
         /// 0.01 to 10; 0.99 is what the benchmark YCSB uses.
@@ -86,6 +92,11 @@ pub enum Distance {
 #[derive(Clone, Debug)]
 pub(crate) enum Spots {
     Uniform,
+    /// The first so many numbers of a disorder of the range's sectors.
+    Fixed {
+        places: u64,
+        scatter: Scatter,
+    },
     Ranked {
         ranks: Ranks,
         chunk: u64,
@@ -140,6 +151,18 @@ impl Spots {
     pub(crate) fn new(place: &Place, range: Extent, check: &Check, rng: &mut impl Rng) -> Result<Self, StreamFault> {
         match *place {
             Place::Uniform => Ok(Self::Uniform),
+            Place::Fixed { places } => {
+                let most = range.len.get();
+                if !(1..=most).contains(&places) {
+                    return Err(check.value(
+                        "places",
+                        places,
+                        format!("1 to {most}, the sectors of the range"),
+                        "for places anywhere choose uniform ones",
+                    ));
+                }
+                Ok(Self::Fixed { places, scatter: Scatter::new(most, rng.next_u64()) })
+            }
             Place::Zipf { theta, chunks } => {
                 check.number("theta", theta, 0.01, 10.0, "for even popularity choose uniform places")?;
                 Self::ranked(chunks, range, check, rng, |count| Ranks::Zipf(Zipf::new(count, theta)))
@@ -208,6 +231,10 @@ impl Spots {
     pub(crate) fn draw(&self, rng: &mut impl Rng, starts: Starts, range: Extent, last: u64) -> u64 {
         match self {
             Self::Uniform => starts.sector(dice::below(rng, starts.count)),
+            Self::Fixed { places, scatter } => {
+                let sector = range.start.get() + scatter.place(dice::below(rng, *places));
+                starts.sector(sector.saturating_sub(starts.first) / starts.alignment)
+            }
             Self::Ranked { ranks, chunk, scatter } => {
                 let rank = match *ranks {
                     Ranks::Zipf(zipf) => zipf.draw(rng) - 1,

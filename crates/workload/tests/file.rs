@@ -148,7 +148,7 @@ const BROKEN: &[(&str, &[&str])] = &[
     (
         "[[stream]]\nplace = { kind = \"zip\" }\nrun = { kind = \"fixed\", request = 3 }\n",
         &[
-            "x.toml:2:18: stream stream-1: place is of kind `zip`, expected one of uniform, zipf, self-similar, hot-spots, normal, near; choose one",
+            "x.toml:2:18: stream stream-1: place is of kind `zip`, expected one of uniform, fixed, zipf, self-similar, hot-spots, normal, near; choose one",
             "x.toml:3:7: stream stream-1: run of kind fixed needs requests; add it",
             "x.toml:3:25: stream stream-1: run of kind fixed has no key `request`; known are requests",
         ],
@@ -156,7 +156,7 @@ const BROKEN: &[(&str, &[&str])] = &[
     (
         "[[stream]]\nplace = 3\n",
         &[
-            "x.toml:2:9: stream stream-1: place is 3, expected a table with one of these as kind: uniform, zipf, self-similar, hot-spots, normal, near; write it such as place = { kind = \"uniform\" }",
+            "x.toml:2:9: stream stream-1: place is 3, expected a table with one of these as kind: uniform, fixed, zipf, self-similar, hot-spots, normal, near; write it such as place = { kind = \"uniform\" }",
         ],
     ),
     (

@@ -114,6 +114,12 @@ fn most_of(middle: u64, multiple: u64) -> u64 {
 pub const PLACES: &[Kind<Place>] = &[
     Kind { name: "uniform", summary: "anywhere in the range, evenly distributed", keys: &[], read: |_| Place::Uniform },
     Kind {
+        name: "fixed",
+        summary: "one of a few starts, drawn once for each seed",
+        keys: &[field("places", "number from 1 to the sectors of the range", NEEDED)],
+        read: |fields| Place::Fixed { places: fields.needed("places", 1, count) },
+    },
+    Kind {
         name: "zipf",
         summary: "P(chunk of rank k) ∝ k^(−theta), evenly within the chunk",
         keys: &[field("theta", "number from 0.01 to 10", "0.99"), CHUNK_KEY, ORDERED_KEY],
@@ -405,6 +411,7 @@ pub(crate) mod written {
         };
         match place {
             Place::Uniform => table("uniform", &[]),
+            Place::Fixed { places } => table("fixed", &[("places", places.to_string())]),
             Place::Zipf { theta, chunks } => skewed("zipf", "theta", *theta, *chunks),
             Place::SelfSimilar { share, chunks } => skewed("self-similar", "share", *share, *chunks),
             Place::HotSpots(spots) => {
