@@ -22,10 +22,12 @@ use crate::zipf::Zipf;
 pub enum Place {
     /// Anywhere, evenly distributed.
     Uniform,
-    /// One of a few starts, scattered over the range once and for all, each as often as any other; elsewhere for every seed.
+    /// One of a few starts, scattered over the range once and for all, each as often as any other.
     Fixed {
         /// How many; no more than there are sectors.
         places: u64,
+        /// Which: streams and seeds with the same number have the same starts.
+        set: u64,
     },
     /// In chunks whose popularity falls with their rank: the chunk of rank k with a probability in proportion to k^(−theta); evenly within the chunk.
     Zipf {
@@ -151,7 +153,7 @@ impl Spots {
     pub(crate) fn new(place: &Place, range: Extent, check: &Check, rng: &mut impl Rng) -> Result<Self, StreamFault> {
         match *place {
             Place::Uniform => Ok(Self::Uniform),
-            Place::Fixed { places } => {
+            Place::Fixed { places, set } => {
                 let most = range.len.get();
                 if !(1..=most).contains(&places) {
                     return Err(check.value(
@@ -161,7 +163,7 @@ impl Spots {
                         "for places anywhere choose uniform ones",
                     ));
                 }
-                Ok(Self::Fixed { places, scatter: Scatter::new(most, rng.next_u64()) })
+                Ok(Self::Fixed { places, scatter: Scatter::new(most, set) })
             }
             Place::Zipf { theta, chunks } => {
                 check.number("theta", theta, 0.01, 10.0, "for even popularity choose uniform places")?;

@@ -1,6 +1,6 @@
 //! The experiments, one file each. A new one is a file here and a line in [`EXPERIMENTS`](crate::EXPERIMENTS).
 //!
-//! `a.*` are the limits of docs/limits.md, 1 to 5: what the mechanics allow, found with a prototype simulator and measured again here. `p2.*` are the figures of
+//! `a.*` are the limits of docs/limits.md, 1 to 5: what the mechanics allow, found with a prototype simulator and measured again here. `p1.*` are the figures of the paper on latency maps, `p2.*` those of
 //! the paper on freeblock scheduling outside of firmware.
 
 pub mod a_ageing;
@@ -10,6 +10,12 @@ pub mod a_errors;
 pub mod a_greedy;
 pub mod a_throughput;
 mod limits;
+mod p1;
+pub mod p1_f3;
+pub mod p1_f5;
+pub mod p1_f6;
+pub mod p1_r;
+pub mod p1_t2;
 mod p2;
 pub mod p2_cpu;
 pub mod p2_f6;

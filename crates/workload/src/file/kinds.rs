@@ -115,9 +115,12 @@ pub const PLACES: &[Kind<Place>] = &[
     Kind { name: "uniform", summary: "anywhere in the range, evenly distributed", keys: &[], read: |_| Place::Uniform },
     Kind {
         name: "fixed",
-        summary: "one of a few starts, drawn once for each seed",
-        keys: &[field("places", "number from 1 to the sectors of the range", NEEDED)],
-        read: |fields| Place::Fixed { places: fields.needed("places", 1, count) },
+        summary: "one of a few starts, the same for every seed",
+        keys: &[field("places", "number from 1 to the sectors of the range", NEEDED), field("set", "number; another has other starts", "0")],
+        read: |fields| Place::Fixed {
+            places: fields.needed("places", 1, count),
+            set: fields.or("set", 0, |reader, key, value| reader.whole(key, value, 0..=u64::MAX)),
+        },
     },
     Kind {
         name: "zipf",
@@ -411,7 +414,7 @@ pub(crate) mod written {
         };
         match place {
             Place::Uniform => table("uniform", &[]),
-            Place::Fixed { places } => table("fixed", &[("places", places.to_string())]),
+            Place::Fixed { places, set } => table("fixed", &[("places", places.to_string()), ("set", set.to_string())]),
             Place::Zipf { theta, chunks } => skewed("zipf", "theta", *theta, *chunks),
             Place::SelfSimilar { share, chunks } => skewed("self-similar", "share", *share, *chunks),
             Place::HotSpots(spots) => {
