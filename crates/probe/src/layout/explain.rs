@@ -68,6 +68,14 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
         }
         return Ok(());
     }
+    if let [Some(short), None, None, None] = found[..]
+        && short > likely(session, zone, bad)
+    {
+        // It is its zone's last, with spares; those behind it are longer or shorter, or at angles of their own.
+        zone.end_lba = Some(zone.track_start(bad + 1) - short.unsigned_abs());
+        end_where_doubtful(zone);
+        return Ok(());
+    }
     let counts: Vec<i64> = found.into_iter().map_while(|extra| extra).collect();
     if counts.first().is_some_and(|first| (0..=likely(session, zone, bad)).contains(first)) {
         // What failed was a reading, or the fit, which has learned since.
