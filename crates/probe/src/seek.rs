@@ -18,6 +18,7 @@ use headtime_mechanics::profile::TrackOrder;
 use serde::{Deserialize, Serialize};
 
 use crate::geometry::Geometry;
+use crate::layout::goes_on;
 use crate::numbers::{median, part};
 use crate::session::{Session, Step, Stop};
 
@@ -146,10 +147,14 @@ pub(crate) fn extend(session: &mut Session, may_refine: bool) -> Step<bool> {
 pub(crate) fn find_surfaces(session: &mut Session) -> Step<()> {
     session.know.surfaces_sought = true;
     let Some(zone) = session.know.zones.first() else { return Ok(()) };
-    let unit = zone.pattern.unit;
+    let (zone, unit) = (zone.clone(), zone.pattern.unit);
     let mut switch = None;
     for unit_number in 1..=MOST_SURFACES {
         let border = unit_number * unit;
+        // Behind the zone's end a row may be anywhere.
+        if !goes_on(session, &zone, border)? {
+            continue;
+        }
         let mut times = Vec::new();
         for _ in 0..8 {
             if times.len() < 3
@@ -164,16 +169,26 @@ pub(crate) fn find_surfaces(session: &mut Session) -> Step<()> {
         let time = median(&times);
         let first = *switch.get_or_insert(time);
         if time < first - 60_000.0 && unit_number > 1 {
-            let zone = &mut session.know.zones[0];
-            zone.pattern.units = unit_number;
-            zone.steps[2] = zone.steps[1];
-            zone.fit();
-            session.know.pattern = Some(zone.pattern);
+            take_surfaces(session, unit_number);
             return Ok(());
         }
     }
-    session.know.remarks.push("rows of cylinders follow each other, but which of them lie on one surface could not be told".into());
+    // No row's end is quicker than others: as of one surface, whose rows all follow at the same distance.
+    take_surfaces(session, 1);
+    session
+        .know
+        .remarks
+        .push("rows of cylinders follow each other, but which of them lie on one surface could not be told; they are taken to lie on one".into());
     Ok(())
+}
+
+/// The rhythm's units are so many surfaces each band.
+fn take_surfaces(session: &mut Session, surfaces: u64) {
+    let zone = &mut session.know.zones[0];
+    zone.pattern.units = surfaces;
+    zone.steps[2] = zone.steps[1];
+    zone.fit();
+    session.know.pattern = Some(zone.pattern);
 }
 
 /// A pair of tracks: zone and number each.

@@ -20,7 +20,7 @@ mod stair;
 mod track;
 mod walk;
 
-pub(crate) use pattern::{begin_first, settle};
+pub(crate) use pattern::{begin_first, goes_on, settle};
 pub(crate) use sketch::{MOST_HEADS, Pattern, ZoneSketch};
 pub(crate) use slips::{Stretch, sound};
 pub(crate) use walk::extend;

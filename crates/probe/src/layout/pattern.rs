@@ -265,6 +265,18 @@ fn one_angle(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<f64> 
     Ok(part(session.angle(lba)?.turns - zone.track_part(lba)))
 }
 
+/// Whether a track and the one behind it lie where a zone foretells, or all of them as much off as what is stepped over moves them: another zone's would be anywhere.
+pub(crate) fn goes_on(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<bool> {
+    let mut offs = Vec::new();
+    for track in [track, track + 1, track, track + 1] {
+        if out_of_reach(session, zone, track) {
+            return Ok(false);
+        }
+        offs.push(wrap(track_angle(session, zone, track)? - zone.track_angle(track)));
+    }
+    Ok(offs.iter().all(|off| wrap(off - offs[0]).abs() <= LEAST_DEVIATION))
+}
+
 /// The step to a track from the one before, measured twice.
 fn step_before(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<f64> {
     let mut steps = [0.0; 3];
