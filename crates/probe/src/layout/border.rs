@@ -101,7 +101,8 @@ pub(crate) fn off_in_middle(session: &mut Session, zone: &ZoneSketch, track: u64
         let lba = lba.min(session.know.capacity - 1);
         let seen = match session.try_angle(lba)? {
             Some(seen) => seen,
-            None => continue,
+            // A cache that keeps whole tracks has it all.
+            None => session.angle(lba)?,
         };
         let off = wrap(seen.turns - zone.angle(lba));
         if found.is_some_and(|found: f64| (found - off).abs() < LEAST_DEVIATION) || off.abs() < LEAST_DEVIATION {

@@ -24,6 +24,8 @@ pub(crate) enum Verdict {
 
 /// Slips that a stretch may have beyond what is likely.
 const SPARE_SLIPS: f64 = 2.0;
+/// Tracks by which the third reading of a count lies before it.
+const BEFORE: u64 = 3;
 /// Slips are told from spares and zones by so many deviations of their number.
 const DEVIATIONS: f64 = 4.0;
 
@@ -139,8 +141,8 @@ fn verify_where(session: &mut Session, zone: &mut ZoneSketch, track: u64, place:
         return Ok(Verdict::Short(extra.unsigned_abs()));
     }
     if place == Where::Around {
-        // Two readings may fit by chance where another zone has begun, three hardly.
-        let off = off_in_middle(session, zone, track)? - extra as f64 / zone.sectors_per_track as f64;
+        // Two readings may fit by chance where another zone has begun, three hardly. Of a track shortly before, which a cache that keeps whole tracks does not hold.
+        let off = off_in_middle(session, zone, track.saturating_sub(BEFORE))? - extra as f64 / zone.sectors_per_track as f64;
         if off.abs() > LEAST_DEVIATION {
             return Ok(Verdict::Elsewhere);
         }
