@@ -353,7 +353,7 @@ fn on_track(session: &mut Session, part: f64) -> Option<Place> {
 /// The zone with the most addresses: there all of this is measured.
 fn zone_for(know: &Knowledge) -> Option<usize> {
     let size = |number: &usize| know.zones[*number].end_lba.unwrap_or(know.capacity) - know.zones[*number].first_lba;
-    (0..know.zones.len()).max_by_key(size)
+    (0..know.zones.len()).filter(|number| !know.zones[*number].lost).max_by_key(size)
 }
 
 /// Reads a sector so long after a completion.

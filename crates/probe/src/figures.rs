@@ -27,7 +27,7 @@ pub(crate) fn of(know: &Knowledge, sector_bytes: u32) -> Vec<Figure> {
 }
 
 fn zones(know: &Knowledge, figures: &mut Vec<Figure>) {
-    for (number, zone) in know.zones.iter().enumerate() {
+    for (number, zone) in know.zones.iter().enumerate().filter(|(_, zone)| !zone.lost) {
         let spt = zone.sectors_per_track as f64;
         let deviation = zone.deviation * spt / libm::sqrt(zone.readings.len().max(1) as f64);
         let steps = match (zone.pattern.in_bands(), zone.pattern.unit < Pattern::NEVER) {

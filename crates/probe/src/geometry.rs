@@ -22,7 +22,7 @@ pub(crate) struct Geometry {
 
 impl Geometry {
     pub(crate) fn new(know: &Knowledge) -> Self {
-        let pattern = know.pattern.unwrap_or(Pattern { unit: Pattern::NEVER, units: Pattern::NEVER });
+        let pattern = know.pattern.unwrap_or(Pattern::PLAIN);
         let (order, heads, band) = if pattern.in_bands() {
             (TrackOrder::SurfaceSerpentine, pattern.units, pattern.unit)
         } else if pattern.unit <= MOST_HEADS {
@@ -63,6 +63,9 @@ impl Geometry {
     pub(crate) fn find(&self, know: &Knowledge, place: Track) -> Option<(usize, u64)> {
         let cylinder = u64::from(place.cylinder);
         let number = self.zones.iter().position(|(first, cylinders)| (*first..first + cylinders).contains(&cylinder))?;
+        if know.zones[number].lost {
+            return None;
+        }
         let within = cylinder - self.zones[number].0;
         let band = within / self.band;
         let (mut start, mut width) = (band * self.heads * self.band, self.band);

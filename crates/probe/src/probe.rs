@@ -282,6 +282,7 @@ impl Probe {
         if know.seek.other_head_ns.is_some() && !know.seek.order_was_seen() && know.pattern.is_some_and(|pattern| !pattern.in_bands()) {
             remarks.push("whether cylinders begin on alternate surfaces cannot be seen on this drive, and no prediction depends on it".into());
         }
+        remarks.extend(layout::lost_stretches(know));
         if check_done(know) {
             let percent = 100.0 * remaps::coverage(know, self.settings.sector_bytes);
             remarks.push(format!("remapped sectors were looked for among the {percent:.4} % of the drive that the self-check read"));
@@ -321,6 +322,7 @@ fn run(stage: Stage, session: &mut Session, settings: &Settings, spent: Nanos) -
         Stage::Phase(_) => rotation::find_phase(session).map(|()| true),
         Stage::Layout => match session.know.zones.last() {
             None => layout::begin_first(session).map(|()| false),
+            Some(_) if session.know.pattern.is_none() => layout::find_rhythm(session).map(|()| false),
             Some(_) if session.know.pattern.is_some_and(layout::Pattern::hides_surfaces) && !session.know.surfaces_sought => {
                 seek::find_surfaces(session).map(|()| false)
             }

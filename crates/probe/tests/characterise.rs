@@ -6,6 +6,7 @@
 mod common;
 
 use common::{Bench, borders, characterise, settings, tracks_alike};
+use headtime_mechanics::profile::Zone;
 use headtime_mechanics::{DriveProfile, SeekCurve, catalog};
 use headtime_probe::{Ask, Finding, Outcome, Probe, Stage};
 use headtime_sim::DriveTruth;
@@ -89,6 +90,78 @@ fn noise_outliers_and_a_units_own_slips_do_not_break_it() {
         // Jitter with a mean of 22 us alone puts 4 % of all completions more than 50 us from their mean.
         let check = finding.check.expect("a finished probe has checked itself");
         assert!(check.within_50_us > 0.88 && check.within_150_us > 0.97, "{case}: {check:?}");
+    }
+}
+
+/// The profile with a piece in the midst of one of its zones whose cylinders differ in sectors, skews and angles, each from each.
+fn with_irregular_piece(profile: &DriveProfile, zone: usize, cylinders: u32) -> DriveProfile {
+    let mut made = profile.clone();
+    made.capacity_sectors = None;
+    let whole = made.zones.remove(zone);
+    let band = profile.geometry.band_cylinders.unwrap_or(1);
+    let half = whole.cylinders / 2 / band * band;
+    let (mut bits, mut first) = (7_u32, whole.first_cylinder);
+    let mut any = |most: u32| {
+        bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (bits >> 8) % most
+    };
+    let mut pieces = vec![Zone { cylinders: half, spares: 0, spare_cylinders: None, ..whole.clone() }];
+    for _ in 0..cylinders {
+        let sectors = whole.sectors_per_track * 7 / 10 + any(whole.sectors_per_track / 4);
+        let skew = f64::from(sectors / 10 + any(sectors / 3));
+        let angle = f64::from(any(1_000)) / 1e3;
+        let odd = Zone {
+            cylinders: 1,
+            sectors_per_track: sectors,
+            track_skew: skew,
+            cylinder_skew: skew,
+            first_angle_turns: Some(angle),
+            ..Zone::default()
+        };
+        pieces.push(Zone { band_skew: whole.band_skew.map(|_| skew), ..odd });
+    }
+    pieces.push(Zone { cylinders: whole.cylinders - half, first_angle_turns: Some(0.3), ..whole });
+    for (place, mut piece) in pieces.into_iter().enumerate() {
+        piece.first_cylinder = first;
+        first += piece.cylinders;
+        made.zones.insert(zone + place, piece);
+    }
+    for behind in &mut made.zones[zone + cylinders as usize + 2..] {
+        behind.first_cylinder = first;
+        first += behind.cylinders;
+    }
+    made
+}
+
+#[test]
+fn what_is_not_understood_is_lost_alone_and_said_so_and_the_layout_is_taken_up_behind_it() {
+    // In cylinders and in bands; in the first zone and in one further in.
+    for (name, zone) in [("maxtor-20gb@nocache", 4), ("savvio10k2@nocache", 0), ("savvio10k2@nocache", 3)] {
+        let profile = with_irregular_piece(&catalog::load(name).unwrap(), zone, 60);
+        let truth = DriveTruth::nominal(&profile, 1).unwrap();
+        let finding = characterise(&profile, truth.clone(), 1);
+        let case = format!("{name}, zone {zone}, remarks {:?}", finding.remarks);
+        let layout = truth.mechanism().layout();
+        let zones: Vec<_> = layout.zones().collect();
+        let (from, to) = (zones[zone + 1].extent.start.get(), zones[zone + 60].extent.end().get());
+        let lost = finding.remarks.iter().filter(|remark| remark.contains("no rhythm that is known"));
+        let ranges: Vec<(u64, u64)> = lost
+            .map(|remark| {
+                let numbers: Vec<u64> = remark.split(' ').filter_map(|word| word.parse().ok()).collect();
+                (numbers[0], numbers[1])
+            })
+            .collect();
+        assert!(!ranges.is_empty(), "{case}");
+        let track = u64::from(profile.zones[0].sectors_per_track);
+        for (first, last) in ranges {
+            assert!(first + 8 * track >= from && last <= to + 8 * track, "{case}: lost {first} to {last}, irregular are {from} to {to}");
+        }
+        assert!(finding.verdict.is_characterised(), "{case}: {:?}", finding.verdict);
+        let share = (to - from) as f64 / profile.capacity().get() as f64;
+        let alike = tracks_alike(finding.profile.as_ref().expect("a profile"), &truth, 0);
+        assert!(alike > 0.99 - share, "{case}: {alike} of the tracks begin and end with the same sectors, {share} are irregular");
+        let check = finding.check.expect("a check");
+        assert!(check.within_50_us >= 0.975 - share, "{case}: {check:?}");
     }
 }
 

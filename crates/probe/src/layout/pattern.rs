@@ -21,15 +21,22 @@ const MOST_UNITS: u64 = 64;
 /// Tracks that a short rhythm is looked for on.
 const FIRST_TRACKS: u64 = 96;
 /// Most tracks of a short rhythm.
-const MOST_SURFACES: u64 = 32;
+pub(crate) const MOST_SURFACES: u64 = 32;
+/// First tracks of a zone of which three in four have to be as its steps say.
+const HELD_TRACKS: u64 = 8;
 /// Tracks that a zone's steps are fitted to in the end; three times as many where times are noisy.
 const SETTLING_READS: u64 = 40;
 
-/// The first zone, and the rhythm of all of them.
+/// The first zone, without its rhythm.
 pub(crate) fn begin_first(session: &mut Session) -> Step<()> {
     let about = rough_density(session, 0)?;
-    let plain = Pattern { unit: Pattern::NEVER, units: Pattern::NEVER };
-    let mut zone = begin(session, 0, None, about, plain, None)?;
+    session.know.zones = vec![begin(session, 0, None, about, Pattern::PLAIN, None)?];
+    Ok(())
+}
+
+/// The rhythm of all zones, from the first one.
+pub(crate) fn find_rhythm(session: &mut Session) -> Step<()> {
+    let Some(mut zone) = session.know.zones.first().cloned() else { return Ok(()) };
     let short = short_unit(session, &zone)?;
     let unit = match short {
         Some((unit, [a, b])) => {
@@ -97,31 +104,10 @@ fn third_step(session: &mut Session, zone: &mut ZoneSketch) -> Step<()> {
 
 /// A rhythm of few tracks, and its two steps, from the first tracks all at once: so are steps told apart that differ by less than the noise of one.
 fn short_unit(session: &mut Session, zone: &ZoneSketch) -> Step<Option<(u64, [f64; 2])>> {
-    let mut angles: Vec<f64> = Vec::new();
-    for track in 0..FIRST_TRACKS {
-        if out_of_reach(session, zone, track) {
-            break;
-        }
-        angles.push(track_angle(session, zone, track)?);
-    }
-    let steps: Vec<f64> = angles.windows(2).map(|pair| wrap(pair[1] - pair[0] - zone.steps[0])).collect();
-    // The angles without whole turns, less the first step for each track.
-    let mut reached = 0.0;
-    let mut rows = vec![0.0];
-    for step in &steps {
-        reached += step;
-        rows.push(reached);
-    }
-    let fit = |unit: u64| {
-        let feature = |track: usize| [1.0, track as f64, (track as u64 / unit) as f64];
-        let lines: Vec<([f64; 3], f64)> = rows.iter().enumerate().map(|(track, row)| (feature(track), *row)).collect();
-        let found = least_squares(&lines, [1e-9; 3]);
-        let left: f64 = lines.iter().map(|(row, value)| (row[0] * found[0] + row[1] * found[1] + row[2] * found[2] - value).powi(2)).sum();
-        (left, found)
-    };
-    let (plain, _) = fit(Pattern::NEVER);
+    let rows = rows_of(session, zone, FIRST_TRACKS)?;
+    let (plain, _) = fit_rhythm(&rows, Pattern::NEVER, 0);
     let most = MOST_SURFACES.min(rows.len() as u64 / 3);
-    let best = (2..=most).map(|unit| (fit(unit), unit)).min_by(|one, two| one.0.0.total_cmp(&two.0.0));
+    let best = (2..=most).map(|unit| (fit_rhythm(&rows, unit, 0), unit)).min_by(|one, two| one.0.0.total_cmp(&two.0.0));
     let Some(((left, [_, a, b]), unit)) = best else { return Ok(None) };
     // Rounding alone leaves some 10⁻⁶ turns.
     let floor = 1e-10 * rows.len() as f64;
@@ -129,9 +115,37 @@ fn short_unit(session: &mut Session, zone: &ZoneSketch) -> Step<Option<(u64, [f6
     Ok((plain > 1.5 * left.max(floor)).then(|| (unit, [part(zone.steps[0] + a), part(zone.steps[0] + a + b)])))
 }
 
+/// The angles of the first tracks without whole turns, less the zone's first step for each.
+pub(crate) fn rows_of(session: &mut Session, zone: &ZoneSketch, tracks: u64) -> Step<Vec<f64>> {
+    let mut angles: Vec<f64> = Vec::new();
+    for track in 0..tracks {
+        if out_of_reach(session, zone, track) {
+            break;
+        }
+        angles.push(track_angle(session, zone, track)?);
+    }
+    let mut reached = 0.0;
+    let mut rows = vec![0.0];
+    for pair in angles.windows(2) {
+        reached += wrap(pair[1] - pair[0] - zone.steps[0]);
+        rows.push(reached);
+    }
+    Ok(rows)
+}
+
+/// What is left of such rows, squared and summed up, by a rhythm whose other step comes after every `unit` tracks, `phase` of which lie before the first; and the fit: origin,
+/// a more for each track, b less a for each unit.
+pub(crate) fn fit_rhythm(rows: &[f64], unit: u64, phase: u64) -> (f64, [f64; 3]) {
+    let feature = |track: usize| [1.0, track as f64, ((track as u64 + phase) / unit) as f64];
+    let lines: Vec<([f64; 3], f64)> = rows.iter().enumerate().map(|(track, row)| (feature(track), *row)).collect();
+    let found = least_squares(&lines, [1e-9; 3]);
+    let left: f64 = lines.iter().map(|(row, value)| (row[0] * found[0] + row[1] * found[1] + row[2] * found[2] - value).powi(2)).sum();
+    (left, found)
+}
+
 /// A further zone at `lba`, in the rhythm that is known, of tracks of `sectors` if that is known.
 pub(crate) fn begin_next(session: &mut Session, lba: u64, sectors: Option<u64>, about: f64) -> Step<()> {
-    let pattern = session.know.pattern.unwrap_or(Pattern { unit: Pattern::NEVER, units: Pattern::NEVER });
+    let pattern = session.know.pattern.unwrap_or(Pattern::PLAIN);
     // Groups of the zone before are presumed here too: as many tracks, as many spares.
     let before = session.know.zones.last();
     let groups = before.and_then(|before| before.groups.map(|groups| ((groups.lbas + groups.spares) / before.sectors_per_track, groups.spares)));
@@ -141,11 +155,27 @@ pub(crate) fn begin_next(session: &mut Session, lba: u64, sectors: Option<u64>, 
         None => sectors_by_stair(session, lba, about, pattern, steps)?,
     };
     let zone = begin(session, lba, sectors, about, pattern, groups)?;
+    if !holds(session, &zone)? {
+        return Err(Stop::Hopeless(format!("the tracks from sector {} on do not go on in the rhythm of those before", zone.first_lba)));
+    }
     if let Some(before) = session.know.zones.last_mut() {
         before.end_lba = Some(zone.first_lba);
     }
     session.know.zones.push(zone);
     Ok(())
+}
+
+/// Whether most of a zone's first tracks are as it foretells.
+fn holds(session: &mut Session, zone: &ZoneSketch) -> Step<bool> {
+    let (mut tried, mut held) = (0, 0);
+    let mut trial = zone.clone();
+    for track in 1..=HELD_TRACKS {
+        if !out_of_reach(session, &trial, track) {
+            tried += 1;
+            held += u64::from(is_as_foretold(session, &mut trial, track)?);
+        }
+    }
+    Ok(4 * held >= 3 * tried)
 }
 
 /// The tracks at the beginning of a zone, and its steps as far as the rhythm is known.
@@ -278,7 +308,7 @@ pub(crate) fn goes_on(session: &mut Session, zone: &ZoneSketch, track: u64) -> S
 }
 
 /// The step to a track from the one before, measured twice.
-fn step_before(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<f64> {
+pub(crate) fn step_before(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<f64> {
     let mut steps = [0.0; 3];
     for step in &mut steps {
         let behind = track_angle(session, zone, track)?;
@@ -302,7 +332,7 @@ pub(crate) fn is_as_foretold(session: &mut Session, zone: &mut ZoneSketch, track
 }
 
 /// The first multiple of `stride`, up to `most` of them, whose track is not as foretold.
-fn first_deviation(session: &mut Session, zone: &mut ZoneSketch, stride: u64, most: u64) -> Step<Option<u64>> {
+pub(crate) fn first_deviation(session: &mut Session, zone: &mut ZoneSketch, stride: u64, most: u64) -> Step<Option<u64>> {
     let (mut good, mut bad) = (0, 1);
     loop {
         if bad > most || out_of_reach(session, zone, bad * stride) {
@@ -326,7 +356,11 @@ pub(crate) fn settle(session: &mut Session, number: usize) -> Step<()> {
     let mut zone = session.know.zones[number].clone();
     let end = zone.end_lba.unwrap_or(session.know.capacity);
     let tracks = zone.track_of(end.max(zone.first_lba + 1) - 1);
-    let reads = if session.know.noise_turns() < 0.001 { SETTLING_READS } else { 3 * SETTLING_READS };
+    let reads = match session.know.noise_turns() < 0.001 {
+        _ if zone.lost => 0,
+        true => SETTLING_READS,
+        false => 3 * SETTLING_READS,
+    };
     for _ in 0..reads.min(tracks / 4) {
         let lba = zone.first_lba + session.draw.below(end - zone.first_lba);
         if let Some(seen) = session.try_angle(lba)?
@@ -339,4 +373,23 @@ pub(crate) fn settle(session: &mut Session, number: usize) -> Step<()> {
     zone.settled = true;
     session.know.zones[number] = zone;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rhythm_is_fitted_best_at_its_own_phase_and_length() {
+        for (unit, phase) in [(2, 1), (3, 0), (4, 3), (8, 5)] {
+            let rows: Vec<f64> = (0..40_u64).map(|track| 0.01 * track as f64 + 0.03 * ((track + phase) / unit) as f64).collect();
+            let best = (2..=12).flat_map(|unit| (0..unit).map(move |phase| (unit, phase))).min_by(|one, two| {
+                let left = |(unit, phase): (u64, u64)| fit_rhythm(&rows, unit, phase).0;
+                left(*one).total_cmp(&left(*two))
+            });
+            assert_eq!(best, Some((unit, phase)));
+            let (_, [_, a, b]) = fit_rhythm(&rows, unit, phase);
+            assert!((a - 0.01).abs() < 1e-6 && (b - 0.03).abs() < 1e-6, "{a} {b}");
+        }
+    }
 }

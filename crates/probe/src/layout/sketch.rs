@@ -23,6 +23,8 @@ pub(crate) const MOST_HEADS: u64 = 40;
 
 impl Pattern {
     pub(crate) const NEVER: u64 = 1 << 40;
+    /// All steps alike.
+    pub(crate) const PLAIN: Self = Self { unit: Self::NEVER, units: Self::NEVER };
 
     /// Tracks after which everything comes again.
     pub(crate) fn period(self) -> u64 {
@@ -106,12 +108,22 @@ pub(crate) struct ZoneSketch {
     pub(crate) strange: u64,
     /// Tracks from the first on that are as foretold.
     pub(crate) checked: u64,
+    /// The first track that was not looked at and one behind it that does not fit; when they are the same it is the first that does not.
+    #[serde(default)]
+    pub(crate) broken: Option<(u64, u64)>,
     /// Addresses and the angles at which they completed; what the steps are fitted to.
     pub(crate) readings: Vec<(u64, f64)>,
     /// Whether the steps were fitted to tracks all over the zone.
     pub(crate) settled: bool,
     /// Deviation of tracks from the fit, turns.
     pub(crate) deviation: f64,
+    /// Whether it only stands for addresses whose tracks follow no rhythm that is known; then nothing that it foretells is right. While it has no end,
+    /// `checked` is by how many tracks the next try to take the layout up again goes on.
+    #[serde(default)]
+    pub(crate) lost: bool,
+    /// Down to which address a piece behind a lost stretch may still begin earlier.
+    #[serde(default)]
+    pub(crate) back_to: Option<u64>,
 }
 
 impl ZoneSketch {
@@ -133,9 +145,12 @@ impl ZoneSketch {
             sounded: Vec::new(),
             strange: 0,
             checked: 0,
+            broken: None,
             readings: Vec::new(),
             settled: false,
             deviation: 0.0,
+            lost: false,
+            back_to: None,
         }
     }
 

@@ -54,7 +54,7 @@ fn plan(session: &Session) -> Vec<Stretch> {
     let rate = session.know.slip_rate();
     let period = session.know.clock.period_ns();
     let exactly = rate * (session.know.capacity as f64) < FEW_SLIPS;
-    for (number, zone) in session.know.zones.iter().enumerate() {
+    for (number, zone) in session.know.zones.iter().enumerate().filter(|(_, zone)| !zone.lost) {
         let end = zone.end_lba.unwrap_or(session.know.capacity);
         stretches_of(number, zone, end, rate, &mut stretches);
     }

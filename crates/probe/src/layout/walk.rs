@@ -6,8 +6,9 @@
 use super::border::{LEAST_DEVIATION, Where, count, off_in_middle};
 use super::explain::explain;
 use super::pattern::begin_next;
+use super::piece;
 use super::sketch::{Skip, ZoneSketch};
-use crate::session::{Session, Step, Stop};
+use crate::session::{Session, Step};
 
 /// What a track is against what the zone foretells.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,10 +23,14 @@ pub(crate) enum Verdict {
     Last,
 }
 
+/// So often is a step tried until what it was to explain is taken for lost.
+const TRIES: u32 = 2;
 /// Slips that a stretch may have beyond what is likely.
 const SPARE_SLIPS: f64 = 2.0;
 /// Tracks by which the third reading of a count lies before it.
 const BEFORE: u64 = 3;
+/// Counts of one step.
+const COUNTS: usize = 4;
 /// Slips are told from spares and zones by so many deviations of their number.
 const DEVIATIONS: f64 = 4.0;
 
@@ -33,36 +38,56 @@ const DEVIATIONS: f64 = 4.0;
 pub(crate) fn extend(session: &mut Session) -> Step<bool> {
     let Some(mut zone) = session.know.zones.last().cloned() else { return Ok(true) };
     let capacity = session.know.capacity;
+    if zone.end_lba.is_some_and(|end| end >= capacity) {
+        return Ok(true);
+    }
+    if zone.lost {
+        return piece::take_up(session).map(|()| false);
+    }
+    if session.know.retries >= TRIES || piece::is_none(&session.know) {
+        piece::give_up(session);
+        return Ok(false);
+    }
+    if zone.back_to.is_some() {
+        return piece::seek_beginning(session).map(|()| false);
+    }
     if let Some(end) = zone.end_lba {
-        if end >= capacity {
-            return Ok(true);
-        }
-        if end <= zone.first_lba {
-            session.know.zones.pop();
-            return Err(Stop::Hopeless(format!("the tracks from sector {end} on follow no rhythm that is known; the layout is known up to there")));
-        }
         begin_next(session, end, zone.next_sectors, zone.sectors_per_track as f64)?;
         return Ok(false);
     }
     let number = session.know.zones.len() - 1;
-    let broken = walk(session, &mut zone)?;
-    if let Some((good, bad)) = broken {
-        let bad = first_bad(session, &zone, good, bad)?;
-        let group = zone.groups.map_or(0, |groups| groups.lbas + groups.spares) / zone.sectors_per_track;
-        if zone.groups_presumed && bad <= group {
-            zone.groups = None;
-            zone.checked = bad.saturating_sub(1);
-        } else {
-            zone.checked = bad;
-            explain(session, &mut zone, bad)?;
+    // Each part is a step of its own, as all of a step's answers are gone over for each new one.
+    match zone.broken {
+        None => zone.broken = walk(session, &mut zone)?,
+        Some((good, bad)) if good < bad => {
+            let bad = first_bad(session, &zone, good, bad)?;
+            zone.broken = Some((bad, bad));
         }
-        zone.groups_presumed = false;
+        Some((_, bad)) => {
+            zone.broken = None;
+            explain_bad(session, &mut zone, bad)?;
+        }
     }
     session.know.zones[number] = zone;
     Ok(false)
 }
 
-/// Strides from the last counted track until one is not as foretold: the first track that was not looked at and the one that does not fit. None when the zone has an end.
+/// Says what the first track is that does not fit.
+fn explain_bad(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<()> {
+    let group = zone.groups.map_or(0, |groups| groups.lbas + groups.spares) / zone.sectors_per_track;
+    if zone.groups_presumed && bad <= group {
+        zone.groups = None;
+        zone.checked = bad.saturating_sub(1);
+    } else {
+        zone.checked = bad;
+        explain(session, zone, bad)?;
+    }
+    zone.groups_presumed = false;
+    Ok(())
+}
+
+/// Some strides from the last counted track until one is not as foretold: the first track that was not looked at and the one that does not fit. None when the zone has an end,
+/// or goes on so far.
 fn walk(session: &mut Session, zone: &mut ZoneSketch) -> Step<Option<(u64, u64)>> {
     let capacity = session.know.capacity;
     let period = if zone.pattern.in_bands() { zone.pattern.period() } else { 1 };
@@ -71,7 +96,7 @@ fn walk(session: &mut Session, zone: &mut ZoneSketch) -> Step<Option<(u64, u64)>
     let before = if zone.checked == 0 { learned } else { zone.checked / 2 };
     let mut stride = (before / period).max(1);
     let mut good = zone.checked;
-    loop {
+    for _ in 0..COUNTS {
         if let Some(end) = zone.last_band.map(|(first, width)| first + width * zone.pattern.units).filter(|end| good >= *end) {
             // The last band is full.
             zone.checked = end;
@@ -93,6 +118,7 @@ fn walk(session: &mut Session, zone: &mut ZoneSketch) -> Step<Option<(u64, u64)>
         }
         zone.checked = good;
     }
+    Ok(None)
 }
 
 /// The first track from `good` on that does not fit; `bad` does not.
