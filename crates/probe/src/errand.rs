@@ -19,8 +19,7 @@
 //!     }
 //!     probe.completed_all(errand.into_answers());
 //! }
-//! assert!(probe.finding()?.profile.is_none());
-//! # Ok::<(), headtime_mechanics::ProfileError>(())
+//! assert!(probe.finding().profile.is_none());
 //! ```
 
 use headtime_units::{Extent, Instant, Nanos};

@@ -30,10 +30,9 @@
 //!     }
 //!     probe.completed_all(errand.into_answers());
 //! }
-//! let finding = probe.finding()?;
+//! let finding = probe.finding();
 //! assert!(finding.profile.is_none() && matches!(finding.verdict, Verdict::NoRotatingDrive { .. }));
 //! println!("{}", finding.verdict.sentence());
-//! # Ok::<(), headtime_mechanics::ProfileError>(())
 //! ```
 
 mod ask;

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use headtime_mechanics::ProfileError;
 use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 use serde::{Deserialize, Serialize};
 
@@ -69,6 +68,8 @@ pub struct Probe {
 const MOST_RETRIES: u32 = 3;
 /// The part of the budget by which an experiment that began in time may be late.
 const SLACK: f64 = 0.02;
+/// What the arm takes from one random sector of a zone to the next, ns (guess).
+const USUAL_SEEK_NS: f64 = 5e6;
 /// Commands outstanding where nobody says how many may be: a SATA drive's.
 const USUAL_OUTSTANDING: u32 = 32;
 
@@ -273,10 +274,8 @@ impl Probe {
     /// What is known by now, at best when [`Ask::Done`] was answered.
     ///
     /// What a drive did is never an error: measurements that make no drive are [`Verdict::NotUnderstood`](crate::Verdict::NotUnderstood), with the reason.
-    ///
-    /// # Errors
-    /// None at present.
-    pub fn finding(&self) -> Result<Finding, ProfileError> {
+    #[must_use]
+    pub fn finding(&self) -> Finding {
         let know = &self.know;
         let mut remarks = know.remarks.clone();
         if know.seek.other_head_ns.is_some() && !know.seek.order_was_seen() && know.pattern.is_some_and(|pattern| !pattern.in_bands()) {
@@ -290,12 +289,12 @@ impl Probe {
         let found = if know.zones.is_empty() { Ok(None) } else { profile_of(know, self.settings.sector_bytes).map(Some) };
         let refused = found.as_ref().err().map(ToString::to_string);
         let profile = found.unwrap_or_default();
-        let check = know.check.as_ref().map(selfcheck::CheckFound::check);
+        let check = know.check.as_ref().filter(|check| check.compared() > 0).map(selfcheck::CheckFound::check);
         let verdict = verdict::of(know, refused.as_deref().map_or(Ok(profile.is_some()), Err), check.as_ref(), self.stage, &self.watch);
         if !verdict.is_characterised() {
             remarks.insert(0, verdict.sentence());
         }
-        Ok(Finding {
+        Finding {
             verdict,
             profile,
             figures: figures::of(know, self.settings.sector_bytes),
@@ -307,7 +306,7 @@ impl Probe {
             reads: self.reads,
             writes: self.writes,
             failures: self.failures,
-        })
+        }
     }
 }
 
@@ -330,7 +329,13 @@ fn run(stage: Stage, session: &mut Session, settings: &Settings, spent: Nanos) -
         },
         Stage::Slips => layout::sound(session),
         Stage::Skews => match session.know.zones.iter().position(|zone| !zone.settled) {
-            Some(number) => layout::settle(session, number).map(|()| false),
+            Some(number) => {
+                // What is left of the stage's time, shared among the zones that are left, in reads of an arm time and half a turn.
+                let left = stage.share() * settings.budget.as_ns() as f64 - spent.as_ns() as f64;
+                let zones = session.know.zones.len() - number;
+                let most = left.max(0.0) / zones as f64 / (session.know.clock.period_ns() / 2.0 + USUAL_SEEK_NS);
+                layout::settle(session, number, most as usize).map(|()| false)
+            }
             None => Ok(true),
         },
         Stage::Interface => overhead::find(session).map(|()| true),

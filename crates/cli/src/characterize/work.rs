@@ -67,7 +67,7 @@ pub fn characterise(mut subject: Subject, mut probe: Probe, state: &State, showi
     let (probe, ended) = worker
         .join()
         .map_err(|_| anyhow!("the characterisation failed on a fault of this program; {} has its last state", state.path().display()))?;
-    let lost = probe.finding().is_ok_and(|finding| matches!(finding.verdict, Verdict::Gone { .. } | Verdict::Replaced { .. }));
+    let lost = matches!(probe.finding().verdict, Verdict::Gone { .. } | Verdict::Replaced { .. });
     if !lost {
         keep(&probe, state, showing, &mut unsaved);
     }

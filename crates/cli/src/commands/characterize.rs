@@ -120,7 +120,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         None => format!("what is known is kept in {path}, and the same command with --resume goes on"),
         Some(error) => format!("what was found since the last saving is lost: {error}"),
     };
-    let (finding, counts) = ended(report, &kept, &state)?;
+    let (finding, counts) = ended(report, &kept)?;
     let cost = Cost::of(&finding, &counts, bound, wall_seconds);
     let profile = finding.profile.clone().map(|profile| DriveProfile { name, model: drive.clone(), ..profile });
     if let Some(profile) = &profile {
@@ -154,7 +154,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 /// What was found, when the drive held out to the end.
-fn ended(report: Report, kept: &str, state: &State) -> Result<(Finding, Counts), Failure> {
+fn ended(report: Report, kept: &str) -> Result<(Finding, Counts), Failure> {
     let counts = match report.ended {
         Err(error) => return Err(Failure::Failed(anyhow!("{error}; {kept}"))),
         Ok((Ended::Stopped, _)) => {
@@ -163,8 +163,7 @@ fn ended(report: Report, kept: &str, state: &State) -> Result<(Finding, Counts),
         }
         Ok((Ended::Done, counts)) => counts,
     };
-    let fault = || format!("what was found makes no drive, which is a fault of this program; {} has it", state.path().display());
-    let finding = report.probe.finding().with_context(fault)?;
+    let finding = report.probe.finding();
     let sentence = finding.verdict.sentence();
     let said = counts.last_error.as_ref().map_or_else(String::new, |said| format!(" (the drive said: {said})"));
     match &finding.verdict {

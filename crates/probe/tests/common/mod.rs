@@ -57,7 +57,7 @@ impl Bench {
 
     pub fn run(&mut self, probe: &mut Probe) -> Finding {
         while self.step(probe) {}
-        probe.finding().expect("what was found makes a drive")
+        probe.finding()
     }
 }
 
