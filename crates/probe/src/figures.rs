@@ -6,7 +6,6 @@
 use crate::finding::Figure;
 use crate::knowledge::Knowledge;
 use crate::layout::Pattern;
-use crate::numbers::spread;
 
 /// All figures; none of a drive that does not turn.
 pub(crate) fn of(know: &Knowledge, sector_bytes: u32) -> Vec<Figure> {
@@ -29,15 +28,16 @@ pub(crate) fn of(know: &Knowledge, sector_bytes: u32) -> Vec<Figure> {
 fn zones(know: &Knowledge, figures: &mut Vec<Figure>) {
     for (number, zone) in know.zones.iter().enumerate().filter(|(_, zone)| !zone.lost) {
         let spt = zone.sectors_per_track as f64;
-        let deviation = zone.deviation * spt / libm::sqrt(zone.readings.len().max(1) as f64);
         let steps = match (zone.pattern.in_bands(), zone.pattern.unit < Pattern::NEVER) {
             (true, _) => ["cylinder skew", "track skew", "band skew"].as_slice(),
             (false, true) => ["track skew", "cylinder skew"].as_slice(),
             (false, false) => ["cylinder skew"].as_slice(),
         };
         figures.push(figure(&format!("zone {number} sectors per track"), spt, 0.5));
+        // One that was not settled is known no better than a reading.
+        let error = spt * if zone.settled { zone.step_error } else { zone.deviation };
         for (name, step) in steps.iter().zip(zone.steps) {
-            figures.push(figure(&format!("zone {number} {name} (sectors)"), step * spt, deviation));
+            figures.push(figure(&format!("zone {number} {name} (sectors)"), step * spt, error));
         }
         let skipped: u64 = zone.skips.iter().map(|skip| skip.sectors).sum();
         figures.push(figure(&format!("zone {number} sectors stepped over"), skipped as f64, 0.5));
@@ -47,40 +47,33 @@ fn zones(know: &Knowledge, figures: &mut Vec<Figure>) {
 fn arm(know: &Knowledge, figures: &mut Vec<Figure>) {
     let seek = &know.seek;
     let base_ns = seek.same_track_ns.unwrap_or(0.0);
-    let error_ns = arm_error_ns(know);
+    // An arm time is a difference to what a read on one track takes.
+    let error_ms = |error_ns: Option<f64>| both(error_ns, seek.same_track_error_ns) / 1e6;
     if let Some(ns) = seek.other_head_ns {
-        figures.push(figure("head switch (ms)", (ns - base_ns).max(0.0) / 1e6, error_ns / 1e6));
+        figures.push(figure("head switch (ms)", (ns - base_ns).max(0.0) / 1e6, error_ms(seek.other_head_error_ns)));
     }
-    for (distance, ns) in &seek.points {
-        figures.push(figure(&format!("seek of {distance} cylinders (ms)"), (ns - base_ns).max(0.0) / 1e6, error_ns / 1e6));
+    for (distance, found) in &seek.points {
+        figures.push(figure(&format!("seek of {distance} cylinders (ms)"), (found.ns - base_ns).max(0.0) / 1e6, error_ms(found.error_ns)));
     }
 }
 
-/// The standard error of one measured arm time, from how far the points of the curve lie off the lines between their neighbours, ns: its curvature counts as error too.
-/// Infinite where there are too few of them. Head switch and command overhead are measured in the same way, so the error is taken for theirs.
-fn arm_error_ns(know: &Knowledge) -> f64 {
-    let points = &know.seek.points;
-    if points.len() < LEAST_POINTS {
-        return f64::INFINITY;
-    }
-    let off = points.windows(3).map(|three| {
-        let share = (three[1].0 - three[0].0) as f64 / (three[2].0 - three[0].0).max(1) as f64;
-        let line = three[0].1 + share * (three[2].1 - three[0].1);
-        // The error of the point and the errors of both ends, each by its share.
-        (three[1].1 - line) / libm::sqrt(1.0 + share * share + (1.0 - share) * (1.0 - share))
-    });
-    spread(&off.collect::<Vec<_>>())
+/// The standard error of a sum or difference; infinite where one is not known.
+fn both(one: Option<f64>, two: Option<f64>) -> f64 {
+    one.zip(two).map_or(f64::INFINITY, |(one, two)| libm::sqrt(one * one + two * two))
 }
-
-/// Points of the seek curve that tell how far each is off.
-const LEAST_POINTS: usize = 8;
 
 fn interface(know: &Knowledge, sector_bytes: u32, figures: &mut Vec<Figure>) {
     if let Some(ns) = know.seek.same_track_ns {
-        figures.push(figure("command overhead and a sector on the bus (us)", ns / 1e3, arm_error_ns(know) / 1e3));
+        figures.push(figure(
+            "command overhead and a sector on the bus (us)",
+            ns / 1e3,
+            know.seek.same_track_error_ns.map_or(f64::INFINITY, |error| error / 1e3),
+        ));
     }
     if let Some(ns) = know.interface.bus_ns_per_sector {
-        figures.push(figure("bus (MB/s)", f64::from(sector_bytes) * 1e3 / ns, f64::INFINITY));
+        let value = f64::from(sector_bytes) * 1e3 / ns;
+        let error = know.interface.bus_error_ns.map_or(f64::INFINITY, |error_ns| value * error_ns / ns);
+        figures.push(figure("bus (MB/s)", value, error));
     }
 }
 
@@ -129,18 +122,18 @@ fn figure(name: &str, value: f64, error: f64) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::draw::Draw;
+    use crate::seek::Timed;
 
     #[test]
-    fn the_error_of_arm_times_is_what_scatters_them() {
-        let mut know = Knowledge::default();
-        assert!(arm_error_ns(&know).is_infinite());
-        let mut draw = Draw::new(1, 0);
-        for number in 0..100_u64 {
-            let noise = (0..12).map(|_| draw.part()).sum::<f64>() - 6.0;
-            know.seek.points.push((1 + number * 40, 1e6 + number as f64 * 5e4 + 20_000.0 * noise));
-        }
-        let error = arm_error_ns(&know);
-        assert!((error / 20_000.0 - 1.0).abs() < 0.3, "{error}");
+    fn arm_times_are_as_sure_as_both_ends_of_the_difference() {
+        let mut know = Knowledge { turns: Some(true), ..Knowledge::default() };
+        (know.seek.same_track_ns, know.seek.same_track_error_ns) = (Some(3e5), Some(3e3));
+        know.seek.points = vec![(1, Timed { ns: 1.3e6, error_ns: Some(4e3) }), (9, Timed { ns: 2e6, error_ns: None })];
+        let figures = of(&know, 512);
+        let of = |name: &str| figures.iter().find(|figure| figure.name == name).unwrap_or_else(|| panic!("no {name}"));
+        let one = of("seek of 1 cylinders (ms)");
+        assert!((one.value - 1.0).abs() < 1e-9 && (one.error - 0.005).abs() < 1e-9, "{one:?}");
+        assert!(of("seek of 9 cylinders (ms)").error.is_infinite());
+        assert!((of("command overhead and a sector on the bus (us)").error - 3.0).abs() < 1e-9);
     }
 }

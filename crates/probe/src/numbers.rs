@@ -1,5 +1,8 @@
 //! Turns and statistics that the experiments share: wrapping differences, medians, a small least-squares fit.
 
+/// A value further than this from the median, in deviations as [`spread`] has them, is none of the others' kind. Of exponential noise it leaves out one in 600.
+pub(crate) const FAR: f64 = 8.0;
+
 /// The part of a turn, from 0 up to but not including 1.
 pub(crate) fn part(turns: f64) -> f64 {
     turns - libm::floor(turns)
@@ -27,6 +30,24 @@ pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
 pub(crate) fn spread(values: &[f64]) -> f64 {
     let middle = median(values);
     1.4826 * median(&values.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>())
+}
+
+/// The mean and its standard error; that of fewer than two is not known, and the mean of none is 0.
+pub(crate) fn mean(values: &[f64]) -> (f64, Option<f64>) {
+    let count = values.len() as f64;
+    if values.is_empty() {
+        return (0.0, None);
+    }
+    let mean = values.iter().sum::<f64>() / count;
+    let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
+    (mean, (values.len() > 1).then(|| libm::sqrt(squares / (count - 1.0) / count)))
+}
+
+/// The mean, without values further from the median than chance brings them, and its standard error. What delays completions is often exponential: its mean is more than
+/// its median, and hardly any of it may be left out.
+pub(crate) fn trimmed_mean(values: &[f64]) -> (f64, Option<f64>) {
+    let (middle, allowed) = (median(values), FAR * spread(values));
+    mean(&values.iter().copied().filter(|value| (value - middle).abs() <= allowed).collect::<Vec<_>>())
 }
 
 /// Coefficients `x` with `Σ (row · x − value)²` least. A weight of `prior[i]` holds coefficient `i` at 0, so that what the rows do not tell stays there.
@@ -81,6 +102,23 @@ mod tests {
         assert_eq!(median(&values), 3.0);
         assert!((spread(&values) - 1.4826).abs() < 1e-9);
         assert_eq!(median(&[]), 0.0);
+    }
+
+    #[test]
+    fn means_have_an_error_from_two_values_on() {
+        assert_eq!((mean(&[]), mean(&[5.0])), ((0.0, None), (5.0, None)));
+        let (middle, error) = mean(&[1.0, 2.0, 3.0, 6.0]);
+        // Deviation 2.16, of four.
+        assert!(middle == 3.0 && error.is_some_and(|error| (error - 1.0801).abs() < 1e-4), "{error:?}");
+    }
+
+    #[test]
+    fn a_trimmed_mean_keeps_exponential_noise_and_leaves_outliers_out() {
+        // Quantiles of an exponential distribution of mean 1, and some values of another kind.
+        let mut values: Vec<f64> = (0..1_000).map(|n| -libm::log((f64::from(n) + 0.5) / 1_000.0)).collect();
+        values.extend([50.0, 60.0, -40.0]);
+        let (middle, error) = trimmed_mean(&values);
+        assert!((middle - 1.0).abs() < 0.02 && error.is_some_and(|error| (error - 0.031).abs() < 0.004), "{middle} {error:?}");
     }
 
     #[test]

@@ -11,7 +11,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::numbers::{median, wrap};
+use crate::numbers::{median, trimmed_mean, wrap};
 use crate::session::{Session, Step};
 
 /// Sectors of the longer read: as many as fit in a third of a track, at most this.
@@ -21,11 +21,16 @@ const READS: u64 = 9;
 /// Reads of a third of a track; at so many the head arrives on one of four of them at least with a chance of 99 %.
 const LONG_READS: u64 = 16;
 
+/// A bus that is slower than the media by so many standard errors is.
+const SURE: f64 = 4.0;
+
 /// What was measured of the interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct InterfaceFound {
     /// Nanoseconds a sector on the bus; none when the bus is no slower than the media and nothing came from the cache.
     pub(crate) bus_ns_per_sector: Option<f64>,
+    /// The standard error of that.
+    pub(crate) bus_error_ns: Option<f64>,
     /// Whether that was seen on cache hits.
     pub(crate) from_hits: bool,
     pub(crate) zero_latency: bool,
@@ -60,20 +65,21 @@ pub(crate) fn find(session: &mut Session) -> Step<()> {
         if length == long {
             off_long.clone_from(&off);
         }
-        off_by_length.push((length, median(&off)));
+        off_by_length.push((length, trimmed_mean(&off)));
     }
     let (one, eight) = (off_by_length[0], off_by_length[1]);
     let sector_ns = period / spt as f64;
-    let per_sector = if eight.0 > 1 { (eight.1 - one.1) / (eight.0 - 1) as f64 } else { 0.0 };
+    let further = (eight.0 - 1) as f64;
+    let (later, error) = (eight.1.0 - one.1.0, difference_error(eight.1.1, one.1.1));
     let mut found = InterfaceFound { done: true, ..InterfaceFound::default() };
-    if per_sector * (eight.0 - 1) as f64 > 8_000.0_f64.max(3.0 * session.know.clock.noise_ns()) {
-        found.bus_ns_per_sector = Some(sector_ns + per_sector);
+    if further > 0.0 && later > 8_000.0_f64.max(SURE * error.unwrap_or(session.know.clock.noise_ns())) {
+        found.bus_ns_per_sector = Some(sector_ns + later / further);
+        found.bus_error_ns = error.map(|error| error / further);
     }
-    if session.know.hit_ns.is_some() {
-        if let Some(ns) = bus_from_hits(session)? {
-            found.bus_ns_per_sector = Some(ns);
-            found.from_hits = true;
-        }
+    if session.know.hit_ns.is_some()
+        && let Some((ns, error_ns)) = bus_from_hits(session)?
+    {
+        (found.bus_ns_per_sector, found.bus_error_ns, found.from_hits) = (Some(ns), error_ns, true);
     }
     // With a slow bus the end says nothing of where in the turn the read began.
     let usual = median(&off_long);
@@ -83,8 +89,13 @@ pub(crate) fn find(session: &mut Session) -> Step<()> {
     Ok(())
 }
 
-/// Nanoseconds a sector, from cache hits of two lengths.
-fn bus_from_hits(session: &mut Session) -> Step<Option<f64>> {
+/// The standard error of a difference.
+fn difference_error(one: Option<f64>, two: Option<f64>) -> Option<f64> {
+    one.zip(two).map(|(one, two)| libm::sqrt(one * one + two * two))
+}
+
+/// Nanoseconds a sector and their standard error, from cache hits of two lengths.
+fn bus_from_hits(session: &mut Session) -> Step<Option<(f64, Option<f64>)>> {
     let lengths = [1_u64, 64];
     let mut times = Vec::new();
     for length in lengths {
@@ -97,10 +108,11 @@ fn bus_from_hits(session: &mut Session) -> Step<Option<f64>> {
                 hits.push(again.response().as_ns() as f64);
             }
         }
-        times.push(median(&hits));
+        times.push((median(&hits), trimmed_mean(&hits).1));
     }
-    let per_sector = (times[1] - times[0]) / (lengths[1] - lengths[0]) as f64;
+    let further = (lengths[1] - lengths[0]) as f64;
+    let per_sector = (times[1].0 - times[0].0) / further;
     // Longer than a turn is no hit: the segments are shorter than the read.
-    let is_hit = times[1] < session.know.clock.period_ns() && per_sector > 0.0;
-    Ok(is_hit.then_some(per_sector))
+    let is_hit = times[1].0 < session.know.clock.period_ns() && per_sector > 0.0;
+    Ok(is_hit.then(|| (per_sector, difference_error(times[0].1, times[1].1).map(|error| error / further))))
 }

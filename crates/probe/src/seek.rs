@@ -19,7 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::geometry::Geometry;
 use crate::layout::goes_on;
-use crate::numbers::{median, part};
+use crate::numbers::{mean, median, part, wrap};
 use crate::session::{Session, Step, Stop};
 
 /// Pairs of cylinders for each distance (guess: as regions of the stroke differ by some 50 us, their mean is good to 20 us).
@@ -34,6 +34,10 @@ const MOST_SHIFTS: u64 = 12;
 const MOST_TRIES: usize = 6;
 /// What the least time is known to when trials end, ns.
 const FINE_NS: f64 = 12_000.0;
+/// A completion that is further from what is foretold is no noise, ns; or eight deviations.
+const NEAR_NS: f64 = 60_000.0;
+/// So many standard errors are no chance.
+const SURE: f64 = 3.0;
 /// What will do when it gets no finer, ns; and for surfaces, where spares that are not known yet move a track by some hundred microseconds.
 const CONTRADICTION_NS: f64 = 80_000.0;
 const COARSE_NS: f64 = 500_000.0;
@@ -44,17 +48,29 @@ const MOST_SURFACES: u64 = 32;
 /// Most points of the curve.
 const MOST_POINTS: usize = 160;
 
+/// The mean of the least times of some pairs of tracks, ns.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Timed {
+    pub(crate) ns: f64,
+    /// Its standard error; none of a single pair.
+    pub(crate) error_ns: Option<f64>,
+}
+
 /// What was measured of the arm; least times without the sector itself, ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct SeekFound {
     /// On one track.
     pub(crate) same_track_ns: Option<f64>,
+    /// The standard error of that, where it was timed.
+    pub(crate) same_track_error_ns: Option<f64>,
     /// To another surface of the cylinder.
     pub(crate) other_head_ns: Option<f64>,
+    /// The standard error of that.
+    pub(crate) other_head_error_ns: Option<f64>,
     /// From a cylinder's last track to the next cylinder's track on the same surface if the order is serpentine, and the same if it is not.
     order_ns: Option<(f64, f64)>,
     /// By distance in cylinders, rising.
-    pub(crate) points: Vec<(u64, f64)>,
+    pub(crate) points: Vec<(u64, Timed)>,
     /// Gaps between neighbouring distances that are straight.
     straight: Vec<u64>,
     pub(crate) done: bool,
@@ -79,16 +95,16 @@ impl SeekFound {
         let next = self.points.iter().position(|point| point.0 >= distance)?;
         let behind = self.points[next];
         if behind.0 == distance {
-            return Some(behind.1);
+            return Some(behind.1.ns);
         }
         let before = *self.points.get(next.checked_sub(1)?)?;
         let share = (distance - before.0) as f64 / (behind.0 - before.0) as f64;
-        Some(before.1 + share * (behind.1 - before.1))
+        Some(before.1.ns + share * (behind.1.ns - before.1.ns))
     }
 
-    fn insert(&mut self, distance: u64, ns: f64) {
+    fn insert(&mut self, distance: u64, found: Timed) {
         let place = self.points.partition_point(|point| point.0 < distance);
-        self.points.insert(place, (distance, ns));
+        self.points.insert(place, (distance, found));
     }
 }
 
@@ -97,18 +113,22 @@ pub(crate) fn extend(session: &mut Session, may_refine: bool) -> Step<bool> {
     let geometry = Geometry::new(&session.know);
     let cylinders = geometry.cylinders();
     if session.know.seek.same_track_ns.is_none() {
-        let found = if session.know.hit_ns.is_some() { session.know.hit_ns.unwrap_or(0.0) } else { over_pairs(session, &geometry, same_track, 1e6)? };
-        session.know.seek.same_track_ns = Some(found);
+        let found = match session.know.hit_ns {
+            Some(ns) => Timed { ns, error_ns: None },
+            None => over_pairs(session, &geometry, same_track, 1e6)?,
+        };
+        (session.know.seek.same_track_ns, session.know.seek.same_track_error_ns) = (Some(found.ns), found.error_ns);
         return Ok(false);
     }
     if geometry.heads > 1 && session.know.seek.other_head_ns.is_none() {
-        session.know.seek.other_head_ns = Some(over_pairs(session, &geometry, other_head, 1.5e6)?);
+        let found = over_pairs(session, &geometry, other_head, 1.5e6)?;
+        (session.know.seek.other_head_ns, session.know.seek.other_head_error_ns) = (Some(found.ns), found.error_ns);
         return Ok(false);
     }
     if geometry.heads > 1 && geometry.band == 1 && session.know.seek.order_ns.is_none() {
         let serpentine = over_pairs(session, &geometry, next_cylinder_last_track, 2e6)?;
         let cylinder = over_pairs(session, &geometry, next_cylinder_same_place, 2e6)?;
-        session.know.seek.order_ns = Some((serpentine, cylinder));
+        session.know.seek.order_ns = Some((serpentine.ns, cylinder.ns));
         return Ok(false);
     }
     // The last cylinders may be spares; the last line of the curve is prolonged.
@@ -120,7 +140,7 @@ pub(crate) fn extend(session: &mut Session, may_refine: bool) -> Step<bool> {
     }
     grid.push(longest);
     if let Some(distance) = grid.into_iter().find(|distance| *distance <= longest && !known(*distance)) {
-        let guess = session.know.seek.points.last().map_or(2e6, |point| point.1);
+        let guess = session.know.seek.points.last().map_or(2e6, |point| point.1.ns);
         let found = at_distance(session, &geometry, distance, guess)?;
         session.know.seek.insert(distance, found);
         return Ok(false);
@@ -136,7 +156,7 @@ pub(crate) fn extend(session: &mut Session, may_refine: bool) -> Step<bool> {
     let foretold = seek.foretold(middle).unwrap_or(2e6);
     let found = at_distance(session, &geometry, middle, foretold)?;
     session.know.seek.insert(middle, found);
-    if (found - foretold).abs() <= STRAIGHT_NS {
+    if (found.ns - foretold).abs() <= STRAIGHT_NS {
         session.know.seek.straight.extend([before, middle]);
     }
     Ok(false)
@@ -226,7 +246,7 @@ fn any_track(session: &mut Session, geometry: &Geometry) -> Track {
     Track { cylinder: session.draw.below(geometry.cylinders()) as u32, head: session.draw.below(geometry.heads) as u16 }
 }
 
-fn at_distance(session: &mut Session, geometry: &Geometry, distance: u64, guess: f64) -> Step<f64> {
+fn at_distance(session: &mut Session, geometry: &Geometry, distance: u64, guess: f64) -> Step<Timed> {
     let pair = |session: &mut Session, geometry: &Geometry| {
         let head = session.draw.below(geometry.heads) as u16;
         let first = session.draw.below(geometry.cylinders() - distance);
@@ -240,7 +260,7 @@ fn at_distance(session: &mut Session, geometry: &Geometry, distance: u64, guess:
 }
 
 /// The least time of several pairs: their mean, without those far off.
-fn over_pairs(session: &mut Session, geometry: &Geometry, pair: impl Fn(&mut Session, &Geometry) -> Option<Pair>, guess: f64) -> Step<f64> {
+fn over_pairs(session: &mut Session, geometry: &Geometry, pair: impl Fn(&mut Session, &Geometry) -> Option<Pair>, guess: f64) -> Step<Timed> {
     let mut found: Vec<f64> = Vec::new();
     let mut tries = 0;
     while found.len() < PAIRS && tries < MOST_TRIES * PAIRS {
@@ -276,7 +296,8 @@ fn over_pairs(session: &mut Session, geometry: &Geometry, pair: impl Fn(&mut Ses
     }
     let middle = median(&found);
     let near: Vec<f64> = found.iter().copied().filter(|found| (found - middle).abs() < 400_000.0).collect();
-    Ok(near.iter().sum::<f64>() / near.len() as f64)
+    let (ns, error_ns) = mean(&near);
+    Ok(Timed { ns, error_ns })
 }
 
 /// The least time from a completion on one track to that of the next read, of a sector of the other; none when trials contradict each other.
@@ -295,6 +316,8 @@ struct Bracket {
     sector: f64,
     low: f64,
     high: f64,
+    /// By how much the trials came later than the layout foretells.
+    off: Vec<f64>,
     wanted: f64,
     stride: f64,
     trials: usize,
@@ -306,7 +329,18 @@ struct Bracket {
 impl Bracket {
     fn new(session: &Session, pair: Pair, guess: f64) -> Self {
         let sector = session.know.clock.period_ns() / session.know.zones[pair[1].0].sectors_per_track as f64;
-        Self { pair, sector, low: 0.0, high: f64::INFINITY, wanted: guess + sector, stride: 60_000.0, trials: 0, failed: 0, shift: 0 }
+        Self {
+            pair,
+            sector,
+            low: 0.0,
+            high: f64::INFINITY,
+            off: Vec::new(),
+            wanted: guess + sector,
+            stride: 60_000.0,
+            trials: 0,
+            failed: 0,
+            shift: 0,
+        }
     }
 
     fn is_open(&self) -> bool {
@@ -322,7 +356,7 @@ impl Bracket {
                 pair.iter_mut().for_each(|place| place.1 += by);
             }
         }
-        let Some(took) = trial(session, pair, self.wanted)? else {
+        let Some((took, off)) = trial(session, pair, self.wanted)? else {
             self.failed += 1;
             if session.know.forget > 0 && self.shift == 0 {
                 session.evict()?;
@@ -331,6 +365,7 @@ impl Bracket {
         };
         self.trials += 1;
         let period = session.know.clock.period_ns();
+        self.off.extend(off);
         let (low, high) = (f64::max(self.low, took - period), f64::min(self.high, took));
         (self.low, self.high) = (low, high);
         if high - low < FINE_NS + self.sector {
@@ -350,12 +385,19 @@ impl Bracket {
 
     /// Where sectors come by a little off what was foretold, or late, what is left does not get as narrow, or trials contradict each other by a little.
     fn found(&self, tolerance_ns: f64) -> Option<f64> {
-        ((self.high - self.low).abs() < tolerance_ns).then(|| (self.low + self.high) / 2.0 - self.sector)
+        // A track that is elsewhere than foretold by more than chance is so in all trials.
+        let (later, error) = mean(&self.off);
+        let later = if error.is_some_and(|error| later.abs() > SURE * error) { later } else { 0.0 };
+        ((self.high - self.low).abs() < tolerance_ns).then(|| (self.low + self.high) / 2.0 + later - self.sector)
     }
 }
 
-/// Reads a sector of the first track and then one of the second that passes `wanted` after the completion; what it took.
-fn trial(session: &mut Session, pair: Pair, wanted: f64) -> Step<Option<f64>> {
+/// Reads a sector of the first track and then one of the second that passes `wanted` after the completion; what it took up to when the second is foretold to come by, and by how
+/// much it came later. Where it came by quite elsewhere it is what it took.
+///
+/// The command is at the drive when the first completion was seen, however late that was, so that what decides is only when the second sector passes. How late that is *seen* is
+/// noise, and the latest of some readings would take the most of it.
+fn trial(session: &mut Session, pair: Pair, wanted: f64) -> Step<Option<(f64, Option<f64>)>> {
     session.keep_clock()?;
     let period = session.know.clock.period_ns();
     let (zone_from, zone_to) = (&session.know.zones[pair[0].0], &session.know.zones[pair[1].0]);
@@ -373,10 +415,10 @@ fn trial(session: &mut Session, pair: Pair, wanted: f64) -> Step<Option<f64>> {
         let sector = libm::ceil(part(target - zone_to.track_angle(pair[1].1)) * to_spt as f64) as u64;
         let to = zone_to.lba_from(pair[1].1 * to_spt + (sector + to_spt - 1) % to_spt);
         if to < zone_to.end_lba.unwrap_or(capacity) && zone_to.track_of(to) == pair[1].1 && to != from {
-            choices.push((from, to));
+            choices.push((from, to, zone_to.angle(to)));
         }
     }
-    for (from, to) in choices {
+    for (from, to, foretold) in choices {
         // A hit costs next to nothing: another sector may do.
         let first = session.read_at_once(from, 1)?;
         if !first.succeeded() || session.may_be_hit(&first) {
@@ -384,7 +426,10 @@ fn trial(session: &mut Session, pair: Pair, wanted: f64) -> Step<Option<f64>> {
         }
         let second = session.read_at_once(to, 1)?;
         if second.succeeded() && !session.may_be_hit(&second) {
-            return Ok(Some(second.completed.as_ns() as f64 - first.completed.as_ns() as f64));
+            let took = second.completed.as_ns() as f64 - first.completed.as_ns() as f64;
+            let off = wrap(session.know.clock.turns_at(second.completed) - foretold) * period;
+            let near = off.abs() < (8.0 * session.know.clock.noise_ns()).max(NEAR_NS);
+            return Ok(Some(if near { (took - off, Some(off)) } else { (took, None) }));
         }
     }
     Ok(None)

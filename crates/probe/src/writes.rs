@@ -88,7 +88,7 @@ pub(crate) fn extend(session: &mut Session, sector_bytes: u32) -> Step<bool> {
         }
     } else {
         let pair = two_tracks(session, &geometry);
-        let guess = session.know.seek.points.get(session.know.seek.points.len() / 2).map_or(5e6, |point| point.1);
+        let guess = session.know.seek.points.get(session.know.seek.points.len() / 2).map_or(5e6, |point| point.1.ns);
         if let Some(pair) = pair
             && let Some(read) = least_read(session, pair, guess)?
             && let Some(write) = least_write(session, &mut found, pair, block, fua, read + 5e5)?

@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::errand::Errand;
 use crate::knowledge::Knowledge;
 use crate::layout::{Pattern, ZoneSketch};
+use crate::seek::Timed;
 use crate::session::{Session, Step, Stop};
 use simulated::Simulated;
 
@@ -56,7 +57,8 @@ impl Bench {
         know.seek.other_head_ns = Some(base_ns + profile.seek.head_switch_ms * 1e6);
         let mut distance = 1;
         while distance < curve.last_distance() {
-            know.seek.points.push((u64::from(distance), base_ns + curve.time(distance).as_ns() as f64));
+            let ns = base_ns + curve.time(distance).as_ns() as f64;
+            know.seek.points.push((u64::from(distance), Timed { ns, error_ns: None }));
             distance = distance * 5 / 4 + 1;
         }
         bench.know = know;
