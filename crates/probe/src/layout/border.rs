@@ -46,13 +46,15 @@ struct Count<'z> {
     track: u64,
     place: Where,
     asked: u64,
+    /// Sectors by which a question may be off the border.
+    unsure: u64,
     /// What was read.
     seen: Vec<(u64, f64)>,
 }
 
 /// By how many sectors more than the zone knows is stepped over up to the end of a track; none when the zone's rhythm does not hold there. With the readings that said so.
 pub(crate) fn count(session: &mut Session, zone: &ZoneSketch, track: u64, place: Where) -> Step<Option<Counted>> {
-    let mut count = Count { zone, track, place, asked: 0, seen: Vec::new() };
+    let mut count = Count { zone, track, place, asked: 0, unsure: 0, seen: Vec::new() };
     let known = match (count.side(session, 0)?, count.side(session, 1)?) {
         (Side::Behind, Side::Before) => Some(0),
         (Side::Behind, Side::Behind) => count.further(session, 1)?,
@@ -72,6 +74,7 @@ pub(crate) fn count(session: &mut Session, zone: &ZoneSketch, track: u64, place:
         return Ok(None);
     }
     count.seen.clear();
+    count.unsure = 2 * unsure.unsigned_abs();
     if session.know.forget > 0 && place == Where::Here && unsure <= MOST_DOWNWARDS {
         let behind = count.side(session, about - unsure)? == Side::Behind;
         let extra = if behind { count.downwards(session, about - unsure, 2 * unsure)? } else { None };
@@ -135,7 +138,9 @@ impl Count<'_> {
             let sector = 1.0 / self.zone.sectors_per_track as f64;
             let (end, start) = (self.zone.track_angle(track), self.zone.track_angle(track + 1) + sector);
             let (before, behind) = (wrap(seen.turns - part(end)), wrap(seen.turns - part(start)));
-            let allowed = (0.45 * wrap(start - end).abs()).min(2.0 * LEAST_DEVIATION);
+            // What is asked may be off by as many sectors as are not known yet, and what is read by noise; which side it is, is decided by what is nearer.
+            let unsure = 8.0 * session.know.noise_turns() + self.unsure as f64 * sector;
+            let allowed = (0.45 * wrap(start - end).abs()).min(unsure.max(2.0 * LEAST_DEVIATION));
             if before.abs().min(behind.abs()) > allowed {
                 if attempt < 1 {
                     continue;

@@ -58,7 +58,13 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
     {
         return Ok(());
     }
-    if let [None, None, ..] = found[..]
+    // What is stepped over before the bad track and was not known: spares of which slips have left but a few.
+    let before = match (&found[..], bad.checked_sub(1)) {
+        ([None, None, ..], Some(last)) => count(session, zone, last, Where::Here)?.map(|(extra, _)| extra),
+        _ => None,
+    };
+    if before.is_none_or(|extra| extra == 0)
+        && let [None, None, ..] = found[..]
         && let Some(short) = short_by(session, zone, bad)?
     {
         // The track is the last of its zone, and perhaps has spares.
@@ -94,7 +100,7 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
             return stepped_over(session, zone, bad, &counts);
         }
     }
-    explain_anew(session, zone, bad)
+    explain_anew(session, zone, bad, before)
 }
 
 /// Whether counts that rise by little go on to do so: neighbouring tracks may have a slip each.
@@ -183,9 +189,9 @@ fn step_over(zone: &mut ZoneSketch, track: u64, skip: Skip) {
     }
 }
 
-/// The tracks from a bad one on, without presuming anything.
-fn explain_anew(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<()> {
-    let start = zone.track_start(bad);
+/// The tracks from a bad one on, without presuming anything but how many sectors more than known are stepped over before it, if that was counted.
+fn explain_anew(session: &mut Session, zone: &mut ZoneSketch, bad: u64, before: Option<i64>) -> Step<()> {
+    let start = zone.track_start(bad).saturating_add_signed(-before.unwrap_or(0));
     let first = measure_track(session, start, zone.sectors_per_track as f64)?;
     if first.end >= session.know.capacity {
         zone.end_lba = Some(session.know.capacity);
@@ -211,7 +217,8 @@ fn explain_anew(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<
         zone.checked = bad + 1;
         return Ok(());
     }
-    let of_new = one.abs_diff(two) <= 1 && two != zone.sectors_per_track || one >= two;
+    // Where the first one's beginning was counted, one that is longer is whole, and the last of its zone; else it may begin with what is left of another track.
+    let of_new = one.abs_diff(two) <= 1 && two != zone.sectors_per_track || one >= two && before.is_none();
     zone.end_lba = Some(if of_new { start } else { first.end });
     Ok(())
 }

@@ -149,6 +149,15 @@ pub(crate) fn short_by(session: &mut Session, zone: &ZoneSketch, track: u64) -> 
         let middle = on + (off - on) / 2;
         if is_on(session, middle)? { on = middle } else { off = middle }
     }
+    // Where tracks have become a little shorter or longer, sectors drift away from where they are foretold; at an end they jump.
+    let mut drifted = Vec::new();
+    for back in 1..=3_u64 {
+        let lba = off.saturating_sub(back);
+        drifted.push(wrap(session.angle(lba)?.turns - zone.angle_on(track, lba)));
+    }
+    if end > off && median(&drifted).abs() > LEAST_JUMP / 2.0 {
+        return Ok(None);
+    }
     if end > off && !session.know.spares_seen.contains(&(end - off)) {
         session.know.spares_seen.push(end - off);
         let first = session.know.spares_seen.len().saturating_sub(4);
