@@ -1,7 +1,7 @@
 //! A table of drives and what is found of them; a second or a few for each:
 //! `cargo run --release -p headtime-probe --example survey -- atlas10k@nocache:nominal:1 deskstar34gxp:drawn:2`; `all:drawn:1` is every profile as it ships,
 //! `all@nocache:drawn:1` with the cache off where it has such a setup, `drives:drawn:1-20` drives drawn at random.
-//! In the environment: `STAGES=1`, `ZONES=1`, `UNLIKE=1`, `SEEK=1` print more.
+//! In the environment: `STAGES=1`, `ZONES=1`, `UNLIKE=1`, `SEEK=1`, `ANGLES=1` print more; `@nocache` behind `drives` takes the cache away.
 #![allow(clippy::unwrap_used)] // A table for whoever works on the probe; whatever is wrong ends it.
 
 #[path = "../tests/common/mod.rs"]
@@ -27,10 +27,11 @@ fn main() {
 }
 
 fn profiles(names: &str, seed: u64) -> Vec<(String, DriveProfile)> {
-    if names == "drives" {
-        return vec![("drives".into(), drives::drawn(seed))];
-    }
     let (name, setup) = names.split_once('@').map_or((names, None), |(name, setup)| (name, Some(setup)));
+    if name == "drives" {
+        let drawn = drives::drawn(seed);
+        return vec![(names.into(), if setup.is_some() { DriveProfile { cache: None, ..drawn } } else { drawn })];
+    }
     if name != "all" {
         return vec![(names.into(), catalog::load(names).unwrap())];
     }
@@ -59,18 +60,17 @@ fn look_at(drive: &str, profile: &DriveProfile, nominal: bool, seed: u64) {
                 quick = 0;
             }
             stage = (probe.stage(), now, reads);
+            if let Ok(file) = std::env::var("DUMP")
+                && matches!(stage.0, Stage::Interface | Stage::SelfCheck)
+            {
+                std::fs::write(format!("{file}.{:?}", stage.0), serde_json::to_string(&probe).unwrap()).unwrap();
+            }
             if std::env::var("ZONES").is_ok() && matches!(stage.0, Stage::Interface | Stage::Done) {
                 print_zones(&probe);
             }
         }
     }
-    let finding = match probe.finding() {
-        Ok(finding) => finding,
-        Err(error) => {
-            println!("{drive}: NO PROFILE {error}\n{}", serde_json::to_value(&probe).unwrap()["know"]["remarks"]);
-            return;
-        }
-    };
+    let finding = probe.finding();
     let remarks = finding.remarks.iter().map(|remark| remark.chars().take(70).collect::<String>()).collect::<Vec<_>>().join(" | ");
     let check = finding.check.unwrap_or_default();
     let real = borders(profile);
@@ -94,12 +94,60 @@ fn look_at(drive: &str, profile: &DriveProfile, nominal: bool, seed: u64) {
         geometry.as_ref().map_or(0, |geometry| geometry.heads),
         geometry.as_ref().map_or(String::new(), |geometry| format!("{:?}/{:?}", geometry.layout, geometry.band_cylinders)),
     );
+    if std::env::var("ANGLES").is_ok() {
+        println!("  errors of 4 KiB reads (us) at {:?} %: {:.1?}", headtime_probe::Errors::PERCENTILES, check.short.percentiles_us);
+    }
     if std::env::var("UNLIKE").is_ok() {
         print_unlike(&finding, &truth);
     }
     if std::env::var("SEEK").is_ok() {
         print_seek(&finding, &truth);
     }
+    if std::env::var("ANGLES").is_ok() {
+        print_angles(&finding, &truth);
+    }
+}
+
+/// By how much tracks are believed to come later than they do on average, zone by zone.
+fn print_angles(finding: &Finding, truth: &DriveTruth) {
+    let Some(found) = &finding.profile else { return };
+    let (one, two) = (headtime_mechanics::Layout::new(found).unwrap(), truth.mechanism().layout());
+    let period_us = truth.mechanism().period().as_ns_f64() / 1e3;
+    let wrap = |turns: f64| (turns + 0.5).rem_euclid(1.0) - 0.5;
+    let middle = |values: &[f64], share: f64| {
+        let mut sorted = values.to_vec();
+        sorted.sort_by(f64::total_cmp);
+        sorted.get(((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
+    };
+    let mut zones = Vec::new();
+    let mut first = None;
+    for zone in two.zones() {
+        let (start, sectors) = (zone.extent.start.get(), zone.extent.len.get());
+        let off = (0..200).map(|number| {
+            let lba = headtime_units::Lba::new(start + (u128::from(sectors - 1) * number / 199) as u64);
+            let off = one.spot(lba).angle.signed_turns_from(two.spot(lba).angle);
+            wrap(off - *first.get_or_insert(off)) * period_us
+        });
+        zones.push((start, zone.sectors_per_track, off.collect::<Vec<f64>>()));
+    }
+    let all: Vec<f64> = zones.iter().flat_map(|zone| zone.2.iter().copied()).collect();
+    let usual = middle(&all, 0.5);
+    for (start, spt, off) in &zones {
+        let shares = [0.05, 0.25, 0.5, 0.75, 0.95].map(|share| middle(off, share) - usual);
+        let mean = off.iter().map(|off| off - usual).filter(|off| off.abs() < 200.0).sum::<f64>() / 200.0;
+        if std::env::var("ANGLES").is_ok_and(|value| value == "all") {
+            println!("   {:.0?}", off.iter().map(|off| off - usual).collect::<Vec<_>>());
+        }
+        println!("  angles from {start} ({spt} a track, {:.1} us each): {shares:.1?} us, mean {mean:.1}", period_us / f64::from(*spt));
+    }
+    let interface = |profile: &DriveProfile| {
+        let times = headtime_mechanics::InterfaceTimes::from_profile(profile).unwrap();
+        let read = headtime_mechanics::Direction::Read;
+        let after = times.bus_time(headtime_units::Sectors::new(1)) + times.completion_overhead();
+        (times.command_overhead(read, Some(read)) + after).as_us_f64()
+    };
+    let jitter_us = truth.noise().jitter_ns / 1e3;
+    println!("  command and completion {:.1} us, real {:.1} and jitter of {jitter_us:.1}", interface(found), interface(truth.profile()));
 }
 
 fn print_zones(probe: &Probe) {
@@ -143,9 +191,11 @@ fn print_seek(finding: &Finding, truth: &DriveTruth) {
     let Some(found) = &finding.profile else { return };
     let curve = headtime_mechanics::SeekCurve::from_profile(found);
     let real = truth.mechanism().seek_curve();
-    let mut off: Vec<f64> =
-        (0..2000).map(|n| 1 + n * (real.last_distance() - 1) / 2000).map(|d| (curve.time(d).as_us_f64() - real.time(d).as_us_f64()).abs()).collect();
+    let later = |distance| curve.time(distance).as_us_f64() - real.time(distance).as_us_f64();
+    let mut off: Vec<f64> = (0..2000).map(|n| 1 + n * (real.last_distance() - 1) / 2000).map(|distance| later(distance).abs()).collect();
     off.sort_by(f64::total_cmp);
+    let at: Vec<_> = found.seek.points.iter().step_by(4).map(|point| (point.0, later(point.0).round())).collect();
+    println!("  seek errors (us) at {at:?}");
     println!(
         "  seek: {} points, error median {:.1} us, 95 % {:.1} us; head switch {:.3} ms; command {:.1} us, bus {:.1} MB/s, zero latency {}",
         found.seek.points.len(),

@@ -8,16 +8,20 @@
 //! an angle between two readings is known to some 4 µs, and the period to 0.2 ppm.
 //!
 //! Guarantees that a reading far off the line changes nothing, and that a spindle that wanders by some ppm in minutes is followed. A turn lost (a drive that was
-//! stopped) is not followed: [`Clock::forget_phase`] starts anew. Cost: a line through at most [`WINDOW`] readings for each reading. Source: ours, after what
+//! stopped) is not followed: [`Clock::forget_phase`] starts anew. The line goes through as many of the latest readings as lie on one
+//! ([`WINDOW`] to [`LONGEST_WINDOW`]), so that it is the surer the steadier the spindle. Cost: some lines through at most as many readings for each reading. Source: ours, after what
 //! Worthington, Ganger, Patt and Wilkes (1995) call MTBRC measurements, with long baselines.
 
 use headtime_units::Instant;
 use serde::{Deserialize, Serialize};
 
-use crate::numbers::{median, spread, wrap};
+use crate::numbers::{mean, median, spread, wrap};
 
-/// Readings that the present line goes through (guess: at 1.5 s each two minutes).
-const WINDOW: usize = 80;
+/// Readings that the present line goes through at least, once there are as many (guess: a minute at 1.5 s each), and at the most.
+const WINDOW: usize = 40;
+const LONGEST_WINDOW: usize = 1_024;
+/// A line through more readings is bent when they lie off it by so many standard errors somewhere.
+const BENT: f64 = 4.5;
 /// Readings kept for the mean period; when there are more, every other one is dropped.
 const MOST_KEPT: usize = 512;
 
@@ -83,7 +87,7 @@ impl Clock {
         let turn = libm::round(turns);
         self.recent.push((turn, at));
         self.all.push((turn, at));
-        if self.recent.len() > WINDOW {
+        if self.recent.len() > LONGEST_WINDOW {
             self.recent.remove(0);
         }
         if self.all.len() > MOST_KEPT {
@@ -93,13 +97,34 @@ impl Clock {
                 number % 2 == 1
             });
         }
-        if let Some((origin, period)) = line(&self.recent) {
+        let steady = &self.recent[self.recent.len() - self.steady()..];
+        if let Some((origin, period)) = line(steady) {
             (self.origin_ns, self.period_ns) = (origin, period);
-            if self.recent.len() >= 8 {
-                let off: Vec<f64> = self.recent.iter().map(|(turn, at)| at - origin - turn * period).collect();
+            if steady.len() >= 8 {
+                let off: Vec<f64> = steady.iter().map(|(turn, at)| at - origin - turn * period).collect();
                 self.noise_ns = spread(&off).max(median(&off).abs());
             }
         }
+    }
+
+    /// All that the clock shows from now on is less by so many turns.
+    pub(crate) fn set_back(&mut self, turns: f64) {
+        let ns = turns * self.period_ns;
+        self.origin_ns += ns;
+        self.recent.iter_mut().chain(&mut self.all).for_each(|reading| reading.1 += ns);
+    }
+
+    /// How many of the latest readings one line goes through.
+    fn steady(&self) -> usize {
+        let mut steady = self.recent.len().min(WINDOW);
+        while steady < self.recent.len() {
+            let longer = self.recent.len().min(2 * steady);
+            if is_bent(&self.recent[self.recent.len() - longer..]) {
+                break;
+            }
+            steady = longer;
+        }
+        steady
     }
 
     /// The anchor completed at `at_ns`, whatever was believed of it; the period stays.
@@ -119,6 +144,16 @@ impl Clock {
         let lever = self.all.iter().map(|(turn, _)| (turn - mean) * (turn - mean)).sum::<f64>();
         (period, spread(&off).max(1.0) / libm::sqrt(lever.max(1.0)))
     }
+}
+
+/// Whether readings lie off a line through them, at its beginning, in its middle or at its end, by more than chance.
+fn is_bent(readings: &[(f64, f64)]) -> bool {
+    let Some((origin, period)) = line(readings) else { return false };
+    let off: Vec<f64> = readings.iter().map(|(turn, at)| at - origin - turn * period).collect();
+    off.chunks(off.len().div_ceil(4)).any(|part| {
+        let (off, error) = mean(part);
+        error.is_some_and(|error| off.abs() > BENT * error)
+    })
 }
 
 /// The line `time = origin + turn · period` through readings; none through fewer than two different turns.
@@ -144,6 +179,31 @@ pub(crate) fn line(readings: &[(f64, f64)]) -> Option<(f64, f64)> {
 mod tests {
     use super::*;
     use crate::draw::Draw;
+
+    #[test]
+    fn a_steady_spindle_is_known_better_with_time_and_one_that_wanders_is_followed() {
+        // Turns by which the clock is off a while after the last reading, in the end.
+        let off = |wander_ppm: f64, seed: u64| {
+            let (mut draw, period) = (Draw::new(seed, 0), 6e6);
+            let at = |turn: f64| 1e6 + turn * period + wander_ppm * 1e-6 * 3e10 * libm::sin(turn * period / 3e10);
+            let mut clock = Clock::new(period, 28_000.0, Instant::from_ns(1_000_000));
+            let mut turn = 0.0;
+            for _ in 0..400 {
+                turn += 240.0 + draw.below(20) as f64;
+                let noise = -40_000.0 * libm::log(1.0 - draw.part()) - 40_000.0;
+                clock.observe(Instant::from_ns((at(turn) + noise) as u64), 0.0);
+            }
+            (clock.turns_at(Instant::from_ns(at(turn + 100.0) as u64)) + 0.5).rem_euclid(1.0) - 0.5
+        };
+        let spread = |wander_ppm| {
+            let squares: f64 = (1..=20).map(|seed| (off(wander_ppm, seed) * 6e6).powi(2)).sum();
+            libm::sqrt(squares / 20.0)
+        };
+        // A line through the last 40 alone is off by 13 us.
+        let (steady, wandering) = (spread(0.0), spread(2.0));
+        assert!(steady < 7_000.0, "{steady} ns");
+        assert!(wandering < 40_000.0, "{wandering} ns");
+    }
 
     #[test]
     fn noisy_readings_with_outliers_give_period_and_phase() {

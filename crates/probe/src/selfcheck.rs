@@ -4,6 +4,9 @@
 //! complete; the differences are what a scheduler that believes the profile would see. [`READS`] reads of 4 KiB, then [`LONG_READS`] of 40 KiB, which cross tracks and meet
 //! skews and buses. Reads that may have come from the cache are counted apart, and so are those behind them, as the head may be anywhere.
 //!
+//! Before the first of them the clock is set by some other reads, where times are noisy: zones were measured when it had fewer readings, so that it may be off by some
+//! microseconds for all of them alike. A scheduler keeps its phase by each completion and never sees that.
+//!
 //! Reads far from what was foretold are kept for `remaps`.
 
 use headtime_units::Nanos;
@@ -11,6 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::finding::{Check, Errors};
 use crate::foretell::Foretold;
+use crate::numbers::{part, trimmed_mean, wrap};
 use crate::session::{Seen, Session, Step};
 
 /// Reads of one step, which is computed at once.
@@ -20,6 +24,10 @@ pub(crate) const READS: usize = 2_000;
 pub(crate) const LONG_READS: usize = 300;
 const SHORT_BYTES: u32 = 4 << 10;
 const LONG_BYTES: u32 = 40 << 10;
+/// Single sectors by which the clock is set; a deviation of 40 us leaves 2.
+const SETTING_READS: u64 = 400;
+/// Noise that is not worth it, turns.
+const QUIET_TURNS: f64 = 0.000_5;
 /// A host that took longer than this from one read to the next did something in between.
 const PAUSE: Nanos = Nanos::from_us(500);
 /// Part of a turn from which on a read is far from what was foretold.
@@ -30,6 +38,10 @@ pub(crate) const FAR_TURNS: f64 = 0.08;
 pub(crate) struct CheckFound {
     /// Completed less foretold, us, of 4 KiB reads.
     errors_us: Vec<f64>,
+    /// Readings by which the clock is set, turns late; how many were tried, and whether it is set.
+    late: Vec<f64>,
+    tried: u64,
+    is_set: bool,
     /// The same of 40 KiB reads.
     long_errors_us: Vec<f64>,
     hits: u64,
@@ -62,9 +74,40 @@ impl CheckFound {
     }
 }
 
+/// Some more reads of sectors anywhere; when there are enough the clock is set so that they come on time in the mean.
+fn set_clock(session: &mut Session, found: &mut CheckFound) -> Step<()> {
+    if session.know.noise_turns() < QUIET_TURNS {
+        found.is_set = true;
+        return Ok(());
+    }
+    for _ in 0..STEP {
+        let lba = session.draw.below(session.know.capacity);
+        let zones = &session.know.zones;
+        let Some(foretold) = zones.iter().rfind(|zone| zone.first_lba <= lba).map(|zone| zone.angle(lba)) else { continue };
+        if let Some(seen) = session.try_angle(lba)? {
+            found.late.push(wrap(seen.turns - foretold));
+        }
+        found.tried += 1;
+    }
+    if found.tried >= SETTING_READS {
+        let (late, error) = trimmed_mean(&found.late);
+        if error.is_some_and(|error| late.abs() > error && late.abs() < FAR_TURNS / 4.0) {
+            session.know.clock.set_back(late);
+            session.know.anchors.iter_mut().for_each(|anchor| anchor.turns = part(anchor.turns - late));
+        }
+        (found.is_set, found.late) = (true, Vec::new());
+    }
+    Ok(())
+}
+
 /// Some more reads; true when there are enough.
 pub(crate) fn extend(session: &mut Session, sector_bytes: u32) -> Step<bool> {
     let mut found = session.know.check.clone().unwrap_or_default();
+    if !found.is_set {
+        set_clock(session, &mut found)?;
+        session.know.check = Some(found);
+        return Ok(false);
+    }
     let long = found.errors_us.len() >= READS;
     let bytes = if long { LONG_BYTES } else { SHORT_BYTES };
     let sectors = u64::from(bytes / sector_bytes).max(1).min(session.know.capacity);

@@ -45,8 +45,10 @@ pub(crate) struct Seen {
 
 /// Reads that only make the cache forget lie within this part of the drive, so that seeks are short.
 const EVICTING_REACH: u64 = 64;
-/// The anchor is read again after this time.
+/// The anchor is read again after this time; more often where one reading of it is good to less than a thousandth of a turn.
 const ANCHOR_EVERY_NS: f64 = 1.5e9;
+const NOISY_ANCHOR_EVERY_NS: f64 = 0.3e9;
+const NOISY_TURNS: f64 = 0.001;
 /// So often is a read tried whose answer came from the cache or failed.
 const TRIES: u32 = 6;
 
@@ -164,7 +166,8 @@ impl<'a> Session<'a> {
             Some(last) => self.answers[last].completed,
             None => self.know.now,
         };
-        if self.know.clock.age_ns(now) < ANCHOR_EVERY_NS {
+        let every = if self.know.noise_turns() < NOISY_TURNS { ANCHOR_EVERY_NS } else { NOISY_ANCHOR_EVERY_NS };
+        if self.know.clock.age_ns(now) < every {
             return Ok(());
         }
         for _ in 0..TRIES {

@@ -16,14 +16,16 @@ mod border;
 mod explain;
 mod pattern;
 mod piece;
+mod settle;
 mod sketch;
 mod slips;
 mod stair;
 mod track;
 mod walk;
 
-pub(crate) use pattern::{begin_first, find_rhythm, goes_on, settle};
+pub(crate) use pattern::{begin_first, find_rhythm, goes_on};
 pub(crate) use piece::remarks as lost_stretches;
+pub(crate) use settle::settle;
 pub(crate) use sketch::{MOST_HEADS, Pattern, ZoneSketch};
 pub(crate) use slips::{Stretch, sound};
 pub(crate) use walk::extend;

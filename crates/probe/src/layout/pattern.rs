@@ -9,7 +9,7 @@
 use super::border::LEAST_DEVIATION;
 use super::sketch::{Groups, Pattern, Skip, ZoneSketch};
 use super::stair::sectors_by_stair;
-use super::track::{LEAST_JUMP, measure_track, rough_density, short_by};
+use super::track::{measure_track, rough_density, short_by};
 use super::walk::take_skip;
 use crate::numbers::{least_squares, median, part, wrap};
 use crate::session::{Session, Step, Stop};
@@ -24,8 +24,6 @@ const FIRST_TRACKS: u64 = 96;
 pub(crate) const MOST_SURFACES: u64 = 32;
 /// First tracks of a zone of which three in four have to be as its steps say.
 const HELD_TRACKS: u64 = 8;
-/// Tracks that a zone's steps are fitted to in the end; three times as many where times are noisy.
-const SETTLING_READS: u64 = 40;
 
 /// The first zone, without its rhythm.
 pub(crate) fn begin_first(session: &mut Session) -> Step<()> {
@@ -349,30 +347,6 @@ pub(crate) fn first_deviation(session: &mut Session, zone: &mut ZoneSketch, stri
         if is_as_foretold(session, zone, middle * stride)? { good = middle } else { bad = middle }
     }
     Ok(Some(bad))
-}
-
-/// Fits a zone's steps to tracks all over it.
-pub(crate) fn settle(session: &mut Session, number: usize) -> Step<()> {
-    let mut zone = session.know.zones[number].clone();
-    let end = zone.end_lba.unwrap_or(session.know.capacity);
-    let tracks = zone.track_of(end.max(zone.first_lba + 1) - 1);
-    let reads = match session.know.noise_turns() < 0.001 {
-        _ if zone.lost => 0,
-        true => SETTLING_READS,
-        false => 3 * SETTLING_READS,
-    };
-    for _ in 0..reads.min(tracks / 4) {
-        let lba = zone.first_lba + session.draw.below(end - zone.first_lba);
-        if let Some(seen) = session.try_angle(lba)?
-            && wrap(seen.turns - zone.angle(lba)).abs() < LEAST_JUMP
-        {
-            zone.readings.push((lba, seen.turns));
-        }
-    }
-    zone.fit();
-    zone.settled = true;
-    session.know.zones[number] = zone;
-    Ok(())
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::numbers::{least_squares, part, spread, wrap};
+use crate::numbers::{FAR, least_squares, part, spread, wrap};
 
 /// In which rhythm steps of three kinds follow each other: `unit − 1` times a, then b, and so on; every `units`-th b is a c.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -113,6 +113,10 @@ pub(crate) struct ZoneSketch {
     pub(crate) broken: Option<(u64, u64)>,
     /// Addresses and the angles at which they completed; what the steps are fitted to.
     pub(crate) readings: Vec<(u64, f64)>,
+    /// Readings all over the zone, as far as there are some yet.
+    pub(crate) settling: Vec<(u64, f64)>,
+    /// The error of the step between groups of tracks, turns.
+    pub(crate) step_error: f64,
     /// Whether the steps were fitted to tracks all over the zone.
     pub(crate) settled: bool,
     /// Deviation of tracks from the fit, turns.
@@ -147,6 +151,8 @@ impl ZoneSketch {
             checked: 0,
             broken: None,
             readings: Vec::new(),
+            settling: Vec::new(),
+            step_error: 0.0,
             settled: false,
             deviation: 0.0,
             lost: false,
@@ -315,7 +321,7 @@ impl ZoneSketch {
     /// Lets origin and steps go through the readings with the least squares; those far off do not count.
     pub(crate) fn fit(&mut self) {
         let off: Vec<f64> = self.readings.iter().map(|(lba, turns)| wrap(turns - self.angle(*lba))).collect();
-        let allowed = if off.len() < 8 { 0.5 } else { (5.0 * spread(&off)).max(0.003) };
+        let allowed = if off.len() < 8 { 0.5 } else { (FAR * spread(&off)).max(0.003) };
         let middle = crate::numbers::median(&off);
         let rows: Vec<([f64; 4], f64)> = self
             .readings

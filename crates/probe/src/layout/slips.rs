@@ -14,8 +14,9 @@ use serde::{Deserialize, Serialize};
 /// Counts of one step, and of one plan.
 const COUNTS: usize = 8;
 const PLANNED: usize = 128;
-/// An error that is left as it is, nanoseconds, where the slips are too many to be known one by one.
-const SLIGHT_NS: f64 = 10_000.0;
+/// An error that is left as it is, nanoseconds, where the slips are too many to be known one by one; or this part of a completion's noise.
+const SLIGHT_NS: f64 = 4_000.0;
+const SLIGHT_SHARE: f64 = 0.25;
 /// So many slips are looked for one by one (guess: a drive of 20 GB has fewer).
 const FEW_SLIPS: f64 = 160.0;
 /// Tracks that questions about one count may be spread over.
@@ -53,6 +54,7 @@ fn plan(session: &Session) -> Vec<Stretch> {
     let mut stretches: Vec<Stretch> = Vec::new();
     let rate = session.know.slip_rate();
     let period = session.know.clock.period_ns();
+    let slight_ns = SLIGHT_NS.max(SLIGHT_SHARE * session.know.clock.noise_ns());
     let exactly = rate * (session.know.capacity as f64) < FEW_SLIPS;
     for (number, zone) in session.know.zones.iter().enumerate().filter(|(_, zone)| !zone.lost) {
         let end = zone.end_lba.unwrap_or(session.know.capacity);
@@ -63,9 +65,9 @@ fn plan(session: &Session) -> Vec<Stretch> {
         let tracks = zone.track_of(stretch.to - 1).saturating_sub(zone.track_of(stretch.from));
         let error_ns = stretch.slips / 3.0 * period / zone.sectors_per_track as f64;
         let worth = if stretch.counted {
-            tracks >= 2 && (exactly && stretch.slips > 0.0 || error_ns > SLIGHT_NS)
+            tracks >= 2 && (exactly && stretch.slips > 0.0 || error_ns > slight_ns)
         } else {
-            tracks > 8 && exactly || tracks > 2 * ROOM && error_ns > SLIGHT_NS
+            tracks > 8 && exactly || tracks > 2 * ROOM && error_ns > slight_ns
         };
         stretch.weight = if worth { error_ns * (stretch.to - stretch.from) as f64 } else { 0.0 };
     }

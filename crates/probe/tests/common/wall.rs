@@ -19,7 +19,8 @@ use headtime_units::{Instant, Lba, Nanos};
 use super::drives::drawn;
 use super::{Bench, borders, settings};
 
-/// One drive. Its name says how to make it again: `NAME:nominal:SEED` or `NAME:drawn:SEED` of the catalogue, `random-N:nominal:N` or `random-N:drawn:N` of `drives::drawn`.
+/// One drive. Its name says how to make it again: `NAME:nominal:SEED` or `NAME:drawn:SEED` of the catalogue, `random-N:nominal:N` or `random-N:drawn:N` of `drives::drawn`, and
+/// `random-N@nocache:…` the same without its cache.
 pub struct Case {
     pub name: String,
     pub profile: DriveProfile,
@@ -43,6 +44,7 @@ pub struct Row {
     pub oracle_within_50: f64,
     pub means_within_50: f64,
     pub missed: f64,
+    pub means_missed: f64,
     pub drive_time: Nanos,
     pub budget: Nanos,
 }
@@ -59,7 +61,11 @@ impl Case {
         let [model, kind, seed] = words.as_slice() else { panic!("{name}: expected NAME:nominal:SEED or NAME:drawn:SEED") };
         let seed: u64 = seed.parse().unwrap_or_else(|_| panic!("{name}: {seed} is no seed"));
         let profile = match model.strip_prefix("random-") {
-            Some(number) => drawn(number.parse().unwrap_or_else(|_| panic!("{name}: {number} is no number"))),
+            Some(number) => {
+                let (number, cached) = number.strip_suffix("@nocache").map_or((number, true), |number| (number, false));
+                let drive = drawn(number.parse().unwrap_or_else(|_| panic!("{name}: {number} is no number")));
+                DriveProfile { cache: drive.cache.filter(|_| cached), ..drive }
+            }
             None => catalog::load(model).unwrap_or_else(|error| panic!("{name}: {error}")),
         };
         let noisy = *kind == "drawn";
@@ -80,7 +86,7 @@ impl Case {
             }
             probe.completed_all(answers);
         }
-        let (oracle_within_50, means_within_50) = self.oracles(&checked);
+        let (oracle_within_50, (means_within_50, means_missed)) = self.oracles(&checked);
         let mut row = Row {
             name: self.name.clone(),
             noisy: self.noisy,
@@ -93,13 +99,11 @@ impl Case {
             oracle_within_50,
             means_within_50,
             missed: 1.0,
+            means_missed,
             drive_time: Nanos::ZERO,
             budget: settings.budget,
         };
-        match probe.finding() {
-            Ok(finding) => self.compare(&finding, &mut row),
-            Err(error) => row.verdict = format!("no profile: {error}"),
-        }
+        self.compare(&probe.finding(), &mut row);
         row
     }
 
@@ -119,21 +123,22 @@ impl Case {
         row.steps_right = steps_right(found, &self.truth);
     }
 
-    /// Shares of the self-check's 4 KiB reads that are foretold within 50 us: by the unit's own mechanism, and by one without the deviations of single tracks and regions.
-    fn oracles(&self, checked: &[Answer]) -> (f64, f64) {
+    /// Shares of the self-check's 4 KiB reads that are foretold within 50 us: by the unit's own mechanism, and by one without the deviations of single tracks and regions, of which
+    /// also how many it is half a turn off.
+    fn oracles(&self, checked: &[Answer]) -> (f64, (f64, f64)) {
         let exact = self.truth.mechanism();
         let mut means = Mechanism::new(&self.profile, exact.layout().clone(), Nominal).expect("a valid profile");
         means.set_rotation(exact.period(), exact.phase());
-        (self.foretold(exact, checked), self.foretold(&means, checked))
+        (self.foretold(exact, checked).0, self.foretold(&means, checked))
     }
 
-    fn foretold<V: Variation>(&self, mechanism: &Mechanism<V>, checked: &[Answer]) -> f64 {
+    fn foretold<V: Variation>(&self, mechanism: &Mechanism<V>, checked: &[Answer]) -> (f64, f64) {
         let interface = InterfaceTimes::from_profile(&self.profile).expect("a valid profile");
         let jitter_ns = self.truth.noise().jitter_ns;
         let hit_us = self.profile.cache.map_or(0.0, |cache| cache.read_hit_us + 40.0) + jitter_ns * 8e-3;
         let is_hit = |answer: &Answer| self.profile.cache.is_some() && answer.response().as_us_f64() < hit_us;
         let sectors = u64::from(4_096 / self.profile.sector_bytes).max(1);
-        let (mut within, mut all) = (0_u32, 0_u32);
+        let (mut within, mut missed, mut all) = (0_u32, 0_u32, 0_u32);
         for pair in checked.windows(2) {
             let [before, now] = pair else { continue };
             let both = before.extent.len.get() == sectors && now.extent.len.get() == sectors;
@@ -147,8 +152,9 @@ impl Case {
             let error_ns = now.completed.signed_since(completion) as f64 - jitter_ns;
             all += 1;
             within += u32::from(error_ns.abs() <= 50e3);
+            missed += u32::from(error_ns.abs() > mechanism.period().as_ns_f64() / 2.0);
         }
-        f64::from(within) / f64::from(all.max(1))
+        (f64::from(within) / f64::from(all.max(1)), f64::from(missed) / f64::from(all.max(1)))
     }
 }
 
@@ -178,7 +184,7 @@ impl Row {
     /// All figures in a line.
     pub fn line(&self) -> String {
         format!(
-            "{:<32} {:>7.3} ppm, borders {:>5.1} tracks, steps {:>6.2} %, within 50 us {:>6.2} % of {:>4} (means {:>6.2} %, exact {:>6.2} %), turn missed {:>5.2} %, {:>6.1} of {:.0} s: {}",
+            "{:<32} {:>7.3} ppm, borders {:>5.1} tracks, steps {:>6.2} %, within 50 us {:>6.2} % of {:>4} (means {:>6.2} %, exact {:>6.2} %), turn missed {:>5.2} % (means {:>5.2} %), {:>6.1} of {:.0} s: {}",
             self.name,
             self.ppm,
             self.border_tracks,
@@ -188,6 +194,7 @@ impl Row {
             100.0 * self.means_within_50,
             100.0 * self.oracle_within_50,
             100.0 * self.missed,
+            100.0 * self.means_missed,
             self.drive_time.as_secs_f64(),
             self.budget.as_secs_f64(),
             self.verdict
