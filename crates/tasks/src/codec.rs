@@ -126,4 +126,14 @@ impl<'a> Decoder<'a> {
     pub(crate) fn is_empty(&self) -> bool {
         self.rest.is_empty()
     }
+
+    /// Everything that is left.
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.rest)
+    }
+
+    /// Whether so many bytes are left, for those who are about to make room for them.
+    pub(crate) fn must_hold(&self, bytes: u64) -> Result<(), Malformed> {
+        if self.rest.len() as u64 >= bytes { Ok(()) } else { Err(Malformed("it ends too early")) }
+    }
 }

@@ -175,8 +175,13 @@ impl Digests {
     }
 
     pub(crate) fn decode(subject: &Subject, from: &mut Decoder<'_>) -> Result<Self, Malformed> {
+        let regions = subject.extent.len.get().div_ceil(REGION_BYTES / u64::from(subject.sector_size.bytes()));
+        from.must_hold(regions.saturating_mul(STATE_BYTES))?;
         let mut digests = Self::new(subject);
         (digests.compared, digests.not_compared) = (from.u64()?, from.u64()?);
+        if digests.compared.checked_add(digests.not_compared).is_none_or(|both| both > regions) {
+            return Err(Malformed("more mebibytes with a digest than there are"));
+        }
         digests.changed = from.ranges(subject.extent)?;
         for digest in digests.known.iter_mut().chain(&mut digests.sums) {
             *digest = from.u64()?;
@@ -191,5 +196,7 @@ impl Digests {
     }
 }
 
+/// What is remembered of each mebibyte: two digests, how many sectors were taken, flags.
+const STATE_BYTES: u64 = 8 + 8 + 2 + 1;
 /// The unit of digests.
 pub(crate) const REGION_BYTES: u64 = 1 << 20;

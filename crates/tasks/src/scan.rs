@@ -161,7 +161,7 @@ impl Scan {
                 continue;
             }
             if part == whole && read.is_ok() && !self.partial.contains_key(&grain) {
-                self.sources[source as usize] += part.len.get();
+                self.sources[source as usize] = self.sources[source as usize].saturating_add(part.len.get());
                 run = Some(match run {
                     Some((first, count, run)) => (first, count + 1, Extent::new(run.start, run.len + part.len)),
                     None => (grain, 1, part),
@@ -187,7 +187,8 @@ impl Scan {
         let first = (part.start - whole.start).get();
         let mask = (u128::MAX >> (128 - part.len.get())) << first;
         let fresh = mask & !partial.seen;
-        self.sources[source as usize] += u64::from(fresh.count_ones());
+        let count = u64::from(fresh.count_ones());
+        self.sources[source as usize] = self.sources[source as usize].saturating_add(count);
         match read {
             Ok(bytes) => {
                 let from = first as usize * sector;
@@ -274,7 +275,7 @@ impl Scan {
         self.done = Bitmap::new(self.subject.grains(self.grain));
         self.failed = Ranges::default();
         self.sources = [0; Source::ALL.len()];
-        self.passes += 1;
+        self.passes = self.passes.saturating_add(1);
         self.partial.clear();
         self.forget();
         self.task.again();

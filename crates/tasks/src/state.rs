@@ -19,7 +19,7 @@ use crate::bitmap::Bitmap;
 use crate::codec::{Decoder, Encoder, Malformed};
 use crate::scan::Scan;
 use crate::subject::Subject;
-use crate::task::{TASKS, TaskKind, TaskSettings};
+use crate::task::{TASKS, Task, TaskKind, TaskSettings};
 
 /// A scan as it was remembered.
 pub struct Loaded {
@@ -98,23 +98,59 @@ impl Scan {
     /// # Errors
     /// See [`StateError`].
     pub fn decode(bytes: &[u8], subject: &Subject, kind: TaskKind) -> Result<Loaded, StateError> {
-        let damaged = |Malformed(what)| StateError::Damaged { what };
-        let Some((body, crc)) = bytes.split_last_chunk::<4>() else { return Err(StateError::Damaged { what: "it is empty" }) };
-        let mut from = Decoder::new(body);
-        if from.bytes(MAGIC.len()).map_err(damaged)? != MAGIC {
-            return Err(StateError::Damaged { what: "it does not begin as such state does" });
-        }
-        let version = from.u32().map_err(damaged)?;
-        if version > VERSION {
-            return Err(StateError::Newer { version });
-        }
-        if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
-            return Err(StateError::Damaged { what: "its checksum does not fit its content" });
-        }
-        let header = Header::decode(&mut from).map_err(damaged)?;
+        let (header, mut rest) = checked(bytes)?;
         header.must_be_of(subject, kind)?;
-        header.scan(&mut from).map_err(damaged)
+        header.built_in(&mut rest).map_err(damaged)
     }
+
+    /// Reads state of a task of the caller's own over `subject`, which [counts](crate::Task::settings) as `kind`. `restore` is given what [`Task::encode`](crate::Task::encode) wrote, and
+    /// answers `None` when it makes no sense.
+    ///
+    /// # Errors
+    /// See [`StateError`].
+    pub fn decode_own(
+        bytes: &[u8],
+        subject: &Subject,
+        kind: TaskKind,
+        restore: impl FnOnce(&[u8]) -> Option<Box<dyn Task>>,
+    ) -> Result<Loaded, StateError> {
+        let (header, mut rest) = checked(bytes)?;
+        header.must_be_of(subject, kind)?;
+        let own =
+            |_: TaskSettings, _: &Subject, from: &mut Decoder<'_>| restore(from.rest()).ok_or(Malformed("what the task remembers makes no sense"));
+        header.scan(&mut rest, own).map_err(damaged)
+    }
+
+    /// Reads state of whatever scan it is, for those who only look at it.
+    ///
+    /// # Errors
+    /// [`StateError::Damaged`] and [`StateError::Newer`].
+    pub fn inspect(bytes: &[u8]) -> Result<Loaded, StateError> {
+        let (header, mut rest) = checked(bytes)?;
+        header.built_in(&mut rest).map_err(damaged)
+    }
+}
+
+/// The header of state whose checksum fits, and what follows it.
+fn checked(bytes: &[u8]) -> Result<(Header, Decoder<'_>), StateError> {
+    let Some((body, crc)) = bytes.split_last_chunk::<4>() else { return Err(StateError::Damaged { what: "it is empty" }) };
+    let mut from = Decoder::new(body);
+    if from.bytes(MAGIC.len()).map_err(damaged)? != MAGIC {
+        return Err(StateError::Damaged { what: "it does not begin as such state does" });
+    }
+    let version = from.u32().map_err(damaged)?;
+    if version > VERSION {
+        return Err(StateError::Newer { version });
+    }
+    if crc32c::crc32c(body) != u32::from_le_bytes(*crc) {
+        return Err(StateError::Damaged { what: "its checksum does not fit its content" });
+    }
+    let header = Header::decode(&mut from).map_err(damaged)?;
+    Ok((header, from))
+}
+
+fn damaged(Malformed(what): Malformed) -> StateError {
+    StateError::Damaged { what }
 }
 
 struct Header {
@@ -132,6 +168,7 @@ impl Header {
         let extent = Extent::new(Lba::new(from.u64()?), Sectors::new(from.u64()?));
         extent.checked_end().ok_or(Malformed("sectors beyond the last address there is"))?;
         let sector_size = SectorSize::new(from.u32()?).ok_or(Malformed("a size of sectors that does not exist"))?;
+        extent.end().get().checked_mul(u64::from(sector_size.bytes())).ok_or(Malformed("bytes beyond the last that can be counted"))?;
         let grain = u64::from(from.u32()?);
         if !grain.is_power_of_two() || grain > 128 {
             return Err(Malformed("a grain that is not possible"));
@@ -160,7 +197,15 @@ impl Header {
         Ok(())
     }
 
-    fn scan(self, from: &mut Decoder<'_>) -> Result<Loaded, Malformed> {
+    fn built_in(self, from: &mut Decoder<'_>) -> Result<Loaded, Malformed> {
+        self.scan(from, TaskSettings::restore)
+    }
+
+    fn scan(
+        self,
+        from: &mut Decoder<'_>,
+        restore: impl FnOnce(TaskSettings, &Subject, &mut Decoder<'_>) -> Result<Box<dyn Task>, Malformed>,
+    ) -> Result<Loaded, Malformed> {
         let Self { closed, subject, grain, settings } = self;
         let passes = from.u32()?;
         let mut notes = std::collections::BTreeMap::new();
@@ -171,12 +216,15 @@ impl Header {
         for sectors in &mut sources {
             *sectors = from.u64()?;
         }
+        if sources.iter().try_fold(0_u64, |sum, sectors| sum.checked_add(*sectors)).is_none() {
+            return Err(Malformed("more sectors read than there can be"));
+        }
         let failed = from.ranges(subject.extent)?;
         let grains = subject.grains(grain);
-        let words = from.bytes(grains.div_ceil(64).saturating_mul(8) as usize)?;
+        let words = from.bytes(usize::try_from(grains.div_ceil(64).saturating_mul(8)).unwrap_or(usize::MAX))?;
         let words = words.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))).collect();
         let done = Bitmap::from_words(grains, words).ok_or(Malformed("grains behind the last"))?;
-        let task = settings.restore(&subject, from)?;
+        let task = restore(settings, &subject, from)?;
         if !from.is_empty() {
             return Err(Malformed("there is more than there should be"));
         }

@@ -1,6 +1,7 @@
 //! What a scan is of: [`Subject`], by which progress is known to belong to this drive and these sectors.
 
 use headtime_units::{Extent, Lba, SectorSize, Sectors};
+use twox_hash::XxHash3_64;
 
 /// The sectors that a scan covers, and whose they are.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,6 +17,13 @@ pub struct Subject {
 }
 
 impl Subject {
+    /// What stands for the identity of a drive that has none of its own and is known by a name, which has to stay the same: two digests of the name.
+    #[must_use]
+    pub fn identity_by_name(name: &str) -> [u8; 16] {
+        let [first, second] = [1, 2].map(|seed| XxHash3_64::oneshot_with_seed(seed, name.as_bytes()).to_le_bytes());
+        std::array::from_fn(|place| if place < 8 { first[place] } else { second[place - 8] })
+    }
+
     /// Sectors of a grain: the unit in which progress is kept. A power of two, at least a physical block of `physical_bytes` and 4 KiB, at most 128 sectors, and between these
     /// as small as a bitmap of 2 MiB allows.
     #[must_use]

@@ -84,8 +84,11 @@ pub struct Piece<'a> {
 }
 
 /// What is made of the sectors of a drive.
+///
+/// Whoever embeds scans may bring a task of his own: [`Scan::with_task`](crate::Scan::with_task) begins it, [`Scan::decode_own`](crate::Scan::decode_own) takes it up again.
+/// `crates/serve/examples/own_task.rs` is one, with a drive and a file for its state.
 pub trait Task: Send {
-    /// Which task it is, with its settings.
+    /// Which task it is, with its settings. One of the caller's own says which of these it is like: what it reads has to be of one moment, or not.
     fn settings(&self) -> TaskSettings;
 
     /// The beginning of a pass: what has to be written first.

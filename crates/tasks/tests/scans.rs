@@ -1,7 +1,7 @@
 //! Whole scans: sectors in any order and pieces, through restarts, against plain copies.
 
 use headtime_tasks::record::{Record, RecordReader};
-use headtime_tasks::{BackupForm, Output, Scan, Source, StateError, Subject, TaskKind, TaskSettings};
+use headtime_tasks::{BackupForm, DigestReport, Output, Piece, Scan, Source, StateError, Subject, Task, TaskKind, TaskSettings};
 use headtime_units::{Extent, Lba, SectorSize, Sectors};
 use proptest::prelude::*;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
@@ -270,4 +270,74 @@ fn what_could_not_be_kept_stays_missing() {
     scan.keep();
     scan.count_as_kept(Extent::from_numbers(31, 10));
     assert_eq!(scan.missing().collect::<Vec<_>>(), [Extent::from_numbers(0, 16), Extent::from_numbers(24, 8), Extent::from_numbers(40, 24)]);
+}
+
+#[test]
+fn every_changed_byte_and_every_cut_of_state_is_refused() {
+    let drive = content(5000, &mut ChaCha8Rng::seed_from_u64(9));
+    for settings in [TaskSettings { digests: true, ..TaskKind::Scrub.into() }, TaskKind::Backup.into()] {
+        let mut scan = Scan::start(subject(0, 5000), settings, 4096);
+        scan.set_note("output", "somewhere");
+        let extent = Extent::from_numbers(8, 1600);
+        scan.deliver(extent, Ok(bytes_of(&drive, extent)), false, Source::Gap, &mut Vec::new());
+        scan.deliver(Extent::from_numbers(2048, 8), Err(5), false, Source::Gap, &mut Vec::new());
+        scan.keep();
+        let mut whole = Vec::new();
+        scan.encode(false, &mut |part| whole.extend_from_slice(part));
+        let read = |bytes: &[u8]| Scan::decode(bytes, scan.subject(), settings.kind).map(|loaded| loaded.scan.sectors_done());
+        assert_eq!(read(&whole), Ok(scan.sectors_done()));
+        for place in 0..whole.len() {
+            let mut bytes = whole.clone();
+            bytes[place] ^= 1 << (place % 8);
+            assert!(read(&bytes).is_err() && Scan::inspect(&bytes).is_err(), "byte {place} of {}", whole.len());
+            assert!(read(&whole[..place]).is_err(), "cut to {place} of {} bytes", whole.len());
+        }
+    }
+}
+
+/// A task that is not in the table: how many bits are set.
+struct Bits(u64);
+
+impl Task for Bits {
+    fn settings(&self) -> TaskSettings {
+        TaskKind::Scrub.into()
+    }
+
+    fn take(&mut self, piece: &Piece<'_>, _out: &mut Vec<Output>) {
+        self.0 += piece.bytes.iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>();
+    }
+
+    fn again(&mut self) {
+        self.0 = 0;
+    }
+
+    fn digests(&self) -> Option<DigestReport> {
+        None
+    }
+
+    fn encode(&self, to: &mut dyn FnMut(&[u8])) {
+        to(&self.0.to_le_bytes());
+    }
+}
+
+#[test]
+fn a_task_of_ones_own_is_remembered_with_its_scan() {
+    let drive = content(64, &mut ChaCha8Rng::seed_from_u64(10));
+    let half = Extent::from_numbers(0, 32);
+    let mut scan = Scan::with_task(subject(0, 64), Box::new(Bits(0)), 4096);
+    scan.deliver(half, Ok(bytes_of(&drive, half)), false, Source::Idle, &mut Vec::new());
+    scan.keep();
+    let bits = bytes_of(&drive, half).iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>();
+    let mut bytes = Vec::new();
+    scan.encode(true, &mut |part| bytes.extend_from_slice(part));
+    let mut remembered = None;
+    let loaded = Scan::decode_own(&bytes, scan.subject(), TaskKind::Scrub, |own| {
+        remembered = own.try_into().ok().map(u64::from_le_bytes);
+        Some(Box::new(Bits(remembered?)))
+    });
+    let scan = loaded.expect("it was written by the same task").scan;
+    assert_eq!((remembered, scan.missing().collect::<Vec<_>>()), (Some(bits), vec![Extent::from_numbers(32, 32)]));
+    let refused = Scan::decode_own(&bytes, scan.subject(), TaskKind::Scrub, |_| None).map(|_| ());
+    assert!(matches!(refused, Err(StateError::Damaged { what }) if what.contains("the task remembers")));
+    assert!(Scan::decode(&bytes, scan.subject(), TaskKind::Scrub).is_err(), "it is not taken for a task of the table");
 }
