@@ -215,7 +215,10 @@ impl FeedShared {
                     state.bytes += bytes.len() as u64;
                     ScanEvent::Read { extent: part, bytes, source, written }
                 }
-                Err(errno) => ScanEvent::Failed { extent: part, errno: *errno, source, written },
+                Err(errno) => {
+                    state.bytes += FAILURE_COSTS;
+                    ScanEvent::Failed { extent: part, errno: *errno, source, written }
+                }
             };
             state.events.push_back(event);
             at = part.end();
@@ -285,8 +288,10 @@ impl FeedShared {
         let waited = self.changed.wait_timeout_while(state, patience, |state| state.events.is_empty() && !state.over);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let event = state.events.pop_front();
-        if let Some(ScanEvent::Read { bytes, .. }) = &event {
-            state.bytes -= bytes.len() as u64;
+        match &event {
+            Some(ScanEvent::Read { bytes, .. }) => state.bytes -= bytes.len() as u64,
+            Some(ScanEvent::Failed { .. }) => state.bytes -= FAILURE_COSTS,
+            _ => {}
         }
         let room = state.held_back && state.bytes <= self.queue_bytes / 2;
         let event = if event.is_none() && state.over { Some(ScanEvent::Closed) } else { event };
@@ -316,6 +321,8 @@ impl FeedShared {
 
 /// What a scan of a point in time reads before it is overwritten comes also while it is paused; with so many times the bound, and the bytes below, waiting, its point in time is given up.
 const OVERFLOW: u64 = 8;
+/// What a failure counts towards the bound: a drive that is gone fails a whole scan as fast as it is asked.
+const FAILURE_COSTS: u64 = 512;
 const LEAST_OVERFLOW: u64 = 16 << 20;
 
 /// Which regions of a run of sectors were written: a bit each, set by the engine when a change of sectors is taken in and again when it is done, taken away by what reads the region.

@@ -101,10 +101,20 @@ impl Engine {
     fn scan_want(&mut self, feed: &FeedShared, wanted: Wanted) {
         let id = ScanId(self.scans.next_id);
         self.scans.next_id += 1;
-        let Some(scan) = self.scans.find(feed.number) else { return };
+        let now = self.clock.now();
+        let Self { scans, scheduler, .. } = self;
+        let Some(scan) = scans.find(feed.number) else { return };
+        // Each has a bitmap of the whole drive: one that has nothing left must not stay until the scan ends, which tries again as long as its drive is away.
+        scan.ids.retain(|id| {
+            let over = scheduler.scan_left(*id).is_none_or(Sectors::is_zero);
+            if over {
+                scheduler.scan_stop(now, *id);
+            }
+            !over
+        });
         scan.ids.push(id);
         let options = ScanOptions { point_in_time: feed.point_in_time, pace: scan.pace() };
-        self.scheduler.scan_start(self.clock.now(), id, wanted, options);
+        scheduler.scan_start(now, id, wanted, options);
         self.tell_exhausted(feed.number);
     }
 
