@@ -57,7 +57,7 @@ pub enum Verb {
     Characterize(Box<commands::characterize::Arguments>),
     /// Serves volumes of a drive over NBD
     Serve(Box<commands::serve::Arguments>),
-    /// Scrubs, backs up and digests volumes of a running `serve`, in the time that clients leave
+    /// Scrubs, backs up and digests volumes of a running `serve` in the time that clients leave, or a drive that nobody serves
     Scan(Box<commands::scan::Arguments>),
     /// Checks a configuration file of `serve` without serving
     CheckConfig(commands::check_config::Arguments),

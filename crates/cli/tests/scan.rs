@@ -2,147 +2,17 @@
 
 #[path = "common/program.rs"]
 mod program;
+#[path = "common/scan_place.rs"]
+mod scan_place;
 
-use std::fs::OpenOptions;
-use std::os::unix::fs::{FileExt as _, PermissionsExt as _};
-use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::Command;
 
+use headtime_tasks::Scan;
 use program::{Program, headtime, text};
-use rand::{Rng as _, SeedableRng as _};
-use rand_chacha::ChaCha8Rng;
-use rustix::process::Signal;
+use scan_place::{FIRST, MIB, OVERWRITE, Place, ended, kill, nbdsh, said, stop};
 use serde_json::Value;
-
-/// Volumes lie behind the table.
-const FIRST: u64 = 1 << 20;
-const MIB: usize = 1 << 20;
-
-/// A server's folder: its drive, and what is beside it.
-struct Place {
-    folder: tempfile::TempDir,
-    /// What `--drive` says.
-    drive: String,
-    /// The file with the drive's bytes.
-    bytes: PathBuf,
-    /// The volume's bytes as they were written at first.
-    content: Vec<u8>,
-    more: Vec<&'static str>,
-}
-
-impl Place {
-    /// A drive that is a file, with a volume of `mebibytes` MiB that is full of chance.
-    fn file(mebibytes: usize) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let bytes = folder.path().join("drive.img");
-        Self { drive: text(&bytes).to_owned(), bytes, folder, content: vec![0; mebibytes * MIB], more: vec!["--create", "128MiB"] }.filled()
-    }
-
-    /// An emulated Atlas 10K, which reads some 20 MB a second, so that there is a middle to be killed in.
-    fn emulated(mebibytes: usize) -> Self {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let bytes = folder.path().join("drive.img");
-        let drive = format!("emulated:atlas10k?backing={}", text(&bytes));
-        Self { drive, bytes, folder, content: vec![0; mebibytes * MIB], more: vec![] }.filled()
-    }
-
-    fn filled(mut self) -> Self {
-        let server = self.serve();
-        stop(server);
-        ChaCha8Rng::seed_from_u64(self.content.len() as u64).fill_bytes(&mut self.content);
-        self.write_behind_its_back(0, &self.content);
-        self
-    }
-
-    /// Writes into the drive's bytes, while no server is there.
-    fn write_behind_its_back(&self, offset: u64, bytes: &[u8]) {
-        let file = OpenOptions::new().write(true).open(&self.bytes).expect("the drive is ours");
-        file.write_all_at(bytes, FIRST + offset).expect("it can be written");
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn serve(&self) -> (Program, String) {
-        let (volume, listen) = (format!("v={}MiB", self.content.len() / MIB), format!("unix:{}", text(&self.path("nbd.sock"))));
-        let arguments = ["serve", "--drive", &self.drive, "--volume", &volume, "--listen", &listen, "--print-uri"];
-        let mut server = Program::start(&[&arguments[..], &self.more].concat());
-        let uri = server.line();
-        (server, uri)
-    }
-
-    /// `headtime scan ORDER v …` on this server.
-    fn scan(&self, order: &str, more: &[&str]) -> Output {
-        headtime(&[&["scan", order, "v", "--drive", &self.drive, "--json"], more].concat())
-    }
-
-    /// The same, which must succeed; the scan's status.
-    fn scanned(&self, order: &str, more: &[&str]) -> Value {
-        let output = self.scan(order, more);
-        assert!(output.status.success(), "scan {order} {more:?}: {}{}", said(&output), String::from_utf8_lossy(&output.stdout));
-        let answer: Value = serde_json::from_slice(&output.stdout).expect("it prints JSON");
-        answer["scans"][0].clone()
-    }
-
-    /// Waits until the status is as wanted.
-    fn until(&self, task: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let enough = Instant::now() + Duration::from_secs(60);
-        loop {
-            let status = self.scanned("status", &["--task", task]);
-            if wanted(&status) {
-                return status;
-            }
-            assert!(Instant::now() < enough, "a minute has passed and not: {what}; {status}");
-            std::thread::yield_now();
-        }
-    }
-
-    fn state_file(&self, task: &str) -> PathBuf {
-        let states = std::fs::read_dir(self.path("drive.img.scans")).expect("there is state");
-        let suffix = format!(".v.{task}.scan");
-        let paths = states.map(|entry| entry.expect("readable").path());
-        paths.into_iter().find(|path| path.to_string_lossy().ends_with(&suffix)).expect("there is state of the task")
-    }
-}
-
-fn said(output: &Output) -> String {
-    String::from_utf8_lossy(&output.stderr).into_owned()
-}
-
-fn stop((server, _): (Program, String)) {
-    server.signal(Signal::TERM);
-    let (status, _, said) = server.end();
-    assert!(status.success(), "{status}: {said}");
-}
-
-fn kill((server, _): (Program, String)) {
-    server.signal(Signal::KILL);
-    let _ = server.end();
-}
-
-/// nbdsh on `uri`; `None`, with a message, where it does not work.
-fn nbdsh(uri: &str, script: &str) -> Option<Child> {
-    let shell = || {
-        let mut command = Command::new("nbdsh");
-        command.env("PATH", format!("/usr/bin:/bin:{}", std::env::var("PATH").unwrap_or_default())).stdin(Stdio::null());
-        command
-    };
-    if !shell().args(["-c", "pass"]).output().is_ok_and(|output| output.status.success()) {
-        println!("skipped: nbdsh is not installed, or its Python module is missing (scripts/setup.sh test installs it)");
-        return None;
-    }
-    Some(shell().args(["-u", uri, "-c", script]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("nbdsh is installed"))
-}
-
-fn ended(child: Child) {
-    let output = child.wait_with_output().expect("it can be waited for");
-    assert!(output.status.success(), "nbdsh: {}", said(&output));
-}
-
-/// Overwrites a page of each 64 KiB, in an order of its own.
-const OVERWRITE: &str = "n = h.get_size() // 65536\nfor i in range(n): h.pwrite(bytes([i % 251]) * 4096, i * 7919 % n * 65536)\nh.flush()";
 
 #[test]
 fn a_scrub_reads_everything_and_is_complete_over_a_restart() {
@@ -269,6 +139,85 @@ fn kill_9_during_a_scrub_and_a_pause_are_remembered() {
     );
     place.scanned("resume", &["--task", "scrub"]);
     assert_eq!(place.scanned("status", &["--task", "scrub", "--wait"])["bytes_done"], 48 * MIB);
+    stop(server);
+}
+
+#[test]
+fn a_backup_that_was_cut_off_by_a_power_failure_is_broken_and_a_scrub_goes_on() {
+    let place = Place::emulated(48);
+    let server = place.serve();
+    place.scanned("start", &["--task", "backup", "--to", text(&place.path("copy.img"))]);
+    place.scanned("start", &["--task", "scrub", "--digests"]);
+    for task in ["backup", "scrub"] {
+        place.until(task, "some of it is read", |status| status["bytes_done"].as_u64() >= Some(2 * MIB as u64));
+        // A pause saves what there is.
+        place.scanned("pause", &["--task", task]);
+        place.scanned("resume", &["--task", task]);
+    }
+    kill(server);
+    // As if the machine had gone down in between: what the state says of the boot is not this one.
+    for task in ["backup", "scrub"] {
+        let path = place.state_file(task);
+        let loaded = Scan::inspect(&std::fs::read(&path).expect("it is ours")).expect("it was saved whole");
+        assert!(!loaded.closed, "the server was killed");
+        let mut scan = loaded.scan;
+        scan.set_note("boot", "another");
+        let mut bytes = Vec::new();
+        scan.encode(false, &mut |part| bytes.extend_from_slice(part));
+        std::fs::write(&path, bytes).expect("it is ours");
+    }
+    let server = place.serve();
+    let backup = place.scanned("status", &["--task", "backup"]);
+    assert_eq!(backup["state"], "broken");
+    assert!(backup["reason"].as_str().is_some_and(|reason| reason.contains("the machine went down")), "{backup}");
+    let refused = place.scan("start", &["--task", "backup", "--to", text(&place.path("second.img"))]);
+    assert!(refused.status.code() == Some(1) && said(&refused).contains("--anew"), "{}", said(&refused));
+    let scrub = place.scanned("status", &["--task", "scrub", "--wait"]);
+    assert_eq!((&scrub["state"], &scrub["bytes_done"]), (&"complete".into(), &(48 * MIB).into()));
+    stop(server);
+}
+
+#[test]
+fn what_clients_write_during_a_scan_is_not_held_against_the_drive() {
+    let place = Place::emulated(16);
+    let server = place.serve();
+    place.scanned("start", &["--task", "scrub", "--digests", "--wait"]);
+    // The second pass compares, while a client overwrites a page of every mebibyte, before and behind the head.
+    place.scanned("start", &["--task", "scrub"]);
+    let Some(client) = nbdsh(&server.1, OVERWRITE) else { return };
+    ended(client);
+    let status = place.scanned("status", &["--task", "scrub", "--wait"]);
+    assert_eq!((&status["state"], &status["digests"]["changed"]["sectors"]), (&"complete".into(), &0.into()), "{status}");
+    // And the third knows which mebibytes were written behind the head of the second.
+    let status = place.scanned("start", &["--task", "scrub", "--wait"]);
+    assert_eq!((&status["pass"], &status["digests"]["changed"]["sectors"]), (&3.into(), &0.into()), "{status}");
+    stop(server);
+    place.write_behind_its_back(5 * MIB as u64, b"rot");
+    let server = place.serve();
+    let found = place.scan("start", &["--task", "scrub", "--wait"]);
+    assert_eq!(found.status.code(), Some(1), "the mebibytes that were written are compared again by now: {}", said(&found));
+    stop(server);
+}
+
+#[test]
+fn a_backup_whose_pipe_is_closed_says_so_and_clients_are_served_on() {
+    let place = Place::file(8);
+    let pipe = place.path("pipe");
+    assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
+    let server = place.serve();
+    let mut reader = Command::new("sh").arg("-c").arg(format!("head -c 1000000 {} > /dev/null", text(&pipe))).spawn().expect("a shell is there");
+    let mut started = place.scan("start", &["--task", "backup", "--to", text(&pipe), "--wait"]);
+    // Until the shell has opened the pipe nobody reads it.
+    while said(&started).contains("that somebody reads already") {
+        started = place.scan("start", &["--task", "backup", "--to", text(&pipe), "--wait"]);
+    }
+    assert!(started.status.code() == Some(1) && said(&started).contains("takes nothing more"), "{}", said(&started));
+    reader.wait().expect("it ends after its bytes");
+    if let Some(client) = nbdsh(&server.1, "h.pwrite(b'x' * 4096, 0); h.flush(); assert h.pread(4096, 0) == b'x' * 4096") {
+        ended(client);
+    }
+    assert_eq!(place.scanned("status", &["--task", "backup"])["state"], "broken");
+    assert_eq!(place.scanned("start", &["--task", "backup", "--anew", "--to", text(&place.path("copy.img")), "--wait"])["state"], "complete");
     stop(server);
 }
 

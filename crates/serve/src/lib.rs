@@ -65,6 +65,6 @@ pub mod volumes;
 pub use alone::{ALONE_EXPORT, serve_alone};
 pub use disk::{Disk, OnDone};
 pub use listener::BindError;
-pub use scan_places::{default_control_socket, default_state_directory};
+pub use scan_places::{control_socket_alone, default_control_socket, default_state_directory};
 pub use server::{Drained, ExportUri, Server, StartError, VolumeReport};
 pub use stats::{OpStats, ResponseTimes, Stats, StatsSnapshot, VolumeStats};

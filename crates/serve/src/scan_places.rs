@@ -38,3 +38,29 @@ pub fn default_control_socket(locator: &Locator) -> Option<PathBuf> {
 pub fn default_state_directory(locator: &Locator) -> Option<PathBuf> {
     beside(locator, "scans", "/var/lib/headtime")
 }
+
+/// The control socket of a drive that is scanned without a server: where a server of it would have its own, or below [`state_home`] for a drive in no place.
+#[must_use]
+pub fn control_socket_alone(locator: &Locator) -> Option<PathBuf> {
+    default_control_socket(locator).or_else(|| {
+        let drive: String = headtime_tasks::Subject::identity_by_name(&locator.to_string()).iter().map(|byte| format!("{byte:02x}")).collect();
+        Some(state_home()?.join(format!("{drive}.control")))
+    })
+}
+
+/// Where scans of a drive without a server are remembered: where a server would, for an NBD server's export below [`state_home`], and nowhere for a drive whose bytes are gone afterwards.
+pub(crate) fn state_directory_alone(locator: &Locator) -> Option<PathBuf> {
+    default_state_directory(locator).or_else(|| if matches!(locator, Locator::Nbd(_)) { state_home() } else { None })
+}
+
+/// The folder for what belongs to no file: `$XDG_STATE_HOME/headtime`, `/var/lib/headtime` for root, `~/.local/state/headtime` for others.
+fn state_home() -> Option<PathBuf> {
+    let named = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    if let Some(home) = named("XDG_STATE_HOME") {
+        return Some(home.join("headtime"));
+    }
+    if rustix::process::geteuid().is_root() {
+        return Some(PathBuf::from("/var/lib/headtime"));
+    }
+    Some(named("HOME")?.join(".local/state/headtime"))
+}

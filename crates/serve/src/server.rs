@@ -138,9 +138,9 @@ const LETTING_GO: Duration = Duration::from_secs(2);
 /// And how often that is looked at.
 const TRY_AGAIN: Duration = Duration::from_millis(20);
 /// Orders are for the server's own user.
-const CONTROL_MODE: u32 = 0o600;
+pub(crate) const CONTROL_MODE: u32 = 0o600;
 /// What a connection that is told to leave at once may still take.
-const LEAVING: Duration = Duration::from_secs(1);
+pub(crate) const LEAVING: Duration = Duration::from_secs(1);
 
 impl Server {
     /// Starts what `config` says.
@@ -420,7 +420,7 @@ fn drive_options(config: &Config) -> DriveOptions {
 
 /// Opens the drive. One that is in use is tried again for a while: after a kill -9 the system lets go of the file only when the last command that was
 /// under way has ended, and whoever restarts a server at once should not have to know that.
-fn open_drive(locator: &Locator, options: &DriveOptions) -> Result<Drive, OpenError> {
+pub(crate) fn open_drive(locator: &Locator, options: &DriveOptions) -> Result<Drive, OpenError> {
     let enough = Instant::now() + LETTING_GO;
     loop {
         match Drive::open(locator, options.clone()) {

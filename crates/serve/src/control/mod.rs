@@ -81,6 +81,16 @@ pub enum RefusedKind {
     Unknown,
 }
 
+impl Request {
+    /// Reads a line, without its end.
+    ///
+    /// # Errors
+    /// [`RefusedKind::Asked`], with what is wrong.
+    pub fn read(line: &[u8]) -> Result<Self, Refused> {
+        serde_json::from_slice(line).map_err(|error| Refused::new(RefusedKind::Asked, format!("the line is no request: {error}")))
+    }
+}
+
 impl Answer {
     pub(crate) fn of(id: u64, outcome: Result<serde_json::Value, Refused>) -> Self {
         let (ok, error) = match outcome {

@@ -8,7 +8,7 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::sync::Semaphore;
 
 use super::verbs::answer;
-use super::{Answer, MOST_CONNECTIONS, MOST_LINE, Refused, RefusedKind, Request};
+use super::{Answer, MOST_CONNECTIONS, MOST_LINE, Request};
 use crate::listener::Listener;
 use crate::scans::Scans;
 
@@ -60,8 +60,8 @@ async fn next_line(from: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> Option<
 }
 
 fn answer_line(scans: &Scans, line: &[u8]) -> Answer {
-    match serde_json::from_slice::<Request>(line) {
+    match Request::read(line) {
         Ok(request) => Answer::of(request.id, answer(scans, request)),
-        Err(error) => Answer::of(0, Err(Refused::new(RefusedKind::Asked, format!("the line is no request: {error}")))),
+        Err(refused) => Answer::of(0, Err(refused)),
     }
 }

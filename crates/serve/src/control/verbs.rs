@@ -70,6 +70,9 @@ pub struct ScanAnswer {
     pub impact: f64,
     /// By which part it may.
     pub max_impact: f64,
+    /// Whether no server answers, but a scan without one.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub alone: bool,
 }
 
 /// Answers one request.
@@ -89,7 +92,11 @@ pub(super) fn answer(scans: &Scans, request: Request) -> Result<serde_json::Valu
 }
 
 impl ScanArguments {
-    fn read(arguments: serde_json::Value) -> Result<Self, Refused> {
+    /// Reads the arguments of a request; those that are left out are as in the default.
+    ///
+    /// # Errors
+    /// [`RefusedKind::Asked`], with what is wrong.
+    pub fn read(arguments: serde_json::Value) -> Result<Self, Refused> {
         if arguments.is_null() {
             return Ok(Self::default());
         }
@@ -124,6 +131,9 @@ fn scan(
 
 fn start(scans: &Scans, arguments: &ScanArguments, task: TaskKind) -> Result<Vec<ScanStatus>, Refused> {
     let max_impact = arguments.max_impact()?;
+    if scans.is_alone() {
+        return Err(asked("a scan without a server has the drive, and takes no other; wait for its end, or serve the drive and start both there"));
+    }
     if let Some(to) = arguments.to.as_ref().filter(|to| !to.is_absolute()) {
         return Err(asked(format!("{} is no absolute path, and the server has a working directory of its own; write the whole path", to.display())));
     }
@@ -144,7 +154,7 @@ fn status(scans: &Scans, arguments: serde_json::Value) -> Result<serde_json::Val
 }
 
 fn answered(scans: &Scans, meant: Vec<ScanStatus>) -> Result<serde_json::Value, Refused> {
-    let answer = ScanAnswer { scans: meant, impact: scans.impact(), max_impact: scans.max_impact() };
+    let answer = ScanAnswer { scans: meant, impact: scans.impact(), max_impact: scans.max_impact(), alone: scans.is_alone() };
     serde_json::to_value(answer).map_err(|error| Refused::new(RefusedKind::Failed, error.to_string()))
 }
 

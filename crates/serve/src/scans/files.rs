@@ -8,10 +8,12 @@
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use headtime_tasks::Scan;
 use headtime_units::Extent;
+use rustix::fs::{FlockOperation, flock};
 
 /// Where a scan remembers itself.
 #[derive(Clone, Debug)]
@@ -79,6 +81,25 @@ impl StateFile {
         Ok(())
     }
 
+    /// Keeps every other program from using this state as long as the answer lives; `None` when one does.
+    pub(super) fn lock(&self) -> io::Result<Option<StateLock>> {
+        self.make_directory()?;
+        let path = self.path.with_extension("lock");
+        loop {
+            let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
+                Err(errno) => return Err(errno.into()),
+            }
+            // Whoever had it before may have removed it in between; then it is nobody's.
+            let (held, there) = (file.metadata()?, std::fs::metadata(&path));
+            if there.is_ok_and(|there| there.ino() == held.ino() && there.dev() == held.dev()) {
+                return Ok(Some(StateLock { path, _file: file }));
+            }
+        }
+    }
+
     fn journal_path(&self) -> PathBuf {
         self.path.with_extension("journal")
     }
@@ -116,6 +137,20 @@ impl StateFile {
             }
         }
         Ok(())
+    }
+}
+
+/// State that only this program uses. The system lets go of it when the program is killed.
+#[derive(Debug)]
+pub(super) struct StateLock {
+    path: PathBuf,
+    _file: File,
+}
+
+impl Drop for StateLock {
+    fn drop(&mut self) {
+        // Left behind at worst, and nobody's then.
+        let _ = std::fs::remove_file(&self.path);
     }
 }
 
@@ -203,6 +238,19 @@ mod tests {
         assert!(replayed(7).0.contains(&Extent::from_numbers(32, 32)) || replayed(7).0.contains(&Extent::from_numbers(24, 40)), "{:?}", replayed(7));
         files.journal(9).unwrap();
         assert_eq!(std::fs::metadata(&path).unwrap().len(), HEAD as u64, "a journal of another scan is emptied");
+    }
+
+    #[test]
+    fn state_is_used_by_one_program_at_a_time_and_by_the_next_when_that_has_ended() {
+        let folder = tempfile::tempdir().unwrap();
+        let files = StateFile::new(folder.path(), [1; 16], "v", "scrub");
+        let lock = files.lock().unwrap().expect("nobody else is there");
+        assert!(files.lock().unwrap().is_none());
+        let other = StateFile::new(folder.path(), [1; 16], "v", "digest");
+        assert!(other.lock().unwrap().is_some(), "another scan has a lock of its own");
+        drop(lock);
+        assert!(files.lock().unwrap().is_some());
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0, "nothing is left behind");
     }
 
     #[test]

@@ -2,8 +2,12 @@
 //!
 //! There is one scan for each target (a volume, or the whole drive) and task. Each has a thread of its own (`runner`) between the drive's feed and its files (`files`). A scan that was running
 //! when the server ended runs again when the server starts, before any client is let in.
+//!
+//! A drive that nobody serves is scanned by [`ScanAlone`]: the same scans, files and orders, of one task, with no clients beside it.
 
+mod alone;
 mod files;
+mod identity;
 mod output;
 mod runner;
 mod status;
@@ -21,6 +25,7 @@ use headtime_sched::FillSettings;
 use headtime_tasks::{BackupForm, Loaded, Output, Scan, StateError, Subject, TASKS, TaskKind, TaskSettings};
 use headtime_units::{Extent, Sectors, Share};
 
+pub use alone::{AloneError, AloneOptions, Remembered, ScanAlone};
 use files::StateFile;
 use output::OutputFile;
 use runner::{Phase, Runner, Told, Wish, Work, this_boot, words_of};
@@ -52,6 +57,8 @@ pub struct Scans {
     directory: Option<PathBuf>,
     slots: Mutex<BTreeMap<(String, TaskKind), Slot>>,
     fill: Mutex<FillSettings>,
+    /// Whether the drive is here for one scan and for nobody else.
+    alone: bool,
 }
 
 struct Slot {
@@ -128,22 +135,43 @@ impl Scans {
     /// What cannot be read of an earlier scan is told by its status, and forgotten when it is started anew.
     pub(crate) fn open(handle: DriveHandle, drive: [u8; 16], targets: Vec<(String, Extent)>, directory: Option<PathBuf>, max_impact: Share) -> Self {
         let fill = FillSettings { max_impact: max_impact.as_fraction(), ..handle.usual_fill() };
-        let mut targets = targets;
-        targets.push((WHOLE_DRIVE.to_owned(), Extent::new(headtime_units::Lba::new(0), handle.capacity())));
-        let scans = Self { handle, drive, targets, directory, slots: Mutex::default(), fill: Mutex::new(fill) };
-        if scans.handle.set_fill(fill).is_err() {
-            tracing::warn!("the drive closed before its scans were set up");
-        }
+        let scans = Self::new(handle, drive, targets, directory, fill, false);
         for (target, task) in scans.possible() {
-            match scans.remembered(&target, task) {
-                Ok(None) => {}
-                Ok(Some(slot)) => {
-                    scans.lock().insert((target, task), slot);
-                }
-                Err(error) => tracing::warn!("the {task} of {target} is not taken up again: {error}"),
+            if let Err(error) = scans.take_up(&target, task) {
+                tracing::warn!("the {task} of {target} is not taken up again: {error}");
             }
         }
         scans
+    }
+
+    fn new(
+        handle: DriveHandle,
+        drive: [u8; 16],
+        targets: Vec<(String, Extent)>,
+        directory: Option<PathBuf>,
+        fill: FillSettings,
+        alone: bool,
+    ) -> Self {
+        let mut targets = targets;
+        targets.push((WHOLE_DRIVE.to_owned(), Extent::new(headtime_units::Lba::new(0), handle.capacity())));
+        if handle.set_fill(fill).is_err() {
+            tracing::warn!("the drive closed before its scans were set up");
+        }
+        Self { handle, drive, targets, directory, slots: Mutex::default(), fill: Mutex::new(fill), alone }
+    }
+
+    /// Goes on with what is remembered of a scan, if anything is.
+    fn take_up(&self, target: &str, task: TaskKind) -> Result<(), ScanError> {
+        if let Some(slot) = self.remembered(target, task)? {
+            self.lock().insert((target.to_owned(), task), slot);
+        }
+        Ok(())
+    }
+
+    /// Whether the drive is here for one scan and for nobody else.
+    #[must_use]
+    pub fn is_alone(&self) -> bool {
+        self.alone
     }
 
     fn possible(&self) -> Vec<(String, TaskKind)> {
@@ -171,7 +199,7 @@ impl Scans {
                 ScanState::Paused | ScanState::Waiting => return self.tell(&target, task, Wish::Resume),
                 ScanState::Broken => return Err(ScanError::Broken { target, task, reason: status.reason }),
                 ScanState::Complete if !another => return self.tell(&target, task, Wish::Again),
-                ScanState::Complete => {}
+                ScanState::Complete | ScanState::Stopped => {}
             }
         }
         let runner = self.new_runner(start)?;
@@ -360,7 +388,7 @@ impl Scans {
     /// The image of a backup that was interrupted, with everything counted that is in it.
     fn reopen(&self, files: &StateFile, scan: &mut Scan, closed: bool) -> Result<OutputFile, String> {
         if scan.settings().form == BackupForm::Stream {
-            return Err("the server ended while the backup went into a pipe, whose reader has a part of it only".to_owned());
+            return Err("the program ended while the backup went into a pipe, whose reader has a part of it only".to_owned());
         }
         if !closed && scan.note("boot") != Some(&this_boot()) {
             return Err("the machine went down during the backup, and what was overwritten at the end may be missing in it".to_owned());
@@ -388,8 +416,19 @@ impl Scans {
             self.handle.watch_writes(marks)?;
         }
         let handle = self.handle.clone();
-        let mut runner =
-            Runner { handle, scan, marks, output, files, status: Arc::clone(&status), told, stop: Arc::clone(&stop), phase, work: Work::default() };
+        let mut runner = Runner {
+            handle,
+            scan,
+            marks,
+            output,
+            files,
+            status: Arc::clone(&status),
+            told,
+            stop: Arc::clone(&stop),
+            phase,
+            alone: self.alone,
+            work: Work::default(),
+        };
         // Before this returns everything is wanted: a point in time begins, or goes on, before a client is let in.
         runner.begin_with(&first);
         let thread = std::thread::Builder::new().name(format!("scan-{task}")).spawn(move || runner.run()).map_err(ScanError::Thread)?;

@@ -53,6 +53,8 @@ pub(super) struct Runner {
     /// Raised when it is to end, so that a pipe that takes nothing does not hold it up.
     pub(super) stop: Arc<AtomicBool>,
     pub(super) phase: Phase,
+    /// Whether nobody but the scan uses the drive: then nothing can be written that it does not know of.
+    pub(super) alone: bool,
     pub(super) work: Work,
 }
 
@@ -71,6 +73,8 @@ pub(super) struct Work {
     rate: VecDeque<(Instant, u64)>,
     /// What was done when everything had been told the last time and something was missing.
     told_with: Option<u64>,
+    /// What was told and has to come again, because it could not be kept or the drive was away.
+    lost: Vec<Extent>,
 }
 
 /// What a runner is doing.
@@ -207,7 +211,7 @@ impl Runner {
             }
         }
         if self.is_stream() && !matches!(self.phase, Phase::Complete | Phase::Broken { .. }) {
-            self.break_off("the server ended while the backup went into a pipe, whose reader has a part of it only");
+            self.break_off("the program ended while the backup went into a pipe, whose reader has a part of it only");
         }
         self.work.unsaved = true;
         self.save(true);
@@ -220,11 +224,12 @@ impl Runner {
                 self.deliver(extent, Ok(&bytes), written, source_of(source));
             }
             ScanEvent::Failed { extent, errno, source, written } => {
-                if self.work.suspects.is_empty() {
+                let gone = GONE.iter().any(|gone| gone.raw_os_error() == errno);
+                if self.work.suspects.is_empty() && !gone {
                     tracing::warn!("a scan of {} cannot read {extent}: {}", self.scan.subject().target, io::Error::from_raw_os_error(errno));
                 }
                 self.work.suspects.push((extent, errno, written, source_of(source)));
-                if GONE.iter().any(|gone| gone.raw_os_error() == errno) || self.work.suspects.len() >= MOST_SUSPECTS {
+                if gone || self.work.suspects.len() >= MOST_SUSPECTS {
                     self.doubt_drive(errno);
                 }
             }
@@ -255,10 +260,16 @@ impl Runner {
     fn doubt_drive(&mut self, errno: i32) {
         let suspects = std::mem::take(&mut self.work.suspects);
         for (extent, ..) in &suspects {
-            self.work.feed.iter().for_each(|feed| feed.not_kept(*extent));
+            self.lose(*extent);
         }
         let error = io::Error::from_raw_os_error(errno);
         self.wait_for(&format!("the drive does not answer: {error}; look after the drive"));
+    }
+
+    /// These sectors were told in vain.
+    fn lose(&mut self, extent: Extent) {
+        self.work.feed.iter().for_each(|feed| feed.not_kept(extent));
+        self.work.lost.push(extent);
     }
 
     fn deliver(&mut self, extent: Extent, read: Result<&[u8], i32>, written: bool, source: Source) {
@@ -275,7 +286,7 @@ impl Runner {
             }
             Err(error) => {
                 self.scan.forget();
-                self.work.feed.iter().for_each(|feed| feed.not_kept(extent));
+                self.lose(extent);
                 self.cannot_write(&error);
             }
         }
@@ -343,11 +354,22 @@ impl Runner {
             return;
         }
         self.work.told_with = None;
-        self.want_missing();
+        self.want_lost();
         self.work.feed.iter().for_each(ScanFeed::resume);
     }
 
-    fn want_missing(&self) {
+    /// Wants again what was told in vain; the rest of what is missing is wanted already.
+    fn want_lost(&mut self) {
+        let lost = std::mem::take(&mut self.work.lost);
+        let Some(feed) = self.work.feed.as_ref().filter(|_| !lost.is_empty()) else { return };
+        let mut wanted = Wanted::new(self.handle.capacity(), Sectors::new(self.scan.grain()));
+        lost.into_iter().filter(|extent| !self.scan.is_kept(*extent)).for_each(|extent| wanted.insert(extent));
+        feed.again(wanted);
+    }
+
+    /// Everything that was wanted has been told, and yet this is missing.
+    fn want_missing(&mut self) {
+        self.work.lost.clear();
         if let Some(feed) = &self.work.feed {
             feed.again(self.missing());
         }
@@ -360,6 +382,7 @@ impl Runner {
     }
 
     fn open_feed(&mut self) {
+        self.work.lost.clear();
         let kind = self.scan.kind();
         let start = ScanStart {
             wanted: self.missing(),
@@ -400,6 +423,8 @@ impl Runner {
     /// Remembers the scan. What a running backup has written need not be durable: after a power failure its point in time is lost anyway.
     fn save(&mut self, closed: bool) {
         let Some(files) = &self.files else { return };
+        // Alone there is no write that the state does not know of, whenever the program ends.
+        let closed = closed || self.alone;
         let began = Instant::now();
         self.scan.set_note("phase", self.phase.word());
         if let Phase::Broken { reason } = &self.phase {
@@ -451,7 +476,7 @@ impl Runner {
     }
 
     fn keeps_a_journal(&self) -> bool {
-        self.files.is_some() && self.output.as_ref().is_some_and(|output| output.form() == BackupForm::Image)
+        !self.alone && self.files.is_some() && self.output.as_ref().is_some_and(|output| output.form() == BackupForm::Image)
     }
 
     fn is_stream(&self) -> bool {

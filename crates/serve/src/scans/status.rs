@@ -18,6 +18,8 @@ pub enum ScanState {
     Complete,
     /// It cannot be finished any more.
     Broken,
+    /// Nobody is at work on it: a scan without a server, that goes on when it is started again.
+    Stopped,
 }
 
 /// One scan at one moment.

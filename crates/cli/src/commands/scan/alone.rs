@@ -1,0 +1,192 @@
+//! `headtime scan` of a drive that nobody serves: in the foreground, at the drive's full rate, until everything is read or somebody ends it.
+//!
+//! Orders from another terminal go to the program at work over its control socket; where none is at work, what is remembered is looked at, or forgotten.
+
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow};
+use headtime_io::{Locator, OpenError, ProfileSource};
+use headtime_serve::config::PlaceChoice;
+use headtime_serve::control::{ControlClient, ControlError, ScanAnswer, ScanArguments};
+use headtime_serve::control_socket_alone;
+use headtime_serve::scans::{AloneError, AloneOptions, Remembered, ScanAlone, ScanError, ScanState, StartScan, WHOLE_DRIVE};
+
+use super::progress::Progress;
+use super::show::{finding, show};
+use super::{Meant, Start, Status, refused, wait};
+use crate::Failure;
+use crate::logs::{self, Level};
+use crate::stop::Stop;
+
+/// How often the bar moves.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+
+/// Scans until the end.
+///
+/// # Errors
+/// When the order makes no sense, the drive cannot be had, or something was found; [`Failure::Interrupted`] when it was told to stop.
+pub(super) fn start(start: &Start) -> Result<(), Failure> {
+    let drive = locator(&start.meant.target)?;
+    if start.max_impact.is_some() {
+        return Err(Failure::Asked(anyhow!(
+            "--max-impact bounds what clients of a server notice, and without a server there are none; leave it out"
+        )));
+    }
+    let absolute = |path: &std::path::PathBuf| std::path::absolute(path).with_context(|| format!("{} is no path", path.display()));
+    let order = StartScan {
+        target: WHOLE_DRIVE.to_owned(),
+        task: start.meant.task,
+        digests: start.digests,
+        to: start.to.as_ref().map(absolute).transpose()?,
+        anew: start.anew,
+    };
+    let options = AloneOptions { drive, profile: start.profile.as_deref().map(profile), state: place(start.meant.state.as_deref())? };
+    let json = start.meant.server.json;
+    let mut progress = Progress::new(json);
+    // A bar says itself what is in the way.
+    logs::start(if progress.is_a_bar() { Level::Error } else { Level::Warn });
+    let stop = Stop::on_signals()?;
+    let scan = ScanAlone::start(&options, &order).map_err(failure)?;
+    let what = format!("the {} of {}", order.task, options.drive);
+    let last = loop {
+        let Some(status) = scan.status() else {
+            progress.end();
+            scan.end();
+            return Err(Failure::Failed(anyhow!("{what} was cancelled, and is forgotten")));
+        };
+        progress.show(&status);
+        if matches!(status.state, ScanState::Complete | ScanState::Broken) {
+            break status;
+        }
+        if stop.wait(LOOK_EVERY) {
+            progress.end();
+            scan.end();
+            return Err(Failure::Interrupted(anyhow!(
+                "{what} was stopped at {:.1} %; {}",
+                status.share_done() * 100.0,
+                going_on(&status.state_file, &order)
+            )));
+        }
+    };
+    progress.end();
+    scan.end();
+    show(&answer(vec![last.clone()]), json)?;
+    finding(&last).map_or(Ok(()), |found| Err(Failure::Failed(anyhow!("{found}"))))
+}
+
+/// What becomes of a scan that was stopped.
+fn going_on(state_file: &str, order: &StartScan) -> String {
+    let pipe = order.to.as_deref().is_some_and(is_pipe);
+    match (state_file, pipe) {
+        ("", _) => "it is remembered nowhere, so that the next one begins anew".to_owned(),
+        (_, true) => "a backup into a pipe cannot go on; begin it anew".to_owned(),
+        (file, false) => format!("the same command goes on (it is remembered in {file})"),
+    }
+}
+
+fn is_pipe(path: &Path) -> bool {
+    use std::os::unix::fs::FileTypeExt as _;
+    std::fs::metadata(path).is_ok_and(|metadata| metadata.file_type().is_fifo())
+}
+
+/// An order for a scan without a server.
+///
+/// # Errors
+/// When it makes no sense, nobody is there to carry it out, or it is refused.
+pub(super) fn order(verb: &str, meant: &Meant) -> Result<(), Failure> {
+    let drive = locator(&meant.target)?;
+    let json = meant.server.json;
+    let arguments = ScanArguments { target: Some(WHOLE_DRIVE.to_owned()), task: Some(meant.task.name().to_owned()), ..ScanArguments::default() };
+    if let Some(mut client) = at_work(&drive)? {
+        return show(&client.scan(verb, &arguments).map_err(refused)?, json);
+    }
+    if verb != "scan.cancel" {
+        return Err(Failure::Asked(anyhow!(
+            "nobody scans {drive} at the moment; `headtime scan start {drive} --task {}` begins, or goes on",
+            meant.task
+        )));
+    }
+    let remembered = remembered(&drive, meant.state.as_deref())?;
+    let not_there = || failure(AloneError::Scan(ScanError::NotThere { target: drive.to_string(), task: meant.task }));
+    let status = remembered.ok_or_else(not_there)?.cancel(meant.task).map_err(failure)?;
+    show(&answer(vec![status]), json)
+}
+
+/// How scans of a drive are getting on, or how far they had come.
+///
+/// # Errors
+/// When it makes no sense, or the drive is not there.
+pub(super) fn status(drive: &str, status: &Status) -> Result<(), Failure> {
+    let drive = locator(drive)?;
+    let task = status.task.map(|task| task.name().to_owned());
+    if let Some(mut client) = at_work(&drive)? {
+        let arguments = ScanArguments { target: None, task, ..ScanArguments::default() };
+        if status.wait {
+            return wait(&mut client, &arguments, status.server.json);
+        }
+        return show(&client.scan("scan.status", &arguments).map_err(refused)?, status.server.json);
+    }
+    let mut scans = remembered(&drive, status.state.as_deref())?.map(|remembered| remembered.status()).unwrap_or_default();
+    scans.retain(|scan| task.as_ref().is_none_or(|task| *task == scan.task));
+    show(&answer(scans), status.server.json)
+}
+
+/// Whoever scans or serves the drive, if somebody does.
+fn at_work(drive: &Locator) -> Result<Option<ControlClient>, Failure> {
+    let Some(path) = control_socket_alone(drive) else { return Ok(None) };
+    match ControlClient::connect(&path) {
+        Ok(client) => Ok(Some(client)),
+        Err(ControlError::NoServer { error, .. }) if is_nobody(&error) => Ok(None),
+        Err(error) => Err(Failure::Failed(error.into())),
+    }
+}
+
+fn is_nobody(error: &std::io::Error) -> bool {
+    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::NotADirectory)
+}
+
+fn remembered(drive: &Locator, state: Option<&str>) -> Result<Option<Remembered>, Failure> {
+    Remembered::of(drive, &place(state)?).map_err(failure)
+}
+
+fn answer(scans: Vec<headtime_serve::scans::ScanStatus>) -> ScanAnswer {
+    ScanAnswer { scans, impact: 0.0, max_impact: 0.0, alone: true }
+}
+
+/// The drive that is meant; a word that is no drive's name and no file is a volume, most likely.
+fn locator(text: &str) -> Result<Locator, Failure> {
+    let locator = Locator::parse(text).map_err(Failure::asked)?;
+    match &locator {
+        Locator::Path(path) if !path.exists() => Err(Failure::Asked(anyhow!(
+            "{text} is no drive: there is no such file or device. For a volume, name its server too, with --control PATH, --drive LOCATOR or --config FILE"
+        ))),
+        _ => Ok(locator),
+    }
+}
+
+fn profile(text: &str) -> ProfileSource {
+    ProfileSource::of(text)
+}
+
+fn place(state: Option<&str>) -> anyhow::Result<PlaceChoice> {
+    Ok(match state {
+        None => PlaceChoice::Beside,
+        Some("off") => PlaceChoice::Off,
+        Some(directory) => PlaceChoice::At(std::path::absolute(directory).with_context(|| format!("--state {directory} is no path"))?),
+    })
+}
+
+/// What of the failures makes no sense, and what went wrong.
+fn failure(error: AloneError) -> Failure {
+    let asked = match &error {
+        AloneError::Scan(ScanError::UnknownTarget { .. } | ScanError::NotThere { .. } | ScanError::Running { .. } | ScanError::Output(_))
+        | AloneError::OtherSettings { .. }
+        | AloneError::Drive {
+            error: OpenError::Profile { .. } | OpenError::NotThere { .. } | OpenError::NoFile { .. } | OpenError::OtherProfile { .. },
+            ..
+        } => true,
+        _ => false,
+    };
+    if asked { Failure::asked(error) } else { Failure::Failed(error.into()) }
+}

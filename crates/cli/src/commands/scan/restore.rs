@@ -1,0 +1,85 @@
+//! `headtime scan restore`: an image of a backup that went into a pipe.
+
+use std::fs::{File, OpenOptions};
+use std::io::Read as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::Context as _;
+use headtime_tasks::record::{Record, RecordReader};
+use serde::Serialize;
+
+use super::Restore;
+use crate::Failure;
+use crate::output::{print, print_json};
+
+#[derive(Serialize)]
+struct Restored {
+    target: String,
+    bytes: u64,
+    /// First byte and how many, as they could not be read when the backup was made.
+    unreadable: Vec<(u64, u64)>,
+}
+
+/// Makes an image of a stream.
+///
+/// # Errors
+/// When the stream is cut off or damaged, or the image is there already.
+pub(super) fn run(restore: &Restore) -> Result<(), Failure> {
+    let restored = restore_image(&restore.stream, &restore.image)?;
+    if restore.json {
+        return print_json(&restored);
+    }
+    let mut text = format!("{}: {} bytes of {}\n", restore.image.display(), restored.bytes, restored.target);
+    for (offset, len) in &restored.unreadable {
+        text.push_str(&format!("could not be read when the backup was made, and is zeroes: {len} bytes from byte {offset}\n"));
+    }
+    print(&text)
+}
+
+/// Makes the image under another name, so that half of one is never taken for a whole.
+fn restore_image(stream: &Path, image: &Path) -> anyhow::Result<Restored> {
+    let mut from: Box<dyn std::io::Read> = if stream == Path::new("-") {
+        Box::new(std::io::stdin().lock())
+    } else {
+        Box::new(File::open(stream).with_context(|| format!("{} cannot be opened", stream.display()))?)
+    };
+    anyhow::ensure!(!image.exists(), "{} is there already; name another file", image.display());
+    let mut part = image.as_os_str().to_owned();
+    part.push(".part");
+    let part = PathBuf::from(part);
+    let cannot_write = || format!("{} cannot be written", part.display());
+    let to = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part).with_context(cannot_write)?;
+    let mut reader = RecordReader::default();
+    let mut restored = Restored { target: String::new(), bytes: 0, unreadable: Vec::new() };
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let read = from.read(&mut buffer).with_context(|| format!("{} cannot be read", stream.display()))?;
+        if read == 0 {
+            break;
+        }
+        reader.feed(&buffer[..read]);
+        while let Some(record) = reader.next().with_context(|| stream.display().to_string())? {
+            match record {
+                Record::Header { target, bytes, .. } => {
+                    to.set_len(bytes).with_context(cannot_write)?;
+                    (restored.target, restored.bytes) = (target, bytes);
+                }
+                Record::Data { offset, bytes } => to.write_all_at(&bytes, offset).with_context(cannot_write)?,
+                Record::Unreadable { offset, len } => restored.unreadable.push((offset, len)),
+                // The file is zeroes where nothing is written.
+                Record::Zeroes { .. } | Record::Index | Record::End => {}
+            }
+        }
+    }
+    anyhow::ensure!(
+        reader.is_complete(),
+        "{} ends in the middle, so that {} is no backup; take the stream from its beginning to its end",
+        stream.display(),
+        part.display()
+    );
+    to.sync_all().with_context(cannot_write)?;
+    std::fs::rename(&part, image).with_context(cannot_write)?;
+    restored.unreadable.sort_unstable();
+    Ok(restored)
+}

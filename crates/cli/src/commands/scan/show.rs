@@ -1,0 +1,106 @@
+//! Scans for people: how far each is, what it has found, and what is wrong with it in the end.
+
+use headtime_serve::control::ScanAnswer;
+use headtime_serve::scans::{RangeList, ScanState, ScanStatus};
+
+use crate::Failure;
+use crate::output::{print, print_json};
+
+/// Prints an answer, for people or as JSON.
+pub(super) fn show(answer: &ScanAnswer, json: bool) -> Result<(), Failure> {
+    if json {
+        return print_json(answer);
+    }
+    if answer.scans.is_empty() {
+        return print("no scans");
+    }
+    let mut text = String::new();
+    for scan in &answer.scans {
+        text.push_str(&lines(scan).join("\n  "));
+        text.push('\n');
+    }
+    if !answer.alone {
+        text.push_str(&format!("clients' mean response is longer by {:.2} % of at most {:.2} %\n", answer.impact * 100.0, answer.max_impact * 100.0));
+    }
+    print(&text)
+}
+
+/// One scan in a line: how far it is and how fast.
+#[must_use]
+pub fn line(scan: &ScanStatus) -> String {
+    let state = match scan.state {
+        ScanState::Running => "running",
+        ScanState::Paused => "paused",
+        ScanState::Waiting => "waiting",
+        ScanState::Complete => "complete",
+        ScanState::Broken => "broken",
+        ScanState::Stopped => "stopped, and goes on when it is started again",
+    };
+    let mut first = format!("{} of {}: {state}, {:.1} % of {:.1} MB", scan.task, scan.target, scan.share_done() * 100.0, scan.bytes as f64 / 1e6);
+    if scan.state == ScanState::Running {
+        first.push_str(&format!(", {:.1} MB/s", scan.bytes_per_second / 1e6));
+        if let Some(left) = scan.seconds_left {
+            first.push_str(&format!(", {} left", duration(left)));
+        }
+    }
+    if scan.pass > 1 {
+        first.push_str(&format!(", pass {}", scan.pass));
+    }
+    first
+}
+
+/// One scan for people: that line, and what else there is to say below it.
+fn lines(scan: &ScanStatus) -> Vec<String> {
+    let mut lines = vec![line(scan)];
+    if !scan.reason.is_empty() {
+        lines.push(scan.reason.clone());
+    }
+    let read: u64 = scan.sources.parts().iter().map(|(_, bytes)| bytes).sum();
+    if read > 0 {
+        let part = |(name, bytes): (&str, u64)| format!("{name} {:.1} %", bytes as f64 / read as f64 * 100.0);
+        lines.push(format!("read in: {}", scan.sources.parts().into_iter().filter(|(_, bytes)| *bytes > 0).map(part).collect::<Vec<_>>().join(", ")));
+    }
+    if scan.errors.sectors > 0 {
+        lines.push(format!("cannot be read: {}", ranges(&scan.errors)));
+    }
+    if let Some(digests) = &scan.digests {
+        let table = digests.table.as_ref().map_or_else(String::new, |table| format!(", all together {table}"));
+        lines.push(format!("digests: {} compared with the last pass, {} not compared{table}", digests.compared, digests.not_compared));
+        if digests.changed.sectors > 0 {
+            lines.push(format!("changed by itself: {}", ranges(&digests.changed)));
+        }
+    }
+    if !scan.output.is_empty() {
+        lines.push(format!("into {}", scan.output));
+    }
+    lines.push(if scan.state_file.is_empty() { "not remembered over a restart".to_owned() } else { format!("remembered in {}", scan.state_file) });
+    lines
+}
+
+fn ranges(list: &RangeList) -> String {
+    let runs: Vec<String> = list.ranges.iter().map(|(start, len)| format!("LBA {start}..+{len}")).collect();
+    let more = if list.more > 0 { format!(" and {} more runs", list.more) } else { String::new() };
+    format!("{} sectors: {}{more}", list.sectors, runs.join(", "))
+}
+
+/// A time to go.
+pub(super) fn duration(seconds: f64) -> String {
+    match seconds {
+        short if short < 120.0 => format!("{short:.0} s"),
+        medium if medium < 7200.0 => format!("{:.0} min", medium / 60.0),
+        long => format!("{:.1} h", long / 3600.0),
+    }
+}
+
+/// What is wrong at the end of a scan, if anything is.
+pub(super) fn finding(scan: &ScanStatus) -> Option<String> {
+    let name = format!("the {} of {}", scan.task, scan.target);
+    let changed = scan.digests.as_ref().map_or(0, |digests| digests.changed.sectors);
+    match scan.state {
+        ScanState::Broken => Some(format!("{name} cannot be finished: {}", scan.reason)),
+        _ if scan.errors.sectors > 0 || changed > 0 => {
+            Some(format!("{name} found {} sectors that cannot be read and {changed} that have changed by themselves", scan.errors.sectors))
+        }
+        _ => None,
+    }
+}

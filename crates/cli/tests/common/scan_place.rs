@@ -1,0 +1,143 @@
+//! A served drive with a volume to be scanned, and what tests do to it.
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rand::{Rng as _, SeedableRng as _};
+use rand_chacha::ChaCha8Rng;
+use rustix::process::Signal;
+use serde_json::Value;
+
+use crate::program::{Program, headtime, text};
+
+/// Volumes lie behind the table.
+pub const FIRST: u64 = 1 << 20;
+pub const MIB: usize = 1 << 20;
+
+/// A server's folder: its drive, and what is beside it.
+pub struct Place {
+    pub folder: tempfile::TempDir,
+    /// What `--drive` says.
+    pub drive: String,
+    /// The file with the drive's bytes.
+    pub bytes: PathBuf,
+    /// The volume's bytes as they were written at first.
+    pub content: Vec<u8>,
+    pub more: Vec<&'static str>,
+}
+
+impl Place {
+    /// A drive that is a file, with a volume of `mebibytes` MiB that is full of chance.
+    pub fn file(mebibytes: usize) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let bytes = folder.path().join("drive.img");
+        Self { drive: text(&bytes).to_owned(), bytes, folder, content: vec![0; mebibytes * MIB], more: vec!["--create", "128MiB"] }.filled()
+    }
+
+    /// An emulated Atlas 10K, which reads some 20 MB a second, so that there is a middle to be killed in.
+    pub fn emulated(mebibytes: usize) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let bytes = folder.path().join("drive.img");
+        let drive = format!("emulated:atlas10k?backing={}", text(&bytes));
+        Self { drive, bytes, folder, content: vec![0; mebibytes * MIB], more: vec![] }.filled()
+    }
+
+    pub fn filled(mut self) -> Self {
+        let server = self.serve();
+        stop(server);
+        ChaCha8Rng::seed_from_u64(self.content.len() as u64).fill_bytes(&mut self.content);
+        self.write_behind_its_back(0, &self.content);
+        self
+    }
+
+    /// Writes into the drive's bytes, while no server is there.
+    pub fn write_behind_its_back(&self, offset: u64, bytes: &[u8]) {
+        let file = OpenOptions::new().write(true).open(&self.bytes).expect("the drive is ours");
+        file.write_all_at(bytes, FIRST + offset).expect("it can be written");
+    }
+
+    pub fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    pub fn serve(&self) -> (Program, String) {
+        let (volume, listen) = (format!("v={}MiB", self.content.len() / MIB), format!("unix:{}", text(&self.path("nbd.sock"))));
+        let arguments = ["serve", "--drive", &self.drive, "--volume", &volume, "--listen", &listen, "--print-uri"];
+        let mut server = Program::start(&[&arguments[..], &self.more].concat());
+        let uri = server.line();
+        (server, uri)
+    }
+
+    /// `headtime scan ORDER v …` on this server.
+    pub fn scan(&self, order: &str, more: &[&str]) -> Output {
+        headtime(&[&["scan", order, "v", "--drive", &self.drive, "--json"], more].concat())
+    }
+
+    /// The same, which must succeed; the scan's status.
+    pub fn scanned(&self, order: &str, more: &[&str]) -> Value {
+        let output = self.scan(order, more);
+        assert!(output.status.success(), "scan {order} {more:?}: {}{}", said(&output), String::from_utf8_lossy(&output.stdout));
+        let answer: Value = serde_json::from_slice(&output.stdout).expect("it prints JSON");
+        answer["scans"][0].clone()
+    }
+
+    /// Waits until the status is as wanted.
+    pub fn until(&self, task: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+        let enough = Instant::now() + Duration::from_secs(60);
+        loop {
+            let status = self.scanned("status", &["--task", task]);
+            if wanted(&status) {
+                return status;
+            }
+            assert!(Instant::now() < enough, "a minute has passed and not: {what}; {status}");
+            std::thread::yield_now();
+        }
+    }
+
+    pub fn state_file(&self, task: &str) -> PathBuf {
+        let states = std::fs::read_dir(self.path("drive.img.scans")).expect("there is state");
+        let suffix = format!(".v.{task}.scan");
+        let paths = states.map(|entry| entry.expect("readable").path());
+        paths.into_iter().find(|path| path.to_string_lossy().ends_with(&suffix)).expect("there is state of the task")
+    }
+}
+
+pub fn said(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+pub fn stop((server, _): (Program, String)) {
+    server.signal(Signal::TERM);
+    let (status, _, said) = server.end();
+    assert!(status.success(), "{status}: {said}");
+}
+
+pub fn kill((server, _): (Program, String)) {
+    server.signal(Signal::KILL);
+    let _ = server.end();
+}
+
+/// nbdsh on `uri`; `None`, with a message, where it does not work.
+pub fn nbdsh(uri: &str, script: &str) -> Option<Child> {
+    let shell = || {
+        let mut command = Command::new("nbdsh");
+        command.env("PATH", format!("/usr/bin:/bin:{}", std::env::var("PATH").unwrap_or_default())).stdin(Stdio::null());
+        command
+    };
+    if !shell().args(["-c", "pass"]).output().is_ok_and(|output| output.status.success()) {
+        println!("skipped: nbdsh is not installed, or its Python module is missing (scripts/setup.sh test installs it)");
+        return None;
+    }
+    Some(shell().args(["-u", uri, "-c", script]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("nbdsh is installed"))
+}
+
+pub fn ended(child: Child) {
+    let output = child.wait_with_output().expect("it can be waited for");
+    assert!(output.status.success(), "nbdsh: {}", said(&output));
+}
+
+/// Overwrites a page of each 64 KiB, in an order of its own.
+pub const OVERWRITE: &str = "n = h.get_size() // 65536\nfor i in range(n): h.pwrite(bytes([i % 251]) * 4096, i * 7919 % n * 65536)\nh.flush()";

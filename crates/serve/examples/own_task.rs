@@ -1,0 +1,120 @@
+//! A background task of one's own: how much of a drive is zeroes, found out in whatever order its sectors come, remembered over restarts, in time that nobody else wants.
+//!
+//! ```text
+//! cargo run --example own_task -- DRIVE [STATE]      such as simulated:hp-c2247a, drive.img, nbd://localhost/disk0
+//! ```
+//! The drive reads for the scan beside everything else that the program does with it, as long as the feed is there; here that is nothing.
+
+use std::error::Error;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use headtime_io::{Drive, DriveOptions, Locator, ScanEvent, ScanStart};
+use headtime_sched::{FillSource, Wanted};
+use headtime_tasks::{DigestReport, Output, Piece, Scan, Source, Subject, Task, TaskKind, TaskSettings};
+use headtime_units::{Extent, Lba, Sectors};
+
+/// Counts the bytes of sectors that are all zero.
+struct CountZeroes {
+    sector_bytes: usize,
+    /// Shared, because the scan has the task for itself.
+    zeroes: Arc<AtomicU64>,
+}
+
+impl Task for CountZeroes {
+    fn settings(&self) -> TaskSettings {
+        // Like a scrub: it takes sectors as they are when it comes by.
+        TaskKind::Scrub.into()
+    }
+
+    fn take(&mut self, piece: &Piece<'_>, _out: &mut Vec<Output>) {
+        // Whole grains, each once in a pass, in any order: what is kept must not depend on that order, as a sum does not.
+        let unreadable: u64 = piece.failed.iter().map(|failed| failed.len.get()).sum();
+        let zero = piece.bytes.chunks(self.sector_bytes).filter(|sector| sector.iter().all(|byte| *byte == 0)).count() as u64;
+        self.zeroes.fetch_add((zero - unreadable) * self.sector_bytes as u64, Ordering::Relaxed);
+    }
+
+    fn again(&mut self) {
+        self.zeroes.store(0, Ordering::Relaxed);
+    }
+
+    fn digests(&self) -> Option<DigestReport> {
+        None
+    }
+
+    fn encode(&self, to: &mut dyn FnMut(&[u8])) {
+        to(&self.zeroes.load(Ordering::Relaxed).to_le_bytes());
+    }
+}
+
+fn main() -> Result<(), Box<dyn Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let locator: Locator = arguments.next().unwrap_or_else(|| "simulated:hp-c2247a".to_owned()).parse()?;
+    let state = arguments.next();
+    let drive = Drive::open(&locator, DriveOptions::default())?;
+    let handle = drive.handle();
+    let (capacity, size) = (handle.capacity(), handle.sector_size());
+    let subject = Subject {
+        drive: Subject::identity_by_name(&locator.to_string()),
+        target: "zeroes".to_owned(),
+        extent: Extent::new(Lba::new(0), capacity),
+        sector_size: size,
+    };
+    let sector_bytes = size.bytes() as usize;
+    let zeroes = Arc::new(AtomicU64::new(0));
+    let task: Box<dyn Task> = Box::new(CountZeroes { sector_bytes, zeroes: Arc::clone(&zeroes) });
+    let mut scan = match state.as_deref().filter(|path| Path::new(path).exists()) {
+        // What `encode` wrote, behind everything that the scan itself remembers.
+        Some(path) => {
+            Scan::decode_own(&std::fs::read(path)?, &subject, TaskKind::Scrub, |bytes| {
+                zeroes.store(u64::from_le_bytes(bytes.try_into().ok()?), Ordering::Relaxed);
+                Some(task)
+            })?
+            .scan
+        }
+        None => Scan::with_task(subject, task, handle.physical_block()),
+    };
+
+    let mut wanted = Wanted::new(capacity, Sectors::new(scan.grain()));
+    scan.missing().for_each(|extent| wanted.insert(extent));
+    let feed = handle.start_scan(ScanStart { wanted, point_in_time: false, hold_writes: false, paused: false, marks: None, queue_bytes: 4 << 20 })?;
+    let mut out = Vec::new();
+    loop {
+        let (extent, read, source) = match feed.next(Duration::from_secs(60)) {
+            Some(ScanEvent::Read { extent, bytes, source, .. }) => (extent, Ok(bytes), source),
+            Some(ScanEvent::Failed { extent, errno, source, .. }) => (extent, Err(errno), source),
+            Some(ScanEvent::Exhausted) => break,
+            other => return Err(format!("the scan ended early: {other:?}").into()),
+        };
+        scan.deliver(extent, read.as_deref().map_err(|errno| *errno), false, source_of(source), &mut out);
+        // A task that writes would write `out` here, and call `forget` when that does not work.
+        scan.keep();
+        if let Some(path) = &state {
+            save(&scan, path)?;
+        }
+    }
+    let zeroes = zeroes.load(Ordering::Relaxed);
+    println!("{locator}: {zeroes} of {} bytes are zeroes, {} sectors cannot be read", size.bytes_of(capacity), scan.failed().sectors().get());
+    Ok(())
+}
+
+/// Replaces the state whole. One that saves less often reads a little twice after a kill.
+fn save(scan: &Scan, path: &str) -> std::io::Result<()> {
+    let mut bytes = Vec::new();
+    scan.encode(true, &mut |part| bytes.extend_from_slice(part));
+    let aside = format!("{path}.new");
+    std::fs::write(&aside, bytes)?;
+    std::fs::rename(aside, path)
+}
+
+fn source_of(source: FillSource) -> Source {
+    match source {
+        FillSource::Gap => Source::Gap,
+        FillSource::Merged => Source::Merged,
+        FillSource::Idle => Source::Idle,
+        FillSource::Share => Source::Share,
+        FillSource::BeforeWrite => Source::BeforeWrite,
+    }
+}
