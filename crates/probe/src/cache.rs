@@ -40,6 +40,12 @@ const ROW_ROUNDS: usize = 3;
 const FURTHEST: u64 = 1 << 16;
 /// Sectors of one read of a row.
 const CHUNK: u64 = 32;
+/// Sectors before one that was read that a drive holds that keeps whole tracks, mostly.
+const BEFORE: u64 = 4;
+/// Rows that are tried for dropping their first sector, sectors, and how often each.
+const SHORTEST_RING: u64 = 256;
+const LONGEST_RING: u64 = 1 << 15;
+const RING_TRIES: usize = 3;
 /// Tries of what is decided by most of them.
 const VOTES: usize = 7;
 /// Read-ahead over less than this time is over before another command arrives, ns.
@@ -112,6 +118,43 @@ pub(crate) fn extend(session: &mut Session) -> Step<bool> {
     }
     session.know.cache = Some(found);
     Ok(done)
+}
+
+/// After how many sectors read on behind it a segment drops a sector, for experiments that have to read one twice; a few powers of two are tried.
+pub(crate) fn find_ring(session: &mut Session) -> Step<()> {
+    session.know.ring_sought = true;
+    session.know.keeps_tracks = holds_before(session)?;
+    let mut ring = SHORTEST_RING;
+    while ring <= LONGEST_RING && ring < session.know.capacity / 8 {
+        let mut dropped = 0;
+        for _ in 0..RING_TRIES {
+            let place = session.draw.below(session.know.capacity - ring);
+            let first = session.read_at_once(place, 1)?;
+            session.read_row(place, place + ring)?;
+            session.shake(1)?;
+            let again = session.read_at_once(place, 1)?;
+            dropped += usize::from(first.succeeded() && again.succeeded() && !session.may_be_hit(&again));
+        }
+        if dropped == RING_TRIES {
+            // A quarter more, for what lies between the sector and those that were read with it.
+            session.know.ring_sectors = Some(ring + ring / 4);
+            return Ok(());
+        }
+        ring *= 2;
+    }
+    Ok(())
+}
+
+/// Whether a few sectors before one that was read are held as well.
+fn holds_before(session: &mut Session) -> Step<bool> {
+    let mut held = 0;
+    for _ in 0..VOTES {
+        let place = BEFORE + session.draw.below(session.know.capacity - BEFORE);
+        session.read_at_once(place, 1)?;
+        let answer = session.read_at_once(place - BEFORE, 1)?;
+        held += usize::from(is_hit(&session.know, &answer));
+    }
+    Ok(held > VOTES / 2)
 }
 
 fn say_what_was_assumed(remarks: &mut Vec<String>, found: &CacheFound) {

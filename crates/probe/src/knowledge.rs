@@ -3,6 +3,7 @@
 use headtime_units::Instant;
 use serde::{Deserialize, Serialize};
 
+use crate::ask::Answer;
 use crate::clock::Clock;
 use crate::layout::{Pattern, ZoneSketch};
 
@@ -36,6 +37,14 @@ pub(crate) struct Knowledge {
     pub(crate) next_anchor: usize,
     /// After so many reads elsewhere the cache has forgotten a read for certain; 0 where nothing came from a cache.
     pub(crate) forget: u64,
+    /// After so many sectors read on behind it, in a row, a segment has dropped a sector; none where that was not seen.
+    pub(crate) ring_sectors: Option<u64>,
+    /// Whether sectors before one that was read are held too, as where whole tracks are kept.
+    pub(crate) keeps_tracks: bool,
+    /// The last answers of the finished experiments, at most `forget` of them.
+    pub(crate) lately: Vec<Answer>,
+    /// Whether the cache was looked at for these.
+    pub(crate) ring_sought: bool,
     /// What a read from the cache takes; none when none was seen.
     pub(crate) hit_ns: Option<f64>,
     /// A read that took no longer may have come from the cache.
@@ -70,6 +79,13 @@ impl Knowledge {
     /// Whether the clock goes by a sector.
     pub(crate) fn is_anchor(&self, lba: u64) -> bool {
         self.anchors.iter().any(|anchor| anchor.lba == lba)
+    }
+
+    /// Keeps the last answers of a finished experiment.
+    pub(crate) fn note_lately(&mut self, answers: &[Answer]) {
+        let most = self.forget as usize;
+        self.lately.extend_from_slice(&answers[answers.len().saturating_sub(most)..]);
+        self.lately.drain(..self.lately.len().saturating_sub(most));
     }
 
     /// Slips for each sector; before any were counted, one in a million.

@@ -47,6 +47,7 @@ mod figures;
 mod finding;
 mod foretell;
 mod geometry;
+mod held;
 mod knowledge;
 mod layout;
 mod narrow;

@@ -174,6 +174,7 @@ impl Probe {
         if let Some(last) = self.answers.last() {
             self.know.now = last.completed;
         }
+        self.know.note_lately(&self.answers);
         self.answers.clear();
         self.batches.clear();
         self.know.step += 1;
@@ -319,6 +320,7 @@ fn run(stage: Stage, session: &mut Session, settings: &Settings, spent: Nanos) -
     match stage {
         Stage::Rotation => rotation::find(session),
         Stage::Phase(_) => rotation::find_phase(session).map(|()| true),
+        Stage::Layout if session.know.forget > 0 && !session.know.ring_sought => cache::find_ring(session).map(|()| false),
         Stage::Layout => match session.know.zones.last() {
             None => layout::begin_first(session).map(|()| false),
             Some(_) if session.know.pattern.is_none() => layout::find_rhythm(session).map(|()| false),

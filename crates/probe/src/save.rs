@@ -41,7 +41,7 @@ pub enum LoadError {
 
 /// What such a file begins with, and the version of what follows.
 const MAGIC: &str = "headtime-probe";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// What the last line begins with.
 const CHECKSUM: &str = "crc32c ";
 
@@ -157,9 +157,10 @@ mod tests {
     fn other_files_and_other_versions_are_called_so() {
         assert!(matches!(load(""), Err(LoadError::Foreign { .. })));
         assert!(matches!(load("PNG\n\n"), Err(LoadError::Foreign { .. })));
-        let newer = probe_after(1).save("WD-1").replacen("headtime-probe 1", "headtime-probe 2", 1);
-        assert_eq!(load(&newer), Err(LoadError::Version { found: "2".into() }));
-        let message = load("headtime-probe 1\nx\n").expect_err("cut off").to_string();
+        let (this, other) = (format!("{MAGIC} {VERSION}"), VERSION + 1);
+        let newer = probe_after(1).save("WD-1").replacen(&this, &format!("{MAGIC} {other}"), 1);
+        assert_eq!(load(&newer), Err(LoadError::Version { found: other.to_string() }));
+        let message = load(&format!("{this}\nx\n")).expect_err("cut off").to_string();
         assert!(message.contains("start afresh") && message.contains("checksum"), "{message}");
     }
 }

@@ -26,6 +26,9 @@ use crate::session::{Session, Step, Stop};
 const PAIRS: usize = 5;
 /// Trials for one pair.
 const MOST_TRIALS: usize = 20;
+/// Pairs of sectors that are tried for one trial, with a cache, which may hold some, and without.
+const CACHED_CHOICES: usize = 6;
+const CHOICES: usize = 3;
 /// Trials of a pair that may come to nothing.
 const MOST_FAILED: usize = 8;
 /// So many bands or cylinders, twice, a pair may be moved.
@@ -358,9 +361,6 @@ impl Bracket {
         }
         let Some((took, off)) = trial(session, pair, self.wanted)? else {
             self.failed += 1;
-            if session.know.forget > 0 && self.shift == 0 {
-                session.evict()?;
-            }
             return Ok(());
         };
         self.trials += 1;
@@ -408,7 +408,8 @@ fn trial(session: &mut Session, pair: Pair, wanted: f64) -> Step<Option<(f64, Op
     }
     let (from_angle, to_spt) = (|lba: u64| zone_from.angle(lba), zone_to.sectors_per_track);
     let mut choices = Vec::new();
-    for _ in 0..3 {
+    let most = if session.know.forget > 0 { CACHED_CHOICES } else { CHOICES };
+    for _ in 0..most {
         // Not near the track's end: what is read ahead stays on the track.
         let from = start + session.draw.below((end - start) / 2);
         let target = part(from_angle(from) + wanted / period);
@@ -420,6 +421,7 @@ fn trial(session: &mut Session, pair: Pair, wanted: f64) -> Step<Option<(f64, Op
     }
     for (from, to, foretold) in choices {
         // A hit costs next to nothing: another sector may do.
+        session.step_aside(from)?;
         let first = session.read_at_once(from, 1)?;
         if !first.succeeded() || session.may_be_hit(&first) {
             continue;

@@ -10,6 +10,7 @@ use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::ask::{Answer, Ask, Rewrite, Together};
 use crate::draw::Draw;
+use crate::held::reads_on;
 use crate::knowledge::{Anchor, Knowledge};
 
 /// Why an experiment stops before its end.
@@ -49,6 +50,10 @@ const EVICTING_REACH: u64 = 64;
 const ANCHOR_EVERY_NS: f64 = 1.5e9;
 const NOISY_ANCHOR_EVERY_NS: f64 = 0.3e9;
 const NOISY_TURNS: f64 = 0.001;
+/// Most sectors of one command that only lets a segment run on (guess: what a system passes on in one piece).
+const ROW_COMMAND: u64 = 1_024;
+/// A read-ahead that goes further than this is not reckoned with, sectors.
+const FURTHEST_AHEAD: u64 = 1 << 15;
 /// So often is a read tried whose answer came from the cache or failed.
 const TRIES: u32 = 6;
 
@@ -120,44 +125,107 @@ impl<'a> Session<'a> {
 
     /// The angle of one sector, from the media. Of one that the cache holds because it was read lately, what was seen then; else it is driven out first.
     pub(crate) fn angle(&mut self, lba: u64) -> Step<Seen> {
-        for _ in 0..TRIES {
+        for attempt in 1..=TRIES {
             if let Some(seen) = self.try_angle(lba)? {
                 return Ok(seen);
             }
             if let Some(seen) = self.seen_before(lba) {
                 return Ok(seen);
             }
-            self.evict()?;
+            // Two segments may hold it; a third time says that they do not run on as it was thought.
+            if attempt % 3 == 0 || !self.run_on(lba)? {
+                self.evict()?;
+            }
         }
         Err(Stop::Hopeless(format!("sector {lba} could not be read from the media in {TRIES} tries; it may be defective")))
     }
 
-    /// The angle of one sector, if it comes from the media at once. Where the head reads ahead and comes to the sector by itself, it completes as it passes, like any other.
+    /// The angle of one sector, if it comes from the media at once. Where the head would read on up to it, and all in between would be held afterwards, it is sent away first.
     pub(crate) fn try_angle(&mut self, lba: u64) -> Step<Option<Seen>> {
         self.keep_clock()?;
+        self.step_aside(lba)?;
         let answer = self.read_at_once(lba, 1)?;
         let from_media = answer.succeeded() && !self.may_be_hit(&answer);
         Ok(from_media.then(|| Seen { turns: self.know.clock.turns_at(answer.completed), answer }))
     }
 
-    /// The last reading of a sector from the media among those of the present experiment.
+    /// The last reading of a sector from the media, if that was lately: an angle stays what it is.
     fn seen_before(&self, lba: u64) -> Option<Seen> {
         let of_sector = |answer: &&Answer| answer.extent == Extent::from_numbers(lba, 1) && answer.succeeded() && !self.may_be_hit(answer);
-        let answer = *self.answers[..self.next].iter().rfind(of_sector)?;
+        let answer = *self.answers[..self.next].iter().rfind(of_sector).or_else(|| self.know.lately.iter().rfind(of_sector))?;
         Some(Seen { turns: self.know.clock.turns_at(answer.completed), answer })
+    }
+
+    /// Reads on behind a sector that the cache holds, until its segment, which keeps the newest sectors of its row, has dropped it: a turn or two where reads elsewhere,
+    /// as many as there are segments, would take a hundred. False, and nothing was read, where segments do not drop sectors so, or the drive ends before.
+    fn run_on(&mut self, lba: u64) -> Step<bool> {
+        let Some(ring) = self.know.ring_sectors else { return Ok(false) };
+        let end = lba + ring;
+        if end > self.know.capacity {
+            return Ok(false);
+        }
+        self.read_row(lba, end)?;
+        Ok(true)
+    }
+
+    /// Reads all sectors from one up to but not including another, in commands of at most [`ROW_COMMAND`]; the last answer.
+    pub(crate) fn read_row(&mut self, from: u64, end: u64) -> Step<Option<Answer>> {
+        let mut next = from;
+        let mut last = None;
+        while next < end {
+            let sectors = ROW_COMMAND.min(end - next);
+            last = Some(self.read_at_once(next, sectors)?);
+            next += sectors;
+        }
+        Ok(last)
     }
 
     /// Reads elsewhere, not far, until the cache has forgotten what was read before.
     pub(crate) fn evict(&mut self) -> Step<()> {
+        for _ in 0..self.know.forget.max(1) {
+            self.read_not_far()?;
+        }
+        Ok(())
+    }
+
+    /// Reads a sector somewhere near the last one, so that the seek is short.
+    fn read_not_far(&mut self) -> Step<Answer> {
         let capacity = self.know.capacity;
         let reach = (capacity / EVICTING_REACH).max(1);
         let here = self.next.checked_sub(1).map_or(0, |last| self.answers[last].extent.start.get());
         let from = here.saturating_sub(reach / 2).min(capacity - reach);
-        for _ in 0..self.know.forget.max(1) {
-            let lba = from + self.draw.below(reach);
-            self.read_at_once(lba, 1)?;
+        let lba = from + self.draw.below(reach);
+        self.read_at_once(lba, 1)
+    }
+
+    /// Reads elsewhere if a sector lies where the drive, reading ahead of the last read, comes to by itself.
+    pub(crate) fn step_aside(&mut self, lba: u64) -> Step<()> {
+        let reads_on = self.know.forget > 0 && self.last().is_some_and(|last| reads_on(&last, lba, self.ahead_bound()));
+        if reads_on {
+            self.read_not_far()?;
         }
         Ok(())
+    }
+
+    /// Sectors that the drive reads ahead at the most, as far as that is known.
+    pub(crate) fn ahead_bound(&self) -> u64 {
+        self.know.ring_sectors.unwrap_or(FURTHEST_AHEAD)
+    }
+
+    fn last(&self) -> Option<Answer> {
+        self.next.checked_sub(1).map(|last| self.answers[last]).or_else(|| self.know.lately.last().copied())
+    }
+
+    /// The last answers before now, as many as the cache may remember, each with when the command behind it was issued.
+    pub(crate) fn lately(&self) -> impl Iterator<Item = (Answer, Option<Instant>)> + '_ {
+        let most = self.know.forget as usize;
+        let here = &self.answers[..self.next];
+        let of_before = most.saturating_sub(here.len()).min(self.know.lately.len());
+        let before = &self.know.lately[self.know.lately.len() - of_before..];
+        let here = &here[here.len().saturating_sub(most)..];
+        let all = || before.iter().chain(here);
+        let issues = all().skip(1).map(|answer| Some(answer.issued)).chain([None]);
+        all().copied().zip(issues)
     }
 
     /// Reads the next anchor when it is time.

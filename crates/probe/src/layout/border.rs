@@ -8,6 +8,7 @@
 //! over), the one before the beginning of track 82 lies on 82 already (at least 1). 83 is asked for 2, 84 for 4: still on 83. 85 is asked for 3: on 85. It is 3.
 
 use super::sketch::ZoneSketch;
+use super::track::between;
 use crate::numbers::{part, wrap};
 use crate::session::{Session, Step};
 
@@ -185,7 +186,7 @@ impl Count<'_> {
     /// At least `low` are stepped over and fewer than `high`: how many?
     fn between(&mut self, session: &mut Session, mut low: i64, mut high: i64) -> Step<Option<i64>> {
         while high - low > 1 {
-            let middle = low + (high - low) / 2;
+            let middle = self.middle(session, low, high);
             match self.side(session, middle)? {
                 Side::Behind => low = middle,
                 Side::Before => high = middle,
@@ -193,6 +194,15 @@ impl Count<'_> {
             }
         }
         Ok(Some(low))
+    }
+
+    /// A number between two whose sector the cache does not hold, near their middle.
+    fn middle(&self, session: &Session, low: i64, high: i64) -> i64 {
+        let border = self.zone.track_start(self.track + 1);
+        match (self.place, border.checked_add_signed(-low), border.checked_add_signed(-high)) {
+            (Where::Here, Some(behind), Some(before)) => border as i64 - between(session, before, behind, self.zone.sectors_per_track as f64) as i64,
+            _ => low + (high - low) / 2,
+        }
     }
 
     /// Fewer than `high` are: how many?

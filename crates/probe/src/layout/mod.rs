@@ -10,7 +10,7 @@
 //!
 //! - Found: sectors per track, track, cylinder and band skews, bands, zones, spares by zone or by group, slipped sectors (to the track where they are few, else their number by region).
 //! - Not found: surfaces with different sectors per track, remapped sectors, cylinders without data, a second arm.
-//! - Falls short: a cache that keeps whole tracks makes it slow; a drive whose very first zone is not understood has no rhythm that could be taken up again further on.
+//! - Falls short: a drive whose very first zone is not understood has no rhythm that could be taken up again further on.
 
 mod border;
 mod explain;

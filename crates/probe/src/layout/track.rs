@@ -6,6 +6,7 @@
 
 use super::sketch::ZoneSketch;
 use crate::clock::line;
+use crate::held::Held;
 use crate::numbers::{median, part, wrap};
 use crate::session::{Session, Step, Stop};
 
@@ -52,13 +53,15 @@ pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Step
     let capacity = session.know.capacity;
     let gap = ((about / 8.0) as u64).max(1);
     let mut angles = Vec::new();
-    for number in 0..SAMPLES {
-        let place = lba + number * gap;
-        if place >= capacity {
-            break;
-        }
+    let mut places: Vec<u64> = (0..SAMPLES).map(|number| lba + number * gap).filter(|place| *place < capacity).collect();
+    if session.know.forget > 0 {
+        // Backwards, so that nothing was read ahead.
+        places.reverse();
+    }
+    for place in places {
         angles.push((place, session.angle(place)?.turns));
     }
+    angles.sort_unstable_by_key(|angle: &(u64, f64)| angle.0);
     let noise = session.know.noise_turns();
     for _ in 0..4 {
         let steps: Vec<f64> = angles.windows(2).map(|pair| part(pair[1].1 - pair[0].1)).collect();
@@ -107,10 +110,25 @@ fn evenest(angles: &[(u64, f64)], step: f64, least: f64) -> f64 {
 pub(crate) fn end_between(session: &mut Session, on: (u64, f64), off: u64, density: f64, jump: f64) -> Step<u64> {
     let (mut low, mut high) = (on.0, off);
     while high - low > 1 {
-        let middle = low + (high - low) / 2;
+        let middle = between(session, low, high, density);
         if on_same_track(session, on, middle, density, jump)? { low = middle } else { high = middle }
     }
     Ok(high)
+}
+
+/// An address between two that parts what lies between them, of which one is on a track and the other behind it: the nearest to the middle that the cache does not hold.
+/// What lies a little above an address that was read is held, so that the last few are asked for downwards from the upper one.
+pub(crate) fn between(session: &Session, low: u64, high: u64, density: f64) -> u64 {
+    let middle = low + (high - low) / 2;
+    if session.know.forget == 0 || session.know.keeps_tracks {
+        return middle;
+    }
+    let held = Held::near(session, low, high, density);
+    let fresh = (low + 1..high).filter(|lba| !held.holds(*lba));
+    if high - low <= 2 * Held::behind_one(session, density) {
+        return fresh.max().unwrap_or(middle);
+    }
+    fresh.min_by_key(|lba| lba.abs_diff(middle)).unwrap_or(middle)
 }
 
 /// By how many sectors a track of a zone ends early, whatever the angle of the next; none when the track itself is elsewhere.
@@ -146,7 +164,7 @@ pub(crate) fn short_by(session: &mut Session, zone: &ZoneSketch, track: u64) -> 
     }
     let Some(mut on) = on else { return Ok(None) };
     while off - on > 1 {
-        let middle = on + (off - on) / 2;
+        let middle = between(session, on, off, zone.sectors_per_track as f64);
         if is_on(session, middle)? { on = middle } else { off = middle }
     }
     // Where tracks have become a little shorter or longer, sectors drift away from where they are foretold; at an end they jump.
