@@ -33,7 +33,7 @@ mod variation;
 
 pub use firmware::{FirmwareCommand, FirmwareQueue, QueueFull};
 pub use interface::{Bus, InterfaceTimes};
-pub use layout::{Layout, TrackRun, ZoneExtent, ZoneSlip};
+pub use layout::{Layout, TrackRow, TrackRun, ZoneExtent, ZoneSlip};
 pub use mechanism::{Access, Mechanism, Positioning};
 pub use place::{Direction, HeadPosition, PhysicalAddress, Spot, Track};
 pub use profile::{DriveProfile, ProfileError};

@@ -10,7 +10,7 @@
 //! It is right for a drive with one arm and without a cache. It knows nothing of what a cache holds or reads ahead (hits come earlier than it says, and the head
 //! may be a track further), of writes of parts of physical sectors, of a spindle's drift since the beginning, nor of sectors that are remapped later.
 
-use headtime_mechanics::{Direction, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot, Track, Variation as _};
+use headtime_mechanics::{Direction, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot, Track, TrackRow, Variation as _};
 use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target, TrackMap, TrackSpan};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
@@ -21,8 +21,6 @@ use crate::truth::{DriveTruth, UnitDifference};
 pub struct OraclePositioning {
     mechanism: Mechanism<UnitDifference>,
     interface: InterfaceTimes,
-    /// Whether the layout was measured, run by run.
-    measured_layout: bool,
     samples: u64,
 }
 
@@ -33,7 +31,7 @@ impl OraclePositioning {
     /// Whatever is wrong with the truth's profile.
     pub fn new(truth: &DriveTruth) -> Result<Self, ProfileError> {
         let interface = InterfaceTimes::from_profile(truth.profile())?;
-        Ok(Self { mechanism: truth.mechanism().clone(), interface, measured_layout: !truth.profile().runs.is_empty(), samples: 0 })
+        Ok(Self { mechanism: truth.mechanism().clone(), interface, samples: 0 })
     }
 
     fn overhead(&self, direction: Direction) -> Nanos {
@@ -49,20 +47,10 @@ impl OraclePositioning {
         self.interface.write_media_start(burst, target.extent.len, sector_time)
     }
 
-    /// `angle` is the layout's for the first sector.
-    fn span(&self, track: Track, extent: Extent, angle: Angle) -> TrackSpan {
-        let angle = angle + self.mechanism.variation().track_angle(track);
-        let sectors = u64::from(self.mechanism.layout().sectors_per_track(track));
-        // The whole turn of a track of one sector is a unit too much to be told.
-        let sector = (u64::MAX / sectors).saturating_add(1);
-        TrackSpan { extent, start: Place { cylinder: track.cylinder, head: track.head, angle }, sector }
-    }
-
-    /// The row of a track that `wanted` says, of those that lie there.
-    fn row_of(&self, track: Track, wanted: impl Fn(Extent) -> u64) -> Option<TrackSpan> {
-        let layout = self.mechanism.layout();
-        let row = layout.track_runs(track).max_by_key(|run| wanted(run.extent)).filter(|run| wanted(run.extent) > 0)?;
-        Some(self.span(track, row.extent, layout.sector_angle(track.sector(row.first_sector))))
+    fn span(&self, row: TrackRow) -> TrackSpan {
+        let angle = row.angle + self.mechanism.variation().track_angle(row.track);
+        let start = Place { cylinder: row.track.cylinder, head: row.track.head, angle };
+        TrackSpan { extent: row.extent, start, sector: row.sector_turn() }
     }
 }
 
@@ -127,27 +115,11 @@ impl TrackMap for OraclePositioning {
     }
 
     fn track_at(&self, cylinder: u32, head: u16) -> Option<TrackSpan> {
-        let layout = self.mechanism.layout();
-        if cylinder >= layout.cylinders() || head >= layout.heads() {
-            return None;
-        }
-        let track = Track { cylinder, head };
-        if !self.measured_layout {
-            let extent = layout.track_extent(track);
-            let first = (!extent.len.is_zero()).then(|| layout.spot(extent.start)).filter(|first| first.position.track() == track);
-            if let Some(first) = first {
-                return Some(self.span(track, extent, first.angle));
-            }
-        }
-        self.row_of(track, |extent| extent.len.get())
+        self.mechanism.layout().row_at(Track { cylinder, head }).map(|row| self.span(row))
     }
 
     fn track_of(&self, lba: Lba) -> TrackSpan {
-        let spot = self.mechanism.layout().spot(lba);
-        let track = spot.position.track();
-        let longest = self.track_at(track.cylinder, track.head).filter(|span| span.extent.contains(lba));
-        let span = longest.or_else(|| self.row_of(track, |extent| u64::from(extent.contains(lba))));
-        span.unwrap_or_else(|| self.span(track, Extent::new(lba, Sectors::new(1)), spot.angle))
+        self.span(self.mechanism.layout().row_of(lba))
     }
 
     fn arm_time(&self, from: Place, to: Place) -> Nanos {
