@@ -74,6 +74,11 @@ impl Hits {
         Self { times: cache.map(CacheTimes::new), write_back, reads_on: cache.is_some_and(reads_on), count: 0, to_be_written: false }
     }
 
+    /// Whether commands of this kind end in the cache.
+    pub(crate) fn takes(&self, op: Op) -> bool {
+        self.write_back && op == Op::Write
+    }
+
     pub(crate) fn note(&mut self, op: Op) {
         self.count += 1;
         self.to_be_written |= op != Op::Read;

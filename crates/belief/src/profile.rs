@@ -33,8 +33,6 @@ use crate::spindle::Spindle;
 pub struct ProfileBelief {
     pub(crate) mechanism: Mechanism,
     pub(crate) interface: InterfaceTimes,
-    /// Whether the layout was measured, run by run.
-    pub(crate) measured_layout: bool,
     nominal: RotationPeriod,
     pub(crate) revolution: Nanos,
     pub(crate) spindle: Spindle,
@@ -60,7 +58,6 @@ impl ProfileBelief {
         let period = mechanism.period();
         Ok(Self {
             interface: InterfaceTimes::from_profile(profile)?,
-            measured_layout: !profile.runs.is_empty(),
             nominal: period,
             revolution: period.as_nanos(),
             spindle: Spindle::new(period),
@@ -228,6 +225,10 @@ impl Positioning for ProfileBelief {
         let but_the_first = target.transfer.saturating_sub(per_sector(target));
         let late = self.interface.bus_time(target.extent.len).saturating_sub(self.interface.bus_time(Sectors::new(1)) + but_the_first);
         media_end.saturating_back(late)
+    }
+
+    fn takes_into_cache(&self, op: Op) -> bool {
+        self.hits.takes(op)
     }
 
     fn tracks(&self) -> Option<&dyn TrackMap> {

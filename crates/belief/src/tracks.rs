@@ -6,25 +6,19 @@
 //!
 //! Worked example, Atlas 10K, cylinder 100, head 2: 334 sectors from LBA 201,067 on, each 2⁶⁴/334 of a turn. Sector 50 of them passes at the row's start plus 50/334 turn.
 //!
-//! Cost: in zones a look-up by place and one by address, some 60 ns; on measured layouts one allocation more.
+//! Cost: that of [`Layout::row_at`](headtime_mechanics::Layout::row_at), some 60 ns.
 
-use headtime_mechanics::{Direction, HeadPosition, Track};
+use headtime_mechanics::{Direction, HeadPosition, Track, TrackRow};
 use headtime_sched::{Place, TrackMap, TrackSpan};
-use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
+use headtime_units::{Angle, Instant, Lba, Nanos};
 
 use crate::profile::ProfileBelief;
 
 impl ProfileBelief {
-    fn span(&self, track: Track, extent: Extent, angle: Angle) -> TrackSpan {
-        let start = Place { cylinder: track.cylinder, head: track.head, angle: angle + self.angles.offset(extent.start) };
-        TrackSpan { extent, start, sector: turns_of_a_sector(self.layout().sectors_per_track(track)) }
-    }
-
-    /// The row of a track that `wanted` says, of those that lie there.
-    fn row_of(&self, track: Track, wanted: impl Fn(Extent) -> u64) -> Option<TrackSpan> {
-        let layout = self.layout();
-        let row = layout.track_runs(track).max_by_key(|run| wanted(run.extent)).filter(|run| wanted(run.extent) > 0)?;
-        Some(self.span(track, row.extent, layout.sector_angle(track.sector(row.first_sector))))
+    fn span(&self, row: TrackRow) -> TrackSpan {
+        let angle = row.angle + self.angles.offset(row.extent.start);
+        let start = Place { cylinder: row.track.cylinder, head: row.track.head, angle };
+        TrackSpan { extent: row.extent, start, sector: row.sector_turn() }
     }
 }
 
@@ -38,28 +32,11 @@ impl TrackMap for ProfileBelief {
     }
 
     fn track_at(&self, cylinder: u32, head: u16) -> Option<TrackSpan> {
-        let layout = self.layout();
-        if cylinder >= layout.cylinders() || head >= layout.heads() {
-            return None;
-        }
-        let track = Track { cylinder, head };
-        if !self.measured_layout {
-            let extent = layout.track_extent(track);
-            let first = (!extent.len.is_zero()).then(|| layout.spot(extent.start)).filter(|first| first.position.track() == track);
-            if let Some(first) = first {
-                return Some(self.span(track, extent, first.angle));
-            }
-        }
-        self.row_of(track, |extent| extent.len.get())
+        self.layout().row_at(Track { cylinder, head }).map(|row| self.span(row))
     }
 
     fn track_of(&self, lba: Lba) -> TrackSpan {
-        let spot = self.layout().spot(lba);
-        let track = spot.position.track();
-        let contains = |span: &TrackSpan| span.extent.contains(lba);
-        let longest = self.track_at(track.cylinder, track.head).filter(contains);
-        let span = longest.or_else(|| self.row_of(track, |extent| u64::from(extent.contains(lba))));
-        span.unwrap_or_else(|| self.span(track, Extent::new(lba, Sectors::new(1)), spot.angle))
+        self.span(self.layout().row_of(lba))
     }
 
     fn arm_time(&self, from: Place, to: Place) -> Nanos {
@@ -84,21 +61,30 @@ impl TrackMap for ProfileBelief {
         self.arrival.spread()
     }
 
+    /// Each slipped sector that the layout does not know of moves what is behind it by a sector, and that shows as an angle.
+    fn displaced(&self, track: &TrackSpan) -> u64 {
+        let off = self.angles.offset(track.extent.start).signed_turns_from(Angle::ZERO).abs();
+        libm::round(off / (track.sector as f64 / TURN)) as u64
+    }
+
+    fn may_stray(&self) -> bool {
+        self.hits.to_be_written
+    }
+
     fn read_overhead(&self) -> Nanos {
         self.interface.command_overhead(Direction::Read, None)
     }
 }
 
-/// One sector's part of a turn in units of 2⁻⁶⁴ turn; the whole turn of a track of one sector is a unit too much to be told.
-fn turns_of_a_sector(sectors_per_track: u32) -> u64 {
-    (u64::MAX / u64::from(sectors_per_track.max(1))).saturating_add(1)
-}
+/// One turn in the units of [`TrackSpan::sector`].
+const TURN: f64 = 18_446_744_073_709_551_616.0;
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use headtime_mechanics::{DriveProfile, Layout, Mechanism, catalog, draw};
     use headtime_sched::{Op, Positioning};
+    use headtime_units::Extent;
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
@@ -162,6 +148,22 @@ mod tests {
             let profile = catalog::load(name).expect("a profile of the catalogue");
             let step = (profile.cylinders() / 40) as usize;
             check_rows(&profile, name, all_tracks(&profile).step_by(step * usize::from(profile.geometry.heads) + 1));
+        }
+    }
+
+    #[test]
+    fn what_was_learned_of_angles_says_by_how_many_sectors_a_track_is_displaced() {
+        let profile = catalog::load("atlas10k").expect("a profile of the catalogue");
+        for slips in [-3_i32, -1, 0, 1, 2] {
+            let mut belief = ProfileBelief::new(&profile).expect("a valid profile");
+            let track = belief.track_at(3_000, 2).expect("it holds data");
+            assert_eq!(belief.displaced(&track), 0, "nothing was seen so far");
+            let seen = f64::from(slips) * track.sector as f64 / TURN;
+            for _ in 0..2_000 {
+                let believed = belief.angles.offset(track.extent.start).signed_turns_from(Angle::ZERO);
+                belief.angles.observe(track.extent.start, seen - believed);
+            }
+            assert_eq!(belief.displaced(&track), u64::from(slips.unsigned_abs()), "{slips} slipped sectors");
         }
     }
 

@@ -99,6 +99,10 @@ impl Positioning for WatchedBelief {
         self.believed().media_end(target, finished)
     }
 
+    fn takes_into_cache(&self, op: Op) -> bool {
+        self.believed().takes_into_cache(op)
+    }
+
     fn tracks(&self) -> Option<&dyn TrackMap> {
         self.believed().tracks()
     }

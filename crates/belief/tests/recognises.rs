@@ -4,7 +4,7 @@ mod common;
 
 use common::{Answered, Run};
 use headtime_mechanics::{DriveProfile, catalog};
-use headtime_sched::Belief;
+use headtime_sched::{Belief, Op};
 use headtime_sim::DriveTruth;
 use headtime_units::Extent;
 use headtime_workload::{Mix, Order, StreamConfig};
@@ -55,6 +55,14 @@ impl Verdicts {
             }
         });
         (verdicts, run)
+    }
+}
+
+#[test]
+fn writes_are_said_to_end_in_the_cache_of_a_drive_that_has_one_for_them() {
+    for (drive, takes) in [("nearline-20tb", true), ("atlas10k@recorded", true), ("nearline-20tb@nocache", false), ("atlas10k@p2", false)] {
+        let belief = of_profile(&load(drive));
+        assert_eq!((belief.takes_into_cache(Op::Write), belief.takes_into_cache(Op::Read)), (takes, false), "{drive}");
     }
 }
 

@@ -67,6 +67,10 @@ impl<B: Belief> Positioning for Judged<B> {
         self.belief.media_end(target, finished)
     }
 
+    fn takes_into_cache(&self, op: Op) -> bool {
+        self.belief.takes_into_cache(op)
+    }
+
     fn tracks(&self) -> Option<&dyn TrackMap> {
         self.belief.tracks()
     }

@@ -176,6 +176,13 @@ pub trait Positioning {
     /// Media end of a command that was reported complete at `finished`: the report less what the interface adds.
     fn media_end(&self, target: &Target, finished: Instant) -> Instant;
 
+    /// Whether the drive takes such commands into a cache of its own and brings them to the medium when it likes: then they have no time at which the head must be
+    /// anywhere, and where it is behind them nobody knows.
+    fn takes_into_cache(&self, op: Op) -> bool {
+        let _ = op;
+        false
+    }
+
     /// How many arms the drive has that work at the same time, at least 1.
     fn arms(&self) -> usize {
         1
@@ -223,6 +230,17 @@ pub trait TrackMap {
 
     /// The time after its dispatch before a read can depart.
     fn read_overhead(&self) -> Nanos;
+
+    /// By how many sectors what lies on a track has been seen to be displaced against its layout: at its ends so many may lie on another track.
+    fn displaced(&self, track: &TrackSpan) -> u64 {
+        let _ = track;
+        0
+    }
+
+    /// Whether the drive may be about to take the head elsewhere on its own account, to write what it has taken into its cache.
+    fn may_stray(&self) -> bool {
+        false
+    }
 }
 
 /// A track, or the part of it whose addresses pass one after the other.
