@@ -6,7 +6,7 @@ use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{BackgroundRead, Belief, FillSettings, FillSource, IdleSettings, PolicyEntry};
 use headtime_sim::{BackgroundScan, DriveTruth, Experiment, Measures, OraclePositioning, Watch, run, run_watched};
 use headtime_units::{Instant, Nanos, Sectors};
-use headtime_workload::{Arrivals, StreamConfig, ThinkTime, Workload};
+use headtime_workload::{Arrivals, Mix, StreamConfig, ThinkTime, Workload};
 
 const SEED: u64 = 5;
 
@@ -86,6 +86,26 @@ fn a_scan_that_may_only_use_gaps_reads_in_them_and_costs_the_foreground_next_to_
     let kept = measures.iops / alone.iops;
     assert!(kept > 0.97, "seed {SEED}: the foreground keeps {kept} of its throughput");
     assert!(scan.searches[1] <= scan.searches[0] && scan.searches[0] > 0, "{:?}", scan.searches);
+}
+
+/// The drive brings what it has taken to the medium when it likes, so most gaps are none; filling them regardless cost a fifth of the foreground's throughput.
+#[test]
+fn on_a_drive_that_takes_writes_into_its_cache_a_scan_costs_the_foreground_next_to_nothing() {
+    let profile = Arc::new(catalog::load("nearline-20tb").expect("it ships"));
+    let belief = |profile: &DriveProfile| headtime_belief::of_profile(profile).expect("it ships");
+    let run_with = |background: Option<BackgroundScan>| {
+        let policy = PolicyEntry::find("headtime").expect("it ships");
+        let experiment = Experiment { requests: 3_000, warm_up: 300, background, ..Experiment::new(Arc::clone(&profile), policy, SEED) };
+        let stream = StreamConfig { mix: Mix::reads(2.0 / 3.0), ..StreamConfig::closed(10) };
+        let source = Workload::new(&[stream], profile.sector_size().expect("valid"), profile.capacity(), SEED).expect("it suits the drive");
+        run(&experiment, source, &belief).unwrap_or_else(|error| panic!("seed {SEED}: {error}"))
+    };
+    let alone = run_with(None);
+    let scanned = run_with(Some(BackgroundScan { grain: Sectors::new(128), ..BackgroundScan::new(FillSettings::default()) }));
+    let kept = scanned.iops / alone.iops;
+    assert!(kept > 0.98, "seed {SEED}: the foreground keeps {kept} of its throughput");
+    let scan = scanned.scan.expect("there was a scan");
+    assert!(scan.mb_per_second > 1.0, "seed {SEED}: {scan:?}");
 }
 
 #[test]

@@ -5,10 +5,13 @@
 //! B on its track goes with B, as one command. B stays in the queue until it goes, so that it can be cancelled, and so that anything that comes in between (a
 //! flush, another policy) only ends the commitment: the policy chooses again.
 //!
+//! There is a gap only between two places at two times that are known. What the drive takes into its cache has none, and behind it the head may be anywhere: before such a
+//! write nothing is read, and behind it not until the head has been seen again.
+//!
 //! Each request chosen while scans want something is *foreseen*: when its media access would begin without a fill, reckoned anew from where the command before
 //! it really ended. By how much it is later is what the fill cost (`freeblock/governor.rs`).
 
-use headtime_units::{Extent, Nanos};
+use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
 
 use super::send::view;
@@ -108,13 +111,12 @@ impl Scheduler {
     /// The policy has chosen a request: sends it, or what fills the gap before it.
     fn send_with_fill(&mut self, ticket: Ticket, allowed: usize) -> Command {
         let held = self.tickets.len();
-        let fill = self.fill.as_mut().expect("a scan is at work");
+        let fill = self.fill.as_ref().expect("a scan is at work");
         let wanted = fill.scans.want() && held >= fill.settings.waiting_needed;
         // What the policy chose wrongly is said where it is sent.
-        let Some(queued) = self.queue.get(ticket).filter(|_| wanted && self.belief.tracks().is_some()) else {
+        let Some(queued) = self.queue.get(ticket).filter(|queued| wanted && self.is_behind_a_gap(queued)) else {
             return self.send_chosen(&[ticket]);
         };
-        fill.report.gaps += 1;
         let view = view!(self);
         let likely = view.likely(queued);
         let foreseen = Foreseen {
@@ -125,9 +127,20 @@ impl Scheduler {
             begin: likely.depart + likely.positioning,
             filled: false,
         };
+        let fill = self.fill.as_mut().expect("a scan is at work");
+        fill.report.gaps += 1;
         fill.foresee(foreseen);
         let filled = if fill.governor.may_fill() { self.fill_gap(ticket, allowed >= DEPTH) } else { Filled::Not };
         self.send_filled(ticket, filled, 0)
+    }
+
+    /// Whether it is known from where and when the head comes to a request, and when it must be there.
+    fn is_behind_a_gap(&self, queued: &Queued) -> bool {
+        let cached = |op: Op| self.belief.takes_into_cache(op);
+        // Nothing speaks against what is reckoned before the first completion.
+        let seen = self.head_certain || self.last_finished == Instant::ORIGIN;
+        let known = seen && self.belief.tracks().is_some_and(|map| !map.may_stray());
+        known && !cached(queued.request.op) && !self.outstanding.iter().any(|command| cached(command.target.op))
     }
 
     fn send_filled(&mut self, ticket: Ticket, filled: Filled, pieces: u8) -> Command {

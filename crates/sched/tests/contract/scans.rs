@@ -319,6 +319,27 @@ fn the_tail_of_a_scan_is_read_in_time_saved_up_while_clients_never_rest() {
     session.run_to_end();
 }
 
+/// A write that the drive takes into its cache has no place in time: what was read before it would only delay it. Behind it nobody knows where the head is.
+#[test]
+fn around_a_write_that_ends_in_the_drives_cache_nothing_is_read_in_gaps() {
+    let beside_writes = |caches_writes: bool| {
+        let mut setup = knowing("fcfs");
+        setup.belief.caches_writes = caches_writes;
+        let mut session = setup.start();
+        session.scan(1, not_idle(eager()), everything(1), ScanOptions::default());
+        for id in 0..40 {
+            let place = id * 53 % CAPACITY;
+            session.accept(if id % 2 == 1 { write(id, place, 1) } else { read(id, place, 1) });
+        }
+        session.run_to_end();
+        let fill = |place: usize| session.dispatched[place].requests.is_empty();
+        let writes = |place: usize| session.dispatched[place].op == Op::Write;
+        (1..session.dispatched.len()).filter(|place| fill(place - 1) && writes(*place)).count()
+    };
+    assert!(beside_writes(false) > 0);
+    assert_eq!(beside_writes(true), 0);
+}
+
 #[test]
 fn a_missed_gap_is_noticed_and_paid_back() {
     let mut session = knowing("fcfs").start();

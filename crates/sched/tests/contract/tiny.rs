@@ -33,6 +33,8 @@ pub struct TinyBelief {
     pub knows_tracks: bool,
     /// What it says of every completion.
     pub says: Learned,
+    /// Whether it says that the drive takes writes into a cache.
+    pub caches_writes: bool,
 }
 
 pub fn seek(cylinders: u32) -> Nanos {
@@ -93,6 +95,10 @@ impl Positioning for TinyBelief {
 
     fn media_end(&self, _target: &Target, finished: Instant) -> Instant {
         finished.saturating_back(REPORTING)
+    }
+
+    fn takes_into_cache(&self, op: Op) -> bool {
+        self.caches_writes && op == Op::Write
     }
 
     fn tracks(&self) -> Option<&dyn TrackMap> {
