@@ -29,6 +29,8 @@ pub(crate) struct Fill {
     pub(crate) delivered: VecDeque<BackgroundRead>,
     /// Where idle reading goes on.
     pub(crate) cursor: Lba,
+    /// Until when no time is taken from clients, after some was.
+    pub(crate) share_again: Instant,
     /// Since when requests of clients have been held without a break.
     pub(crate) clients_since: Option<Instant>,
     /// The request that goes next.
@@ -95,9 +97,43 @@ impl Fill {
         }
     }
 
-    /// What is wanted next from the cursor on, at most `most` sectors; from the first address again where there is nothing behind.
-    pub(crate) fn next_run(&self, most: Sectors) -> Option<Extent> {
-        self.scans.next_from(self.cursor, most).or_else(|| self.scans.next_from(Lba::new(0), most))
+    /// What is wanted next from an address on, with what else is wanted close behind it, at most `most` sectors; from the first address again where there is nothing
+    /// behind. Up to `skip` sectors that nobody wants are read over: that is shorter than another command.
+    pub(crate) fn next_run(&self, from: Lba, most: Sectors, skip: Sectors) -> Option<Extent> {
+        let mut extent = self.scans.next_from(from, most).or_else(|| self.scans.next_from(Lba::new(0), most))?;
+        while extent.len < most {
+            let Some(next) = self.scans.next_from(extent.end(), most - extent.len) else { break };
+            let together = next.end() - extent.start;
+            if next.start - extent.end() > skip || together > most {
+                break;
+            }
+            extent.len = together;
+        }
+        Some(extent)
+    }
+
+    /// Of the next runs from an address on, each as [`Fill::next_run`] has them, the one of which the most is wanted.
+    pub(crate) fn fullest_run(&self, from: Lba, most: Sectors, skip: Sectors) -> Option<Extent> {
+        let mut best: Option<(u64, Extent)> = None;
+        let mut at = from;
+        for _ in 0..CANDIDATES {
+            let Some(run) = self.next_run(at, most, skip).filter(|run| run.start >= at || best.is_none()) else { break };
+            let wanted = self.scans.count_in(run);
+            if best.is_none_or(|(most, _)| wanted > most) {
+                best = Some((wanted, run));
+            }
+            if run.len >= most && wanted >= most.get() {
+                break;
+            }
+            at = run.end();
+        }
+        best.map(|(_, run)| run)
+    }
+
+    /// Time of the drive was taken from clients, `took` until `finished`: when some may be taken again.
+    pub(crate) fn share_taken(&mut self, finished: Instant, took: Nanos) {
+        let share = self.settings.tail_share.clamp(LEAST_SHARE, 1.0);
+        self.share_again = finished + Nanos::from_ns((took.as_ns() as f64 * (1.0 / share - 1.0)) as u64);
     }
 
     /// Remembers when a request would be served. Those that never came to an end (cancelled, or sent in another way) are forgotten, the oldest first.
@@ -127,6 +163,12 @@ impl Fill {
         }
     }
 }
+
+/// Where time is taken from clients, so many places are compared, each behind the one before (guess: they lie within a seek of each other, which costs less than a turn).
+const CANDIDATES: usize = 16;
+
+/// A share of the drive's time is at least this, so that a command of one turn is followed by another within minutes.
+const LEAST_SHARE: f64 = 1e-4;
 
 /// Below this nothing is trusted, however exact the belief says it is (guess: a tenth of what P2 set by hand is lost in the sector's own margin).
 const LEAST_CONSERVATISM: Nanos = Nanos::from_us(100);

@@ -4,6 +4,9 @@
 //! each request that is held at that moment, because all of them wait. With a balance below zero no gap is filled and nothing is taken from clients, until
 //! later responses have paid it back.
 //!
+//! What gaps leave of it is *saved* for the tail of a scan and for what failed: time that is taken from clients outright. It is spent slower than it could be, so
+//! that clients never lose more than `tail_share` of the drive's time at once.
+//!
 //! What a filled gap cost is how many turns later its request ended than foreseen without the fill, reckoned from the end of the command before it as measured. Only
 //! whole turns count: the request begins where its sector lies, so a fill costs it a turn or nothing, and what is less is the noise of reports. One that is a
 //! turn early, because the report before it was late, makes up for one whose own report was.
@@ -11,19 +14,30 @@
 //! Worked example, 1 %: a hundred responses of 8 ms bring 8 ms. A gap is missed by a revolution of 6 ms with four requests held: −24 ms, the balance is −16 ms,
 //! and two hundred responses go by before the next gap is filled.
 //!
-//! Guarantees: over any long stretch the mean response is longer by no more than `max_impact`, as far as predictions are right on average and no single
-//! read costs more than what has been saved up. Does *not* bound any single response: a missed gap costs that one a revolution.
+//! A fill is a *risk*: the share of fills lately that cost a turn, times a turn. Where what could be read in a gap would be read outright in less time than that, it is left.
+//! Example: of a hundred fills two were late, and a track has 300 sectors: what is less than 6 sectors is not worth the risk.
+//!
+//! Guarantees: since the first scan began the mean response has grown by no more than `max_impact`, as far as predictions are right on average and no single read costs more
+//! than what has been saved up; while the tail of a scan is read it may grow by about `tail_share`. Gaps are never paid for out of what is saved for the tail: when they
+//! begin to fail they stop. Does *not* bound any single response: a missed gap costs that one a revolution.
 
 use headtime_units::{Instant, Nanos};
 
-/// The most that may be saved up, in waiting added up over all requests (guess: ten requests that all wait for half a second, once).
+/// The most that may be saved up for gaps, in waiting added up over all requests (guess: ten requests that all wait for half a second, once).
 const MOST_SAVED_NS: i64 = 5_000_000_000;
+
+/// Over so many filled gaps their lateness is averaged (guess: some seconds).
+const LATELY: f64 = 1_024.0;
 
 /// The balance of background reading with clients.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Governor {
     balance_ns: i64,
+    /// What the balance had no room for.
+    saved_ns: i64,
     delay_ns: i64,
+    /// The share of filled gaps lately behind which a request was late.
+    late: f64,
     response_ns: u64,
     /// When a client's request came or was over last.
     last_seen: Option<Instant>,
@@ -34,7 +48,7 @@ impl Governor {
     pub(crate) fn responded(&mut self, at: Instant, response: Nanos, max_impact: f64) {
         self.seen(at);
         self.response_ns = self.response_ns.saturating_add(response.as_ns());
-        self.balance_ns = (self.balance_ns + (response.as_ns() as f64 * max_impact) as i64).min(MOST_SAVED_NS);
+        self.lend((response.as_ns() as f64 * max_impact) as i64);
     }
 
     /// A client asks.
@@ -52,9 +66,9 @@ impl Governor {
         self.balance_ns >= 0
     }
 
-    /// Whether clients may be kept waiting by so much; for what is more than can be saved up, whether all has been.
+    /// Whether clients may be kept waiting by so much; for what is more than the balance holds at most, whether it is full.
     pub(crate) fn affords(&self, delay: Nanos) -> bool {
-        self.balance_ns >= i64::try_from(delay.as_ns()).unwrap_or(i64::MAX).min(MOST_SAVED_NS)
+        self.balance_ns.saturating_add(self.saved_ns) >= i64::try_from(delay.as_ns()).unwrap_or(i64::MAX).min(MOST_SAVED_NS)
     }
 
     /// A request behind a filled gap ended `late_ns` later than foreseen without the fill (negative: earlier), with `held` requests waiting, itself
@@ -65,12 +79,28 @@ impl Governor {
         let turn = i64::try_from(revolution.as_ns()).unwrap_or(i64::MAX);
         let turns = if late_ns > turn / 2 { 1 } else { -i64::from(late_ns < -turn / 2) };
         self.charge(turns * turn, held);
+        self.late += (f64::from(u8::from(turns > 0)) - self.late) / LATELY;
         turns > 0
+    }
+
+    /// Whether reading `part` of a turn is worth the risk that the request behind it is late.
+    pub(crate) fn worth_the_risk(&self, part: f64) -> bool {
+        part >= self.late
     }
 
     /// Clients, `held` of them, waited for a background read.
     pub(crate) fn kept_waiting(&mut self, delay: Nanos, held: usize) {
         self.charge(i64::try_from(delay.as_ns()).unwrap_or(i64::MAX), held);
+    }
+
+    /// The same for what was read in time taken from them.
+    pub(crate) fn kept_waiting_for_the_tail(&mut self, delay: Nanos, held: usize) {
+        let before = self.balance_ns;
+        self.kept_waiting(delay, held);
+        // The balance is left as it was, as far as the savings go.
+        let paid = (before - self.balance_ns).min(self.saved_ns);
+        self.saved_ns -= paid;
+        self.balance_ns += paid;
     }
 
     /// How long clients waited in all, and how long their responses took.
@@ -80,8 +110,14 @@ impl Governor {
 
     fn charge(&mut self, delay_ns: i64, held: usize) {
         let all = delay_ns.saturating_mul(i64::try_from(held).unwrap_or(i64::MAX));
-        self.balance_ns = self.balance_ns.saturating_sub(all).min(MOST_SAVED_NS);
+        self.lend(all.saturating_neg());
         self.delay_ns = self.delay_ns.saturating_add(all);
+    }
+
+    fn lend(&mut self, ns: i64) {
+        let balance = self.balance_ns.saturating_add(ns);
+        self.balance_ns = balance.min(MOST_SAVED_NS);
+        self.saved_ns = self.saved_ns.saturating_add(balance - self.balance_ns);
     }
 }
 
@@ -116,6 +152,35 @@ mod tests {
         }
         assert_eq!(governor.totals().0, Nanos::ZERO);
         assert!(governor.may_fill());
+    }
+
+    #[test]
+    fn the_tail_is_paid_out_of_savings_and_gaps_are_not() {
+        let mut governor = Governor::default();
+        // 20 s lent: 5 for gaps, 15 saved.
+        for _ in 0..2_000 {
+            governor.responded(Instant::ORIGIN, Nanos::from_secs(1), 0.01);
+        }
+        for _ in 0..10 {
+            governor.kept_waiting_for_the_tail(Nanos::from_ms(100), 10);
+        }
+        assert_eq!(governor.balance_ns, MOST_SAVED_NS, "10 s of 15 are spent, and gaps have what they had");
+        governor.kept_waiting(Nanos::from_ms(510), 10);
+        assert!(!governor.may_fill(), "5.1 s of 5 are spent, and the 5 s for the tail are not for gaps");
+        assert!(governor.affords(Nanos::from_secs(4)), "the tail has them yet");
+        governor.kept_waiting_for_the_tail(Nanos::from_ms(600), 10);
+        assert_eq!((governor.balance_ns, governor.saved_ns), (-1_100_000_000, 0));
+        assert_eq!(governor.totals().0, Nanos::from_ms(21_100));
+    }
+
+    #[test]
+    fn what_is_less_than_fills_lately_lost_is_not_worth_the_risk() {
+        let mut governor = Governor::default();
+        assert!(governor.worth_the_risk(1.0 / 300.0), "nothing was late so far");
+        for fill in 0..10_000 {
+            governor.judged(if fill % 50 == 0 { 6_100_000 } else { 0 }, 1, TURN);
+        }
+        assert!(!governor.worth_the_risk(5.0 / 300.0) && governor.worth_the_risk(7.0 / 300.0));
     }
 
     #[test]

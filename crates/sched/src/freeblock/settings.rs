@@ -11,12 +11,13 @@ use headtime_units::{Nanos, Sectors};
 /// | `read_ahead` | | unknown | P2 section 3.3 |
 /// | `merge_front`, `merge_back` | | yes | P2 section 3.3; docs/limits.md 7 |
 /// | `waiting_needed` | requests | 3 | P2 section 4.2 |
-/// | `edge` | sectors | 4 | measured: with 1, slips that a profile does not know of made a sixteenth of the fills on a drawn Atlas 10K cross to the next track |
+/// | `edge` | sectors | 4 | measured: with 1, slips that a profile does not know of made a sixteenth of the fills on a drawn Atlas 10K end on the next track; most of its regions have fewer than 4 |
 /// | `effort` | tracks | 48 | measured: `cargo bench -p headtime-sim --bench decide` |
 /// | `idle.grace` | time | 20 ms | guess: longer than a client that answers at once thinks |
 /// | `idle.away` | time | 1 s | guess |
 /// | `idle.largest` | sectors | 2048 | guess: 1 MiB of 512-byte sectors, some 5 ms |
-/// | `tail` | part of a scan | 0.1 | docs/limits.md 7: with 90 % done gaps give a third of what they did |
+/// | `tail` | part of a scan | 0.03 | what `max_impact` has saved up by then pays for: 1 % of the time, at five times the rate of gaps, and half of it for what gaps cost |
+/// | `tail_share` | part of the drive's time | 0.05 | guess: a command of one turn in some 0.2 s is felt by nobody |
 /// | `retry_grain` | sectors | 8 | one physical block of a drive with 512-byte sectors |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FillSettings {
@@ -33,15 +34,17 @@ pub struct FillSettings {
     pub merge_back: bool,
     /// How many requests of clients must be held, the next one and those at the drive included, before a gap is searched.
     pub waiting_needed: usize,
-    /// Sectors that are left out at either end of every track: where a unit has slipped sectors that the belief does not know of, tracks end elsewhere. They are
-    /// read in idle time, or as the tail of a scan.
+    /// So many sectors are left at either end of a track, at most: as many as the belief has seen them displaced by, because the unit has slipped sectors that its layout does
+    /// not know of. They are read in idle time, or as the tail of a scan.
     pub edge: Sectors,
     /// Tracks looked at per search, at most; a quarter of it while the drive has nothing to do.
     pub effort: u32,
     /// Reading while nobody else asks.
     pub idle: IdleSettings,
-    /// With this part of a scan left or less, and for what failed, time is taken from clients as far as `max_impact` allows; 0 turns it off.
+    /// With this part of a scan left or less, and for what failed, time is taken from clients as far as `max_impact` and `tail_share` allow; 0 turns it off.
     pub tail: f64,
+    /// The most of the drive's time that is taken from clients for that, 0 to 1. What `max_impact` allows is saved up for it while it is not needed.
+    pub tail_share: f64,
     /// What fails is tried again in pieces down to this length.
     pub retry_grain: Sectors,
     /// Whether the drive's own firmware is imitated: two commands on one track do no harm. For oracles in simulation.
@@ -85,7 +88,8 @@ impl Default for FillSettings {
             edge: Sectors::new(4),
             effort: 48,
             idle: IdleSettings::default(),
-            tail: 0.1,
+            tail: 0.03,
+            tail_share: 0.05,
             retry_grain: Sectors::new(8),
             in_firmware: false,
         }

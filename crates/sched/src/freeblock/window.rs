@@ -7,8 +7,8 @@
 //! Worked example, 8 sectors that start at 0.0: from 0.70 on for half a turn, the arc ends at 1.20. Sector 6 starts at 0.75, so 6 and 7 are the first run. At 1.0
 //! sector 0 comes by; it ends at 1.125, and sector 1 would end at 1.25. So 0 is the second run.
 //!
-//! Guarantees that no sector is named that does not lie on the arc, nor any twice. Some sectors at either end of an arc and of the addresses may be left
-//! out ([`Edges`]): where a drive has slipped or remapped sectors, what a belief says is wrong by a sector or two.
+//! Guarantees that no sector is named that does not lie on the arc, nor any twice. Some sectors at either end of an arc may be left out (`edge`): where a drive has
+//! slipped or remapped sectors, what a belief says is wrong by a sector or two. A margin in time does the same where the arm moves.
 
 use headtime_units::{Angle, Extent, Nanos, Sectors};
 
@@ -24,35 +24,26 @@ pub(crate) struct Passing {
     pub(crate) second: Option<Extent>,
 }
 
-/// Sectors that are left out.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Edges {
-    /// At either end of an arc. A margin in time does the same where the arm moves.
-    pub(crate) arc: u64,
-    /// At either end of the track's addresses: beyond may be another track.
-    pub(crate) track: u64,
-}
-
-/// What passes within `span` when the head arrives at angle `arrival`; after a turn it has all passed.
-pub(crate) fn passing(track: &TrackSpan, arrival: Angle, span: Nanos, revolution: Nanos, edges: Edges) -> Passing {
+/// What passes within `span` when the head arrives at angle `arrival`, without `edge` sectors at either end of the arc; after a turn it has all passed.
+pub(crate) fn passing(track: &TrackSpan, arrival: Angle, span: Nanos, revolution: Nanos, edge: u64) -> Passing {
     let (sector, sectors) = (u128::from(track.sector.max(1)), u128::from(track.extent.len.get()));
-    let (arc, edge) = (u128::from(edges.arc), u128::from(edges.track));
-    let last = sectors.saturating_sub(edge);
+    let edge = u128::from(edge);
     let begin = offset(track, arrival);
     let end = begin + turns(span, revolution);
     // Only whole sectors: the first that starts on the arc, and the last that ends on it.
-    let from = begin.div_ceil(sector) + arc;
-    let upto = (end / sector).saturating_sub(arc).min(last);
-    let again = (end.saturating_sub(TURN) / sector).saturating_sub(arc).min(last).min(begin.div_ceil(sector));
+    let from = begin.div_ceil(sector) + edge;
+    let upto = (end / sector).saturating_sub(edge).min(sectors);
+    let again = (end.saturating_sub(TURN) / sector).saturating_sub(edge).min(sectors).min(begin.div_ceil(sector));
     let again = if end > TURN { again } else { 0 };
-    Passing { first: run(track, from.max(edge), upto), second: run(track, edge, again) }
+    Passing { first: run(track, from, upto), second: run(track, 0, again) }
 }
 
-/// The sectors before sector `upto` of the track that a head sees without a break from its arrival until that sector begins, `span` after it.
-pub(crate) fn right_before(track: &TrackSpan, upto: u64, span: Nanos, revolution: Nanos, edges: Edges) -> Option<Extent> {
+/// The sectors before sector `upto` of the track that a head sees without a break from its arrival until that sector begins, `span` after it, without `edge` at the
+/// beginning of the arc.
+pub(crate) fn right_before(track: &TrackSpan, upto: u64, span: Nanos, revolution: Nanos, edge: u64) -> Option<Extent> {
     let seen = turns(span, revolution) / u128::from(track.sector.max(1));
-    let from = u128::from(upto).saturating_sub(seen.saturating_sub(u128::from(edges.arc)));
-    run(track, from.max(u128::from(edges.track)), u128::from(upto))
+    let from = u128::from(upto).saturating_sub(seen.saturating_sub(u128::from(edge)));
+    run(track, from, u128::from(upto))
 }
 
 /// How many sectors of the track pass within `span` at most.
@@ -93,14 +84,14 @@ mod tests {
     #[test]
     fn an_arc_over_the_end_of_the_addresses_is_two_runs() {
         let track = track(Angle::ZERO, 8, 1 << 61);
-        let seen = passing(&track, Angle::from_turns(0.70), REVOLUTION / 2, REVOLUTION, Edges::default());
+        let seen = passing(&track, Angle::from_turns(0.70), REVOLUTION / 2, REVOLUTION, 0);
         assert_eq!(seen, Passing { first: Some(Extent::from_numbers(1_006, 2)), second: Some(Extent::from_numbers(1_000, 1)) });
-        let seen = passing(&track, Angle::from_turns(0.30), REVOLUTION, REVOLUTION, Edges::default());
+        let seen = passing(&track, Angle::from_turns(0.30), REVOLUTION, REVOLUTION, 0);
         assert_eq!(seen, Passing { first: Some(Extent::from_numbers(1_003, 5)), second: Some(Extent::from_numbers(1_000, 2)) });
-        let seen = passing(&track, Angle::from_turns(0.30), REVOLUTION, REVOLUTION, Edges { arc: 1, track: 1 });
-        assert_eq!(seen, Passing { first: Some(Extent::from_numbers(1_004, 3)), second: None });
-        assert_eq!(right_before(&track, 5, REVOLUTION / 4, REVOLUTION, Edges::default()), Some(Extent::from_numbers(1_003, 2)));
-        assert_eq!(right_before(&track, 1, REVOLUTION / 2, REVOLUTION, Edges::default()), Some(Extent::from_numbers(1_000, 1)));
+        let seen = passing(&track, Angle::from_turns(0.30), REVOLUTION, REVOLUTION, 1);
+        assert_eq!(seen, Passing { first: Some(Extent::from_numbers(1_004, 4)), second: Some(Extent::from_numbers(1_000, 1)) });
+        assert_eq!(right_before(&track, 5, REVOLUTION / 4, REVOLUTION, 0), Some(Extent::from_numbers(1_003, 2)));
+        assert_eq!(right_before(&track, 1, REVOLUTION / 2, REVOLUTION, 0), Some(Extent::from_numbers(1_000, 1)));
     }
 
     proptest! {
@@ -115,7 +106,7 @@ mod tests {
         ) {
             let sector = (u64::MAX / sectors).saturating_sub(loose << 10).max(1);
             let track = track(Angle::from_raw(start), sectors, sector);
-            let seen = passing(&track, Angle::from_raw(arrival), Nanos::from_ns(span), REVOLUTION, Edges::default());
+            let seen = passing(&track, Angle::from_raw(arrival), Nanos::from_ns(span), REVOLUTION, 0);
             let arc = turns(Nanos::from_ns(span), REVOLUTION);
             let mut expected: Vec<(u128, u64)> = Vec::new();
             for number in 0..sectors {

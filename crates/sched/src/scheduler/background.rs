@@ -7,14 +7,16 @@
 //! - *urgent* jobs, which a write waits for, take turns with the policy's choices, as the scheduler's other commands do;
 //! - gaps are filled when the policy has chosen (`gaps`);
 //! - with no request of a client held for a while, what is wanted is read in order of address, two commands at a time;
-//! - for the tail of a scan and for what failed before, time is taken from clients, once the bound on impact has saved it up.
+//! - for the tail of a scan and for what failed before, time is taken from clients, once the bound on impact has saved it up, and never more than a stated share of it
+//!   at once: the fullest of some places behind the head, a turn of it at most.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
 
-use headtime_units::{Extent, Instant, Nanos, Sectors};
+use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use smallvec::SmallVec;
 
+use super::send::view;
 use super::{Decision, Done, Op, Outcome, Outstanding, Scheduler, Ticket};
 use crate::background::{BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions};
 use crate::command::{Command, HoldReason};
@@ -25,8 +27,8 @@ use crate::positioning::BeliefReport;
 const IDLE_DEPTH: usize = 2;
 
 /// So many turns must have been saved up for each request held before time is taken from clients: what a command takes and as much again, so that what it
-/// costs does not stop the filling of gaps (guess: 2,048 sectors of a 9 GB drive take six turns, and two more to get there and back).
-const SHARE_TURNS: u64 = 16;
+/// costs does not stop the filling of gaps (guess: a turn of sectors, two more to get there and back, and a retry).
+const SHARE_TURNS: u64 = 8;
 
 /// While clients may come back at any moment, idle commands are this many times shorter.
 const SHORTER: u64 = 8;
@@ -212,7 +214,8 @@ impl Scheduler {
         if let Some(ticket) = patient {
             return Decision::Dispatch(self.send_piece(ticket, FillSource::Idle, most));
         }
-        self.send_next_run(most, FillSource::Idle).map_or(Decision::Idle, Decision::Dispatch)
+        let cursor = fill.cursor;
+        self.send_next_run(cursor, most, FillSource::Idle).map_or(Decision::Idle, Decision::Dispatch)
     }
 
     /// Takes time from clients for the tail of a scan, or for what failed before, if so much has been saved up.
@@ -221,20 +224,38 @@ impl Scheduler {
         let held = self.tickets.len();
         let fill = self.fill.as_deref_mut()?;
         let tail = fill.settings.tail;
-        if tail <= 0.0 {
+        if tail <= 0.0 || self.now < fill.share_again {
             return None;
         }
         if !fill.governor.affords((revolution * SHARE_TURNS).saturating_mul(held as u64)) {
             return None;
         }
-        let most = fill.settings.idle.largest;
-        if let Some(ticket) = fill.patient() {
-            return Some(self.send_piece(ticket, FillSource::Share, most));
-        }
-        if !fill.scans.near_the_end(tail) {
+        let patient = fill.patient();
+        if patient.is_none() && !fill.scans.near_the_end(tail) {
             return None;
         }
-        self.send_next_run(most, FillSource::Share)
+        // What comes next is told when this is done.
+        fill.share_again = Instant::NEVER;
+        let (largest, view) = (fill.settings.idle.largest, view!(self));
+        let from = view.next_lba();
+        let most = largest.min(self.turn_of_sectors(from));
+        match patient {
+            Some(ticket) => Some(self.send_piece(ticket, FillSource::Share, most)),
+            None => {
+                let command = self.send_next_run(from, most, FillSource::Share);
+                if let (None, Some(fill)) = (&command, &mut self.fill) {
+                    fill.share_again = self.now;
+                }
+                command
+            }
+        }
+    }
+
+    /// What passes under a head in a turn at an address; of a drive without tracks the longest command of background reading.
+    fn turn_of_sectors(&self, at: Lba) -> Sectors {
+        let largest = self.fill.as_ref().map_or(Sectors::ZERO, |fill| fill.settings.idle.largest);
+        let on_drive = Lba::new(at.get().min(self.belief.capacity().get().saturating_sub(1)));
+        self.belief.tracks().map_or(largest, |map| map.track_of(on_drive).extent.len)
     }
 
     /// Sends the next piece of an urgent job.
@@ -256,13 +277,11 @@ impl Scheduler {
         self.dispatch(Op::Read, target, SmallVec::new(), Some((ticket, piece)))
     }
 
-    /// Sends what is wanted next by address, and what else is wanted close behind it, unless somebody is about to change it. What nobody wants in between is read
-    /// over: that is shorter than another command.
-    fn send_next_run(&mut self, most: Sectors, source: FillSource) -> Option<Command> {
+    /// Sends what is wanted next by address, and what else is wanted within half a turn behind it, unless somebody is about to change it.
+    fn send_next_run(&mut self, from: Lba, most: Sectors, source: FillSource) -> Option<Command> {
+        let skip = Sectors::new(self.turn_of_sectors(from).min(most).get() / 2);
         let Self { fill: Some(fill), overlap, .. } = self else { return None };
-        let first = fill.next_run(most)?;
-        let end = fill.scans.hull_in(Extent::new(first.start, most)).map_or(first.end(), |more| more.end().max(first.end()));
-        let extent = Extent::new(first.start, end - first.start);
+        let extent = if source == FillSource::Share { fill.fullest_run(from, most, skip) } else { fill.next_run(from, most, skip) }?;
         if !overlap.read_is_free(extent) {
             return None;
         }
@@ -303,7 +322,10 @@ impl Scheduler {
         if command.requests.is_empty() && source != FillSource::Gap {
             let since = fill.clients_since.map(|since| since.max(before).max(command.dispatched));
             let waited = since.map_or(Nanos::ZERO, |since| done.finished.saturating_since(since));
-            fill.governor.kept_waiting(waited, held);
+            match source {
+                FillSource::Share => fill.governor.kept_waiting_for_the_tail(waited, held),
+                _ => fill.governor.kept_waiting(waited, held),
+            }
         }
         if done.outcome == Outcome::Success {
             let claims = job.take_claims(piece);
@@ -314,6 +336,9 @@ impl Scheduler {
         } else if !job.retry(piece, fill.settings.retry_grain) {
             let claims = job.take_claims(piece);
             fill.deliver(claims, command.command, done.outcome, source);
+        }
+        if let Some(fill) = self.fill.as_deref_mut().filter(|_| source == FillSource::Share) {
+            fill.share_taken(done.finished, disk_time);
         }
         self.end_job(ticket);
         disk_time - part

@@ -195,7 +195,11 @@ impl Scheduler {
         let next_sent = if idle { self.now } else { (head.free_at + overhead).max(self.now) };
         let gap = Gap { map, belief: &*self.belief, scans: &fill.scans, rules, now: self.now, head, ready, next_sent, next: &target, begin };
         let effort = if idle { settings.effort / HASTE } else { settings.effort };
-        let free = |piece: &Piece| self.overlap.read_is_free(piece.extent);
+        let governor = &fill.governor;
+        let free = |piece: &Piece| {
+            let part = piece.value as f64 / map.track_of(piece.extent.start).extent.len.get() as f64;
+            governor.worth_the_risk(part) && self.overlap.read_is_free(piece.extent)
+        };
         let Some(found) = search(&gap, effort, &mut fill.looks).filter(free) else { return Filled::Not };
         if !found.merged {
             return Filled::Before(found.extent);

@@ -319,6 +319,29 @@ fn the_tail_of_a_scan_is_read_in_time_saved_up_while_clients_never_rest() {
     session.run_to_end();
 }
 
+/// What is taken from clients at once is a twentieth of the drive's time, however much has been saved up before.
+#[test]
+fn time_for_the_tail_is_taken_from_clients_a_stated_share_at_a_time() {
+    let took = |tail_share: f64| {
+        let mut session = Setup::of("fcfs").start();
+        session.scan(1, FillSettings { tail_share, max_impact: 1.0, tail: 1.0, ..eager() }, everything(1), ScanOptions::default());
+        for id in 0..1_200 {
+            session.accept(read(id, id * 53 % CAPACITY, 1));
+        }
+        while session.finished.len() < 1_200 && session.scheduler.scan_left(ScanId(1)) != Some(Sectors::ZERO) {
+            session.step();
+        }
+        let background = session.scheduler.accounts().background().disk_time.as_ns() as f64;
+        let share = background / session.now.as_ns() as f64;
+        let sectors = session.scheduler.fill_report().from(FillSource::Share).get();
+        session.run_to_end();
+        (share, sectors)
+    };
+    let [(little, few), (more, many)] = [took(0.01), took(0.1)];
+    assert!(little <= 0.01 + 0.005 && few > 0, "{few} sectors in {little} of the drive's time");
+    assert!(more <= 0.1 + 0.02 && many > 2 * few, "{many} sectors in {more} of the drive's time");
+}
+
 /// A write that the drive takes into its cache has no place in time: what was read before it would only delay it. Behind it nobody knows where the head is.
 #[test]
 fn around_a_write_that_ends_in_the_drives_cache_nothing_is_read_in_gaps() {
@@ -338,6 +361,25 @@ fn around_a_write_that_ends_in_the_drives_cache_nothing_is_read_in_gaps() {
     };
     assert!(beside_writes(false) > 0);
     assert_eq!(beside_writes(true), 0);
+}
+
+/// Request 1 passes long after all that is wanted on the track beside that of request 0. As many sectors as it was seen to be displaced by may lie on the next track.
+#[test]
+fn at_the_ends_of_a_track_that_was_seen_to_be_displaced_sectors_are_left() {
+    let read_for = |displaced: u64| {
+        let mut setup = knowing("fcfs");
+        setup.belief.displaced = displaced;
+        let mut session = setup.start();
+        session.accept(read(0, 0, 1));
+        session.accept(read(1, 3 * SECTORS_PER_CYLINDER + 2, 1));
+        // Sectors 4 to 7 of the track.
+        session.scan(1, FillSettings { edge: Sectors::new(2), ..not_idle(eager()) }, wanted(&[(12, 4)]), ScanOptions::default());
+        session.run_to_end();
+        (session.read.iter().map(|read| read.extent.len.get()).sum::<u64>(), session.end_of(1).finished)
+    };
+    let [whole, one_left, two_left, no_more] = [0, 1, 2, 5].map(read_for);
+    assert_eq!([whole.0, one_left.0, two_left.0, no_more.0], [4, 3, 2, 2]);
+    assert!([one_left.1, two_left.1, no_more.1] == [whole.1; 3], "request 1 is never later");
 }
 
 #[test]

@@ -35,6 +35,8 @@ pub struct TinyBelief {
     pub says: Learned,
     /// Whether it says that the drive takes writes into a cache.
     pub caches_writes: bool,
+    /// By how many sectors it says that each track is displaced.
+    pub displaced: u64,
 }
 
 pub fn seek(cylinders: u32) -> Nanos {
@@ -144,6 +146,10 @@ impl TrackMap for TinyBelief {
 
     fn read_overhead(&self) -> Nanos {
         OVERHEAD
+    }
+
+    fn displaced(&self, _track: &TrackSpan) -> u64 {
+        self.displaced
     }
 }
 
