@@ -52,7 +52,10 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         ..Findings::default()
     };
     findings.parameters.push(Parameter::new("workload", "random 4 KiB reads, closed loop without think time"));
-    findings.parameters.push(Parameter::new("commands at the drive", "2; by expected cost 1 up to 8 held; the drive's own queue has them all"));
+    findings.parameters.push(Parameter::new(
+        "commands at the drive",
+        "2; by expected cost 1 or 2, as it reckons by overhead and queue; the drive's own queue has them all",
+    ));
     for (((_, target), known), measured) in UNITS.iter().zip(&known).zip(measured.chunks(QUEUES.len() * NAMES.len())) {
         for (queue, measured) in QUEUES.iter().zip(measured.chunks(NAMES.len())) {
             findings.rows.extend(rows(known, *queue, *target, measured));
