@@ -43,10 +43,13 @@ pub(crate) fn give_up(session: &mut Session) {
         session.know.zones.pop();
         model.first_lba
     } else {
-        last.end_lba = Some(reached.max(least));
-        reached.max(least)
+        let end = reached.max(least).min(capacity);
+        last.end_lba = Some(end);
+        end
     };
-    lose(&mut session.know, &model, from);
+    if from < capacity {
+        lose(&mut session.know, &model, from);
+    }
 }
 
 /// Whether the last zone has an end so near to its beginning that it is none.
