@@ -1,4 +1,5 @@
-//! Plausible drives by seed: sizes, orders of tracks, skews, seek curves, caches and noise as drives have them, each drawn apart.
+//! Plausible drives by seed: sizes, orders of tracks, skews, seek curves, caches and noise as drives have them, each drawn apart; and *worn* ones, the same with rows of slipped
+//! sectors, remapped sectors, and zones of any number of cylinders, so that last bands and groups are narrower than others.
 
 use headtime_mechanics::DriveProfile;
 use headtime_mechanics::profile::{Algorithm, Cache, Firmware, Geometry, Interface, Rotation, Seek, SeekFormula, TrackOrder, UnitVariation, Zone};
@@ -127,4 +128,49 @@ pub fn drawn(seed: u64) -> DriveProfile {
         },
         setup: Default::default(),
     }
+}
+
+/// The drive of the seed, worn: what [`drawn`] leaves out.
+pub fn worn(seed: u64) -> DriveProfile {
+    let mut profile = drawn(seed);
+    let mut lots = Lots(seed.wrapping_mul(0x9E6C_63D0_876A_46F5) ^ 0x5EED);
+    let heads = profile.geometry.heads;
+    let band = profile.geometry.band_cylinders.unwrap_or(1);
+    let from_index = lots.chance(0.3);
+    let mut first = 0;
+    for zone in &mut profile.zones {
+        zone.first_cylinder = first;
+        // As long as each group of spares has a cylinder and more of its own.
+        zone.cylinders += lots.whole(2, u64::from(band.max(64))) as u32;
+        first += zone.cylinders;
+        zone.first_angle_turns = from_index.then_some(0.0);
+        let groups = u64::from(zone.groups());
+        let group_sectors = u64::from(zone.group_cylinders()) * zone.cylinder_sectors(heads);
+        let last_sectors = zone.physical_sectors(heads) - (groups - 1) * group_sectors;
+        let (mut slips, mut remaps, mut most) = (Vec::new(), Vec::new(), 0);
+        for group in 0..groups {
+            let (start, sectors) = (group * group_sectors, if group + 1 == groups { last_sectors } else { group_sectors });
+            let within = sectors - sectors / 8;
+            let mut row = if lots.chance(0.5) { lots.whole(1, 60) } else { 0 };
+            if lots.chance(0.1) {
+                row *= 5;
+            }
+            let at = start + lots.whole(sectors / 16, within - row - 1);
+            slips.extend(at..at + row);
+            let moved = if lots.chance(0.5) { lots.whole(1, 6) } else { 0 };
+            for number in 0..moved {
+                let home = start + lots.whole(0, within);
+                if !(at..at + row).contains(&home) && remaps.iter().all(|pair: &(u64, u64)| pair.0 != home) {
+                    remaps.push((home, start + sectors - 1 - number));
+                }
+            }
+            most = row.max(most);
+        }
+        zone.spares += most + 8;
+        remaps.sort_unstable();
+        (zone.slips, zone.remaps) = (slips, remaps);
+    }
+    profile.name = format!("worn-{seed}");
+    profile.description = "A plausible drive drawn at random, with defects".into();
+    profile
 }

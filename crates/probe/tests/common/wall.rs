@@ -16,7 +16,7 @@ use headtime_probe::{Answer, Ask, Errand, Finding, Outcome, Probe, Stage, Verdic
 use headtime_sim::DriveTruth;
 use headtime_units::{Instant, Lba, Nanos};
 
-use super::drives::drawn;
+use super::drives::{drawn, worn};
 use super::{Bench, borders, settings};
 
 /// One drive. Its name says how to make it again: `NAME:nominal:SEED` or `NAME:drawn:SEED` of the catalogue, `random-N:nominal:N` or `random-N:drawn:N` of `drives::drawn`, and
@@ -57,6 +57,9 @@ const PAUSE: Nanos = Nanos::from_us(500);
 impl Case {
     /// The case of a name.
     pub fn parse(name: &str) -> Self {
+        if let Some(case) = Self::parse_worn(name) {
+            return case;
+        }
         let words: Vec<&str> = name.split(':').collect();
         let [model, kind, seed] = words.as_slice() else { panic!("{name}: expected NAME:nominal:SEED or NAME:drawn:SEED") };
         let seed: u64 = seed.parse().unwrap_or_else(|_| panic!("{name}: {seed} is no seed"));
@@ -71,6 +74,15 @@ impl Case {
         let noisy = *kind == "drawn";
         let truth = if noisy { DriveTruth::draw(&profile, seed) } else { DriveTruth::nominal(&profile, seed) };
         Self { name: name.into(), truth: truth.unwrap_or_else(|error| panic!("{name}: {error}")), profile, noisy, seed }
+    }
+
+    /// The case of a worn drive, `worn-N:nominal:SEED` or `worn-N:drawn:SEED` of `drives::worn`; none of another name.
+    fn parse_worn(name: &str) -> Option<Self> {
+        let (number, rest) = name.strip_prefix("worn-")?.split_once(':')?;
+        let profile = worn(number.parse().ok()?);
+        let (noisy, seed) = (rest.starts_with("drawn"), rest.split_once(':')?.1.parse().ok()?);
+        let truth = if noisy { DriveTruth::draw(&profile, seed) } else { DriveTruth::nominal(&profile, seed) };
+        Some(Self { name: name.into(), truth: truth.unwrap_or_else(|error| panic!("{name}: {error}")), profile, noisy, seed })
     }
 
     /// Characterises it and looks at what was found.
