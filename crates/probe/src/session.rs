@@ -142,6 +142,9 @@ impl<'a> Session<'a> {
 
     /// The angle of one sector, if it comes from the media at once. Where the head would read on up to it, and all in between would be held afterwards, it is sent away first.
     pub(crate) fn try_angle(&mut self, lba: u64) -> Step<Option<Seen>> {
+        if lba >= self.know.capacity {
+            return Err(Stop::Hopeless(format!("what was measured leads to sector {lba}, behind the drive's {}", self.know.capacity)));
+        }
         self.keep_clock()?;
         self.step_aside(lba)?;
         let answer = self.read_at_once(lba, 1)?;

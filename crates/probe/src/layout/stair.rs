@@ -19,6 +19,7 @@ const TRIED_AT: u64 = 16;
 /// Sectors per track from `lba` on, where a track begins; none when the rhythm is another or something is stepped over nearby.
 pub(crate) fn sectors_by_stair(session: &mut Session, lba: u64, about: f64, pattern: Pattern, steps: [f64; 3]) -> Step<Option<u64>> {
     let turns_to = |track: u64| pattern.steps_to(track, None).iter().zip(steps).map(|(count, step)| part(*count as f64 * step)).sum::<f64>();
+    let about = about.clamp(1.0, 1e6);
     let gap = ((about / 11.0) as u64).max(1);
     if lba + (TRIED_AT + 2) * (about as u64 + gap) >= session.know.capacity {
         return Ok(None);
@@ -38,7 +39,7 @@ pub(crate) fn sectors_by_stair(session: &mut Session, lba: u64, about: f64, patt
     let (origin, slope) = robust_line(&seen);
     let density = 1.0 / (1.0 / about + slope);
     let unsure = (5.0 * session.know.noise_turns() + 0.002) * density + 1.0;
-    let (mut low, mut high) = (libm::floor(density - unsure) as u64, libm::ceil(density + unsure) as u64);
+    let (mut low, mut high) = ((libm::floor(density - unsure) as u64).max(1), (libm::ceil(density + unsure) as u64).max(1));
     // On which of the two tracks the sector that ends the n-th lies if there are so many sectors on each; true for the n-th.
     let on = |session: &mut Session, number: u64, sectors: u64, beyond: u64| -> Step<Option<bool>> {
         let place = number * sectors - 1 + beyond;

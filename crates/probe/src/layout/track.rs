@@ -51,7 +51,8 @@ pub(crate) fn rough_density(session: &mut Session, lba: u64) -> Step<f64> {
 /// The density and the end of the track that starts at (or holds) `lba`.
 pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Step<Track> {
     let capacity = session.know.capacity;
-    let gap = ((about / 8.0) as u64).max(1);
+    // A density that was measured where nothing is even may be anything.
+    let gap = ((about / 8.0) as u64).clamp(1, MOST_SECTORS);
     let mut angles = Vec::new();
     let mut places: Vec<u64> = (0..SAMPLES).map(|number| lba + number * gap).filter(|place| *place < capacity).collect();
     if session.know.forget > 0 {
