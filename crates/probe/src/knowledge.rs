@@ -18,7 +18,7 @@ pub(crate) struct Anchor {
 /// What is known; plain data, which is saved and copied.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Knowledge {
-    /// Logical sectors of the drive.
+    /// Logical sectors of the drive, or of its first arm where it has two.
     pub(crate) capacity: u64,
     /// Steps finished; each draws its own numbers.
     pub(crate) step: u64,
@@ -51,6 +51,7 @@ pub(crate) struct Knowledge {
     pub(crate) hit_limit_ns: f64,
     /// Slips that were counted, and the sectors they were among.
     pub(crate) slips: (u64, u64),
+    pub(crate) arms: crate::arms::ArmsFound,
     pub(crate) pattern: Option<Pattern>,
     /// Whether the surfaces of a drive in bands were looked for.
     pub(crate) surfaces_sought: bool,

@@ -35,6 +35,7 @@
 //! println!("{}", finding.verdict.sentence());
 //! ```
 
+mod arms;
 mod ask;
 #[cfg(test)]
 #[path = "../tests/unit/bench.rs"]

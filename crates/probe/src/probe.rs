@@ -12,7 +12,7 @@ use crate::layout;
 use crate::session::{Session, Step, Stop};
 use crate::stage::Stage;
 use crate::verdict::{self, Watch};
-use crate::{cache, figures, overhead, queue, remaps, rotation, seek, selfcheck, writes};
+use crate::{arms, cache, figures, overhead, queue, remaps, rotation, seek, selfcheck, writes};
 
 /// What a probe is told of a drive before it begins, and what it may spend.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -321,6 +321,7 @@ fn run(stage: Stage, session: &mut Session, settings: &Settings, spent: Nanos) -
         Stage::Rotation => rotation::find(session),
         Stage::Phase(_) => rotation::find_phase(session).map(|()| true),
         Stage::Layout if session.know.forget > 0 && !session.know.ring_sought => cache::find_ring(session).map(|()| false),
+        Stage::Layout if arms::is_worth_a_look(&session.know) => arms::find(session).map(|()| false),
         Stage::Layout => match session.know.zones.last() {
             None => layout::begin_first(session).map(|()| false),
             Some(_) if session.know.pattern.is_none() => layout::find_rhythm(session).map(|()| false),
@@ -340,6 +341,7 @@ fn run(stage: Stage, session: &mut Session, settings: &Settings, spent: Nanos) -
             }
             None => Ok(true),
         },
+        Stage::Interface if session.know.arms.two && !session.know.arms.compared => arms::compare(session).map(|()| false),
         Stage::Interface => overhead::find(session).map(|()| true),
         Stage::Seek => {
             let refine = spent.as_ns() as f64 <= stage.share() * settings.budget.as_ns() as f64;

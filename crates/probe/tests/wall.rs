@@ -23,6 +23,8 @@ const CASES: &[&str] = &[
     "deskstar34gxp:nominal:1",
     "maxtor-20gb@nocache:nominal:1",
     "nearline-20tb@nocache:nominal:1",
+    "cheetah10k7:nominal:1",
+    "atlas10k@p2:nominal:1",
 ];
 
 /// Cases that are known to fall short, and why.

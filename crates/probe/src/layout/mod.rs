@@ -9,7 +9,7 @@
 //! that a cache does not get in the way.
 //!
 //! - Found: sectors per track, track, cylinder and band skews, bands, zones, spares by zone or by group, slipped sectors (to the track where they are few, else their number by region).
-//! - Not found: surfaces with different sectors per track, remapped sectors, cylinders without data, a second arm.
+//! - Not found: surfaces with different sectors per track, remapped sectors, cylinders without data.
 //! - Falls short: a drive whose very first zone is not understood has no rhythm that could be taken up again further on.
 
 mod border;
@@ -23,6 +23,7 @@ mod stair;
 mod track;
 mod walk;
 
+pub(crate) use border::LEAST_DEVIATION;
 pub(crate) use pattern::{begin_first, find_rhythm, goes_on};
 pub(crate) use piece::remarks as lost_stretches;
 pub(crate) use settle::settle;

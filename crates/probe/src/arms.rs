@@ -1,0 +1,132 @@
+//! Whether two arms serve the drive, each its own half of the addresses.
+//!
+//! *By seeks that are none.* A sector of one region is read, then one of a region far away, then again one of the first, right before the first sector. With one arm the
+//! third read has to come back all the way, and takes longer than most of a turn. An arm that only serves its own region has stayed where it was: the third read waits for its sector and
+//! nothing else, less than four tenths of a turn in four of ten tries.
+//!
+//! So the last eighth of the drive is asked against the first; where that shows two arms, so must both sides of the middle, and the ends of neither half: then the first half
+//! is one arm's and the second the other's, as drives with two arms have it that report so. One half is characterised, and the other taken to be alike; at some sectors all over it angles are compared.
+//!
+//! Worked example, 7,200 rpm: of 24 third reads 9 take 0.1 to 3.3 ms where two arms are; with one arm the quickest takes 9.
+//!
+//! Not found: arms that share addresses otherwise, more than two, a second arm laid out otherwise (that is said). Drives of fewer than [`LEAST_SECTORS`] are taken to have one arm.
+//! Cost: a second, with two arms three. Source: ours.
+
+use serde::{Deserialize, Serialize};
+
+use crate::knowledge::Knowledge;
+use crate::layout::LEAST_DEVIATION;
+use crate::numbers::wrap;
+use crate::session::{Session, Step};
+
+/// Drives with two arms are larger (the first that were sold have 14 TB).
+const LEAST_SECTORS: u64 = 1 << 30;
+/// Third reads of one question, and how many have to be quick.
+const TRIES: usize = 24;
+const LEAST_QUICK: usize = 3;
+/// What is quick, in turns.
+const QUICK_TURNS: f64 = 0.4;
+/// The third sector lies as near before the first.
+const NEAR: u64 = 64;
+/// Sectors of the second arm that are compared, and the share that has to be alike.
+const COMPARED: usize = 48;
+const ALIKE: f64 = 0.9;
+
+/// What was found of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct ArmsFound {
+    pub(crate) sought: bool,
+    /// Whether there are two; what is known is of the first then.
+    pub(crate) two: bool,
+    pub(crate) compared: bool,
+}
+
+/// Whether a second arm is to be looked for.
+pub(crate) fn is_worth_a_look(know: &Knowledge) -> bool {
+    !know.arms.sought && know.capacity >= LEAST_SECTORS
+}
+
+/// Looks for a second arm; where there is one, what is looked into from now on is the first arm's half.
+pub(crate) fn find(session: &mut Session) -> Step<()> {
+    session.know.arms.sought = true;
+    let capacity = session.know.capacity;
+    let (half, eighth) = (capacity / 2, capacity / 8);
+    if !are_apart(session, 0, capacity - eighth)? {
+        return Ok(());
+    }
+    let small = eighth / 8;
+    let halves = are_apart(session, half - small, half)? && !are_apart(session, 0, half - eighth)? && !are_apart(session, half, capacity - eighth)?;
+    if !halves || capacity % 2 != 0 {
+        session.know.remarks.push("two arms serve the drive, but not each its half of the addresses; such a drive is not understood".into());
+        return Ok(());
+    }
+    session.know.arms.two = true;
+    session.know.capacity = half;
+    session
+        .know
+        .remarks
+        .push(format!("two arms: sectors up to {half} are served by one, those from there on by the other; the first was measured and checked"));
+    Ok(())
+}
+
+/// Whether the arm that serves the sectors behind `one` stays there while those behind `other`, as far away as they are, are read.
+fn are_apart(session: &mut Session, one: u64, other: u64) -> Step<bool> {
+    let reach = session.know.capacity / 64;
+    let period_ns = session.know.clock.period_ns();
+    let mut quick = 0;
+    for _ in 0..TRIES {
+        session.keep_clock()?;
+        let place = one + NEAR + session.draw.below(reach - NEAR);
+        let elsewhere = other + session.draw.below(reach);
+        session.read_at_once(place, 1)?;
+        session.read_at_once(elsewhere, 1)?;
+        let before = place - 1 - session.draw.below(NEAR);
+        let third = session.read_at_once(before, 1)?;
+        let from_media = third.succeeded() && !session.may_be_hit(&third);
+        quick += usize::from(from_media && (third.response().as_ns() as f64) < QUICK_TURNS * period_ns);
+    }
+    Ok(quick >= LEAST_QUICK)
+}
+
+/// Compares sectors of the second arm with those of the first that have the same place in its half, as far as the layout was found.
+pub(crate) fn compare(session: &mut Session) -> Step<()> {
+    session.know.arms.compared = true;
+    let half = session.know.capacity;
+    let known = session.know.zones.last().map_or(half, |last| last.end_lba.unwrap_or_else(|| last.track_start(last.checked)));
+    let (mut seen, mut alike) = (0, 0);
+    for _ in 0..COMPARED {
+        let lba = session.draw.below(known.clamp(1, half));
+        let Some(reading) = session.try_angle(half + lba)? else { continue };
+        let Some(zone) = session.know.zones.iter().rfind(|zone| zone.first_lba <= lba) else { continue };
+        seen += 1;
+        alike += usize::from(wrap(reading.turns - zone.angle(lba)).abs() <= LEAST_DEVIATION);
+    }
+    if (alike as f64) < ALIKE * seen as f64 {
+        session.know.remarks.push(format!(
+            "two arms: only {alike} of {seen} sectors of the second come by where those of the first do; what the profile says of sectors from {half} on is not to be relied upon"
+        ));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::bench::{Bench, plain};
+    use headtime_mechanics::DriveProfile;
+    use headtime_sim::DriveTruth;
+
+    #[test]
+    fn two_arms_are_told_from_one() {
+        for (name, two) in [("exos-2x18", true), ("nearline-20tb", false)] {
+            let profile = DriveProfile { cache: None, ..plain(name) };
+            for seed in 1..=3 {
+                let mut bench = Bench::new(DriveTruth::draw(&profile, seed).unwrap());
+                let capacity = bench.know.capacity;
+                bench.run(seed, find);
+                assert_eq!(bench.know.arms.two, two, "{name}, seed {seed}");
+                assert_eq!(bench.know.capacity, if two { capacity / 2 } else { capacity }, "{name}, seed {seed}");
+            }
+        }
+    }
+}
