@@ -28,13 +28,7 @@ const CASES: &[&str] = &[
 ];
 
 /// Cases that are known to fall short, and why.
-const KNOWN_SHORT: &[(&str, &str)] = &[
-    ("random-3:drawn:3", "slipped sectors that were not placed shift the tracks behind them by more than two sectors, and predictions with them"),
-    (
-        "atlas10k:drawn:1",
-        "0.6 points below the oracle's predictions less one: seek times by region are not told, and cost a turn on 0.7 % of the reads",
-    ),
-];
+const KNOWN_SHORT: &[(&str, &str)] = &[];
 
 #[test]
 fn drives_with_drawn_truth_are_found_out_but_for_those_known_to_fall_short() {
