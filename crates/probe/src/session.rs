@@ -70,6 +70,10 @@ impl<'a> Session<'a> {
 
     /// Reads.
     pub(crate) fn read(&mut self, extent: Extent, not_before: Instant) -> Step<Answer> {
+        let capacity = self.know.capacity;
+        if extent.start.get() >= capacity || extent.len.get() > capacity - extent.start.get() {
+            return Err(Stop::Hopeless(format!("what was measured leads to sector {}, but the drive has {capacity}", extent.start)));
+        }
         match self.answers.get(self.next) {
             Some(answer) if answer.extent == extent => {
                 self.next += 1;
@@ -142,9 +146,6 @@ impl<'a> Session<'a> {
 
     /// The angle of one sector, if it comes from the media at once. Where the head would read on up to it, and all in between would be held afterwards, it is sent away first.
     pub(crate) fn try_angle(&mut self, lba: u64) -> Step<Option<Seen>> {
-        if lba >= self.know.capacity {
-            return Err(Stop::Hopeless(format!("what was measured leads to sector {lba}, behind the drive's {}", self.know.capacity)));
-        }
         self.keep_clock()?;
         self.step_aside(lba)?;
         let answer = self.read_at_once(lba, 1)?;
