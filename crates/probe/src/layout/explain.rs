@@ -9,7 +9,7 @@ use super::pattern::{is_as_foretold, out_of_reach};
 use super::sketch::{Groups, Pattern, Skip, ZoneSketch};
 use super::track::{measure_track, short_by};
 use super::walk::{Verdict, likely, take_count, take_skip, verify};
-use crate::numbers::{median, part, wrap};
+use crate::numbers::{median, part};
 use crate::session::{Session, Step};
 
 /// Skips of fewer sectors are slips rather than spares (guess).
@@ -18,9 +18,6 @@ const LEAST_SPARES: u64 = 6;
 const MOST_STRANGE: u64 = 2;
 /// Tracks that are counted.
 const COUNTED: u64 = 4;
-/// The longest row of slips that is told from a zone's end, as a share of a track; and by how many tracks behind it the zone has to go on.
-const MOST_OF_TRACK: f64 = 0.9;
-const GOES_ON: u64 = 9;
 /// Tracks by which the first that was found bad may lie behind the first that is.
 const MOST_LATE: u64 = 16;
 
@@ -34,8 +31,10 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
         && one > 0
         && one == two
         && two == three
-        && let Some(end) = stepped_over_at(session, zone, bad, one)?
+        && let Some(short) = short_by(session, zone, bad)?
     {
+        // On both sides of the border.
+        let end = zone.track_start(bad + 1) - short;
         step_over(zone, bad + 1, Skip { lba: end, sectors: one.unsigned_abs(), loose: false });
         zone.checked = bad + 1;
         return Ok(());
@@ -57,14 +56,6 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
     if let [None, None, ..] = found[..]
         && narrow_band(session, zone, bad)?
     {
-        return Ok(());
-    }
-    if let [None, None, ..] = found[..]
-        && let Some(slips) = long_row(session, zone, bad)?
-    {
-        let begins = row_begins(session, zone, bad, slips)?;
-        step_over(zone, bad + 1, Skip { lba: begins, sectors: slips, loose: false });
-        zone.checked = bad + 1;
         return Ok(());
     }
     // What is stepped over before the bad track and was not known: spares of which slips have left but a few.
@@ -110,58 +101,6 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
         }
     }
     explain_anew(session, zone, bad, before)
-}
-
-/// The first address behind sectors that are stepped over on a track or at its end; none when they are too few to be told where.
-fn stepped_over_at(session: &mut Session, zone: &ZoneSketch, track: u64, sectors: i64) -> Step<Option<u64>> {
-    Ok(match short_by(session, zone, track)? {
-        Some(short) => Some(zone.track_start(track + 1) - short),
-        None if sectors > likely(session, zone, track) => Some(row_begins(session, zone, track, sectors.unsigned_abs())?),
-        None => None,
-    })
-}
-
-/// Of how many sectors a row of slips is behind which the zone goes on as before, though it is too long to be counted; none where the zone does not go on.
-fn long_row(session: &mut Session, zone: &ZoneSketch, bad: u64) -> Step<Option<u64>> {
-    let sectors = zone.sectors_per_track;
-    // Near its beginning, so that what comes late is still on the track.
-    let lba = zone.lba_from((bad + 2) * sectors + sectors / 20);
-    if lba >= session.know.capacity {
-        return Ok(None);
-    }
-    let off = part(session.angle(lba)?.turns - zone.angle(lba));
-    let about = libm::round(off * sectors as f64) as u64;
-    if about == 0 || off > MOST_OF_TRACK {
-        return Ok(None);
-    }
-    let late = behind_row(zone, bad, about);
-    let mut extras = Vec::new();
-    for track in [bad + 2, bad + 3, bad + GOES_ON] {
-        extras.push(count(session, &late, track, Where::Here)?.map(|(extra, _)| extra));
-    }
-    let [Some(first), ..] = extras[..] else { return Ok(None) };
-    let same = extras.iter().all(|extra| *extra == Some(first));
-    Ok(about.checked_add_signed(first).filter(|slips| same && *slips > 0))
-}
-
-/// A zone as if a row of slips began with a track.
-fn behind_row(zone: &ZoneSketch, track: u64, slips: u64) -> ZoneSketch {
-    let mut late = zone.clone();
-    late.skip(Skip { lba: zone.track_start(track), sectors: slips, loose: false });
-    late
-}
-
-/// The first address behind a row of slips that lies on a track or the next: those before it pass as the zone foretells, those behind it later.
-fn row_begins(session: &mut Session, zone: &ZoneSketch, track: u64, slips: u64) -> Step<u64> {
-    let late = behind_row(zone, track, slips);
-    let (mut low, mut high) = (zone.track_start(track), zone.track_start(track + 2).saturating_sub(slips).min(session.know.capacity - 1));
-    while low < high {
-        let middle = low + (high - low) / 2;
-        let seen = session.angle(middle)?.turns;
-        let (before, behind) = (wrap(seen - zone.angle(middle)).abs(), wrap(seen - late.angle(middle)).abs());
-        if before < behind { low = middle + 1 } else { high = middle }
-    }
-    Ok(high)
 }
 
 /// Whether counts that rise by little go on to do so: neighbouring tracks may have a slip each.
