@@ -66,6 +66,7 @@ realtime: setup-build ## proofs of timing that need an idle machine
 	cargo run --locked --release -p headtime-io --example lateness
 	cargo build --locked --release -p headtime
 	scripts/realtime-characterize.sh atlas10k deskstar34gxp@nocache
+	scripts/realtime-scan.sh atlas10k
 
 clean: ## removes what was built
 	cargo clean

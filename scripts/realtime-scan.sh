@@ -1,0 +1,99 @@
+#!/usr/bin/env bash
+# What a scrub costs clients and what it gets, in real time on this machine: an emulated drive behind NBD, served with the profile that characterising has found, under fio's transactions with and
+# without a scrub beside them, in turn. Needs an idle machine and fio with its nbd engine; takes five minutes.
+#
+# scripts/realtime-scan.sh [PROFILE] [PAIRS] [SECONDS]     (atlas10k, 4, 25 unless given; HEADTIME names the program, target/release/headtime unless set)
+#
+# The transactions are those of Lumb, Schindler and Ganger (2002), 4.1: ten tasks, 30 ms of thinking, two reads for each write, places uniform, sizes exponential around 8 KiB in steps of 4 KiB.
+# The drive is characterised in virtual time, which is the same unit without the waiting; scripts/realtime-characterize.sh is about doing so in real time.
+set -euo pipefail
+program=${HEADTIME:-target/release/headtime}
+profile=${1:-atlas10k} pairs=${2:-4} seconds=${3:-25}
+work=$(mktemp -d)
+drive= server=
+clean() {
+    for process in $server $drive; do kill "$process" 2>/dev/null || true; wait "$process" 2>/dev/null || true; done
+    rm -rf "$work"
+}
+trap clean EXIT
+if ! fio --enghelp 2>/dev/null | grep -qw nbd; then
+    echo "skipped: fio with its nbd engine is not installed (scripts/setup.sh demo installs it)"
+    exit 0
+fi
+
+# The emulation before ordinary threads: otherwise a busy machine makes it a slower drive than it is.
+before_others=
+if chrt --fifo 1 true 2>/dev/null; then before_others="chrt --fifo 1"; fi
+await() { for _ in $(seq 300); do [ -S "$1" ] && return; sleep 0.1; done; echo "nobody listens at $1"; exit 1; }
+scan() { "$program" scan "$1" v --task scrub --control "$work/control" --json "${@:2}"; }
+done_now() { scan status | python3 -c 'import json, sys; scan = json.load(sys.stdin)["scans"][0]; print(json.dumps({"done": scan["bytes_done"], **scan["sources"]}))'; }
+
+"$program" characterize "simulated:$profile?seed=3" -o "$work/found.toml" --force --json > "$work/found.json" 2>/dev/null
+$before_others "$program" emulate "$profile" --seed 3 --backing "$work/disk.img" --listen "unix:$work/drive" --json > "$work/emulate.json" &
+drive=$!
+await "$work/drive"
+size=$(python3 -c 'import tomllib, sys; print(tomllib.load(open(sys.argv[1], "rb"))["capacity_sectors"] // 2048 - 1)' "$work/found.toml")
+"$program" serve --drive "nbd+unix:///?socket=$work/drive" --profile "$work/found.toml" --volume "v=${size}MiB" \
+    --listen "unix:$work/nbd" --control "$work/control" --state "$work/state" --print-uri > "$work/uri" &
+server=$!
+await "$work/nbd"
+for _ in $(seq 100); do [ -s "$work/uri" ] && break; sleep 0.1; done
+
+oltp() {
+    fio --name=oltp --ioengine=nbd --uri="$(cat "$work/uri")" --thread=1 --numjobs=10 --group_reporting --rw=randrw --rwmixread=67 \
+        --bssplit=4k/39:8k/24:12k/14:16k/9:20k/5:24k/4:32k/5 --thinktime=30ms --time_based=1 --ramp_time=2 --runtime="$seconds" --randseed="$1" \
+        --lat_percentiles=1 --clat_percentiles=0 --output-format=json > "$2"
+}
+scan start > /dev/null
+scan pause > /dev/null
+for pair in $(seq "$pairs"); do
+    oltp "$pair" "$work/without.$pair"
+    oltp "$pair" "$work/with.$pair" &
+    load=$!
+    sleep 2
+    scan resume > /dev/null
+    done_now > "$work/first.$pair"; first=$(date +%s.%N)
+    sleep "$((seconds - 1))"
+    done_now > "$work/last.$pair"; last=$(date +%s.%N)
+    scan pause > /dev/null
+    echo "$first $last" > "$work/time.$pair"
+    wait "$load"
+done
+measured=$("$program" scan status v --control "$work/control" | tail -1)
+kill "$server"; wait "$server" || true; server=
+kill "$drive"; wait "$drive" || true; drive=
+python3 - "$work" "$profile" "$pairs" "$measured" <<'PYTHON'
+import json, statistics, sys
+work, profile, pairs, measured = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4]
+def load(name):
+    # fio says of each connection that it is there before it prints JSON.
+    text = open(f"{work}/{name}").read()
+    return json.loads(text[text.index("{"):])
+def foreground(name):
+    """Mean and 99th percentile of the response in ms, reads and writes together (the percentile of each, weighed by how many there were), and requests a second."""
+    job = load(name)["jobs"][0]
+    parts = [job[kind] for kind in ("read", "write") if job[kind]["total_ios"]]
+    ios = sum(part["total_ios"] for part in parts)
+    weigh = lambda figure: sum(figure(part["lat_ns"]) * part["total_ios"] for part in parts) / ios / 1e6
+    return weigh(lambda lat: lat["mean"]), weigh(lambda lat: lat["percentile"]["99.000000"]), sum(part["iops"] for part in parts)
+print(f"transactions on {profile}, unit 3, behind NBD, belief by characterising; a scrub beside every second run")
+print(f"{'pair':>4} {'mean ms without':>16} {'with':>8} {'p99 ms without':>15} {'with':>8} {'req/s without':>14} {'with':>7} {'free MB/s':>10} {'in gaps':>8} {'idle':>6}")
+rows = []
+for pair in range(1, pairs + 1):
+    (mean_a, p99_a, iops_a), (mean_b, p99_b, iops_b) = foreground(f"without.{pair}"), foreground(f"with.{pair}")
+    first, last = load(f"first.{pair}"), load(f"last.{pair}")
+    begin, end = map(float, open(f"{work}/time.{pair}").read().split())
+    part = {key: last[key] - first[key] for key in first}
+    read = max(1, part["gaps"] + part["merged"] + part["idle"] + part["share"] + part["before_write"])
+    rows.append((mean_a, mean_b, p99_a, p99_b, iops_a, iops_b, part["done"] / (end - begin) / 1e6, (part["gaps"] + part["merged"]) / read, part["idle"] / read))
+show = lambda name, row: print(f"{name:>4} {row[0]:16.2f} {row[1]:8.2f} {row[2]:15.1f} {row[3]:8.1f} {row[4]:14.1f} {row[5]:7.1f} {row[6]:10.2f} {row[7]:7.0%} {row[8]:6.0%}")
+for number, row in enumerate(rows, 1):
+    show(str(number), row)
+mean = [statistics.mean(column) for column in zip(*rows)]
+show("mean", mean)
+longer = lambda with_scan, without: f"{(with_scan / without - 1) * 100:+.2f} %"
+print(f"with the scrub: mean response {longer(mean[1], mean[0])}, p99 {longer(mean[3], mean[2])}; the server's own measure: {measured}")
+text = open(f"{work}/emulate.json").read()
+late = json.loads(text[text.rindex('{\n  "bytes_late"'):])
+print("the emulation was late by (us):", late["lateness_us"])
+PYTHON
