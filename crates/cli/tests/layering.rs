@@ -83,7 +83,17 @@ const HOUSE: &[Room] = &[
     Room {
         package: "headtime-fuzz",
         floor: 5,
-        imports: &["headtime-units", "headtime-mechanics", "headtime-sched", "headtime-workload", "headtime-nbd", "headtime-io", "headtime-serve"],
+        imports: &[
+            "headtime-units",
+            "headtime-mechanics",
+            "headtime-sched",
+            "headtime-workload",
+            "headtime-nbd",
+            "headtime-tasks",
+            "headtime-probe",
+            "headtime-io",
+            "headtime-serve",
+        ],
         may_name_truth: false,
     },
     Room {

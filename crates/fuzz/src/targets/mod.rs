@@ -3,6 +3,7 @@
 mod metadata;
 mod nbd;
 mod profiles;
+mod scans;
 mod workloads;
 
 use headtime_io::{Locator, PolicyChoice};
@@ -28,6 +29,10 @@ pub const TARGETS: &[Target] = &[
         memory: workloads::WORKLOAD_MEMORY,
         run: workloads::file,
     },
+    Target { name: "scan_state", about: "what a scan remembers", samples: &[], memory: scans::STATE_MEMORY, run: scans::state },
+    Target { name: "backup_stream", about: "the stream of a backup", samples: &[], memory: scans::STREAM_MEMORY, run: scans::stream },
+    Target { name: "control", about: "a line to the control socket", samples: &[], memory: TEXT, run: scans::control },
+    Target { name: "probe_state", about: "what a characterisation remembers", samples: &[], memory: scans::PROBE_MEMORY, run: scans::probe },
     Target { name: "fio_job", about: "fio's job files", samples: &[], memory: workloads::WORKLOAD_MEMORY, run: workloads::job },
 ];
 

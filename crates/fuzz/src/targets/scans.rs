@@ -1,0 +1,138 @@
+//! What background work remembers and is told: the state of a scan and of a characterisation, the stream of a backup, orders over the control socket. Where a checksum stands in front, the input's
+//! first byte says whether it is put right, so that what lies behind it is reached.
+
+use headtime_probe::Probe;
+use headtime_serve::control::{Request, ScanArguments};
+use headtime_tasks::record::{Record, RecordReader};
+use headtime_tasks::{Scan, Source, StateError};
+use headtime_units::Sectors;
+
+use crate::Memory;
+
+/// A table of digests is kept as it is read; notes, ranges and what is written out again come to that.
+pub(super) const STATE_MEMORY: Memory = Memory { base: 4 << 20, per_byte: 64 };
+/// What came and is no whole record yet, and the record.
+pub(super) const STREAM_MEMORY: Memory = Memory { base: 1 << 20, per_byte: 8 };
+/// A tree of JSON, and what is made of it.
+pub(super) const PROBE_MEMORY: Memory = Memory { base: 4 << 20, per_byte: 200 };
+
+/// The state of a scan: refused, or a scan that can be asked and go on, and that writes out what it was read from.
+pub(super) fn state(input: &[u8]) {
+    let Some((choice, rest)) = input.split_first() else { return };
+    let mut bytes = rest.to_vec();
+    if choice & 1 == 1 {
+        bytes.extend_from_slice(&crc32c::crc32c(rest).to_le_bytes());
+    }
+    let mut loaded = match Scan::inspect(&bytes) {
+        Ok(loaded) => loaded,
+        Err(error) => return assert!(!error.to_string().is_empty(), "a refusal says why"),
+    };
+    let written = encoded(&loaded.scan, loaded.closed);
+    let again = Scan::inspect(&written).unwrap_or_else(|error| panic!("what was written out is read: {error}"));
+    assert_eq!(encoded(&again.scan, again.closed), written, "and is the same");
+    let (subject, kind) = (loaded.scan.subject().clone(), loaded.scan.kind());
+    assert!(matches!(Scan::decode(&written, &subject, kind), Ok(_) | Err(StateError::Foreign { .. })), "it is of what it says");
+    let scan = &mut loaded.scan;
+    assert!(scan.sectors_done() <= subject.extent.len && scan.is_complete() == scan.missing().next().is_none());
+    let missing: Vec<_> = scan.missing().take(4).collect();
+    for run in missing {
+        assert!(run.start >= subject.extent.start && run.end() <= subject.extent.end(), "{run} is missing outside of {}", subject.extent);
+        let mut piece = run;
+        piece.len = Sectors::new(piece.len.get().min(scan.grain()));
+        let zeroes = vec![0; subject.sector_size.bytes_of(piece.len) as usize];
+        scan.deliver(piece, Ok(&zeroes), false, Source::Idle, &mut Vec::new());
+        scan.keep();
+    }
+    let _ = (scan.digests(), scan.failed().sectors(), scan.passes());
+    scan.again();
+    assert!(scan.sectors_done().is_zero());
+}
+
+fn encoded(scan: &Scan, closed: bool) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    scan.encode(closed, &mut |part| bytes.extend_from_slice(part));
+    bytes
+}
+
+/// The stream of a backup, in pieces whose length the input says: what it holds lies within the volume, and there is no more of it than came in.
+pub(super) fn stream(input: &[u8]) {
+    let Some((choice, rest)) = input.split_first() else { return };
+    let mut bytes = rest.to_vec();
+    if choice & 1 == 1 {
+        put_checksums_right(&mut bytes);
+    }
+    let step = [1, 37, 4096, 1 << 20][usize::from(choice >> 1 & 3)];
+    let mut reader = RecordReader::default();
+    let (mut volume, mut held) = (0, 0);
+    for piece in bytes.chunks(step) {
+        reader.feed(piece);
+        loop {
+            match reader.next() {
+                Ok(None) => break,
+                Ok(Some(Record::Header { bytes, .. })) => volume = bytes,
+                Ok(Some(Record::Data { offset, bytes })) => {
+                    held += bytes.len();
+                    assert!(offset + bytes.len() as u64 <= volume);
+                }
+                Ok(Some(Record::Zeroes { offset, len } | Record::Unreadable { offset, len })) => assert!(offset + len <= volume),
+                Ok(Some(Record::Index | Record::End)) => {}
+                Err(error) => return assert!(!error.to_string().is_empty() && !reader.is_complete(), "a refusal says why, and is no end"),
+            }
+        }
+    }
+    assert!(held <= bytes.len() && reader.position().get() <= bytes.len() as u64);
+    assert!(!reader.is_complete() || reader.position().get() == bytes.len() as u64, "a stream that is whole was read to its end");
+}
+
+/// Of every record: the last eight of its 32 bytes say how many bytes follow, and bytes 4 to 8 are the checksum over everything behind them.
+fn put_checksums_right(bytes: &mut [u8]) {
+    const HEAD: usize = 32;
+    let mut at = 0;
+    while let Some(head) = bytes.get(at..at + HEAD) {
+        let payload = u64::from_le_bytes(head[24..].try_into().expect("eight bytes"));
+        let Some(end) = usize::try_from(payload).ok().and_then(|payload| (at + HEAD).checked_add(payload)).filter(|end| *end <= bytes.len()) else {
+            return;
+        };
+        let crc = crc32c::crc32c(&bytes[at + 8..end]);
+        bytes[at + 4..at + 8].copy_from_slice(&crc.to_le_bytes());
+        at = end;
+    }
+}
+
+/// A line to the control socket: refused with a reason, or read, arguments too, and written as it was.
+pub(super) fn control(input: &[u8]) {
+    let request = match Request::read(input) {
+        Ok(request) => request,
+        Err(refused) => return assert!(!refused.message.is_empty(), "a refusal says why"),
+    };
+    let line = serde_json::to_vec(&request).expect("what was JSON is JSON");
+    assert_eq!(Request::read(&line).as_ref(), Ok(&request), "a request that was written reads back the same");
+    match ScanArguments::read(request.arguments) {
+        Ok(arguments) => {
+            let again = serde_json::to_value(&arguments).map(ScanArguments::read);
+            assert_eq!(again.ok(), Some(Ok(arguments)), "so do its arguments");
+        }
+        Err(refused) => assert!(!refused.message.is_empty(), "a refusal says why"),
+    }
+}
+
+/// The state of a characterisation of a drive of 8 GiB called `fuzzed`: refused, or taken up and written out again.
+pub(super) fn probe(input: &[u8]) {
+    let Some((choice, rest)) = input.split_first() else { return };
+    let Ok(text) = std::str::from_utf8(rest) else { return };
+    let mut text = text.to_owned();
+    if choice & 1 == 1 {
+        let checksum = crc32c::crc32c(text.as_bytes());
+        text.push_str(&format!("crc32c {checksum:08x}\n"));
+    }
+    let load = |text: &str| Probe::load(text, "fuzzed", Sectors::new(1 << 24), 512);
+    match load(&text) {
+        Ok(probe) => {
+            let saved = probe.save("fuzzed");
+            let again = load(&saved).map(|again| again.save("fuzzed"));
+            // What else the file says of the drive than its second line does makes it another drive's.
+            assert!(again.as_ref().is_ok_and(|again| *again == saved) || again.is_err(), "what was written is read, and is the same");
+        }
+        Err(error) => assert!(!error.to_string().is_empty(), "a refusal says why"),
+    }
+}
