@@ -13,7 +13,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
 use headtime_io::Locator;
-use headtime_serve::control::{ControlClient, ControlError, RefusedKind, ScanArguments};
+use headtime_serve::control::{ControlClient, ControlError, RefusedKind, ScanAnswer, ScanArguments};
 use headtime_serve::scans::ScanState;
 use headtime_serve::{config::Config, default_control_socket};
 use headtime_tasks::TaskKind;
@@ -216,12 +216,22 @@ fn status(status: &Status) -> Result<(), Failure> {
 fn wait(client: &mut ControlClient, arguments: &ScanArguments, json: bool) -> Result<(), Failure> {
     let answer = loop {
         let answer = client.scan("scan.status", arguments).map_err(refused)?;
-        if answer.scans.iter().all(|scan| matches!(scan.state, ScanState::Complete | ScanState::Broken)) {
+        if is_over(&answer) {
             break answer;
         }
         std::thread::sleep(LOOK_EVERY);
     };
     show(&answer, json)?;
+    found(&answer)
+}
+
+/// Whether nothing more comes of any of these by itself.
+fn is_over(answer: &ScanAnswer) -> bool {
+    answer.scans.iter().all(|scan| matches!(scan.state, ScanState::Complete | ScanState::Broken))
+}
+
+/// What is wrong in the end, if anything is.
+fn found(answer: &ScanAnswer) -> Result<(), Failure> {
     let bad: Vec<String> = answer.scans.iter().filter_map(finding).collect();
     if bad.is_empty() { Ok(()) } else { Err(Failure::Failed(anyhow!("{}", bad.join("; ")))) }
 }

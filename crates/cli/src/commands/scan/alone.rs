@@ -14,7 +14,7 @@ use headtime_serve::scans::{AloneError, AloneOptions, Remembered, ScanAlone, Sca
 
 use super::progress::Progress;
 use super::show::{finding, show};
-use super::{Meant, Start, Status, refused, wait};
+use super::{Meant, Start, Status, found, is_over, refused};
 use crate::Failure;
 use crate::logs::{self, Level};
 use crate::stop::Stop;
@@ -120,16 +120,24 @@ pub(super) fn order(verb: &str, meant: &Meant) -> Result<(), Failure> {
 pub(super) fn status(drive: &str, status: &Status) -> Result<(), Failure> {
     let drive = locator(drive)?;
     let task = status.task.map(|task| task.name().to_owned());
-    if let Some(mut client) = at_work(&drive)? {
-        let arguments = ScanArguments { target: None, task, ..ScanArguments::default() };
-        if status.wait {
-            return wait(&mut client, &arguments, status.server.json);
+    let arguments = ScanArguments { target: None, task: task.clone(), ..ScanArguments::default() };
+    while let Some(mut client) = at_work(&drive)? {
+        match client.scan("scan.status", &arguments) {
+            Ok(answer) if !status.wait || is_over(&answer) => return tell(&answer, status),
+            // One that ends while it is asked has saved what it knows.
+            Ok(_) | Err(ControlError::Gone { .. }) => std::thread::sleep(LOOK_EVERY),
+            Err(error) => return Err(refused(error)),
         }
-        return show(&client.scan("scan.status", &arguments).map_err(refused)?, status.server.json);
     }
     let mut scans = remembered(&drive, status.state.as_deref())?.map(|remembered| remembered.status()).unwrap_or_default();
     scans.retain(|scan| task.as_ref().is_none_or(|task| *task == scan.task));
-    show(&answer(scans), status.server.json)
+    tell(&answer(scans), status)
+}
+
+/// Prints an answer, and says what was found to whoever has waited for it.
+fn tell(answer: &ScanAnswer, status: &Status) -> Result<(), Failure> {
+    show(answer, status.server.json)?;
+    if status.wait { found(answer) } else { Ok(()) }
 }
 
 /// Whoever scans or serves the drive, if somebody does.
