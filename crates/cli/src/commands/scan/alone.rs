@@ -187,14 +187,14 @@ fn place(state: Option<&str>) -> anyhow::Result<PlaceChoice> {
 
 /// What of the failures makes no sense, and what went wrong.
 fn failure(error: AloneError) -> Failure {
-    let asked = match &error {
+    let asked = matches!(
+        &error,
         AloneError::Scan(ScanError::UnknownTarget { .. } | ScanError::NotThere { .. } | ScanError::Running { .. } | ScanError::Output(_))
-        | AloneError::OtherSettings { .. }
-        | AloneError::Drive {
-            error: OpenError::Profile { .. } | OpenError::NotThere { .. } | OpenError::NoFile { .. } | OpenError::OtherProfile { .. },
-            ..
-        } => true,
-        _ => false,
-    };
+            | AloneError::OtherSettings { .. }
+            | AloneError::Drive {
+                error: OpenError::Profile { .. } | OpenError::NotThere { .. } | OpenError::NoFile { .. } | OpenError::OtherProfile { .. },
+                ..
+            }
+    );
     if asked { Failure::asked(error) } else { Failure::Failed(error.into()) }
 }
