@@ -2,21 +2,22 @@
 //!
 //! ```text
 //! header   "HTLATMAP" · version · bytes of the header · drive, cells, scale, counts · model name · checksum of the header
-//! body     numbers of the cells covered (where they came one by one) · entries · samples (where counted) · checksum of the body
+//! body     numbers of the cells covered (where they came one by one) · entries · samples and table of exceedances (where counted) · checksum of the body
 //! ```
 //! Numbers are little endian, checksums CRC-32C. Magic, version, length and checksum of the header stay where they are in every version, so that a newer file is told
 //! from a damaged one.
 //!
-//! Guarantees: a map that was decoded answers every question as the one that was encoded, but for the table of exceedances, which is of one run. What is cut off,
+//! Guarantees: a map that was decoded answers every question as the one that was encoded. What is cut off,
 //! damaged, newer, of another drive or of other cells is refused before anything is changed, and nothing is allocated for what the bytes do not hold.
 //! Source: P1 section 4 (save and restore).
 
 use headtime_units::{ByteSize, Extent, Nanos, SectorSize, Sectors};
 
 use super::cells::Cells;
+use super::exceedance::Exceedance;
 use super::map::LatencyMatrix;
 use super::merge::{MergeError, same_cells};
-use super::plane::{self, Plane};
+use super::plane;
 use super::scale::{EntryBits, Scale};
 use super::shape::{Coverage, CoveredCells, Directions, MODEL_BYTES, MappedDrive, MatrixSettings, MatrixShape, ShapeError, entries_of};
 
@@ -82,7 +83,7 @@ impl LatencyMatrix {
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
         // What a large map needs is known, so that it is not moved again and again while it grows; header and cells are little beside it.
-        let entries = self.entries.bytes() + self.samples.as_ref().map_or(0, Plane::bytes);
+        let entries = self.entries.bytes() + self.samples.as_ref().map_or(0, |samples| samples.bytes() + Exceedance::BYTES);
         let mut bytes = Vec::with_capacity(entries as usize + self.cells.len() as usize * 4 + 2 * MODEL_BYTES);
         self.encode_in_pieces(|piece| bytes.extend_from_slice(piece));
         bytes
@@ -104,6 +105,7 @@ impl LatencyMatrix {
         self.entries.pieces().for_each(&mut body);
         if let Some(samples) = &self.samples {
             samples.pieces().for_each(&mut body);
+            body(&self.exceedance.encode());
         }
         take(&checksum.to_le_bytes());
     }
@@ -164,7 +166,9 @@ impl LatencyMatrix {
         let (entries, counts) = body.split_at(map.entries.bytes() as usize);
         map.entries.fill(entries);
         if let Some(samples) = &mut map.samples {
+            let (counts, exceedances) = counts.split_at(samples.bytes() as usize);
             samples.fill(counts);
+            map.exceedance = Exceedance::decode(exceedances).ok_or_else(|| damaged("its table of exceedances has more exceedances than trials"))?;
         }
         map.known = map.entries.count_set();
         (map.longest_seen, map.observations) = (header.longest_seen, header.observations);
@@ -276,7 +280,7 @@ impl Header {
     fn body_bytes(&self) -> u64 {
         let entries = entries_of(self.rows, self.shape.directions);
         let cells = if matches!(self.shape.cells, CoveredCells::Touched { .. }) { u64::from(self.rows) * 4 } else { 0 };
-        let samples = if self.shape.count_samples { entries } else { 0 };
+        let samples = if self.shape.count_samples { plane::bytes_of(entries, EntryBits::Eight) + Exceedance::BYTES } else { 0 };
         cells + plane::bytes_of(entries, self.shape.scale.bits()) + samples
     }
 }

@@ -5,7 +5,7 @@
 //! drive at hand.
 //!
 //! Counted is what a map of so many bits would have promised: a code answers the end of its step, so coarse codes are exceeded less often than what was
-//! observed. Not saved with the map. Source: P1 section 3.3, docs/spec of P1 (notes).
+//! observed. It is saved with the map; merging maps leaves the receiving one's. Source: P1 section 3.3, docs/spec of P1 (notes).
 
 /// Observations of known pairs, and those that exceeded what the map said.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -37,11 +37,27 @@ impl ExceedanceRow {
 }
 
 impl Exceedance {
-    pub(super) fn new() -> Self {
+    /// Bytes of a table.
+    pub(super) const BYTES: u64 = 16 * (ExceedanceRow::MOST_SAMPLES as u64 + 1);
+
+    pub(crate) fn new() -> Self {
         Self { counts: vec![(0, 0); usize::from(ExceedanceRow::MOST_SAMPLES) + 1] }
     }
 
-    pub(super) fn note(&mut self, samples: u8, exceeded: bool) {
+    /// The table as bytes: trials and exceedances of each number of samples, little endian.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        self.counts.iter().flat_map(|(trials, exceeded)| [trials.to_le_bytes(), exceeded.to_le_bytes()]).flatten().collect()
+    }
+
+    /// The table that [`Exceedance::BYTES`] bytes are; `None` where it cannot be one.
+    pub(super) fn decode(bytes: &[u8]) -> Option<Self> {
+        let number = |bytes: &[u8]| bytes.iter().rev().fold(0, |number, byte| number << 8 | u64::from(*byte));
+        let counts: Vec<(u64, u64)> = bytes.chunks_exact(16).map(|pair| (number(&pair[..8]), number(&pair[8..]))).collect();
+        let fits = bytes.len() as u64 == Self::BYTES && counts.iter().all(|(trials, exceeded)| exceeded <= trials);
+        fits.then_some(Self { counts })
+    }
+
+    pub(crate) fn note(&mut self, samples: u8, exceeded: bool) {
         let (trials, exceedances) = &mut self.counts[usize::from(samples)];
         *trials += 1;
         *exceedances += u64::from(exceeded);

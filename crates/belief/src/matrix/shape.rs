@@ -229,6 +229,12 @@ impl MatrixShape {
         self.scale
     }
 
+    /// Whether the times there and back are told apart.
+    #[must_use]
+    pub fn directions(&self) -> Directions {
+        self.directions
+    }
+
     /// How many cells the drive has.
     #[must_use]
     pub fn cells_on_drive(&self) -> u32 {

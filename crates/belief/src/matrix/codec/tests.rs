@@ -70,7 +70,10 @@ fn a_file_cut_off_anywhere_is_refused_as_cut_off() {
 #[test]
 fn a_single_bit_that_is_wrong_is_found_wherever_it_is() {
     let bytes = map(MatrixSettings { count_samples: true, ..settings() }, &[(3, 9, 4_200_000), (5, 9, 900_000)]).encode();
-    for bit in 0..bytes.len() * 8 {
+    // Of the table of exceedances, which is long and mostly empty, the first bytes and the last.
+    let table = bytes.len() - 4 - Exceedance::BYTES as usize;
+    let of_interest = |byte: usize| !(table + 64..bytes.len() - 64).contains(&byte);
+    for bit in (0..bytes.len() * 8).filter(|bit| of_interest(bit / 8)) {
         let mut damaged = bytes.clone();
         damaged[bit / 8] ^= 1 << (bit % 8);
         let error = LatencyMatrix::decode(&damaged, MEMORY).expect_err("a bit is wrong");
@@ -209,6 +212,7 @@ proptest! {
             prop_assert_eq!(restored.record(from, to, Nanos::from_ns(ns)), saved.record(from, to, Nanos::from_ns(ns)));
         }
         prop_assert_eq!((restored.known(), restored.observations(), restored.memory()), (saved.known(), saved.observations(), saved.memory()));
+        prop_assert_eq!(restored.exceedance(), saved.exceedance());
         for (from, to) in (0..64).flat_map(|from| (0..64).map(move |to| (from, to))) {
             prop_assert_eq!(restored.time(from, to), saved.time(from, to));
             prop_assert_eq!(restored.samples(from, to), saved.samples(from, to));
