@@ -60,6 +60,25 @@ impl AngleMap {
         }
     }
 
+    /// Offset and observations of every bin, the coarsest level first: for saving.
+    pub(crate) fn numbers(&self) -> Vec<f64> {
+        self.levels.iter().flatten().flat_map(|bin| [f64::from(bin.turns), f64::from(bin.seen)]).collect()
+    }
+
+    /// The map that [`AngleMap::numbers`] were of; `None` where they cannot be.
+    pub(crate) fn restored(capacity: Sectors, numbers: &[f64]) -> Option<Self> {
+        let mut map = Self::new(capacity);
+        let mut pairs = numbers.chunks_exact(2);
+        for bin in map.levels.iter_mut().flatten() {
+            let pair = pairs.next()?;
+            if !(pair[0].abs() <= 1e6 && (0.0..=f64::from(u16::MAX)).contains(&pair[1])) {
+                return None;
+            }
+            *bin = Bin { turns: pair[0] as f32, seen: pair[1] as u16 };
+        }
+        (numbers.len() % 2 == 0 && pairs.next().is_none()).then_some(map)
+    }
+
     /// The bin of the finest level; the coarser ones follow by dividing by eight, which rounds as dividing the address would.
     fn finest(&self, lba: Lba) -> usize {
         let bins = LEVELS[LEVELS.len() - 1];

@@ -38,6 +38,17 @@ impl Arrival {
         Self { bias_ns: 0.0, spread_ns: FIRST_SPREAD_NS, informative: 0 }
     }
 
+    /// What is believed, for saving.
+    pub(crate) fn numbers(&self) -> [f64; 3] {
+        [self.bias_ns, self.spread_ns, f64::from(self.informative)]
+    }
+
+    /// The arrival that [`Arrival::numbers`] were of; `None` where they cannot be.
+    pub(crate) fn restored([bias_ns, spread_ns, informative]: [f64; 3]) -> Option<Self> {
+        let fits = bias_ns.abs() <= 1e9 && (1.0..=SPREAD_BOUNDS_NS.1).contains(&spread_ns) && (0.0..=f64::from(u32::MAX)).contains(&informative);
+        fits.then_some(Self { bias_ns, spread_ns, informative: informative as u32 })
+    }
+
     /// Mean lateness of the head in ns; late is positive.
     pub(crate) fn bias_ns(&self) -> f64 {
         self.bias_ns

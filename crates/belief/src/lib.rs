@@ -13,6 +13,7 @@
 mod angles;
 mod arms;
 mod arrival;
+pub mod compact;
 mod hits;
 mod learning;
 mod linear;

@@ -124,6 +124,27 @@ impl SeekResiduals {
         self.lowest_ns = lowest(&self.kinds) + lowest(&self.distances) + self.lowest_region_ns;
     }
 
+    /// Mean and variance of every cell: for saving.
+    pub(crate) fn numbers(&self) -> Vec<f64> {
+        self.kinds.iter().chain(&self.distances).chain(&self.regions).flat_map(|cell| [cell.mean_ns, cell.variance]).collect()
+    }
+
+    /// The residuals that [`SeekResiduals::numbers`] were of; `None` where they cannot be.
+    pub(crate) fn restored(cylinders: u32, numbers: &[f64]) -> Option<Self> {
+        let mut residuals = Self::new(cylinders);
+        let mut pairs = numbers.chunks_exact(2);
+        for cell in residuals.kinds.iter_mut().chain(&mut residuals.distances).chain(&mut residuals.regions) {
+            let pair = pairs.next()?;
+            if !(pair[0].abs() <= MOST_NS && pair[1] >= 0.0) {
+                return None;
+            }
+            *cell = Cell { mean_ns: pair[0], variance: pair[1] };
+        }
+        residuals.lowest_region_ns = lowest(&residuals.regions);
+        residuals.lowest_ns = lowest(&residuals.kinds) + lowest(&residuals.distances) + residuals.lowest_region_ns;
+        (numbers.len() % 2 == 0 && pairs.next().is_none()).then_some(residuals)
+    }
+
     /// The cells of distance and of region; none where the arm stays on its cylinder.
     #[inline]
     fn parts(&self, movement: Movement) -> Option<(usize, usize)> {

@@ -1,0 +1,230 @@
+//! [`ArmVotes`]: how long the arm takes by how far it goes, found out without knowing where anything lies around the platter.
+//!
+//! Whatever the angle, the arm had come when the first sector passed, and had not yet come one revolution before, or the sector would have been caught then. So each access says of the
+//! time that the arm takes over this distance that it lies in an interval one revolution long. Accesses over similar distances vote: the time that most intervals hold is taken, the middle
+//! of it where several are held by equally many.
+//!
+//! Worked example, 8 ms a turn: accesses over a fifth of the stroke take 9.1, 12.0 and 5.6 ms until their first sector passes. Their intervals are 1.1 to 9.1, 4.0 to 12.0 and −2.4 to
+//! 5.6: 4.0 to 5.6 has all votes, 4.8 ms is taken. After some hundred accesses what is left is as long as the noise.
+//!
+//! Guarantees: one access that took turns longer for reasons of its own moves nothing once ten others have voted. Cost: a vote adds to the cells of an interval, some hundred additions; a look-up
+//! is a division and an interpolation. 400 KiB. Source: ours.
+
+use headtime_units::Nanos;
+
+/// Classes of distance: four for each power of two.
+const CLASSES: usize = 4 * OCTAVES as usize + 1;
+/// Distances are told apart from this power of ½ of the stroke on.
+const OCTAVES: u32 = 20;
+/// Cells of time in a class.
+const CELLS: usize = 1_024;
+/// The time of a cell, as a part of a revolution (guess: less than the noise of most drives): 1,024 of them are four revolutions.
+const CELLS_PER_TURN: f64 = 256.0;
+/// So many votes are gathered from neighbouring classes before a class is asked alone (guess).
+const ENOUGH: u32 = 96;
+/// Classes further apart than this say nothing of each other (guess: a factor of four).
+const NEIGHBOURS: usize = 8;
+/// After so many votes all are halved, so that an arm that changes is followed.
+const MOST_VOTES: u32 = 4_096;
+
+/// Votes on arm times, by distance.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct ArmVotes {
+    turn_ns: f64,
+    votes: Vec<u32>,
+    voters: Vec<u32>,
+    /// What the votes say, in ns; one for each class.
+    times: Vec<f64>,
+    /// By how much the time rises with the root of the share, in ns: what votes of neighbouring classes are moved by before they are counted together.
+    rise_ns: f64,
+    changed: u32,
+}
+
+impl ArmVotes {
+    /// No votes yet on a drive that turns once in `turn`.
+    pub(super) fn new(turn: Nanos) -> Self {
+        let mut arm = Self {
+            turn_ns: turn.as_ns().max(1) as f64,
+            votes: vec![0; CLASSES * CELLS],
+            voters: vec![0; CLASSES],
+            times: Vec::new(),
+            rise_ns: 0.0,
+            changed: 0,
+        };
+        arm.rise_ns = 2.0 * arm.turn_ns;
+        arm.times = (0..CLASSES).map(|class| arm.first_guess(class)).collect();
+        arm
+    }
+
+    /// The arm of a saved map: what [`ArmVotes::numbers`] were; `None` where they cannot be.
+    pub(super) fn restored(numbers: &[f64]) -> Option<Self> {
+        let (votes, rest) = numbers.split_at_checked(CLASSES * CELLS)?;
+        let (voters, rest) = rest.split_at_checked(CLASSES)?;
+        let (times, rest) = rest.split_at_checked(CLASSES)?;
+        let &[turn_ns, rise_ns, changed] = rest else { return None };
+        let whole = |number: &f64| (*number >= 0.0 && *number <= f64::from(2 * MOST_VOTES)).then_some(*number as u32);
+        let votes = votes.iter().map(whole).collect::<Option<Vec<u32>>>()?;
+        let voters = voters.iter().map(whole).collect::<Option<Vec<u32>>>()?;
+        let in_bounds = |number: &f64| (0.0..1e12).contains(number);
+        if !(turn_ns >= 1.0 && [turn_ns, rise_ns, changed].iter().chain(times).all(in_bounds)) {
+            return None;
+        }
+        if votes.chunks(CELLS).zip(&voters).any(|(votes, voters)| votes.iter().any(|vote| vote > voters)) {
+            return None;
+        }
+        Some(Self { turn_ns, votes, voters, times: times.to_vec(), rise_ns, changed: changed as u32 })
+    }
+
+    /// Everything, for saving.
+    pub(super) fn numbers(&self) -> Vec<f64> {
+        let counts = self.votes.iter().chain(&self.voters).map(|count| f64::from(*count));
+        counts.chain(self.times.iter().copied()).chain([self.turn_ns, self.rise_ns, f64::from(self.changed)]).collect()
+    }
+
+    /// The time over a share of the stroke, 0 to 1.
+    pub(super) fn time_ns(&self, share: f64) -> f64 {
+        let place = place_of(share);
+        let class = (place as usize).min(CLASSES - 1);
+        let next = (class + 1).min(CLASSES - 1);
+        let part = (place - class as f64).clamp(0.0, 1.0);
+        self.times[class] * (1.0 - part) + self.times[next] * part
+    }
+
+    /// Takes in that the first sector passed `passed_ns` after the arm set out over this share of the stroke.
+    pub(super) fn vote(&mut self, share: f64, passed_ns: f64) {
+        let class = (libm::round(place_of(share)) as usize).min(CLASSES - 1);
+        let cell_ns = self.turn_ns / CELLS_PER_TURN;
+        let high = libm::floor(passed_ns / cell_ns);
+        if high < 0.0 || high >= (CELLS as f64) {
+            return;
+        }
+        let (low, high) = ((high - CELLS_PER_TURN).max(-1.0) + 1.0, high);
+        for cell in &mut self.votes[class * CELLS..][low as usize..=high as usize] {
+            *cell += 1;
+        }
+        self.voters[class] += 1;
+        if self.voters[class] >= MOST_VOTES {
+            self.voters[class] /= 2;
+            self.votes[class * CELLS..][..CELLS].iter_mut().for_each(|votes| *votes /= 2);
+        }
+        self.changed += 1;
+        // Few votes are counted at once, many from time to time.
+        let all: u32 = self.voters.iter().fold(0, |sum, voters| sum.saturating_add(*voters));
+        if self.changed * 32 >= all {
+            self.count();
+        }
+    }
+
+    fn count(&mut self) {
+        self.changed = 0;
+        self.rise_ns = self.rise();
+        self.times = (0..CLASSES).map(|class| self.elected(class)).collect();
+        // Further is never quicker: what says otherwise has too few votes.
+        for class in 1..CLASSES {
+            self.times[class] = self.times[class].max(self.times[class - 1]);
+        }
+    }
+
+    /// The time that most intervals of the class hold, and of its neighbours where they are few.
+    fn elected(&self, class: usize) -> f64 {
+        let (mut low, mut high) = (class, class);
+        let voters = |low: usize, high: usize| self.voters[low..=high].iter().sum::<u32>();
+        while voters(low, high) < ENOUGH && high - low < 2 * NEIGHBOURS && (low > 0 || high < CLASSES - 1) {
+            (low, high) = (low.saturating_sub(1), (high + 1).min(CLASSES - 1));
+        }
+        if voters(low, high) == 0 {
+            return self.first_guess(class);
+        }
+        self.chosen(low, high, class)
+    }
+
+    /// The time that most intervals of classes hold, those of others than `class` moved by what the arm takes longer or shorter.
+    fn chosen(&self, low: usize, high: usize, class: usize) -> f64 {
+        let mut all = vec![0_u32; CELLS];
+        for other in low..=high {
+            let further_ns = self.rise_ns * (libm::sqrt(share_of(other)) - libm::sqrt(share_of(class)));
+            let moved = libm::round(further_ns * CELLS_PER_TURN / self.turn_ns) as isize;
+            for (cell, votes) in all.iter_mut().enumerate() {
+                *votes += cell.checked_add_signed(moved).and_then(|from| self.votes[other * CELLS..][..CELLS].get(from)).unwrap_or(&0);
+            }
+        }
+        let most = all.iter().copied().max().unwrap_or(0);
+        // Where nearly as many agree: a handful that went wrong must not choose.
+        let nearly = most - most / 64;
+        let best = all.iter().position(|votes| *votes == most).unwrap_or(0);
+        let first = (0..=best).rev().take_while(|cell| all[*cell] >= nearly).last().unwrap_or(best);
+        let last = (best..CELLS).take_while(|cell| all[*cell] >= nearly).last().unwrap_or(best);
+        (first + last + 1) as f64 / 2.0 * self.turn_ns / CELLS_PER_TURN
+    }
+
+    /// Least squares over the classes that have enough votes of their own; the guess while there are fewer than three.
+    fn rise(&self) -> f64 {
+        let (mut count, mut x, mut y, mut xx, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        for class in (0..CLASSES).filter(|class| self.voters[*class] >= ENOUGH) {
+            let (root, time) = (libm::sqrt(share_of(class)), self.chosen(class, class, class));
+            (count, x, y, xx, xy) = (count + 1.0, x + root, y + time, xx + root * root, xy + root * time);
+        }
+        let spread = count * xx - x * x;
+        if count < 3.0 || spread <= 0.0 { 2.0 * self.turn_ns } else { ((count * xy - x * y) / spread).clamp(0.0, 8.0 * self.turn_ns) }
+    }
+
+    /// A twelfth of a turn for the shortest seek, two turns over the whole stroke, by the root of the distance (guess: drives of all speeds are about so).
+    fn first_guess(&self, class: usize) -> f64 {
+        if class == 0 { 0.0 } else { self.turn_ns * (1.0 / 12.0 + 2.0 * libm::sqrt(share_of(class))) }
+    }
+}
+
+/// The distance in the middle of a class.
+fn share_of(class: usize) -> f64 {
+    libm::exp2((class as f64) / 4.0 - f64::from(OCTAVES))
+}
+
+/// The class of a distance, with what is left to the next.
+fn place_of(share: f64) -> f64 {
+    if share <= 0.0 { 0.0 } else { ((libm::log2(share.min(1.0)) + f64::from(OCTAVES)) * 4.0).max(0.0) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    const TURN: Nanos = Nanos::from_us(8_000);
+
+    #[test]
+    fn the_worked_example_holds() {
+        let mut arm = ArmVotes::new(TURN);
+        [9.1e6, 12.0e6, 5.6e6].iter().for_each(|passed| arm.vote(0.2, *passed));
+        assert!((arm.time_ns(0.2) - 4.8e6).abs() < 5e4, "{} ns", arm.time_ns(0.2));
+    }
+
+    #[test]
+    fn an_arm_is_found_out_from_accesses_at_random_angles() {
+        for seed in 1..=4 {
+            let (mut arm, mut rng) = (ArmVotes::new(TURN), ChaCha8Rng::seed_from_u64(seed));
+            let truth = |share: f64| 0.7e6 + 14e6 * libm::sqrt(share);
+            for _ in 0..6_000 {
+                let share = (rng.random_range(0.0..1.0_f64) - rng.random_range(0.0..1.0)).abs();
+                let retried = if rng.random_bool(0.01) { 8e6 } else { 0.0 };
+                arm.vote(share, truth(share) + rng.random_range(0.0..8e6) + rng.random_range(-3e4..3e4) + retried);
+            }
+            for share in [0.01, 0.05, 0.2, 0.5, 0.9] {
+                let off = arm.time_ns(share) - truth(share);
+                assert!(off.abs() < 3.5e5, "seed {seed}: over {share} of the stroke off by {off:.0} ns");
+            }
+        }
+    }
+
+    #[test]
+    fn what_was_saved_answers_as_before_and_nonsense_is_no_arm() {
+        let (mut arm, mut rng) = (ArmVotes::new(TURN), ChaCha8Rng::seed_from_u64(9));
+        (0..999).for_each(|_| arm.vote(rng.random(), rng.random_range(0.0..3e7)));
+        let again = ArmVotes::restored(&arm.numbers()).unwrap();
+        assert_eq!(again, arm);
+        let mut more_votes_than_voters = arm.numbers();
+        more_votes_than_voters[0] = 5_000.0;
+        assert_eq!(ArmVotes::restored(&more_votes_than_voters), None);
+        assert_eq!(ArmVotes::restored(&arm.numbers()[1..]), None);
+    }
+}

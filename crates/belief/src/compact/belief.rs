@@ -1,0 +1,413 @@
+//! [`CompactBelief`]: what a scheduler believes that has a compact map.
+//!
+//! The map says where sectors lie around the platter and how long the arm takes; which angle is under the head at the moment is followed from completion to completion by the same filter
+//! as that of a profile's belief. From both follow departure, arrival, and how long the platter turns until the sector comes by.
+//!
+//! *What is learned from a completion*: when its last sector passed (a *sight*: angles, by a search from time to time, and by region at once), how long the arm took at most and at least, and how late
+//! it was against the prediction. From a hit in the drive's cache nothing. Where three of four angles are wrong for a while, the drive is another or has been changed: angles count as
+//! unknown, what was seen before is forgotten, and the search begins anew with what is seen from then on.
+//!
+//! Guarantees: before an angle is known, estimates count half a revolution. `worst` is never below `expected`. Cost: an estimate is two or three look-ups and a division; what a completion costs stands
+//! with the searches (`refit.rs`, `grow.rs`). Source: P1 (the question), ours (the answer).
+
+use headtime_mechanics::DriveProfile;
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target};
+use headtime_units::{Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
+
+use super::grow::Survey;
+use super::map::{Arm, CompactError, CompactMap, CompactSettings, share};
+use super::places::{Places, UNKNOWN};
+use super::refit::Refit;
+use super::sights::{Sight, Sights};
+use crate::matrix::MappedDrive;
+use crate::profile::direction;
+use crate::seeks::Movement;
+use crate::spindle::Spindle;
+
+/// What is learned from completions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Learning {
+    /// Everything.
+    #[default]
+    All,
+    /// Where the platter is, and nothing of the drive: to judge what the map knew before.
+    Phase,
+}
+
+/// A belief that has a compact map.
+#[derive(Clone, Debug)]
+pub struct CompactBelief {
+    map: CompactMap,
+    learning: Learning,
+    spindle: Spindle,
+    sights: Sights,
+    work: Work,
+    /// After how many sights angles are searched for next.
+    next_search: u64,
+    /// The share of angles that were as believed, lately.
+    agreement: f64,
+    judged: u64,
+    /// Whether angles were as believed at some time since they were last searched for.
+    proven: bool,
+    samples: u64,
+    cache_hits: u64,
+    squared_us: f64,
+    missed: f64,
+}
+
+/// A search for angles that is under way.
+#[derive(Clone, Debug)]
+enum Work {
+    None,
+    Refit(Box<Refit>),
+    Survey(Box<Survey>),
+}
+
+/// Departure, arrival, and the wait behind it; no wait where an angle is not known.
+#[derive(Clone, Copy, Debug)]
+struct Way {
+    depart: Instant,
+    arm: Nanos,
+    arrival: Instant,
+    wait: Option<Nanos>,
+    moves: bool,
+}
+
+impl CompactBelief {
+    /// A belief with `map`, of a drive that was not seen since the map was made.
+    #[must_use]
+    pub fn new(map: CompactMap) -> Self {
+        Self {
+            spindle: Spindle::new(map.period),
+            sights: Sights::new(map.most_sights()),
+            learning: Learning::All,
+            work: Work::None,
+            next_search: if map.is_of_profile() { FIRST_SEARCH } else { FIRST_SURVEY },
+            agreement: 1.0,
+            judged: 0,
+            proven: false,
+            samples: 0,
+            cache_hits: 0,
+            squared_us: 0.0,
+            missed: 0.0,
+            map,
+        }
+    }
+
+    /// A belief that starts from a profile.
+    ///
+    /// # Errors
+    /// See [`CompactError`].
+    pub fn of_profile(profile: &DriveProfile, settings: CompactSettings) -> Result<Self, CompactError> {
+        Ok(Self::new(CompactMap::of_profile(profile, settings)?))
+    }
+
+    /// A belief that starts from nothing but the drive's size and nominal speed.
+    ///
+    /// # Errors
+    /// See [`CompactError`].
+    pub fn unknown(drive: MappedDrive, period: RotationPeriod, settings: CompactSettings) -> Result<Self, CompactError> {
+        Ok(Self::new(CompactMap::unknown(drive, period, settings)?))
+    }
+
+    /// The map, to be looked at or saved.
+    #[must_use]
+    pub fn map(&self) -> &CompactMap {
+        &self.map
+    }
+
+    /// Chooses what is learned from now on.
+    pub fn set_learning(&mut self, learning: Learning) {
+        self.learning = learning;
+    }
+
+    /// Searches all that was seen for what it says of angles, and comes back when that is done: for whoever has nothing else to do meanwhile.
+    pub fn settle(&mut self) {
+        for _ in 0..SETTLING {
+            if self.is_right() {
+                return;
+            }
+            self.work = Work::None;
+            self.begin_search();
+            while !matches!(self.work, Work::None) {
+                self.go_on();
+            }
+        }
+    }
+
+    /// Whether angles are believed at the moment.
+    fn trusted(&self) -> bool {
+        self.judged < LEAST_JUDGED || self.agreement > MISTRUSTED
+    }
+
+    /// Whether angles are believed so rightly that a search could only spoil what was learned on top of them.
+    fn is_right(&self) -> bool {
+        self.map.known_share() > RIGHT && self.judged >= LEAST_JUDGED && self.agreement > RIGHT
+    }
+
+    fn place(&self, of: Place, lba: Lba) -> Place {
+        Place { angle: of.angle + self.map.angles.offset(lba), ..of }
+    }
+
+    /// When the drive can turn to the command, and when a write's data are there.
+    fn ready(&self, dispatch: Instant, target: &Target) -> (Instant, Instant) {
+        let Places::Profile(of) = &self.map.places else { return (dispatch, Instant::ORIGIN) };
+        let started = dispatch + of.interface.command_overhead(direction(target.op), None);
+        if target.op != Op::Write {
+            return (started, Instant::ORIGIN);
+        }
+        let sectors = target.extent.len;
+        (started, of.interface.write_media_start(started, sectors, target.transfer / sectors.get().max(1)))
+    }
+
+    fn way(&self, head: &Head, dispatch: Instant, target: &Target) -> Way {
+        let (started, data_there) = self.ready(dispatch, target);
+        let depart = started.max(head.free_at);
+        let (arm, moves) = self.map.arm_time(head.place, target.start, target.op == Op::Write);
+        let arrival = (depart + arm).max(data_there);
+        if target.extent.start == head.next_lba && dispatch <= head.free_at && (!moves || !self.map.is_of_profile()) {
+            // The sector right behind the last one comes right behind it.
+            return Way { depart, arm: Nanos::ZERO, arrival: depart, wait: Some(Nanos::ZERO), moves: false };
+        }
+        let known = target.start.head != UNKNOWN && self.trusted();
+        let angle = self.spindle.phase().filter(|_| known).map(|phase| self.spindle.period().angle_at(arrival, phase));
+        let wait = angle.map(|angle| self.spindle.period().time_of(angle.until(target.start.angle)));
+        Way { depart, arm, arrival, wait, moves }
+    }
+
+    /// The spread of the arrival, wider where the angle is in doubt.
+    fn spread_at(&self, at: Instant) -> Nanos {
+        let (arrival, turn) = (self.map.arrival.spread(), self.revolution());
+        let both = libm::hypot(arrival.as_ns() as f64, self.spindle.deviation_turns(at) * turn.as_ns() as f64);
+        Nanos::from_ns(both as u64).min(turn / 3)
+    }
+
+    /// Whether the access was too fast for the medium.
+    fn is_hit(&self, way: &Way, measured: &Measured, media_end: Instant) -> bool {
+        let took = media_end.saturating_since(way.depart);
+        let least = if self.map.is_of_profile() { way.arm / 2 } else { LEAST_ACCESS };
+        let apart = measured.head_before.is_some_and(|head| head.place.cylinder.abs_diff(measured.target.start.cylinder) > 1);
+        apart && took < least
+    }
+
+    fn begin_search(&mut self) {
+        let sights = self.sights.newest(MOST_SEARCHED);
+        self.work = match &self.map.places {
+            Places::Profile(of) => {
+                let refit = Refit::begin(of.layout().clone(), &of.shifts, self.spindle.period(), sights);
+                refit.map_or(Work::None, |refit| Work::Refit(Box::new(refit)))
+            }
+            Places::Strips(strips) => Work::Survey(Box::new(Survey::begin(self.map.capacity(), self.spindle.period(), strips.clone(), sights))),
+        };
+    }
+
+    /// A little of the search that is under way.
+    fn go_on(&mut self) {
+        let period = match &mut self.work {
+            Work::None => return,
+            Work::Refit(refit) => {
+                let Some(found) = refit.step() else { return };
+                if let Places::Profile(of) = &mut self.map.places {
+                    of.shifts = found.shifts;
+                }
+                found.period
+            }
+            Work::Survey(survey) => {
+                let Some(found) = survey.step() else { return };
+                if found.strips.strips().is_empty() {
+                    self.work = Work::None;
+                    return;
+                }
+                self.map.places = Places::Strips(found.strips);
+                found.period
+            }
+        };
+        self.work = Work::None;
+        self.take_angles(period);
+    }
+
+    /// Angles are believed anew: what was learned on top of the old ones is void, and the platter is read again from the newest sights.
+    fn take_angles(&mut self, period: RotationPeriod) {
+        self.map.period = period;
+        self.map.angles = crate::angles::AngleMap::new(self.map.capacity());
+        self.spindle = Spindle::new(period);
+        (self.agreement, self.judged, self.proven) = (1.0, 0, false);
+        for sight in self.sights.newest(REREAD) {
+            self.read_angle(sight);
+        }
+    }
+
+    /// Follows the platter by one sight, and learns what the angle differs by region. The error in turns, where an angle was believed.
+    fn read_angle(&mut self, sight: Sight) -> Option<f64> {
+        let angle = self.map.places.end_angle(sight.last)? + self.map.angles.offset(sight.last);
+        let before = self.spindle.phase().map(|phase| self.spindle.period().angle_at(sight.at, phase));
+        let bounded = self.spindle.observe(sight.at, angle);
+        if let (Some(bounded), Learning::All) = (bounded, self.learning) {
+            self.map.angles.observe(sight.last, -bounded);
+        }
+        before.map(|before| angle.signed_turns_from(before))
+    }
+
+    fn note_agreement(&mut self, error_turns: f64) {
+        self.judged += 1;
+        let agrees = f64::from(u8::from(error_turns.abs() < AGREES_TURNS));
+        self.agreement += (agrees - self.agreement) * (1.0 / self.judged as f64).max(AGREEMENT_WEIGHT);
+        self.proven |= self.judged >= LEAST_JUDGED && self.agreement > PROVEN;
+        if self.proven && !self.trusted() {
+            // Another drive, or one that was changed: what was seen before says nothing of it.
+            self.sights.keep_newest(LEAST_JUDGED as usize);
+            (self.work, self.next_search) = (Work::None, self.sights.taken() + FIRST_SEARCH / 2);
+            self.proven = false;
+        }
+    }
+
+    /// What the completion says of the arm and of the worst.
+    fn judge(&mut self, measured: &Measured, way: &Way, media_end: Instant) {
+        let turn = self.revolution();
+        let passed = media_end.signed_since(way.depart) as f64 - measured.target.transfer.as_ns() as f64;
+        if let (Arm::Votes(votes), Some(head), true) = (&mut self.map.arm, measured.head_before, way.moves) {
+            // An arm that waited long stood still: then the drive, not the arm, decided when.
+            votes.vote(share(head.place, measured.target.start), passed.max(0.0));
+        }
+        let Some(wait) = way.wait else { return };
+        let late = passed - (way.arrival.saturating_since(way.depart) + wait).as_ns() as f64;
+        self.map.tails.take(measured.target.extent.start, Nanos::from_ns(late.max(0.0) as u64), turn);
+        self.samples += 1;
+        let slips = libm::round(late / turn.as_ns() as f64);
+        let weight = (1.0 / self.samples as f64).max(1.0 / 256.0);
+        let rest_us = (late - slips * turn.as_ns() as f64) / 1e3;
+        self.squared_us += weight * (rest_us * rest_us - self.squared_us);
+        self.missed += weight * (f64::from(u8::from(slips != 0.0)) - self.missed);
+        let sharp = self.spindle.deviation_turns(way.arrival) < SHARP_TURNS && rest_us.abs() < AGREES_TURNS * turn.as_us_f64();
+        let (Some(head), true, true) = (measured.head_before, sharp, way.moves && way.arrival == way.depart + way.arm) else { return };
+        let (spread, sure) = (self.map.arrival.spread(), self.map.arrival.sure());
+        self.map.arrival.observe(wait, turn, slips as i32);
+        if let (Arm::Profile(seeks), true) = (&mut self.map.arm, slips.abs() <= 1.0) {
+            let high = wait.as_ns() as f64 + slips * turn.as_ns() as f64;
+            let writes = measured.target.op == Op::Write;
+            let movement = Movement { from_cylinder: head.place.cylinder, to_cylinder: measured.target.start.cylinder, writes };
+            seeks.observe(movement, high - turn.as_ns() as f64, high, spread.as_ns() as f64, sure);
+        }
+    }
+}
+
+impl Positioning for CompactBelief {
+    fn capacity(&self) -> Sectors {
+        self.map.capacity()
+    }
+
+    fn target(&self, op: Op, extent: Extent) -> Target {
+        let capacity = self.map.capacity();
+        let start = self.place(self.map.places.start(extent.start, capacity), extent.start);
+        let end = self.place(self.map.places.end(extent.last(), capacity), extent.last());
+        Target { op, extent, start, end, transfer: self.map.transfer(extent) }
+    }
+
+    fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
+        let way = self.way(head, dispatch, target);
+        let (turn, before_wait) = (self.revolution(), way.arrival.saturating_since(way.depart));
+        let Some(wait) = way.wait else {
+            let half = before_wait + turn / 2;
+            let worst = before_wait + turn + self.map.arrival.spread() * 4;
+            return Estimate { depart: way.depart, positioning: half, expected: half, worst, transfer: target.transfer };
+        };
+        let priced = self.map.priced(target.extent.start, before_wait, wait, way.moves, self.spread_at(way.arrival));
+        Estimate { depart: way.depart, positioning: before_wait + wait, expected: priced.expected, worst: priced.worst, transfer: target.transfer }
+    }
+
+    /// Of a profile what its curve and the residuals say; without one nothing, because bands of addresses say too little of cylinders.
+    fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
+        match (&self.map.places, &self.map.arm) {
+            (Places::Profile(of), Arm::Profile(seeks)) => {
+                let learned = (self.map.arrival.bias_ns() + seeks.lowest_ns()).min(0.0);
+                // One nanosecond for the rounding of a sum of several parts.
+                Nanos::from_ns(of.mechanism.arm_lower_bound(cylinders).as_ns().saturating_add_signed(learned as i64 - 1))
+            }
+            _ => Nanos::ZERO,
+        }
+    }
+
+    fn revolution(&self) -> Nanos {
+        self.spindle.period().as_nanos()
+    }
+
+    fn media_end(&self, target: &Target, finished: Instant) -> Instant {
+        match &self.map.places {
+            Places::Profile(of) => of.interface.media_end(direction(target.op), target.extent.len, finished),
+            Places::Strips(_) => finished,
+        }
+    }
+}
+
+impl Belief for CompactBelief {
+    fn learn(&mut self, measured: &Measured) -> Learned {
+        if !measured.succeeded || !measured.target.op.moves_head() {
+            return Learned::Media;
+        }
+        let media_end = self.media_end(&measured.target, measured.finished);
+        let way = measured.head_before.map(|head| self.way(&head, measured.dispatched, &measured.target));
+        if way.is_some_and(|way| self.is_hit(&way, measured, media_end)) {
+            self.cache_hits += 1;
+            // What a cache took of a write is written some time later, wherever the head is then.
+            return if measured.target.op == Op::Read { Learned::CacheHit } else { Learned::Doubtful };
+        }
+        let sight = Sight { at: media_end, last: measured.target.extent.last() };
+        if let (Some(way), Learning::All) = (way, self.learning) {
+            self.judge(measured, &way, media_end);
+        }
+        let error = self.read_angle(sight);
+        if self.learning == Learning::Phase {
+            return Learned::Media;
+        }
+        self.sights.take(sight);
+        if let Some(error) = error {
+            self.note_agreement(error);
+        }
+        self.go_on();
+        if matches!(self.work, Work::None) && self.sights.taken() >= self.next_search && !self.is_right() {
+            self.next_search = self.sights.taken() + (self.sights.taken() / 2).clamp(FIRST_SEARCH, LAST_SEARCH);
+            self.begin_search();
+        }
+        Learned::Media
+    }
+
+    fn report(&self) -> BeliefReport {
+        let judged = self.samples > 0;
+        BeliefReport {
+            samples: self.sights.taken(),
+            period_ns: Some(self.spindle.period().as_ns_f64()),
+            error_rms_us: judged.then(|| libm::sqrt(self.squared_us)),
+            missed_revolutions: judged.then_some(self.missed),
+            cache_hits: self.cache_hits,
+            mistrusted: !self.trusted(),
+            ..BeliefReport::default()
+        }
+    }
+}
+
+/// The first search for angles, and the longest that the next one is put off, in completions.
+const FIRST_SEARCH: u64 = 256;
+const LAST_SEARCH: u64 = 16_384;
+/// The first search for strips: a drive has some ten zones, and each wants some dozens of sights.
+const FIRST_SURVEY: u64 = 1_024;
+/// No search looks at more sights.
+const MOST_SEARCHED: usize = 16_384;
+/// Searches after which nothing more is found in the same sights.
+const SETTLING: usize = 2;
+/// Sights by which the platter is read again after a search: some seconds of a busy drive.
+const REREAD: usize = 256;
+/// An angle this far from the believed one is another (guess), in turns: chance alone makes a tenth agree.
+const AGREES_TURNS: f64 = 0.05;
+/// Below this share of agreement angles count as unknown (guess: well above chance, well below a drive with two thirds of its slips unknown).
+const MISTRUSTED: f64 = 0.25;
+/// Above this share they are proven; if they fail afterwards, the drive has changed.
+const PROVEN: f64 = 0.6;
+/// Above this share nothing is searched for: what is left are outliers.
+const RIGHT: f64 = 0.95;
+/// Weight of a completion in that share, and how many are needed to judge.
+const AGREEMENT_WEIGHT: f64 = 1.0 / 128.0;
+const LEAST_JUDGED: u64 = 128;
+/// With a deviation below this the platter is known well enough to hold a missed turn against the arm, in turns.
+const SHARP_TURNS: f64 = 0.02;
+/// Without a profile: no access elsewhere takes less (guess: half of the shortest seek and settle).
+const LEAST_ACCESS: Nanos = Nanos::from_us(300);

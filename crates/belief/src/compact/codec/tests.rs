@@ -1,0 +1,130 @@
+//! Compact maps that come back as they were, and bytes that are refused.
+
+use super::*;
+use headtime_mechanics::catalog;
+use headtime_units::Lba;
+use proptest::prelude::*;
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+const MEMORY: ByteSize = ByteSize::new(64 << 20);
+
+fn of_profile(seed: u64) -> CompactMap {
+    let mut map = CompactMap::of_profile(&catalog::load("atlas10k").unwrap(), CompactSettings::default()).unwrap();
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let Places::Profile(of) = &mut map.places else { panic!() };
+    of.shifts = Shifts::new((1..20).map(|row| Shift { first: row * 800_000, sectors: rng.random_range(-20..200) }));
+    learned(&mut map, &mut rng);
+    map
+}
+
+fn unknown(seed: u64) -> CompactMap {
+    let drive = MappedDrive { model: "TEST 10K".into(), capacity: Sectors::new(10_000_000), sector: SectorSize::B512 };
+    let mut map = CompactMap::unknown(drive, RotationPeriod::from_rpm(7_200.0).unwrap(), CompactSettings::default()).unwrap();
+    let mut rng = ChaCha8Rng::seed_from_u64(seed);
+    let strips = (0..9).map(|number| Strip {
+        first: number * 1_000_000,
+        end: number * 1_000_000 + rng.random_range(1..1_000_000),
+        origin: number * 1_000_000 + 5,
+        phase: rng.random(),
+        slope: rng.random_range(1e-4..1e-2),
+        teeth: (0..number % 4)
+            .map(|_| Tooth { period: rng.random_range(100.0..1e5), offset: rng.random(), height: rng.random_range(-0.3..0.3) })
+            .collect(),
+        spread: 0.004,
+        sights: number,
+    });
+    map.places = Places::Strips(Strips::new(strips.collect(), 10_000_000));
+    learned(&mut map, &mut rng);
+    map
+}
+
+fn learned(map: &mut CompactMap, rng: &mut ChaCha8Rng) {
+    let turn = map.period.as_nanos();
+    for _ in 0..900 {
+        let lba = Lba::new(rng.random_range(0..map.capacity().get()));
+        map.angles.observe(lba, rng.random_range(-0.02..0.02));
+        map.tails.take(lba, Nanos::from_ns(rng.random_range(0..20_000_000)), turn);
+        map.arrival.observe(Nanos::from_us(rng.random_range(0..300)), turn, i32::from(rng.random_bool(0.3)));
+        match &mut map.arm {
+            Arm::Votes(votes) => votes.vote(rng.random(), rng.random_range(0.0..3e7)),
+            Arm::Profile(seeks) => {
+                let movement =
+                    crate::seeks::Movement { from_cylinder: rng.random_range(0..10_000), to_cylinder: rng.random_range(0..10_000), writes: false };
+                seeks.observe(movement, -1e6, rng.random_range(0.0..2e5), 1e5, 1.0);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_restored_map_answers_exactly_as_the_saved_one() {
+    for seed in 1..=4 {
+        for saved in [of_profile(seed), unknown(seed)] {
+            let bytes = saved.encode();
+            let restored = CompactMap::decode(&bytes, MEMORY).unwrap();
+            assert_eq!(restored.encode(), bytes, "seed {seed}: saved again it is the same file");
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            for _ in 0..3_000 {
+                let mut lba = || Lba::new(rng.random_range(0..saved.capacity().get()));
+                let (from, to) = (lba(), lba());
+                assert_eq!(restored.time(from, to), saved.time(from, to), "seed {seed}: {from:?} to {to:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_file_cut_off_anywhere_is_refused_as_cut_off() {
+    let bytes = unknown(1).encode();
+    for length in (1..bytes.len()).filter(|length| *length < 200 || length % 997 == 0 || *length > bytes.len() - 50) {
+        let error = CompactMap::decode(&bytes[..length], MEMORY).unwrap_err();
+        assert!(matches!(error, CompactDecodeError::Truncated { bytes, .. } if bytes == length as u64), "after {length} bytes: {error}");
+    }
+    let mut longer = bytes.clone();
+    longer.push(0);
+    assert!(CompactMap::decode(&longer, MEMORY).unwrap_err().to_string().contains("1 bytes follow its end"));
+}
+
+#[test]
+fn other_content_and_newer_formats_are_told_from_damage() {
+    assert_eq!(CompactMap::decode(b"HTLATMAP and more", MEMORY).unwrap_err(), CompactDecodeError::NotAMap);
+    assert_eq!(CompactMap::decode(b"", MEMORY).unwrap_err(), CompactDecodeError::NotAMap);
+    let mut newer = unknown(1).encode();
+    newer[8] = 2;
+    let checksum = crc32c::crc32c(&newer[..20]).to_le_bytes();
+    newer[20..24].copy_from_slice(&checksum);
+    assert_eq!(CompactMap::decode(&newer, MEMORY).unwrap_err(), CompactDecodeError::Newer { version: 2 });
+}
+
+#[test]
+fn a_map_needs_some_memory() {
+    let error = CompactMap::decode(&unknown(1).encode(), ByteSize::new(1 << 20)).unwrap_err();
+    assert!(error.to_string().contains("allow more"), "{error}");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(24))]
+    #[test]
+    fn a_bit_that_is_wrong_is_found_wherever_it_is(at in any::<prop::sample::Index>(), bit in 0..8_u32) {
+        let mut bytes = unknown(2).encode();
+        let at = at.index(bytes.len());
+        bytes[at] ^= 1 << bit;
+        prop_assert!(CompactMap::decode(&bytes, MEMORY).is_err());
+    }
+
+    /// Bodies whose checksum is right and that say anything: refused, or a map.
+    #[test]
+    fn a_forged_body_breaks_nothing(at in any::<prop::sample::Index>(), with in proptest::collection::vec(any::<u8>(), 1..12)) {
+        let mut bytes = unknown(3).encode();
+        let end = bytes.len() - 4;
+        let at = HEADER_BYTES + at.index(400.min(end - HEADER_BYTES - 12));
+        bytes[at..at + with.len()].copy_from_slice(&with);
+        let checksum = crc32c::crc32c(&bytes[HEADER_BYTES..end]).to_le_bytes();
+        bytes[end..].copy_from_slice(&checksum);
+        if let Ok(map) = CompactMap::decode(&bytes, MEMORY) {
+            let last = Lba::new(map.capacity().get() - 1);
+            prop_assert!(map.time(last, Lba::new(0)).is_none_or(|time| time.worst >= time.expected));
+        }
+    }
+}

@@ -1,0 +1,72 @@
+//! [`Sights`]: what completions showed of the platter, as many of the newest as memory allows.
+//!
+//! A sight is one completion: at this time the end of this sector passed under the head. Where on the platter that is nobody knows yet; that many of them agree is what everything
+//! else is found from.
+//!
+//! Cost: 16 bytes each.
+
+use std::collections::VecDeque;
+
+use headtime_units::{Instant, Lba};
+
+/// One completion: when the end of a sector passed under the head.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Sight {
+    pub(super) at: Instant,
+    pub(super) last: Lba,
+}
+
+/// The newest sights, in the order of time.
+#[derive(Clone, Debug)]
+pub(super) struct Sights {
+    kept: VecDeque<Sight>,
+    most: usize,
+    taken: u64,
+}
+
+impl Sights {
+    /// None yet, and never more than `most`.
+    pub(super) fn new(most: usize) -> Self {
+        Self { kept: VecDeque::new(), most: most.max(1), taken: 0 }
+    }
+
+    /// Takes one in; the oldest is forgotten where there are too many.
+    pub(super) fn take(&mut self, sight: Sight) {
+        if self.kept.len() == self.most {
+            self.kept.pop_front();
+        }
+        self.kept.push_back(sight);
+        self.taken += 1;
+    }
+
+    /// How many were ever taken in.
+    pub(super) fn taken(&self) -> u64 {
+        self.taken
+    }
+
+    /// Forgets all but the newest `count`.
+    pub(super) fn keep_newest(&mut self, count: usize) {
+        let over = self.kept.len().saturating_sub(count);
+        self.kept.drain(..over);
+    }
+
+    /// Those that are kept, the oldest first.
+    pub(super) fn newest(&self, count: usize) -> Vec<Sight> {
+        self.kept.iter().skip(self.kept.len().saturating_sub(count)).copied().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_are_forgotten_first() {
+        let mut sights = Sights::new(3);
+        (0..5).for_each(|number| sights.take(Sight { at: Instant::from_ns(number), last: Lba::new(number) }));
+        let kept = |sights: &Sights, count| sights.newest(count).iter().map(|sight| sight.last.get()).collect::<Vec<_>>();
+        assert_eq!((kept(&sights, 9), kept(&sights, 2), sights.taken()), (vec![2, 3, 4], vec![3, 4], 5));
+        sights.keep_newest(1);
+        assert_eq!(kept(&sights, 9), [4]);
+    }
+}

@@ -1,0 +1,207 @@
+//! [`Search`]: where a unit's addresses lie further on than its layout says, found from the angles that their sectors showed.
+//!
+//! Every slipped sector that the layout does not know of moves all behind it along, up to the next place where spares take the difference up. Between two such places the shift is one
+//! number, and every sight says which numbers fit the angle that it showed: a few of each turn. In the order of addresses the cheapest sequence of shifts is found by dynamic programming
+//! (Viterbi): a sight costs how far its angle is off, up to a bound; a change of the shift costs as
+//! much as picking one shift among all that are possible is unlikely ([`CHANGE`] and the logarithm of how many there are).
+//!
+//! Worked example, tracks of 1,200 sectors: a sight at LBA 7,300,000 is 8/1,200 turn further on than the layout says, and so are the ten behind it. With a shift of 0 each of them costs
+//! 1.7, with one of 8 nothing: 17 saved for a change at 12. A single sight that is off by as much changes nothing.
+//!
+//! Does not find a shift that fewer than three or four sights speak of, nor where exactly between two sights it begins: half-way is taken. Cost: [`Search::step`] takes one sight
+//! in, some ten microseconds for a thousand sectors of reach; 1 bit of memory for each sight and sector of reach. Source: ours; that this is what a real drive does is seen in
+//! VALIDATION.md (Cheetah 15K.5).
+
+use std::sync::Arc;
+
+use headtime_mechanics::Layout;
+use headtime_units::{Angle, Lba};
+
+use super::shifts::{Shift, Shifts};
+
+/// What a change costs beside the logarithm of the number of shifts that there are to choose from (guess: of fifteen sights one lies behind a change).
+const CHANGE: f64 = 2.7;
+/// The most that one sight may cost, so that one that goes wrong for reasons of its own moves nothing.
+const MOST: f32 = 4.0;
+/// Shifts are looked for up to this share of the drive's sectors (guess: thirty defects in a million, several times what new drives have).
+const REACH_SHARE: f64 = 3e-5;
+/// The fewest and the most sectors of reach. Down to a quarter of it shifts may be negative: of a layout that has too many slips, or where spares begin anew.
+const REACH: (u64, u64) = (64, 8_192);
+
+/// A sight as the search takes it: the address, and the angle at which its end passed.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Seen {
+    pub(super) last: Lba,
+    pub(super) angle: Angle,
+}
+
+/// The search, sight by sight in the order of addresses.
+#[derive(Clone, Debug)]
+pub(super) struct Search {
+    layout: Arc<Layout>,
+    /// An angle this far off costs 1, in 2⁻³² turns.
+    scale: f32,
+    lowest: i64,
+    /// What a change costs.
+    change: f32,
+    cost: Vec<f32>,
+    taken: Vec<Taken>,
+}
+
+/// What the search has to know of a sight it took, to find the way back.
+#[derive(Clone, Debug)]
+struct Taken {
+    last: u64,
+    cheapest: u32,
+    /// Of which shifts it was cheaper to come from the cheapest.
+    changed: Vec<u64>,
+}
+
+impl Search {
+    /// A search over shifts of `layout`, where an angle that is off by `scale_turns` costs 1.
+    pub(super) fn new(layout: Arc<Layout>, scale_turns: f64) -> Self {
+        let reach = ((layout.capacity().get() as f64 * REACH_SHARE) as u64).clamp(REACH.0, REACH.1);
+        let lowest = -(reach as i64 / 4);
+        let cost = vec![0.0; (reach + reach / 4 + 1) as usize];
+        Self {
+            layout,
+            scale: (scale_turns * 4_294_967_296.0) as f32,
+            lowest,
+            change: (CHANGE + libm::log(cost.len() as f64)) as f32,
+            cost,
+            taken: Vec::new(),
+        }
+    }
+
+    /// Takes the sight with the next address in.
+    pub(super) fn step(&mut self, seen: Seen) {
+        let cheapest = (0..self.cost.len()).min_by(|a, b| self.cost[*a].total_cmp(&self.cost[*b])).unwrap_or(0);
+        let least = self.cost[cheapest];
+        let from_there = least + self.change;
+        let mut changed = vec![0_u64; self.cost.len().div_ceil(64)];
+        for (state, cost) in self.cost.iter_mut().enumerate() {
+            if from_there < *cost {
+                changed[state / 64] |= 1 << (state % 64);
+                *cost = from_there;
+            }
+            // Costs are compared with each other only.
+            *cost -= least;
+        }
+        self.add_errors(seen);
+        self.taken.push(Taken { last: seen.last.get(), cheapest: cheapest as u32, changed });
+    }
+
+    /// Adds to each shift what the sight costs with it: track by track, because within one each sector is a constant angle further on.
+    fn add_errors(&mut self, seen: Seen) {
+        let mapped = self.layout.capacity().get();
+        let mut state = 0_usize;
+        while state < self.cost.len() {
+            let Some(lba) = seen.last.get().checked_add_signed(self.lowest + state as i64).filter(|lba| *lba < mapped) else {
+                self.cost[state] += MOST;
+                state += 1;
+                continue;
+            };
+            let address = self.layout.lba_to_physical(Lba::new(lba));
+            let sectors = self.layout.sectors_per_track(address.track());
+            let sector = 0x1_0000_0000_u64 / u64::from(sectors.max(1));
+            // From here to the end of the track, or to the last shift.
+            let run = ((sectors - address.sector) as usize).clamp(1, self.cost.len() - state);
+            let end = self.layout.sector_angle(address) + Angle::from_fraction(1, u64::from(sectors));
+            let mut off = seen.angle - end;
+            for cost in &mut self.cost[state..state + run] {
+                *cost += ((off.as_raw() as i32).unsigned_abs() as f32 / self.scale).min(MOST);
+                off = off - Angle::from_raw(sector as u32);
+            }
+            state += run;
+        }
+    }
+
+    /// The cheapest shifts.
+    pub(super) fn finish(self) -> Shifts {
+        let mut state = (0..self.cost.len()).min_by(|a, b| self.cost[*a].total_cmp(&self.cost[*b])).unwrap_or(0);
+        let mut rows = Vec::new();
+        for number in (0..self.taken.len()).rev() {
+            let taken = &self.taken[number];
+            let before = if taken.changed[state / 64] >> (state % 64) & 1 == 1 { taken.cheapest as usize } else { state };
+            if before != state || number == 0 {
+                let first = if number == 0 { 0 } else { self.taken[number - 1].last.midpoint(taken.last) + 1 };
+                rows.push(Shift { first, sectors: self.lowest + state as i64 });
+            }
+            state = before;
+        }
+        rows.reverse();
+        Shifts::new(rows)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headtime_mechanics::{Mechanism, ZoneSlip, catalog};
+    use headtime_units::Extent;
+    use rand::{RngExt, SeedableRng};
+    use rand_chacha::ChaCha8Rng;
+
+    fn find(layout: &Arc<Layout>, seen: &[Seen]) -> Shifts {
+        let mut search = Search::new(layout.clone(), 0.004);
+        seen.iter().for_each(|seen| search.step(*seen));
+        search.finish()
+    }
+
+    /// A unit with `rows` of slips that the layout does not know of is found out by random sights, of which some are anywhere.
+    #[test]
+    fn the_slips_of_a_unit_are_found_though_some_sights_are_wrong() {
+        for seed in 1..=3_u64 {
+            let profile = catalog::load("atlas10k").unwrap();
+            let nominal = Arc::new(Layout::new(&profile).unwrap());
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let mut slips = Vec::new();
+            for (zone, of) in profile.zones.iter().enumerate() {
+                let sectors = of.physical_sectors(profile.geometry.heads);
+                let first = rng.random_range(sectors / 4..sectors / 2);
+                let count = (of.spares - of.slips.len() as u64).min(40);
+                slips.extend((first..first + count).map(|sector| ZoneSlip { zone, sector }));
+            }
+            let slips = Layout::absorbed(&profile, &slips);
+            let unit = Mechanism::new(&profile, Arc::new(Layout::with_slips(&profile, &slips).unwrap()), headtime_mechanics::Nominal).unwrap();
+            let mut seen: Vec<Seen> = (0..3_000)
+                .map(|_| {
+                    let last = Lba::new(rng.random_range(0..nominal.capacity().get()));
+                    let wrong = rng.random_bool(0.02);
+                    let noise = Angle::from_turns(rng.random_range(-0.001..0.001));
+                    let angle = if wrong { Angle::from_raw(rng.random()) } else { unit.end_angle(Extent::from_numbers(last.get(), 1)) + noise };
+                    Seen { last, angle }
+                })
+                .collect();
+            seen.sort_by_key(|seen| seen.last);
+            let shifts = find(&nominal, &seen);
+            let within = |shifts: &Shifts| {
+                let mut rng = ChaCha8Rng::seed_from_u64(seed * 1_000);
+                let mut off = || {
+                    let lba = Lba::new(rng_lba(&nominal, &mut rng));
+                    let moved = shifts.moved(lba, nominal.capacity().get());
+                    nominal.spot(moved).angle.signed_turns_from(unit.spot(lba).angle).abs()
+                };
+                (0..2_000).map(|_| off()).filter(|turns| *turns < 0.01).count()
+            };
+            let (before, after) = (within(&Shifts::default()), within(&shifts));
+            assert!(before < 1_500 && after > 1_900, "seed {seed}: of 2,000 angles {before} right before, {after} after");
+        }
+    }
+
+    fn rng_lba(layout: &Layout, rng: &mut ChaCha8Rng) -> u64 {
+        rng.random_range(0..layout.capacity().get())
+    }
+
+    #[test]
+    fn where_the_layout_is_right_nothing_is_moved() {
+        let layout = Arc::new(Layout::new(&catalog::load("cheetah10k7").unwrap()).unwrap());
+        let mechanism = Mechanism::nominal(&catalog::load("cheetah10k7").unwrap()).unwrap();
+        let mut rng = ChaCha8Rng::seed_from_u64(5);
+        let mut lbas: Vec<u64> = (0..400).map(|_| rng_lba(&layout, &mut rng)).collect();
+        lbas.sort_unstable();
+        let seen: Vec<Seen> =
+            lbas.iter().map(|lba| Seen { last: Lba::new(*lba), angle: mechanism.end_angle(Extent::from_numbers(*lba, 1)) }).collect();
+        assert_eq!(find(&layout, &seen), Shifts::default());
+    }
+}
