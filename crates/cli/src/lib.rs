@@ -49,6 +49,8 @@ pub enum Verb {
     Trace(commands::trace::Arguments),
     /// Replays a recording of a real drive and says how far a profile is off
     Validate(commands::validate::Arguments),
+    /// Learns, shows, checks, keeps and merges latency maps
+    Map(commands::map::Arguments),
     /// Reproduces published figures and prints them beside what was published
     Papers(commands::papers::Arguments),
     /// Lists the block devices of this machine and whether each could be a drive
@@ -82,6 +84,7 @@ impl Verb {
             Self::Compare(arguments) => commands::compare::run(&arguments),
             Self::Trace(arguments) => commands::trace::run(&arguments),
             Self::Validate(arguments) => commands::validate::run(&arguments),
+            Self::Map(arguments) => commands::map::run(&arguments),
             Self::Papers(arguments) => commands::papers::run(&arguments),
             Self::Devices(arguments) => commands::devices::run(&arguments),
             Self::Characterize(arguments) => commands::characterize::run(&arguments),

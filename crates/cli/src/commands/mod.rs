@@ -6,6 +6,7 @@ pub mod compare;
 pub mod demo;
 pub mod devices;
 pub mod emulate;
+pub mod map;
 pub mod papers;
 pub mod policies;
 pub mod profile;
