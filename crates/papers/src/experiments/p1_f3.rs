@@ -160,15 +160,15 @@ fn falling(seen: &Seen) -> f64 {
 
 /// The mean over neighbouring distances, and one of them each.
 fn lines(seen: &Seen) -> Vec<Series> {
-    let of =
-        |pick: fn(&[(f64, f64)]) -> (f64, f64)| seen.chunks(seen.len().div_ceil(POINTS)).map(pick).map(|(x, y)| Point::published(x, y)).collect();
-    let mean = |some: &[(f64, f64)]| {
-        let sum = some.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
-        (sum.0 / some.len() as f64, sum.1 / some.len() as f64)
-    };
+    let groups = || seen.chunks(seen.len().div_ceil(POINTS));
+    let mean = groups().map(|group| {
+        let (distance, time) = group.iter().fold((0.0, 0.0), |sum, one| (sum.0 + one.0, sum.1 + one.1));
+        Point::published(distance / group.len() as f64, time / group.len() as f64)
+    });
+    let single = groups().map(|group| Point::published(group[0].0, group[0].1));
     vec![
-        Series { name: "mean".to_string(), published: false, points: of(mean) },
-        Series { name: "single pairs".to_string(), published: false, points: of(|some| some[0]) },
+        Series { name: "mean".to_string(), published: false, points: mean.collect() },
+        Series { name: "single pairs".to_string(), published: false, points: single.collect() },
     ]
 }
 

@@ -26,8 +26,10 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 const REQUESTS: u64 = 200_000;
 const CLASSES: [(&str, u32, Nanos); 2] = [("low, 200 ms", 8, Nanos::from_ms(200)), ("high, 100 ms", 8, Nanos::from_ms(100))];
-/// The paper's names, policies, depth of the drive's queue, and what was published: largest responses of high and low in ms, requests a second.
-const SCHEDULERS: [(&str, &str, Option<usize>, (f64, f64, f64)); 4] = [
+/// The largest responses of high and low priority in ms, and requests a second.
+type Figures = (f64, f64, f64);
+/// The paper's names, policies, depth of the drive's queue, and what was published.
+const SCHEDULERS: [(&str, &str, Option<usize>, Figures); 4] = [
     ("EDF", "edf", None, (99.0, 198.0, 130.0)),
     ("G-MATRIX", "g-matrix", None, (86.0, 192.0, 172.0)),
     ("TCQ4", "firmware", Some(4), (407.0, 419.0, 169.0)),

@@ -71,7 +71,7 @@ fn place(session: &mut Session, zone: &ZoneSketch, end: u64) -> u64 {
     let any = zone.first_lba + session.draw.below(end - zone.first_lba);
     let (unit, units) = (zone.pattern.unit, zone.pattern.units);
     let (row, rows) = if zone.pattern.in_bands() { (unit, units) } else { (1, unit) };
-    let apart = session.draw.below(2) == 0 && rows >= 3 && rows < super::sketch::Pattern::NEVER && zone.last_band.is_none();
+    let apart = session.draw.below(2) == 0 && (3..super::sketch::Pattern::NEVER).contains(&rows) && zone.last_band.is_none();
     let (last, within) = (session.draw.below(2) == 0, session.draw.below(row.max(1)));
     let sector = session.draw.below(zone.sectors_per_track.max(2) / 2) + zone.sectors_per_track / 4;
     if !apart {
