@@ -106,6 +106,7 @@ fn one_of_each_kind() -> Vec<String> {
             ("think", _) => "\"3ms\"",
             (_, "spots") => "[{ requests = 0.9, space = 0.1 }, { requests = \"5%\", space = 0.5 }]",
             (_, "on" | "off") => "\"2s\"",
+            (_, "places") => "7",
             (_, "rate") => "40",
             (_, "requests" | "most") if key == "run" => "7",
             ("run", "mean") => "2.5",

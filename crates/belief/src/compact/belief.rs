@@ -11,8 +11,8 @@
 //! with the searches (`refit.rs`, `grow.rs`). Source: P1 (the question), ours (the answer).
 
 use headtime_mechanics::DriveProfile;
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target};
-use headtime_units::{Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Known, Learned, Measured, Op, Place, Positioning, Target};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
 
 use super::grow::Survey;
 use super::map::{Arm, CompactError, CompactMap, CompactSettings, share};
@@ -315,6 +315,17 @@ impl Positioning for CompactBelief {
         Estimate { depart: way.depart, positioning: before_wait + wait, expected: priced.expected, worst: priced.worst, transfer: target.transfer }
     }
 
+    /// Where an angle is not known, one access does not change that.
+    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Known {
+        if self.way(head, dispatch, target).wait.is_some() { Known::Yes } else { Known::No }
+    }
+
+    fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
+        let period = self.spindle.period();
+        let turned = self.spindle.phase().filter(|_| self.trusted()).map(|phase| period.time_of(period.angle_at(from, phase).until(angle)));
+        from + turned.unwrap_or_default()
+    }
+
     /// Of a profile what its curve and the residuals say; without one nothing, because bands of addresses say too little of cylinders.
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
         match (&self.map.places, &self.map.arm) {
@@ -411,3 +422,30 @@ const LEAST_JUDGED: u64 = 128;
 const SHARP_TURNS: f64 = 0.02;
 /// Without a profile: no access elsewhere takes less (guess: half of the shortest seek and settle).
 const LEAST_ACCESS: Nanos = Nanos::from_us(300);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn when_an_angle_passes_is_known_once_the_platter_was_seen() {
+        let profile = headtime_mechanics::catalog::load("atlas10k").expect("it ships");
+        let mut belief = CompactBelief::of_profile(&profile, CompactSettings::default()).expect("it ships");
+        let target = belief.target(Op::Read, Extent::from_numbers(9_000_000, 8));
+        let head = Head::after(&target, Instant::from_ns(1_000_000_000));
+        assert_eq!(belief.passes_at(target.end.angle, head.free_at), head.free_at, "nobody knows how far the platter has turned");
+        assert_eq!(belief.known(&head, head.free_at, &target), Known::No);
+        // The same sectors, a hundred times, ten turns after each other.
+        let turn = belief.revolution();
+        let at = |round: u64| Instant::from_ns(1_000_000_000) + turn * (10 * round);
+        for round in 1..=100 {
+            let (dispatched, finished) = (at(round - 1) + turn * 8, at(round));
+            let head_before = Some(Head::after(&target, at(round - 1)));
+            belief.learn(&Measured { target, dispatched, finished, head_before, succeeded: true });
+        }
+        assert_eq!(belief.known(&head, at(100), &target), Known::Yes);
+        let passes = |from: Instant| belief.passes_at(target.end.angle, from).saturating_since(from).as_ns() as f64 / turn.as_ns() as f64;
+        let (whole, later) = (passes(belief.media_end(&target, at(101))), passes(belief.media_end(&target, at(101)) + turn / 4));
+        assert!(whole.min(1.0 - whole) < 0.02 && (later - 0.75).abs() < 0.02, "{whole} and {later} turns");
+    }
+}

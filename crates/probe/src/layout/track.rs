@@ -170,8 +170,8 @@ pub(crate) fn short_by(session: &mut Session, zone: &ZoneSketch, track: u64) -> 
     }
     // Where tracks have become a little shorter or longer, sectors drift away from where they are foretold; at an end they jump.
     let mut drifted = Vec::new();
-    for back in 1..=3_u64 {
-        let lba = off.saturating_sub(back);
+    // Of a track with fewer, those behind it.
+    for lba in (1..=3).filter_map(|back| off.checked_sub(back)).filter(|lba| *lba >= zone.first_lba) {
         drifted.push(wrap(session.angle(lba)?.turns - zone.angle_on(track, lba)));
     }
     if end > off && median(&drifted).abs() > LEAST_JUMP / 2.0 {

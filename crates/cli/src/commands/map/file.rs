@@ -13,7 +13,7 @@ use crate::Failure;
 /// A map of either kind.
 #[derive(Clone, Debug)]
 pub(super) enum Map {
-    Matrix(LatencyMatrix),
+    Matrix(Box<LatencyMatrix>),
     Compact(Box<CompactMap>),
 }
 
@@ -49,7 +49,7 @@ pub(super) fn read(path: &Path, memory: ByteSize) -> Result<Map, Failure> {
     let map = if bytes.starts_with(&COMPACT_MAGIC) {
         CompactMap::decode(&bytes, memory).map(|map| Map::Compact(Box::new(map))).map_err(anyhow::Error::new)
     } else {
-        LatencyMatrix::decode(&bytes, memory).map(Map::Matrix).map_err(anyhow::Error::new)
+        LatencyMatrix::decode(&bytes, memory).map(|map| Map::Matrix(Box::new(map))).map_err(anyhow::Error::new)
     };
     map.with_context(|| format!("map {name}")).map_err(Failure::Asked)
 }

@@ -99,7 +99,7 @@ impl Learner {
         let settings = CompactSettings { memory, ..CompactSettings::default() };
         let of_matrix = |map: LatencyMatrix| Self::Matrix(Box::new(MatrixBelief::new(SharedMatrix::new(map), MatrixOptions::default())));
         Ok(match (start, matrix) {
-            (Start::Map(Map::Matrix(map)), _) => of_matrix(map),
+            (Start::Map(Map::Matrix(map)), _) => of_matrix(*map),
             (Start::Map(Map::Compact(map)), _) => Self::Compact(Box::new(CompactBelief::new(*map))),
             (_, Some(Cells { cell, bits })) => {
                 let settings = MatrixSettings { cell, bits, count_samples: true, memory, ..MatrixSettings::default() };
@@ -117,7 +117,7 @@ impl Learner {
     pub(super) fn map(&self) -> Map {
         match self {
             Self::Compact(belief) => Map::Compact(Box::new(belief.map().clone())),
-            Self::Matrix(belief) => Map::Matrix(belief.map().look(LatencyMatrix::clone)),
+            Self::Matrix(belief) => Map::Matrix(Box::new(belief.map().look(LatencyMatrix::clone))),
         }
     }
 
