@@ -39,7 +39,7 @@ pub fn default_state_directory(locator: &Locator) -> Option<PathBuf> {
     beside(locator, "scans", "/var/lib/headtime")
 }
 
-/// The control socket of a drive that is scanned without a server: where a server of it would have its own, or below [`state_home`] for a drive in no place.
+/// The control socket of a drive that is scanned without a server: where a server of it would have its own, or below the home of state for a drive in no place.
 #[must_use]
 pub fn control_socket_alone(locator: &Locator) -> Option<PathBuf> {
     default_control_socket(locator).or_else(|| {

@@ -1,6 +1,6 @@
 //! `headtime scan`: scrubs, backups and digests, of the volumes of a running `headtime serve` in the time that clients leave, or of a drive that nobody serves.
 //!
-//! Which of the two is meant says the command line: with `--control`, `--drive` or `--config` it names a server, and the target is a volume; without, the target is a drive ([`alone`]).
+//! Which of the two is meant says the command line: with `--control`, `--drive` or `--config` it names a server, and the target is a volume; without, the target is a drive (module `alone`).
 
 mod alone;
 mod progress;
