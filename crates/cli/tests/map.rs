@@ -44,7 +44,7 @@ fn recording() -> (tempfile::TempDir, PathBuf) {
     let path = folder.path().join("some.trace");
     let line = |number: u64| {
         // Any order that meets most of the pairs.
-        let place = (number * 2_654_435_761 >> 7) % 12;
+        let place = ((number * 2_654_435_761) >> 7) % 12;
         format!("R Hit {} 8 {}.0 0.0\n", place * 1_400_000, 3_000 + (place * 997 + number * 31) % 9_000)
     };
     std::fs::write(&path, (0..400).map(line).collect::<String>()).expect("the folder can be written");
