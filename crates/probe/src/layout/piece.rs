@@ -19,9 +19,10 @@ use crate::knowledge::Knowledge;
 use crate::numbers::{median, part, wrap};
 use crate::session::{Session, Step, Stop};
 
-/// Tracks that are left out at first, and by what that grows.
+/// Tracks that are left out at first, and by what that grows, until it grows by the drive's tracks by so many each time: a few failures must not cost most of a drive.
 const FIRST_SKIP: u64 = 4;
 const GROWTH: u64 = 8;
+const LEAST_TRIES: u64 = 64;
 /// The greatest first skip is the drive's tracks by this.
 const LEAST_SKIPS: u64 = 512;
 /// A zone of fewer tracks than this in the midst of the drive is none.
@@ -64,7 +65,7 @@ fn lose(know: &mut Knowledge, model: &ZoneSketch, from: u64) {
     let most = (know.capacity / model.sectors_per_track / LEAST_SKIPS).max(FIRST_SKIP);
     if let Some(last) = know.zones.last_mut().filter(|last| last.lost) {
         last.end_lba = None;
-        last.checked *= GROWTH;
+        last.checked = further(last.checked, know.capacity / model.sectors_per_track);
         return;
     }
     let mut lost = ZoneSketch::new(model.pattern, from, model.sectors_per_track);
@@ -72,6 +73,11 @@ fn lose(know: &mut Knowledge, model: &ZoneSketch, from: u64) {
     // Where much is lost already it is likely to go on.
     lost.checked = FIRST_SKIP.saturating_mul(GROWTH.saturating_pow(before)).min(most);
     know.zones.push(lost);
+}
+
+/// How many tracks are left out at the next try, of a drive of so many.
+fn further(left_out: u64, tracks: u64) -> u64 {
+    left_out.saturating_mul(GROWTH).min(left_out + (tracks / LEAST_TRIES).max(1))
 }
 
 /// Tries to begin anew behind the lost stretch that the drive's known part ends with; the next time further on.
@@ -98,7 +104,7 @@ pub(crate) fn take_up(session: &mut Session) -> Step<()> {
             piece.back_to = Some(last.first_lba);
             session.know.zones.push(piece);
         }
-        None => last.checked *= GROWTH,
+        None => last.checked = further(last.checked, capacity / sectors),
     }
     Ok(())
 }
@@ -290,4 +296,22 @@ pub(crate) fn remarks(know: &Knowledge) -> Vec<String> {
         )
     };
     lost.map(sentence).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn no_few_failures_lose_most_of_a_drive() {
+        let (tracks, mut left_out, mut tries) = (10_000_000, FIRST_SKIP, 0);
+        while left_out < tracks {
+            let before = left_out;
+            left_out = further(left_out, tracks);
+            assert!(left_out > before && left_out - before <= tracks / LEAST_TRIES, "{before} to {left_out}");
+            tries += 1;
+        }
+        assert!((LEAST_TRIES..2 * LEAST_TRIES).contains(&tries), "{tries} tries");
+        assert_eq!(further(FIRST_SKIP, 40), FIRST_SKIP + 1, "a drive of few tracks");
+    }
 }
