@@ -10,6 +10,9 @@ ifneq ($(HEADTIME_DRIVES),)
 export HEADTIME_DRIVES
 endif
 
+# Nobody builds twice here, and what a second build would need takes time and room.
+export CARGO_INCREMENTAL ?= 0
+
 # A newer compiler may warn of things this one does not know: warnings fail the gate in CI, elsewhere they are shown.
 CLIPPY_FLAGS := $(if $(CI),-D warnings)
 TOOLS := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)/tools/bin

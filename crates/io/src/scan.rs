@@ -280,7 +280,25 @@ impl FeedShared {
 
     /// Sectors that are wanted again need not be kept before they come.
     pub(crate) fn wanted_again(&self, wanted: &Wanted) {
-        self.lock().unkept.retain(|(told, lost)| !lost || !wanted.contains(told.start));
+        let mut state = self.lock();
+        for (told, lost) in std::mem::take(&mut state.unkept) {
+            if !lost {
+                state.unkept.push((told, lost));
+                continue;
+            }
+            // What was told in one piece may be wanted again in part: the rest stays lost.
+            let mut from = None;
+            for lba in (told.start.get()..told.end().get()).map(headtime_units::Lba::new) {
+                if !wanted.contains(lba) {
+                    from.get_or_insert(lba);
+                } else if let Some(from) = from.take() {
+                    state.unkept.push((Extent { start: from, len: from.distance(lba) }, true));
+                }
+            }
+            if let Some(from) = from {
+                state.unkept.push((Extent { start: from, len: from.distance(told.end()) }, true));
+            }
+        }
     }
 
     fn take(&self, patience: Duration) -> (Option<ScanEvent>, bool) {
