@@ -142,7 +142,8 @@ pub trait Policy: Send {
     /// go, because it bounds what the scheduler sends on its own account: discards and the parts of failed commands.
     fn depth(&self, view: &View<'_>) -> usize;
 
-    /// What to send next. Asked only when the drive holds fewer commands than [`Policy::depth`] and at least one request may go.
+    /// What to send next. Asked only when the drive holds fewer commands of clients than [`Policy::depth`] and at least one request may go. What is chosen may be sent a
+    /// little later, or not at all where something comes in between: then it is asked again.
     fn choose(&mut self, view: &View<'_>) -> Choice;
 
     /// A request is over; for policies that keep statistics.

@@ -158,6 +158,7 @@ impl Scheduler {
     pub fn next(&mut self, now: Instant) -> Decision {
         self.advance(now);
         if self.outstanding.len() >= self.drive.queue_depth.min(self.limits.outstanding.unwrap_or(usize::MAX)) {
+            self.choose_ahead();
             return Decision::Idle;
         }
         let flush_ready = !self.flushes.is_empty() && !self.outstanding.iter().any(|command| command.target.op == Op::Flush);
@@ -231,6 +232,7 @@ impl Scheduler {
     /// Changes the policy while running; what is queued stays queued, what is at the drive stays there.
     pub fn set_policy(&mut self, policy: Box<dyn Policy>) {
         self.policy = policy;
+        self.fill.iter_mut().for_each(|fill| fill.ahead = None);
         self.queue.forget_orders();
     }
 

@@ -4,6 +4,7 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+use smallvec::SmallVec;
 
 use super::governor::Governor;
 use super::jobs::Job;
@@ -35,6 +36,8 @@ pub(crate) struct Fill {
     pub(crate) clients_since: Option<Instant>,
     /// The request that goes next.
     pub(crate) committed: Option<Committed>,
+    /// What the policy has chosen to go behind all that is at the drive.
+    pub(crate) ahead: Option<Ahead>,
     /// Requests chosen while scans want something, until they are over.
     pub(crate) foreseen: Vec<Foreseen>,
 }
@@ -47,6 +50,15 @@ pub(crate) struct Committed {
     pub(crate) last: CommandId,
     /// How many were.
     pub(crate) pieces: u8,
+}
+
+/// The policy's choice of a moment at which the drive had no room for it, because it held a fill.
+#[derive(Clone, Debug)]
+pub(crate) struct Ahead {
+    pub(crate) tickets: SmallVec<[Ticket; 1]>,
+    pub(crate) chosen: Instant,
+    /// The command that goes next: with any other sent in between, the policy chooses again.
+    pub(crate) next: CommandId,
 }
 
 /// A request and when it would be served without a fill.

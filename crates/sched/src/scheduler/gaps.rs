@@ -5,6 +5,10 @@
 //! B on its track goes with B, as one command. B stays in the queue until it goes, so that it can be cancelled, and so that anything that comes in between (a
 //! flush, another policy) only ends the commitment: the policy chooses again.
 //!
+//! A fill takes a place at the drive for a while. What goes behind B is chosen at the moment at which it would be without scans all the same, and sent when there is room.
+//! Otherwise each choice beside a scan would be made later and among more: clients would gain in the mean, and those that wait longest would wait
+//! longer (measured on an Atlas 10K under transactions, sptf-sw: −1.7 % and +4.9 % of p99).
+//!
 //! There is a gap only between two places at two times that are known. What the drive takes into its cache has none, and behind it the head may be anywhere: before such a
 //! write nothing is read, and behind it not until the head has been seen again.
 //!
@@ -18,7 +22,7 @@ use super::send::view;
 use super::{Decision, Done, Op, Outcome, Outstanding, Queued, Scheduler, Ticket};
 use crate::background::FillSource;
 use crate::command::{Command, CommandId};
-use crate::freeblock::{Committed, Foreseen, Gap, Piece, Rules, hull, search};
+use crate::freeblock::{Ahead, Committed, Fill, Foreseen, Gap, Piece, Rules, hull, search};
 use crate::policy::Choice;
 
 /// A gap is filled with so many commands at most.
@@ -61,6 +65,7 @@ impl Scheduler {
         let view = view!(self);
         let depth = self.limits.outstanding.unwrap_or_else(|| self.policy.depth(&view).max(1));
         if self.outstanding.len() >= depth {
+            self.choose_ahead();
             return Decision::Idle;
         }
         let share = if own_any || self.own_went_last { None } else { self.send_share() };
@@ -69,10 +74,10 @@ impl Scheduler {
             return Decision::Dispatch(command);
         }
         let own_turn = own_any && (self.queue.is_empty() || !self.own_went_last);
-        let view = view!(self);
-        match if own_turn { Choice::Nothing } else { self.policy.choose(&view) } {
+        let (choice, chosen) = if own_turn { (Choice::Nothing, self.now) } else { self.choose_beside_scans() };
+        match choice {
             Choice::Send(tickets) => Decision::Dispatch(match tickets.as_slice() {
-                [ticket] if depth <= DEPTH && self.outstanding.len() < DEPTH => self.send_with_fill(*ticket, allowed),
+                [ticket] if depth <= DEPTH && self.outstanding.len() < DEPTH => self.send_with_fill(*ticket, chosen, allowed),
                 _ => self.send_chosen(&tickets),
             }),
             Choice::Hold { .. } | Choice::Nothing if own_any => Decision::Dispatch(match urgent {
@@ -84,6 +89,34 @@ impl Scheduler {
             }),
             Choice::Hold { until, reason } => Decision::WaitUntil { at: until.max(self.now + Nanos::from_ns(1)), reason },
             Choice::Nothing => Decision::Idle,
+        }
+    }
+
+    /// Asks the policy for what it would send at this moment if a fill did not hold its place at the drive.
+    pub(super) fn choose_ahead(&mut self) {
+        if self.fill_at_work().is_none() || self.queue.is_empty() {
+            return;
+        }
+        let depth = self.limits.outstanding.unwrap_or_else(|| self.policy.depth(&view!(self)).max(1));
+        let of_clients = self.outstanding.iter().filter(|command| !command.requests.is_empty()).count();
+        let next = CommandId(self.next_command);
+        let is_chosen = |fill: &Fill| fill.committed.is_some() || fill.ahead.as_ref().is_some_and(|ahead| ahead.next == next);
+        if depth > DEPTH || of_clients >= depth || self.fill.as_deref().is_some_and(is_chosen) {
+            return;
+        }
+        let view = view!(self);
+        if let Choice::Send(tickets) = self.policy.choose(&view) {
+            self.fill.as_mut().expect("a scan is at work").ahead = Some(Ahead { tickets, chosen: self.now, next });
+        }
+    }
+
+    /// What goes next by the policy, and when it was chosen.
+    fn choose_beside_scans(&mut self) -> (Choice, Instant) {
+        let next = CommandId(self.next_command);
+        let ahead = self.fill.as_mut().and_then(|fill| fill.ahead.take());
+        match ahead.filter(|ahead| ahead.next == next && ahead.tickets.iter().all(|ticket| self.queue.get(*ticket).is_some())) {
+            Some(ahead) => (Choice::Send(ahead.tickets), ahead.chosen),
+            None => (self.policy.choose(&view!(self)), self.now),
         }
     }
 
@@ -109,7 +142,7 @@ impl Scheduler {
     }
 
     /// The policy has chosen a request: sends it, or what fills the gap before it.
-    fn send_with_fill(&mut self, ticket: Ticket, allowed: usize) -> Command {
+    fn send_with_fill(&mut self, ticket: Ticket, chosen: Instant, allowed: usize) -> Command {
         let held = self.tickets.len();
         let fill = self.fill.as_ref().expect("a scan is at work");
         let wanted = fill.scans.want() && held >= fill.settings.waiting_needed;
@@ -118,11 +151,11 @@ impl Scheduler {
             return self.send_chosen(&[ticket]);
         };
         let view = view!(self);
-        let likely = view.likely(queued);
+        let likely = view.belief.likely(view.head(), chosen, &queued.target);
         let foreseen = Foreseen {
             ticket,
             target: queued.target,
-            chosen: self.now,
+            chosen,
             before: self.outstanding.last().map(|command| command.command),
             begin: likely.depart + likely.positioning,
             filled: false,

@@ -159,6 +159,29 @@ fn the_order_of_requests_is_what_it_would_be_without_a_scan_and_each_ends_when_i
     }
 }
 
+/// With two at the drive the next is chosen when one of them is done, whoever comes after that, also while one of the two is a fill.
+#[test]
+fn what_comes_while_a_gap_is_filled_finds_the_choice_made() {
+    for policy in ["sstf", "sptf", "satf-lbn", "edf"] {
+        let run = |scan: bool| {
+            let mut session = knowing(policy).outstanding(2).start();
+            if scan {
+                session.scan(1, not_idle(eager()), everything(1), ScanOptions::default());
+            }
+            for id in 0..60 {
+                session.accept(due(read(id, id * 53 % CAPACITY, 1), 1_000 - id * 7));
+                session.pass(Nanos::from_us(if id < 4 { 0 } else { 13_700 }));
+            }
+            session.run_to_end();
+            session
+        };
+        let (without, with) = (run(false), run(true));
+        assert_eq!(without.served(), with.served(), "{policy}");
+        let filled = with.scheduler.fill_report().filled;
+        assert!(filled > 10, "{policy}: {filled} gaps were filled");
+    }
+}
+
 #[test]
 fn a_drive_that_may_hold_one_command_gets_only_what_goes_with_a_request() {
     let mut session = knowing("sptf").outstanding(1).start();
