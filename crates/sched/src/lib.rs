@@ -39,4 +39,6 @@ pub use queue::{Queue, Queued, Ticket};
 pub use request::{Admission, Op, Refusal, Request, RequestId, StreamId, VolumeId};
 pub use scheduler::Scheduler;
 pub use table::{DEFAULT_POLICY, POLICIES, Parameter, Parameters, PolicyEntry, PolicyError};
-pub use tunables::{DeadlineTable, IoPriority, LatencyMatrixUse, PriorityClass, TUNABLES, TimeSource, Tunable, TunableError, Tunables};
+pub use tunables::{
+    DeadlineTable, IoPriority, LatencyMatrixUse, PriorityClass, PriorityError, TUNABLES, TimeSource, Tunable, TunableError, Tunables,
+};

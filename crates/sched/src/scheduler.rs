@@ -245,6 +245,12 @@ impl Scheduler {
         self.limits = limits;
     }
 
+    /// The caller's bounds, as they are.
+    #[must_use]
+    pub fn limits(&self) -> Limits {
+        self.limits
+    }
+
     /// As [`Scheduler::submit`], for a request of a client with an I/O priority: one without a deadline of its own gets what
     /// the table of deadlines says of that priority, counted from now.
     ///

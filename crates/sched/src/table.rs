@@ -2,6 +2,7 @@
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeMap;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
@@ -160,6 +161,18 @@ impl PolicyEntry {
         Ok((entry, Parameters(values)))
     }
 
+    /// The policy and its parameters as a text that [`PolicyEntry::parse`] reads: those that are not at their default.
+    #[must_use]
+    pub fn text(&self, parameters: &Parameters) -> String {
+        let mut text = self.name.to_string();
+        let set = self.parameters.iter().filter(|parameter| parameters.get(parameter.name) != parameter.default);
+        for (number, parameter) in set.enumerate() {
+            let before = if number == 0 { ':' } else { ',' };
+            text.push_str(&format!("{before}{}={}", parameter.name, parameters.get(parameter.name)));
+        }
+        text
+    }
+
     /// The policy with every parameter at its default.
     #[must_use]
     pub fn build_default(&self) -> Box<dyn Policy> {
@@ -208,6 +221,10 @@ mod tests {
         assert_eq!(parameters.get("ageing_horizon_responses"), 12.0, "what nobody set keeps its default");
         assert_eq!((entry.build)(&parameters).name(), "sptf-expected");
         assert!(PolicyEntry::parse("fcfs").is_ok() && PolicyEntry::parse("fcfs:").is_ok());
+        assert_eq!(entry.text(&parameters), "sptf-expected:ageing_power=0,two_from_requests=1");
+        let (again, same) = PolicyEntry::parse(&entry.text(&parameters)).expect("it is printed as it is read");
+        assert_eq!((again.name, same), (entry.name, parameters));
+        assert_eq!(PolicyEntry::parse("g-matrix").map(|(entry, parameters)| entry.text(&parameters)).as_deref(), Ok("g-matrix"));
     }
 
     #[test]

@@ -15,6 +15,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
+use core::str::FromStr;
 
 use headtime_units::{Instant, Nanos, parse_nanos};
 
@@ -94,6 +95,14 @@ pub struct IoPriority {
     level: u8,
 }
 
+/// Why a text is no I/O priority.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{text}` is no I/O priority; write rt, be or idle, with a level from 0 (most urgent) to 7 behind it, such as rt/2")]
+pub struct PriorityError {
+    /// The text as given.
+    pub text: String,
+}
+
 /// Within what time requests of each I/O priority are due.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DeadlineTable {
@@ -134,6 +143,8 @@ pub enum TunableError {
 }
 
 const LEVELS: usize = 8;
+/// What a class alone means: the level that Linux gives processes which ask for none.
+const USUAL_LEVEL: u8 = 4;
 const DEADLINE_RANGE: (Nanos, Nanos) = (Nanos::from_ms(1), Nanos::from_secs(3_600));
 const TICK_RANGE: (Nanos, Nanos) = (Nanos::from_us(1), Nanos::from_ms(100));
 
@@ -214,6 +225,12 @@ impl IoPriority {
         if (level as usize) < LEVELS { Some(Self { class, level }) } else { None }
     }
 
+    /// The priority of a class where nobody says a level: its level 4, as in Linux.
+    #[must_use]
+    pub const fn usual(class: PriorityClass) -> Self {
+        Self { class, level: USUAL_LEVEL }
+    }
+
     /// Its class.
     #[must_use]
     pub const fn class(self) -> PriorityClass {
@@ -224,6 +241,22 @@ impl IoPriority {
     #[must_use]
     pub const fn level(self) -> u8 {
         self.level
+    }
+}
+
+impl fmt::Display for IoPriority {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}/{}", self.class.name(), self.level)
+    }
+}
+
+impl FromStr for IoPriority {
+    type Err = PriorityError;
+    /// From `CLASS/LEVEL`, or a class alone, which is its level 4, as in Linux.
+    fn from_str(text: &str) -> Result<Self, PriorityError> {
+        let (class, level) = text.split_once('/').map_or((text, USUAL_LEVEL), |(class, level)| (class, level.parse().unwrap_or(u8::MAX)));
+        let class = PriorityClass::ALL.into_iter().find(|known| known.name() == class);
+        class.and_then(|class| Self::new(class, level)).ok_or_else(|| PriorityError { text: text.to_string() })
     }
 }
 
@@ -278,11 +311,14 @@ impl fmt::Display for DeadlineTable {
             let alike = levels.iter().all(|within| *within == levels[0]);
             for (level, within) in levels.iter().enumerate().take(if alike { 1 } else { LEVELS }) {
                 let Some(within) = within else { continue };
-                let (name, within_us) = (class.name(), within.as_ns() as f64 / 1e3);
-                if alike {
-                    write!(f, "{comma}{name}={within_us}us")?
-                } else {
-                    write!(f, "{comma}{name}/{level}={within_us}us")?
+                write!(f, "{comma}{}", class.name())?;
+                if !alike {
+                    write!(f, "/{level}")?;
+                }
+                match within.as_ns() {
+                    ns if ns % 1_000_000_000 == 0 => write!(f, "={}s", ns / 1_000_000_000)?,
+                    ns if ns % 1_000_000 == 0 => write!(f, "={}ms", ns / 1_000_000)?,
+                    ns => write!(f, "={}us", ns as f64 / 1e3)?,
                 }
                 comma = ",";
             }
@@ -340,6 +376,18 @@ mod tests {
         tunables.set("deadlines", "").unwrap();
         assert_eq!(tunables.deadlines, DeadlineTable::default());
         assert_eq!(IoPriority::new(PriorityClass::Idle, 8), None);
+    }
+
+    #[test]
+    fn a_priority_is_a_class_and_a_level() {
+        for (text, class, level) in [("rt/0", PriorityClass::RealTime, 0), ("be", PriorityClass::BestEffort, 4), ("idle/7", PriorityClass::Idle, 7)] {
+            assert_eq!(text.parse(), Ok(priority(class, level)), "{text}");
+        }
+        assert_eq!(priority(PriorityClass::RealTime, 2).to_string().parse(), Ok(priority(PriorityClass::RealTime, 2)));
+        for wrong in ["", "rt/8", "rt/-1", "high", "be/", "RT/1"] {
+            let message = wrong.parse::<IoPriority>().expect_err(wrong).to_string();
+            assert!(message.contains(&alloc::format!("`{wrong}`")) && message.contains("rt, be or idle"), "{message}");
+        }
     }
 
     #[test]
