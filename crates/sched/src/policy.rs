@@ -86,6 +86,11 @@ impl View<'_> {
         self.belief.pair(from, to, self.now, !self.outstanding.is_empty())
     }
 
+    /// [`View::pair`] of `hub` and each of `others`, and of each of them and `hub`, in their order.
+    pub fn pairs(&self, hub: &Target, others: &mut dyn Iterator<Item = &Target>, each: &mut dyn FnMut(Pair, Pair)) {
+        self.belief.pairs(hub, others, self.now, !self.outstanding.is_empty(), each);
+    }
+
     fn moving(&self) -> impl DoubleEndedIterator<Item = &Outstanding> {
         self.outstanding.iter().filter(|command| command.target.op.moves_head())
     }

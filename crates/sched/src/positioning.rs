@@ -167,6 +167,13 @@ pub trait Positioning {
         Pair { expected: lost + estimate.expected, worst: lost + estimate.worst, known: self.known(&head, dispatch, to) }
     }
 
+    /// [`Positioning::pair`] from `hub` to each of `others` and back, handed over in their order: worth a way of its own where much of an answer is the same for all.
+    fn pairs(&self, hub: &Target, others: &mut dyn Iterator<Item = &Target>, near: Instant, hidden: bool, each: &mut dyn FnMut(Pair, Pair)) {
+        for other in others {
+            each(self.pair(hub, other, near, hidden), self.pair(other, hub, near, hidden));
+        }
+    }
+
     /// A positioning time that no target `cylinders` or more away can beat.
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos;
 

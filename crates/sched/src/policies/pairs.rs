@@ -24,11 +24,14 @@ const EXPLORED: u64 = 1_000;
 pub(crate) struct Pairs<'a> {
     view: &'a View<'a>,
     targets: &'a [Target],
+    /// Whether the arm's way alone says anything of a cost.
+    bounded: bool,
 }
 
 impl<'a> Pairs<'a> {
     pub(crate) fn new(view: &'a View<'a>, targets: &'a [Target]) -> Self {
-        Self { view, targets }
+        let bounded = view.tunables.latency_matrix == LatencyMatrixUse::Use && !view.belief.seek_lower_bound(u32::MAX).is_zero();
+        Self { view, targets, bounded }
     }
 
     fn cost(&self, from: Lba, to: &Target, pair: impl FnOnce() -> Pair) -> Nanos {
@@ -52,6 +55,30 @@ impl Costs for Pairs<'_> {
     fn between(&self, from: usize, to: usize) -> Nanos {
         let (from, to) = (&self.targets[from], &self.targets[to]);
         self.cost(from.extent.end(), to, || self.view.pair(from, to))
+    }
+
+    /// The arm's way alone, and the media time.
+    fn least(&self, one: usize, other: usize) -> [Nanos; 2] {
+        let (one, other) = (&self.targets[one], &self.targets[other]);
+        let arm = |from: &Target, to: &Target| from.end.cylinder.abs_diff(to.start.cylinder);
+        let (there, back) = (arm(one, other), arm(other, one));
+        let least = self.view.belief.seek_lower_bound(there);
+        let least_back = if back == there { least } else { self.view.belief.seek_lower_bound(back) };
+        [least + other.transfer, least_back + one.transfer]
+    }
+
+    fn has_bounds(&self) -> bool {
+        self.bounded
+    }
+
+    fn around(&self, request: usize, others: &[usize]) -> Option<Vec<[Nanos; 2]>> {
+        if self.view.tunables.latency_matrix != LatencyMatrixUse::Use {
+            return None;
+        }
+        let mut answers = Vec::with_capacity(others.len());
+        let mut targets = others.iter().map(|other| &self.targets[*other]);
+        self.view.pairs(&self.targets[request], &mut targets, &mut |there, back| answers.push([there.expected, back.expected]));
+        Some(answers)
     }
 }
 

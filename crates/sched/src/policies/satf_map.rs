@@ -10,8 +10,8 @@
 //! stays there as long as others are inserted before him. A short path is not the goal of a queue that refills: greedy `sptf` with the same times serves up to half as much again
 //! (docs/limits.md 2). Deadlines are ignored.
 //!
-//! Cost: an arrival among n asks the belief for 2n pairs, each once; a decision looks at n numbers to see who has come and gone; see `cargo bench -p headtime-sim --bench tour`. At most
-//! `plan_most` requests are on the path, the oldest; the others wait.
+//! Cost: an arrival among n asks the belief for as many of 2n pairs as its bounds on arm times leave in question, for all of them where it has none or `rebuild_after` is set; a decision looks at n
+//! numbers to see who has come and gone; see `cargo bench -p headtime-sim --bench tour`. At most `plan_most` requests are on the path, the oldest; the others wait.
 //!
 //! | parameter | unit | default | origin |
 //! |---|---|---|---|
@@ -96,7 +96,7 @@ impl SatfMap {
             rebuild_after: parameters.get(REBUILD_AFTER.name) as usize,
             nearest_first: parameters.get(NEAREST_FIRST.name) != 0.0,
             plan_most: parameters.get(PLAN_MOST.name) as usize,
-            tour: LiveTour::new(),
+            tour: tour(parameters.get(REBUILD_AFTER.name) != 0.0),
             on_path: Vec::new(),
             tickets: Vec::new(),
             targets: Vec::new(),
@@ -109,7 +109,7 @@ impl SatfMap {
     fn follow(&mut self, view: &View<'_>) {
         if self.counted_by != view.tunables.latency_matrix {
             self.counted_by = view.tunables.latency_matrix;
-            (self.tour, self.on_path, self.sent) = (LiveTour::new(), Vec::new(), 0);
+            self.forget();
         }
         let arrived = self.part(view);
         let was_empty = self.on_path.is_empty();
@@ -122,6 +122,11 @@ impl SatfMap {
             self.tour.rebuild(&Pairs::new(view, &self.targets), &slots, self.nearest_first);
             self.sent = 0;
         }
+    }
+
+    /// Begins anew with nobody on the path.
+    fn forget(&mut self) {
+        (self.tour, self.on_path, self.sent) = (tour(self.rebuild_after > 0), Vec::new(), 0);
     }
 
     /// Takes those who have left the queue off the path, and answers who is to enter it.
@@ -158,6 +163,11 @@ impl SatfMap {
         let place = self.on_path.partition_point(|(ticket, _)| *ticket < queued.ticket);
         self.on_path.insert(place, (queued.ticket, slot));
     }
+}
+
+/// A path that is built anew again and again wants all pairs written down.
+fn tour(is_rebuilt: bool) -> LiveTour {
+    if is_rebuilt { LiveTour::remembering() } else { LiveTour::new() }
 }
 
 impl Policy for SatfMap {

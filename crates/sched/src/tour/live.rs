@@ -1,27 +1,32 @@
 //! [`LiveTour`]: a path through a live queue, repaired as requests come and go instead of being built anew.
 //!
-//! Each pair is asked for once, when the later of the two arrives, and written down in a [`CostTable`]. An arrival is inserted where it lengthens the path least; who leaves is cut out, and his
-//! neighbours close up. When the first is sent, the head will be where it ends, so that the rest of the path stands as it is. From time to time the path may be built anew from what is written
-//! down: an insertion never moves anybody who is there already.
+//! An arrival is inserted where it lengthens the path least; who leaves is cut out, and his neighbours close up. When the first is sent, the head will be where it ends, so that the rest of the path
+//! stands as it is. What it takes from one request on the path to the next is written down when the two come to be neighbours.
+//!
+//! A tour that [remembers](LiveTour::remembering) asks for each pair once, when the later of the two arrives, and writes all of them down in a [`CostTable`]: the path can then be built anew
+//! from time to time without asking again, because an insertion never moves anybody who is there already. One that does not remember asks at an arrival only for what its place hangs on
+//! ([`Costs::least`]), and for everything when it is built anew.
 //!
 //! Worked example: on a line, the head at 0, one ms a step, requests at 9 and 5 in order of arrival: the path is 5 9. Now 1 and 7 arrive: 1 5 7 9. 1 is sent; 5 is cancelled: 7 9.
 //!
-//! Guarantees: the path that arrivals alone make is that of [`insert_in_order`](super::insert_in_order) in the order in which they came. Not guaranteed: that costs are still what they were
-//! when they were asked for; a request that stays for long is ordered by old news. Cost: an arrival among n asks for 2n costs and one more, and looks at 3n; a request that leaves moves n
-//! numbers; 8 n² bytes. Source: P1 section 3.2, on a live queue (SATF-MAP).
+//! Guarantees: the path that arrivals alone make is that of [`insert_in_order`](super::insert_in_order) in the order in which they came, whether it remembers or not. Not guaranteed: that costs
+//! are still what they were when they were asked for; a request that stays for long is ordered by old news. Cost: an arrival among n looks at n places and asks for 2n costs, or for as many of them
+//! as bounds leave in question; a request that leaves moves n numbers. Remembering takes 8 n² bytes. Source: P1 section 3.2, on a live queue (SATF-MAP).
 
+use alloc::vec;
 use alloc::vec::Vec;
 
 use headtime_units::Nanos;
 
-use super::path::Path;
+use super::path::{Path, cheapest_place};
 use super::{CostTable, Costs, insert_in_order, insert_nearest_first};
 
 /// A path through the slots of a queue.
 #[derive(Clone, Debug, Default)]
 pub struct LiveTour {
-    table: CostTable,
-    path: Path,
+    /// Every pair, where that is wanted.
+    table: Option<CostTable>,
+    chain: Chain,
     /// Slots that nobody has at the moment, the last to be used next.
     free: Vec<usize>,
 }
@@ -33,54 +38,103 @@ impl LiveTour {
         Self::default()
     }
 
+    /// Nobody on the path, and every pair is written down as it comes.
+    #[must_use]
+    pub fn remembering() -> Self {
+        Self { table: Some(CostTable::default()), ..Self::default() }
+    }
+
     /// The slot of the next request; it has it until it [leaves](LiveTour::leave). Slots are small numbers that are used again.
     pub fn slot(&mut self) -> usize {
         if let Some(slot) = self.free.pop() {
             return slot;
         }
-        let slot = self.path.len();
-        if slot >= self.table.slots() {
-            self.table.grow((slot + 1).next_power_of_two().max(FEWEST_SLOTS));
+        let slot = self.path().len();
+        if let Some(table) = self.table.as_mut().filter(|table| slot >= table.slots()) {
+            table.grow((slot + 1).next_power_of_two().max(FEWEST_SLOTS));
         }
         slot
     }
 
     /// Puts the request in `slot` on the path where it lengthens it least. `costs` knows everybody on the path and the newcomer by their slots.
     pub fn enter(&mut self, costs: &impl Costs, slot: usize) {
-        for other in self.path.order() {
-            self.table.set_between(*other, slot, costs.between(*other, slot));
-            self.table.set_between(slot, *other, costs.between(slot, *other));
+        let Some(table) = &mut self.table else { return self.chain.insert(costs, slot) };
+        let others = self.chain.path.order();
+        let mut answers = costs.around(slot, others).map(Vec::into_iter);
+        for other in others {
+            let together = answers.as_mut().and_then(Iterator::next);
+            let [there, back] = together.unwrap_or_else(|| [costs.between(slot, *other), costs.between(*other, slot)]);
+            table.set_between(slot, *other, there);
+            table.set_between(*other, slot, back);
         }
-        self.path.insert(&AtHead { table: &self.table, costs }, slot);
+        self.chain.insert(&AtHead { table, costs }, slot);
     }
 
     /// Takes the request in `slot` off the path; answers whether it was the first.
     pub fn leave(&mut self, slot: usize) -> bool {
-        let was_first = self.path.first() == Some(slot);
-        if was_first {
-            self.path.take_first();
-        } else if !self.path.remove(slot) {
-            return false;
-        }
+        let Some(place) = self.chain.remove(slot) else { return false };
         self.free.push(slot);
-        was_first
+        place == 0
     }
 
-    /// Builds the path anew from the costs written down, in the order of `slots`, or the nearest first. They are everybody on the path.
+    /// Builds the path anew in the order of `slots`, or the nearest first, from the costs written down if it remembers. They are everybody on the path.
     ///
     /// # Panics
     /// When they are fewer or more.
     pub fn rebuild(&mut self, costs: &impl Costs, slots: &[usize], nearest_first: bool) {
-        assert_eq!(slots.len(), self.path.len(), "a path is built anew from everybody on it");
-        let listed = Listed { at_head: AtHead { table: &self.table, costs }, slots };
-        let path = if nearest_first { insert_nearest_first(&listed, slots.len()) } else { insert_in_order(&listed, slots.len()) };
-        self.path = Path::from(path.order().iter().map(|place| slots[*place]).collect::<Vec<_>>());
+        assert_eq!(slots.len(), self.path().len(), "a path is built anew from everybody on it");
+        let path = match &self.table {
+            Some(table) => inserted(&Listed { costs: &AtHead { table, costs }, slots }, slots.len(), nearest_first),
+            None => inserted(&Listed { costs, slots }, slots.len(), nearest_first),
+        };
+        let order: Vec<usize> = path.order().iter().map(|place| slots[*place]).collect();
+        self.chain = Chain { edges: vec![None; order.len()], path: Path::from(order) };
     }
 
     /// The path, by slots.
     #[must_use]
     pub fn path(&self) -> &Path {
-        &self.path
+        &self.chain.path
+    }
+}
+
+fn inserted(costs: &impl Costs, count: usize, nearest_first: bool) -> Path {
+    if nearest_first { insert_nearest_first(costs, count) } else { insert_in_order(costs, count) }
+}
+
+/// A path and what its steps cost.
+#[derive(Clone, Debug, Default)]
+struct Chain {
+    path: Path,
+    /// By place on the path, what it takes from the one before; `None` where that has not been asked for. The first one's is never used: the head moves.
+    edges: Vec<Option<Nanos>>,
+}
+
+impl Chain {
+    fn insert(&mut self, costs: &impl Costs, request: usize) {
+        let order = self.path.order();
+        for (neighbours, edge) in order.windows(2).zip(self.edges.iter_mut().skip(1)).filter(|(_, edge)| edge.is_none()) {
+            *edge = Some(costs.between(neighbours[0], neighbours[1]));
+        }
+        let first = order.first().map(|first| costs.first(*first)).unwrap_or_default();
+        let edges = &self.edges;
+        let (place, _) = cheapest_place(costs, order, |place| if place == 0 { first } else { edges[place].unwrap_or_default() }, request);
+        if let Some(next) = order.get(place) {
+            self.edges[place] = Some(costs.between(request, *next));
+        }
+        self.edges.insert(place, place.checked_sub(1).map(|before| costs.between(order[before], request)));
+        self.path.insert_at(place, request);
+    }
+
+    /// Takes `request` out; answers the place it had.
+    fn remove(&mut self, request: usize) -> Option<usize> {
+        let place = self.path.order().iter().position(|other| *other == request)?;
+        self.path.remove_at(place);
+        self.edges.remove(place);
+        if let Some(edge) = self.edges.get_mut(place) {
+            *edge = None;
+        }
+        Some(place)
     }
 }
 
@@ -109,31 +163,41 @@ impl<C: Costs> Costs for AtHead<'_, C> {
     }
 }
 
-/// The same by the places of a list of slots.
+/// Costs by the places of a list of slots.
 struct Listed<'a, C> {
-    at_head: AtHead<'a, C>,
+    costs: &'a C,
     slots: &'a [usize],
 }
 
 impl<C: Costs> Costs for Listed<'_, C> {
     fn first(&self, to: usize) -> Nanos {
-        self.at_head.first(self.slots[to])
+        self.costs.first(self.slots[to])
     }
 
     #[inline]
     fn between(&self, from: usize, to: usize) -> Nanos {
-        self.at_head.between(self.slots[from], self.slots[to])
+        self.costs.between(self.slots[from], self.slots[to])
     }
 
     #[inline]
     fn behind(&self, to: usize, from: usize) -> Nanos {
-        self.at_head.behind(self.slots[to], self.slots[from])
+        self.costs.behind(self.slots[to], self.slots[from])
+    }
+
+    #[inline]
+    fn least(&self, one: usize, other: usize) -> [Nanos; 2] {
+        self.costs.least(self.slots[one], self.slots[other])
+    }
+
+    fn has_bounds(&self) -> bool {
+        self.costs.has_bounds()
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::trial::{Drawn, ms};
+    use super::super::length;
+    use super::super::trial::{Bounded, ms};
     use super::*;
     use core::cell::RefCell;
     use proptest::prelude::*;
@@ -174,16 +238,65 @@ mod tests {
         tour.rebuild(&costs, &[], false);
     }
 
+    /// Arrivals and departures by the definition: the path is measured whole for each place.
+    #[derive(Default)]
+    struct ByDefinition {
+        order: Vec<usize>,
+    }
+
+    impl ByDefinition {
+        fn enter(&mut self, costs: &impl Costs, request: usize) {
+            let with = |place: usize| {
+                let mut order = self.order.clone();
+                order.insert(place, request);
+                order
+            };
+            self.order = (0..=self.order.len()).rev().map(with).min_by_key(|order| length(costs, order)).unwrap();
+        }
+    }
+
     proptest! {
+        /// Requests come and go anyhow; a step takes the first, or anybody else, or lets one come.
+        #[test]
+        fn a_live_path_is_the_same_with_bounds_and_without_and_whether_it_remembers(
+            drawn in Bounded::of(2..30), steps in proptest::collection::vec((0_usize..4, any::<proptest::sample::Index>()), 1..80),
+        ) {
+            let plain = &drawn.costs;
+            let (mut bounded, mut asking, mut remembering) = (LiveTour::new(), LiveTour::new(), LiveTour::remembering());
+            let mut defined = ByDefinition::default();
+            for (step, index) in steps {
+                if step > 0 && defined.order.len() < drawn.costs.len() {
+                    let slot = bounded.slot();
+                    prop_assert_eq!((asking.slot(), remembering.slot()), (slot, slot));
+                    bounded.enter(&drawn, slot);
+                    asking.enter(plain, slot);
+                    remembering.enter(plain, slot);
+                    defined.enter(plain, slot);
+                } else if !defined.order.is_empty() {
+                    let place = if step == 0 { index.index(defined.order.len()) } else { 0 };
+                    let slot = defined.order.remove(place);
+                    for tour in [&mut bounded, &mut asking, &mut remembering] {
+                        prop_assert_eq!(tour.leave(slot), place == 0);
+                    }
+                }
+                for tour in [&bounded, &asking, &remembering] {
+                    prop_assert_eq!(tour.path().order(), &defined.order);
+                }
+            }
+        }
+
         /// Of those who arrive one by one the path is that of insertion in order; built anew it is that of insertion among those who are left.
         #[test]
-        fn a_live_path_is_that_of_insertion(drawn in Drawn::of(1..40), gone in proptest::collection::vec(any::<bool>(), 40), nearest_first in any::<bool>()) {
-            let mut tour = LiveTour::new();
+        fn a_live_path_is_that_of_insertion(
+            bounded in Bounded::of(1..40), gone in proptest::collection::vec(any::<bool>(), 40), nearest_first in any::<bool>(), remembers in any::<bool>(),
+        ) {
+            let drawn = &bounded.costs;
+            let mut tour = if remembers { LiveTour::remembering() } else { LiveTour::new() };
             for request in 0..drawn.len() {
                 prop_assert_eq!(tour.slot(), request);
-                tour.enter(&drawn, request);
+                tour.enter(&bounded, request);
             }
-            prop_assert_eq!(tour.path(), &insert_in_order(&drawn, drawn.len()));
+            prop_assert_eq!(tour.path(), &insert_in_order(drawn, drawn.len()));
             let before = tour.path().order().to_vec();
             for slot in (0..drawn.len()).filter(|slot| gone[*slot]) {
                 let first = tour.path().first() == Some(slot);
@@ -191,7 +304,7 @@ mod tests {
             }
             let left: Vec<usize> = (0..drawn.len()).filter(|slot| !gone[*slot]).collect();
             prop_assert_eq!(tour.path().order().to_vec(), before.into_iter().filter(|slot| !gone[*slot]).collect::<Vec<_>>());
-            tour.rebuild(&drawn, &left, nearest_first);
+            tour.rebuild(&bounded, &left, nearest_first);
             let listed = (|to: usize| drawn.first(left[to]), |from: usize, to: usize| drawn.between(left[from], left[to]));
             let anew = if nearest_first { insert_nearest_first(&listed, left.len()) } else { insert_in_order(&listed, left.len()) };
             prop_assert_eq!(tour.path().order().to_vec(), anew.order().iter().map(|place| left[*place]).collect::<Vec<_>>());

@@ -227,14 +227,14 @@ mod tests {
         judged.min().map(|(overtime, length, order)| Outlook { first: order[0], overtime, length })
     }
 
-    /// Every queue of up to five on three places, due in steps that are too short for some orders and for all.
+    /// Every queue of up to five on three places and of up to seven on two, due in steps that are too short for some orders and for all.
     #[test]
-    fn every_queue_on_three_places_is_looked_at_as_defined() {
-        for count in 0..=5_usize {
+    fn every_queue_of_up_to_seven_on_a_small_drive_is_looked_at_as_defined() {
+        for (count, places) in [(0, 3), (1, 3), (2, 3), (3, 3), (4, 3), (5, 3), (6, 2), (7, 2)] {
             let orders = every_order(count);
             for step in [3, 5, 9] {
                 let deadlines = due(&(1..=count as u64).map(|rank| rank * step).collect::<Vec<_>>());
-                every_queue(count, 3, |costs| {
+                every_queue(count, places, |costs| {
                     let look = Lookahead::new(count.max(1)).unwrap().look(&By(costs), &deadlines, Instant::ORIGIN);
                     assert_eq!(look, by_definition(&By(costs), &orders, &deadlines, Instant::ORIGIN));
                 });

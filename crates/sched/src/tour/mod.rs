@@ -35,6 +35,8 @@ pub use path::Path;
 pub use shortest::{SHORTEST_MOST, shortest};
 pub use table::CostTable;
 
+use alloc::vec::Vec;
+
 use headtime_units::Nanos;
 
 /// What it takes to serve one request straight after another, or first of all from where the head is.
@@ -50,6 +52,24 @@ pub trait Costs {
     /// As `between(from, to)`: for whoever asks what it takes to get to one request from many, where that can be had faster.
     fn behind(&self, to: usize, from: usize) -> Nanos {
         self.between(from, to)
+    }
+
+    /// Costs that [`Costs::between`] is known not to be below, without asking for it: from `one` to `other`, and from `other` to `one`. Worth asking only where it is
+    /// much cheaper than the costs themselves and says something: see [`Costs::has_bounds`].
+    fn least(&self, one: usize, other: usize) -> [Nanos; 2] {
+        let _ = (one, other);
+        [Nanos::ZERO; 2]
+    }
+
+    /// Whether [`Costs::least`] says more than nothing. An insertion asks then only for those costs that can matter; the path is the same.
+    fn has_bounds(&self) -> bool {
+        false
+    }
+
+    /// What it takes from `request` to each of `others` and back, in their order, where all of it is had faster together; `None` where it is not.
+    fn around(&self, request: usize, others: &[usize]) -> Option<Vec<[Nanos; 2]>> {
+        let _ = (request, others);
+        None
     }
 
     /// From the end of `from`, or from the head's place where there is nobody before, to the end of `to`.

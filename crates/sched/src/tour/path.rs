@@ -8,7 +8,8 @@
 //! Worked example, costs in ms: the head goes to A in 4 and from A to B in 5. C is 3 from the head, 2 from A, 9 from B; from C it is 3 to A and 4 to B. Before A it
 //! adds 3 + 3 − 4 = 2, between A and B 2 + 4 − 5 = 1, at the end 9. It goes between: A C B, 10 ms instead of 9.
 //!
-//! Cost: an arrival asks for two costs per place, and for one of each edge; one that leaves costs a search and a move of numbers. Source: P1 section 3.2.
+//! Cost: an arrival asks for two costs per place, and for one of each edge; where bounds of costs are known ([`Costs::least`]), for two bounds per place and for as many costs as the bounds leave in
+//! question, a third or so on a drive. One that leaves costs a search and a move of numbers. Source: P1 section 3.2.
 
 use alloc::vec::Vec;
 
@@ -67,6 +68,16 @@ impl Path {
         place
     }
 
+    /// Puts `request`, which is not there yet, at `place`.
+    pub(super) fn insert_at(&mut self, place: usize, request: usize) {
+        self.order.insert(place, request);
+    }
+
+    /// Takes the one at `place` out.
+    pub(super) fn remove_at(&mut self, place: usize) {
+        self.order.remove(place);
+    }
+
     /// Takes the first out: it is being served.
     pub fn take_first(&mut self) -> Option<usize> {
         (!self.order.is_empty()).then(|| self.order.remove(0))
@@ -96,17 +107,77 @@ impl From<Vec<usize>> for Path {
 ///
 /// `edge` is asked for the cost of the request at a place behind the one before it.
 pub(super) fn cheapest_place(costs: &impl Costs, order: &[usize], edge: impl Fn(usize) -> Nanos, request: usize) -> (usize, i64) {
-    let signed = |cost: Nanos| cost.as_ns() as i64;
+    if costs.has_bounds() { cheapest_by_bounds(costs, order, edge, request) } else { cheapest_of_all(costs, order, edge, request) }
+}
+
+/// As [`cheapest_place`], by asking for every cost.
+fn cheapest_of_all(costs: &impl Costs, order: &[usize], edge: impl Fn(usize) -> Nanos, request: usize) -> (usize, i64) {
+    let first = costs.first(request);
+    match costs.around(request, order) {
+        Some(answers) => cheapest(first, answers.into_iter(), edge),
+        None => cheapest(first, order.iter().map(|next| [costs.between(request, *next), costs.behind(request, *next)]), edge),
+    }
+}
+
+/// Of the costs from the head to the request, and from it to each on the path and back.
+fn cheapest(first: Nanos, around: impl Iterator<Item = [Nanos; 2]>, edge: impl Fn(usize) -> Nanos) -> (usize, i64) {
     let (mut place, mut least) = (0, i64::MAX);
-    let mut to_request = signed(costs.first(request));
-    for (here, next) in order.iter().enumerate() {
-        let increase = to_request + signed(costs.between(request, *next)) - signed(edge(here));
+    let (mut end, mut to_request) = (0, signed(first));
+    for (here, [to_next, back]) in around.enumerate() {
+        let increase = to_request + signed(to_next) - signed(edge(here));
         if increase <= least {
             (place, least) = (here, increase);
         }
-        to_request = signed(costs.behind(request, *next));
+        (end, to_request) = (here + 1, signed(back));
     }
-    if to_request <= least { (order.len(), to_request) } else { (place, least) }
+    if to_request <= least { (end, to_request) } else { (place, least) }
+}
+
+/// As [`cheapest_place`], by asking for those costs alone that can matter: places are tried by rising bound of what they add, until no bound is below what was found. Of a
+/// place the way to the request is asked for first; with the bound of the way on it often says enough.
+fn cheapest_by_bounds(costs: &impl Costs, order: &[usize], edge: impl Fn(usize) -> Nanos, request: usize) -> (usize, i64) {
+    let first = signed(costs.first(request));
+    let Some(last) = order.len().checked_sub(1) else { return (0, first) };
+    // Of each place the bound of what it adds, and of the way on from the request.
+    let mut bounds: Vec<(i64, i64)> = Vec::with_capacity(order.len() + 1);
+    let mut to_request = first;
+    for (here, next) in order.iter().enumerate() {
+        let [on, back] = costs.least(request, *next).map(signed);
+        bounds.push((to_request + on - signed(edge(here)), on));
+        to_request = back;
+    }
+    bounds.push((to_request, 0));
+    let added = |place: usize, least: i64| {
+        let to_request = if place == 0 { first } else { signed(costs.between(order[place - 1], request)) };
+        if place > last {
+            return to_request;
+        }
+        let edge = signed(edge(place));
+        let bound = to_request + bounds[place].1 - edge;
+        // What cannot win need not be known exactly.
+        if bound > least { bound } else { to_request + signed(costs.between(request, order[place])) - edge }
+    };
+    let likeliest = bounds.iter().enumerate().min_by_key(|(_, (bound, _))| *bound).map_or(0, |(place, _)| place);
+    let mut best = (added(likeliest, i64::MAX), likeliest);
+    let mut left: Vec<(i64, usize)> = Vec::with_capacity(bounds.len());
+    left.extend(
+        bounds.iter().enumerate().map(|(place, (bound, _))| (*bound, place)).filter(|(bound, place)| *bound <= best.0 && *place != likeliest),
+    );
+    left.sort_unstable();
+    for (bound, place) in left {
+        if bound > best.0 {
+            break;
+        }
+        let increase = added(place, best.0);
+        if increase < best.0 || (increase == best.0 && place > best.1) {
+            best = (increase, place);
+        }
+    }
+    (best.1, best.0)
+}
+
+fn signed(cost: Nanos) -> i64 {
+    cost.as_ns() as i64
 }
 
 /// The cost of each request of `order` behind the one before it, by its place.
@@ -116,7 +187,7 @@ pub(super) fn edges<'a>(costs: &'a impl Costs, order: &'a [usize]) -> impl Fn(us
 
 #[cfg(test)]
 mod tests {
-    use super::super::trial::{Drawn, ms};
+    use super::super::trial::{Bounded, Drawn, ms};
     use super::*;
     use proptest::prelude::*;
 
@@ -179,6 +250,14 @@ mod tests {
             prop_assert_eq!(everywhere[place], increase);
             prop_assert!(everywhere.iter().all(|other| *other >= increase), "{:?}, chosen {}", everywhere, place);
             prop_assert!(everywhere[place + 1..].iter().all(|later| *later > increase), "of equals the last is taken");
+        }
+
+        #[test]
+        fn bounds_change_no_place_whatever_they_say(drawn in Bounded::of(1..40)) {
+            let request = drawn.costs.len() - 1;
+            let order: Vec<usize> = (0..request).collect();
+            let edges = edges(&drawn, &order);
+            prop_assert_eq!(cheapest_by_bounds(&drawn, &order, &edges, request), cheapest_of_all(&drawn, &order, &edges, request));
         }
     }
 }

@@ -45,6 +45,46 @@ impl Costs for Drawn {
     }
 }
 
+/// Drawn costs with bounds: for each pair anything up to the cost itself, often the cost itself or nothing.
+#[derive(Clone, Debug)]
+pub(super) struct Bounded {
+    pub(super) costs: Drawn,
+    /// Bounds in 256ths of the cost.
+    parts: Vec<Vec<u64>>,
+}
+
+impl Bounded {
+    pub(super) fn of(count: Range<usize>) -> impl Strategy<Value = Self> {
+        Drawn::of(count).prop_flat_map(|costs| {
+            let part = prop_oneof![Just(0_u64), Just(256), 0_u64..=256];
+            let row = proptest::collection::vec(part, costs.len());
+            proptest::collection::vec(row, costs.len()).prop_map(move |parts| Self { costs: costs.clone(), parts })
+        })
+    }
+
+    fn bound(&self, from: usize, to: usize) -> Nanos {
+        Nanos::from_ns(self.costs.between(from, to).as_ns() * self.parts[from][to] / 256)
+    }
+}
+
+impl Costs for Bounded {
+    fn first(&self, to: usize) -> Nanos {
+        self.costs.first(to)
+    }
+
+    fn between(&self, from: usize, to: usize) -> Nanos {
+        self.costs.between(from, to)
+    }
+
+    fn least(&self, one: usize, other: usize) -> [Nanos; 2] {
+        [self.bound(one, other), self.bound(other, one)]
+    }
+
+    fn has_bounds(&self) -> bool {
+        true
+    }
+}
+
 /// Every order of requests 0 to `count`, as rows of numbers ascending.
 pub(super) fn every_order(count: usize) -> Vec<Vec<usize>> {
     fn extend(order: &mut Vec<usize>, count: usize, into: &mut Vec<Vec<usize>>) {
