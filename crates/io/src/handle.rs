@@ -106,6 +106,7 @@ impl DriveHandle {
         let request = Request {
             id,
             volume: io.volume,
+            class: io.class,
             stream: io.stream,
             op: io.op,
             extent: io.extent,

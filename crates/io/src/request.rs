@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use headtime_sched::{Finished, Op, StreamId, VolumeId};
+use headtime_sched::{ClassId, Finished, Op, StreamId, VolumeId};
 use headtime_units::{Extent, Nanos, SectorSize, Sectors};
 
 /// One request to a drive.
@@ -12,6 +12,8 @@ use headtime_units::{Extent, Nanos, SectorSize, Sectors};
 pub struct Io {
     /// Who pays for it.
     pub volume: VolumeId,
+    /// Under which class of the volume.
+    pub class: ClassId,
     /// Which process or connection it comes from.
     pub stream: StreamId,
     /// What it does.
@@ -30,7 +32,16 @@ impl Io {
     /// A request of volume 0, stream 0, without deadline; set the fields that differ.
     #[must_use]
     pub fn new(op: Op, extent: Extent) -> Self {
-        Self { volume: VolumeId(0), stream: StreamId(0), op, extent, fua: false, deadline: None, data: Bytes::new() }
+        Self {
+            volume: VolumeId(0),
+            class: ClassId(0),
+            stream: StreamId(0),
+            op,
+            extent,
+            fua: false,
+            deadline: None,
+            data: Bytes::new(),
+        }
     }
 
     /// Reads `extent`.
@@ -80,6 +91,12 @@ impl Io {
     #[must_use]
     pub fn volume(self, volume: VolumeId) -> Self {
         Self { volume, ..self }
+    }
+
+    /// The same, under this class of its volume.
+    #[must_use]
+    pub fn class(self, class: ClassId) -> Self {
+        Self { class, ..self }
     }
 
     /// The same, of this process or connection.

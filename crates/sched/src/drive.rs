@@ -6,6 +6,7 @@ use smallvec::SmallVec;
 use crate::command::CommandId;
 use crate::positioning::Target;
 use crate::queue::{Queued, Ticket};
+use crate::shares::Charge;
 
 /// What the scheduler has to know of the drive beside positions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,8 @@ pub struct Outstanding {
     pub requests: SmallVec<[Queued; 1]>,
     /// The run of sectors that is read for scans, if any.
     pub background: Option<Extent>,
+    /// What each of `requests` was charged when it was sent; empty where no books of shares were kept.
+    pub(crate) charges: SmallVec<[Charge; 1]>,
     /// The background job it belongs to, where `background` says that there is one.
     pub(crate) job: Option<Ticket>,
 }

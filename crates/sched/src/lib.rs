@@ -21,6 +21,7 @@ mod queue;
 mod request;
 mod scheduler;
 mod search;
+mod shares;
 mod sorted;
 mod table;
 pub mod tour;
@@ -36,8 +37,9 @@ pub use positioning::{
     Belief, BeliefReport, Estimate, Head, Known, Learned, Likely, Measured, Pair, Place, Positioning, Target, TrackMap, TrackSpan,
 };
 pub use queue::{Queue, Queued, Ticket};
-pub use request::{Admission, Op, Refusal, Request, RequestId, StreamId, VolumeId};
+pub use request::{Admission, ClassId, Op, Refusal, Request, RequestId, StreamId, VolumeId};
 pub use scheduler::Scheduler;
+pub use shares::{Charge, DriveCosts, Need, NeedError, Payer, ShareChange, ShareRefusal, ShareReport, Shares, Terms};
 pub use table::{DEFAULT_POLICY, POLICIES, Parameter, Parameters, PolicyEntry, PolicyError};
 pub use tunables::{
     DeadlineTable, IoPriority, LatencyMatrixUse, PriorityClass, PriorityError, TUNABLES, TimeSource, Tunable, TunableError, Tunables,

@@ -13,6 +13,7 @@ use crate::command::{Finished, HoldReason};
 use crate::drive::Outstanding;
 use crate::positioning::{Estimate, Head, Likely, Pair, Place, Positioning, Target};
 use crate::queue::{Queue, Queued, Ticket};
+use crate::shares::{Charge, Line, Shares};
 use crate::tunables::Tunables;
 
 /// What a policy may look at when it chooses.
@@ -29,8 +30,17 @@ pub struct View<'a> {
     pub mean_response: Nanos,
     /// What may be changed while running.
     pub tunables: &'a Tunables,
+    /// What volumes and classes are promised, and where they stand.
+    pub shares: &'a Shares,
     pub(crate) last_head: Head,
     pub(crate) head: OnceCell<Head>,
+}
+
+impl<'a> View<'a> {
+    /// The same view of one payer's requests alone.
+    pub(crate) fn of(&self, line: &'a Line) -> View<'a> {
+        View { queue: line.queue(), head: self.head.clone(), ..*self }
+    }
 }
 
 impl View<'_> {
@@ -150,6 +160,21 @@ pub trait Policy: Send {
     /// What to send next. Asked only when the drive holds fewer commands of clients than [`Policy::depth`] and at least one request may go. What is chosen may be sent a
     /// little later, or not at all where something comes in between: then it is asked again.
     fn choose(&mut self, view: &View<'_>) -> Choice;
+
+    /// Whether it goes by the books of shares, so that they are kept though nobody has terms.
+    fn goes_by_shares(&self) -> bool {
+        false
+    }
+
+    /// Whether it holds payers back that are at a limit of theirs; then flushes are, too.
+    fn keeps_limits(&self) -> bool {
+        self.goes_by_shares()
+    }
+
+    /// What `queued` is charged when it is sent, until it is known what it took. Asked only while books of shares are kept.
+    fn charge(&self, view: &View<'_>, queued: &Queued) -> Charge {
+        Charge { estimate: view.next(&queued.target).expected, fixed: false }
+    }
 
     /// A request is over; for policies that keep statistics.
     fn finished(&mut self, finished: &Finished) {

@@ -284,7 +284,7 @@ fn cylinder_key(queued: &Queued, slot: Slot) -> Key {
 mod tests {
     use super::*;
     use crate::positioning::Place;
-    use crate::request::{Op, RequestId, StreamId, VolumeId};
+    use crate::request::{ClassId, Op, RequestId, StreamId, VolumeId};
     use alloc::vec::Vec;
     use headtime_units::{Extent, Nanos};
     use proptest::prelude::*;
@@ -295,7 +295,16 @@ mod tests {
         let place = Place { cylinder, ..Place::default() };
         Queued {
             ticket: Ticket(ticket),
-            request: Request { id: RequestId(ticket), volume: VolumeId(0), stream: StreamId(0), op: Op::Read, extent, fua: false, deadline },
+            request: Request {
+                id: RequestId(ticket),
+                volume: VolumeId(0),
+                class: ClassId(0),
+                stream: StreamId(0),
+                op: Op::Read,
+                extent,
+                fua: false,
+                deadline,
+            },
             submitted: Instant::ORIGIN,
             target: Target { op: Op::Read, extent, start: place, end: place, transfer: Nanos::ZERO },
             deadline,

@@ -2,6 +2,8 @@
 
 use headtime_units::{Extent, Instant, Sectors};
 
+use crate::shares::Payer;
+
 /// The caller's name for a request; unique among the requests the scheduler holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestId(pub u64);
@@ -9,6 +11,16 @@ pub struct RequestId(pub u64);
 /// The volume a request belongs to; disk time is charged to volumes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct VolumeId(pub u32);
+
+impl VolumeId {
+    /// Nobody's volume: what whoever serves volumes asks for on its own account, such as writing the table of them. It is rare and small, and others wait for it, so it goes before all payers of shares: where
+    /// they have reserved the whole drive between them, it would never come to its turn.
+    pub const OWN: Self = Self(u32::MAX);
+}
+
+/// A class of a volume: what is asked under another name of the same volume, with terms of its own. 0 is the volume itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ClassId(pub u8);
 
 /// Requests of one stream come from one process or connection, so that their order says something about the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -65,6 +77,8 @@ pub struct Request {
     pub id: RequestId,
     /// Who pays for it.
     pub volume: VolumeId,
+    /// Under which class of the volume; shares are kept by class, accounts by volume.
+    pub class: ClassId,
     /// Which process or connection it comes from.
     pub stream: StreamId,
     /// What it does.
@@ -75,6 +89,14 @@ pub struct Request {
     pub fua: bool,
     /// The absolute time by which it should have completed, if any.
     pub deadline: Option<Instant>,
+}
+
+impl Request {
+    /// Whose terms it goes by.
+    #[must_use]
+    pub const fn payer(&self) -> Payer {
+        Payer::class_of(self.volume, self.class)
+    }
 }
 
 /// The scheduler's answer to a submission.

@@ -8,7 +8,7 @@
 //! - of two overlapping requests with a write among them, the later is not sent before the earlier has completed, and the earlier
 //!   inherits the later one's deadline as long as that one waits;
 //! - a completed flush covers every write that completed before the flush was submitted: a flush is sent as soon as the drive takes it, though never
-//!   right after another while anybody else may go, and one command may serve all flushes that wait;
+//!   right after another while anybody else may go, nor while all who wait for one are at a limit of theirs, and one command may serve all flushes that wait;
 //! - a write with force unit access completes only when it is durable: through the drive's own FUA, or through a flush after it;
 //! - the drive never holds more commands than it takes, nor more than the caller allows;
 //! - a command that serves several requests and fails is sent again in parts, so that an error reaches only the request it belongs to;
@@ -22,6 +22,7 @@ mod books;
 mod gaps;
 mod inherit;
 mod send;
+mod shares;
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -31,7 +32,7 @@ use headtime_units::{Instant, Nanos};
 use smallvec::SmallVec;
 
 use crate::account::Accounts;
-use crate::command::{Cancelled, Decision, Done, Finished, Outcome};
+use crate::command::{Cancelled, Decision, Done, Finished, HoldReason, Outcome};
 use crate::drive::{DriveTraits, Limits, Outstanding};
 use crate::freeblock::Fill;
 use crate::ids::Ids;
@@ -40,6 +41,7 @@ use crate::policy::Policy;
 use crate::positioning::{Belief, Head, Learned, Measured, Target};
 use crate::queue::{Queue, Queued, Ticket};
 use crate::request::{Admission, Op, Refusal, Request, RequestId};
+use crate::shares::Shares;
 use crate::tunables::{IoPriority, TunableError, Tunables};
 
 /// One drive's scheduler.
@@ -75,6 +77,7 @@ pub struct Scheduler {
     last_finished: Instant,
     mean_response: Nanos,
     accounts: Accounts,
+    shares: Shares,
     tunables: Tunables,
     /// Completions that came before that of a command sent earlier.
     reordered: u64,
@@ -90,6 +93,10 @@ impl Scheduler {
     #[must_use]
     pub fn new(belief: Box<dyn Belief + Send>, policy: Box<dyn Policy>, drive: DriveTraits, limits: Limits) -> Self {
         assert!(drive.queue_depth >= 1 && limits.outstanding != Some(0), "a drive holds at least one command");
+        let mut shares = Shares::new();
+        if policy.goes_by_shares() {
+            shares.keep(Instant::ORIGIN, core::iter::empty());
+        }
         Self {
             belief,
             policy,
@@ -114,6 +121,7 @@ impl Scheduler {
             last_finished: Instant::ORIGIN,
             mean_response: Nanos::ZERO,
             accounts: Accounts::default(),
+            shares,
             tunables: Tunables::default(),
             reordered: 0,
             fill: None,
@@ -161,13 +169,16 @@ impl Scheduler {
             self.choose_ahead();
             return Decision::Idle;
         }
-        let flush_ready = !self.flushes.is_empty() && !self.outstanding.iter().any(|command| command.target.op == Op::Flush);
+        let flush_opens = self.flush_opens();
+        let flush_ready = flush_opens.is_some_and(|opens| opens <= now);
         if flush_ready && !self.flushed_last {
             return Decision::Dispatch(self.send_flush());
         }
-        match self.next_but_flushes() {
-            Decision::Idle | Decision::WaitUntil { .. } if flush_ready => Decision::Dispatch(self.send_flush()),
-            decision => decision,
+        match (self.next_but_flushes(), flush_opens) {
+            (Decision::Idle | Decision::WaitUntil { .. }, Some(_)) if flush_ready => Decision::Dispatch(self.send_flush()),
+            (Decision::Idle, Some(at)) => Decision::WaitUntil { at, reason: HoldReason::Throttled },
+            (Decision::WaitUntil { at, reason }, Some(opens)) => Decision::WaitUntil { at: at.min(opens), reason },
+            (decision, _) => decision,
         }
     }
 
@@ -195,10 +206,12 @@ impl Scheduler {
         let mut over = SmallVec::new();
         if let [only] = command.requests.as_slice() {
             self.accounts.charge_one(disk_time, only);
+            self.shares.done(now, &only.request, command.charges.first().copied(), disk_time);
             over.extend(self.settle(only, disk_time, &command, &done));
         } else {
             let parts = self.accounts.charge(disk_time, command.target.op, &command.requests);
-            for (queued, disk_time) in command.requests.iter().zip(parts) {
+            for (place, (queued, disk_time)) in command.requests.iter().zip(parts).enumerate() {
+                self.shares.done(now, &queued.request, command.charges.get(place).copied(), disk_time);
                 over.extend(self.settle(queued, disk_time, &command, &done));
             }
         }
@@ -234,6 +247,10 @@ impl Scheduler {
         self.policy = policy;
         self.fill.iter_mut().for_each(|fill| fill.ahead = None);
         self.queue.forget_orders();
+        self.shares.forget_orders();
+        if self.policy.goes_by_shares() {
+            self.shares.keep(self.now, self.queue.by_arrival());
+        }
     }
 
     /// Changes the caller's bounds while running; requests already held stay held.

@@ -197,7 +197,7 @@ const ROUNDING: f64 = 1.0 - 1e-9;
 mod tests {
     use super::*;
     use crate::positioning::{Place, Target};
-    use crate::request::{Op, Request, RequestId, StreamId, VolumeId};
+    use crate::request::{ClassId, Op, Request, RequestId, StreamId, VolumeId};
     use alloc::vec::Vec;
     use core::cell::Cell;
     use headtime_units::{Extent, Instant};
@@ -210,8 +210,16 @@ mod tests {
             submitted += Nanos::from_ns(*gap);
             let (ticket, extent) = (ticket as u64, Extent::from_numbers(u64::from(*cylinder), 1));
             let place = Place { cylinder: *cylinder, ..Place::default() };
-            let request =
-                Request { id: RequestId(ticket), volume: VolumeId(0), stream: StreamId(0), op: Op::Read, extent, fua: false, deadline: None };
+            let request = Request {
+                id: RequestId(ticket),
+                volume: VolumeId(0),
+                class: ClassId(0),
+                stream: StreamId(0),
+                op: Op::Read,
+                extent,
+                fua: false,
+                deadline: None,
+            };
             let target = Target { op: Op::Read, extent, start: place, end: place, transfer: Nanos::ZERO };
             queue.insert(Queued { ticket: Ticket(ticket), request, submitted, target, deadline: None });
         }

@@ -23,8 +23,8 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use headtime_belief::ProfileBelief;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{
-    Accounts, Admission, BackgroundRead, Belief, Cancelled, Choice, Decision, Done, DriveTraits, FillReport, FillSettings, Finished, IdleSettings,
-    Limits, POLICIES, Policy, PolicyEntry, ReadAhead, Request, RequestId, ScanId, ScanOptions, Scheduler, View, Wanted,
+    Accounts, Admission, BackgroundRead, Belief, Cancelled, Charge, Choice, Decision, Done, DriveTraits, FillReport, FillSettings, Finished,
+    IdleSettings, Limits, POLICIES, Policy, PolicyEntry, Queued, ReadAhead, Request, RequestId, ScanId, ScanOptions, Scheduler, View, Wanted,
 };
 use headtime_sim::{Device, DriveTruth, Engine, Front, OraclePositioning, SimulatedDrive};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
@@ -69,6 +69,14 @@ impl Policy for Timed {
         self.clock.ns.fetch_add(start.elapsed().as_nanos() as u64, Ordering::Relaxed);
         self.clock.decisions.fetch_add(TIMES, Ordering::Relaxed);
         choice
+    }
+
+    fn goes_by_shares(&self) -> bool {
+        self.inner.goes_by_shares()
+    }
+
+    fn charge(&self, view: &View<'_>, queued: &Queued) -> Charge {
+        self.inner.charge(view, queued)
     }
 
     fn finished(&mut self, finished: &Finished) {

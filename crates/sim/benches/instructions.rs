@@ -11,7 +11,7 @@ use std::sync::Arc;
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use headtime_belief::ProfileBelief;
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, Mechanism, catalog};
-use headtime_sched::{Belief, Decision, DriveTraits, Limits, Op, PolicyEntry, Request, RequestId, Scheduler, StreamId, VolumeId};
+use headtime_sched::{Belief, ClassId, Decision, DriveTraits, Limits, Op, PolicyEntry, Request, RequestId, Scheduler, StreamId, VolumeId};
 use headtime_sim::{Experiment, Measures, run};
 use headtime_units::{Extent, Instant, Lba};
 use headtime_workload::{StreamConfig, Workload};
@@ -42,7 +42,7 @@ fn queued_256() -> (Scheduler, Instant) {
     let now = Instant::from_ns(20_000_000);
     let read = |id: u64, start: u64| {
         let extent = Extent::from_numbers(start, 8);
-        Request { id: RequestId(id), volume: VolumeId(0), stream: StreamId(0), op: Op::Read, extent, fua: false, deadline: None }
+        Request { id: RequestId(id), volume: VolumeId(0), class: ClassId(0), stream: StreamId(0), op: Op::Read, extent, fua: false, deadline: None }
     };
     let places = profile.capacity().get() / 8;
     let _ = scheduler.submit(Instant::ORIGIN, read(0, 800));

@@ -179,7 +179,7 @@ const SLOW_SHARE: u64 = 6;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headtime_sched::{StreamId, VolumeId};
+    use headtime_sched::{ClassId, StreamId, VolumeId};
     use headtime_units::Extent;
     use smallvec::smallvec;
 
@@ -189,7 +189,7 @@ mod tests {
 
     fn request(op: Op, start: u64, len: u64, fua: bool) -> Request {
         let extent = Extent::from_numbers(start, len);
-        Request { id: RequestId(99), volume: VolumeId(0), stream: StreamId(0), op, extent, fua, deadline: None }
+        Request { id: RequestId(99), volume: VolumeId(0), class: ClassId(0), stream: StreamId(0), op, extent, fua, deadline: None }
     }
 
     fn at(seconds: u64) -> Instant {

@@ -39,7 +39,7 @@ impl Scheduler {
             return true;
         }
         let own = self.own.iter().position(same).and_then(|index| self.own.remove(index));
-        if own.is_some() || self.queue.remove(ticket).is_some() {
+        if own.is_some() || self.take_from_queue(ticket).is_some() {
             self.free_waiting(ticket);
             return true;
         }
@@ -158,6 +158,7 @@ impl Scheduler {
     /// When they do not agree: a fault of this module.
     pub fn self_check(&self) {
         self.queue.self_check();
+        self.shares.self_check(&self.queue, self.outstanding.iter().map(|command| command.requests.len()).sum());
         let at_drive = || self.outstanding.iter().flat_map(|command| command.requests.iter());
         let books = self.queue.len() + self.waiting.len() + self.own.len() + self.flushes.len() + at_drive().count();
         assert_eq!(books, self.tickets.len(), "a request was lost or is in two places");

@@ -199,7 +199,7 @@ impl Scheduler {
     fn send_merged(&mut self, ticket: Ticket, extent: Extent) -> Command {
         self.own_went_last = false;
         let job = self.claim_job(extent, FillSource::Merged);
-        let queued = self.queue.remove(ticket).expect("the request whose gap was searched is in the queue");
+        let queued = self.take_from_queue(ticket).expect("the request whose gap was searched is in the queue");
         let target = self.belief.target(Op::Read, hull(extent, queued.request.extent));
         self.dispatch(Op::Read, target, SmallVec::from_buf([queued]), Some((job, extent)))
     }

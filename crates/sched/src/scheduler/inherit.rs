@@ -52,7 +52,8 @@ impl Scheduler {
     }
 
     fn set_deadline(&mut self, ticket: Ticket, deadline: Option<Instant>) {
-        if self.queue.get(ticket).is_some() {
+        if let Some(queued) = self.queue.get(ticket) {
+            self.shares.set_deadline(self.now, queued.request.payer(), ticket, deadline);
             self.queue.set_deadline(ticket, deadline);
             return;
         }

@@ -17,6 +17,7 @@ macro_rules! view {
             belief: &*$scheduler.belief,
             mean_response: $scheduler.mean_response,
             tunables: &$scheduler.tunables,
+            shares: &$scheduler.shares,
             last_head: $scheduler.last_head,
             head: core::cell::OnceCell::new(),
         }
@@ -32,7 +33,12 @@ impl Scheduler {
 
     /// Hands a request that waits for nobody to the policy, or puts it among those that go without asking it.
     pub(super) fn make_eligible(&mut self, queued: Queued) {
-        if queued.request.op.moves_head() { self.queue.insert(queued) } else { self.own.push_back(queued) }
+        if queued.request.op.moves_head() {
+            self.queue.insert(queued);
+            self.shares.enter(self.now, queued);
+        } else {
+            self.own.push_back(queued);
+        }
     }
 
     /// Keeps the order of overlapping requests from now on: something that changes sectors is about to be entered. So far only reads are held.
@@ -88,6 +94,13 @@ impl Scheduler {
         self.dispatch(Op::Flush, no_place(), flushes, None)
     }
 
+    /// Takes a request out of the queue, and out of its payer's line.
+    pub(super) fn take_from_queue(&mut self, ticket: Ticket) -> Option<Queued> {
+        let queued = self.queue.remove(ticket)?;
+        self.shares.leave(self.now, &queued);
+        Some(queued)
+    }
+
     /// A discard or a part of a failed command.
     pub(super) fn send_own(&mut self) -> Command {
         let queued = self.own.pop_front().expect("asked only when there is one");
@@ -100,12 +113,12 @@ impl Scheduler {
         self.own_went_last = false;
         let policy = self.policy.name();
         if let [ticket] = tickets {
-            let queued = self.queue.remove(*ticket).unwrap_or_else(|| panic!("policy {policy} chose ticket {}, which is not eligible", ticket.0));
+            let queued = self.take_from_queue(*ticket).unwrap_or_else(|| panic!("policy {policy} chose ticket {}, which is not eligible", ticket.0));
             return self.dispatch(queued.request.op, queued.target, SmallVec::from_buf([queued]), None);
         }
         let mut requests: SmallVec<[Queued; 1]> = SmallVec::new();
         for ticket in tickets {
-            let queued = self.queue.remove(*ticket);
+            let queued = self.take_from_queue(*ticket);
             requests.push(queued.unwrap_or_else(|| panic!("policy {policy} chose ticket {}, which is not eligible", ticket.0)));
         }
         requests.sort_by_key(|queued| (queued.request.extent.start, queued.ticket));
@@ -129,6 +142,7 @@ impl Scheduler {
     /// Sends a command that serves `requests`, and reads a piece for a job, if one is given.
     pub(super) fn dispatch(&mut self, op: Op, target: Target, requests: SmallVec<[Queued; 1]>, read: Option<(Ticket, Extent)>) -> Command {
         let (job, background) = read.unzip();
+        let charges = self.charge(&requests);
         let id = CommandId(self.next_command);
         self.next_command += 1;
         self.flushed_last = op == Op::Flush;
@@ -143,7 +157,7 @@ impl Scheduler {
                 several => several.iter().map(|queued| queued.request.id).collect(),
             },
         };
-        self.outstanding.push(Outstanding { command: id, target, dispatched: self.now, requests, background, job });
+        self.outstanding.push(Outstanding { command: id, target, dispatched: self.now, requests, charges, background, job });
         command
     }
 }

@@ -1,8 +1,8 @@
 //! A scheduler, a tiny drive and the model that judges them, stepped through virtual time.
 
 use headtime_sched::{
-    Admission, BackgroundRead, Cancelled, Command, Decision, Done, DriveTraits, FillSettings, Finished, Limits, Op, Outcome, Policy, PolicyEntry,
-    Request, RequestId, ScanId, ScanOptions, Scheduler, StreamId, VolumeId, Wanted,
+    Admission, BackgroundRead, Cancelled, ClassId, Command, Decision, Done, DriveTraits, FillSettings, Finished, Limits, Op, Outcome, Policy,
+    PolicyEntry, Request, RequestId, ScanId, ScanOptions, Scheduler, StreamId, VolumeId, Wanted,
 };
 use headtime_units::{Extent, Instant, Nanos};
 
@@ -258,7 +258,7 @@ impl Session {
 /// A request of volume 0, stream 0, without deadline.
 pub fn request(id: u64, op: Op, start: u64, len: u64) -> Request {
     let extent = Extent::from_numbers(start, len);
-    Request { id: RequestId(id), volume: VolumeId(0), stream: StreamId(0), op, extent, fua: false, deadline: None }
+    Request { id: RequestId(id), volume: VolumeId(0), class: ClassId(0), stream: StreamId(0), op, extent, fua: false, deadline: None }
 }
 
 pub fn read(id: u64, start: u64, len: u64) -> Request {

@@ -15,7 +15,7 @@ mod watch;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use headtime_sched::{Admission, Cancelled, Decision, Done, Finished, Op, Outcome, Refusal, Request, RequestId, StreamId, VolumeId};
+use headtime_sched::{Admission, Cancelled, ClassId, Decision, Done, Finished, Op, Outcome, Refusal, Request, RequestId, StreamId, VolumeId};
 use headtime_units::{Instant, Nanos};
 use headtime_workload::{Arrival, Ask, ClientId, Operation, Source};
 
@@ -255,6 +255,7 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
         let request = Request {
             id: RequestId(self.next_request),
             volume: VolumeId(ask.stream),
+            class: ClassId(0),
             stream: StreamId(ask.client.0),
             op: op_of(ask.operation),
             extent: ask.extent,

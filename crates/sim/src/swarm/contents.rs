@@ -194,12 +194,12 @@ fn name(version: Option<RequestId>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headtime_sched::{StreamId, VolumeId};
+    use headtime_sched::{ClassId, StreamId, VolumeId};
     use headtime_units::Instant;
 
     fn request(id: u64, op: Op, start: u64, len: u64) -> Request {
         let extent = Extent::from_numbers(start, len);
-        Request { id: RequestId(id), volume: VolumeId(0), stream: StreamId(0), op, extent, fua: false, deadline: None }
+        Request { id: RequestId(id), volume: VolumeId(0), class: ClassId(0), stream: StreamId(0), op, extent, fua: false, deadline: None }
     }
 
     /// Lets requests land in the order given; each has been submitted in the order of its number.

@@ -6,7 +6,8 @@ use super::super::shape::{Directions, MappedDrive, MatrixSettings};
 use super::*;
 use headtime_mechanics::{Direction, HeadPosition, Mechanism, catalog};
 use headtime_sched::{
-    Admission, Command, Decision, Done, DriveTraits, Limits, Outcome, POLICIES, PolicyEntry, Request, RequestId, Scheduler, StreamId, VolumeId,
+    Admission, ClassId, Command, Decision, Done, DriveTraits, Limits, Outcome, POLICIES, PolicyEntry, Request, RequestId, Scheduler, StreamId,
+    VolumeId,
 };
 use headtime_units::SectorSize;
 use proptest::prelude::*;
@@ -334,7 +335,7 @@ fn finished_by(policy: &PolicyEntry, outstanding: usize, requests: u64) -> u64 {
         let extent = Extent::from_numbers(rng.random_range(0..capacity.get() - 600), rng.random_range(1..600));
         let op = if rng.random_bool(0.3) { Op::Write } else { Op::Read };
         let deadline = rng.random_bool(0.5).then(|| now + Nanos::from_ms(200));
-        let request = Request { id: RequestId(id), volume: VolumeId(0), stream: StreamId(0), op, extent, fua: false, deadline };
+        let request = Request { id: RequestId(id), volume: VolumeId(0), class: ClassId(0), stream: StreamId(0), op, extent, fua: false, deadline };
         assert_eq!(scheduler.submit(now, request), Admission::Accepted);
         while scheduler.held() >= 16 || (id + 1 == requests && scheduler.held() > 0) {
             let asked_again = loop {

@@ -1,0 +1,92 @@
+//! Shares as the scheduler keeps them: terms are changed, and what is sent is charged.
+
+use headtime_units::Instant;
+use smallvec::SmallVec;
+
+use super::send::view;
+use super::{Op, Queued, Scheduler};
+use crate::shares::{Charge, Payer, ShareChange, ShareRefusal, Shares, Terms};
+
+impl Scheduler {
+    /// Terms, levels and use of all payers; also answers whether a change would be made ([`Shares::check`]) and what is left to reserve.
+    #[must_use]
+    pub fn shares(&self) -> &Shares {
+        &self.shares
+    }
+
+    /// Whether the policy at work goes by the terms of payers: also one that keeps no books while nobody has any.
+    #[must_use]
+    pub fn goes_by_shares(&self) -> bool {
+        self.policy.keeps_limits()
+    }
+
+    /// Changes terms while running, all of `changes` or none. What is queued stays queued and goes by the new terms; what is at the drive is charged to whom it
+    /// was sent for. Levels stay as far as the new bounds allow: whoever owes goes on owing. Whether anybody goes by terms is the policy's business.
+    ///
+    /// Ask [`Scheduler::next`] again afterwards, as after a submission: who was held back may go now, and an earlier answer to wait is out of date.
+    ///
+    /// # Errors
+    /// [`ShareRefusal`]; nothing is changed then.
+    ///
+    /// # Panics
+    /// When `now` is before an earlier call's.
+    pub fn change_shares(&mut self, now: Instant, changes: &[ShareChange]) -> Result<(), ShareRefusal> {
+        self.shares.check(changes)?;
+        self.advance(now);
+        self.shares.keep(now, self.queue.by_arrival());
+        self.shares.change(now, changes);
+        Ok(())
+    }
+
+    /// Gives a payer terms, whether or not it had others; as [`Scheduler::change_shares`].
+    ///
+    /// # Errors
+    /// [`ShareRefusal`]; nothing is changed then.
+    ///
+    /// # Panics
+    /// When `now` is before an earlier call's.
+    pub fn set_share(&mut self, now: Instant, payer: Payer, terms: Terms) -> Result<(), ShareRefusal> {
+        self.change_shares(now, &[ShareChange::Set(payer, terms)])
+    }
+
+    /// Takes a payer's terms away; what it has asked for is served as what nobody pays for in advance. As [`Scheduler::change_shares`].
+    ///
+    /// # Errors
+    /// [`ShareRefusal::Unknown`] for one that has none.
+    ///
+    /// # Panics
+    /// When `now` is before an earlier call's.
+    pub fn remove_share(&mut self, now: Instant, payer: Payer) -> Result<(), ShareRefusal> {
+        self.change_shares(now, &[ShareChange::Remove(payer)])
+    }
+
+    /// When a flush may go as far as limits are concerned: as soon as somebody who waits for one may. `None` while none waits, or one is at the drive.
+    pub(super) fn flush_opens(&self) -> Option<Instant> {
+        if self.flushes.is_empty() || self.outstanding.iter().any(|command| command.target.op == Op::Flush) {
+            return None;
+        }
+        if !self.shares.are_kept() {
+            return Some(Instant::ORIGIN);
+        }
+        let opens = |queued: &Queued| self.shares.line(queued.request.payer()).map_or(Instant::ORIGIN, |line| line.opens());
+        // Who keeps to no shares is held back by no limit either.
+        if self.policy.keeps_limits() { self.flushes.iter().map(opens).min() } else { Some(Instant::ORIGIN) }
+    }
+
+    /// Charges what is about to be sent; answers what each request was charged, in their order. A flush and a discard are charged when it is known what they took.
+    pub(super) fn charge(&mut self, requests: &[Queued]) -> SmallVec<[Charge; 1]> {
+        if !self.shares.are_kept() {
+            return SmallVec::new();
+        }
+        let view = view!(self);
+        let charge = |queued: &Queued| match queued.request.op {
+            Op::Read | Op::Write | Op::Zero => self.policy.charge(&view, queued),
+            Op::Discard | Op::Flush => Charge::default(),
+        };
+        let charges: SmallVec<[Charge; 1]> = requests.iter().map(charge).collect();
+        for (queued, charge) in requests.iter().zip(&charges) {
+            self.shares.sent(self.now, queued, *charge);
+        }
+        charges
+    }
+}

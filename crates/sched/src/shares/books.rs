@@ -1,0 +1,527 @@
+//! [`Shares`]: the books of all payers of one drive: terms, buckets, lines of requests, and admission.
+//!
+//! Two buckets for each payer, as published: one fills with its reservation, one with its limit, each with no more than its burst. What is sent is charged an estimate at once, and
+//! corrected when it is done by what it took: completion − max(previous completion, dispatch), seeks included. Caps in requests and sectors a second are two buckets more.
+//!
+//! A payer without terms (a guest) has nothing reserved and nothing limited; it has books of its own from its first request on, and its fair part of what is left over.
+//!
+//! Bounds: the bucket of a reservation keeps within ± share × burst (P5, section 2.1: `0 ± u`): beyond that what is used of other people's slack is no debt, and what is not used is no
+//! claim. A limit is a debt until it is paid, though for no longer than [`LONGEST_DEBT`]: a drive that hangs does not shut anybody out for ever. Who has come to a limit
+//! is let in again when a quarter of its burst is there, so that it goes in runs and not one by one.
+
+use alloc::vec::Vec;
+
+use headtime_units::{Instant, Lba, Nanos, Share};
+
+use super::bucket::{Bucket, GRAINS};
+use super::terms::{Payer, ShareChange, ShareRefusal, Terms};
+use super::usage::{Usage, WINDOW};
+use crate::queue::{Queue, Queued, Ticket};
+use crate::request::{Request, VolumeId};
+
+/// No debt takes longer than this to pay (guess: twice the time that a drive is usually given to answer).
+const LONGEST_DEBT: Nanos = Nanos::from_secs(60);
+/// Which part of its burst a payer at its limit waits for.
+const LET_IN: i128 = 4;
+/// How much a new request weighs in the mean of those that go on, and of the rarer ones that come after others' (guess: some ten seconds of each).
+const GOING_ON: f64 = 1.0 / 256.0;
+const RETURNING: f64 = 1.0 / 8.0;
+/// A guest that has asked for nothing for so long is forgotten when another comes.
+const FORGOTTEN: Nanos = Nanos::from_ns(WINDOW.as_ns() * 20);
+
+/// What a request is charged when it is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Charge {
+    /// Disk time it is expected to take.
+    pub estimate: Nanos,
+    /// Whether it stands whatever the request then takes: the unit of whoever counts requests and not time.
+    pub fixed: bool,
+}
+
+/// Terms, buckets and requests of all payers of one drive. Read-only for policies and people; [`Scheduler::change_shares`](crate::Scheduler::change_shares) changes terms.
+#[derive(Clone, Debug)]
+pub struct Shares {
+    /// Whether anybody has or had terms, or the policy goes by payers: before that nothing is kept.
+    kept: bool,
+    reservable: Share,
+    /// By payer.
+    lines: Vec<Line>,
+    /// Where the payer asked for last stands.
+    last: usize,
+    /// Whose read or write was done last.
+    served_last: Option<Payer>,
+}
+
+/// One payer's books.
+#[derive(Clone, Debug)]
+pub(crate) struct Line {
+    payer: Payer,
+    terms: Option<Terms>,
+    queue: Queue,
+    reserve: Bucket,
+    limit: Gate,
+    requests: Gate,
+    sectors: Gate,
+    usage: Usage,
+    disk_time: Nanos,
+    /// What a request takes lately behind one of its own, and behind somebody else's, in nanoseconds; zero before the first.
+    going_on_ns: f64,
+    returning_ns: f64,
+    /// All estimates, and all charges as they have been corrected by now; the latter may fall.
+    estimated: Nanos,
+    charged_ns: i64,
+    at_drive: usize,
+    /// Behind the last request that was sent.
+    next_lba: Option<Lba>,
+    /// When it last had something queued or at the drive.
+    last_held: Instant,
+}
+
+/// A limit: a bucket that shuts when it is empty.
+#[derive(Clone, Copy, Debug)]
+struct Gate {
+    bucket: Option<Bucket>,
+    /// Shut until then; not after the time it was looked at: open.
+    opens: Instant,
+}
+
+/// What one payer has, uses and waits for.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ShareReport {
+    /// Who.
+    pub payer: Payer,
+    /// Its terms; `None` for a guest.
+    pub terms: Option<Terms>,
+    /// Disk time it has taken since it came, measured.
+    pub disk_time: Nanos,
+    /// The share of the drive that it has been charged over the last few seconds: a moving average that weighs by age.
+    pub recent: f64,
+    /// The level of the bucket of its reservation: above zero when something is owed to it.
+    pub reserve_level_ns: i64,
+    /// The level of the bucket of its limit; `None` without a limit.
+    pub limit_level_ns: Option<i64>,
+    /// A limit or cap holds it back until then.
+    pub held_until: Option<Instant>,
+    /// Requests that may go as far as their order is concerned.
+    pub waiting: usize,
+    /// Requests at the drive.
+    pub at_drive: usize,
+}
+
+impl Shares {
+    /// No terms, everything reservable.
+    pub(crate) fn new() -> Self {
+        Self { kept: false, reservable: Share::WHOLE, lines: Vec::new(), last: 0, served_last: None }
+    }
+
+    /// What reservations may come to together.
+    #[must_use]
+    pub fn reservable(&self) -> Share {
+        self.reservable
+    }
+
+    /// What is reserved.
+    #[must_use]
+    pub fn reserved(&self) -> Share {
+        sum(self.lines.iter().filter_map(|line| line.terms))
+    }
+
+    /// What may still be reserved.
+    #[must_use]
+    pub fn left(&self) -> Share {
+        difference(self.reservable, self.reserved())
+    }
+
+    /// The terms of a payer; `None` for one that has none.
+    #[must_use]
+    pub fn terms(&self, payer: Payer) -> Option<Terms> {
+        self.line(payer)?.terms
+    }
+
+    /// Whether these changes together would be made, and what would be left to reserve behind them. A payer may stand in several; the last counts.
+    ///
+    /// # Errors
+    /// [`ShareRefusal`], for the first change that cannot be.
+    pub fn check(&self, changes: &[ShareChange]) -> Result<Share, ShareRefusal> {
+        let mut after: Vec<(Payer, Terms)> = self.lines.iter().filter_map(|line| Some((line.payer, line.terms?))).collect();
+        let mut reservable = self.reservable;
+        for change in changes {
+            match *change {
+                ShareChange::Set(payer, terms) => {
+                    terms.check(payer)?;
+                    match after.binary_search_by_key(&payer, |entry| entry.0) {
+                        Ok(place) => after[place].1 = terms,
+                        Err(_) if after.len() >= Terms::MOST_PAYERS => return Err(ShareRefusal::TooMany { payer }),
+                        Err(place) => after.insert(place, (payer, terms)),
+                    }
+                }
+                ShareChange::Remove(payer) => {
+                    let place = after.binary_search_by_key(&payer, |entry| entry.0).map_err(|_| ShareRefusal::Unknown { payer })?;
+                    after.remove(place);
+                }
+                ShareChange::Reservable(share) => reservable = share,
+            }
+        }
+        let total: u64 = after.iter().map(|(_, terms)| u64::from(terms.reserve.as_billionths())).sum();
+        let Some(too_much) = total.checked_sub(u64::from(reservable.as_billionths())).filter(|more| *more > 0) else {
+            return Ok(difference(reservable, sum(after.into_iter().map(|entry| entry.1))));
+        };
+        // The last that asks for more than it had is the one that is told.
+        let grows = |change: &&ShareChange| matches!(change, ShareChange::Set(payer, terms) if self.terms(*payer).is_none_or(|had| had.reserve < terms.reserve));
+        Err(match changes.iter().rev().find(grows) {
+            Some(ShareChange::Set(payer, terms)) => {
+                let left = u64::from(terms.reserve.as_billionths()).saturating_sub(too_much);
+                ShareRefusal::TooMuch { payer: *payer, wanted: terms.reserve, left: share_of(left), reservable }
+            }
+            _ => ShareRefusal::Reserved { wanted: reservable, reserved: share_of(total) },
+        })
+    }
+
+    /// The report of one payer at `now`, which is no earlier than the scheduler's last event; `None` for one that has neither terms nor asked for anything of late.
+    #[must_use]
+    pub fn report(&self, payer: Payer, now: Instant) -> Option<ShareReport> {
+        self.line(payer).map(|line| line.report(now))
+    }
+
+    /// The reports of all payers, by volume and class.
+    pub fn reports(&self, now: Instant) -> impl Iterator<Item = ShareReport> + '_ {
+        self.lines.iter().map(move |line| line.report(now))
+    }
+
+    /// Whether anybody has terms.
+    pub(crate) fn any_terms(&self) -> bool {
+        self.lines.iter().any(|line| line.terms.is_some())
+    }
+
+    /// Whether books of payers are kept.
+    pub(crate) fn are_kept(&self) -> bool {
+        self.kept
+    }
+
+    /// Keeps books from now on; these requests wait.
+    pub(crate) fn keep<'a>(&mut self, now: Instant, waiting: impl Iterator<Item = &'a Queued>) {
+        if !self.kept {
+            self.kept = true;
+            waiting.for_each(|queued| self.enter(now, *queued));
+        }
+    }
+
+    /// Makes changes that have been checked.
+    pub(crate) fn change(&mut self, now: Instant, changes: &[ShareChange]) {
+        for change in changes {
+            match *change {
+                ShareChange::Set(payer, terms) => self.line_mut(now, payer).set(now, Some(terms)),
+                ShareChange::Remove(payer) => self.line_mut(now, payer).set(now, None),
+                ShareChange::Reservable(share) => self.reservable = share,
+            }
+        }
+    }
+
+    /// Takes a request in that may go.
+    pub(crate) fn enter(&mut self, now: Instant, queued: Queued) {
+        if self.kept {
+            self.line_mut(now, queued.request.payer()).queue.insert(queued);
+        }
+    }
+
+    /// A request does not wait any more: it goes to the drive, or was taken back.
+    pub(crate) fn leave(&mut self, now: Instant, queued: &Queued) {
+        if self.kept {
+            let line = self.line_mut(now, queued.request.payer());
+            let removed = line.queue.remove(queued.ticket);
+            debug_assert!(removed.is_some(), "a request was in no line");
+        }
+    }
+
+    /// Another deadline counts for a request that waits.
+    pub(crate) fn set_deadline(&mut self, now: Instant, payer: Payer, ticket: Ticket, deadline: Option<Instant>) {
+        if self.kept {
+            self.line_mut(now, payer).queue.set_deadline(ticket, deadline);
+        }
+    }
+
+    /// Keeps no order in any line that nobody asks for from now on.
+    pub(crate) fn forget_orders(&mut self) {
+        self.lines.iter_mut().for_each(|line| line.queue.forget_orders());
+    }
+
+    /// Charges what is sent.
+    pub(crate) fn sent(&mut self, now: Instant, queued: &Queued, charge: Charge) {
+        if !self.kept {
+            return;
+        }
+        let line = self.line_mut(now, queued.request.payer());
+        line.at_drive += 1;
+        if queued.request.op.moves_head() {
+            line.next_lba = Some(queued.request.extent.end());
+            line.sectors.take(now, queued.request.extent.len.get());
+        }
+        line.requests.take(now, 1);
+        line.estimated += charge.estimate;
+        line.charge(now, charge.estimate.as_ns() as i64);
+    }
+
+    /// Corrects what was charged for a request, now that it has taken so much. What was sent before books were kept was charged nothing.
+    pub(crate) fn done(&mut self, now: Instant, request: &Request, charge: Option<Charge>, actual: Nanos) {
+        if !self.kept {
+            return;
+        }
+        let payer = request.payer();
+        let moves = request.op.moves_head();
+        let goes_on = self.served_last == Some(payer);
+        if moves {
+            self.served_last = Some(payer);
+        }
+        let line = self.line_mut(now, payer);
+        line.disk_time += actual;
+        if moves {
+            let (mean, weight) = if goes_on { (&mut line.going_on_ns, GOING_ON) } else { (&mut line.returning_ns, RETURNING) };
+            let actual = actual.as_ns() as f64;
+            *mean = if *mean == 0.0 { actual } else { *mean + (actual - *mean) * weight };
+        }
+        line.last_held = now;
+        let Some(charge) = charge else { return };
+        line.at_drive -= 1;
+        if !charge.fixed {
+            line.charge(now, actual.as_ns() as i64 - charge.estimate.as_ns() as i64);
+        }
+    }
+
+    /// The books of those that have something waiting, by payer.
+    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Line> + '_ {
+        self.lines.iter().filter(|line| !line.queue.is_empty())
+    }
+
+    /// The books of those that have something waiting or at the drive, or had within this span.
+    pub(crate) fn asking(&self, now: Instant, within: Nanos) -> impl Iterator<Item = &Line> + '_ {
+        self.lines.iter().filter(move |line| !line.queue.is_empty() || line.at_drive > 0 || now.saturating_since(line.last_held) < within)
+    }
+
+    /// The books of [`VolumeId::OWN`] while it has something waiting: the highest number there is, so always the last.
+    pub(crate) fn own_waiting(&self) -> Option<&Line> {
+        self.lines.last().filter(|line| line.payer.volume == VolumeId::OWN && !line.queue.is_empty())
+    }
+
+    /// How many payers have books.
+    pub(crate) fn lines(&self) -> usize {
+        self.lines.len()
+    }
+
+    /// The books of one payer.
+    pub(crate) fn line(&self, payer: Payer) -> Option<&Line> {
+        let place = self.lines.binary_search_by_key(&payer, |line| line.payer).ok()?;
+        Some(&self.lines[place])
+    }
+
+    /// Checks that lines hold what the queue holds.
+    ///
+    /// # Panics
+    /// When they do not: a fault of the scheduler.
+    pub(crate) fn self_check(&self, queue: &Queue, at_drive: usize) {
+        if !self.kept {
+            return;
+        }
+        assert!(self.lines.is_sorted_by(|one, other| one.payer < other.payer), "two lines of one payer");
+        self.lines.iter().for_each(|line| line.queue.self_check());
+        assert_eq!(self.lines.iter().map(|line| line.queue.len()).sum::<usize>(), queue.len(), "a line lost or kept a request");
+        for queued in queue.by_arrival() {
+            let line = self.line(queued.request.payer()).expect("who waits has a line");
+            assert_eq!(line.queue.get(queued.ticket), Some(queued), "ticket {} differs between queue and line", queued.ticket.0);
+        }
+        assert!(self.lines.iter().map(|line| line.at_drive).sum::<usize>() <= at_drive, "more is charged for than is at the drive");
+        assert!(self.reserved() <= self.reservable, "more is reserved than there is");
+    }
+
+    fn line_mut(&mut self, now: Instant, payer: Payer) -> &mut Line {
+        if self.lines.get(self.last).is_none_or(|line| line.payer != payer) {
+            self.last = match self.lines.binary_search_by_key(&payer, |line| line.payer) {
+                Ok(place) => place,
+                Err(_) => {
+                    self.lines.retain(|line| !line.is_forgotten(now));
+                    let place = self.lines.partition_point(|line| line.payer < payer);
+                    self.lines.insert(place, Line::new(now, payer));
+                    place
+                }
+            };
+        }
+        &mut self.lines[self.last]
+    }
+}
+
+impl Line {
+    fn new(now: Instant, payer: Payer) -> Self {
+        let gate = Gate { bucket: None, opens: Instant::ORIGIN };
+        Self {
+            payer,
+            terms: None,
+            queue: Queue::default(),
+            reserve: Bucket::new(now),
+            limit: gate,
+            requests: gate,
+            sectors: gate,
+            usage: Usage::new(now),
+            disk_time: Nanos::ZERO,
+            going_on_ns: 0.0,
+            returning_ns: 0.0,
+            estimated: Nanos::ZERO,
+            charged_ns: 0,
+            at_drive: 0,
+            next_lba: None,
+            last_held: now,
+        }
+    }
+
+    /// Who.
+    pub(crate) fn payer(&self) -> Payer {
+        self.payer
+    }
+
+    /// Its terms; those of a guest where it has none.
+    pub(crate) fn terms(&self) -> Terms {
+        self.terms.unwrap_or_default()
+    }
+
+    /// Its requests that may go.
+    pub(crate) fn queue(&self) -> &Queue {
+        &self.queue
+    }
+
+    /// How many of its requests are at the drive.
+    pub(crate) fn at_drive(&self) -> usize {
+        self.at_drive
+    }
+
+    /// Behind the request it sent last.
+    pub(crate) fn next_lba(&self) -> Option<Lba> {
+        self.next_lba
+    }
+
+    /// All that it was charged when requests were sent, and all that it has been charged with corrections, in nanoseconds.
+    pub(crate) fn charged(&self) -> (u64, i64) {
+        (self.estimated.as_ns(), self.charged_ns)
+    }
+
+    /// The share of the drive it has been charged of late.
+    pub(crate) fn recent(&self, now: Instant) -> f64 {
+        self.usage.share(now)
+    }
+
+    /// When, in nanoseconds from `now`, its reservation has or had enough for a request of this cost; never for one without a reservation.
+    ///
+    /// A bucket that cannot hold that much has enough when it is full.
+    pub(crate) fn due_in_ns(&self, now: Instant, cost: Nanos) -> i128 {
+        let enough = (i128::from(cost.as_ns()) * GRAINS).min(self.reserve.most());
+        self.reserve.due_in_ns(now, enough)
+    }
+
+    /// What it loses when others have had the drive in between: how much longer the first request then takes than those behind it. Nothing where it is not twice as long, as for requests anywhere.
+    pub(crate) fn lost_by_change(&self) -> Nanos {
+        let twice = self.going_on_ns > 0.0 && self.returning_ns >= 2.0 * self.going_on_ns;
+        Nanos::from_ns(if twice { (self.returning_ns - self.going_on_ns) as u64 } else { 0 })
+    }
+
+    /// Whether anything is reserved for it.
+    pub(crate) fn has_reserve(&self) -> bool {
+        self.reserve.rate() > 0
+    }
+
+    /// When limit and caps let it send: `now` or earlier when they do now.
+    pub(crate) fn opens(&self) -> Instant {
+        self.limit.opens.max(self.requests.opens).max(self.sectors.opens)
+    }
+
+    fn charge(&mut self, now: Instant, ns: i64) {
+        self.charged_ns += ns;
+        self.usage.note(now, ns);
+        if ns < 0 {
+            self.reserve.give_back(now, ns.unsigned_abs());
+            self.limit.give_back(now, ns.unsigned_abs());
+        } else {
+            self.reserve.take(now, ns.unsigned_abs());
+            self.limit.take(now, ns.unsigned_abs());
+        }
+    }
+
+    fn set(&mut self, now: Instant, terms: Option<Terms>) {
+        self.terms = terms;
+        let Terms { reserve, limit, burst, requests_per_second, sectors_per_second, .. } = self.terms();
+        let most = i128::from(reserve.as_billionths()) * i128::from(burst.as_ns());
+        self.reserve.set(now, u64::from(reserve.as_billionths()), -most, most);
+        self.limit.set(now, (limit < Share::WHOLE).then_some(u64::from(limit.as_billionths())), burst);
+        self.requests.set(now, requests_per_second.map(u64::from), burst);
+        self.sectors.set(now, sectors_per_second, burst);
+    }
+
+    fn is_forgotten(&self, now: Instant) -> bool {
+        self.terms.is_none() && self.queue.is_empty() && self.at_drive == 0 && now.saturating_since(self.last_held) > FORGOTTEN
+    }
+
+    fn report(&self, now: Instant) -> ShareReport {
+        let level_ns = |bucket: &Bucket| (bucket.level(now) / GRAINS) as i64;
+        ShareReport {
+            payer: self.payer,
+            terms: self.terms,
+            disk_time: self.disk_time,
+            recent: self.recent(now),
+            reserve_level_ns: level_ns(&self.reserve),
+            limit_level_ns: self.limit.bucket.as_ref().map(level_ns),
+            held_until: Some(self.opens()).filter(|opens| *opens > now),
+            waiting: self.queue.len(),
+            at_drive: self.at_drive,
+        }
+    }
+}
+
+impl Gate {
+    /// Lets so many grains a nanosecond through, or everything; what is owed already stays owed.
+    fn set(&mut self, now: Instant, rate: Option<u64>, burst: Nanos) {
+        let Some(rate) = rate else {
+            *self = Self { bucket: None, opens: Instant::ORIGIN };
+            return;
+        };
+        let new = self.bucket.is_none();
+        let bucket = self.bucket.get_or_insert_with(|| Bucket::new(now));
+        // One token at least, or a slow rate with a short burst would let nothing through.
+        let most = (i128::from(rate) * i128::from(burst.as_ns())).max(GRAINS);
+        bucket.set(now, rate, -i128::from(rate) * i128::from(LONGEST_DEBT.as_ns()), most);
+        if new {
+            bucket.top_up(now);
+        }
+        self.look(now);
+    }
+
+    fn take(&mut self, now: Instant, tokens: u64) {
+        if let Some(bucket) = &mut self.bucket {
+            bucket.take(now, tokens);
+            self.look(now);
+        }
+    }
+
+    fn give_back(&mut self, now: Instant, tokens: u64) {
+        if let Some(bucket) = &mut self.bucket {
+            bucket.give_back(now, tokens);
+            self.look(now);
+        }
+    }
+
+    /// Shuts when nothing is left, and says when it opens.
+    fn look(&mut self, now: Instant) {
+        let Some(bucket) = &self.bucket else { return };
+        if self.opens > now || bucket.level(now) <= 0 {
+            self.opens = bucket.reaches((bucket.most() / LET_IN).max(1));
+        }
+    }
+}
+
+fn sum(terms: impl Iterator<Item = Terms>) -> Share {
+    share_of(terms.map(|terms| u64::from(terms.reserve.as_billionths())).sum())
+}
+
+fn difference(from: Share, what: Share) -> Share {
+    share_of(u64::from(from.as_billionths().saturating_sub(what.as_billionths())))
+}
+
+/// A share of so many billionths; of more than there are, the whole.
+fn share_of(billionths: u64) -> Share {
+    u32::try_from(billionths).ok().and_then(Share::from_billionths).unwrap_or(Share::WHOLE)
+}

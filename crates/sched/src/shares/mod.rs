@@ -1,0 +1,15 @@
+//! Shares of disk time: what volumes and their classes are promised, what they may not exceed, and the books that say where they stand.
+//!
+//! The books are mechanism and kept by the [`Scheduler`](crate::Scheduler) whatever the policy; who goes next by them is a policy's business ([`crate::policies::utilization`], `headtime`).
+//! Policies that say nothing of shares do not keep them. Source: P5 (Kaldewey and others, Virtualizing disk performance), sections 2 and 3.
+
+mod books;
+mod bucket;
+mod need;
+mod terms;
+mod usage;
+
+pub(crate) use books::Line;
+pub use books::{Charge, ShareReport, Shares};
+pub use need::{DriveCosts, Need, NeedError};
+pub use terms::{Payer, ShareChange, ShareRefusal, Terms};

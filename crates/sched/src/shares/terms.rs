@@ -1,0 +1,208 @@
+//! What a payer is promised and what it may not exceed: [`Terms`], how they are changed, and why a change is refused.
+//!
+//! Worked example, all of the drive reservable: volume 1 has a reservation of 50 %, volume 2 asks for 60 %. It is refused, and told that 50 % are left. In one change
+//! volume 1 goes down to 40 % and volume 2 comes with 60 %: that is taken, because a change is judged by where it ends.
+
+use headtime_units::{Nanos, Share};
+
+use crate::request::{ClassId, VolumeId};
+use crate::tunables::PriorityClass;
+
+/// Who pays for a request: a volume, or a class of it. Each payer has terms, buckets and a line of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Payer {
+    /// The volume.
+    pub volume: VolumeId,
+    /// Which of its classes; 0 where it has no others.
+    pub class: ClassId,
+}
+
+/// What a payer is promised and what it may not exceed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// The share of disk time it gets whenever it asks for that much.
+    pub reserve: Share,
+    /// The share of disk time it does not exceed, though nobody else wants it; the whole for no limit. No less than the reservation, and at least [`Terms::LEAST_LIMIT`].
+    pub limit: Share,
+    /// For how long its shares and caps may be saved up while it asks for less, and run ahead of: the papers' period. From [`Terms::LEAST_BURST`] to [`Terms::MOST_BURST`].
+    pub burst: Nanos,
+    /// Whose turn it is among those to whom something is owed, and who is offered what nobody has reserved: real time first, idle last.
+    pub priority: PriorityClass,
+    /// It does not exceed so many requests a second; at least 1.
+    pub requests_per_second: Option<u32>,
+    /// It does not exceed so many sectors a second, which is how a rate in bytes is written here; from 1 to [`Terms::MOST_SECTORS`].
+    pub sectors_per_second: Option<u64>,
+}
+
+/// One change of terms. Several are made together or not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ShareChange {
+    /// A payer gets these terms, whether or not it had others.
+    Set(Payer, Terms),
+    /// A payer has no terms any more: nothing reserved, nothing limited. What it has asked for stays.
+    Remove(Payer),
+    /// Reservations may come to so much together.
+    Reservable(Share),
+}
+
+/// Why a change of terms was not made. Nothing is changed then.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ShareRefusal {
+    /// More would be reserved than there is.
+    #[error(
+        "{payer} asks for {wanted} of disk time; {left} are left of the {reservable} that may be reserved; ask for no more, or lower another reservation first"
+    )]
+    TooMuch {
+        /// Who.
+        payer: Payer,
+        /// The reservation asked for.
+        wanted: Share,
+        /// What is left for it, its own reservation included.
+        left: Share,
+        /// What may be reserved.
+        reservable: Share,
+    },
+    /// Less would be reservable than is reserved.
+    #[error("{wanted} cannot be all that may be reserved, because {reserved} are reserved already; lower a reservation first")]
+    Reserved {
+        /// What was to be reservable.
+        wanted: Share,
+        /// What is reserved.
+        reserved: Share,
+    },
+    /// A limit below the reservation.
+    #[error("{payer}: a limit of {limit} is below its reservation of {reserve}; raise the limit or lower the reservation")]
+    LimitBelowReserve {
+        /// Who.
+        payer: Payer,
+        /// The limit.
+        limit: Share,
+        /// The reservation.
+        reserve: Share,
+    },
+    /// A limit that lets next to nothing through.
+    #[error("{payer}: a limit of {limit} would hold a single request back for minutes; choose at least {}", Terms::LEAST_LIMIT)]
+    LimitTooSmall {
+        /// Who.
+        payer: Payer,
+        /// The limit.
+        limit: Share,
+    },
+    /// A burst out of range.
+    #[error("{payer}: a burst of {burst} is out of range; choose {} to {}", Terms::LEAST_BURST, Terms::MOST_BURST)]
+    Burst {
+        /// Who.
+        payer: Payer,
+        /// The burst.
+        burst: Nanos,
+    },
+    /// A cap of nothing.
+    #[error("{payer}: a cap of 0 requests a second would hold everything back for ever; choose at least 1, or no cap")]
+    NoRequests {
+        /// Who.
+        payer: Payer,
+    },
+    /// A cap of nothing, or beyond all drives.
+    #[error("{payer}: a cap of {sectors} sectors a second is out of range; choose 1 to {}, or no cap", Terms::MOST_SECTORS)]
+    Sectors {
+        /// Who.
+        payer: Payer,
+        /// The cap.
+        sectors: u64,
+    },
+    /// Terms are taken from somebody who has none.
+    #[error("{payer} has no terms that could be removed")]
+    Unknown {
+        /// Who.
+        payer: Payer,
+    },
+    /// As many payers have terms as there may be.
+    #[error("{payer}: {} payers have terms already, which is as many as may have; remove one first", Terms::MOST_PAYERS)]
+    TooMany {
+        /// Who.
+        payer: Payer,
+    },
+}
+
+impl Payer {
+    /// A volume without classes.
+    #[must_use]
+    pub const fn of(volume: VolumeId) -> Self {
+        Self { volume, class: ClassId(0) }
+    }
+
+    /// One class of a volume.
+    #[must_use]
+    pub const fn class_of(volume: VolumeId, class: ClassId) -> Self {
+        Self { volume, class }
+    }
+}
+
+impl core::fmt::Display for Payer {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self.class.0 {
+            0 => write!(f, "volume {}", self.volume.0),
+            class => write!(f, "class {class} of volume {}", self.volume.0),
+        }
+    }
+}
+
+impl Default for Terms {
+    /// Nothing reserved, nothing limited, a burst of one second (P5: the period), best effort.
+    fn default() -> Self {
+        Self {
+            reserve: Share::NONE,
+            limit: Share::WHOLE,
+            burst: Nanos::from_secs(1),
+            priority: PriorityClass::BestEffort,
+            requests_per_second: None,
+            sectors_per_second: None,
+        }
+    }
+}
+
+impl Terms {
+    /// The smallest limit: 1 ms of disk time a second.
+    pub const LEAST_LIMIT: Share = match Share::from_billionths(1_000_000) {
+        Some(share) => share,
+        None => Share::WHOLE,
+    };
+    /// The shortest burst.
+    pub const LEAST_BURST: Nanos = Nanos::from_ms(10);
+    /// The longest burst.
+    pub const MOST_BURST: Nanos = Nanos::from_secs(60);
+    /// The largest cap in sectors a second.
+    pub const MOST_SECTORS: u64 = 1_000_000_000_000;
+    /// The most payers with terms on one drive.
+    pub const MOST_PAYERS: usize = 4_096;
+
+    /// Nothing but a reservation.
+    #[must_use]
+    pub fn reserving(reserve: Share) -> Self {
+        Self { reserve, ..Self::default() }
+    }
+
+    /// What is wrong with them by themselves, whatever others have.
+    ///
+    /// # Errors
+    /// [`ShareRefusal`]; `payer` is who it names.
+    pub fn check(&self, payer: Payer) -> Result<(), ShareRefusal> {
+        let Self { reserve, limit, burst, .. } = *self;
+        if limit < Self::LEAST_LIMIT {
+            return Err(ShareRefusal::LimitTooSmall { payer, limit });
+        }
+        if limit < reserve {
+            return Err(ShareRefusal::LimitBelowReserve { payer, limit, reserve });
+        }
+        if !(Self::LEAST_BURST..=Self::MOST_BURST).contains(&burst) {
+            return Err(ShareRefusal::Burst { payer, burst });
+        }
+        if self.requests_per_second == Some(0) {
+            return Err(ShareRefusal::NoRequests { payer });
+        }
+        match self.sectors_per_second {
+            Some(sectors) if !(1..=Self::MOST_SECTORS).contains(&sectors) => Err(ShareRefusal::Sectors { payer, sectors }),
+            _ => Ok(()),
+        }
+    }
+}
