@@ -70,6 +70,8 @@ pub const POLICIES: &[PolicyEntry] = &[
     policies::g_matrix::ENTRY,
     policies::deadline::ENTRY,
     policies::cfq::ENTRY,
+    policies::utilization::ENTRY,
+    policies::throughput::ENTRY,
 ];
 
 /// The policy at work where nobody chose one: the best there is for a drive shared by volumes with and without deadlines.
@@ -233,7 +235,7 @@ mod tests {
         assert_eq!(
             message("elevator"),
             "there is no policy `elevator`; known are fcfs, sstf, clook, edf, sptf, sptf-oracle, sptf-expected, firmware, headtime, beam-oracle, sptf-sw, \
-             satf-lbn, fsatf-lbn, satf-map, fsatf-map, fsatf-map-exact, g-matrix, deadline, cfq"
+             satf-lbn, fsatf-lbn, satf-map, fsatf-map, fsatf-map-exact, g-matrix, deadline, cfq, utilization, throughput"
         );
         assert_eq!(message("fcfs:depth=4"), "policy fcfs has no parameter `depth`; it has none");
         for setting in ["depth=0", "depth=65537", "depth=4.5", "depth=NaN", "depth=", "depth"] {

@@ -1,6 +1,6 @@
 //! The policies, one file each. A new one is a file here, a page in `docs/policies/` and a line in [`POLICIES`](crate::POLICIES).
 //!
-//! `frozen` and `pairs` are no policies but what several share.
+//! `frozen`, `pairs` and `turns` are no policies but what several share.
 
 pub mod beam_oracle;
 pub mod cfq;
@@ -21,3 +21,6 @@ pub mod sptf;
 pub mod sptf_expected;
 pub mod sptf_sw;
 pub mod sstf;
+pub mod throughput;
+mod turns;
+pub mod utilization;

@@ -211,9 +211,17 @@ fn cfq_goes_on_ahead_and_a_little_back() {
     assert_eq!(order_of("cfq:back_max_sectors=0"), [0, 3, 5, 1, 6, 2, 4]);
 }
 
+/// All are of one payer, to whom nothing is reserved; with others see `shares`.
+#[test]
+fn utilization_and_throughput_keep_the_order_of_arrival_within_a_payer() {
+    assert_eq!(order_of("utilization"), [0, 1, 2, 3, 4, 5, 6]);
+    assert_eq!(order_of("throughput"), [0, 1, 2, 3, 4, 5, 6]);
+}
+
 #[test]
 fn every_policy_has_its_golden_order_here() {
     let first = ["fcfs", "sstf", "clook", "edf", "sptf", "sptf-oracle", "sptf-expected", "firmware", "headtime", "beam-oracle", "sptf-sw"];
-    let written = [&first[..], &["satf-lbn", "fsatf-lbn", "satf-map", "fsatf-map", "fsatf-map-exact", "g-matrix", "deadline", "cfq"]].concat();
+    let second = ["satf-lbn", "fsatf-lbn", "satf-map", "fsatf-map", "fsatf-map-exact", "g-matrix", "deadline", "cfq", "utilization", "throughput"];
+    let written = [&first[..], &second[..]].concat();
     assert_eq!(POLICIES.iter().map(|entry| entry.name).collect::<Vec<_>>(), written, "a new policy needs an order reckoned by hand");
 }

@@ -129,7 +129,7 @@ fn no_policy_gives_the_drive_more_commands_than_it_is_to_hold() {
     // What a policy wants of a drive that takes all, with 20 requests held.
     let wanted = |name: &str| match name {
         "edf" | "satf-lbn" | "fsatf-lbn" | "satf-map" | "fsatf-map" | "fsatf-map-exact" | "g-matrix" | "deadline" | "cfq" => 1,
-        "firmware" => 20,
+        "firmware" | "throughput" => 20,
         _ => 2,
     };
     for entry in POLICIES {
