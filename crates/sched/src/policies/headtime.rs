@@ -1,13 +1,14 @@
 //! Deadlines held at nearly the throughput of the best order: the cheapest request goes, unless a deadline would then be missed.
 //!
-//! What it does. *Best*: the order of `sptf-expected`, by expected cost with ageing, names a favourite. *Safe*: the requests that have a deadline are walked through
+//! What it does. *Arm*: where volumes have terms, the payer whose turn it is by their shares (`policies/turns.rs`) is chosen first, and only its requests are looked at; a payer that is owed something and
+//! has a deadline within the period may go in between. *Best*: the order of `sptf-expected`, by expected cost with ageing, names a favourite. *Safe*: the requests that have a deadline are walked through
 //! in the order of their deadlines as if the favourite went first; if each is expected to finish in time, with one tail to spare, the favourite goes. If not, the drive
 //! turns to the deadlines: of the few that are due first, the cheapest goes after which the others still hold; if none leaves them feasible, the cheapest of them.
 //!
 //! Worked example, 10 ms a request: requests without a deadline wait everywhere, and three with one lie side by side, due in 100 ms. As long as 3 × 10 ms and a tail of 20 ms
 //! fit behind the favourite, favourites go, about five of them. Then the three go together, in 12 ms rather than 30, because they are neighbours; all are in time.
 //!
-//! Guarantees that a favourite without a deadline never goes when the walk says that a deadline would be missed for it. Does *not* guarantee deadlines: the walk adds up
+//! Guarantees shares as `utilization` does, with shorter runs and the belief's estimates; without terms nobody has a turn, and all requests are looked at. Guarantees that a favourite without a deadline never goes when the walk says that a deadline would be missed for it. Does *not* guarantee deadlines: the walk adds up
 //! expected times and one tail, not worst cases (worst cases everywhere make every deadline scheduler EDF), and what is asked of the drive may be too much. Then
 //! the cheapest of the most urgent goes first, one that is late by 32 revolutions goes at once, and requests without deadlines wait until the drive has caught up.
 //!
@@ -18,16 +19,20 @@
 //! |---|---|---|---|
 //! | `walk_requests` | requests | 48 | guess: at 8 ms each, 400 ms ahead |
 //! | `tail_revolutions` | revolutions | 2 | two commands are outstanding, and each may just miss its sector |
+//! | `run_ms` | ms | 250 | docs/limits.md 8 |
+//! | `slack` | 0 fair, 1 proportional | 0 | P5 section 4.4 |
 //! and those of `sptf-expected`.
 //!
-//! Stages still to come: arming by a volume's share, waiting for a near request, filling gaps with background work.
+//! A stage still to come: waiting for a near request. Filling gaps is the scheduler's.
 //! Source: docs/limits.md 6 ("SPTF's choice unless the EDF order then fails"); the chain of deadlines is DS-SCAN's (P4).
 
 use alloc::boxed::Box;
 
 use headtime_units::{Instant, Nanos};
 
+use crate::command::HoldReason;
 use crate::policies::sptf_expected::SptfExpected;
+use crate::policies::turns::{self, SLACK, Turn, Turns};
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::Head;
 use crate::queue::{Queued, Ticket};
@@ -64,6 +69,8 @@ pub const ENTRY: PolicyEntry = PolicyEntry {
             whole: false,
             origin: "two commands are outstanding, and each may just miss its sector",
         },
+        RUN,
+        SLACK,
         SptfExpected::PARAMETERS[0],
         SptfExpected::PARAMETERS[1],
         SptfExpected::PARAMETERS[2],
@@ -75,7 +82,19 @@ struct Headtime {
     best: SptfExpected,
     walk: usize,
     tail_revolutions: f64,
+    turns: Turns,
 }
+
+/// Where short runs would cost a sequential volume more than a twentieth of what it gets, periods are longer, up to this (P5 section 2.4: granularity).
+const LONGEST_PERIOD: Nanos = Nanos::from_secs(1);
+
+/// Runs, where volumes have terms.
+const RUN: Parameter = Parameter {
+    summary: "where volumes have shares: shortest period in which every payer has its run; a second where shorter ones cost too much",
+    default: 250.0,
+    origin: "docs/limits.md 8",
+    ..turns::RUN
+};
 
 impl Headtime {
     fn new(parameters: &Parameters) -> Self {
@@ -83,7 +102,20 @@ impl Headtime {
             best: SptfExpected::new(parameters),
             walk: parameters.get("walk_requests") as usize,
             tail_revolutions: parameters.get("tail_revolutions"),
+            turns: Turns::new(parameters).up_to(LONGEST_PERIOD),
         }
+    }
+
+    /// The favourite, unless a deadline would be missed for it; of the requests that the view shows.
+    fn best_that_is_safe(&self, view: &View<'_>) -> Option<Ticket> {
+        let favourite = self.best.favourite(view);
+        if view.queue.with_deadline().next().is_none() {
+            return favourite;
+        }
+        let safe = favourite
+            .and_then(|ticket| view.queue.get(ticket))
+            .is_some_and(|queued| nothing_is_late_before(view, queued) && self.holds_after(view, queued));
+        if safe { favourite } else { self.press(view) }
     }
 
     /// Whether every deadline among the first `walk` holds when `first` goes now and the others follow in the order of their deadlines.
@@ -126,15 +158,23 @@ impl Policy for Headtime {
         self.best.depth(view)
     }
 
+    fn keeps_limits(&self) -> bool {
+        true
+    }
+
     fn choose(&mut self, view: &View<'_>) -> Choice {
-        let favourite = self.best.favourite(view);
-        if view.queue.with_deadline().next().is_none() {
-            return Choice::one(favourite);
+        if !view.shares.any_terms() {
+            return Choice::one(self.best_that_is_safe(view));
         }
-        let safe = favourite
-            .and_then(|ticket| view.queue.get(ticket))
-            .is_some_and(|queued| nothing_is_late_before(view, queued) && self.holds_after(view, queued));
-        Choice::one(if safe { favourite } else { self.press(view) })
+        let cost = |queued: &Queued| view.next(&queued.target).expected;
+        if let Some(line) = self.turns.pressing(view, cost) {
+            return Choice::one(self.best_that_is_safe(&view.of(line)));
+        }
+        match self.turns.next(view, cost) {
+            Turn::Of(line) => Choice::one(self.best_that_is_safe(&view.of(line))),
+            Turn::AtDrive => Choice::Nothing,
+            Turn::Throttled(until) => Choice::Hold { until, reason: HoldReason::Throttled },
+        }
     }
 }
 

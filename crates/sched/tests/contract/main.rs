@@ -23,4 +23,5 @@ mod scan_failures;
 mod scan_matrix;
 mod scans;
 mod session;
+mod shares;
 mod tiny;
