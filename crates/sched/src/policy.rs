@@ -176,6 +176,9 @@ pub trait Policy: Send {
         Charge { estimate: view.next(&queued.target).expected, fixed: false }
     }
 
+    /// Another belief is at work from now on: places and times of the one before, where a policy has kept any, mean nothing any more.
+    fn belief_changed(&mut self) {}
+
     /// A request is over; for policies that keep statistics.
     fn finished(&mut self, finished: &Finished) {
         let _ = finished;

@@ -295,6 +295,11 @@ pub trait Belief: Positioning {
 
     /// What is believed at the moment, for people.
     fn report(&self) -> BeliefReport;
+
+    /// What it is made of, for whoever wants to keep what it has learned and knows the type; `None` where nothing can be kept. Nothing that schedules asks.
+    fn as_any(&self) -> Option<&dyn core::any::Any> {
+        None
+    }
 }
 
 /// What a belief says of itself.

@@ -19,6 +19,7 @@
 
 mod background;
 mod books;
+mod exchange;
 mod gaps;
 mod inherit;
 mod send;

@@ -179,6 +179,10 @@ impl Policy for SatfMap {
         1
     }
 
+    fn belief_changed(&mut self) {
+        self.forget();
+    }
+
     fn choose(&mut self, view: &View<'_>) -> Choice {
         self.follow(view);
         Choice::one(self.tour.path().first().map(|slot| self.tickets[slot]))

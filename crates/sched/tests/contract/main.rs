@@ -8,6 +8,7 @@ mod cancellation;
 mod deadlines;
 mod drive;
 mod durability;
+mod exchange;
 mod expected;
 mod failures;
 mod golden;
