@@ -1,6 +1,6 @@
 //! What the scheduler knows of the drive beside positions: its [`DriveTraits`], the caller's [`Limits`], and what is [`Outstanding`].
 
-use headtime_units::{Extent, Instant};
+use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
 
 use crate::command::CommandId;
@@ -34,6 +34,19 @@ impl Default for Limits {
     }
 }
 
+/// What a command is believed to take at the drive, most likely, when it is sent.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Foreseen {
+    /// Until the head departs, from the dispatch or, if that is later, from when it is free.
+    pub overhead: Nanos,
+    /// Moving the arm, at the least.
+    pub seek: Nanos,
+    /// The rest of positioning: rotation, and what the arm takes beyond the least.
+    pub rotation: Nanos,
+    /// Sectors passing.
+    pub transfer: Nanos,
+}
+
 /// A command at the drive.
 #[derive(Clone, Debug)]
 pub struct Outstanding {
@@ -47,6 +60,8 @@ pub struct Outstanding {
     pub requests: SmallVec<[Queued; 1]>,
     /// The run of sectors that is read for scans, if any.
     pub background: Option<Extent>,
+    /// What it was believed to take; kept only where somebody wants to know ([`Scheduler::keep_foreseen`](crate::Scheduler::keep_foreseen)), and of no flush or discard.
+    pub foreseen: Option<Foreseen>,
     /// What each of `requests` was charged when it was sent; empty where no books of shares were kept.
     pub(crate) charges: SmallVec<[Charge; 1]>,
     /// The background job it belongs to, where `background` says that there is one.

@@ -30,7 +30,7 @@ mod tunables;
 pub use account::{Accounts, BackgroundAccount, VolumeAccount};
 pub use background::{BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions};
 pub use command::{Cancelled, Command, CommandId, Decision, Done, Finished, HoldReason, Outcome};
-pub use drive::{DriveTraits, Limits, Outstanding};
+pub use drive::{DriveTraits, Foreseen, Limits, Outstanding};
 pub use freeblock::{FillSettings, IdleSettings, ReadAhead, Wanted};
 pub use policy::{Choice, Policy, View};
 pub use positioning::{

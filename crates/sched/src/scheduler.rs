@@ -78,6 +78,7 @@ pub struct Scheduler {
     last_finished: Instant,
     mean_response: Nanos,
     accounts: Accounts,
+    keeps_foreseen: bool,
     shares: Shares,
     tunables: Tunables,
     /// Completions that came before that of a command sent earlier.
@@ -122,6 +123,7 @@ impl Scheduler {
             last_finished: Instant::ORIGIN,
             mean_response: Nanos::ZERO,
             accounts: Accounts::default(),
+            keeps_foreseen: false,
             shares,
             tunables: Tunables::default(),
             reordered: 0,
@@ -315,6 +317,11 @@ impl Scheduler {
     #[must_use]
     pub fn queue(&self) -> &Queue {
         &self.queue
+    }
+
+    /// Keeps with each command at the drive what it was believed to take when it was sent, from now on: an estimate more for each.
+    pub fn keep_foreseen(&mut self) {
+        self.keeps_foreseen = true;
     }
 
     /// The commands at the drive, in the order they were sent.

@@ -5,7 +5,9 @@ use smallvec::SmallVec;
 
 use super::{Decision, Op, Outstanding, Queued, Request, Scheduler, Target, Ticket, no_place};
 use crate::command::{Command, CommandId};
+use crate::drive::Foreseen;
 use crate::policy::Choice;
+use crate::positioning::Likely;
 
 /// What a policy may look at now; borrows only what it shows, so that the policy itself can be asked.
 macro_rules! view {
@@ -143,6 +145,7 @@ impl Scheduler {
     pub(super) fn dispatch(&mut self, op: Op, target: Target, requests: SmallVec<[Queued; 1]>, read: Option<(Ticket, Extent)>) -> Command {
         let (job, background) = read.unzip();
         let charges = self.charge(&requests);
+        let foreseen = if self.keeps_foreseen && op.moves_head() { Some(self.foresee(&target)) } else { None };
         let id = CommandId(self.next_command);
         self.next_command += 1;
         self.flushed_last = op == Op::Flush;
@@ -157,7 +160,17 @@ impl Scheduler {
                 several => several.iter().map(|queued| queued.request.id).collect(),
             },
         };
-        self.outstanding.push(Outstanding { command: id, target, dispatched: self.now, requests, charges, background, job });
+        self.outstanding.push(Outstanding { command: id, target, dispatched: self.now, requests, foreseen, charges, background, job });
         command
+    }
+
+    /// What a command for `target` is believed to take if it is sent now.
+    fn foresee(&self, target: &Target) -> Foreseen {
+        let view = view!(self);
+        let head = view.head();
+        let Likely { depart, positioning } = self.belief.likely(head, self.now, target);
+        let seek = self.belief.seek_lower_bound(head.place.cylinder.abs_diff(target.start.cylinder)).min(positioning);
+        let overhead = depart.saturating_since(self.now.max(head.free_at));
+        Foreseen { overhead, seek, rotation: positioning - seek, transfer: target.transfer }
     }
 }
