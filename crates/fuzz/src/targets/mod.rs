@@ -33,6 +33,7 @@ pub const TARGETS: &[Target] = &[
     Target { name: "backup_stream", about: "the stream of a backup", samples: &[], memory: scans::STREAM_MEMORY, run: scans::stream },
     Target { name: "control", about: "a line to the control socket", samples: &[], memory: TEXT, run: scans::control },
     Target { name: "probe_state", about: "what a characterisation remembers", samples: &[], memory: scans::PROBE_MEMORY, run: scans::probe },
+    Target { name: "needs", about: "what applications need of a drive", samples: &[], memory: TEXT, run: workloads::needs },
     Target { name: "fio_job", about: "fio's job files", samples: &[], memory: workloads::WORKLOAD_MEMORY, run: workloads::job },
 ];
 

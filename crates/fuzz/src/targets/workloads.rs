@@ -1,7 +1,7 @@
 //! Traces, workload files and fio's job files: what is accepted can be asked for requests, and all of them lie on the drive.
 
 use headtime_units::{SectorSize, Sectors};
-use headtime_workload::file::WorkloadFile;
+use headtime_workload::file::{NeedsFile, WorkloadFile};
 use headtime_workload::trace::{self, FORMATS, MOST_NEEDED, Reading, Step};
 use headtime_workload::{Source as _, fio};
 
@@ -49,6 +49,20 @@ pub(super) fn file(input: &[u8]) {
             let again =
                 WorkloadFile::from_toml("printed.toml", &printed).unwrap_or_else(|error| panic!("what was printed is refused: {error}\n{printed}"));
             assert_eq!(again.to_toml(), printed, "what was printed reads back the same");
+        }
+        Err(errors) => assert!(!errors.to_string().is_empty(), "a refusal says why"),
+    }
+}
+
+pub(super) fn needs(input: &[u8]) {
+    let Ok(text) = std::str::from_utf8(input) else { return };
+    match NeedsFile::from_toml("fuzzed.toml", text) {
+        Ok(file) => {
+            assert!(!file.needs.is_empty(), "a file without a need is refused");
+            for need in file.needs {
+                let sound = need.rate > 0.0 && need.size_bytes > 0 && need.run > 0 && (0.0..=1.0).contains(&need.reads);
+                assert!(sound, "{need:?} can be reckoned with");
+            }
         }
         Err(errors) => assert!(!errors.to_string().is_empty(), "a refusal says why"),
     }

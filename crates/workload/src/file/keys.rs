@@ -260,7 +260,7 @@ pub const KEYS: &[Key] = &[
     },
 ];
 
-fn label(reader: &mut Reader, key: &str, value: &Value<'_>) -> String {
+pub(super) fn label(reader: &mut Reader, key: &str, value: &Value<'_>) -> String {
     let text = reader.text(key, value, "\"recorder\"");
     let letters = text.chars().count();
     if value.get_ref().as_str().is_some() && (!(1..=64).contains(&letters) || text.chars().any(char::is_control)) {

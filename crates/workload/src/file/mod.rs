@@ -26,6 +26,7 @@
 mod errors;
 mod keys;
 mod kinds;
+mod needs;
 mod plan;
 mod reader;
 
@@ -40,6 +41,7 @@ pub use errors::{FileErrors, Mistake};
 pub use keys::{KEYS, Key};
 pub(crate) use kinds::constant;
 pub use kinds::{ARRIVALS, FieldHelp, Kind, PLACES, RUNS, SIZE_ENTRY, SIZES, SPOT_ENTRY, THINKS};
+pub use needs::{NEED_KEYS, NeedKey, NeedsFile, StreamNeed};
 pub use plan::{Clients, Range, StreamPlan};
 
 use crate::error::WorkloadError;
