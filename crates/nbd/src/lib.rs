@@ -45,7 +45,8 @@
 //!
 //! # Not supported
 //!
-//! - TLS. STARTTLS is refused with `ERR_POLICY`, and `nbds://` is refused in text with the remedy in the message.
+//! - TLS itself: it is the shell's. The server says when it begins ([`server::Event::StartTls`]); the client has none, and `nbds://` is refused in text with the
+//!   remedy in the message.
 //! - Extended headers (64-bit lengths), the RESIZE extension: answered `ERR_UNSUP`, respectively never advertised.
 //! - Oldstyle servers and clients.
 //! - Metadata contexts other than `base:allocation`.

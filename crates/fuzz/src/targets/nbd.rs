@@ -1,7 +1,7 @@
 //! Both sides of NBD, each against whatever the other may send.
 
 use headtime_nbd::client::{self, Config};
-use headtime_nbd::server::{Connection, Event, Refusal};
+use headtime_nbd::server::{Connection, Event, Refusal, TlsPolicy};
 use headtime_nbd::{ClientLimits, Command, Errno, ExportInfo, Limits, ListedExport};
 
 use crate::Memory;
@@ -21,7 +21,8 @@ pub(super) fn server(input: &[u8]) {
         max_options: 64,
         ..Limits::default()
     };
-    let mut server = Connection::new(limits).expect("the limits make sense");
+    // What TLS would carry comes as it is: what the machine does with it is the same.
+    let mut server = Connection::with_tls(limits, TlsPolicy::Allow).expect("the limits make sense");
     let mut rest = input;
     let mut reads = 0_u32;
     loop {
@@ -42,6 +43,10 @@ pub(super) fn server(input: &[u8]) {
                         _ => server.reply_done(request.handle),
                     };
                     answered.expect("each request is answered once");
+                }
+                Event::StartTls => {
+                    while server.poll_output().is_some() {}
+                    server.tls_started().expect("asked for, and everything before it has left");
                 }
                 Event::Opened(_) | Event::Closed(_) => {}
             }

@@ -143,6 +143,7 @@ fn serve(mut stream: UnixStream, script: &Mutex<Script>) {
                     let found = name.is_empty().then(|| lock(script).export.clone());
                     machine.answer_export(found.ok_or(Refusal::Unknown)).expect("a good export");
                 }
+                Event::StartTls => unreachable!("a machine without TLS refuses it"),
                 Event::Opened(_) => lock(script).opened += 1,
                 Event::Request(request) => {
                     let (offset, length) = request.command.range();

@@ -44,6 +44,12 @@ pub enum CloseReason {
     /// A request that does not start like one.
     #[error("request magic {0:#010x}: expected 0x25609513; the client is out of step")]
     RequestMagic(u32),
+    /// EXPORT_NAME outside of TLS, where TLS is required; the option has no error reply.
+    #[error("EXPORT_NAME before STARTTLS, and TLS is required; a client that uses GO would be told")]
+    TlsRequired,
+    /// Plaintext behind STARTTLS.
+    #[error("plaintext behind STARTTLS: expected nothing before TLS begins; somebody between client and server may have put it there")]
+    BehindStartTls,
     /// More options than allowed.
     #[error("more than {limit} options before the transmission phase; raise max_options if the client is honest")]
     TooManyOptions {

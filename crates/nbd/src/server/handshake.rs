@@ -13,7 +13,7 @@ use crate::outbox::Outbox;
 use crate::wire::{self, be_u32, be_u64};
 
 use super::options::{Asked, ContextQuery, ExportQuery};
-use super::{AnswerError, CloseReason, Connection, Event, Phase, Purpose, Refusal, Step};
+use super::{AnswerError, CloseReason, Connection, Event, Phase, Purpose, Refusal, Step, TlsPolicy};
 
 /// The id under which `base:allocation` is known on the wire.
 pub(super) const ALLOCATION_CONTEXT_ID: u32 = 1;
@@ -23,10 +23,14 @@ pub(super) const ALLOCATION_CONTEXT_ID: u32 = 1;
 pub(super) enum Haggle {
     ClientFlags,
     OptionHeader,
-    OptionData { option: u32 },
+    OptionData {
+        option: u32,
+    },
     Skipping(AfterSkip),
     AwaitList,
     AwaitExport(Question),
+    /// The shell and the client are at TLS.
+    AwaitTls,
 }
 
 /// What follows data that nobody wants.
@@ -49,7 +53,7 @@ impl Haggle {
         match self {
             Haggle::OptionHeader => outbox.is_empty(),
             Haggle::ClientFlags | Haggle::OptionData { .. } | Haggle::Skipping(_) => true,
-            Haggle::AwaitList | Haggle::AwaitExport(_) => false,
+            Haggle::AwaitList | Haggle::AwaitExport(_) | Haggle::AwaitTls => false,
         }
     }
 
@@ -89,7 +93,7 @@ impl Connection {
                     AfterSkip::Refuse { option, reply, text } => Ok(self.refuse(option, reply, text)),
                 }
             }
-            Haggle::AwaitList | Haggle::AwaitExport(_) => Ok(Step::Blocked),
+            Haggle::AwaitList | Haggle::AwaitExport(_) | Haggle::AwaitTls => Ok(Step::Blocked),
         }
     }
 
@@ -123,8 +127,11 @@ impl Connection {
         }
         let too_long = length > self.limits.max_option_bytes;
         let refuse = |reply, text| AfterSkip::Refuse { option, reply, text };
+        let plain = self.tls == TlsPolicy::Require && !self.secured && option != wire::OPT_STARTTLS;
         let after = match option {
             wire::OPT_ABORT => AfterSkip::Abort,
+            wire::OPT_EXPORT_NAME if plain => return Err(CloseReason::TlsRequired),
+            _ if plain => refuse(wire::REP_ERR_TLS_REQD, "this server speaks of exports inside TLS only"),
             wire::OPT_EXPORT_NAME if length as usize > wire::MAX_STRING_BYTES => {
                 return Err(CloseReason::ExportName { bytes: length });
             }
@@ -183,9 +190,40 @@ impl Connection {
                 self.option_reply(option, wire::REP_ACK, &[]);
                 Ok(self.haggle(Haggle::OptionHeader))
             }
-            // The one place where TLS would start: acknowledge, forget what was agreed, hand the stream to TLS.
-            _ => Ok(self.refuse(option, wire::REP_ERR_POLICY, "TLS is not available; connect without it")),
+            _ if self.tls == TlsPolicy::Off => Ok(self.refuse(option, wire::REP_ERR_POLICY, "TLS is not available; connect without it")),
+            _ if self.secured => Ok(self.refuse(option, wire::REP_ERR_INVALID, "TLS has begun already")),
+            _ => self.start_tls(),
         }
+    }
+
+    /// Acknowledges STARTTLS and forgets what was agreed before: whoever sits between the two could have said it.
+    ///
+    /// For the same reason nothing that came in plaintext behind STARTTLS may be taken for what the client says inside TLS. An honest client waits for the
+    /// acknowledgement before it sends anything (proto.md, "STARTTLS"), so that there is nothing.
+    fn start_tls(&mut self) -> Result<Step, CloseReason> {
+        if !self.inbox.is_empty() {
+            return Err(CloseReason::BehindStartTls);
+        }
+        self.structured = false;
+        self.context_of = None;
+        self.option_reply(wire::OPT_STARTTLS, wire::REP_ACK, &[]);
+        self.phase = Phase::Handshake(Haggle::AwaitTls);
+        Ok(Step::Event(Event::StartTls))
+    }
+
+    /// The TLS handshake that [`Event::StartTls`] asked for is done, and what is handed in from here on came through it. Nothing happens on a closed connection.
+    ///
+    /// # Errors
+    /// [`AnswerError::NotAsked`] when no TLS was asked for, or output that belongs before it has not been sent.
+    pub fn tls_started(&mut self) -> Result<(), AnswerError> {
+        match &self.phase {
+            Phase::Closed => return Ok(()),
+            Phase::Handshake(Haggle::AwaitTls) if self.outbox.is_empty() => {}
+            _ => return Err(AnswerError::NotAsked("TLS")),
+        }
+        self.secured = true;
+        self.phase = Phase::Handshake(Haggle::OptionHeader);
+        Ok(())
     }
 
     fn ask(&mut self, question: Question) -> Step {

@@ -19,6 +19,7 @@
 //!                 let found = (name == "vol0").then(|| ExportInfo::disk("vol0", disk.len() as u64));
 //!                 connection.answer_export(found.ok_or(Refusal::Unknown)).expect("a valid export");
 //!             }
+//!             Event::StartTls => unreachable!("a connection made with `new` has no TLS"),
 //!             Event::Opened(session) => println!("client opened {}", session.export.name),
 //!             Event::Request(request) => match request.command {
 //!                 Command::Read { offset, length, .. } => {
@@ -79,6 +80,21 @@ pub struct Connection {
     flight: Flight,
     input_ended: bool,
     shutting_down: bool,
+    tls: TlsPolicy,
+    /// Whether what comes and goes is inside TLS.
+    secured: bool,
+}
+
+/// Whether a connection goes over to TLS.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum TlsPolicy {
+    /// It cannot.
+    #[default]
+    Off,
+    /// When the client wants it.
+    Allow,
+    /// It must before anything is told of exports (proto.md: FORCEDTLS).
+    Require,
 }
 
 #[derive(Debug)]
@@ -117,6 +133,9 @@ pub enum Event {
         /// What for.
         purpose: Purpose,
     },
+    /// The client goes over to TLS: send all output, carry out the TLS handshake on the same stream, then call [`Connection::tls_started`]; everything goes through TLS from
+    /// there on. What the client had agreed on before is forgotten.
+    StartTls,
     /// The transmission phase has begun.
     Opened(Session),
     /// A request that obeys the protocol and the export's constraints: answer it with one `reply_*` call.
@@ -154,6 +173,14 @@ impl Connection {
     /// # Errors
     /// [`LimitsError`] when the limits do not go together.
     pub fn new(limits: Limits) -> Result<Connection, LimitsError> {
+        Self::with_tls(limits, TlsPolicy::Off)
+    }
+
+    /// The same, which may or must go over to TLS.
+    ///
+    /// # Errors
+    /// [`LimitsError`] when the limits do not go together.
+    pub fn with_tls(limits: Limits, tls: TlsPolicy) -> Result<Connection, LimitsError> {
         limits.check()?;
         let mut connection = Connection {
             limits,
@@ -168,6 +195,8 @@ impl Connection {
             flight: Flight::default(),
             input_ended: false,
             shutting_down: false,
+            tls,
+            secured: false,
         };
         connection.greet();
         Ok(connection)
@@ -265,6 +294,11 @@ impl Connection {
         self.shutting_down = true;
     }
 
+    /// Whether the connection is inside TLS.
+    pub fn is_secured(&self) -> bool {
+        self.secured
+    }
+
     /// Whether no request is in flight and nothing waits to be sent.
     pub fn is_idle(&self) -> bool {
         self.flight.is_empty() && self.outbox.is_empty()
@@ -288,6 +322,14 @@ impl Connection {
     /// Bytes charged for them, never above [`Limits::max_in_flight_bytes`].
     pub fn in_flight_bytes(&self) -> u64 {
         self.flight.charged()
+    }
+
+    /// Of those, the bytes of a WRITE whose payload has not arrived wholly; what was parsed before it does not wait for it.
+    pub fn receiving_bytes(&self) -> u64 {
+        match &self.phase {
+            Phase::Transmission(Serve::Payload(header)) => u64::from(header.length),
+            _ => 0,
+        }
     }
 
     /// Bytes held in buffers now. Together with the WRITE payloads the shell still holds, never above
