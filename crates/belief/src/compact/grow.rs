@@ -342,10 +342,12 @@ impl Survey {
             let first = if number == 0 { 0 } else { ends[number - 1].1.midpoint(ends[number].0) };
             let end = if number + 1 == count { self.capacity } else { ends[number].1.midpoint(ends[number + 1].0) };
             strip.first = first.max(ends[number].0.saturating_sub(apart));
-            strip.end = end.min(ends[number].1.saturating_add(apart)).max(strip.first + 1);
+            strip.end = end.min(ends[number].1.saturating_add(apart));
             strip.sights = (to - from) as u64;
             strip
         });
+        // Where many sights are of one address nothing may be left between two neighbours.
+        let strips = strips.filter(|strip| strip.first < strip.end);
         FoundStrips { strips: Strips::new(strips.collect(), self.capacity), period: self.period }
     }
 }
@@ -361,4 +363,26 @@ fn mean_phase(strip: &Strip, points: &[Point]) -> f64 {
         (sum.0 + cosine, sum.1 + sine)
     });
     strip.phase + libm::atan2(sine, cosine) / core::f64::consts::TAU
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headtime_units::{Instant, Lba};
+
+    /// Sights of one and the same sector lie between those of two strips, and were taken for a third.
+    #[test]
+    fn strips_never_overlap_however_many_sights_are_of_one_sector() {
+        let lbas = [10, 20, 30, 30, 30, 30, 30, 40, 50];
+        let sights = lbas.iter().zip(1..).map(|(lba, number)| Sight { at: Instant::from_ns(number * 1_000_000), last: Lba::new(*lba) }).collect();
+        let period = RotationPeriod::from_rpm(7_200.0).expect("a disk's speed");
+        let mut survey = Survey::begin(Sectors::new(100), period, Strips::default(), sights);
+        let strip = Strip { first: 0, end: 0, origin: 0, phase: 0.0, slope: 0.001, teeth: Vec::new(), spread: 0.0, sights: 0 };
+        let ranges = [(0, 3), (3, 5), (5, 6), (6, 9)];
+        survey.strips = ranges.map(|(from, to)| Grown { strip: strip.clone(), from, to, combed: 0 }).to_vec();
+        let found = survey.finish().strips;
+        assert!(found.strips().iter().all(|strip| strip.first < strip.end), "{found:?}");
+        assert!(found.strips().windows(2).all(|two| two[0].end <= two[1].first), "{found:?}");
+        assert!(found.of(Lba::new(12)).is_some() && found.of(Lba::new(45)).is_some());
+    }
 }
