@@ -7,6 +7,9 @@
 //! Worked example: nominal 8,333,333 ns, real 8,333,750 ns (50 ppm slow). The first completion sets the angle. Ten seconds and some hundred
 //! completions later the filter has seen the angle fall behind by 1,200 × 417 ns = 0.06 turns and has moved the period by 50 ppm.
 //!
+//! *A speed that changes*: the filter grows sure of the speed within minutes, and would follow a step of 100 ppm as slowly as it follows a drift. Errors that lean to one side for some dozen
+//! completions, six times as far as chance lets them, say that the speed is another: it is then held for unknown by 100 ppm, and found again within some dozen completions.
+//!
 //! Guarantees: an observation further than five standard deviations off moves neither angle nor speed, but widens what is expected of the next; after twelve
 //! outliers in a row the angle is read anew. Does not guarantee a period after long idleness: when the speed is so uncertain that whole turns may have been
 //! miscounted, the angle is re-read and the speed left alone. Cost: some forty float operations a completion.
@@ -26,6 +29,11 @@ const FIRST_NOISE: f64 = 0.012;
 const LEAST_NOISE: f64 = 2e-5;
 /// The largest observation error believed in, in turns; an angle drawn at random would show 0.29.
 const MOST_NOISE: f64 = 0.15;
+/// A spindle that leans has changed its speed by about so much (guess: what a drive does that was stopped and started, or warms up).
+const SPEED_STEP: f64 = 1e-4;
+/// Weight of an error in how much the filter leans, and from where on it does: six deviations of what errors to both sides leave.
+const LEAN_WEIGHT: f64 = 1.0 / 16.0;
+const LEANS: f64 = 1.1;
 /// Outliers in a row after which the angle is read anew (guess).
 const OUTLIERS_BEFORE_RESET: u32 = 12;
 
@@ -43,12 +51,14 @@ pub(crate) struct Spindle {
     /// Variance of one observation in turns².
     noise: f64,
     outliers: u32,
+    /// The slow mean of errors in expected deviations: near zero while the speed is what it was.
+    lean: f64,
 }
 
 impl Spindle {
     pub(crate) fn new(nominal: RotationPeriod) -> Self {
         let covariance = [[1.0 / 12.0, 0.0], [0.0, SPEED_PRIOR * SPEED_PRIOR]];
-        Self { nominal, period: nominal, reference: None, speed: 0.0, covariance, noise: FIRST_NOISE * FIRST_NOISE, outliers: 0 }
+        Self { nominal, period: nominal, reference: None, speed: 0.0, covariance, noise: FIRST_NOISE * FIRST_NOISE, outliers: 0, lean: 0.0 }
     }
 
     /// The period as fitted so far.
@@ -120,6 +130,12 @@ impl Spindle {
         }
         self.outliers = 0;
         self.update(at, carried, predicted, error);
+        self.lean += LEAN_WEIGHT * (error / deviation - self.lean);
+        if self.lean.abs() > LEANS {
+            // All errors to one side: the speed is another, and what it was says nothing any more.
+            self.covariance[1][1] = self.covariance[1][1].max(SPEED_STEP * SPEED_STEP);
+            self.lean = 0.0;
+        }
         Some(bounded)
     }
 
@@ -197,6 +213,27 @@ mod tests {
             let believed = spindle.period().angle_at(soon, spindle.phase().expect("observed"));
             let error_us = believed.signed_turns_from(real.angle_at(soon, phase)) * real.as_ns_f64() / 1e3;
             assert!(error_us.abs() < 10.0, "seed {seed}: angle off by {error_us} us");
+        }
+    }
+
+    /// After twenty minutes at one speed the platter turns 100 ppm slower from one moment to the next.
+    #[test]
+    fn a_speed_that_changes_at_once_is_found_within_some_hundred_completions() {
+        for (seed, step_ppm) in [(1, 100.0), (2, -100.0), (3, 30.0), (4, -300.0)] {
+            let (mut spindle, before, phase, mut now) = follow(40.0, 20_000, 100_000, seed);
+            let real = RotationPeriod::from_fs((before.as_fs() as f64 * (1.0 + step_ppm * 1e-6)) as u64).expect("a disk's speed");
+            let phase = before.angle_at(now, phase) - real.angle_at(now, Angle::ZERO);
+            let mut rng = ChaCha8Rng::seed_from_u64(seed);
+            let mut worst_us = 0.0_f64;
+            for completion in 0..600 {
+                now += Nanos::from_us(rng.random_range(3_000..15_000));
+                let believed = spindle.period().angle_at(now, spindle.phase().expect("observed"));
+                if completion >= 150 {
+                    worst_us = worst_us.max(believed.signed_turns_from(real.angle_at(now, phase)).abs() * real.as_ns_f64() / 1e3);
+                }
+                spindle.observe(now.offset_by_ns(rng.random_range(-20_000..=20_000)), real.angle_at(now, phase));
+            }
+            assert!(worst_us < 40.0, "seed {seed}, {step_ppm} ppm: {worst_us} us off after 150 completions");
         }
     }
 
