@@ -17,7 +17,7 @@
 use std::sync::Arc;
 
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot};
-use headtime_sched::{Estimate, Head, Likely, Op, Place, Positioning, Target, TrackMap};
+use headtime_sched::{Estimate, Head, Known, Likely, Op, Pair, Place, Positioning, Target, TrackMap};
 use headtime_units::{Angle, Extent, Instant, Nanos, RotationPeriod, Sectors};
 
 use crate::angles::AngleMap;
@@ -120,6 +120,12 @@ impl ProfileBelief {
     /// Departure, arrival and the wait that follows.
     #[inline]
     pub(crate) fn way(&self, head: &Head, dispatch: Instant, target: &Target) -> Way {
+        self.way_under(head, dispatch, target, |arrival| self.mechanism.angle_at(arrival))
+    }
+
+    /// The same, with `under` saying which angle is under the head at its arrival.
+    #[inline]
+    fn way_under(&self, head: &Head, dispatch: Instant, target: &Target, under: impl Fn(Instant) -> Angle) -> Way {
         let (started, data_there) = self.ready(dispatch, target);
         let depart = started.max(head.free_at);
         let from = HeadPosition { cylinder: head.place.cylinder, head: head.place.head };
@@ -131,8 +137,38 @@ impl ProfileBelief {
         if !moves && target.extent.start == head.next_lba && arrival == head.free_at {
             return Way { depart, arrival, wait: Nanos::ZERO, moves, by_arm };
         }
-        let wait = self.mechanism.period().time_of(self.mechanism.angle_at(arrival).until(target.start.angle));
+        let wait = self.mechanism.period().time_of(under(arrival).until(target.start.angle));
         Way { depart, arrival, wait, moves, by_arm }
+    }
+
+    /// Positioning time from departure on: most likely, expected and at worst.
+    #[inline]
+    fn priced(&self, way: &Way) -> [Nanos; 3] {
+        let before_wait = way.arrival.saturating_since(way.depart);
+        if !self.phase_known {
+            let half = before_wait + self.revolution / 2;
+            return [half, half, before_wait + self.revolution];
+        }
+        let spread = self.spread_at(way.arrival);
+        let positioning = before_wait + way.wait;
+        // Without a movement of the arm nothing arrives late, and nothing is missed or caught by surprise.
+        let slip = if way.moves { Arrival::expected_slip(way.wait, self.revolution, spread) } else { 0.0 };
+        let slip_ns = slip * self.revolution.as_ns() as f64;
+        let expected = Nanos::from_ns(positioning.as_ns().saturating_add_signed(slip_ns as i64));
+        // One revolution more than arriving exactly on time can cost, and the tail of the arrival.
+        [positioning, expected.max(before_wait), before_wait + self.revolution + spread * 4]
+    }
+
+    /// How long after its media end an access is reported.
+    fn reported_after(&self, target: &Target) -> Nanos {
+        let overhead = self.interface.media_overhead(direction(target.op), target.extent.len);
+        if target.op != Op::Read {
+            return overhead;
+        }
+        // On a bus slower than the media the burst starts with the first sector and outlasts the media.
+        let but_the_first = target.transfer.saturating_sub(per_sector(target));
+        let late = self.interface.bus_time(target.extent.len).saturating_sub(self.interface.bus_time(Sectors::new(1)) + but_the_first);
+        overhead + late
     }
 
     /// The spread of the arrival at `at`, wider where the angle itself is in doubt.
@@ -178,26 +214,19 @@ impl Positioning for ProfileBelief {
 
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
         let way = self.way(head, dispatch, target);
-        let before_wait = way.arrival.saturating_since(way.depart);
-        if !self.phase_known {
-            let half = before_wait + self.revolution / 2;
-            return Estimate {
-                depart: way.depart,
-                positioning: half,
-                expected: half,
-                worst: before_wait + self.revolution,
-                transfer: target.transfer,
-            };
-        }
-        let spread = self.spread_at(way.arrival);
-        let positioning = before_wait + way.wait;
-        // Without a movement of the arm nothing arrives late, and nothing is missed or caught by surprise.
-        let slip = if way.moves { Arrival::expected_slip(way.wait, self.revolution, spread) } else { 0.0 };
-        let slip_ns = slip * self.revolution.as_ns() as f64;
-        let expected = Nanos::from_ns(positioning.as_ns().saturating_add_signed(slip_ns as i64));
-        // One revolution more than arriving exactly on time can cost, and the tail of the arrival.
-        let worst = before_wait + self.revolution + spread * 4;
-        Estimate { depart: way.depart, positioning, expected: expected.max(before_wait), worst, transfer: target.transfer }
+        let [positioning, expected, worst] = self.priced(&way);
+        Estimate { depart: way.depart, positioning, expected, worst, transfer: target.transfer }
+    }
+
+    /// From the end of the one the platter turns on from the angle that ends it, whenever that is.
+    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
+        let head = Head::after(from, near);
+        let dispatch = if hidden { Instant::ORIGIN } else { near + self.reported_after(from) };
+        let period = self.mechanism.period();
+        let way = self.way_under(&head, dispatch, to, |arrival| from.end.angle + period.angle_of(arrival.saturating_since(near)));
+        let [_, expected, worst] = self.priced(&way);
+        let lost = way.depart.saturating_since(near) + to.transfer;
+        Pair { expected: lost + expected, worst: lost + worst, known: Known::Yes }
     }
 
     fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
@@ -217,14 +246,7 @@ impl Positioning for ProfileBelief {
     }
 
     fn media_end(&self, target: &Target, finished: Instant) -> Instant {
-        let media_end = self.interface.media_end(direction(target.op), target.extent.len, finished);
-        if target.op != Op::Read {
-            return media_end;
-        }
-        // On a bus slower than the media the burst starts with the first sector and outlasts the media.
-        let but_the_first = target.transfer.saturating_sub(per_sector(target));
-        let late = self.interface.bus_time(target.extent.len).saturating_sub(self.interface.bus_time(Sectors::new(1)) + but_the_first);
-        media_end.saturating_back(late)
+        finished.saturating_back(self.reported_after(target))
     }
 
     fn takes_into_cache(&self, op: Op) -> bool {

@@ -13,7 +13,7 @@
 //! completion, besides what the two beliefs cost; an estimate costs what it costs in the one at work. Source: ours; P2 has its profile checked once.
 
 use headtime_mechanics::{DriveProfile, ProfileError};
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Likely, Measured, Op, Positioning, Target, TrackMap};
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Likely, Measured, Op, Pair, Positioning, Target, TrackMap};
 use headtime_units::{Extent, Instant, Nanos, Sectors};
 
 use crate::linear::LinearBelief;
@@ -85,6 +85,10 @@ impl Positioning for WatchedBelief {
 
     fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
         if self.trust.holds() { self.by_profile.likely(head, dispatch, target) } else { self.by_distance.likely(head, dispatch, target) }
+    }
+
+    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
+        if self.trust.holds() { self.by_profile.pair(from, to, near, hidden) } else { self.by_distance.pair(from, to, near, hidden) }
     }
 
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos {

@@ -128,11 +128,16 @@ impl InterfaceTimes {
     /// inverse of [`InterfaceTimes::read_completed`] and [`InterfaceTimes::write_completed`], for whoever learns from completions.
     #[must_use]
     pub fn media_end(&self, op: Direction, sectors: Sectors, completed: Instant) -> Instant {
-        let after_media = match op {
+        completed.saturating_back(self.media_overhead(op, sectors))
+    }
+
+    /// What lies between a command's media end and its completion, under the same conditions.
+    #[must_use]
+    pub fn media_overhead(&self, op: Direction, sectors: Sectors) -> Nanos {
+        match op {
             Direction::Read => self.bus_time(if self.read_buffered { sectors } else { Sectors::new(1) }) + self.completion,
             Direction::Write => self.write_completion,
-        };
-        completed.saturating_back(after_media)
+        }
     }
 }
 

@@ -66,7 +66,7 @@ impl ArmVotes {
         let votes = votes.iter().map(whole).collect::<Option<Vec<u32>>>()?;
         let voters = voters.iter().map(whole).collect::<Option<Vec<u32>>>()?;
         let in_bounds = |number: &f64| (0.0..1e12).contains(number);
-        if !(turn_ns >= 1.0 && [turn_ns, rise_ns, changed].iter().chain(times).all(in_bounds)) {
+        if !(turn_ns >= 1.0 && [turn_ns, rise_ns, changed].iter().chain(times).all(in_bounds) && times.is_sorted()) {
             return None;
         }
         if votes.chunks(CELLS).zip(&voters).any(|(votes, voters)| votes.iter().any(|vote| vote > voters)) {
@@ -81,7 +81,7 @@ impl ArmVotes {
         counts.chain(self.times.iter().copied()).chain([self.turn_ns, self.rise_ns, f64::from(self.changed)]).collect()
     }
 
-    /// The time over a share of the stroke, 0 to 1.
+    /// The time over a share of the stroke, 0 to 1; never less for a greater share.
     pub(super) fn time_ns(&self, share: f64) -> f64 {
         let place = place_of(share);
         let class = (place as usize).min(CLASSES - 1);

@@ -11,12 +11,12 @@
 //! with the searches (`refit.rs`, `grow.rs`). Source: P1 (the question), ours (the answer).
 
 use headtime_mechanics::DriveProfile;
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Known, Learned, Measured, Op, Place, Positioning, Target};
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Known, Learned, Measured, Op, Pair, Place, Positioning, Target};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
 
 use super::grow::Survey;
-use super::map::{Arm, CompactError, CompactMap, CompactSettings, share};
-use super::places::{Places, UNKNOWN};
+use super::map::{Arm, CompactError, CompactMap, CompactSettings, PairTime, share};
+use super::places::{BANDS, Places, UNKNOWN};
 use super::refit::Refit;
 use super::sights::{Sight, Sights};
 use crate::matrix::MappedDrive;
@@ -161,18 +161,43 @@ impl CompactBelief {
     }
 
     fn way(&self, head: &Head, dispatch: Instant, target: &Target) -> Way {
+        let phase = self.spindle.phase();
+        self.way_under(head, dispatch, target, |arrival| phase.map(|phase| self.spindle.period().angle_at(arrival, phase)))
+    }
+
+    /// The same, with `under` saying which angle is under the head at its arrival, where that is known.
+    fn way_under(&self, head: &Head, dispatch: Instant, target: &Target, under: impl Fn(Instant) -> Option<Angle>) -> Way {
         let (started, data_there) = self.ready(dispatch, target);
         let depart = started.max(head.free_at);
         let (arm, moves) = self.map.arm_time(head.place, target.start, target.op == Op::Write);
         let arrival = (depart + arm).max(data_there);
-        if target.extent.start == head.next_lba && dispatch <= head.free_at && (!moves || !self.map.is_of_profile()) {
+        let stays = !moves || (!self.map.is_of_profile() && head.place.cylinder.abs_diff(target.start.cylinder) <= 1);
+        if target.extent.start == head.next_lba && dispatch <= head.free_at && stays {
             // The sector right behind the last one comes right behind it.
             return Way { depart, arm: Nanos::ZERO, arrival: depart, wait: Some(Nanos::ZERO), moves: false };
         }
         let known = target.start.head != UNKNOWN && self.trusted();
-        let angle = self.spindle.phase().filter(|_| known).map(|phase| self.spindle.period().angle_at(arrival, phase));
+        let angle = if known { under(arrival) } else { None };
         let wait = angle.map(|angle| self.spindle.period().time_of(angle.until(target.start.angle)));
         Way { depart, arm, arrival, wait, moves }
+    }
+
+    /// Most likely positioning time from departure on, expected and worst.
+    fn timed(&self, way: &Way, target: &Target) -> (Nanos, PairTime) {
+        let (turn, before_wait) = (self.revolution(), way.arrival.saturating_since(way.depart));
+        let Some(wait) = way.wait else {
+            let half = before_wait + turn / 2;
+            return (half, PairTime { expected: half, worst: before_wait + turn + self.map.arrival.spread() * 4 });
+        };
+        (before_wait + wait, self.map.priced(target.extent.start, before_wait, wait, way.moves, self.spread_at(way.arrival)))
+    }
+
+    /// How long after its media end an access is reported.
+    fn reported_after(&self, target: &Target) -> Nanos {
+        match &self.map.places {
+            Places::Profile(of) => of.interface.media_overhead(direction(target.op), target.extent.len),
+            Places::Strips(_) => Nanos::ZERO,
+        }
     }
 
     /// The spread of the arrival, wider where the angle is in doubt.
@@ -305,14 +330,19 @@ impl Positioning for CompactBelief {
 
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
         let way = self.way(head, dispatch, target);
-        let (turn, before_wait) = (self.revolution(), way.arrival.saturating_since(way.depart));
-        let Some(wait) = way.wait else {
-            let half = before_wait + turn / 2;
-            let worst = before_wait + turn + self.map.arrival.spread() * 4;
-            return Estimate { depart: way.depart, positioning: half, expected: half, worst, transfer: target.transfer };
-        };
-        let priced = self.map.priced(target.extent.start, before_wait, wait, way.moves, self.spread_at(way.arrival));
-        Estimate { depart: way.depart, positioning: before_wait + wait, expected: priced.expected, worst: priced.worst, transfer: target.transfer }
+        let (positioning, PairTime { expected, worst }) = self.timed(&way, target);
+        Estimate { depart: way.depart, positioning, expected, worst, transfer: target.transfer }
+    }
+
+    /// From the end of the one the platter turns on from the angle that ends it, whenever that is.
+    fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
+        let head = Head::after(from, near);
+        let dispatch = if hidden { Instant::ORIGIN } else { near + self.reported_after(from) };
+        let (known, period) = (from.end.head != UNKNOWN && self.spindle.is_seen(), self.spindle.period());
+        let way = self.way_under(&head, dispatch, to, |arrival| known.then(|| from.end.angle + period.angle_of(arrival.saturating_since(near))));
+        let (_, times) = self.timed(&way, to);
+        let lost = way.depart.saturating_since(near) + to.transfer;
+        Pair { expected: lost + times.expected, worst: lost + times.worst, known: if way.wait.is_some() { Known::Yes } else { Known::No } }
     }
 
     /// Where an angle is not known, one access does not change that.
@@ -326,7 +356,7 @@ impl Positioning for CompactBelief {
         from + turned.unwrap_or_default()
     }
 
-    /// Of a profile what its curve and the residuals say; without one nothing, because bands of addresses say too little of cylinders.
+    /// Of a profile what its curve and the residuals say; without one what the votes say, which never fall with distance. What follows in the neighbouring band of addresses may need no arm.
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
         match (&self.map.places, &self.map.arm) {
             (Places::Profile(of), Arm::Profile(seeks)) => {
@@ -334,7 +364,9 @@ impl Positioning for CompactBelief {
                 // One nanosecond for the rounding of a sum of several parts.
                 Nanos::from_ns(of.mechanism.arm_lower_bound(cylinders).as_ns().saturating_add_signed(learned as i64 - 1))
             }
-            _ => Nanos::ZERO,
+            (_, Arm::Votes(_)) if cylinders <= 1 => Nanos::ZERO,
+            (_, Arm::Votes(votes)) => self.map.voted(votes, f64::from(cylinders.min(BANDS)) / f64::from(BANDS)),
+            (Places::Strips(_), Arm::Profile(_)) => unreachable!("a map without a profile has no residuals against one"),
         }
     }
 
@@ -343,10 +375,7 @@ impl Positioning for CompactBelief {
     }
 
     fn media_end(&self, target: &Target, finished: Instant) -> Instant {
-        match &self.map.places {
-            Places::Profile(of) => of.interface.media_end(direction(target.op), target.extent.len, finished),
-            Places::Strips(_) => finished,
-        }
+        finished.saturating_back(self.reported_after(target))
     }
 }
 

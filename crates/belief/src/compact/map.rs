@@ -232,9 +232,14 @@ impl CompactMap {
                 let learned = self.arrival.bias_ns() + seeks.offset_ns(movement);
                 (Nanos::from_ns(nominal.as_ns().saturating_add_signed(learned as i64)), true)
             }
-            (_, Arm::Votes(votes)) => (Nanos::from_ns((votes.time_ns(share(from, to)) + self.arrival.bias_ns()).max(0.0) as u64), true),
+            (_, Arm::Votes(votes)) => (self.voted(votes, share(from, to)), true),
             (Places::Strips(_), Arm::Profile(_)) => unreachable!("a map without a profile has no residuals against one"),
         }
+    }
+
+    /// What votes say of a share of the stroke, with the bias of arrivals.
+    pub(super) fn voted(&self, votes: &ArmVotes, share: f64) -> Nanos {
+        Nanos::from_ns((votes.time_ns(share) + self.arrival.bias_ns()).max(0.0) as u64)
     }
 
     /// The transfer time of the sectors.

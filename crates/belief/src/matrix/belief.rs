@@ -16,11 +16,12 @@
 //! Guarantees: of a pair that was learned, `worst` is never below what was observed. Not guaranteed: anything about rotation within a cell; before a drive's cells have
 //! been met in pairs this is an order by distance. Cost: a look-up under a lock. Source: P1 sections 3.1 to 3.3; [`Calibration`], [`ByDistance`] and [`Pace`] are ours.
 
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Known, Learned, Measured, Op, Place, Positioning, Target};
+use headtime_sched::{Belief, BeliefReport, Estimate, Head, Known, Learned, Measured, Op, Pair, Place, Positioning, Target};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 use super::calibration::Calibration;
 use super::distance::ByDistance;
+use super::map::LatencyMatrix;
 use super::pace::Pace;
 use super::shape::MatrixShape;
 use super::shared::SharedMatrix;
@@ -125,6 +126,25 @@ impl MatrixBelief {
         }
     }
 
+    /// What the map says of serving `to` straight after `from`.
+    fn back_to_back(&self, map: &LatencyMatrix, from: &Target, to: &Target) -> Pair {
+        let (before, next) = (from.end.cylinder, to.start.cylinder);
+        let said = map.time(before, next);
+        let positioning = match said {
+            Some(said) => self.calibration.expected(self.shape().scale().code(said), said),
+            None => self.by_distance.time(to.extent.start.distance(from.extent.end())),
+        };
+        let known = match said {
+            Some(_) => Known::Yes,
+            None if self.split(to.extent.len).1.is_zero() && map.would_learn(before, next) => Known::Learnable,
+            None => Known::No,
+        };
+        let explores = self.options.exploration == Exploration::Prefer && known == Known::Learnable;
+        let expected = if explores { positioning / EXPLORED } else { positioning };
+        let worst = said.unwrap_or_else(|| self.shape().scale().reach().max(map.longest_seen())).max(positioning);
+        Pair { expected: to.transfer + expected, worst: to.transfer + worst, known }
+    }
+
     /// Whether sending the pair would fill an entry.
     fn would_learn(&self, head: &Head, dispatch: Instant, target: &Target) -> bool {
         let (from, to) = (head.place.cylinder, target.start.cylinder);
@@ -174,6 +194,15 @@ impl Positioning for MatrixBelief {
             None if self.would_learn(head, dispatch, target) => Known::Learnable,
             None => Known::No,
         }
+    }
+
+    /// Nothing passes by and nothing is reported late: one look at the map.
+    fn pair(&self, from: &Target, to: &Target, _near: Instant, _hidden: bool) -> Pair {
+        self.map.look(|map| self.back_to_back(map, from, to))
+    }
+
+    fn pairs(&self, hub: &Target, others: &mut dyn Iterator<Item = &Target>, _near: Instant, _hidden: bool, each: &mut dyn FnMut(Pair, Pair)) {
+        self.map.look(|map| others.for_each(|other| each(self.back_to_back(map, hub, other), self.back_to_back(map, other, hub))));
     }
 
     /// Nothing: cells far apart may well be quicker to reach than near ones, and some pairs cost next to nothing.

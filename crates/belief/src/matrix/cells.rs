@@ -3,22 +3,20 @@
 //! In a map of a region cell and row differ by a number. In a map of the cells touched a cell gets the next free row when it first has something to say, and keeps it; when all
 //! rows are given away, cells that come later have none.
 
-use std::collections::BTreeMap;
-
 use super::shape::CoveredCells;
 
 /// Rows by cell.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Cells {
     Region { first: u32, count: u32 },
-    Touched { cells: Vec<u32>, rows: BTreeMap<u32, u32>, most: u32 },
+    Touched { cells: Vec<u32>, finder: Finder, most: u32 },
 }
 
 impl Cells {
     pub(super) fn new(covered: CoveredCells) -> Self {
         match covered {
             CoveredCells::Region { first, count } => Self::Region { first, count },
-            CoveredCells::Touched { most } => Self::Touched { cells: Vec::new(), rows: BTreeMap::new(), most },
+            CoveredCells::Touched { most } => Self::Touched { cells: Vec::new(), finder: Finder::default(), most },
         }
     }
 
@@ -35,7 +33,7 @@ impl Cells {
     pub(super) fn row(&self, cell: u32) -> Option<u32> {
         match self {
             Self::Region { first, count } => cell.checked_sub(*first).filter(|row| row < count),
-            Self::Touched { rows, .. } => rows.get(&cell).copied(),
+            Self::Touched { cells, finder, .. } => finder.find(cells, cell),
         }
     }
 
@@ -52,13 +50,13 @@ impl Cells {
         if let Some(row) = self.row(cell) {
             return Some(row);
         }
-        let Self::Touched { cells, rows, most } = self else { return None };
+        let Self::Touched { cells, finder, most } = self else { return None };
         let row = cells.len() as u32;
         if row >= *most {
             return None;
         }
         cells.push(cell);
-        rows.insert(cell, row);
+        finder.add(cells);
         Some(row)
     }
 
@@ -71,9 +69,56 @@ impl Cells {
     }
 }
 
+/// Which row a cell has, by open addressing: a look-up is one or two loads, where a tree has a dozen. It stands for the list of cells by rows and answers the same however often it grew.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Finder {
+    /// A row and one more, 0 where there is none; a power of two of them, at least half of them 0.
+    places: Vec<u32>,
+}
+
+impl Finder {
+    fn find(&self, cells: &[u32], cell: u32) -> Option<u32> {
+        let last = self.places.len().checked_sub(1)?;
+        let mut place = self.home(cell);
+        loop {
+            let row = self.places[place].checked_sub(1)?;
+            if cells[row as usize] == cell {
+                return Some(row);
+            }
+            place = (place + 1) & last;
+        }
+    }
+
+    /// Takes the newest of `cells` in.
+    fn add(&mut self, cells: &[u32]) {
+        if 2 * cells.len() > self.places.len() {
+            self.places = vec![0; (2 * cells.len()).next_power_of_two()];
+            (0..cells.len()).for_each(|row| self.put(cells, row));
+        } else {
+            self.put(cells, cells.len() - 1);
+        }
+    }
+
+    fn put(&mut self, cells: &[u32], row: usize) {
+        let mut place = self.home(cells[row]);
+        while self.places[place] != 0 {
+            place = (place + 1) & (self.places.len() - 1);
+        }
+        self.places[place] = row as u32 + 1;
+    }
+
+    /// Where the search for a cell begins: multiplied by 2³² over the golden ratio, so that neighbours lie apart (Knuth, volume 3, 6.4).
+    #[inline]
+    fn home(&self, cell: u32) -> usize {
+        let mixed = u64::from(cell.wrapping_mul(0x9E37_79B9));
+        ((mixed * self.places.len() as u64) >> 32) as usize
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn a_region_has_a_row_for_each_of_its_cells_and_for_no_other() {
@@ -88,5 +133,21 @@ mod tests {
         assert_eq!((cells.row(7), cells.free()), (None, 2));
         assert_eq!([7, 3, 7, 5].map(|cell| cells.row_or_new(cell)), [Some(0), Some(1), Some(0), None]);
         assert_eq!((cells.len(), cells.free(), cells.cell(1), cells.row(3)), (2, 0, 3, Some(1)));
+    }
+
+    proptest! {
+        #[test]
+        fn every_cell_is_found_in_the_row_it_was_given(touched in proptest::collection::vec(prop_oneof![0_u32..50, any::<u32>()], 0..300)) {
+            let mut cells = Cells::new(CoveredCells::Touched { most: 200 });
+            let mut rows = std::collections::BTreeMap::new();
+            for cell in touched {
+                let next = rows.len() as u32;
+                let row = rows.get(&cell).copied().or((next < 200).then_some(next));
+                prop_assert_eq!(cells.row(cell), rows.get(&cell).copied());
+                prop_assert_eq!(cells.row_or_new(cell), row);
+                row.map(|row| rows.insert(cell, row));
+            }
+            prop_assert!(rows.iter().all(|(cell, row)| cells.row(*cell) == Some(*row) && cells.cell(*row) == *cell));
+        }
     }
 }

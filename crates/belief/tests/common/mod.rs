@@ -77,6 +77,10 @@ impl Run {
         (self.count.0 - first) as f64 / self.engine.now().saturating_since(began).as_secs_f64()
     }
 
+    pub fn now(&self) -> Instant {
+        self.engine.now()
+    }
+
     pub fn report(&self) -> BeliefReport {
         self.engine.front.belief().report()
     }

@@ -1,0 +1,206 @@
+//! What beliefs say of a pair in a way of their own, against the definition: an estimate from where the head is when the one has passed.
+
+mod common;
+
+use common::Run;
+use headtime_belief::compact::{CompactBelief, CompactSettings};
+use headtime_belief::matrix::{Exploration, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape, SharedMatrix};
+use headtime_mechanics::{DriveProfile, catalog};
+use headtime_sched::{Belief, Estimate, Head, Known, Likely, Op, Pair, Positioning, Target, TrackMap};
+use headtime_sim::DriveTruth;
+use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
+use headtime_workload::{Mix, StreamConfig};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// A belief without ways of its own.
+struct ByDefinition<'a>(&'a dyn Belief);
+
+impl Positioning for ByDefinition<'_> {
+    fn capacity(&self) -> Sectors {
+        self.0.capacity()
+    }
+
+    fn target(&self, op: Op, extent: Extent) -> Target {
+        self.0.target(op, extent)
+    }
+
+    fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
+        self.0.estimate(head, dispatch, target)
+    }
+
+    fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
+        self.0.likely(head, dispatch, target)
+    }
+
+    fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Known {
+        self.0.known(head, dispatch, target)
+    }
+
+    fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
+        self.0.passes_at(angle, from)
+    }
+
+    fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
+        self.0.seek_lower_bound(cylinders)
+    }
+
+    fn revolution(&self) -> Nanos {
+        self.0.revolution()
+    }
+
+    fn media_end(&self, target: &Target, finished: Instant) -> Instant {
+        self.0.media_end(target, finished)
+    }
+
+    fn tracks(&self) -> Option<&dyn TrackMap> {
+        self.0.tracks()
+    }
+}
+
+/// The surface of a place of which a compact map knows no angle.
+const NOWHERE: u16 = u16::MAX;
+
+fn drawn(belief: &dyn Belief, rng: &mut ChaCha8Rng) -> Target {
+    let len = rng.random_range(1..40);
+    let start = rng.random_range(0..belief.capacity().get() - len);
+    belief.target(if rng.random_bool(0.3) { Op::Write } else { Op::Read }, Extent::from_numbers(start, len))
+}
+
+/// Both answers of some pairs agree to within the rounding of an instant, but where that decides whether a sector is just missed.
+fn check(belief: &dyn Belief, now: Instant, what: &str) {
+    let (mut rng, definition) = (ChaCha8Rng::seed_from_u64(5), ByDefinition(belief));
+    let turn = belief.revolution();
+    let apart = |one: Nanos, other: Nanos| one.as_ns().abs_diff(other.as_ns());
+    let mut at_the_edge = 0;
+    for round in 0..800 {
+        let (from, mut to) = (drawn(belief, &mut rng), drawn(belief, &mut rng));
+        if round % 10 == 0 && from.extent.end().get() + 8 <= belief.capacity().get() {
+            to = belief.target(from.op, Extent::from_numbers(from.extent.end().get(), 8));
+        }
+        for hidden in [false, true] {
+            let (own, defined) = (belief.pair(&from, &to, now, hidden), definition.pair(&from, &to, now, hidden));
+            if from.end.head == NOWHERE {
+                // The definition asks when an angle passes that nobody knows.
+                continue;
+            }
+            assert_eq!(own.known, defined.known, "{what}: {from:?} to {to:?}");
+            let off = apart(own.expected, defined.expected).max(apart(own.worst, defined.worst));
+            // The angle is in doubt a little more or less at another instant.
+            if off > 5_000 {
+                assert!(off.abs_diff(turn.as_ns()) < 5_000, "{what}: {own:?}, by definition {defined:?}, {from:?} to {to:?}");
+                at_the_edge += 1;
+            }
+            let arm = belief.seek_lower_bound(from.end.cylinder.abs_diff(to.start.cylinder));
+            assert!(own.expected >= arm + to.transfer, "{what}: {own:?} is below its bound of {arm}");
+        }
+        let (mut both, turned) = (None, belief.pair(&to, &from, now, true));
+        belief.pairs(&from, &mut core::iter::once(&to), now, true, &mut |there, back| both = Some((there, back)));
+        assert_eq!(both, Some((belief.pair(&from, &to, now, true), turned)), "{what}");
+    }
+    assert!(at_the_edge < 3, "{what}: {at_the_edge} of 1,600 pairs are a turn apart");
+}
+
+fn load(name: &str) -> DriveProfile {
+    catalog::load(name).expect("a profile of the catalogue")
+}
+
+fn mapped(profile: &DriveProfile) -> MappedDrive {
+    MappedDrive { model: profile.model.clone(), capacity: profile.capacity(), sector: profile.sector_size().expect("a valid profile") }
+}
+
+#[test]
+fn a_pair_is_what_an_estimate_from_the_end_of_the_first_says() {
+    let (drive, seed) = ("atlas10k", 3);
+    let profile = load(drive);
+    let compact = |profile: &DriveProfile| CompactBelief::of_profile(profile, CompactSettings::default()).expect("a valid profile");
+    let nothing = |profile: &DriveProfile| {
+        let period = profile.rotation_period().expect("a valid profile");
+        CompactBelief::unknown(mapped(profile), period, CompactSettings::default()).expect("a valid profile")
+    };
+    let matrix = |profile: &DriveProfile| {
+        let shape = MatrixShape::new(mapped(profile), &MatrixSettings::default()).expect("cells suit any drive");
+        MatrixBelief::new(
+            SharedMatrix::new(LatencyMatrix::new(shape)),
+            MatrixOptions { exploration: Exploration::Prefer, ..MatrixOptions::default() },
+        )
+    };
+    let beliefs: [(&str, Box<dyn Belief + Send>, u64); 4] = [
+        ("profile", headtime_belief::of_profile(&profile).expect("a valid profile"), 800),
+        ("compact map from the profile", Box::new(compact(&profile)), 800),
+        ("compact map from nothing", Box::new(nothing(&profile)), 3_000),
+        ("matrix", Box::new(matrix(&profile)), 800),
+    ];
+    for (words, belief, requests) in beliefs {
+        let truth = DriveTruth::draw(&profile, seed).expect("a valid profile");
+        let streams = [StreamConfig { mix: Mix::reads(0.7), ..StreamConfig::closed(4) }];
+        let mut run = Run::new(truth, belief, "sptf-expected", &streams, &profile, seed);
+        check(run.belief(), run.now(), &format!("{words} of {drive}, seed {seed}, not seen yet"));
+        run.go_on(requests);
+        check(run.belief(), run.now(), &format!("{words} of {drive}, seed {seed}"));
+    }
+}
+
+/// Whether a path is the one that the times of all pairs give, though most of them are not asked for.
+#[test]
+fn bounds_of_the_arm_change_no_path() {
+    let profile = load("atlas10k");
+    let truth = DriveTruth::draw(&profile, 6).expect("a valid profile");
+    let mut run =
+        Run::new(truth, headtime_belief::of_profile(&profile).expect("a valid profile"), "satf-map", &[StreamConfig::closed(16)], &profile, 6);
+    run.go_on(2_000);
+    let (belief, now) = (run.belief(), run.now());
+    let mut rng = ChaCha8Rng::seed_from_u64(7);
+    let targets: Vec<Target> = (0..256).map(|_| drawn(belief, &mut rng)).collect();
+    let expected = |pair: Pair| pair.expected;
+    let plain = (
+        |to: usize| expected(belief.pair(&targets[0], &targets[to], now, false)),
+        |from: usize, to: usize| expected(belief.pair(&targets[from], &targets[to], now, false)),
+    );
+    let asked = core::cell::Cell::new(0);
+    let bounded = Bounded { belief, targets: &targets, now, asked: &asked };
+    let path = headtime_sched::tour::insert_in_order(&bounded, targets.len());
+    assert_eq!(path, headtime_sched::tour::insert_in_order(&plain, targets.len()));
+    // One comes as the last of 256 to a path that is there.
+    let mut tour = headtime_sched::tour::LiveTour::new();
+    let mut asked_for_one = 0;
+    for _ in 0..targets.len() {
+        let before = asked.get();
+        let slot = tour.slot();
+        tour.enter(&bounded, slot);
+        asked_for_one = asked.get() - before;
+    }
+    assert_eq!(tour.path(), &path);
+    let all = 2 * (targets.len() - 1);
+    println!("{asked_for_one} of {all} pairs asked for");
+    assert!(asked_for_one < all / 2, "{asked_for_one} of {all} pairs asked for");
+}
+
+/// As the policies of the latency map count.
+struct Bounded<'a> {
+    belief: &'a dyn Belief,
+    targets: &'a [Target],
+    now: Instant,
+    asked: &'a core::cell::Cell<usize>,
+}
+
+impl headtime_sched::tour::Costs for Bounded<'_> {
+    fn first(&self, to: usize) -> Nanos {
+        self.belief.pair(&self.targets[0], &self.targets[to], self.now, false).expected
+    }
+
+    fn between(&self, from: usize, to: usize) -> Nanos {
+        self.asked.set(self.asked.get() + 1);
+        self.belief.pair(&self.targets[from], &self.targets[to], self.now, false).expected
+    }
+
+    fn least(&self, one: usize, other: usize) -> [Nanos; 2] {
+        let (one, other) = (&self.targets[one], &self.targets[other]);
+        let arm = |from: &Target, to: &Target| self.belief.seek_lower_bound(from.end.cylinder.abs_diff(to.start.cylinder)) + to.transfer;
+        [arm(one, other), arm(other, one)]
+    }
+
+    fn has_bounds(&self) -> bool {
+        true
+    }
+}
