@@ -39,6 +39,11 @@ impl AngleMap {
         Self { capacity, levels: LEVELS.map(|bins| vec![Bin::default(); bins]) }
     }
 
+    /// Bytes of memory.
+    pub(crate) fn memory(&self) -> u64 {
+        (self.levels.iter().map(Vec::len).sum::<usize>() * size_of::<Bin>()) as u64
+    }
+
     /// How much later than the profile says `lba` comes by.
     pub(crate) fn offset(&self, lba: Lba) -> Angle {
         let finest = self.finest(lba);

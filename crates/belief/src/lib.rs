@@ -7,6 +7,7 @@
 //! - [`WatchedBelief`]: the same, as long as its predictions hold; by distance while they do not.
 //! - [`ArmsBelief`]: the same for each arm of a drive that has several.
 //! - [`LinearBelief`]: cost by distance, for drives of which only the capacity is known.
+//! - [`maps::MapBelief`]: a latency map, the published matrix ([`matrix`]) or the compact one ([`compact`]), which can be kept and gone on with.
 //!
 //! [`of_profile`] takes the right one for a model of drive.
 
@@ -17,6 +18,7 @@ pub mod compact;
 mod hits;
 mod learning;
 mod linear;
+pub mod maps;
 pub mod matrix;
 mod normal;
 mod profile;

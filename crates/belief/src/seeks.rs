@@ -124,6 +124,11 @@ impl SeekResiduals {
         self.lowest_ns = lowest(&self.kinds) + lowest(&self.distances) + self.lowest_region_ns;
     }
 
+    /// Bytes of memory.
+    pub(crate) fn memory(&self) -> u64 {
+        (size_of::<Self>() + self.regions.len() * size_of::<Cell>()) as u64
+    }
+
     /// Mean and variance of every cell: for saving.
     pub(crate) fn numbers(&self) -> Vec<f64> {
         self.kinds.iter().chain(&self.distances).chain(&self.regions).flat_map(|cell| [cell.mean_ns, cell.variance]).collect()

@@ -4,7 +4,10 @@
 //! for and written down, and `sent` when the first leaves.
 //!
 //! *decisions*: what the policies cost at work, with everything that the belief is asked: a closed loop of random 4 KiB reads on a simulated drive with 256 queued, by a belief from the
-//! profile and by a latency matrix that covers what is read. Each request is one arrival and one decision. `fsatf-map` orders a batch of 256 once and then answers 255 times from it.
+//! profile, by a latency matrix that covers what is read, and by compact maps from the profile and from nothing. Each request is one arrival and one decision. `fsatf-map` orders a batch of 256
+//! once and then answers 255 times from it.
+//!
+//! *lookups*: what one pair of places costs, and, as a line of text, what maps take of memory by what they cover.
 //!
 //! `cargo bench -p headtime-sim --bench tour`
 
@@ -15,14 +18,15 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant as Clock};
 
-use criterion::{Criterion, criterion_group, criterion_main};
+use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use headtime_belief::ProfileBelief;
-use headtime_belief::matrix::{LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape, SharedMatrix};
+use headtime_belief::compact::{CompactBelief, CompactSettings};
+use headtime_belief::matrix::{Coverage, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape, SharedMatrix};
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::tour::{CostTable, Costs, LiveTour, Lookahead, insert_in_order, insert_nearest_first};
-use headtime_sched::{Belief, Choice, DriveTraits, Finished, Limits, Policy, PolicyEntry, Scheduler, View};
+use headtime_sched::{Belief, Choice, DriveTraits, Finished, Limits, Op, Policy, PolicyEntry, Scheduler, Target, View};
 use headtime_sim::{Device, DriveTruth, Engine, SimulatedDrive};
-use headtime_units::{ByteSize, Instant, Nanos};
+use headtime_units::{ByteSize, Extent, Instant, Nanos};
 use headtime_workload::{StreamConfig, Workload};
 
 const QUEUED: usize = 256;
@@ -114,8 +118,25 @@ fn profile() -> &'static DriveProfile {
     PROFILE.get_or_init(|| catalog::load("atlas10k").expect("the profile ships"))
 }
 
+fn mapped() -> MappedDrive {
+    MappedDrive { model: "bench".into(), capacity: profile().capacity(), sector: profile().sector_size().expect("the profile ships") }
+}
+
+type Made = fn() -> Box<dyn Belief + Send>;
+
+/// What may be believed of the drive.
+const BELIEFS: [(&str, Made); 4] = [
+    ("profile", || Box::new(ProfileBelief::new(profile()).expect("the profile ships"))),
+    ("matrix", matrix),
+    ("compact", || Box::new(CompactBelief::of_profile(profile(), CompactSettings::default()).expect("the profile ships"))),
+    ("compact-from-nothing", || {
+        let period = profile().rotation_period().expect("the profile ships");
+        Box::new(CompactBelief::unknown(mapped(), period, CompactSettings::default()).expect("64 MiB are enough"))
+    }),
+];
+
 fn matrix() -> Box<dyn Belief + Send> {
-    let drive = MappedDrive { model: "bench".into(), capacity: profile().capacity(), sector: profile().sector_size().expect("the profile ships") };
+    let drive = mapped();
     let settings = MatrixSettings { memory: ByteSize::new(64 << 20), ..MatrixSettings::default() };
     let shape = MatrixShape::new(drive, &settings).expect("64 MiB cover some cells");
     Box::new(MatrixBelief::new(SharedMatrix::new(LatencyMatrix::new(shape)), MatrixOptions::default()))
@@ -161,15 +182,49 @@ fn decisions(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decisions");
     group.sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_millis(500));
     for policy in ["satf-map", "satf-map:rebuild_after=1", "fsatf-map", "g-matrix"] {
-        for (name, belief) in [("profile", true), ("matrix", false)] {
-            let belief =
-                if belief { Box::new(ProfileBelief::new(profile()).expect("the profile ships")) as Box<dyn Belief + Send> } else { matrix() };
-            let mut bench = Bench::new(policy, belief);
+        for (name, belief) in BELIEFS {
+            let mut bench = Bench::new(policy, belief());
             group.bench_function(format!("{policy}/{name}"), |bencher| bencher.iter_custom(|decisions| bench.decide(decisions)));
         }
     }
     group.finish();
 }
 
-criterion_group!(benches, paths, decisions);
+/// Pairs at random places, of a belief that has seen some requests.
+fn lookups(criterion: &mut Criterion) {
+    println!("bytes per GB covered: {}", bytes_per_gb());
+    let mut group = criterion.benchmark_group("lookups");
+    group.sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_millis(500));
+    group.throughput(Throughput::Elements(1));
+    for (name, belief) in BELIEFS {
+        let mut bench = Bench::new("satf-map", belief());
+        bench.decide(4_000);
+        let (belief, now) = (bench.engine.front.belief(), bench.engine.now());
+        let capacity = belief.capacity().get() - 8;
+        let targets: Vec<Target> =
+            (0..4_096_u64).map(|number| belief.target(Op::Read, Extent::from_numbers(number * 0x9e37_79b9 % capacity, 8))).collect();
+        let mut next = 0;
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| {
+                next += 1;
+                let (from, to) = (&targets[next * 7 % targets.len()], &targets[next * 11 % targets.len()]);
+                belief.pair(black_box(from), black_box(to), now, false)
+            });
+        });
+    }
+    group.finish();
+}
+
+/// A matrix of the whole drive with the default cells, and a compact map with what it learns from.
+fn bytes_per_gb() -> String {
+    let gb = profile().capacity().get() as f64 * 512.0 / 1e9;
+    let whole =
+        MatrixShape::new(mapped(), &MatrixSettings { coverage: Coverage::WholeDrive, memory: ByteSize::new(1 << 40), ..MatrixSettings::default() });
+    let matrix = whole.expect("a terabyte covers any drive of some gigabytes").memory_at_most().get() as f64;
+    let belief = CompactBelief::of_profile(profile(), CompactSettings::default()).expect("the profile ships");
+    let compact = (belief.map().memory().get() as f64, belief.memory().get() as f64);
+    format!("matrix {:.0} (grows with the drive), compact map {:.0} ({:.0} kB in all, on any drive)", matrix / gb, compact.0 / gb, compact.1 / 1e3)
+}
+
+criterion_group!(benches, paths, decisions, lookups);
 criterion_main!(benches);

@@ -75,6 +75,11 @@ impl ArmVotes {
         Some(Self { turn_ns, votes, voters, times: times.to_vec(), rise_ns, changed: changed as u32 })
     }
 
+    /// Bytes of memory.
+    pub(super) fn memory(&self) -> u64 {
+        (4 * (self.votes.len() + self.voters.len()) + 8 * self.times.len()) as u64
+    }
+
     /// Everything, for saving.
     pub(super) fn numbers(&self) -> Vec<f64> {
         let counts = self.votes.iter().chain(&self.voters).map(|count| f64::from(*count));

@@ -12,7 +12,7 @@
 
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{Belief, BeliefReport, Estimate, Head, Known, Learned, Measured, Op, Pair, Place, Positioning, Target};
-use headtime_units::{Angle, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
+use headtime_units::{Angle, ByteSize, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
 
 use super::grow::Survey;
 use super::map::{Arm, CompactError, CompactMap, CompactSettings, PairTime, share};
@@ -114,6 +114,17 @@ impl CompactBelief {
     #[must_use]
     pub fn map(&self) -> &CompactMap {
         &self.map
+    }
+
+    /// What map, sights and a search at work take of memory at the moment; the layout of a profile left out, which is the profile's.
+    #[must_use]
+    pub fn memory(&self) -> ByteSize {
+        let work = match &self.work {
+            Work::None => 0,
+            Work::Refit(refit) => refit.memory(),
+            Work::Survey(survey) => survey.memory(),
+        };
+        ByteSize::new(self.map.memory().get() + self.sights.memory() + work)
     }
 
     /// Chooses what is learned from now on.

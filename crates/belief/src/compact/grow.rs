@@ -17,7 +17,7 @@ use headtime_units::{Angle, RotationPeriod, Sectors};
 use super::frame::Frame;
 use super::scan::Scan;
 use super::sights::Sight;
-use super::strips::{Strip, Strips};
+use super::strips::{STRIP_BYTES, Strip, Strips};
 use super::teeth::{Point, deviation, level, misfit, residual, settle, with_tooth};
 
 /// Points of a window, and the fewest that a strip is found from.
@@ -119,6 +119,16 @@ impl Survey {
             survey.frame(&known);
         }
         survey
+    }
+
+    /// Bytes of memory, about: strips and their teeth are a few kilobytes.
+    pub(super) fn memory(&self) -> u64 {
+        let points = self.sights.capacity() * size_of::<Sight>() + self.points.capacity() * size_of::<(u64, f64)>() + self.done.capacity();
+        let scan = match &self.task {
+            Task::Slope { scan, .. } | Task::Comb { scan, .. } => scan.memory(),
+            Task::Window | Task::Grow(_) => 0,
+        };
+        points as u64 + scan + (self.strips.len() + self.known.len()) as u64 * STRIP_BYTES
     }
 
     /// Takes the points' turns from the next speed; whether there was one.

@@ -247,6 +247,20 @@ impl CompactMap {
         self.places.transfer(extent, self.period.as_nanos(), self.settings.sector_ns)
     }
 
+    /// What the map takes of memory; the layout of a profile left out, which is the profile's.
+    #[must_use]
+    pub fn memory(&self) -> ByteSize {
+        let places = match &self.places {
+            Places::Profile(of) => size_of_val(of.shifts.rows()),
+            Places::Strips(strips) => strips.strips().len() * super::strips::STRIP_BYTES as usize,
+        };
+        let arm = match &self.arm {
+            Arm::Profile(seeks) => seeks.memory(),
+            Arm::Votes(votes) => votes.memory(),
+        };
+        ByteSize::new(places as u64 + arm + self.angles.memory() + self.tails.memory())
+    }
+
     /// Sights that may be kept beside the map, at 64 bytes each with what a search for their meaning takes.
     pub(super) fn most_sights(&self) -> usize {
         ((self.settings.memory.get() - LEAST_MEMORY.get()) / 2 / 64).clamp(4_096, 1 << 20) as usize

@@ -56,6 +56,12 @@ impl Refit {
         Some(Self { layout, sights, frame, seen, search, at: 0, second: false })
     }
 
+    /// Bytes of memory, the layout that it shares left out.
+    pub(super) fn memory(&self) -> u64 {
+        let sights = self.sights.capacity() * size_of::<Sight>() + self.seen.capacity() * size_of::<Seen>();
+        sights as u64 + self.search.memory()
+    }
+
     /// Goes on a little; the answer when there is one.
     pub(super) fn step(&mut self) -> Option<Found> {
         let until = (self.at + STEP).min(self.seen.len());

@@ -41,6 +41,11 @@ impl Scan {
         Self { points: points.iter().map(of).collect(), power, lowest, step, steps, at: 0, best: (0.0, lowest) }
     }
 
+    /// Bytes of memory.
+    pub(super) fn memory(&self) -> u64 {
+        (self.points.capacity() * size_of::<([f64; 2], [f64; 2])>()) as u64
+    }
+
     /// Tries some frequencies; whether all have been tried.
     pub(super) fn go_on(&mut self) -> bool {
         let until = (self.at + (WORK / self.points.len().max(1)).max(1) as u64).min(self.steps);

@@ -39,6 +39,11 @@ impl Sights {
         self.taken += 1;
     }
 
+    /// Bytes of memory.
+    pub(super) fn memory(&self) -> u64 {
+        (self.kept.capacity() * size_of::<Sight>()) as u64
+    }
+
     /// How many were ever taken in.
     pub(super) fn taken(&self) -> u64 {
         self.taken

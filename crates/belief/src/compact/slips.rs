@@ -116,6 +116,12 @@ impl Search {
         }
     }
 
+    /// Bytes of memory.
+    pub(super) fn memory(&self) -> u64 {
+        let of_one = size_of::<Taken>() + 8 * self.cost.len().div_ceil(64);
+        (4 * self.cost.capacity() + self.taken.capacity() * of_one) as u64
+    }
+
     /// The cheapest shifts.
     pub(super) fn finish(self) -> Shifts {
         let mut state = (0..self.cost.len()).min_by(|a, b| self.cost[*a].total_cmp(&self.cost[*b])).unwrap_or(0);

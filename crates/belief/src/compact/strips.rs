@@ -13,6 +13,9 @@ use headtime_units::{Angle, Lba};
 
 use crate::angles::angle_of_turns;
 
+/// What a strip takes of memory with its teeth, where it is and how deep.
+pub(super) const STRIP_BYTES: u64 = 256;
+
 /// A stretch of addresses on which angles are known.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Strip {

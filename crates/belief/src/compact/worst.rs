@@ -42,6 +42,11 @@ impl Tails {
         (regions.len() == REGIONS).then(|| Self { capacity: capacity.get().max(1), regions })
     }
 
+    /// Bytes of memory.
+    pub(super) fn memory(&self) -> u64 {
+        (self.regions.len() * size_of::<Tail>()) as u64
+    }
+
     pub(super) fn regions(&self) -> &[Tail] {
         &self.regions
     }

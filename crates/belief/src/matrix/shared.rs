@@ -6,7 +6,7 @@
 //! The worse time wins here as in merging, so the order in which several drives report changes no entry; only where the cells covered come as they are touched and memory is used
 //! up does it decide which cells came first.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 
 use headtime_units::Nanos;
 
@@ -40,9 +40,18 @@ impl SharedMatrix {
         ask(&self.map.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// As [`LatencyMatrix::record`].
+    /// As [`LatencyMatrix::record`]; while somebody copies or merges the map, which takes some ten milliseconds, an observation is left out as if the pair were not covered: a scheduler that waited for
+    /// it would serve nobody meanwhile.
     pub fn record(&self, from: u32, to: u32, time: Nanos) -> Recorded {
-        self.change(|map| map.record(from, to, time))
+        for _ in 0..TRIES {
+            match self.map.try_write() {
+                Ok(mut map) => return map.record(from, to, time),
+                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner().record(from, to, time),
+                // Another drive looks something up, and is done in no time, or somebody copies all of it.
+                Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
+            }
+        }
+        Recorded::NotCovered
     }
 
     /// As [`LatencyMatrix::forget`].
@@ -66,10 +75,27 @@ impl SharedMatrix {
         self.change(|map| map.merge(other))
     }
 
+    /// Becomes `map`, which must be of the same drive, cells and entries; otherwise `map` comes back and nothing is changed.
+    ///
+    /// # Errors
+    /// `map`.
+    pub fn replace(&self, map: LatencyMatrix) -> Result<(), Box<LatencyMatrix>> {
+        if *map.shape() != *self.shape {
+            return Err(Box::new(map));
+        }
+        // What was known before goes when nobody waits for the lock any more.
+        let before = self.change(|known| std::mem::replace(known, map));
+        drop(before);
+        Ok(())
+    }
+
     fn change<T>(&self, change: impl FnOnce(&mut LatencyMatrix) -> T) -> T {
         change(&mut self.map.write().unwrap_or_else(PoisonError::into_inner))
     }
 }
+
+/// Some microseconds: longer than a look-up, far shorter than a copy.
+const TRIES: u32 = 256;
 
 #[cfg(test)]
 mod tests {
@@ -80,6 +106,17 @@ mod tests {
     fn shared() -> SharedMatrix {
         let drive = MappedDrive { model: "TEST 10K".into(), capacity: Sectors::new(1 << 20), sector: SectorSize::B512 };
         SharedMatrix::new(LatencyMatrix::new(MatrixShape::new(drive, &MatrixSettings::default()).unwrap()))
+    }
+
+    #[test]
+    fn nobody_waits_for_a_copy_to_tell_what_he_has_seen() {
+        let one = shared();
+        one.record(3, 4, Nanos::from_ms(5));
+        one.look(|map| {
+            assert_eq!(one.record(3, 4, Nanos::from_ms(9)), Recorded::NotCovered, "it comes back at once");
+            assert_eq!(map.time(3, 4).map(|time| time >= Nanos::from_ms(9)), Some(false));
+        });
+        assert_eq!(one.record(3, 4, Nanos::from_ms(9)), Recorded::Raised);
     }
 
     #[test]
@@ -96,6 +133,13 @@ mod tests {
         assert_eq!(one.look(LatencyMatrix::known), 1);
         assert!(one.restore(&saved[1..]).is_err());
         assert_eq!(one.look(LatencyMatrix::encode), saved);
+        let other_cells = MatrixSettings { cell: headtime_units::ByteSize::new(4_096), ..MatrixSettings::default() };
+        let shape = MatrixShape::new(one.shape().drive().clone(), &other_cells).unwrap();
+        assert!(one.replace(LatencyMatrix::new(shape)).is_err(), "other cells are another map");
+        assert_eq!(other.look(LatencyMatrix::known), 1);
+        assert!(one.replace(LatencyMatrix::new(one.shape().clone())).is_ok());
+        assert_eq!(other.look(LatencyMatrix::known), 0, "for all who share it");
+        one.restore(&saved).unwrap();
         let copy = one.look(LatencyMatrix::clone);
         assert_eq!(other.merge(&copy), Ok(Merged { kept: 1, ..Merged::default() }));
     }

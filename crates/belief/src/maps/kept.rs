@@ -1,0 +1,94 @@
+//! [`KeptMap`]: a map of either kind, as it is kept in a file.
+
+use headtime_units::ByteSize;
+
+use super::settings::MapKind;
+use crate::compact::{COMPACT_MAGIC, CompactDecodeError, CompactMap};
+use crate::matrix::{DecodeError, LatencyMatrix, MappedDrive};
+
+/// A map of either kind.
+#[derive(Clone, Debug)]
+pub enum KeptMap {
+    /// The published matrix.
+    Matrix(Box<LatencyMatrix>),
+    /// The compact map.
+    Compact(Box<CompactMap>),
+}
+
+/// Why bytes are no map, or not of the drive that is meant.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum KeptMapError {
+    /// They are no matrix, nor a compact map.
+    #[error(transparent)]
+    Matrix(#[from] DecodeError),
+    /// They begin as a compact map and are none.
+    #[error(transparent)]
+    Compact(#[from] CompactDecodeError),
+    /// They are a map of another drive.
+    #[error(
+        "it is of drive model '{}' with {} of {} bytes, expected is '{}' with {} of {}; use a map of the same model and size",
+        theirs.model, theirs.capacity, theirs.sector.bytes(), ours.model, ours.capacity, ours.sector.bytes()
+    )]
+    OtherDrive {
+        /// The drive here.
+        ours: Box<MappedDrive>,
+        /// The drive that the map is of.
+        theirs: Box<MappedDrive>,
+    },
+    /// They are a map of the other kind.
+    #[error("it is a {theirs} map, and the drive is believed by a {ours} map; use one of that kind")]
+    OtherKind {
+        /// What is believed here.
+        ours: MapKind,
+        /// What the map is.
+        theirs: MapKind,
+    },
+}
+
+impl KeptMap {
+    /// The map that `bytes` are, if it takes no more than `memory`.
+    ///
+    /// # Errors
+    /// See [`KeptMapError`]; nothing is allocated for what the bytes do not hold.
+    pub fn decode(bytes: &[u8], memory: ByteSize) -> Result<Self, KeptMapError> {
+        if bytes.starts_with(&COMPACT_MAGIC) {
+            return Ok(Self::Compact(Box::new(CompactMap::decode(bytes, memory)?)));
+        }
+        Ok(Self::Matrix(Box::new(LatencyMatrix::decode(bytes, memory)?)))
+    }
+
+    /// Hands the map over as bytes, piece by piece: a large matrix does not stand in memory twice.
+    pub fn encode_in_pieces(&self, mut take: impl FnMut(&[u8])) {
+        match self {
+            Self::Matrix(map) => map.encode_in_pieces(take),
+            Self::Compact(map) => take(&map.encode()),
+        }
+    }
+
+    /// The drive that it is of.
+    #[must_use]
+    pub fn drive(&self) -> &MappedDrive {
+        match self {
+            Self::Matrix(map) => map.shape().drive(),
+            Self::Compact(map) => map.drive(),
+        }
+    }
+
+    /// Which kind it is.
+    #[must_use]
+    pub fn kind(&self) -> MapKind {
+        match self {
+            Self::Matrix(_) => MapKind::Matrix,
+            Self::Compact(_) => MapKind::Compact,
+        }
+    }
+
+    /// Refuses a map of another drive than the one that is meant.
+    ///
+    /// # Errors
+    /// [`KeptMapError::OtherDrive`].
+    pub fn check_drive(&self, ours: &MappedDrive) -> Result<(), KeptMapError> {
+        let theirs = self.drive();
+        if theirs == ours { Ok(()) } else { Err(KeptMapError::OtherDrive { ours: Box::new(ours.clone()), theirs: Box::new(theirs.clone()) }) }
+    }
+}

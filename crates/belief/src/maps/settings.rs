@@ -1,0 +1,229 @@
+//! [`MapSettings`]: which map a drive is to be believed by, and the belief that begins with it.
+//!
+//! A matrix begins empty. A compact map begins with a profile where there is one, and otherwise with the drive's size and nominal speed, which nobody can guess: 5,400, 5,900, 7,200 rpm look alike from
+//! outside until the platter has been watched. Either goes on with a map that was kept, in that map's own cells and entries.
+
+use std::fmt;
+use std::str::FromStr;
+
+use headtime_mechanics::{DriveProfile, ProfileError};
+use headtime_units::{ByteSize, RotationPeriod};
+
+use super::belief::MapBelief;
+use super::kept::{KeptMap, KeptMapError};
+use crate::compact::{CompactBelief, CompactError, CompactMap, CompactSettings};
+use crate::matrix::{LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape, ShapeError, SharedMatrix};
+
+/// Which kind of map.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MapKind {
+    /// The published matrix: the worst time of each pair of cells.
+    Matrix,
+    /// The compact map: angles, arm times, residuals.
+    Compact,
+}
+
+/// What a drive that is believed by a map is told beside its kind.
+#[derive(Clone, Debug, PartialEq)]
+pub struct MapSettings {
+    /// Of a matrix that begins empty; its `memory` is not used.
+    pub matrix: MatrixSettings,
+    /// Of a compact map; its `memory` is not used.
+    pub compact: CompactSettings,
+    /// What the map may take of memory, with what it learns from.
+    pub memory: ByteSize,
+    /// Whether a compact map begins with the profile where there is one; otherwise with its size and speed alone.
+    pub from_profile: bool,
+    /// The nominal speed in revolutions per minute, for a compact map without a profile; right to within 500 ppm.
+    pub rpm: Option<f64>,
+}
+
+/// Why a drive cannot be believed by a map. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum BeginError {
+    /// The map that was kept is none, or of another drive or kind.
+    #[error(transparent)]
+    Kept(#[from] KeptMapError),
+    /// There is no such matrix.
+    #[error(transparent)]
+    Matrix(#[from] ShapeError),
+    /// There is no such compact map.
+    #[error(transparent)]
+    Compact(#[from] CompactError),
+    /// The profile is at fault.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// How fast the platter turns is not known.
+    #[error(
+        "a compact map that begins with nothing has to know how fast the platter turns: give rpm (such as rpm=7200, from the drive's data sheet), or a profile"
+    )]
+    NoSpeed,
+    /// No platter turns so.
+    #[error("rpm = {rpm}: no platter turns so; expected a number from 1000 to 30000")]
+    Speed {
+        /// As given.
+        rpm: f64,
+    },
+}
+
+impl Default for MapSettings {
+    /// 64 MiB (as the compact map's target has it), cells and entries as published, the speed unknown.
+    fn default() -> Self {
+        Self {
+            matrix: MatrixSettings::default(),
+            compact: CompactSettings::default(),
+            memory: CompactSettings::default().memory,
+            from_profile: true,
+            rpm: None,
+        }
+    }
+}
+
+impl MapKind {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Matrix, Self::Compact];
+
+    /// How it is called.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Matrix => "matrix",
+            Self::Compact => "compact",
+        }
+    }
+}
+
+impl fmt::Display for MapKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl FromStr for MapKind {
+    type Err = ();
+    fn from_str(text: &str) -> Result<Self, ()> {
+        Self::ALL.into_iter().find(|kind| kind.name() == text).ok_or(())
+    }
+}
+
+impl MapSettings {
+    /// A belief that goes by a map of this kind, beginning with `profile` where there is one and the kind can use it.
+    ///
+    /// # Errors
+    /// See [`BeginError`].
+    pub fn begin(&self, kind: MapKind, drive: &MappedDrive, profile: Option<&DriveProfile>) -> Result<MapBelief, BeginError> {
+        match kind {
+            MapKind::Matrix => {
+                let settings = MatrixSettings { memory: self.memory, ..self.matrix };
+                let shape = MatrixShape::new(drive.clone(), &settings)?;
+                Ok(Self::by_matrix(SharedMatrix::new(LatencyMatrix::new(shape))))
+            }
+            MapKind::Compact => {
+                let settings = CompactSettings { memory: self.memory, sector_ns: self.compact.sector_ns * in_512(drive), ..self.compact };
+                let map = match profile {
+                    Some(profile) if self.from_profile => CompactMap::of_profile(profile, settings)?,
+                    _ => CompactMap::unknown(drive.clone(), self.period(profile)?, settings)?,
+                };
+                Ok(MapBelief::Compact(Box::new(CompactBelief::new(map))))
+            }
+        }
+    }
+
+    /// A belief that goes on with a map that was kept, which must be of this kind and drive.
+    ///
+    /// # Errors
+    /// [`BeginError::Kept`].
+    pub fn go_on(&self, kind: MapKind, drive: &MappedDrive, map: KeptMap) -> Result<MapBelief, BeginError> {
+        if map.kind() != kind {
+            return Err(KeptMapError::OtherKind { ours: kind, theirs: map.kind() }.into());
+        }
+        map.check_drive(drive)?;
+        Ok(match map {
+            KeptMap::Matrix(map) => Self::by_matrix(SharedMatrix::new(*map)),
+            KeptMap::Compact(map) => MapBelief::Compact(Box::new(CompactBelief::new(*map))),
+        })
+    }
+
+    /// A belief that looks up and learns in a matrix that others may share.
+    #[must_use]
+    pub fn by_matrix(map: SharedMatrix) -> MapBelief {
+        let usual = MatrixOptions::default();
+        let options = MatrixOptions { sector_ns: usual.sector_ns * in_512(map.shape().drive()), ..usual };
+        MapBelief::Matrix(Box::new(MatrixBelief::new(map, options)))
+    }
+
+    fn period(&self, profile: Option<&DriveProfile>) -> Result<RotationPeriod, BeginError> {
+        let rpm = match (self.rpm, profile) {
+            (None, Some(profile)) => return Ok(profile.rotation_period()?),
+            (rpm, _) => rpm.ok_or(BeginError::NoSpeed)?,
+        };
+        let possible = (1_000.0..=30_000.0).contains(&rpm);
+        RotationPeriod::from_rpm(rpm).filter(|_| possible).ok_or(BeginError::Speed { rpm })
+    }
+}
+
+/// A sector of the drive in those of 512 bytes, for which media times are set.
+fn in_512(drive: &MappedDrive) -> f64 {
+    f64::from(drive.sector.bytes()) / 512.0
+}
+
+/// The drive of a profile, as maps name it.
+///
+/// # Errors
+/// When the profile's sectors are none.
+pub fn mapped_drive(profile: &DriveProfile) -> Result<MappedDrive, ProfileError> {
+    Ok(MappedDrive { model: profile.model.clone(), capacity: profile.capacity(), sector: profile.sector_size()? })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headtime_mechanics::catalog;
+    use headtime_sched::Belief as _;
+
+    fn small() -> MapSettings {
+        MapSettings { memory: ByteSize::new(16 << 20), ..MapSettings::default() }
+    }
+
+    fn bytes_of(map: &KeptMap) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        map.encode_in_pieces(|piece| bytes.extend_from_slice(piece));
+        bytes
+    }
+
+    #[test]
+    fn a_map_of_either_kind_is_begun_kept_and_gone_on_with() {
+        let profile = catalog::load("atlas10k").expect("it ships");
+        let drive = mapped_drive(&profile).expect("it has sectors");
+        for kind in MapKind::ALL {
+            let belief = small().begin(kind, &drive, Some(&profile)).expect("it can be mapped");
+            assert_eq!((belief.kind(), belief.drive()), (kind, &drive));
+            let boxed: Box<dyn headtime_sched::Belief + Send> = Box::new(belief);
+            let bytes = bytes_of(&MapBelief::of(&*boxed).expect("it is one").map());
+            let kept = KeptMap::decode(&bytes, small().memory).expect("it was encoded");
+            let again = small().go_on(kind, &drive, kept.clone()).expect("it is of this drive");
+            assert_eq!(bytes_of(&again.map()), bytes);
+            let other = MapKind::ALL.into_iter().find(|other| *other != kind).expect("there are two");
+            let message = small().go_on(other, &drive, kept.clone()).expect_err("another kind").to_string();
+            assert!(message.contains(kind.name()) && message.contains(other.name()), "{message}");
+            let elsewhere = MappedDrive { model: "another".into(), ..drive.clone() };
+            let message = small().go_on(kind, &elsewhere, kept).expect_err("another drive").to_string();
+            assert!(message.contains("'another'") && message.contains(&drive.model), "{message}");
+        }
+        assert!(MapBelief::of(&*crate::of_profile(&profile).expect("it ships")).is_none(), "a profile is no map");
+        assert_eq!(crate::LinearBelief::new(profile.capacity()).report().samples, 0);
+    }
+
+    #[test]
+    fn a_compact_map_of_nothing_wants_the_speed() {
+        let profile = catalog::load("atlas10k").expect("it ships");
+        let drive = mapped_drive(&profile).expect("it has sectors");
+        assert_eq!(small().begin(MapKind::Compact, &drive, None).err(), Some(BeginError::NoSpeed));
+        let of = |rpm| MapSettings { rpm: Some(rpm), ..small() }.begin(MapKind::Compact, &drive, None);
+        assert!(of(10_025.0).is_ok());
+        let bare = MapSettings { from_profile: false, ..small() }.begin(MapKind::Compact, &drive, Some(&profile)).expect("the profile has a speed");
+        assert!(matches!(bare.map(), KeptMap::Compact(map) if !map.is_of_profile()));
+        assert!(of(0.0).expect_err("it stands still").to_string().contains("1000 to 30000"));
+        assert!(of(f64::NAN).is_err());
+    }
+}
