@@ -1,6 +1,6 @@
 //! The swarm: many small runs, each with a drive, a policy, a workload and faults drawn from one seed, each watched for broken promises.
 //!
-//! A run draws an odd little drive, a policy with its parameters, a few streams that overlap on few sectors, and perhaps faults; while it runs, requests are
+//! A run draws an odd little drive, a policy with its parameters, a few streams that overlap on few sectors, perhaps shares for them, and perhaps faults; while it runs, requests are
 //! cancelled and the policy is changed. A `Witness` sees every event and holds it against the invariants of ARCHITECTURE.md: every
 //! accepted request finishes exactly once, reads see what the order of submission demands, flushes and forced writes are durable, overlapping requests keep
 //! their order, the drive holds no more than it takes, time never runs back, accounts add up, and in the end everything has drained.
@@ -11,6 +11,7 @@ mod arms;
 mod contents;
 mod durability;
 mod plan;
+mod shares;
 mod witness;
 
 use std::fmt;
@@ -137,7 +138,9 @@ fn run_plan<F: Front>(
     let mut inner = SimulatedDrive::new(truth).map_err(|error| error.to_string())?;
     inner.record_landings();
     let limits = Limits { outstanding: plan.outstanding, ..Limits::default() };
-    let front = wrap(Scheduler::new(belief, plan.policy(), plan.traits(), limits));
+    let mut scheduler = Scheduler::new(belief, plan.policy(), plan.traits(), limits);
+    shares::promise(&mut scheduler, plan.streams.len(), seed).map_err(|error| error.to_string())?;
+    let front = wrap(scheduler);
     let sector = plan.profile.sector_size().map_err(|error| error.to_string())?;
     let workload = Workload::new(&plan.streams, sector, inner.capacity(), seed).map_err(|error| error.to_string())?;
     let arms = inner.arms();
