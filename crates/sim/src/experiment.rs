@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use headtime_mechanics::{DriveProfile, ProfileError};
-use headtime_sched::{Belief, FillSettings, Limits, Parameters, PolicyEntry, ScanId, ScanOptions, Scheduler};
+use headtime_sched::{Belief, FillSettings, Limits, Parameters, PolicyEntry, ScanId, ScanOptions, Scheduler, Tunables};
 use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 use headtime_workload::Source;
 
@@ -28,6 +28,8 @@ pub struct Experiment {
     pub policy: &'static PolicyEntry,
     /// Its parameters.
     pub parameters: Parameters,
+    /// The scheduler's tunables.
+    pub tunables: Tunables,
     /// Commands at the drive at once, whatever the policy would like; `None` leaves it to the policy.
     pub outstanding: Option<usize>,
     /// The seed of the unit and its noise. Nothing else in the run is random but the source.
@@ -139,6 +141,19 @@ pub fn run(experiment: &Experiment, source: impl Source, belief: BeliefMaker<'_>
 /// # Errors
 /// [`RunError`]: a profile that makes no drive, or a policy that cannot run on it.
 pub fn run_watched(experiment: &Experiment, source: impl Source, belief: BeliefMaker<'_>, watch: &mut impl Watch) -> Result<WatchedRun, RunError> {
+    run_keeping(experiment, source, belief, watch).map(|(run, _)| run)
+}
+
+/// As [`run_watched`], and answers what was believed in the end, for whoever wants to keep what was learned.
+///
+/// # Errors
+/// As [`run_watched`].
+pub fn run_keeping(
+    experiment: &Experiment,
+    source: impl Source,
+    belief: BeliefMaker<'_>,
+    watch: &mut impl Watch,
+) -> Result<(WatchedRun, Box<dyn Belief + Send>), RunError> {
     let profile = &experiment.profile;
     let truth = experiment.unit.of(profile, experiment.seed)?;
     let arms = profile.actuators();
@@ -150,6 +165,7 @@ pub fn run_watched(experiment: &Experiment, source: impl Source, belief: BeliefM
     let traits = drive.traits();
     let limits = Limits { requests: experiment.queue_limit, outstanding: experiment.outstanding };
     let mut scheduler = Scheduler::new(belief, (experiment.policy.build)(&experiment.parameters), traits, limits);
+    scheduler.set_tunables(experiment.tunables.clone());
     let mut scans = None;
     if let Some(background) = &experiment.background {
         scheduler.set_fill(background.fill);
@@ -200,7 +216,7 @@ pub fn run_watched(experiment: &Experiment, source: impl Source, belief: BeliefM
     let scan = scans.map(|scans| scans.measures(&books.scanned, seconds, &engine.front.fill_report()));
     let (disk_time, charged) = Books::of(&engine, end, by_stream, None).since(&books);
     let measures = meter.measures(end, experiment.policy.name, &profile.name, experiment.seed, disk_time, &charged);
-    Ok(WatchedRun { measures: Measures { scan, ..measures }, fault })
+    Ok((WatchedRun { measures: Measures { scan, ..measures }, fault }, engine.front.into_belief()))
 }
 
 /// Begins the first scan, or the next one when the last is through.
@@ -263,6 +279,7 @@ impl Experiment {
             unit: Unit::Nominal,
             policy,
             parameters,
+            tunables: Tunables::default(),
             outstanding: None,
             seed,
             warm_up: 2_000,

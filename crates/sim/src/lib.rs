@@ -52,7 +52,7 @@ pub use device::{Breakdown, Device, DriveCompletion};
 pub use disk_time::DiskTime;
 pub use drive::{Landing, SimulatedDrive, Store};
 pub use engine::{ETIMEDOUT, Engine, EngineError, Front, Progress, Watch};
-pub use experiment::{BackgroundScan, BeliefMaker, Experiment, RunError, Unit, WatchedRun, run, run_watched};
+pub use experiment::{BackgroundScan, BeliefMaker, Experiment, RunError, Unit, WatchedRun, run, run_keeping, run_watched};
 pub use faults::{BadSectors, EIO, FaultPlan, FaultyDrive};
 pub use measures::{Confidence, Distribution, Measures, Meter};
 pub use oracle::OraclePositioning;

@@ -113,6 +113,7 @@ impl Cell {
             },
             policy: policy.entry,
             parameters: policy.parameters.clone(),
+            tunables: headtime_sched::Tunables::default(),
             outstanding: plan.asked.outstanding.as_ref().map(|outstanding| outstanding.value as usize),
             seed: self.seed,
             warm_up: case.warm_up,
