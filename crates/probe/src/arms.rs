@@ -55,13 +55,20 @@ pub(crate) fn find(session: &mut Session) -> Step<()> {
         return Ok(());
     }
     let small = eighth / 8;
-    let halves = are_apart(session, half - small, half)? && !are_apart(session, 0, half - eighth)? && !are_apart(session, half, capacity - eighth)?;
+    let has_anchor = session.know.anchors.iter().any(|anchor| anchor.lba < half);
+    let halves = has_anchor
+        && are_apart(session, half - small, half)?
+        && !are_apart(session, 0, half - eighth)?
+        && !are_apart(session, half, capacity - eighth)?;
     if !halves || capacity % 2 != 0 {
         session.know.remarks.push("two arms serve the drive, but not each its half of the addresses; such a drive is not understood".into());
         return Ok(());
     }
     session.know.arms.two = true;
     session.know.capacity = half;
+    // The clock goes on by sectors of this half alone.
+    session.know.anchors.retain(|anchor| anchor.lba < half);
+    session.know.next_anchor = 0;
     session
         .know
         .remarks
@@ -94,6 +101,8 @@ pub(crate) fn compare(session: &mut Session) -> Step<()> {
     let half = session.know.capacity;
     let known = session.know.zones.last().map_or(half, |last| last.end_lba.unwrap_or_else(|| last.track_start(last.checked)));
     let (mut seen, mut alike) = (0, 0);
+    // The other half is there too, just for this.
+    session.know.capacity = 2 * half;
     for _ in 0..COMPARED {
         let lba = session.draw.below(known.clamp(1, half));
         let Some(reading) = session.try_angle(half + lba)? else { continue };
@@ -101,6 +110,7 @@ pub(crate) fn compare(session: &mut Session) -> Step<()> {
         seen += 1;
         alike += usize::from(wrap(reading.turns - zone.angle(lba)).abs() <= LEAST_DEVIATION);
     }
+    session.know.capacity = half;
     if (alike as f64) < ALIKE * seen as f64 {
         session.know.remarks.push(format!(
             "two arms: only {alike} of {seen} sectors of the second come by where those of the first do; what the profile says of sectors from {half} on is not to be relied upon"

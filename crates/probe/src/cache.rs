@@ -46,6 +46,10 @@ const BEFORE: u64 = 4;
 const SHORTEST_RING: u64 = 256;
 const LONGEST_RING: u64 = 1 << 15;
 const RING_TRIES: usize = 3;
+/// How often it is looked how many rows are held, before the layout is known.
+const FORGET_ROUNDS: usize = 2;
+/// So many places in a row are not held once all further ones are forgotten.
+const MOST_MISSED: u64 = 8;
 /// Tries of what is decided by most of them.
 const VOTES: usize = 7;
 /// Read-ahead over less than this time is over before another command arrives, ns.
@@ -120,10 +124,13 @@ pub(crate) fn extend(session: &mut Session) -> Step<bool> {
     Ok(done)
 }
 
-/// After how many sectors read on behind it a segment drops a sector, for experiments that have to read one twice; a few powers of two are tried.
+/// After how many sectors read on behind it a segment drops a sector, for experiments that have to read one twice; a few powers of two are tried. And what a read from the cache takes
+/// for each sector.
 pub(crate) fn find_ring(session: &mut Session) -> Step<()> {
     session.know.ring_sought = true;
     session.know.keeps_tracks = holds_before(session)?;
+    session.know.forget = session.know.forget.min(rows_to_forget(session)?);
+    session.know.hit_bus_ns = crate::overhead::bus_from_hits(session)?.map(|(ns, _)| ns);
     let mut ring = SHORTEST_RING;
     while ring <= LONGEST_RING && ring < session.know.capacity / 8 {
         let mut dropped = 0;
@@ -143,6 +150,16 @@ pub(crate) fn find_ring(session: &mut Session) -> Step<()> {
         ring *= 2;
     }
     Ok(())
+}
+
+/// After how many reads elsewhere the cache has forgotten a read: as many as it holds rows, and some more for rows that are no older than they seem.
+fn rows_to_forget(session: &mut Session) -> Step<u64> {
+    let count = session.know.forget;
+    let mut most = 0;
+    for _ in 0..FORGET_ROUNDS {
+        most = most.max(held_of(session, count, MOST_MISSED)?);
+    }
+    Ok(most + most / 4 + 2)
 }
 
 /// Whether a few sectors before one that was read are held as well.
@@ -211,11 +228,11 @@ fn rows(session: &mut Session) -> Step<Vec<u64>> {
         if count > session.know.capacity / 4 {
             break;
         }
-        let first = held_of(session, count)?;
+        let first = held_of(session, count, 2)?;
         if first < count || number + 1 == ROWS.len() {
             found.push(first);
             for _ in 1..ROW_ROUNDS {
-                let again = held_of(session, count)?;
+                let again = held_of(session, count, 2)?;
                 found.push(again);
             }
             break;
@@ -225,8 +242,8 @@ fn rows(session: &mut Session) -> Step<Vec<u64>> {
     Ok(found)
 }
 
-/// Reads `count` places, then the same ones from the newest back until two in a row come from the media; how many were held.
-fn held_of(session: &mut Session, count: u64) -> Step<u64> {
+/// Reads `count` places, then the same ones from the newest back until so many in a row come from the media; how many were held.
+fn held_of(session: &mut Session, count: u64, most_missed: u64) -> Step<u64> {
     let places: Vec<u64> = (0..count).map(|_| session.draw.below(session.know.capacity)).collect();
     for place in &places {
         session.read_at_once(*place, 1)?;
@@ -235,8 +252,8 @@ fn held_of(session: &mut Session, count: u64) -> Step<u64> {
     for (number, place) in places.iter().rev().enumerate() {
         let again = session.read_at_once(*place, 1)?;
         missed = if is_hit(&session.know, &again) { 0 } else { missed + 1 };
-        if missed == 2 {
-            return Ok(number as u64 - 1);
+        if missed == most_missed {
+            return Ok(number as u64 + 1 - most_missed);
         }
     }
     Ok(count - missed)

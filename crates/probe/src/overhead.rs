@@ -95,7 +95,7 @@ fn difference_error(one: Option<f64>, two: Option<f64>) -> Option<f64> {
 }
 
 /// Nanoseconds a sector and their standard error, from cache hits of two lengths.
-fn bus_from_hits(session: &mut Session) -> Step<Option<(f64, Option<f64>)>> {
+pub(crate) fn bus_from_hits(session: &mut Session) -> Step<Option<(f64, Option<f64>)>> {
     let lengths = [1_u64, 64];
     let mut times = Vec::new();
     for length in lengths {

@@ -320,8 +320,9 @@ fn run(stage: Stage, session: &mut Session, settings: &Settings, spent: Nanos) -
     match stage {
         Stage::Rotation => rotation::find(session),
         Stage::Phase(_) => rotation::find_phase(session).map(|()| true),
-        Stage::Layout if session.know.forget > 0 && !session.know.ring_sought => cache::find_ring(session).map(|()| false),
         Stage::Layout if arms::is_worth_a_look(&session.know) => arms::find(session).map(|()| false),
+        // One arm goes on reading ahead while the other is at work, which is not known before.
+        Stage::Layout if session.know.forget > 0 && !session.know.ring_sought => cache::find_ring(session).map(|()| false),
         Stage::Layout => match session.know.zones.last() {
             None => layout::begin_first(session).map(|()| false),
             Some(_) if session.know.pattern.is_none() => layout::find_rhythm(session).map(|()| false),

@@ -54,6 +54,11 @@ const NOISY_TURNS: f64 = 0.001;
 const ROW_COMMAND: u64 = 1_024;
 /// A read-ahead that goes further than this is not reckoned with, sectors.
 const FURTHEST_AHEAD: u64 = 1 << 15;
+/// Sectors before one that the cache holds from which a read may begin to get it from the media, and the part of a turn by which they may hold up its end on the bus.
+const BEFORE: [u64; 3] = [4, 16, 64];
+const BEFORE_TURNS: f64 = 0.008;
+/// So often is it tried to let segments run on before it is judged.
+const ENOUGH_USES: u32 = 3;
 /// So often is a read tried whose answer came from the cache or failed.
 const TRIES: u32 = 6;
 
@@ -129,19 +134,39 @@ impl<'a> Session<'a> {
 
     /// The angle of one sector, from the media. Of one that the cache holds because it was read lately, what was seen then; else it is driven out first.
     pub(crate) fn angle(&mut self, lba: u64) -> Step<Seen> {
-        for attempt in 1..=TRIES {
-            if let Some(seen) = self.try_angle(lba)? {
+        let (mut ran_on, mut evicted) = (false, false);
+        for _ in 1..=TRIES {
+            let seen = self.try_angle(lba)?;
+            if ran_on {
+                let (tried, dropped) = self.know.ring_uses;
+                self.know.ring_uses = (tried + 1, dropped + u32::from(seen.is_some()));
+            }
+            if let Some(seen) = seen {
                 return Ok(seen);
             }
             if let Some(seen) = self.seen_before(lba) {
                 return Ok(seen);
             }
-            // Two segments may hold it; a third time says that they do not run on as it was thought.
-            if attempt % 3 == 0 || !self.run_on(lba)? {
-                self.evict()?;
+            if let Some(seen) = self.angle_from_before(lba)? {
+                return Ok(seen);
+            }
+            // Two segments may hold it; where it is there still, they do not run on as it was thought.
+            ran_on = !ran_on && self.is_worth_running_on() && self.run_on(lba)?;
+            if !ran_on {
+                // Where that was not enough, what was read meanwhile lay near, or more rows are held than were seen.
+                for _ in 0..=3 * u32::from(evicted) {
+                    self.evict()?;
+                }
+                evicted = true;
             }
         }
         Err(Stop::Hopeless(format!("sector {lba} could not be read from the media in {TRIES} tries; it may be defective")))
+    }
+
+    /// Whether letting segments run on has dropped a sector as often as not. The drive may put what is read on into another segment, unless it was reading ahead in that very one.
+    fn is_worth_running_on(&self) -> bool {
+        let (tried, dropped) = self.know.ring_uses;
+        tried < ENOUGH_USES || 2 * dropped >= tried
     }
 
     /// The angle of one sector, if it comes from the media at once. Where the head would read on up to it, and all in between would be held afterwards, it is sent away first.
@@ -151,6 +176,24 @@ impl<'a> Session<'a> {
         let answer = self.read_at_once(lba, 1)?;
         let from_media = answer.succeeded() && !self.may_be_hit(&answer);
         Ok(from_media.then(|| Seen { turns: self.know.clock.turns_at(answer.completed), answer }))
+    }
+
+    /// The angle of one sector that the cache holds, by a read that begins shortly before what is held of its row: it goes to the media, and ends with the sector, or with the last
+    /// before the row. None where that is held too, or so many sectors would take the bus so long that the end came late.
+    fn angle_from_before(&mut self, lba: u64) -> Step<Option<Seen>> {
+        let Some(bus_ns) = self.know.hit_bus_ns.filter(|_| !self.know.keeps_tracks) else { return Ok(None) };
+        let most = (BEFORE_TURNS * self.know.clock.period_ns() / bus_ns.max(1.0)) as u64;
+        for before in BEFORE.into_iter().filter(|before| *before <= most.min(lba)) {
+            self.keep_clock()?;
+            self.step_aside(lba - before)?;
+            let answer = self.read_at_once(lba - before, before + 1)?;
+            // More sectors take the bus longer where they are hits too.
+            let may_be_hit = answer.response().as_ns() as f64 <= self.know.hit_limit_ns + before as f64 * bus_ns;
+            if answer.succeeded() && !may_be_hit {
+                return Ok(Some(Seen { turns: self.know.clock.turns_at(answer.completed), answer }));
+            }
+        }
+        Ok(None)
     }
 
     /// The last reading of a sector from the media, if that was lately: an angle stays what it is.
