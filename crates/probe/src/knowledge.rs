@@ -61,6 +61,8 @@ pub(crate) struct Knowledge {
     pub(crate) pattern: Option<Pattern>,
     /// Whether the surfaces of a drive in bands were looked for.
     pub(crate) surfaces_sought: bool,
+    /// What has been timed for that so far.
+    pub(crate) rows_timed: Option<crate::seek::RowsTimed>,
     pub(crate) zones: Vec<ZoneSketch>,
     /// Sectors by which tracks ended early, the latest last.
     pub(crate) spares_seen: Vec<u64>,

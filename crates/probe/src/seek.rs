@@ -18,7 +18,7 @@ use headtime_mechanics::profile::TrackOrder;
 use serde::{Deserialize, Serialize};
 
 use crate::geometry::Geometry;
-use crate::layout::goes_on;
+use crate::layout::{self, LEAST_DEVIATION, goes_on};
 use crate::numbers::{mean, median, part, wrap};
 use crate::session::{Session, Step, Stop};
 
@@ -46,6 +46,13 @@ const CONTRADICTION_NS: f64 = 80_000.0;
 const COARSE_NS: f64 = 500_000.0;
 /// A line that foretells a time to this is left as it is, ns.
 const STRAIGHT_NS: f64 = 25_000.0;
+/// Distances of this part of the stroke are short, and a rise of more than this between two of them is looked into, ns.
+const SHORT_SHARE: u64 = 16;
+const STEP_NS: f64 = 60_000.0;
+/// A head switch and a step on the surface that differ by less are not told apart, ns.
+const SAME_NS: f64 = 60_000.0;
+/// Least times of which the middle one counts, and that are tried at the most twice.
+const TIMES: u64 = 5;
 /// Most surfaces that are looked for.
 const MOST_SURFACES: u64 = 32;
 /// Most points of the curve.
@@ -155,54 +162,107 @@ pub(crate) fn extend(session: &mut Session, may_refine: bool) -> Step<bool> {
         session.know.seek.done = true;
         return Ok(true);
     };
+    let gap_ns = (gap[0].1.ns, gap[1].1.ns);
     let (before, middle) = (gap[0].0, gap[0].0 + (gap[1].0 - gap[0].0) / 2);
     let foretold = seek.foretold(middle).unwrap_or(2e6);
     let found = at_distance(session, &geometry, middle, foretold)?;
     session.know.seek.insert(middle, found);
     if (found.ns - foretold).abs() <= STRAIGHT_NS {
-        session.know.seek.straight.extend([before, middle]);
+        // Times rise, so that a half may be off by what its ends differ by, at most. At short distances the arm's time rises in steps, and there are the seeks of deep queues.
+        let is_open = |one: f64, other: f64| middle < cylinders / SHORT_SHARE && (one - other).abs() > STEP_NS;
+        if !is_open(gap_ns.0, found.ns) {
+            session.know.seek.straight.push(before);
+        }
+        if !is_open(found.ns, gap_ns.1) {
+            session.know.seek.straight.push(middle);
+        }
     }
     Ok(false)
 }
 
 /// Surfaces of a drive that is filled in bands, where the angles do not tell: between the last track of a row and the first of the next the arm switches heads, but at the
-/// end of a band it goes one cylinder on, on the same surface, which is quicker.
+/// end of a band it stays on its surface and goes on to the next band. After an odd number of rows it is at the band's far end, one cylinder from the next; after an even number it has come back
+/// and has the whole band to cross. Both are timed within the first row, and the first row's end that takes more nearly as long as that than as the end of the first row
+/// ends a band. Noise moves each of these times by some hundred microseconds, so that half of what is between them decides.
+///
+/// One row's end a step: what a step has asked is gone through again with each of its answers, so that a long one takes the square of its length.
 pub(crate) fn find_surfaces(session: &mut Session) -> Step<()> {
-    session.know.surfaces_sought = true;
-    let Some(zone) = session.know.zones.first() else { return Ok(()) };
-    let (zone, unit) = (zone.clone(), zone.pattern.unit);
-    let mut switch = None;
-    for unit_number in 1..=MOST_SURFACES {
-        let border = unit_number * unit;
-        // Behind the zone's end a row may be anywhere.
-        if !goes_on(session, &zone, border)? {
-            continue;
-        }
-        let mut times = Vec::new();
-        for _ in 0..8 {
-            if times.len() < 3
-                && let Some(time) = least_time(session, [(0, border), (0, border - 1)], 1.5e6, COARSE_NS)?
-            {
-                times.push(time);
-            }
-        }
-        if times.is_empty() {
-            continue;
-        }
-        let time = median(&times);
-        let first = *switch.get_or_insert(time);
-        if time < first - 60_000.0 && unit_number > 1 {
-            take_surfaces(session, unit_number);
-            return Ok(());
-        }
+    let Some(zone) = session.know.zones.first().cloned() else {
+        session.know.surfaces_sought = true;
+        return Ok(());
+    };
+    let unit = zone.pattern.unit;
+    let Some(rows) = session.know.rows_timed else {
+        let one_ns = some_times(session, |number| [(0, unit / 4 + number), (0, unit / 4 + number - 1)])?;
+        let inset = |number: u64| number.min(unit / 4);
+        let all_ns = some_times(session, |number| [(0, unit - 1 - inset(number)), (0, inset(number))])?;
+        session.know.rows_timed = Some(RowsTimed { one_ns, all_ns, ..RowsTimed::default() });
+        return Ok(());
+    };
+    let row = rows.seen + 1;
+    if row > MOST_SURFACES {
+        return one_surface(session);
     }
-    // No row's end is quicker than others: as of one surface, whose rows all follow at the same distance.
+    session.know.rows_timed = Some(RowsTimed { seen: row, ..rows });
+    let border = row * unit;
+    // Behind the zone's end a row may be anywhere.
+    if !goes_on(session, &zone, border)? {
+        return Ok(());
+    }
+    let track_angle = layout::track_angle(session, &zone, border)?;
+    let Some(time) = some_times(session, |_| [(0, border), (0, border - 1)])? else { return Ok(()) };
+    let first = rows.first_ns.unwrap_or(time);
+    session.know.rows_timed = Some(RowsTimed { seen: row, first_ns: Some(first), ..rows });
+    let on = if row % 2 == 0 { rows.all_ns } else { rows.one_ns };
+    if on.is_some_and(|on| (first - on).abs() >= SAME_NS && (time - on).abs() < (time - first).abs()) {
+        session.know.surfaces_sought = true;
+        take_surfaces(session, row);
+        return Ok(());
+    }
+    // Rows that are foretold well are timed well further on.
+    let zone = &mut session.know.zones[0];
+    let off = wrap(track_angle - zone.track_angle(border));
+    if off.abs() < LEAST_DEVIATION / 2.0 {
+        zone.take_angle(border, track_angle);
+    }
+    Ok(())
+}
+
+/// No row's end is as a step within one: as of one surface, whose rows all follow at the same distance.
+fn one_surface(session: &mut Session) -> Step<()> {
+    session.know.surfaces_sought = true;
     take_surfaces(session, 1);
     session
         .know
         .remarks
         .push("rows of cylinders follow each other, but which of them lie on one surface could not be told; they are taken to lie on one".into());
     Ok(())
+}
+
+/// What has been timed of the ends of rows while surfaces are sought.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct RowsTimed {
+    /// From track to track within a row.
+    one_ns: Option<f64>,
+    /// From a row's end to its beginning.
+    all_ns: Option<f64>,
+    /// The first row's end.
+    first_ns: Option<f64>,
+    /// Rows looked at.
+    seen: u64,
+}
+
+/// The middle one of some least times between tracks of the pairs of a number from one on; none where none was to be had.
+fn some_times(session: &mut Session, pair: impl Fn(u64) -> Pair) -> Step<Option<f64>> {
+    let mut times = Vec::new();
+    for number in 1..=2 * TIMES {
+        if (times.len() as u64) < TIMES
+            && let Some(time) = least_time(session, pair(number), 1.5e6, COARSE_NS)?
+        {
+            times.push(time);
+        }
+    }
+    Ok((!times.is_empty()).then(|| median(&times)))
 }
 
 /// The rhythm's units are so many surfaces each band.

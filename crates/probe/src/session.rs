@@ -203,6 +203,16 @@ impl<'a> Session<'a> {
         Some(Seen { turns: self.know.clock.turns_at(answer.completed), answer })
     }
 
+    /// The last reading from the media of any sector between two, if that was lately, and which it was.
+    pub(crate) fn seen_between(&self, from: u64, end: u64) -> Option<(u64, Seen)> {
+        let within = |answer: &&Answer| {
+            let lba = answer.extent.start.get();
+            answer.extent.len.get() == 1 && (from..end).contains(&lba) && answer.succeeded() && !self.may_be_hit(answer)
+        };
+        let answer = *self.answers[..self.next].iter().rfind(within).or_else(|| self.know.lately.iter().rfind(within))?;
+        Some((answer.extent.start.get(), Seen { turns: self.know.clock.turns_at(answer.completed), answer }))
+    }
+
     /// Reads on behind a sector that the cache holds, until its segment, which keeps the newest sectors of its row, has dropped it: a turn or two where reads elsewhere,
     /// as many as there are segments, would take a hundred. False, and nothing was read, where segments do not drop sectors so, or the drive ends before.
     fn run_on(&mut self, lba: u64) -> Step<bool> {

@@ -9,13 +9,15 @@ use super::pattern::{is_as_foretold, out_of_reach};
 use super::sketch::{Groups, Pattern, Skip, ZoneSketch};
 use super::track::{measure_track, short_by};
 use super::walk::{Verdict, likely, take_count, take_skip, verify};
-use crate::numbers::{median, part};
+use crate::numbers::{median, part, wrap};
 use crate::session::{Session, Step};
 
 /// Skips of fewer sectors are slips rather than spares (guess).
 const LEAST_SPARES: u64 = 6;
 /// Tracks of a zone that may be elsewhere without an explanation.
 const MOST_STRANGE: u64 = 2;
+/// Half of a drift along a track is told from none by so many errors of the middle one of some readings.
+const SURE_DRIFT: f64 = 5.0;
 /// Tracks that are counted.
 const COUNTED: u64 = 4;
 /// Tracks by which the first that was found bad may lie behind the first that is.
@@ -76,6 +78,7 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
     }
     if let [Some(short), None, None, None] = found[..]
         && short > likely(session, zone, bad)
+        && !is_shorter(session, zone, bad, short.unsigned_abs())?
     {
         // It is its zone's last, with spares; those behind it are longer or shorter, or at angles of their own.
         zone.end_lba = Some(zone.track_start(bad + 1) - short.unsigned_abs());
@@ -101,6 +104,27 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
         }
     }
     explain_anew(session, zone, bad, before)
+}
+
+/// Whether a track that ends early by so many sectors has room for so many fewer, as the first of another zone has, rather than spares: then its sectors pass more slowly, and come
+/// the later the further they lie on it.
+fn is_shorter(session: &mut Session, zone: &ZoneSketch, track: u64, short: u64) -> Step<bool> {
+    let sectors = zone.sectors_per_track;
+    let length = sectors.saturating_sub(short);
+    // From the middle of the first third to that of the last.
+    let half = short as f64 / sectors as f64 * 2.0 / 3.0 / 2.0;
+    let noise = session.know.noise_turns();
+    let readings = (2.0 * (SURE_DRIFT * noise / half.max(1e-9)).powi(2)).clamp(3.0, 40.0) as u64;
+    let third = (length / 3).max(1);
+    let (mut first, mut last) = (Vec::new(), Vec::new());
+    for _ in 0..readings {
+        for (from, offs) in [(length - third, &mut last), (0, &mut first)] {
+            let lba = zone.lba_from(track * sectors + from + session.draw.below(third)).min(session.know.capacity - 1);
+            let turns = session.angle(lba)?.turns;
+            offs.push(wrap(turns - zone.angle_on(track, lba)));
+        }
+    }
+    Ok(wrap(median(&last) - median(&first)) > half)
 }
 
 /// Whether counts that rise by little go on to do so: neighbouring tracks may have a slip each.

@@ -24,7 +24,7 @@ mod track;
 mod walk;
 
 pub(crate) use border::LEAST_DEVIATION;
-pub(crate) use pattern::{begin_first, find_rhythm, goes_on};
+pub(crate) use pattern::{begin_first, find_rhythm, goes_on, track_angle};
 pub(crate) use piece::remarks as lost_stretches;
 pub(crate) use settle::settle;
 pub(crate) use sketch::{MOST_HEADS, Pattern, ZoneSketch};

@@ -22,6 +22,17 @@ const MOST_UNITS: u64 = 64;
 const FIRST_TRACKS: u64 = 96;
 /// Most tracks of a short rhythm.
 pub(crate) const MOST_SURFACES: u64 = 32;
+/// Noise that asks for no care, turns.
+pub(crate) const QUIET_TURNS: f64 = 0.000_5;
+/// Steps of two zones that differ by no more deviations of a reading are the same skew in time. The sectors by which it may be another nevertheless, as skews are rounded to whole
+/// ones; and in the same zone, as a fit is not better.
+const ALIKE_NOISE: f64 = 3.0;
+const ROUNDED_SECTORS: f64 = 1.0;
+const SAME_SECTORS: f64 = 0.2;
+/// Readings from which on the steps of a zone are known.
+const KNOWN_READINGS: usize = 24;
+/// Tracks of a zone's first round that are read where times are noisy.
+const ROUND_READS: u64 = 32;
 /// First tracks of a zone of which three in four have to be as its steps say.
 const HELD_TRACKS: u64 = 8;
 
@@ -49,7 +60,9 @@ pub(crate) fn find_rhythm(session: &mut Session) -> Step<()> {
     if let Some(unit) = unit {
         if short.is_none() {
             zone.pattern.unit = unit;
-            zone.steps[1] = step_before(session, &zone, unit)?;
+            let (step, seen) = step_seen(session, &zone, unit)?;
+            zone.steps[1] = step;
+            zone.readings.extend(seen);
             zone.fit();
         }
         third_step(session, &mut zone)?;
@@ -198,6 +211,7 @@ fn begin(session: &mut Session, lba: u64, sectors: Option<u64>, about: f64, patt
         if kind == 2 {
             // Spares before it move it; what follows further on is learned when it is come to.
             zone.steps[2] = zone.steps[1];
+            take_usual(session, &mut zone, kind);
             let mut moved = zone.clone();
             if groups.is_none()
                 && let Some(short) = short_by(session, &moved, stride - 1)?.filter(|short| *short > 0)
@@ -207,10 +221,15 @@ fn begin(session: &mut Session, lba: u64, sectors: Option<u64>, about: f64, patt
             }
             if !out_of_reach(session, &moved, stride) {
                 zone.steps[2] = step_before(session, &moved, stride)?;
+                zone.usual[2] = (0.0, 0.0);
+                take_usual(session, &mut zone, kind);
             }
             continue;
         }
-        zone.steps[kind] = step_before(session, &zone, stride)?;
+        let (step, seen) = step_seen(session, &zone, stride)?;
+        zone.steps[kind] = step;
+        take_usual(session, &mut zone, kind);
+        zone.readings.extend(seen);
         let most = match kind {
             0 => unit - 1,
             1 if pattern.in_bands() => pattern.units - 1,
@@ -219,12 +238,42 @@ fn begin(session: &mut Session, lba: u64, sectors: Option<u64>, about: f64, patt
         let mut times = 1;
         while times <= most.min(64) && !out_of_reach(session, &zone, stride * times) {
             // A reading off by more is a defect's or another zone's.
-            is_as_foretold(session, &mut zone, stride * times)?;
+            is_surely_as_foretold(session, &mut zone, stride * times)?;
             times *= 2;
         }
     }
     read_first_tracks(session, &mut zone)?;
+    read_first_round(session, &mut zone)?;
     Ok(zone)
+}
+
+/// A step that differs from the one of the zone before by no more than noise explains is the same skew in time, rounded to other sectors, or in the same zone to the same: it is
+/// held near that, as far as that is better known.
+pub(crate) fn take_usual(session: &Session, zone: &mut ZoneSketch, kind: usize) {
+    let noise = session.know.noise_turns();
+    let Some(before) = session.know.zones.iter().rfind(|before| !before.lost) else { return };
+    let is_known = before.readings.len() >= KNOWN_READINGS && (kind == 0 || before.pattern == zone.pattern);
+    if noise >= QUIET_TURNS && is_known && wrap(zone.steps[kind] - before.steps[kind]).abs() <= ALIKE_NOISE * noise {
+        let rounding = if before.sectors_per_track == zone.sectors_per_track { SAME_SECTORS } else { ROUNDED_SECTORS };
+        zone.steps[kind] = before.steps[kind];
+        zone.usual[kind] = (before.steps[kind], noise * zone.sectors_per_track as f64 / rounding);
+    }
+}
+
+/// Reads tracks all over the first round of the rhythm where times are noisy, nearer ones first: its ends tell the sum of the steps but not them apart.
+fn read_first_round(session: &mut Session, zone: &mut ZoneSketch) -> Step<()> {
+    let period = zone.pattern.period();
+    if session.know.noise_turns() < QUIET_TURNS || zone.pattern.unit <= MOST_SURFACES || period >= Pattern::NEVER {
+        return Ok(());
+    }
+    let mut tracks: Vec<u64> = (0..ROUND_READS).map(|_| session.draw.below(period)).collect();
+    tracks.sort_unstable();
+    for track in tracks {
+        if !out_of_reach(session, zone, track) {
+            is_as_foretold(session, zone, track)?;
+        }
+    }
+    Ok(())
 }
 
 /// Reads the first tracks of a short rhythm one by one: those further on are read at the ends of cylinders, which tell the two steps' sum but not them apart.
@@ -260,8 +309,13 @@ pub(crate) fn out_of_reach(session: &Session, zone: &ZoneSketch, track: u64) -> 
 
 /// A track's angle: the middle one of as many readings as the noise asks for.
 pub(crate) fn track_angle(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<f64> {
+    track_angle_seen(session, zone, track, &mut Vec::new())
+}
+
+/// The same; what was read is added to `seen`.
+fn track_angle_seen(session: &mut Session, zone: &ZoneSketch, track: u64, seen: &mut Vec<(u64, f64)>) -> Step<f64> {
     let noise = session.know.noise_turns();
-    let readings = if noise < 0.001 {
+    let readings = if noise < 0.001 || session.know.keeps_tracks {
         1
     } else if noise < 0.003 {
         3
@@ -270,27 +324,38 @@ pub(crate) fn track_angle(session: &mut Session, zone: &ZoneSketch, track: u64) 
     };
     let mut angles = Vec::new();
     for _ in 0..readings {
-        angles.push(one_angle(session, zone, track)?);
+        let (lba, angle) = one_angle(session, zone, track, false)?;
+        seen.push((lba, part(angle + zone.track_part(lba))));
+        angles.push(angle);
     }
     let around: Vec<f64> = angles.iter().map(|angle| wrap(angle - angles[0])).collect();
     Ok(part(angles[0] + median(&around)))
 }
 
-/// A track's angle by one reading, of a sector somewhere in its middle that the cache does not hold.
-fn one_angle(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<f64> {
+/// A track's angle by one reading, of a sector somewhere in its middle that the cache does not hold, which comes with it. Not by an earlier reading where it has to be read `anew`.
+fn one_angle(session: &mut Session, zone: &ZoneSketch, track: u64, anew: bool) -> Step<(u64, f64)> {
     if zone.middle_of(track) >= session.know.capacity {
         return Err(Stop::Hopeless(format!("track {track} of the zone from {} on lies behind the drive's end", zone.first_lba)));
     }
     let sectors = zone.sectors_per_track;
     let any = |session: &mut Session| zone.lba_from(track * sectors + sectors / 6 + session.draw.below((2 * sectors / 3).max(1)));
+    let mut first = true;
     for _ in 0..4 {
+        // Where whole tracks are kept a sector of it that was read says as much, and no other is to be had.
+        if session.know.keeps_tracks
+            && !core::mem::take(&mut first)
+            && !anew
+            && let Some((lba, seen)) = session.seen_between(zone.track_start(track), zone.track_start(track + 1))
+        {
+            return Ok((lba, part(seen.turns - zone.track_part(lba))));
+        }
         let lba = any(session).min(session.know.capacity - 1);
         if let Some(seen) = session.try_angle(lba)? {
-            return Ok(part(seen.turns - zone.track_part(lba)));
+            return Ok((lba, part(seen.turns - zone.track_part(lba))));
         }
     }
     let lba = any(session).min(session.know.capacity - 1);
-    Ok(part(session.angle(lba)?.turns - zone.track_part(lba)))
+    Ok((lba, part(session.angle(lba)?.turns - zone.track_part(lba))))
 }
 
 /// Whether a track and the one behind it lie where a zone foretells, or all of them as much off as what is stepped over moves them: another zone's would be anywhere.
@@ -305,22 +370,45 @@ pub(crate) fn goes_on(session: &mut Session, zone: &ZoneSketch, track: u64) -> S
     Ok(offs.iter().all(|off| wrap(off - offs[0]).abs() <= LEAST_DEVIATION))
 }
 
-/// The step to a track from the one before, measured twice.
+/// The step to a track from the one before, measured some times.
 pub(crate) fn step_before(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<f64> {
-    let mut steps = [0.0; 3];
+    Ok(step_seen(session, zone, track)?.0)
+}
+
+/// The same, with the addresses and angles that said so: a fit over ever longer stretches needs them, as an error of one step hides behind that of another.
+fn step_seen(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<(f64, Vec<(u64, f64)>)> {
+    // Where whole tracks are kept the same readings would only come again.
+    let times = if session.know.keeps_tracks && session.know.noise_turns() < QUIET_TURNS { 1 } else { 3 };
+    let (mut steps, mut seen) = (vec![0.0; times], Vec::new());
     for step in &mut steps {
-        let behind = track_angle(session, zone, track)?;
-        *step = part(behind - track_angle(session, zone, track - 1)?);
+        let behind = track_angle_seen(session, zone, track, &mut seen)?;
+        *step = part(behind - track_angle_seen(session, zone, track - 1, &mut seen)?);
     }
     // Around the first, so that a step near a whole turn has a middle.
     let around: Vec<f64> = steps.iter().map(|step| wrap(step - steps[0])).collect();
-    Ok(part(steps[0] + median(&around)))
+    Ok((part(steps[0] + median(&around)), seen))
 }
 
 /// Whether a track lies where the zone foretells, by the second try at the latest; if so the zone learns from it.
 pub(crate) fn is_as_foretold(session: &mut Session, zone: &mut ZoneSketch, track: u64) -> Step<bool> {
-    for _ in 0..3 {
-        let angle = one_angle(session, zone, track)?;
+    for attempt in 0..3 {
+        let (_, angle) = one_angle(session, zone, track, attempt > 0)?;
+        if wrap(angle - zone.track_angle(track)).abs() <= LEAST_DEVIATION {
+            zone.take_angle(track, angle);
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// The same by the middle one of some readings, where times are noisy: a single one that is late by less than a skew is believed, and misleads all that follow at twice the
+/// distance each. Where a cache keeps whole tracks the same one is not to be had twice at that price.
+fn is_surely_as_foretold(session: &mut Session, zone: &mut ZoneSketch, track: u64) -> Step<bool> {
+    if session.know.keeps_tracks {
+        return is_as_foretold(session, zone, track);
+    }
+    for _ in 0..2 {
+        let angle = track_angle(session, zone, track)?;
         if wrap(angle - zone.track_angle(track)).abs() <= LEAST_DEVIATION {
             zone.take_angle(track, angle);
             return Ok(true);
@@ -336,7 +424,7 @@ pub(crate) fn first_deviation(session: &mut Session, zone: &mut ZoneSketch, stri
         if bad > most || out_of_reach(session, zone, bad * stride) {
             return Ok(None);
         }
-        if !is_as_foretold(session, zone, bad * stride)? {
+        if !is_surely_as_foretold(session, zone, bad * stride)? {
             break;
         }
         good = bad;
@@ -344,7 +432,7 @@ pub(crate) fn first_deviation(session: &mut Session, zone: &mut ZoneSketch, stri
     }
     while bad - good > 1 {
         let middle = good + (bad - good) / 2;
-        if is_as_foretold(session, zone, middle * stride)? { good = middle } else { bad = middle }
+        if is_surely_as_foretold(session, zone, middle * stride)? { good = middle } else { bad = middle }
     }
     Ok(Some(bad))
 }

@@ -11,7 +11,7 @@
 //! are as foretold: 348 stay lost.
 
 use super::border::{LEAST_DEVIATION, Where, count, off_in_middle};
-use super::pattern::{MOST_SURFACES, first_deviation, fit_rhythm, is_as_foretold, out_of_reach, rows_of, step_before, track_angle};
+use super::pattern::{MOST_SURFACES, first_deviation, fit_rhythm, is_as_foretold, out_of_reach, rows_of, step_before, take_usual, track_angle};
 use super::sketch::{Pattern, Skip, ZoneSketch};
 use super::track::{measure_track, rough_density, short_by};
 use super::walk::take_skip;
@@ -136,6 +136,7 @@ fn piece_at(session: &mut Session, place: u64) -> Step<Option<ZoneSketch>> {
     let first = part(angles[1] - angles[0]);
     let around: Vec<f64> = angles.windows(2).map(|pair| wrap(pair[1] - pair[0] - first)).collect();
     (plain.origin, plain.steps[0]) = (angles[0], part(first + median(&around)));
+    take_usual(session, &mut plain, 0);
     plain.take_angle(0, angles[0]);
     let phased = if pattern.unit >= Pattern::NEVER {
         Some((0, [plain.steps[0], 0.0, 0.0]))
@@ -146,6 +147,9 @@ fn piece_at(session: &mut Session, place: u64) -> Step<Option<ZoneSketch>> {
     };
     let Some((phase, steps)) = phased else { return Ok(None) };
     let mut piece = begin_at(pattern, start, sectors, phase, steps, angles[0]);
+    for kind in 0..3 {
+        take_usual(session, &mut piece, kind);
+    }
     let mut alike = 0;
     for track in phase..phase + LEAST_TRACKS {
         alike += u64::from(is_as_foretold(session, &mut piece, track)?);

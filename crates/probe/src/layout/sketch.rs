@@ -93,6 +93,9 @@ pub(crate) struct ZoneSketch {
     pub(crate) origin: f64,
     /// The steps a, b, c, turns.
     pub(crate) steps: [f64; 3],
+    /// The steps of the zone before as far as those here are alike: skews stand for times, which are the same all over a drive. With the weight of each beside a reading's.
+    #[serde(default)]
+    pub(crate) usual: [(f64, f64); 3],
     /// The first track and the width of a last band that is narrower.
     pub(crate) last_band: Option<(u64, u64)>,
     pub(crate) groups: Option<Groups>,
@@ -141,6 +144,7 @@ impl ZoneSketch {
             reserved: 0,
             origin: 0.0,
             steps: [0.0; 3],
+            usual: [(0.0, 0.0); 3],
             last_band: None,
             groups: None,
             groups_presumed: false,
@@ -323,7 +327,7 @@ impl ZoneSketch {
         let off: Vec<f64> = self.readings.iter().map(|(lba, turns)| wrap(turns - self.angle(*lba))).collect();
         let allowed = if off.len() < 8 { 0.5 } else { (FAR * spread(&off)).max(0.003) };
         let middle = crate::numbers::median(&off);
-        let rows: Vec<([f64; 4], f64)> = self
+        let mut rows: Vec<([f64; 4], f64)> = self
             .readings
             .iter()
             .zip(&off)
@@ -333,6 +337,11 @@ impl ZoneSketch {
                 ([1.0, a as f64, b as f64, c as f64], *off)
             })
             .collect();
+        for (kind, (step, weight)) in self.usual.into_iter().enumerate().filter(|(_, (_, weight))| *weight > 0.0) {
+            let mut row = [0.0; 4];
+            row[kind + 1] = weight;
+            rows.push((row, weight * wrap(step - self.steps[kind])));
+        }
         // A reading is off by some thousandths of a turn; a step that no reading tells of stays as it is.
         let [origin, a, b, c] = least_squares(&rows, [1e-9, 1e-6, 1e-6, 1e-6]);
         self.origin = part(self.origin + origin);

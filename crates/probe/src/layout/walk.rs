@@ -5,9 +5,9 @@
 
 use super::border::{LEAST_DEVIATION, Where, count, off_in_middle};
 use super::explain::explain;
-use super::pattern::begin_next;
+use super::pattern::{QUIET_TURNS, begin_next, is_as_foretold};
 use super::piece;
-use super::sketch::{Skip, ZoneSketch};
+use super::sketch::{Pattern, Skip, ZoneSketch};
 use crate::session::{Session, Step};
 
 /// What a track is against what the zone foretells.
@@ -31,6 +31,8 @@ const SPARE_SLIPS: f64 = 2.0;
 const BEFORE: u64 = 3;
 /// Counts of one step.
 const COUNTS: usize = 4;
+/// Tracks that are read between two counts where times are noisy.
+const BETWEEN: u64 = 3;
 /// Slips are told from spares and zones by so many deviations of their number.
 const DEVIATIONS: f64 = 4.0;
 
@@ -108,7 +110,10 @@ fn walk(session: &mut Session, zone: &mut ZoneSketch) -> Step<Option<(u64, u64)>
         let last = zone.last_band.map_or(last, |(first, width)| last.min(first + width * zone.pattern.units - 1)).max(good);
         let track = ((good / period + stride) * period - 1).max(good).min(last);
         match verify_around(session, zone, track)? {
-            Verdict::Fits(_) if track < last || zone.last_band.is_some() => (good, stride) = (track + 1, stride * 2),
+            Verdict::Fits(_) if track < last || zone.last_band.is_some() => {
+                read_between(session, zone, good, track)?;
+                (good, stride) = (track + 1, stride * 2);
+            }
             Verdict::Fits(_) | Verdict::Last => {
                 zone.checked = track + 1;
                 zone.end_lba = Some(capacity);
@@ -119,6 +124,19 @@ fn walk(session: &mut Session, zone: &mut ZoneSketch) -> Step<Option<(u64, u64)>
         zone.checked = good;
     }
     Ok(None)
+}
+
+/// Reads some tracks between two that fit, where times are noisy: counts are taken at the ends of rounds of the rhythm, which tell the sum of its steps but not them apart, so
+/// that the steps would drift away from each other, and tracks amidst a round with them.
+fn read_between(session: &mut Session, zone: &mut ZoneSketch, good: u64, track: u64) -> Step<()> {
+    if session.know.noise_turns() < QUIET_TURNS || zone.pattern.unit >= Pattern::NEVER || track < good + 2 {
+        return Ok(());
+    }
+    for _ in 0..BETWEEN {
+        let between = good + session.draw.below(track - good);
+        is_as_foretold(session, zone, between)?;
+    }
+    Ok(())
 }
 
 /// The first track from `good` on that does not fit; `bad` does not.
