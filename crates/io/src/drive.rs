@@ -77,6 +77,8 @@ impl Drive {
         let first_view = DriveSnapshot {
             taken: RealClock.now(),
             policy: options.policy.name(),
+            tunables: options.tunables.clone(),
+            outstanding_most: options.outstanding,
             backend: backend.describe(),
             queued: 0,
             outstanding: 0,
@@ -94,7 +96,8 @@ impl Drive {
         let mailbox = Arc::new(Mailbox::new(bell, options.max_requests, options.max_bytes, first_view));
         let traits = DriveTraits { queue_depth, fua };
         let limits = Limits { requests: options.max_requests, outstanding: options.outstanding };
-        let scheduler = Scheduler::new(belief, options.policy.build(), traits, limits);
+        let mut scheduler = Scheduler::new(belief, options.policy.build(), traits, limits);
+        scheduler.set_tunables(options.tunables.clone());
         let prompt = backend.is_prompt();
         let engine = Engine::new(RealClock, scheduler, backend, Arc::clone(&mailbox), sector_size, options.drain_timeout, options.command_timeout);
         // A thread that goes before others must not wait for one that does not.

@@ -12,7 +12,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use headtime_sched::{Admission, Cancelled, Command, Decision, Done, Finished, Op, Outcome, Request, RequestId, Scheduler, VolumeId};
+use headtime_belief::maps::MapBelief;
+use headtime_sched::{Admission, Cancelled, Command, Decision, Done, Finished, Limits, Op, Outcome, Request, RequestId, Scheduler, VolumeId};
 use headtime_units::{Extent, Instant, Nanos, SectorSize};
 use rustix::io::Errno;
 
@@ -23,6 +24,7 @@ use crate::mailbox::{Letter, Mailbox, OnDone, Place, Submission};
 use crate::options::CommandTimeout;
 use crate::request::{IoDone, IoError};
 use crate::snapshot::{DriveSnapshot, EmulationSnapshot, ErrorCounts};
+use crate::tuning::Tuning;
 
 mod at_drive;
 mod closing;
@@ -147,10 +149,7 @@ impl Engine {
             match letter {
                 Letter::Submit(submission) => self.submit(submission),
                 Letter::Cancel(id) => self.cancel(id),
-                Letter::SetPolicy(choice) => {
-                    tracing::info!(from = self.scheduler.policy_name(), to = choice.name(), "policy changed");
-                    self.scheduler.set_policy(choice.build());
-                }
+                Letter::Tune(tuning) => self.tune(*tuning),
                 Letter::SetFill(settings) => self.scheduler.set_fill(settings),
                 Letter::Watch(marks) => self.scans.watch(&marks),
                 Letter::ScanStart { feed, wanted, paused } => self.scan_start(feed, wanted, paused),
@@ -165,9 +164,13 @@ impl Engine {
     }
 
     fn submit(&mut self, submission: Submission) {
-        let Submission { request, data, on_done, place } = submission;
+        let Submission { request, priority, data, on_done, place } = submission;
         let submitted = self.clock.now();
-        match self.scheduler.submit(submitted, request) {
+        let admission = match priority {
+            Some(priority) => self.scheduler.submit_with_priority(submitted, request, priority),
+            None => self.scheduler.submit(submitted, request),
+        };
+        match admission {
             Admission::Accepted => {
                 if request.op.changes_sectors() {
                     self.scans.note_change(request.extent);
@@ -180,6 +183,21 @@ impl Engine {
                 on_done.call(IoDone { finished: None, result: Err(IoError::EngineFailed) });
                 drop(place);
             }
+        }
+    }
+
+    /// All of it between two requests.
+    fn tune(&mut self, tuning: Tuning) {
+        let Tuning { tunables, policy, outstanding } = tuning;
+        if let Some(tunables) = tunables {
+            self.scheduler.set_tunables(tunables);
+        }
+        if let Some(choice) = policy {
+            tracing::info!(from = self.scheduler.policy_name(), to = %choice, "policy changed");
+            self.scheduler.set_policy(choice.build());
+        }
+        if let Some(outstanding) = outstanding {
+            self.scheduler.set_limits(Limits { outstanding, ..self.scheduler.limits() });
         }
     }
 
@@ -351,6 +369,8 @@ impl Engine {
         DriveSnapshot {
             taken,
             policy: self.scheduler.policy_name(),
+            tunables: self.scheduler.tunables().clone(),
+            outstanding_most: self.scheduler.limits().outstanding,
             backend: self.backend.describe(),
             queued: self.scheduler.held().saturating_sub(at_drive),
             outstanding: outstanding.len(),

@@ -14,6 +14,7 @@ use crate::pending::{Pending, Slot, StartWhenRoom};
 use crate::request::{Io, IoDone, IoError, SubmitError, UnalignedBytes};
 use crate::scan::{FeedShared, ScanFeed, ScanStart, WriteMarks};
 use crate::snapshot::DriveSnapshot;
+use crate::tuning::Tuning;
 use crate::turns::Turns;
 
 /// Submits requests to an open drive.
@@ -113,7 +114,7 @@ impl DriveHandle {
             fua: (io.fua && io.op.changes_sectors()) || durable,
             deadline: io.deadline.map(|span| asked + span),
         };
-        let letter = Letter::Submit(Submission { request, data: io.data, on_done: OnDone::new(on_done), place });
+        let letter = Letter::Submit(Submission { request, priority: io.priority, data: io.data, on_done: OnDone::new(on_done), place });
         match shared.mailbox.post(letter) {
             Ok(first) => {
                 shared.turns.help(first);
@@ -160,7 +161,15 @@ impl DriveHandle {
     /// # Errors
     /// [`SubmitError::Closed`] when the drive is closing, [`SubmitError::Full`] when the engine has thousands of changes to look at before.
     pub fn set_policy(&self, policy: PolicyChoice) -> Result<(), SubmitError> {
-        self.tell(Letter::SetPolicy(policy))
+        self.tune(Tuning { policy: Some(policy), ..Tuning::default() })
+    }
+
+    /// Changes several things at once while running: no request is served with one changed and not the other. What is queued stays queued.
+    ///
+    /// # Errors
+    /// As [`DriveHandle::set_policy`]; nothing is changed then.
+    pub fn tune(&self, tuning: Tuning) -> Result<(), SubmitError> {
+        self.tell(Letter::Tune(Box::new(tuning)))
     }
 
     /// The usual settings of reading for scans; what cannot be read is narrowed down to this drive's physical block.

@@ -54,6 +54,7 @@ mod scan;
 mod sidecar;
 mod snapshot;
 mod sys;
+mod tuning;
 mod turns;
 
 pub use backend::block_device::{BlockDevice, DeviceDoubt, DeviceNumber, DeviceRefusal, DeviceUser, SystemPaths, Zoned};
@@ -77,3 +78,4 @@ pub use request::{Io, IoDone, IoError, SubmitError, UnalignedBytes};
 pub use scan::{MOST_HELD, ScanEvent, ScanFeed, ScanStart, WriteMarks};
 pub use sidecar::SidecarError;
 pub use snapshot::{DriveSnapshot, EmulationSnapshot, ErrorCounts, HungCounts, LinkSnapshot, LinkState};
+pub use tuning::Tuning;

@@ -10,14 +10,14 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use headtime_sched::{FillSettings, Request, RequestId, Wanted};
+use headtime_sched::{Belief, FillSettings, IoPriority, Request, RequestId, ShareChange, ShareRefusal, Wanted};
 
 use crate::bell::Bell;
-use crate::options::PolicyChoice;
 use crate::request::{IoDone, IoError, SubmitError};
 use crate::room::Room;
 use crate::scan::{FeedShared, WriteMarks};
 use crate::snapshot::DriveSnapshot;
+use crate::tuning::Tuning;
 
 /// What is called when a request is over: once, whatever happens. A callback that is dropped uncalled, because the engine failed, answers so.
 pub(crate) struct OnDone(Option<Box<dyn FnOnce(IoDone) + Send>>);
@@ -25,6 +25,7 @@ pub(crate) struct OnDone(Option<Box<dyn FnOnce(IoDone) + Send>>);
 /// A request on its way to the scheduler.
 pub(crate) struct Submission {
     pub(crate) request: Request,
+    pub(crate) priority: Option<IoPriority>,
     pub(crate) data: Bytes,
     pub(crate) on_done: OnDone,
     pub(crate) place: Place,
@@ -34,7 +35,9 @@ pub(crate) struct Submission {
 pub(crate) enum Letter {
     Submit(Submission),
     Cancel(RequestId),
-    SetPolicy(PolicyChoice),
+    Tune(Box<Tuning>),
+    Believe(Box<dyn Belief + Send>),
+    ShowMap(Box<dyn FnOnce(Option<RunningMap>) + Send>),
     SetFill(FillSettings),
     Watch(Arc<WriteMarks>),
     ScanStart {

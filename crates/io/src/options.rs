@@ -3,7 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
-use headtime_sched::{DEFAULT_POLICY, Parameters, Policy, PolicyEntry, PolicyError};
+use headtime_sched::{DEFAULT_POLICY, Parameters, Policy, PolicyEntry, PolicyError, Tunables};
 use headtime_units::{Nanos, ParseUnitError, parse_nanos};
 
 use crate::backend::raw::RawOptions;
@@ -94,6 +94,8 @@ pub enum CommandTimeoutError {
 pub struct DriveOptions {
     /// Who chooses what goes to the drive next.
     pub policy: PolicyChoice,
+    /// What else may be changed while running, as it is in the beginning.
+    pub tunables: Tunables,
     /// How many commands the drive holds, whatever the policy would like; `None` leaves it to the policy.
     pub outstanding: Option<usize>,
     /// When the locator is a path and no file is there: create one of this many bytes, without content and so without using space. An emulated drive
@@ -127,6 +129,7 @@ impl Default for DriveOptions {
     fn default() -> Self {
         Self {
             policy: PolicyChoice::default(),
+            tunables: Tunables::default(),
             outstanding: None,
             create_bytes: None,
             max_requests: 4096,
@@ -230,6 +233,13 @@ impl FromStr for PolicyChoice {
     type Err = PolicyChoiceError;
     fn from_str(text: &str) -> Result<Self, PolicyChoiceError> {
         Self::parse(text)
+    }
+}
+
+impl fmt::Display for PolicyChoice {
+    /// As it is read: the name, and the parameters that are not at their default.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.entry.text(&self.parameters))
     }
 }
 

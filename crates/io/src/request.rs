@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use headtime_sched::{ClassId, Finished, Op, StreamId, VolumeId};
+use headtime_sched::{ClassId, Finished, IoPriority, Op, StreamId, VolumeId};
 use headtime_units::{Extent, Nanos, SectorSize, Sectors};
 
 /// One request to a drive.
@@ -24,6 +24,8 @@ pub struct Io {
     pub fua: bool,
     /// By when it should have completed, counted from its submission.
     pub deadline: Option<Nanos>,
+    /// Of what I/O priority it is: says by when it is due where `deadline` does not, by the drive's table of deadlines.
+    pub priority: Option<IoPriority>,
     /// The data of an [`Op::Write`], exactly as long as the extent; empty for everything else.
     pub data: Bytes,
 }
@@ -40,6 +42,7 @@ impl Io {
             extent,
             fua: false,
             deadline: None,
+            priority: None,
             data: Bytes::new(),
         }
     }
@@ -85,6 +88,12 @@ impl Io {
     #[must_use]
     pub fn fua(self) -> Self {
         Self { fua: true, ..self }
+    }
+
+    /// The same, of this I/O priority.
+    #[must_use]
+    pub fn priority(self, priority: IoPriority) -> Self {
+        Self { priority: Some(priority), ..self }
     }
 
     /// The same, paid for by this volume.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headtime_sched::{BackgroundAccount, BeliefReport, FillReport, VolumeAccount, VolumeId};
+use headtime_sched::{BackgroundAccount, BeliefReport, FillReport, Tunables, VolumeAccount, VolumeId};
 use headtime_sim::DiskTime;
 use headtime_units::{Instant, Nanos};
 
@@ -15,6 +15,10 @@ pub struct DriveSnapshot {
     pub taken: Instant,
     /// The policy at work.
     pub policy: &'static str,
+    /// What may be changed while running, as it is.
+    pub tunables: Tunables,
+    /// How many commands the drive may hold, whatever the policy would like; `None` leaves it to the policy.
+    pub outstanding_most: Option<usize>,
     /// What moves the bytes, such as `io_uring, direct`.
     pub backend: String,
     /// Requests held that are not at the drive.
