@@ -1,27 +1,385 @@
-//! The belief of a drive that a profile is given for.
+//! By what a drive is believed: what its owner wants ([`BeliefChoice`]), what came of it ([`Believed`]), and the map of a running drive.
+//!
+//! A drive believes its profile where there is one and goes by distance otherwise, unless it is told to go by a latency map. A map begins empty, with the profile, with a file, or is one that another drive
+//! of this process goes by. A file that is not there is one that is still to be written. One that is damaged, cut off, newer, or of another drive is refused, said, left alone, and the map begins as if there were none:
+//! a drive that is served without what it knew is better than one that is not served.
 
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use std::time::Duration;
+
+use headtime_belief::compact::CompactMap;
+use headtime_belief::maps::{BeginError, KeptMap, KeptMapError, MapBelief, MapKind, MapSettings};
+use headtime_belief::matrix::{LatencyMatrix, MappedDrive, MergeError, Merged, SharedMatrix};
+use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::Belief;
 use headtime_units::{SectorSize, Sectors};
 
 use crate::backend::emulated;
+use crate::handle::DriveHandle;
 use crate::locator::{Locator, ProfileSource};
+use crate::mailbox::Letter;
+use crate::map_file::{MapFileError, read_map};
 use crate::open_error::OpenError;
+use crate::request::SubmitError;
 
-/// What is believed of the drive by this profile, which must be of a drive of its size.
+/// Which model of drive something is, as far as it says.
+pub(crate) enum Model {
+    Profile(Box<DriveProfile>),
+    Named(String),
+    Unknown,
+}
+
+/// By what a drive is to be believed.
+#[derive(Clone, Debug, Default)]
+pub struct BeliefChoice {
+    /// By what.
+    pub by: BelievedBy,
+    /// What a map is told.
+    pub settings: MapSettings,
+}
+
+/// By what places and times are believed.
+#[derive(Clone, Debug, Default)]
+pub enum BelievedBy {
+    /// The profile where there is one, distance otherwise.
+    #[default]
+    Profile,
+    /// A latency map.
+    Map {
+        /// Which kind.
+        kind: MapKind,
+        /// With what it begins.
+        start: MapStart,
+    },
+}
+
+/// With what a map begins.
+#[derive(Clone, Debug, Default)]
+pub enum MapStart {
+    /// With what is known: a matrix empty, a compact map with the drive's profile if it has one.
+    #[default]
+    Anew,
+    /// With the map in this file; anew where there is none.
+    File(PathBuf),
+    /// It is the matrix of other drives of this model in this process: what one learns the others know.
+    Shared(SharedMatrix),
+}
+
+/// Why a text does not say by what a drive is believed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("belief = {text}: expected profile, matrix, compact, matrix:FILE or compact:FILE")]
+pub struct BeliefWordError {
+    /// The text as given.
+    pub text: String,
+}
+
+/// By what an open drive is believed.
+#[derive(Clone, Debug)]
+pub struct Believed {
+    /// `profile`, `distance`, `matrix` or `compact`.
+    pub by: &'static str,
+    /// Which drive it is to a map.
+    pub drive: MappedDrive,
+    /// What a map was told; `None` where there is none.
+    pub map: Option<MapSettings>,
+    /// Where the map is kept, if it was named.
+    pub file: Option<PathBuf>,
+    /// Whether it began with the map in that file.
+    pub restored: bool,
+    /// Why it did not, where there was one.
+    pub refused: Option<String>,
+}
+
+/// The map of a running drive.
+#[derive(Clone, Debug)]
+pub enum RunningMap {
+    /// The matrix itself, which goes on learning.
+    Matrix(SharedMatrix),
+    /// The compact map as it was.
+    Compact(Box<CompactMap>),
+}
+
+/// Why the map of a running drive is not to be had.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoMap {
+    /// It goes by something else.
+    #[error("the drive is believed by {by} and has no map; serve it with belief = matrix or compact (--belief compact)")]
+    NotBelieved {
+        /// By what.
+        by: &'static str,
+    },
+    /// The drive takes no letters.
+    #[error(transparent)]
+    Drive(#[from] SubmitError),
+    /// The engine says nothing.
+    #[error("the drive's engine has not answered in {} s; look after the drive", PATIENCE.as_secs())]
+    Silent,
+}
+
+/// Why a map was not taken over by a running drive. Nothing was changed.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum LoadMapError {
+    /// There is no map that could be replaced.
+    #[error(transparent)]
+    NoMap(#[from] NoMap),
+    /// The map is of another drive or kind.
+    #[error(transparent)]
+    Begin(Box<BeginError>),
+    /// The maps have different cells.
+    #[error(transparent)]
+    Merge(#[from] MergeError),
+    /// It is of one unit.
+    #[error("a compact map is of one unit and is not merged; load it instead of what is known, or merge matrices")]
+    NotMerged,
+    /// Somebody else loaded one.
+    #[error("another map with other cells was loaded at the same time; see what is known now (headtime map show), and merge again")]
+    Meanwhile,
+}
+
+/// What became of a map that was taken over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Loaded {
+    /// It is the map now.
+    Replaced,
+    /// What it knew was added.
+    Merged(Merged),
+}
+
+impl BeliefChoice {
+    /// A map of this kind, as it is usually begun.
+    #[must_use]
+    pub fn map(kind: MapKind, start: MapStart) -> Self {
+        Self { by: BelievedBy::Map { kind, start }, settings: MapSettings::default() }
+    }
+
+    /// The same with other settings.
+    #[must_use]
+    pub fn with(self, settings: MapSettings) -> Self {
+        Self { settings, ..self }
+    }
+}
+
+impl FromStr for BelievedBy {
+    type Err = BeliefWordError;
+    fn from_str(text: &str) -> Result<Self, BeliefWordError> {
+        if text == "profile" {
+            return Ok(Self::Profile);
+        }
+        let (kind, start) = match text.split_once(':') {
+            Some((kind, file)) if !file.is_empty() => (kind, MapStart::File(file.into())),
+            Some(_) => return Err(BeliefWordError { text: text.to_owned() }),
+            None => (text, MapStart::Anew),
+        };
+        let kind = kind.parse().map_err(|()| BeliefWordError { text: text.to_owned() })?;
+        Ok(Self::Map { kind, start })
+    }
+}
+
+impl fmt::Display for BelievedBy {
+    /// As it is read; a shared matrix as one that begins anew.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Profile => f.write_str("profile"),
+            Self::Map { kind, start: MapStart::File(file) } => write!(f, "{kind}:{}", file.display()),
+            Self::Map { kind, .. } => write!(f, "{kind}"),
+        }
+    }
+}
+
+impl From<BeginError> for LoadMapError {
+    fn from(error: BeginError) -> Self {
+        Self::Begin(Box::new(error))
+    }
+}
+
+impl RunningMap {
+    pub(crate) fn of(belief: &MapBelief) -> Self {
+        match belief {
+            MapBelief::Matrix(belief) => Self::Matrix(belief.map().clone()),
+            MapBelief::Compact(belief) => Self::Compact(Box::new(belief.map().clone())),
+        }
+    }
+
+    /// The map as it is, to be kept. Of a matrix all entries are copied; what completes meanwhile is not learned from.
+    #[must_use]
+    pub fn keep(&self) -> KeptMap {
+        match self {
+            Self::Matrix(shared) => KeptMap::Matrix(Box::new(shared.look(LatencyMatrix::clone))),
+            Self::Compact(map) => KeptMap::Compact(map.clone()),
+        }
+    }
+}
+
+impl DriveHandle {
+    /// The map that the drive is believed by.
+    ///
+    /// # Errors
+    /// See [`NoMap`].
+    ///
+    /// # Panics
+    /// When called from a completion callback, which the engine waits for.
+    pub fn map(&self) -> Result<RunningMap, NoMap> {
+        self.expect_not_a_callback();
+        let by = self.believed().by;
+        if self.believed().map.is_none() {
+            return Err(NoMap::NotBelieved { by });
+        }
+        let (show, shown) = std::sync::mpsc::sync_channel(1);
+        self.tell(Letter::ShowMap(Box::new(move |map| {
+            // Whoever has waited long enough is gone.
+            let _ = show.send(map);
+        })))?;
+        match shown.recv_timeout(PATIENCE) {
+            Ok(Some(map)) => Ok(map),
+            Ok(None) => Err(NoMap::NotBelieved { by }),
+            Err(_) => Err(NoMap::Silent),
+        }
+    }
+
+    /// Lets the drive go by `map` from now on instead of what it has learned, or, to `merge`, by both. What is queued stays queued. A matrix that is shared with other drives is replaced for all of them, if the new one has the
+    /// same cells and entries; one with others becomes this drive's alone.
+    ///
+    /// # Errors
+    /// See [`LoadMapError`]; nothing was changed then.
+    ///
+    /// # Panics
+    /// As [`DriveHandle::map`].
+    pub fn load_map(&self, map: KeptMap, merge: bool) -> Result<Loaded, LoadMapError> {
+        let (running, believed) = (self.map()?, self.believed());
+        let settings = believed.map.as_ref().ok_or(NoMap::NotBelieved { by: believed.by })?;
+        match (running, map) {
+            (RunningMap::Compact(_), KeptMap::Compact(_)) if merge => Err(LoadMapError::NotMerged),
+            (RunningMap::Matrix(shared), KeptMap::Matrix(map)) if merge => {
+                // Beside the map that decisions go by: they do not wait, and what completes meanwhile is not learned from.
+                let mut both = shared.look(LatencyMatrix::clone);
+                let merged = both.merge(&map)?;
+                // Only another one who loads at the same time can have put a map of other cells there, and then that one was first.
+                shared.replace(both).map_err(|_| LoadMapError::Meanwhile)?;
+                Ok(Loaded::Merged(merged))
+            }
+            (running, map) => {
+                let kind = match running {
+                    RunningMap::Matrix(_) => MapKind::Matrix,
+                    RunningMap::Compact(_) => MapKind::Compact,
+                };
+                map.check_drive(&believed.drive).map_err(BeginError::from)?;
+                let map = match (running, map) {
+                    (RunningMap::Matrix(shared), KeptMap::Matrix(map)) => match shared.replace(*map) {
+                        Ok(()) => return Ok(Loaded::Replaced),
+                        Err(map) => KeptMap::Matrix(map),
+                    },
+                    (_, map) => map,
+                };
+                let belief = settings.go_on(kind, &believed.drive, map)?;
+                self.tell(Letter::Believe(Box::new(belief))).map_err(NoMap::from)?;
+                Ok(Loaded::Replaced)
+            }
+        }
+    }
+}
+
+/// The profile that shall be believed, which must be of a drive of this size.
 ///
 /// # Errors
 /// [`OpenError::Profile`] and [`OpenError::OtherProfile`].
-pub(crate) fn from_profile(
-    source: &ProfileSource,
-    locator: &Locator,
-    capacity: Sectors,
-    sector_size: SectorSize,
-) -> Result<Box<dyn Belief + Send>, OpenError> {
-    let wrong = |error: headtime_mechanics::ProfileError| OpenError::Profile { locator: locator.to_string(), message: error.to_string() };
+pub(crate) fn profile(source: &ProfileSource, locator: &Locator, capacity: Sectors, sector_size: SectorSize) -> Result<DriveProfile, OpenError> {
     let profile = emulated::load(source, None, true, locator)?;
-    let (own, here) = (profile.sector_size().map_err(wrong)?.bytes_of(profile.capacity()), sector_size.bytes_of(capacity));
+    let own_sector = profile.sector_size().map_err(|error| wrong(locator, &error))?;
+    let (own, here) = (own_sector.bytes_of(profile.capacity()), sector_size.bytes_of(capacity));
     if own != here || profile.capacity() != capacity {
         return Err(OpenError::OtherProfile { profile: profile.name, believed: own, locator: locator.to_string(), bytes: here });
     }
-    headtime_belief::of_profile(&profile).map_err(wrong)
+    Ok(profile)
+}
+
+pub(crate) fn wrong(locator: &Locator, error: &ProfileError) -> OpenError {
+    OpenError::Profile { locator: locator.to_string(), message: error.to_string() }
+}
+
+/// What is believed of a drive of this model and size, `usual` unless its owner wants a map. `kind` is what a drive without a model's name is called.
+///
+/// # Errors
+/// [`OpenError::Belief`].
+pub(crate) fn choose(
+    usual: Box<dyn Belief + Send>,
+    model: Model,
+    choice: &BeliefChoice,
+    kind: &str,
+    capacity: Sectors,
+    sector_size: SectorSize,
+) -> Result<(Box<dyn Belief + Send>, Believed), OpenError> {
+    let (profile, name) = match model {
+        Model::Profile(profile) => (Some(profile.clone()), profile.model),
+        Model::Named(name) => (None, name),
+        Model::Unknown => (None, kind.to_owned()),
+    };
+    let drive = MappedDrive { model: name, capacity, sector: sector_size };
+    let by = if profile.is_some() { "profile" } else { "distance" };
+    let nothing = Believed { by, drive, map: None, file: None, restored: false, refused: None };
+    let BelievedBy::Map { kind, start } = &choice.by else { return Ok((usual, nothing)) };
+    let drive = &nothing.drive;
+    let anew = || choice.settings.begin(*kind, drive, profile.as_deref()).map_err(OpenError::from);
+    let (mut file, mut restored, mut refused) = (None, false, None);
+    let belief = match start {
+        MapStart::Anew => anew()?,
+        MapStart::Shared(_) if *kind == MapKind::Compact => {
+            return Err(BeginError::from(KeptMapError::OtherKind { ours: MapKind::Compact, theirs: MapKind::Matrix }).into());
+        }
+        MapStart::Shared(shared) => {
+            let theirs = shared.shape().drive();
+            if theirs != drive {
+                let other = KeptMapError::OtherDrive { ours: Box::new(drive.clone()), theirs: Box::new(theirs.clone()) };
+                return Err(BeginError::from(other).into());
+            }
+            MapSettings::by_matrix(shared.clone())
+        }
+        MapStart::File(path) => {
+            file = Some(path.clone());
+            let read = read_map(path, choice.settings.memory);
+            let went_on = read.and_then(|map| choice.settings.go_on(*kind, drive, map).map_err(|error| at(path.clone(), error)));
+            match went_on {
+                Ok(belief) => {
+                    restored = true;
+                    belief
+                }
+                Err(error) if error.is_not_there() => anew()?,
+                Err(error) => {
+                    tracing::warn!("{error}; the map begins anew, and this file is left alone: nothing is saved there by itself");
+                    refused = Some(error.to_string());
+                    anew()?
+                }
+            }
+        }
+    };
+    let believed = Believed { by: kind.name(), map: Some(choice.settings.clone()), file, restored, refused, ..nothing };
+    Ok((Box::new(belief), believed))
+}
+
+fn at(path: PathBuf, error: BeginError) -> MapFileError {
+    match error {
+        BeginError::Kept(error) => MapFileError::Map { path, error: Box::new(error) },
+        // Going on with a map that was read fails for no other reason.
+        other => MapFileError::Read { path, error: std::io::Error::other(other.to_string()) },
+    }
+}
+
+/// The engine answers within microseconds unless its drive hangs in a way that none should.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_belief_is_named_as_it_is_printed() {
+        for text in ["profile", "matrix", "compact", "matrix:/var/lib/d.map", "compact:a:b"] {
+            assert_eq!(text.parse::<BelievedBy>().map(|by| by.to_string()).as_deref(), Ok(text));
+        }
+        for wrong in ["", "Profile", "matrix:", "oracle", "profile:x"] {
+            let message = wrong.parse::<BelievedBy>().expect_err(wrong).to_string();
+            assert!(message.contains("matrix:FILE"), "{message}");
+        }
+    }
 }

@@ -8,7 +8,8 @@ use std::path::{Path, PathBuf};
 use crate::sidecar::with_suffix;
 
 /// `text`, which ends in a newline, with the line of its checksum behind it.
-pub(crate) fn seal(mut text: String) -> String {
+#[must_use]
+pub fn seal(mut text: String) -> String {
     let checksum = crc32c::crc32c(text.as_bytes());
     // Writing to a string cannot fail.
     let _ = writeln!(text, "crc32c {checksum:08x}");
@@ -19,7 +20,7 @@ pub(crate) fn seal(mut text: String) -> String {
 ///
 /// # Errors
 /// What is wrong with it, as the end of a sentence that names the file.
-pub(crate) fn unseal(text: &str) -> Result<&str, &'static str> {
+pub fn unseal(text: &str) -> Result<&str, &'static str> {
     let end = text.trim_end_matches('\n').rfind('\n').map_or(0, |newline| newline + 1);
     let (body, last) = text.split_at(end);
     let checksum = last.trim_end().strip_prefix("crc32c ").and_then(|hex| u32::from_str_radix(hex, 16).ok());
@@ -31,17 +32,21 @@ pub(crate) fn unseal(text: &str) -> Result<&str, &'static str> {
 }
 
 /// What could not be done with which file.
-pub(crate) struct ReplaceError {
-    pub(crate) path: PathBuf,
-    pub(crate) doing: &'static str,
-    pub(crate) error: io::Error,
+#[derive(Debug)]
+pub struct ReplaceError {
+    /// The file.
+    pub path: PathBuf,
+    /// What was tried.
+    pub doing: &'static str,
+    /// The system's answer.
+    pub error: io::Error,
 }
 
 /// Writes `text` whole under another name, makes it durable and renames it to `path`: a crash leaves the old file, the new one, or none.
 ///
 /// # Errors
 /// The system's.
-pub(crate) fn replace(path: &Path, text: &str) -> Result<(), ReplaceError> {
+pub fn replace(path: &Path, text: &str) -> Result<(), ReplaceError> {
     let unfinished = with_suffix(path, ".new");
     let written = File::create(&unfinished).and_then(|mut file| {
         file.write_all(text.as_bytes())?;

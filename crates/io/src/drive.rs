@@ -13,7 +13,7 @@ use crate::backend::file_drive;
 use crate::backend::memory;
 use crate::backend::nbd;
 use crate::backend::simulated;
-use crate::believed;
+use crate::believed::{self, Model};
 use crate::bell::{Bell, expect_precise_wakes};
 use crate::clock::RealClock;
 use crate::engine::{DrainReport, Engine};
@@ -39,7 +39,10 @@ pub struct Drive {
 /// A drive ready for an engine, with what the engine's surroundings must know of it.
 pub(crate) struct Opened {
     pub(crate) backend: Box<dyn Backend>,
+    /// What is believed of it unless its owner wants something else.
     pub(crate) belief: Box<dyn Belief + Send>,
+    /// Which model it is, as far as it says.
+    pub(crate) model: Model,
     pub(crate) capacity: Sectors,
     pub(crate) sector_size: SectorSize,
     pub(crate) physical_block: u32,
@@ -67,18 +70,23 @@ impl Drive {
             Locator::Nbd(server) => nbd::open(server, &bell)?,
         };
         if let Some(profile) = &options.profile {
-            opened.belief = believed::from_profile(profile, locator, opened.capacity, opened.sector_size)?;
+            let profile = believed::profile(profile, locator, opened.capacity, opened.sector_size)?;
+            opened.belief = headtime_belief::of_profile(&profile).map_err(|error| believed::wrong(locator, &error))?;
+            opened.model = Model::Profile(Box::new(profile));
         }
-        Self::start(opened, &options, bell)
+        Self::start(opened, &options, bell, locator.kind())
     }
 
-    pub(crate) fn start(opened: Opened, options: &DriveOptions, bell: Arc<Bell>) -> Result<Self, OpenError> {
-        let Opened { backend, belief, capacity, sector_size, physical_block, queue_depth, fua, precise } = opened;
+    /// `kind` is what a drive that does not say its model is called.
+    pub(crate) fn start(opened: Opened, options: &DriveOptions, bell: Arc<Bell>, kind: &str) -> Result<Self, OpenError> {
+        let Opened { backend, belief, model, capacity, sector_size, physical_block, queue_depth, fua, precise } = opened;
+        let (belief, believed) = believed::choose(belief, model, &options.belief, kind, capacity, sector_size)?;
         let first_view = DriveSnapshot {
             taken: RealClock.now(),
             policy: options.policy.name(),
             tunables: options.tunables.clone(),
             outstanding_most: options.outstanding,
+            believes: believed.by,
             backend: backend.describe(),
             queued: 0,
             outstanding: 0,
@@ -99,7 +107,8 @@ impl Drive {
         let mut scheduler = Scheduler::new(belief, options.policy.build(), traits, limits);
         scheduler.set_tunables(options.tunables.clone());
         let prompt = backend.is_prompt();
-        let engine = Engine::new(RealClock, scheduler, backend, Arc::clone(&mailbox), sector_size, options.drain_timeout, options.command_timeout);
+        let engine = Engine::new(RealClock, scheduler, backend, Arc::clone(&mailbox), sector_size, options.drain_timeout, options.command_timeout)
+            .believing(believed.by);
         // A thread that goes before others must not wait for one that does not.
         let shared_turns = !precise && prompt;
         let turns = Arc::new(Turns::new(engine, Arc::clone(&mailbox), shared_turns));
@@ -119,6 +128,7 @@ impl Drive {
             capacity,
             sector_size,
             physical_block,
+            believed,
             write_mode: options.write_mode,
             next_id: AtomicU64::new(0),
             next_scan: AtomicU32::new(0),

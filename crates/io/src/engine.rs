@@ -18,6 +18,7 @@ use headtime_units::{Extent, Instant, Nanos, SectorSize};
 use rustix::io::Errno;
 
 use crate::backend::{Backend, Ended, Work};
+use crate::believed::RunningMap;
 use crate::clock::RealClock;
 use crate::lateness::Lateness;
 use crate::mailbox::{Letter, Mailbox, OnDone, Place, Submission};
@@ -54,6 +55,8 @@ pub(crate) struct Engine {
     scheduler: Scheduler,
     backend: Box<dyn Backend>,
     mailbox: Arc<Mailbox>,
+    /// By what places and times are believed.
+    believes: &'static str,
     sector_size: SectorSize,
     drain_timeout: Nanos,
     command_timeout: CommandTimeout,
@@ -101,6 +104,7 @@ impl Engine {
             scheduler,
             backend,
             mailbox,
+            believes: "",
             sector_size,
             drain_timeout,
             command_timeout,
@@ -117,6 +121,11 @@ impl Engine {
             letters: Vec::new(),
             ended: Vec::new(),
         }
+    }
+
+    /// The same, of which reports say by what it believes places and times.
+    pub(crate) fn believing(self, believes: &'static str) -> Self {
+        Self { believes, ..self }
     }
 
     /// Does all that can be done now; says what is to be waited for then.
@@ -150,6 +159,10 @@ impl Engine {
                 Letter::Submit(submission) => self.submit(submission),
                 Letter::Cancel(id) => self.cancel(id),
                 Letter::Tune(tuning) => self.tune(*tuning),
+                Letter::Believe(belief) => {
+                    self.scheduler.set_belief(belief);
+                }
+                Letter::ShowMap(show) => show(MapBelief::of(self.scheduler.belief()).map(RunningMap::of)),
                 Letter::SetFill(settings) => self.scheduler.set_fill(settings),
                 Letter::Watch(marks) => self.scans.watch(&marks),
                 Letter::ScanStart { feed, wanted, paused } => self.scan_start(feed, wanted, paused),
@@ -371,6 +384,7 @@ impl Engine {
             policy: self.scheduler.policy_name(),
             tunables: self.scheduler.tunables().clone(),
             outstanding_most: self.scheduler.limits().outstanding,
+            believes: self.believes,
             backend: self.backend.describe(),
             queued: self.scheduler.held().saturating_sub(at_drive),
             outstanding: outstanding.len(),

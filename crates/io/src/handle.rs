@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use headtime_sched::{FillSettings, Op, Request, RequestId};
 use headtime_units::{Extent, Instant, SectorSize, Sectors};
 
+use crate::believed::Believed;
 use crate::clock::RealClock;
 use crate::mailbox::{Letter, Mailbox, OnDone, Place, Submission};
 use crate::options::{PolicyChoice, WriteMode};
@@ -32,6 +33,7 @@ pub(crate) struct Shared {
     pub(crate) capacity: Sectors,
     pub(crate) sector_size: SectorSize,
     pub(crate) physical_block: u32,
+    pub(crate) believed: Believed,
     pub(crate) write_mode: WriteMode,
     pub(crate) next_id: AtomicU64,
     pub(crate) next_scan: AtomicU32,
@@ -172,6 +174,12 @@ impl DriveHandle {
         self.tell(Letter::Tune(Box::new(tuning)))
     }
 
+    /// By what places and times of this drive are believed.
+    #[must_use]
+    pub fn believed(&self) -> &Believed {
+        &self.shared.believed
+    }
+
     /// The usual settings of reading for scans; what cannot be read is narrowed down to this drive's physical block.
     #[must_use]
     pub fn usual_fill(&self) -> FillSettings {
@@ -210,7 +218,7 @@ impl DriveHandle {
         self.tell(Letter::Watch(Arc::clone(marks)))
     }
 
-    fn tell(&self, letter: Letter) -> Result<(), SubmitError> {
+    pub(crate) fn tell(&self, letter: Letter) -> Result<(), SubmitError> {
         let mailbox = &self.shared.mailbox;
         let first = mailbox.post(letter).map_err(|_returned| if mailbox.is_closing() { SubmitError::Closed } else { mailbox.full() })?;
         self.shared.turns.help(first);

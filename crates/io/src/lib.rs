@@ -37,7 +37,7 @@ mod believed;
 mod bell;
 mod buffer;
 pub mod characterise;
-mod checked_file;
+pub mod checked_file;
 mod clock;
 mod drive;
 mod engine;
@@ -45,6 +45,7 @@ mod handle;
 mod lateness;
 mod locator;
 mod mailbox;
+mod map_file;
 mod open_error;
 mod options;
 mod pending;
@@ -64,6 +65,7 @@ pub use backend::raw::{
     KERNEL_KNOBS, KernelKnob, KernelKnobs, KnobOutcome, KnobReport, KnobRestored, RawOptions, RawWordError, StateError, WriteCache, block_device_at,
     plan_knobs, restore_knobs,
 };
+pub use believed::{BeliefChoice, BeliefWordError, Believed, BelievedBy, LoadMapError, Loaded, MapStart, NoMap, RunningMap};
 pub use clock::RealClock;
 pub use drive::Drive;
 pub use engine::DrainReport;
@@ -71,6 +73,7 @@ pub use handle::DriveHandle;
 pub use headtime_sim::DiskTime;
 pub use lateness::LatenessSummary;
 pub use locator::{EmulatedLocator, Locator, LocatorError, MemoryLocator, NbdLocator, ProfileSource, SimulatedLocator};
+pub use map_file::{MapFileError, read_map, write_map};
 pub use open_error::OpenError;
 pub use options::{CommandTimeout, CommandTimeoutError, DriveOptions, EnginePriority, IoMethod, PolicyChoice, PolicyChoiceError, WriteMode};
 pub use pending::{Pending, StartWhenRoom};

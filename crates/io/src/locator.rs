@@ -163,6 +163,20 @@ impl Locator {
     }
 }
 
+impl Locator {
+    /// What kind of drive it names, in a word.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        match self {
+            Self::Emulated(_) => "emulated",
+            Self::Memory(_) => "memory",
+            Self::Simulated(_) => "simulated",
+            Self::Nbd(_) => "nbd",
+            Self::Path(_) => "file",
+        }
+    }
+}
+
 impl EmulatedLocator {
     fn parse(text: &str, rest: &str) -> Result<Self, LocatorError> {
         let (drive, settings) = rest.split_once('?').unwrap_or((rest, ""));

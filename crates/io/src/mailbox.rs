@@ -12,6 +12,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use headtime_sched::{Belief, FillSettings, IoPriority, Request, RequestId, ShareChange, ShareRefusal, Wanted};
 
+use crate::believed::RunningMap;
 use crate::bell::Bell;
 use crate::request::{IoDone, IoError, SubmitError};
 use crate::room::Room;
@@ -163,6 +164,7 @@ impl Mailbox {
 
     /// Leaves something for the engine, which the caller then has to see to ([`Turns::help`](crate::turns::Turns::help)); fails when the drive is closing, and gives it back. Requests are bounded by their places; of everything else
     /// no more is taken once twice as many letters lie there as there are places. Says whether it is the only one there.
+    #[expect(clippy::result_large_err, reason = "a letter that is not taken goes back whole, and putting each in a box would cost every request")]
     pub(crate) fn post(&self, letter: Letter) -> Result<bool, Letter> {
         let mut letters = lock(&self.letters);
         // Looked at under the lock: after `close` nothing can slip in behind the engine's last look.

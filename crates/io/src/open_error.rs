@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use headtime_belief::maps::BeginError;
 use headtime_units::ByteSize;
 use rustix::io::Errno;
 
@@ -91,6 +92,9 @@ pub enum OpenError {
         /// Its size in bytes.
         bytes: u64,
     },
+    /// It cannot be believed by such a map.
+    #[error("belief: {0}")]
+    Belief(Box<BeginError>),
     /// What is remembered beside the backing file cannot be read, or says something else.
     #[error(transparent)]
     Sidecar(#[from] SidecarError),
@@ -133,6 +137,12 @@ pub enum OpenError {
     /// A thread or a descriptor was refused.
     #[error("the engine of the drive could not be started: {0}; raise the limits on threads and open files")]
     Engine(std::io::Error),
+}
+
+impl From<BeginError> for OpenError {
+    fn from(error: BeginError) -> Self {
+        Self::Belief(Box::new(error))
+    }
 }
 
 impl OpenError {

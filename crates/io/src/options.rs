@@ -7,6 +7,7 @@ use headtime_sched::{DEFAULT_POLICY, Parameters, Policy, PolicyEntry, PolicyErro
 use headtime_units::{Nanos, ParseUnitError, parse_nanos};
 
 use crate::backend::raw::RawOptions;
+use crate::believed::BeliefChoice;
 use crate::locator::ProfileSource;
 
 /// A policy and its parameters, known to be usable on a drive that runs in real time.
@@ -122,6 +123,8 @@ pub struct DriveOptions {
     /// What is believed of the drive, whatever else it says of itself: the profile that a characterisation of it has left, say. `None` believes the profile of an
     /// emulated drive, and of any other its size.
     pub profile: Option<ProfileSource>,
+    /// Whether a latency map is believed instead, and with what it begins.
+    pub belief: BeliefChoice,
 }
 
 impl Default for DriveOptions {
@@ -142,6 +145,7 @@ impl Default for DriveOptions {
             priority: EnginePriority::default(),
             raw: RawOptions::default(),
             profile: None,
+            belief: BeliefChoice::default(),
         }
     }
 }

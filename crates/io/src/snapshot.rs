@@ -19,6 +19,8 @@ pub struct DriveSnapshot {
     pub tunables: Tunables,
     /// How many commands the drive may hold, whatever the policy would like; `None` leaves it to the policy.
     pub outstanding_most: Option<usize>,
+    /// By what places and times are believed: `profile`, `distance`, `matrix` or `compact`.
+    pub believes: &'static str,
     /// What moves the bytes, such as `io_uring, direct`.
     pub backend: String,
     /// Requests held that are not at the drive.

@@ -21,6 +21,7 @@ use headtime_units::{Instant, Nanos};
 use crate::backend::backing;
 use crate::backend::pool::Pool;
 use crate::backend::{Backend, EmulationCounts, Ended, Work};
+use crate::believed::Model;
 use crate::bell::Bell;
 use crate::clock::RealClock;
 use crate::drive::Opened;
@@ -80,6 +81,7 @@ pub(crate) fn open(locator: &Locator, emulated: &EmulatedLocator, bell: &Arc<Bel
     Ok(Opened {
         backend: Box::new(backend),
         belief,
+        model: Model::Profile(Box::new(profile.clone())),
         capacity,
         sector_size,
         physical_block: profile.physical_sector_bytes.unwrap_or(profile.sector_bytes),

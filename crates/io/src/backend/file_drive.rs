@@ -14,6 +14,7 @@ use crate::backend::raw::{self, WriteCache};
 use crate::backend::store::Store;
 use crate::backend::threads::ThreadedFile;
 use crate::backend::uring::UringFile;
+use crate::believed::Model;
 use crate::bell::Bell;
 use crate::drive::Opened;
 use crate::open_error::OpenError;
@@ -40,6 +41,7 @@ pub(crate) fn open(path: &Path, options: &DriveOptions, bell: &Arc<Bell>) -> Res
     Ok(Opened {
         backend,
         belief: Box::new(LinearBelief::new(capacity)),
+        model: Model::Unknown,
         capacity,
         sector_size,
         physical_block: FILE_BLOCK,

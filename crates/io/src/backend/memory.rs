@@ -15,6 +15,7 @@ use headtime_sched::Op;
 use headtime_units::{Instant, SectorSize};
 
 use crate::backend::{Backend, Ended, Work};
+use crate::believed::Model;
 use crate::drive::Opened;
 use crate::locator::MemoryLocator;
 
@@ -24,6 +25,7 @@ pub(crate) fn open(locator: &MemoryLocator) -> Opened {
     Opened {
         backend: Box::new(MemoryDrive::new(sector_size)),
         belief: Box::new(LinearBelief::new(capacity)),
+        model: Model::Unknown,
         capacity,
         sector_size,
         physical_block: PHYSICAL_BLOCK.max(sector_size.bytes()),

@@ -18,6 +18,7 @@ use headtime_units::{Instant, SectorSize};
 use crate::backend::emulated;
 use crate::backend::memory::SparseBytes;
 use crate::backend::{Backend, Ended, Work};
+use crate::believed::Model;
 use crate::drive::Opened;
 use crate::locator::{Locator, SimulatedLocator};
 use crate::open_error::OpenError;
@@ -59,6 +60,7 @@ pub(crate) fn open(locator: &Locator, simulated: &SimulatedLocator) -> Result<Op
         backend: Box::new(backend),
         // Of times that say nothing there is nothing to learn.
         belief: Box::new(LinearBelief::new(capacity)),
+        model: Model::Named(profile.model.clone()),
         capacity,
         sector_size,
         physical_block: profile.physical_sector_bytes.unwrap_or(profile.sector_bytes),

@@ -11,6 +11,7 @@ use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 use smallvec::SmallVec;
 
 use crate::backend::{Backend, Ended, Work};
+use crate::believed::Model;
 use crate::bell::Bell;
 use crate::drive::{Drive, Opened};
 use crate::options::{CommandTimeout, DriveOptions, PolicyChoice};
@@ -175,6 +176,7 @@ fn open_with(fua: bool, options: DriveOptions) -> (Drive, Arc<Puppet>) {
     let opened = Opened {
         backend: Box::new(PuppetDrive(Arc::clone(&puppet))),
         belief: Box::new(LinearBelief::new(Sectors::new(1000))),
+        model: Model::Unknown,
         capacity: Sectors::new(1000),
         sector_size: SectorSize::B512,
         physical_block: 512,
@@ -182,7 +184,7 @@ fn open_with(fua: bool, options: DriveOptions) -> (Drive, Arc<Puppet>) {
         fua,
         precise: false,
     };
-    let drive = Drive::start(opened, &options, bell).expect("a thread is to be had");
+    let drive = Drive::start(opened, &options, bell, "puppet").expect("a thread is to be had");
     (drive, puppet)
 }
 

@@ -26,6 +26,7 @@ use headtime_units::Instant;
 use rustix::io::Errno;
 
 use crate::backend::{Backend, Ended, Work};
+use crate::believed::Model;
 use crate::bell::Bell;
 use crate::drive::Opened;
 use crate::locator::NbdLocator;
@@ -57,6 +58,7 @@ pub(crate) fn open(locator: &NbdLocator, bell: &Arc<Bell>) -> Result<Opened, Ope
     Ok(Opened {
         backend: Box::new(drive),
         belief: Box::new(LinearBelief::new(shape.capacity)),
+        model: Model::Unknown,
         capacity: shape.capacity,
         sector_size: shape.sector,
         physical_block: shape.preferred,

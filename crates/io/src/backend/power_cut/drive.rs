@@ -17,6 +17,7 @@ use super::failure::PowerFailure;
 use super::history::{Event, History};
 use super::platter::Platter;
 use crate::backend::{Backend, Ended, Work};
+use crate::believed::Model;
 use crate::bell::Bell;
 use crate::drive::{Drive, Opened};
 use crate::open_error::OpenError;
@@ -188,6 +189,7 @@ impl PowerCutDrive {
         let shared = Arc::new(Shared { state: Mutex::new(state), bell: Arc::clone(&bell), physical_sectors });
         let opened = Opened {
             belief: Box::new(LinearBelief::new(capacity)),
+            model: Model::Unknown,
             capacity,
             sector_size,
             physical_block: self.physical_block,
@@ -201,7 +203,7 @@ impl PowerCutDrive {
                 traits: self,
             }),
         };
-        Ok((Drive::start(opened, &options, bell)?, PowerSwitch { shared }))
+        Ok((Drive::start(opened, &options, bell, "power-cut")?, PowerSwitch { shared }))
     }
 }
 

@@ -29,6 +29,7 @@ use crate::backend::block_device::{BlockDevice, DeviceNumber, DeviceRefusal, Sys
 use crate::backend::file_drive::mover;
 use crate::backend::pool::Pool;
 use crate::backend::store::Store;
+use crate::believed::Model;
 use crate::bell::Bell;
 use crate::drive::Opened;
 use crate::open_error::OpenError;
@@ -97,6 +98,7 @@ pub(super) fn open(path: &Path, options: &DriveOptions, bell: &Arc<Bell>) -> Res
     Ok(Opened {
         backend: Box::new(RawDevice::new(mover, discards, watch, knobs)),
         belief: Box::new(LinearBelief::new(capacity)),
+        model: device.as_ref().and_then(|device| device.model.clone()).map_or(Model::Unknown, Model::Named),
         capacity,
         sector_size,
         physical_block,

@@ -1,0 +1,274 @@
+//! Files of latency maps: read whole and checked, written aside, synced and renamed, so that nobody ever finds a part of one.
+//!
+//! Written aside is `FILE.new`, always, and under a lock: a process that was killed leaves it, and the next that saves there takes it over. A full disk leaves the file that was there.
+
+use std::fs::{File, OpenOptions};
+use std::io::{self, BufWriter, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+
+use headtime_belief::maps::{KeptMap, KeptMapError};
+use headtime_units::ByteSize;
+use rustix::fs::{FlockOperation, RenameFlags, flock, renameat_with};
+use rustix::io::Errno;
+
+use crate::sidecar::with_suffix;
+
+/// Why a map was not read or written. What was there is as it was.
+#[derive(Debug, thiserror::Error)]
+pub enum MapFileError {
+    /// The system does not let it be read.
+    #[error("map {} cannot be read: {error}", path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+    /// It is no map, or not one for here.
+    #[error("map {}: {error}", path.display())]
+    Map {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: Box<KeptMapError>,
+    },
+    /// Something is there and was not to be replaced.
+    #[error("{} exists; choose another file, or say --force to replace it", path.display())]
+    Exists {
+        /// The file.
+        path: PathBuf,
+    },
+    /// A map of another drive is there.
+    #[error("{} is a map of another drive ('{theirs}', not '{ours}') and is left alone; choose another file", path.display())]
+    OtherDrive {
+        /// The file.
+        path: PathBuf,
+        /// The model that it is of.
+        theirs: String,
+        /// The model here.
+        ours: String,
+    },
+    /// Another program is saving there.
+    #[error("{}: another program is writing it; wait, or give each its own file", path.display())]
+    Busy {
+        /// The file written aside.
+        path: PathBuf,
+    },
+    /// The system does not let it be written.
+    #[error("cannot write {}: {error}", path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's answer.
+        error: io::Error,
+    },
+}
+
+impl MapFileError {
+    /// Whether nothing was there to be read.
+    #[must_use]
+    pub fn is_not_there(&self) -> bool {
+        matches!(self, Self::Read { error, .. } if error.kind() == io::ErrorKind::NotFound)
+    }
+
+    /// Whether what was asked for makes no sense, rather than going wrong.
+    #[must_use]
+    pub fn is_asked(&self) -> bool {
+        !matches!(self, Self::Write { .. } | Self::Busy { .. })
+    }
+}
+
+/// Reads a map that may take `memory`.
+///
+/// # Errors
+/// [`MapFileError::Read`] and [`MapFileError::Map`].
+pub fn read_map(path: &Path, memory: ByteSize) -> Result<KeptMap, MapFileError> {
+    let fails = |error: io::Error| MapFileError::Read { path: path.to_owned(), error };
+    // A pipe or a device may have no end, and a pipe not even a beginning.
+    if !std::fs::metadata(path).map_err(fails)?.is_file() {
+        return Err(fails(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")));
+    }
+    let bytes = std::fs::read(path).map_err(fails)?;
+    KeptMap::decode(&bytes, memory).map_err(|error| MapFileError::Map { path: path.to_owned(), error: Box::new(error) })
+}
+
+/// Writes a map whole; where there is a file already, only with `replace`, and only in place of a map of the same drive. Returns its bytes.
+///
+/// # Errors
+/// All of [`MapFileError`].
+pub fn write_map(path: &Path, map: &KeptMap, replace: bool) -> Result<u64, MapFileError> {
+    if path.symlink_metadata().is_ok() {
+        if !replace {
+            return Err(MapFileError::Exists { path: path.to_owned() });
+        }
+        let there = read_map(path, ByteSize::new(u64::MAX))?;
+        if there.drive() != map.drive() {
+            let (theirs, ours) = (there.drive().model.clone(), map.drive().model.clone());
+            return Err(MapFileError::OtherDrive { path: path.to_owned(), theirs, ours });
+        }
+    }
+    let aside = Aside::take(path)?;
+    let fails = |error: io::Error| MapFileError::Write { path: path.to_owned(), error };
+    let bytes = match aside.fill(map).and_then(|bytes| aside.put(path, replace).map(|()| bytes)) {
+        Ok(bytes) => bytes,
+        Err(error) => {
+            // A full disk has more use for the room than we have for half a map.
+            let _ = std::fs::remove_file(&aside.path);
+            let exists = error.kind() == io::ErrorKind::AlreadyExists;
+            return Err(if exists { MapFileError::Exists { path: path.to_owned() } } else { fails(error) });
+        }
+    };
+    // The new name has to survive a power cut too.
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    File::open(folder).and_then(|folder| folder.sync_all()).map_err(fails)?;
+    Ok(bytes)
+}
+
+/// The file that is written first, and nobody else's.
+struct Aside {
+    path: PathBuf,
+    file: File,
+}
+
+impl Aside {
+    fn take(of: &Path) -> Result<Self, MapFileError> {
+        let path = with_suffix(of, ".new");
+        let fails = |error: io::Error| MapFileError::Write { path: path.clone(), error };
+        loop {
+            let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o644).open(&path).map_err(fails)?;
+            match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+                Ok(()) => {}
+                Err(Errno::WOULDBLOCK) => return Err(MapFileError::Busy { path: path.clone() }),
+                Err(errno) => return Err(fails(errno.into())),
+            }
+            // Whoever had it before may have renamed it in between: then it is a whole map, and not ours to cut.
+            let held = file.metadata().map_err(fails)?;
+            let there = std::fs::metadata(&path);
+            if there.is_ok_and(|there| there.ino() == held.ino() && there.dev() == held.dev()) {
+                if held.len() > 0 {
+                    file.set_len(0).map_err(fails)?;
+                }
+                return Ok(Self { path, file });
+            }
+        }
+    }
+
+    fn fill(&self, map: &KeptMap) -> io::Result<u64> {
+        let mut to = BufWriter::with_capacity(1 << 20, &self.file);
+        let (mut bytes, mut failed) = (0, None);
+        map.encode_in_pieces(|piece| {
+            bytes += piece.len() as u64;
+            if failed.is_none() {
+                failed = to.write_all(piece).err();
+            }
+        });
+        failed.map_or(Ok(()), Err)?;
+        to.flush()?;
+        drop(to);
+        self.file.sync_all()?;
+        Ok(bytes)
+    }
+
+    fn put(&self, path: &Path, replace: bool) -> io::Result<()> {
+        if replace {
+            return std::fs::rename(&self.path, path);
+        }
+        match renameat_with(rustix::fs::CWD, &self.path, rustix::fs::CWD, path, RenameFlags::NOREPLACE) {
+            // A file system that knows no such renaming knows links, or is not one for maps.
+            Err(Errno::INVAL | Errno::NOSYS) => std::fs::hard_link(&self.path, path).and_then(|()| std::fs::remove_file(&self.path)),
+            renamed => renamed.map_err(io::Error::from),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headtime_belief::maps::{MapKind, MapSettings};
+    use headtime_belief::matrix::MappedDrive;
+    use headtime_units::{Nanos, SectorSize, Sectors};
+
+    fn map(model: &str, observed: u32) -> KeptMap {
+        let drive = MappedDrive { model: model.into(), capacity: Sectors::new(1 << 22), sector: SectorSize::B512 };
+        let belief = MapSettings::default().begin(MapKind::Matrix, &drive, None).expect("it can be mapped");
+        for number in 0..observed {
+            belief.matrix().expect("it is one").record(number, number + 1, Nanos::from_ms(3));
+        }
+        belief.map()
+    }
+
+    fn known(path: &Path) -> u64 {
+        match read_map(path, ByteSize::new(1 << 30)).expect("it is whole") {
+            KeptMap::Matrix(map) => map.known(),
+            KeptMap::Compact(_) => panic!("it is a matrix"),
+        }
+    }
+
+    #[test]
+    fn a_map_is_replaced_only_by_one_of_the_same_drive_and_only_when_asked() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("drive.map");
+        assert!(read_map(&path, ByteSize::new(1 << 30)).expect_err("nothing there").is_not_there());
+        assert!(read_map(Path::new("/dev/zero"), ByteSize::new(1 << 30)).expect_err("it has no end").to_string().contains("no regular file"));
+        write_map(&path, &map("ONE", 3), false).expect("nothing is there");
+        assert!(matches!(write_map(&path, &map("ONE", 4), false), Err(MapFileError::Exists { .. })));
+        assert!(matches!(write_map(&path, &map("TWO", 4), true), Err(MapFileError::OtherDrive { .. })));
+        assert_eq!(known(&path), 3);
+        write_map(&path, &map("ONE", 4), true).expect("it is of the same drive");
+        assert_eq!(known(&path), 4);
+        std::fs::write(&path, "dear diary").unwrap();
+        assert!(matches!(write_map(&path, &map("ONE", 5), true), Err(MapFileError::Map { .. })), "what is no map is left alone");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "dear diary");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
+    }
+
+    /// What a kill in the middle leaves is half a file aside; the next one takes it over.
+    #[test]
+    fn what_a_killed_program_left_aside_is_in_nobodys_way() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("drive.map");
+        write_map(&path, &map("ONE", 3), false).unwrap();
+        let aside = folder.path().join("drive.map.new");
+        let whole = std::fs::read(&path).unwrap();
+        std::fs::write(&aside, [&whole[..whole.len() / 2], &[0xFF; 9_999]].concat()).unwrap();
+        assert_eq!(known(&path), 3);
+        write_map(&path, &map("ONE", 4), true).unwrap();
+        assert_eq!((known(&path), aside.exists()), (4, false));
+    }
+
+    #[test]
+    fn a_full_disk_leaves_the_map_that_was_there() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("drive.map");
+        write_map(&path, &map("ONE", 3), false).unwrap();
+        // A device that is always full, where the file is written aside.
+        std::os::unix::fs::symlink("/dev/full", folder.path().join("drive.map.new")).unwrap();
+        let error = write_map(&path, &map("ONE", 4), true).expect_err("there is no room");
+        assert!(matches!(&error, MapFileError::Write { error, .. } if error.kind() == io::ErrorKind::StorageFull), "{error}");
+        assert!(!error.is_asked() && error.to_string().contains("drive.map"), "{error}");
+        assert_eq!(known(&path), 3);
+        write_map(&path, &map("ONE", 4), true).expect("nothing is in the way afterwards");
+        assert_eq!(known(&path), 4);
+    }
+
+    #[test]
+    fn two_that_save_at_once_do_not_mix() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let path = folder.path().join("drive.map");
+        let first = Aside::take(&path).expect("it is free");
+        assert!(matches!(write_map(&path, &map("ONE", 1), true), Err(MapFileError::Busy { .. })));
+        drop(first);
+        write_map(&path, &map("ONE", 1), true).expect("it is free again");
+        std::thread::scope(|scope| {
+            for number in 2..8 {
+                let path = &path;
+                scope.spawn(move || match write_map(path, &map("ONE", number), true) {
+                    Ok(_) | Err(MapFileError::Busy { .. }) => {}
+                    Err(other) => panic!("{other}"),
+                });
+            }
+        });
+        assert!((1..8).contains(&known(&path)), "one of them, whole");
+    }
+}
