@@ -91,6 +91,8 @@ impl Drive {
             queued: 0,
             outstanding: 0,
             accounts: Vec::new(),
+            shares: Vec::new(),
+            goes_by_shares: false,
             belief: BeliefReport::default(),
             scans: 0,
             fill: FillReport::default(),

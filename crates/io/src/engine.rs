@@ -164,6 +164,15 @@ impl Engine {
                 }
                 Letter::ShowMap(show) => show(MapBelief::of(self.scheduler.belief()).map(RunningMap::of)),
                 Letter::SetFill(settings) => self.scheduler.set_fill(settings),
+                Letter::Slow(answer) => {
+                    // Who asked may have given up waiting.
+                    let _ = answer.try_send(self.slow.all());
+                }
+                Letter::ChangeShares(changes, answer) => {
+                    let changed = self.scheduler.change_shares(self.clock.now(), &changes);
+                    // Who asked may have given up waiting.
+                    let _ = answer.try_send(changed);
+                }
                 Letter::Watch(marks) => self.scans.watch(&marks),
                 Letter::ScanStart { feed, wanted, paused } => self.scan_start(feed, wanted, paused),
                 Letter::ScanAgain(number, wanted) => self.scan_again(number, wanted),
@@ -389,6 +398,8 @@ impl Engine {
             queued: self.scheduler.held().saturating_sub(at_drive),
             outstanding: outstanding.len(),
             accounts: self.scheduler.accounts().volumes().map(|(volume, account)| (volume, *account)).collect(),
+            shares: self.scheduler.shares().reports(taken).collect(),
+            goes_by_shares: self.scheduler.goes_by_shares(),
             belief: self.scheduler.belief_report(),
             scans: self.scans.count(),
             fill: self.scheduler.fill_report(),

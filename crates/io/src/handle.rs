@@ -4,7 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
-use headtime_sched::{FillSettings, Op, Request, RequestId};
+use headtime_sched::{FillSettings, Op, Request, RequestId, ShareChange, ShareRefusal};
 use headtime_units::{Extent, Instant, SectorSize, Sectors};
 
 use crate::believed::Believed;
@@ -25,6 +25,23 @@ use crate::turns::Turns;
 pub struct DriveHandle {
     pub(crate) shared: Arc<Shared>,
 }
+
+/// Why what volumes are promised was not changed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeSharesError {
+    /// The scheduler does not allow it; nothing has changed.
+    #[error(transparent)]
+    Refused(#[from] ShareRefusal),
+    /// The drive is closing or overwhelmed; nothing has changed.
+    #[error(transparent)]
+    NotTaken(#[from] SubmitError),
+    /// The engine does not answer, or failed; the change may still be made.
+    #[error("the drive's engine does not answer; its message is in the log")]
+    NoAnswer,
+}
+
+/// Much longer than a turn of the engine takes.
+const SHARES_PATIENCE: std::time::Duration = std::time::Duration::from_secs(10);
 
 /// What all handles of a drive have in common.
 pub(crate) struct Shared {
@@ -193,6 +210,24 @@ impl DriveHandle {
     /// As [`DriveHandle::set_policy`].
     pub fn set_fill(&self, settings: FillSettings) -> Result<(), SubmitError> {
         self.tell(Letter::SetFill(settings))
+    }
+
+    /// Changes what volumes are promised and may not exceed, all of `changes` or none; in force when this returns. Whether anybody goes by it is the policy's business
+    /// ([`DriveSnapshot::goes_by_shares`]).
+    ///
+    /// # Errors
+    /// See [`ChangeSharesError`].
+    ///
+    /// # Panics
+    /// When called from a completion callback, where it would wait for itself.
+    pub fn change_shares(&self, changes: Vec<ShareChange>) -> Result<(), ChangeSharesError> {
+        self.expect_not_a_callback();
+        let (answer, answered) = std::sync::mpsc::sync_channel(1);
+        self.tell(Letter::ChangeShares(changes, answer))?;
+        match answered.recv_timeout(SHARES_PATIENCE) {
+            Ok(changed) => Ok(changed?),
+            Err(_) => Err(ChangeSharesError::NoAnswer),
+        }
     }
 
     /// Starts a scan: what it wants is read in the gaps between requests and while there are none, and comes out of the feed.

@@ -69,7 +69,7 @@ pub use believed::{BeliefChoice, BeliefWordError, Believed, BelievedBy, LoadMapE
 pub use clock::RealClock;
 pub use drive::Drive;
 pub use engine::DrainReport;
-pub use handle::DriveHandle;
+pub use handle::{ChangeSharesError, DriveHandle};
 pub use headtime_sim::DiskTime;
 pub use lateness::LatenessSummary;
 pub use locator::{EmulatedLocator, Locator, LocatorError, MemoryLocator, NbdLocator, ProfileSource, SimulatedLocator};

@@ -40,6 +40,10 @@ pub(crate) enum Letter {
     Believe(Box<dyn Belief + Send>),
     ShowMap(Box<dyn FnOnce(Option<RunningMap>) + Send>),
     SetFill(FillSettings),
+    /// The slow requests that are remembered go back.
+    Slow(SyncSender<Vec<SlowRequest>>),
+    /// Changes of what volumes are promised; the answer goes back.
+    ChangeShares(Vec<ShareChange>, SyncSender<Result<(), ShareRefusal>>),
     Watch(Arc<WriteMarks>),
     ScanStart {
         feed: Arc<FeedShared>,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use headtime_sched::{BackgroundAccount, BeliefReport, FillReport, Tunables, VolumeAccount, VolumeId};
+use headtime_sched::{BackgroundAccount, BeliefReport, FillReport, ShareReport, Tunables, VolumeAccount, VolumeId};
 use headtime_sim::DiskTime;
 use headtime_units::{Instant, Nanos};
 
@@ -29,6 +29,10 @@ pub struct DriveSnapshot {
     pub outstanding: usize,
     /// Disk time and counts of each volume that has asked for anything.
     pub accounts: Vec<(VolumeId, VolumeAccount)>,
+    /// What each payer is promised, what it has used and what it waits for; empty while nobody was ever promised anything.
+    pub shares: Vec<ShareReport>,
+    /// Whether the policy at work goes by what volumes are promised; the others keep the books only.
+    pub goes_by_shares: bool,
     /// What is believed of the drive.
     pub belief: BeliefReport,
     /// Scans that are not over.
