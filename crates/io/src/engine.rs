@@ -24,6 +24,7 @@ use crate::lateness::Lateness;
 use crate::mailbox::{Letter, Mailbox, OnDone, Place, Submission};
 use crate::options::CommandTimeout;
 use crate::request::{IoDone, IoError};
+use crate::slow::{AtDriveFrom, Mark, SlowBook};
 use crate::snapshot::{DriveSnapshot, EmulationSnapshot, ErrorCounts};
 use crate::tuning::Tuning;
 
@@ -65,6 +66,8 @@ pub(crate) struct Engine {
     /// Requests that are not over, and cancelled ones whose bytes the drive still uses.
     pending: HashMap<RequestId, Pending>,
     at_drive: AtDrive,
+    /// When the last command was done.
+    last_completion: Instant,
     /// When the backend last reported anything.
     last_report: Instant,
     /// While a command is given up: when the next request that waits in vain is due.
@@ -72,6 +75,7 @@ pub(crate) struct Engine {
     unflushed: Unflushed,
     scans: Scans,
     failed_flushes: u64,
+    slow: SlowBook,
     lateness: Lateness,
     errors: ErrorCounts,
     letters: Vec<Letter>,
@@ -84,6 +88,8 @@ struct Pending {
     data: Bytes,
     /// Of a write that is on the drive and becomes durable by a flush: how many losses the drive had had when it was written.
     written_at: Option<u64>,
+    /// What the books said when it was submitted, and when it was sent.
+    marks: [Mark; 2],
     /// `None` once the request was cancelled and its owner told.
     on_done: Option<OnDone>,
     place: Place,
@@ -99,6 +105,8 @@ impl Engine {
         drain_timeout: Nanos,
         command_timeout: CommandTimeout,
     ) -> Self {
+        let mut scheduler = scheduler;
+        scheduler.keep_foreseen();
         Self {
             clock,
             scheduler,
@@ -111,11 +119,13 @@ impl Engine {
             drain_until: None,
             pending: HashMap::new(),
             at_drive: AtDrive::new(command_timeout),
+            last_completion: Instant::ORIGIN,
             last_report: Instant::ORIGIN,
             next_expiry: Instant::ORIGIN,
             unflushed: Unflushed::default(),
             scans: Scans::default(),
             failed_flushes: 0,
+            slow: SlowBook::default(),
             lateness: Lateness::new(),
             errors: ErrorCounts::default(),
             letters: Vec::new(),
@@ -197,7 +207,8 @@ impl Engine {
                 if request.op.changes_sectors() {
                     self.scans.note_change(request.extent);
                 }
-                self.pending.insert(request.id, Pending { request, submitted, data, written_at: None, on_done: Some(on_done), place });
+                let marks = [Mark::now(self.scheduler.accounts(), request.volume); 2];
+                self.pending.insert(request.id, Pending { request, submitted, data, written_at: None, marks, on_done: Some(on_done), place });
             }
             // Everything the scheduler refuses was checked by the handle; a refusal is a disagreement between the two.
             Admission::Refused(refusal) => {
@@ -270,6 +281,9 @@ impl Engine {
             self.failed_flushes += 1;
             self.unflushed.note_losses(self.losses());
         }
+        let foreseen = self.scheduler.outstanding().iter().find(|sent| sent.command == over.command).and_then(|sent| sent.foreseen);
+        let at_drive = AtDriveFrom { alone_from: self.last_completion, foreseen };
+        self.last_completion = self.last_completion.max(seen);
         let done = Done { command: over.command, finished: seen, outcome };
         let finished = self.scheduler.complete(self.clock.now(), done);
         // Once more when it is done: what was read in between holds what was before.
@@ -294,7 +308,8 @@ impl Engine {
             if let Err(error) = &result {
                 self.count_error(finished.request.volume, error);
             }
-            if let Some(Pending { on_done, place, .. }) = self.pending.remove(&finished.request.id) {
+            if let Some(Pending { on_done, place, marks: [submitted, sent], .. }) = self.pending.remove(&finished.request.id) {
+                self.slow.note(&finished, &at_drive, submitted, sent);
                 if let Some(on_done) = on_done {
                     on_done.call(IoDone { finished: Some(finished), result });
                 }
@@ -362,6 +377,11 @@ impl Engine {
             let now = self.clock.now();
             match self.scheduler.next(now) {
                 Decision::Dispatch(command) => {
+                    for id in &command.requests {
+                        if let Some(pending) = self.pending.get_mut(id) {
+                            pending.marks[1] = Mark::now(self.scheduler.accounts(), pending.request.volume);
+                        }
+                    }
                     let pieces = if command.op == Op::Write { self.data_of(&command) } else { Vec::new() };
                     self.at_drive.send(now, command.clone(), self.unflushed.covered_now());
                     self.send_or_hold(now, Work { command, pieces });

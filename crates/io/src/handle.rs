@@ -14,6 +14,7 @@ use crate::options::{PolicyChoice, WriteMode};
 use crate::pending::{Pending, Slot, StartWhenRoom};
 use crate::request::{Io, IoDone, IoError, SubmitError, UnalignedBytes};
 use crate::scan::{FeedShared, ScanFeed, ScanStart, WriteMarks};
+use crate::slow::SlowRequest;
 use crate::snapshot::DriveSnapshot;
 use crate::tuning::Tuning;
 use crate::turns::Turns;
@@ -228,6 +229,20 @@ impl DriveHandle {
             Ok(changed) => Ok(changed?),
             Err(_) => Err(ChangeSharesError::NoAnswer),
         }
+    }
+
+    /// The last requests that were slow or missed their deadline, the latest last, and where their time went.
+    ///
+    /// # Errors
+    /// [`ChangeSharesError::NotTaken`], [`ChangeSharesError::NoAnswer`].
+    ///
+    /// # Panics
+    /// When called from a completion callback, where it would wait for itself.
+    pub fn slow_requests(&self) -> Result<Vec<SlowRequest>, ChangeSharesError> {
+        self.expect_not_a_callback();
+        let (answer, answered) = std::sync::mpsc::sync_channel(1);
+        self.tell(Letter::Slow(answer))?;
+        answered.recv_timeout(SHARES_PATIENCE).map_err(|_| ChangeSharesError::NoAnswer)
     }
 
     /// Starts a scan: what it wants is read in the gaps between requests and while there are none, and comes out of the feed.

@@ -1,4 +1,4 @@
-//! What other threads leave for the engine: requests, cancellations, a new policy, scans, the wish to see a snapshot.
+//! What other threads leave for the engine: requests, cancellations, another policy or belief, scans, the wish to see a snapshot.
 //!
 //! Requests are admitted by count and by bytes before they are put in, so that the mailbox and everything behind it is bounded. A place is taken on
 //! submission and given back when the request's callback has returned.
@@ -6,6 +6,7 @@
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::mpsc::SyncSender;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -17,6 +18,7 @@ use crate::bell::Bell;
 use crate::request::{IoDone, IoError, SubmitError};
 use crate::room::Room;
 use crate::scan::{FeedShared, WriteMarks};
+use crate::slow::SlowRequest;
 use crate::snapshot::DriveSnapshot;
 use crate::tuning::Tuning;
 
@@ -26,6 +28,7 @@ pub(crate) struct OnDone(Option<Box<dyn FnOnce(IoDone) + Send>>);
 /// A request on its way to the scheduler.
 pub(crate) struct Submission {
     pub(crate) request: Request,
+    /// What says when it is due, if nothing else does.
     pub(crate) priority: Option<IoPriority>,
     pub(crate) data: Bytes,
     pub(crate) on_done: OnDone,

@@ -1,0 +1,258 @@
+//! Where the time of slow requests went: [`SlowRequest`], kept for the last [`MOST_KEPT`] of a drive that were slow or missed their deadline.
+//!
+//! The parts come from the books and from what was believed when the command was sent. Example: a read that waited 50 ms while its own volume was served for 12 ms and others for 30 ms, and
+//! nobody for 8 ms; that went to the drive behind another command, which took 4 ms more; and then took 9 ms, of which 3 ms were foreseen for the arm, 4 ms for the rotation and 0.1 ms for the
+//! sectors: own queue 12, others 30, held 8, behind 4, seek 3, rotation 4, transfer 0.1, unforeseen 1.9 ms. The parts always add up to the response time.
+//!
+//! A command's time is charged when it is done, so that waiting is told apart to the length of one command. The time before a request is submitted to the drive is not here.
+
+use std::collections::VecDeque;
+
+use headtime_sched::{Accounts, ClassId, Finished, Foreseen, Op, Outcome, RequestId, VolumeId};
+use headtime_units::{Extent, Instant, Nanos};
+
+/// Slow requests that are remembered of a drive.
+pub const MOST_KEPT: usize = 256;
+
+/// A request that was slow or missed its deadline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SlowRequest {
+    /// Its number.
+    pub id: RequestId,
+    /// Its volume.
+    pub volume: VolumeId,
+    /// Its class.
+    pub class: ClassId,
+    /// What it did.
+    pub op: Op,
+    /// The drive's sectors.
+    pub extent: Extent,
+    /// When it was submitted, by [`RealClock`](crate::RealClock).
+    pub submitted: Instant,
+    /// From its submission to the drive's report.
+    pub response: Nanos,
+    /// How long after its submission it was due.
+    pub deadline: Option<Nanos>,
+    /// Whether it completed after that.
+    pub missed: bool,
+    /// Whether it failed.
+    pub failed: bool,
+    /// Where its time went.
+    pub went: TimeParts,
+}
+
+/// Parts of a response time; they add up to it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TimeParts {
+    /// It waited while its own volume was served.
+    pub own_queue: Nanos,
+    /// It waited while other volumes were served.
+    pub other_volumes: Nanos,
+    /// It waited while sectors were read for scans.
+    pub background: Nanos,
+    /// It waited while nothing was done for anybody: its volume was at its limit, or the policy held the drive for something else.
+    pub held: Nanos,
+    /// It was at the drive behind the command before.
+    pub behind: Nanos,
+    /// Overhead of its command, as believed.
+    pub overhead: Nanos,
+    /// Moving the arm at the least, as believed.
+    pub seek: Nanos,
+    /// The rest of positioning, as believed: rotation, and the arm where it takes longer than the least.
+    pub rotation: Nanos,
+    /// Sectors passing, as believed.
+    pub transfer: Nanos,
+    /// What the drive took beyond what was believed of it; all of it for a flush or discard, and where places are not known.
+    pub unforeseen: Nanos,
+}
+
+impl TimeParts {
+    /// Names and parts, in the order of a request's way.
+    #[must_use]
+    pub fn named(&self) -> [(&'static str, Nanos); 10] {
+        [
+            ("own queue", self.own_queue),
+            ("other volumes", self.other_volumes),
+            ("background", self.background),
+            ("held", self.held),
+            ("behind", self.behind),
+            ("overhead", self.overhead),
+            ("seek", self.seek),
+            ("rotation", self.rotation),
+            ("transfer", self.transfer),
+            ("unforeseen", self.unforeseen),
+        ]
+    }
+}
+
+/// What the books said at one moment of a volume, of all and of scans.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Mark {
+    own: Nanos,
+    all: Nanos,
+    background: Nanos,
+}
+
+impl Mark {
+    pub(crate) fn now(accounts: &Accounts, volume: VolumeId) -> Self {
+        Self { own: accounts.volume(volume).disk_time, all: accounts.disk_time(), background: accounts.background().disk_time }
+    }
+}
+
+/// The last slow requests, and what slow means.
+#[derive(Debug, Default)]
+pub(crate) struct SlowBook {
+    kept: VecDeque<SlowRequest>,
+    /// Of about the last 64 responses.
+    mean: Nanos,
+}
+
+/// What a command was at the drive.
+pub(crate) struct AtDriveFrom {
+    /// When the command before it was done, if that is later than its own dispatch.
+    pub(crate) alone_from: Instant,
+    pub(crate) foreseen: Option<Foreseen>,
+}
+
+/// A response this many times the mean of late is slow (guess).
+const SLOW_TIMES: u64 = 4;
+/// What is faster is never slow (guess: a random access with a revolution lost).
+const NEVER_SLOW: Nanos = Nanos::from_ms(20);
+
+impl SlowBook {
+    /// Takes a finished request in; `submitted` and `sent` are the marks of these moments.
+    pub(crate) fn note(&mut self, finished: &Finished, at_drive: &AtDriveFrom, submitted: Mark, sent: Mark) {
+        let response = finished.response();
+        let slow = !self.mean.is_zero() && response >= NEVER_SLOW && response >= self.mean.saturating_mul(SLOW_TIMES);
+        self.mean = match self.mean {
+            Nanos::ZERO => response,
+            mean => Nanos::from_ns(mean.as_ns() - mean.as_ns() / 64 + response.as_ns() / 64),
+        };
+        let failed = finished.outcome != Outcome::Success;
+        if !(slow || failed || finished.missed()) {
+            return;
+        }
+        if self.kept.len() == MOST_KEPT {
+            self.kept.pop_front();
+        }
+        let request = finished.request;
+        self.kept.push_back(SlowRequest {
+            id: request.id,
+            volume: request.volume,
+            class: request.class,
+            op: request.op,
+            extent: request.extent,
+            submitted: finished.submitted,
+            response,
+            deadline: request.deadline.map(|deadline| deadline.saturating_since(finished.submitted)),
+            missed: finished.missed(),
+            failed,
+            went: parts(finished, at_drive, submitted, sent),
+        });
+    }
+
+    /// Those kept, the latest last.
+    pub(crate) fn all(&self) -> Vec<SlowRequest> {
+        self.kept.iter().copied().collect()
+    }
+}
+
+fn parts(finished: &Finished, at_drive: &AtDriveFrom, submitted: Mark, sent: Mark) -> TimeParts {
+    let mut wait = finished.dispatched.saturating_since(finished.submitted);
+    let mut of_wait = |part: Nanos| take(&mut wait, part);
+    let own = sent.own.saturating_sub(submitted.own);
+    let own_queue = of_wait(own);
+    let other_volumes = of_wait(sent.all.saturating_sub(submitted.all).saturating_sub(own));
+    let background = of_wait(sent.background.saturating_sub(submitted.background));
+    let held = of_wait(Nanos::MAX);
+    let alone_from = at_drive.alone_from.max(finished.dispatched).min(finished.finished);
+    let behind = alone_from.saturating_since(finished.dispatched);
+    let mut alone = finished.finished.saturating_since(alone_from);
+    let mut of_alone = |part: Nanos| take(&mut alone, part);
+    let Foreseen { overhead, seek, rotation, transfer } = at_drive.foreseen.unwrap_or_default();
+    let (overhead, seek, rotation, transfer) = (of_alone(overhead), of_alone(seek), of_alone(rotation), of_alone(transfer));
+    TimeParts { own_queue, other_volumes, background, held, behind, overhead, seek, rotation, transfer, unforeseen: of_alone(Nanos::MAX) }
+}
+
+fn take(from: &mut Nanos, part: Nanos) -> Nanos {
+    let taken = part.min(*from);
+    *from -= taken;
+    taken
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use headtime_sched::{Request, StreamId};
+
+    fn at(us: u64) -> Instant {
+        Instant::ORIGIN + Nanos::from_us(us)
+    }
+
+    fn finished(submitted: u64, dispatched: u64, done: u64, deadline: Option<u64>) -> Finished {
+        let request = Request {
+            id: RequestId(7),
+            volume: VolumeId(1),
+            class: ClassId(0),
+            stream: StreamId(0),
+            op: Op::Read,
+            extent: Extent::from_numbers(8, 8),
+            fua: false,
+            deadline: deadline.map(at),
+        };
+        let (submitted, dispatched, finished) = (at(submitted), at(dispatched), at(done));
+        Finished { request, submitted, dispatched, finished, disk_time: Nanos::ZERO, outcome: Outcome::Success }
+    }
+
+    fn mark(own: u64, all: u64, background: u64) -> Mark {
+        Mark { own: Nanos::from_us(own), all: Nanos::from_us(all), background: Nanos::from_us(background) }
+    }
+
+    #[test]
+    fn the_example_of_the_header_holds() {
+        let us = Nanos::from_us;
+        let foreseen = Foreseen { overhead: Nanos::ZERO, seek: us(3_000), rotation: us(4_000), transfer: us(100) };
+        let at_drive = AtDriveFrom { alone_from: at(54_000), foreseen: Some(foreseen) };
+        let mut book = SlowBook::default();
+        book.note(&finished(0, 50_000, 63_000, Some(60_000)), &at_drive, mark(5_000, 9_000, 0), mark(17_000, 51_000, 0));
+        let [slow] = book.all()[..] else { panic!("{book:?}") };
+        assert!(slow.missed && slow.deadline == Some(us(60_000)));
+        let expected = TimeParts {
+            own_queue: us(12_000),
+            other_volumes: us(30_000),
+            held: us(8_000),
+            behind: us(4_000),
+            seek: us(3_000),
+            rotation: us(4_000),
+            transfer: us(100),
+            unforeseen: us(1_900),
+            ..TimeParts::default()
+        };
+        assert_eq!(slow.went, expected);
+    }
+
+    #[test]
+    fn parts_add_up_whatever_the_books_say() {
+        for (dispatched, alone_from, charged) in [(0, 0, 0), (10_000, 5_000, 90_000), (30_000, 70_000, 7_000), (30_000, 35_000, 1)] {
+            let foreseen = Foreseen { overhead: Nanos::from_us(charged), seek: Nanos::from_us(3_000), rotation: Nanos::MAX, transfer: Nanos::MAX };
+            let at_drive = AtDriveFrom { alone_from: at(alone_from), foreseen: Some(foreseen) };
+            let done = finished(0, dispatched, 40_000, None);
+            let went = parts(&done, &at_drive, mark(9, 9, 9), mark(charged, 2 * charged, charged));
+            assert_eq!(went.named().into_iter().map(|(_, part)| part).sum::<Nanos>(), done.response(), "{went:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_as_slow_as_ever_is_not_kept_and_the_oldest_go() {
+        let mut book = SlowBook::default();
+        let at_drive = AtDriveFrom { alone_from: at(0), foreseen: None };
+        let note = |book: &mut SlowBook, us: u64| book.note(&finished(0, 0, us, None), &at_drive, Mark::default(), Mark::default());
+        (0..100).for_each(|_| note(&mut book, 10_000));
+        assert!(book.all().is_empty());
+        note(&mut book, 19_000);
+        note(&mut book, 100_000);
+        assert_eq!(book.all().len(), 1);
+        (0..3 * MOST_KEPT as u64).for_each(|nth| note(&mut book, 10_000_000 << (nth % 2 * 10)));
+        assert!(book.all().len() <= MOST_KEPT);
+    }
+}
