@@ -439,6 +439,21 @@ mod tests {
     }
 
     #[test]
+    fn of_what_was_told_in_one_piece_and_not_kept_a_part_may_be_wanted_again() {
+        let feed = feed(true, u64::MAX, None);
+        feed.tell(Extent::from_numbers(0, 64), &read(64), 512, FillSource::Idle);
+        feed.not_kept(Extent::from_numbers(0, 64));
+        let mut wanted = Wanted::new(Sectors::new(100), Sectors::new(8));
+        wanted.insert(Extent::from_numbers(10, 1));
+        feed.wanted_again(&wanted);
+        let kept = |start, len| feed.is_kept(Extent::from_numbers(start, len));
+        assert_eq!([kept(0, 8), kept(7, 2), kept(8, 8), kept(15, 2), kept(16, 48)], [Kept::Never, Kept::Never, Kept::Yes, Kept::Never, Kept::Never]);
+        // It comes again, and may be kept now.
+        feed.tell(Extent::from_numbers(8, 8), &read(8), 512, FillSource::Idle);
+        assert_eq!(kept(10, 1), Kept::NotYet);
+    }
+
+    #[test]
     fn what_is_told_lies_in_one_region_and_says_once_that_it_was_written() {
         let marks = Arc::new(WriteMarks::new(Extent::from_numbers(10, 25), Sectors::new(10)));
         marks.mark(Extent::from_numbers(0, 12));
