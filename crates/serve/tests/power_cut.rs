@@ -178,7 +178,7 @@ struct Tried {
 
 fn wanted(name: &str, mebibytes: u64, deadline_ms: u64) -> Wanted {
     let deadline = (deadline_ms > 0).then(|| Nanos::from_ms(deadline_ms));
-    Wanted { name: name.to_string(), size: Some(ByteSize::new(mebibytes << 20)), settings: Settings { deadline, ..Settings::default() } }
+    Wanted { name: name.to_string(), size: Some(ByteSize::new(mebibytes << 20)), settings: Settings { deadline, ..Settings::default() }.into() }
 }
 
 /// A change of the table.

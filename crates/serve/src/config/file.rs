@@ -39,6 +39,11 @@ impl Reader<'_> {
                         self.set(SERVER_KEYS, "", config, key, address);
                     }
                 }
+                ("map", DeValue::Table(map)) => {
+                    config.map_named = true;
+                    self.table(MAP_KEYS, "map", config, map);
+                }
+                ("map", _) => self.error(value.span(), "write settings of the latency map as [map] with the keys on the lines below".to_string()),
                 ("limits", DeValue::Table(limits)) => self.table(LIMIT_KEYS, "limits", &mut config.limits, limits),
                 ("volume", DeValue::Array(volumes)) => {
                     for volume in volumes.iter() {
@@ -146,8 +151,8 @@ read_only = true
         assert_eq!((config.limits.connections, config.limits.memory), (10, ByteSize::new(64 << 20)));
         assert_eq!(config.listen.len(), 2);
         let [rec, db] = &config.volumes[..] else { panic!("{:?}", config.volumes) };
-        assert_eq!((rec.deadline, rec.description.as_str()), (Some(Nanos::from_ms(100)), "four cameras"));
-        assert_eq!((db.size, db.read_only), (Some(ByteSize::new(1 << 20)), true));
+        assert_eq!((rec.settings.deadline, rec.settings.description.as_deref()), (Some(Some(Nanos::from_ms(100))), Some("four cameras")));
+        assert_eq!((db.size, db.settings.read_only, db.settings.deadline), (Some(ByteSize::new(1 << 20)), Some(true), None));
     }
 
     /// Broken configurations and exactly what is said about them.
@@ -177,8 +182,10 @@ read_only = true
             ],
         ),
         (
-            "[[volume]]\nname = \"rec\"\nreserve = \"10%\"\n",
-            &["c.toml:3:1: volume rec: unknown key `reserve`; known are name, size, deadline, read_only, description"],
+            "[[volume]]\nname = \"rec\"\nshare = \"10%\"\n",
+            &[
+                "c.toml:3:1: volume rec: unknown key `share`; known are name, size, deadline, read_only, description, reserve, limit, burst, iops_limit, bandwidth_limit, priority, classes",
+            ],
         ),
         (
             "[[volume]]\nname = \"rec\"\nsize = \"10 potatoes\"\ndeadline = \"0\"\n",
@@ -199,6 +206,25 @@ read_only = true
         (
             "[[volume]]\nname = \"a\"\ndescription = \"two\\nlines\"\n",
             &["c.toml:3:15: volume a: description: a control character in it, or 9 bytes; expected one line of at most 128 bytes"],
+        ),
+        (
+            "lookahead_k = 9\ndeadlines = \"rt=50\"\nbelief = \"truth\"\n[map]\nbits = 5\nsave = \"1ms\"\nfrom = \"me\"\n",
+            &[
+                "c.toml:1:15: lookahead_k: `9` is no value; write a whole number from 1 to 8, or policy",
+                "c.toml:2:13: deadlines: `rt=50` is no value; write a list such as rt/0=50ms,be=200ms of a class (rt, be, idle), a level from 0 to 7 or none for all, and a time \
+                 from 1 ms to 1 h; an empty text for no deadlines",
+                "c.toml:3:10: belief = truth: expected profile, matrix, compact, matrix:FILE or compact:FILE",
+                "c.toml:5:8: map: bits = 5: expected 4, 8 or 16",
+                "c.toml:6:8: map: save: saving more often than every second leaves no time for anything else; write a time such as 10min",
+                "c.toml:7:8: map: from = me: expected profile or nothing",
+            ],
+        ),
+        ("map = 3", &["c.toml:1:7: write settings of the latency map as [map] with the keys on the lines below"]),
+        (
+            "[[volume]]\nname = \"a\"\npriority = \"rt/8\"\n",
+            &[
+                "c.toml:3:12: volume a: priority: `rt/8` is no I/O priority; write rt, be or idle, with a level from 0 (most urgent) to 7 behind it, such as rt/2, or none",
+            ],
         ),
         ("volume = 3", &["c.toml:1:10: write each volume as [[volume]] with name and size on the lines below"]),
         ("limits = 3", &["c.toml:1:10: write limits as [limits] with the keys on the lines below"]),
@@ -256,15 +282,15 @@ read_only = true
     #[test]
     fn broken_flags_are_all_reported() {
         let flags = Flags {
-            volumes: vec!["a b=1".to_string(), "c=1,limit=3,deadline=7".to_string(), "d=1MiB".to_string(), "d=2MiB".to_string()],
+            volumes: vec!["a b=1".to_string(), "c=1,most=3,deadline=7".to_string(), "d=1MiB".to_string(), "d=2MiB".to_string()],
             limits: vec!["memory".to_string()],
             ..Flags::default()
         };
         let text = Config::from_flags(&flags).unwrap_err().to_string();
         for part in [
             "--volume a b=1: volume name `a b`",
-            "--volume c=1,limit=3,deadline=7: volume: unknown key `limit`; known are name, size",
-            "--volume c=1,limit=3,deadline=7: deadline: ",
+            "--volume c=1,most=3,deadline=7: volume: unknown key `most`; known are name, size",
+            "--volume c=1,most=3,deadline=7: deadline: ",
             "--volume d=2MiB: volume d is there twice",
             "--limit memory: memory: ",
         ] {

@@ -1,10 +1,13 @@
 //! The tables of keys: what can be set, what it means, what it is when nobody says otherwise.
 
 use headtime_io::{Locator, PolicyChoice, ProfileSource};
-use headtime_units::{ByteSize, Nanos, parse_bytes, parse_nanos, parse_share};
+use headtime_sched::TUNABLES;
+use headtime_units::{ByteSize, Nanos, Share, parse_bytes, parse_nanos, parse_share};
 
 use super::{Config, Listen, MaxImpact, PlaceChoice, ServeLimits, VolumeConfig};
-use crate::volumes::{check_description, check_name};
+use crate::tls::{ClientConfig, TlsConfig};
+use crate::tuner::{OUTSTANDING_MOST, values};
+use crate::volumes::{ClassNames, check_description, check_name};
 
 /// One key of the configuration of a `T`.
 pub struct Key<T> {
@@ -205,11 +208,11 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
     },
     Key {
         name: "deadline",
-        takes: "TIME, such as 100ms",
+        takes: "TIME, such as 100ms, or none",
         summary: "every read and write is to be complete so long after its arrival",
         default: "none",
         set: |volume, value| {
-            volume.deadline = Some(time(value, "deadline")?);
+            volume.settings.deadline = Some(unless_none(value, |value| time(value, "deadline"))?);
             Ok(())
         },
     },
@@ -219,7 +222,7 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
         summary: "refuse writes",
         default: "false",
         set: |volume, value| {
-            volume.read_only = value.truth("read_only")?;
+            volume.settings.read_only = Some(value.truth("read_only")?);
             Ok(())
         },
     },
@@ -234,7 +237,81 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
             let refused =
                 |_| format!("description: a control character in it, or {} bytes; expected one line of at most 128 bytes", description.len());
             check_description(&volume.name, description).map_err(refused)?;
-            volume.description = description.to_string();
+            volume.settings.description = Some(description.to_string());
+            Ok(())
+        },
+    },
+    Key {
+        name: "reserve",
+        takes: "SHARE, such as 25%",
+        summary: "the part of the drive's time that is the volume's whenever it wants it",
+        default: "0%",
+        set: |volume, value| {
+            volume.settings.reserve = Some(share(value, "reserve")?);
+            Ok(())
+        },
+    },
+    Key {
+        name: "limit",
+        takes: "SHARE, such as 50%, or none",
+        summary: "the most of the drive's time that it is given, also when nobody else wants it",
+        default: "none",
+        set: |volume, value| {
+            volume.settings.limit = Some(unless_none(value, |value| share(value, "limit"))?);
+            Ok(())
+        },
+    },
+    Key {
+        name: "burst",
+        takes: "TIME, such as 1s, or none",
+        summary: "for how long the volume may save up what it does not use of its reserve and limit",
+        default: "none; as the scheduler has it",
+        set: |volume, value| {
+            volume.settings.burst = Some(unless_none(value, |value| time(value, "burst"))?);
+            Ok(())
+        },
+    },
+    Key {
+        name: "iops_limit",
+        takes: "N, or none",
+        summary: "the most requests a second",
+        default: "none",
+        set: |volume, value| {
+            volume.settings.iops_limit = Some(unless_none(value, |value| count(value, "iops_limit", 1, u32::MAX))?);
+            Ok(())
+        },
+    },
+    Key {
+        name: "bandwidth_limit",
+        takes: "SIZE a second, such as 50MB, or none",
+        summary: "the most bytes a second",
+        default: "none",
+        set: |volume, value| {
+            volume.settings.bandwidth_limit = Some(unless_none(value, |value| size(value, "bandwidth_limit").map(ByteSize::get))?);
+            Ok(())
+        },
+    },
+    Key {
+        name: "priority",
+        takes: "rt, be or idle, with a level from 0 (most urgent) to 7 if you like, such as rt/2, or none",
+        summary: "the I/O priority of its requests: how urgent they are as far as nobody's reserve decides it, and when they are due where `deadlines` says so and the volume does not",
+        default: "none",
+        set: |volume, value| {
+            let text = value.text()?;
+            let priority = if text == "none" { None } else { Some(text.parse().map_err(|error| format!("priority: {error}, or none"))?) };
+            volume.settings.priority = Some(priority);
+            Ok(())
+        },
+    },
+    Key {
+        name: "classes",
+        takes: "realtime, bulk, realtime+bulk or none",
+        summary: "exports of the volume beside its own, NAME@realtime and NAME@bulk, with settings of their own (`headtime volume set NAME@bulk …`)",
+        default: "none",
+        set: |volume, value| {
+            let text = value.text()?;
+            let classes = ClassNames::parse(text).ok_or_else(|| format!("classes = {text}: expected realtime, bulk, realtime+bulk or none"))?;
+            volume.settings.classes = Some(classes);
             Ok(())
         },
     },
@@ -397,7 +474,19 @@ fn place(value: Value<'_>, key: &str) -> Result<PlaceChoice, String> {
     }
 }
 
-fn size(value: Value<'_>, key: &str) -> Result<ByteSize, String> {
+/// What `read` makes of a value; nothing of the text `none`.
+fn unless_none<T>(value: Value<'_>, read: impl FnOnce(Value<'_>) -> Result<T, String>) -> Result<Option<T>, String> {
+    match value {
+        Value::Flag("none") | Value::Text("none") => Ok(None),
+        value => read(value).map(Some),
+    }
+}
+
+fn share(value: Value<'_>, key: &str) -> Result<Share, String> {
+    parse_share(value.text()?).map_err(|error| format!("{key}: {error}"))
+}
+
+pub(super) fn size(value: Value<'_>, key: &str) -> Result<ByteSize, String> {
     let text = if let Value::Integer(digits) = value { digits } else { value.text()? };
     let size = parse_bytes(text).map_err(|error| format!("{key}: {error}"))?;
     if size.get() == 0 { Err(format!("{key}: a size of 0 makes no sense; write a size such as 64MiB")) } else { Ok(size) }

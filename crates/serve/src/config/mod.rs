@@ -31,7 +31,7 @@ use std::path::PathBuf;
 use headtime_io::{CommandTimeout, KernelKnobs, Locator, PolicyChoice, ProfileSource, RawOptions, WriteCache};
 use headtime_units::{ByteSize, Nanos, Share};
 
-use crate::volumes::{Settings, Wanted};
+use crate::volumes::{SettingsChange, Wanted};
 
 pub use errors::{ConfigError, ConfigErrors, Place};
 pub use keys::{Key, LIMIT_KEYS, SERVER_KEYS, VOLUME_KEYS, Value};
@@ -111,12 +111,8 @@ pub struct VolumeConfig {
     pub name: String,
     /// Its size; may be left out for a volume that the drive remembers.
     pub size: Option<ByteSize>,
-    /// The time each read and write has from its arrival.
-    pub deadline: Option<Nanos>,
-    /// Whether writes are refused.
-    pub read_only: bool,
-    /// Text for people.
-    pub description: String,
+    /// What of its settings is to be otherwise than the drive remembers, or than the default for a new volume.
+    pub settings: SettingsChange,
 }
 
 /// Bounds of the server. What they add up to is [`ServeLimits::memory_bound`].
@@ -342,11 +338,19 @@ impl VolumeConfig {
         if messages.is_empty() { Ok(volume) } else { Err(messages) }
     }
 
+    /// Sets a key of [`VOLUME_KEYS`] from text, as behind `--volume NAME,`.
+    ///
+    /// # Errors
+    /// The message of what is wrong with the key or its value.
+    pub fn set(&mut self, key: &str, text: &str) -> Result<(), String> {
+        (keys::find(VOLUME_KEYS, key)?.set)(self, Value::Flag(text))
+    }
+
     /// What the drive's table is asked for.
     #[must_use]
     pub fn wanted(&self) -> Wanted {
-        let Self { name, size, deadline, read_only, description } = self.clone();
-        Wanted { name, size, settings: Settings { deadline, read_only, description } }
+        let Self { name, size, settings } = self.clone();
+        Wanted { name, size, settings }
     }
 }
 

@@ -317,7 +317,7 @@ mod tests {
 
     fn wanted(name: &str, mebibytes: u64, deadline_ms: u64) -> Wanted {
         let deadline = (deadline_ms > 0).then(|| Nanos::from_ms(deadline_ms));
-        Wanted { name: name.to_string(), size: Some(ByteSize::new(mebibytes << 20)), settings: Settings { deadline, ..Settings::default() } }
+        Wanted { name: name.to_string(), size: Some(ByteSize::new(mebibytes << 20)), settings: Settings { deadline, ..Settings::default() }.into() }
     }
 
     fn with_volume(metadata: &Metadata, name: &str) -> (Metadata, Vec<Step>) {
@@ -407,6 +407,7 @@ mod tests {
     #[derive(Clone, Debug)]
     enum Change {
         Ensure { name: u8, mebibytes: u64, deadline_ms: u64 },
+        Resize { name: u8, mebibytes: u64, cut_data: bool },
         Remove { name: u8 },
     }
 
@@ -416,6 +417,7 @@ mod tests {
             let mut table = table.clone();
             let _refused = match self {
                 Self::Ensure { name, mebibytes, deadline_ms } => table.ensure(&wanted(&format!("v{name}"), *mebibytes, *deadline_ms)).is_err(),
+                Self::Resize { name, mebibytes, cut_data } => table.change(&wanted(&format!("v{name}"), *mebibytes, 0), *cut_data).is_err(),
                 Self::Remove { name } => table.remove(&format!("v{name}")).is_err(),
             };
             table
@@ -433,6 +435,7 @@ mod tests {
     fn rounds() -> impl Strategy<Value = Vec<Round>> {
         let change = prop_oneof![
             3 => (0_u8..8, 1_u64..20, 0_u64..3).prop_map(|(name, mebibytes, deadline_ms)| Change::Ensure { name, mebibytes, deadline_ms }),
+            2 => (0_u8..8, 1_u64..40, any::<bool>()).prop_map(|(name, mebibytes, cut_data)| Change::Resize { name, mebibytes, cut_data }),
             1 => (0_u8..8).prop_map(|name| Change::Remove { name }),
         ];
         let round = (change, proptest::option::of(0_usize..24), prop_oneof![Just(0), any::<u64>()]);

@@ -38,21 +38,23 @@
 //! # The parts
 //!
 //! [`VolumeTable`] allocates and checks; [`slot`] turns it into bytes and back; [`Metadata`] decides which slot counts and plans
-//! [`Step`]s. These three do no I/O. [`VolumeStore`] carries the steps out through the drive's scheduler, as volume 0, like every other
-//! request.
+//! [`Step`]s. These three do no I/O. [`VolumeStore`] carries the steps out through the drive's scheduler, like every other request, as the server's own, which wait for
+//! no payer's turn. [`Volumes`] changes all this while it is being served.
 
+mod errors;
 mod metadata;
+mod settings;
+pub mod shares;
 pub mod slot;
 mod store;
-
 mod table;
 
+pub use errors::{TableError, VolumeError};
 pub use metadata::{Metadata, OpenError, Opened, Opening, Step};
+pub use settings::{Class, ClassNames, ClassSettings, Classes, Settings, SettingsChange};
 pub use store::{StoreError, VolumeStore};
 
-pub use table::{
-    DriveShape, DriveUuid, Ensured, FreeSpace, Settings, TableError, Volume, VolumeError, VolumeTable, Wanted, check_description, check_name,
-};
+pub use table::{DriveShape, DriveUuid, Ensured, FreeSpace, Volume, VolumeTable, Wanted, check_description, check_name};
 
 /// Bytes at the start of the drive that belong to the metadata.
 pub const AREA_BYTES: u64 = 1 << 20;

@@ -6,7 +6,7 @@
 //! | offset | bytes | header |
 //! |---|---|---|
 //! | 0 | 8 | magic `HEADTIME` |
-//! | 8 | 4 | format version, 1 |
+//! | 8 | 4 | format version, 2; 1 is read as well |
 //! | 12 | 4 | bytes of header and entries together |
 //! | 16 | 4 | CRC-32C of those bytes, this field taken as zero |
 //! | 20 | 4 | bytes of a logical sector |
@@ -20,30 +20,43 @@
 //! | offset | bytes | entry |
 //! |---|---|---|
 //! | 0 | 4 | number of the volume |
-//! | 4 | 4 | bit 0: read-only |
+//! | 4 | 4 | bit 0: read-only; bit 1: served always (version 2) |
 //! | 8 | 8 | first sector |
 //! | 16 | 8 | sectors |
 //! | 24 | 8 | deadline in nanoseconds, 0 = none |
 //! | 32 | 1 | bytes of the name |
 //! | 33 | 1 | bytes of the description |
+//! | 34 | 1 | I/O priority (version 2): 0 = none, 8 × class + level + 1 with the classes real time, best effort, idle |
+//! | 35 | 1 | 0 for a volume; for a class of the volume of this number 1 realtime, 2 bulk (version 2): its entry stands behind that of its volume, and of what is before it only the deadline counts |
+//! | 36 | 4 | reserve in billionths of the drive's time (version 2) |
+//! | 40 | 4 | limit in billionths of the drive's time, 0 = none (version 2) |
+//! | 44 | 4 | requests a second, 0 = no limit (version 2) |
 //! | 48 | 64 | name |
 //! | 112 | 128 | description |
+//! | 240 | 8 | burst in nanoseconds, 0 = none given (version 2) |
+//! | 248 | 8 | bytes a second, 0 = no limit (version 2) |
+//!
+//! A table of version 1 has zeroes where version 2 says more. It is written as version 2 with the next change; programs that know version 1 only refuse it then.
 
-use headtime_sched::VolumeId;
-use headtime_units::{Extent, Nanos, SectorSize, Sectors};
+use headtime_sched::{IoPriority, PriorityClass, VolumeId};
+use headtime_units::{Extent, Nanos, SectorSize, Sectors, Share};
 
-use super::table::{DriveShape, DriveUuid, Settings, TableError, Volume, VolumeTable};
+use super::errors::TableError;
+use super::settings::{Class, ClassSettings, Settings};
+use super::table::{DriveShape, DriveUuid, Volume, VolumeTable};
 
 /// Bytes of one slot; a multiple of every sector size.
 pub const SLOT_BYTES: usize = 256 << 10;
-/// Most volumes a table holds: what fits a slot behind the header.
-pub const MAX_VOLUMES: usize = (SLOT_BYTES - HEADER_BYTES) / ENTRY_BYTES;
+/// Most volumes and classes a table holds: what fits a slot behind the header.
+pub const MAX_ENTRIES: usize = (SLOT_BYTES - HEADER_BYTES) / ENTRY_BYTES;
 /// Longest name in bytes.
 pub const NAME_BYTES: usize = 64;
 /// Longest description in bytes.
 pub const DESCRIPTION_BYTES: usize = 128;
-/// The format this program writes and reads.
-pub const FORMAT_VERSION: u32 = 1;
+/// The format this program writes; it reads all from [`OLDEST_VERSION`] on.
+pub const FORMAT_VERSION: u32 = 2;
+/// The oldest format this program reads.
+pub const OLDEST_VERSION: u32 = 1;
 
 /// Bytes of the physical blocks of today's drives, whatever their logical sectors.
 pub const BLOCK_BYTES: usize = 4096;
@@ -53,6 +66,7 @@ const HEADER_BYTES: usize = 256;
 const ENTRY_BYTES: usize = 256;
 const CRC_AT: usize = 16;
 const READ_ONLY: u32 = 1;
+const ALWAYS_SERVED: u32 = 2;
 
 /// What stands in a slot.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -111,11 +125,11 @@ pub enum DecodeError {
 /// unreadable is made readable again.
 ///
 /// # Panics
-/// When the table has more than [`MAX_VOLUMES`], which [`VolumeTable::ensure`] prevents.
+/// When the table has more than [`MAX_ENTRIES`], which [`VolumeTable::ensure`] prevents.
 #[must_use]
 pub fn encode(table: &VolumeTable, generation: u64) -> Vec<u8> {
-    let count = table.volumes().len();
-    assert!(count <= MAX_VOLUMES, "a table never has more than {MAX_VOLUMES} volumes");
+    let count = table.volumes().iter().map(|volume| entries_of(&volume.settings)).sum::<usize>();
+    assert!(count <= MAX_ENTRIES, "a table never has more than {MAX_ENTRIES} entries");
     let shape = table.shape();
     let length = HEADER_BYTES + count * ENTRY_BYTES;
     let mut bytes = vec![0; length.next_multiple_of(BLOCK_BYTES.max(shape.sector.bytes() as usize))];
@@ -128,8 +142,12 @@ pub fn encode(table: &VolumeTable, generation: u64) -> Vec<u8> {
     put(&mut bytes, 40, &table.uuid().0);
     put(&mut bytes, 56, &table.next_id().to_le_bytes());
     put(&mut bytes, 60, &(count as u32).to_le_bytes());
-    for (volume, entry) in table.volumes().iter().zip(bytes[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES)) {
-        encode_entry(volume, entry);
+    let all = table.volumes().iter().flat_map(|volume| volume.settings.classes().map(move |class| (volume, class)));
+    for ((volume, (class, settings)), entry) in all.zip(bytes[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES)) {
+        if class == Class::Ordinary {
+            encode_volume(volume, entry);
+        }
+        encode_class(volume, class, &settings, entry);
     }
     let checksum = checksum(&bytes[..length]);
     put(&mut bytes, CRC_AT, &checksum.to_le_bytes());
@@ -155,16 +173,16 @@ pub fn decode(bytes: &[u8]) -> SlotContent {
         return SlotContent::Damaged(DecodeError::Checksum { stored, computed });
     }
     let version = u32_at(bytes, 8);
-    if version != FORMAT_VERSION {
+    if !(OLDEST_VERSION..=FORMAT_VERSION).contains(&version) {
         return SlotContent::Unsupported { version };
     }
-    match decode_table(bytes) {
+    match decode_table(bytes, version) {
         Ok((generation, table)) => SlotContent::Table { generation, table },
         Err(error) => SlotContent::Damaged(error),
     }
 }
 
-fn decode_table(bytes: &[u8]) -> Result<(u64, VolumeTable), DecodeError> {
+fn decode_table(bytes: &[u8], version: u32) -> Result<(u64, VolumeTable), DecodeError> {
     let count = u32_at(bytes, 60) as usize;
     if count.checked_mul(ENTRY_BYTES).and_then(|entries| entries.checked_add(HEADER_BYTES)) != Some(bytes.len()) {
         return Err(DecodeError::Field("number of entries"));
@@ -173,46 +191,112 @@ fn decode_table(bytes: &[u8]) -> Result<(u64, VolumeTable), DecodeError> {
     let shape = DriveShape { sector, capacity: Sectors::new(u64_at(bytes, 32)) };
     let mut uuid = [0; 16];
     uuid.copy_from_slice(&bytes[40..56]);
-    let volumes = bytes[HEADER_BYTES..].chunks_exact(ENTRY_BYTES).map(decode_entry).collect::<Result<_, _>>()?;
+    let mut volumes: Vec<Volume> = Vec::new();
+    for entry in bytes[HEADER_BYTES..].chunks_exact(ENTRY_BYTES) {
+        let class = Class::ALL.into_iter().find(|class| class.number() == entry[35]).filter(|_| version > OLDEST_VERSION || entry[35] == 0);
+        match class.ok_or(DecodeError::Field("class"))? {
+            Class::Ordinary => volumes.push(decode_volume(entry, version)?),
+            class => {
+                let id = VolumeId(u32_at(entry, 0));
+                let volume = volumes.last_mut().filter(|volume| volume.id == id && volume.settings.of_class(class).is_none());
+                let settings = decode_class(entry)?;
+                volume.ok_or(DecodeError::Field("class of another volume"))?.settings.classes.set(class, Some(settings));
+            }
+        }
+    }
     let table = VolumeTable::from_parts(DriveUuid(uuid), shape, u32_at(bytes, 56), volumes)?;
     Ok((u64_at(bytes, 24), table))
 }
 
-fn encode_entry(volume: &Volume, entry: &mut [u8]) {
-    let Settings { deadline, read_only, description } = &volume.settings;
-    put(entry, 0, &volume.id.0.to_le_bytes());
-    put(entry, 4, &(if *read_only { READ_ONLY } else { 0 }).to_le_bytes());
+/// How many entries a volume with these settings takes.
+pub(super) fn entries_of(settings: &Settings) -> usize {
+    settings.classes().count()
+}
+
+/// What is the volume's and not of one of its classes.
+fn encode_volume(volume: &Volume, entry: &mut [u8]) {
+    let Settings { read_only, description, always_served, .. } = &volume.settings;
+    let flags = if *read_only { READ_ONLY } else { 0 } | if *always_served { ALWAYS_SERVED } else { 0 };
+    put(entry, 4, &flags.to_le_bytes());
     put(entry, 8, &volume.extent.start.get().to_le_bytes());
     put(entry, 16, &volume.extent.len.get().to_le_bytes());
-    put(entry, 24, &deadline.map_or(0, Nanos::as_ns).to_le_bytes());
     // Both lengths are below 256: names and descriptions were checked when they entered the table.
     put(entry, 32, &[volume.name.len() as u8, description.len() as u8]);
     put(entry, 48, volume.name.as_bytes());
     put(entry, 112, description.as_bytes());
 }
 
-fn decode_entry(entry: &[u8]) -> Result<Volume, DecodeError> {
+fn encode_class(volume: &Volume, class: Class, settings: &ClassSettings, entry: &mut [u8]) {
+    let ClassSettings { deadline, reserve, limit, burst, iops_limit, bandwidth_limit, priority } = *settings;
+    put(entry, 0, &volume.id.0.to_le_bytes());
+    put(entry, 24, &deadline.map_or(0, Nanos::as_ns).to_le_bytes());
+    put(entry, 34, &[priority.map_or(0, priority_code), class.number()]);
+    put(entry, 36, &reserve.as_billionths().to_le_bytes());
+    put(entry, 40, &limit.map_or(0, Share::as_billionths).to_le_bytes());
+    put(entry, 44, &iops_limit.unwrap_or(0).to_le_bytes());
+    put(entry, 240, &burst.map_or(0, Nanos::as_ns).to_le_bytes());
+    put(entry, 248, &bandwidth_limit.unwrap_or(0).to_le_bytes());
+}
+
+fn decode_volume(entry: &[u8], version: u32) -> Result<Volume, DecodeError> {
     let text = |at: usize, length: u8, most: usize, field: &'static str| {
         let length = usize::from(length);
         let bytes = (length <= most).then(|| entry[at..at + length].to_vec());
         bytes.and_then(|bytes| String::from_utf8(bytes).ok()).ok_or(DecodeError::Field(field))
     };
     let flags = u32_at(entry, 4);
-    if flags & !READ_ONLY != 0 {
+    let known = if version == OLDEST_VERSION { READ_ONLY } else { READ_ONLY | ALWAYS_SERVED };
+    if flags & !known != 0 {
         return Err(DecodeError::Field("volume flags"));
     }
-    let deadline = u64_at(entry, 24);
+    let of_class = if version == OLDEST_VERSION {
+        ClassSettings { deadline: some(u64_at(entry, 24)).map(Nanos::from_ns), ..Class::Ordinary.usual() }
+    } else {
+        decode_class(entry)?
+    };
     Ok(Volume {
         id: VolumeId(u32_at(entry, 0)),
         name: text(48, entry[32], NAME_BYTES, "volume name")?,
         extent: Extent::from_numbers(u64_at(entry, 8), u64_at(entry, 16)),
         settings: Settings {
-            deadline: (deadline != 0).then(|| Nanos::from_ns(deadline)),
             read_only: flags & READ_ONLY != 0,
             description: text(112, entry[33], DESCRIPTION_BYTES, "volume description")?,
+            always_served: flags & ALWAYS_SERVED != 0,
+            ..of_class.alone()
         },
     })
 }
+
+fn decode_class(entry: &[u8]) -> Result<ClassSettings, DecodeError> {
+    let share = |at: usize, field| Share::from_billionths(u32_at(entry, at)).ok_or(DecodeError::Field(field));
+    Ok(ClassSettings {
+        deadline: some(u64_at(entry, 24)).map(Nanos::from_ns),
+        reserve: share(36, "reserve")?,
+        limit: Some(share(40, "limit")?).filter(|limit| *limit != Share::NONE),
+        burst: some(u64_at(entry, 240)).map(Nanos::from_ns),
+        iops_limit: some(u64::from(u32_at(entry, 44))).map(|iops| iops as u32),
+        bandwidth_limit: some(u64_at(entry, 248)),
+        priority: priority_of(entry[34]).ok_or(DecodeError::Field("I/O priority"))?,
+    })
+}
+
+fn some(number: u64) -> Option<u64> {
+    (number != 0).then_some(number)
+}
+
+fn priority_code(priority: IoPriority) -> u8 {
+    let class = CLASSES.iter().position(|class| *class == priority.class()).unwrap_or_default();
+    class as u8 * 8 + priority.level() + 1
+}
+
+/// The priority of a code, if it is one; 0 is none.
+fn priority_of(code: u8) -> Option<Option<IoPriority>> {
+    let Some(code) = code.checked_sub(1) else { return Some(None) };
+    let class = CLASSES.get(usize::from(code / 8))?;
+    IoPriority::new(*class, code % 8).map(Some)
+}
+
+const CLASSES: [PriorityClass; 3] = [PriorityClass::RealTime, PriorityClass::BestEffort, PriorityClass::Idle];
 
 fn checksum(bytes: &[u8]) -> u32 {
     let before = crc32c::crc32c(&bytes[..CRC_AT]);
@@ -235,16 +319,38 @@ fn u64_at(bytes: &[u8], at: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volumes::Wanted;
+    use crate::volumes::{ClassNames, SettingsChange, Wanted};
     use headtime_units::ByteSize;
     use proptest::prelude::*;
 
     fn table() -> VolumeTable {
         let shape = DriveShape { sector: SectorSize::B4096, capacity: Sectors::new(1 << 32) };
         let mut table = VolumeTable::empty(DriveUuid([3; 16]), shape);
-        let settings = Settings { deadline: Some(Nanos::from_ms(100)), read_only: true, description: "four häuser".to_string() };
-        table.ensure(&Wanted { name: "rec".to_string(), size: Some(ByteSize::new(1 << 30)), settings }).unwrap();
-        table.ensure(&Wanted { name: "x".repeat(64), size: Some(ByteSize::new(4096)), settings: Settings::default() }).unwrap();
+        let settings =
+            Settings { deadline: Some(Nanos::from_ms(100)), read_only: true, description: "four häuser".to_string(), ..Settings::default() };
+        table.ensure(&Wanted { name: "rec".to_string(), size: Some(ByteSize::new(1 << 30)), settings: settings.into() }).unwrap();
+        table.ensure(&Wanted { name: "x".repeat(64), size: Some(ByteSize::new(4096)), settings: SettingsChange::default() }).unwrap();
+        table
+    }
+
+    /// The same with everything that version 2 adds.
+    fn table_with_shares() -> VolumeTable {
+        let mut table = table();
+        let settings = SettingsChange {
+            reserve: Share::from_fraction(0.25),
+            limit: Some(Share::from_fraction(0.5)),
+            burst: Some(Some(Nanos::from_secs(3))),
+            iops_limit: Some(Some(120)),
+            bandwidth_limit: Some(Some(50_000_000)),
+            priority: Some(IoPriority::new(PriorityClass::RealTime, 2)),
+            classes: ClassNames::parse("realtime+bulk"),
+            always_served: Some(true),
+            ..SettingsChange::default()
+        };
+        table.change(&Wanted { name: "rec".to_string(), size: None, settings }, false).unwrap();
+        let bulk =
+            SettingsChange { limit: Some(Share::from_fraction(0.125)), deadline: Some(Some(Nanos::from_secs(9))), ..SettingsChange::default() };
+        table.change_class("rec", Class::Bulk, Some(&bulk)).unwrap();
         table
     }
 
@@ -258,22 +364,55 @@ mod tests {
         let bytes = encode(&table(), 42);
         assert_eq!(bytes.len(), 4096);
         assert_eq!(decode(&padded(bytes)), SlotContent::Table { generation: 42, table: table() });
+        let bytes = encode(&table_with_shares(), 43);
+        assert_eq!(decode(&padded(bytes)), SlotContent::Table { generation: 43, table: table_with_shares() });
+    }
+
+    #[test]
+    fn a_table_that_version_1_wrote_is_read() {
+        let mut bytes = encode(&table(), 42);
+        bytes[8] = 1;
+        let crc = checksum(&bytes[..768]);
+        put(&mut bytes, CRC_AT, &crc.to_le_bytes());
+        // The checksum of the very bytes that version 1 wrote of this table.
+        assert_eq!(crc, 0xa74f_66fc, "{crc:#010x}");
+        assert_eq!(decode(&padded(bytes.clone())), SlotContent::Table { generation: 42, table: table() });
+        bytes[256 + 4] |= ALWAYS_SERVED as u8;
+        let crc = checksum(&bytes[..768]);
+        put(&mut bytes, CRC_AT, &crc.to_le_bytes());
+        assert_eq!(decode(&padded(bytes)), SlotContent::Damaged(DecodeError::Field("volume flags")));
     }
 
     #[test]
     fn the_bytes_of_the_format_are_fixed() {
-        let bytes = encode(&table(), 42);
-        assert_eq!(&bytes[..12], b"HEADTIME\x01\0\0\0");
-        assert_eq!(u32_at(&bytes, 12), 768);
+        let bytes = encode(&table_with_shares(), 42);
+        assert_eq!(&bytes[..12], b"HEADTIME\x02\0\0\0");
+        assert_eq!(u32_at(&bytes, 12), 1280);
         assert_eq!(&bytes[256 + 48..256 + 51], b"rec");
-        // A change of the format has to change the version: this checksum pins every byte of version 1.
-        assert_eq!(u32_at(&bytes, CRC_AT), 0xa74f_66fc, "{:#010x}", u32_at(&bytes, CRC_AT));
+        // A change of the format has to change the version: this checksum pins every byte of version 2.
+        assert_eq!(u32_at(&bytes, CRC_AT), 0x5e0f_afaf, "{:#010x}", u32_at(&bytes, CRC_AT));
+    }
+
+    /// A volume without one has a zero there, as it had in version 1.
+    #[test]
+    fn priorities_come_back_and_codes_that_are_none_are_refused() {
+        for code in 0..=24 {
+            assert_eq!(priority_of(code).map(|priority| priority.map_or(0, priority_code)), Some(code));
+        }
+        assert_eq!(priority_of(0), Some(None));
+        assert_eq!(priority_of(24), Some(IoPriority::new(PriorityClass::Idle, 7)));
+        assert!((25..=u8::MAX).all(|code| priority_of(code).is_none()));
+        let mut table = table();
+        let settings = Settings { priority: IoPriority::new(PriorityClass::RealTime, 2), ..Settings::default() };
+        table.ensure(&Wanted { name: "now".to_string(), size: Some(ByteSize::new(1 << 20)), settings: settings.clone().into() }).unwrap();
+        let SlotContent::Table { table, .. } = decode(&padded(encode(&table, 1))) else { panic!("it was encoded") };
+        assert_eq!(table.find("now").unwrap().settings, settings);
     }
 
     #[test]
     fn the_largest_table_fits_a_slot_exactly() {
-        assert_eq!(MAX_VOLUMES, 1023);
-        assert_eq!(HEADER_BYTES + MAX_VOLUMES * ENTRY_BYTES, SLOT_BYTES);
+        assert_eq!(MAX_ENTRIES, 1023);
+        assert_eq!(HEADER_BYTES + MAX_ENTRIES * ENTRY_BYTES, SLOT_BYTES);
     }
 
     #[test]
@@ -281,17 +420,17 @@ mod tests {
         assert_eq!(decode(&padded(vec![])), SlotContent::Blank);
         assert_eq!(decode(&padded(b"\xeb\x3c\x90mkfs".to_vec())), SlotContent::Foreign);
         let mut newer = encode(&table(), 1);
-        newer[8] = 2;
+        newer[8] = 3;
         assert!(matches!(decode(&padded(newer.clone())), SlotContent::Damaged(DecodeError::Checksum { .. })));
         let crc = checksum(&newer[..768]);
         put(&mut newer, CRC_AT, &crc.to_le_bytes());
-        assert_eq!(decode(&padded(newer)), SlotContent::Unsupported { version: 2 });
+        assert_eq!(decode(&padded(newer)), SlotContent::Unsupported { version: 3 });
     }
 
     proptest! {
         #[test]
         fn one_changed_bit_never_passes_for_another_table(at in 0_usize..768, bit in 0_u8..8) {
-            let mut bytes = padded(encode(&table(), 42));
+            let mut bytes = padded(encode(&table_with_shares(), 42));
             bytes[at] ^= 1 << bit;
             let passes = matches!(decode(&bytes), SlotContent::Table { .. } | SlotContent::Blank);
             prop_assert!(!passes);
@@ -301,7 +440,7 @@ mod tests {
         fn no_bytes_make_the_decoder_panic(
             changes in proptest::collection::vec((0_usize..768, any::<u8>()), 0..20), cut in 0_usize..=768, reseal in any::<bool>(),
         ) {
-            let mut bytes = encode(&table(), 42);
+            let mut bytes = encode(&table_with_shares(), 42);
             for (at, value) in changes {
                 bytes[at] = value;
             }

@@ -1,12 +1,14 @@
-//! The metadata area on a real drive: carries [`Metadata`]'s steps out through the scheduler, as volume 0.
+//! The metadata area on a real drive: carries [`Metadata`]'s steps out through the scheduler, as the server's own requests.
 
 use bytes::Bytes;
 use headtime_io::{Io, IoError};
+use headtime_sched::{ShareRefusal, VolumeId};
 use headtime_units::{Extent, Lba, Sectors};
 
 use super::AREA_BYTES;
+use super::errors::VolumeError;
 use super::metadata::{Metadata, OpenError, Opening, Step};
-use super::table::{DriveUuid, Ensured, VolumeError, VolumeTable, Wanted};
+use super::table::{DriveUuid, Ensured, VolumeTable, Wanted};
 use crate::disk::Disk;
 
 /// A drive's table of volumes, kept on the drive.
@@ -34,6 +36,17 @@ pub enum StoreError {
         /// The drive's error.
         error: IoError,
     },
+    /// What a volume is promised is nothing that the scheduler takes.
+    #[error("{name}: {refusal}")]
+    Terms {
+        /// The volume, or class.
+        name: String,
+        /// Why not.
+        refusal: ShareRefusal,
+    },
+    /// The scheduler was not told what volumes are promised.
+    #[error("what volumes are promised: {0}")]
+    Shares(String),
     /// No random bytes for the drive's UUID.
     #[error("the system gives no random bytes for the drive's UUID: {0}")]
     Random(String),
@@ -68,9 +81,25 @@ impl VolumeStore {
     /// # Errors
     /// See [`StoreError`]; a volume that cannot be had changes nothing.
     pub fn ensure(&mut self, disk: &dyn Disk, wanted: &[Wanted]) -> Result<Vec<Ensured>, StoreError> {
+        self.change(disk, |table| {
+            let before = table.clone();
+            let done = wanted.iter().map(|wanted| table.ensure(wanted)).collect::<Result<_, _>>()?;
+            // Judged by where it ends; the last that asks for more than it had is the one that is told.
+            let reserved = |table: &VolumeTable, name: &str| table.find(name).map_or(0, |volume| volume.settings.reserved_billionths());
+            let grown = wanted.iter().rev().find(|wanted| reserved(table, &wanted.name) > reserved(&before, &wanted.name));
+            grown.map_or(Ok(()), |wanted| table.may_reserve(&before, &wanted.name))?;
+            Ok(done)
+        })
+    }
+
+    /// Makes the table what `change` makes of it: durable when this returns, or not changed at all.
+    ///
+    /// # Errors
+    /// See [`StoreError`]; what `change` refuses changes nothing.
+    pub fn change<T>(&mut self, disk: &dyn Disk, change: impl FnOnce(&mut VolumeTable) -> Result<T, VolumeError>) -> Result<T, StoreError> {
         self.end_doubt(disk)?;
         let mut table = self.table().clone();
-        let done = wanted.iter().map(|wanted| table.ensure(wanted)).collect::<Result<Vec<_>, _>>()?;
+        let done = change(&mut table)?;
         self.replace(disk, table)?;
         Ok(done)
     }
@@ -80,10 +109,7 @@ impl VolumeStore {
     /// # Errors
     /// See [`StoreError`].
     pub fn remove(&mut self, disk: &dyn Disk, name: &str) -> Result<(), StoreError> {
-        self.end_doubt(disk)?;
-        let mut table = self.table().clone();
-        table.remove(name)?;
-        self.replace(disk, table)
+        self.change(disk, |table| table.remove(name)).map(|_removed| ())
     }
 
     fn replace(&mut self, disk: &dyn Disk, table: VolumeTable) -> Result<(), StoreError> {
@@ -112,7 +138,7 @@ impl VolumeStore {
 /// # Errors
 /// When the drive fails in another way, or more than half of the sectors cannot be read: then it is the drive that is damaged.
 fn read_what_is_left(disk: &dyn Disk, area: u64) -> Result<(Bytes, Vec<u64>), StoreError> {
-    let read = |extent| disk.run(Io::read(extent)).result;
+    let read = |extent| disk.run(Io { volume: VolumeId::OWN, ..Io::read(extent) }).result;
     let failed = |error| StoreError::Io { doing: "reading", error };
     match read(Extent::from_numbers(0, area)) {
         Ok(bytes) => return Ok((bytes, Vec::new())),
@@ -149,7 +175,7 @@ fn carry_out(disk: &dyn Disk, steps: Vec<Step>) -> Result<(), StoreError> {
                 ("writing", Io::write(extent, bytes.into()))
             }
         };
-        disk.run(io).result.map_err(|error| StoreError::Io { doing, error })?;
+        disk.run(Io { volume: VolumeId::OWN, ..io }).result.map_err(|error| StoreError::Io { doing, error })?;
     }
     Ok(())
 }

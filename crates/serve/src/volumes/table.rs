@@ -7,8 +7,10 @@
 use std::fmt;
 
 use headtime_sched::VolumeId;
-use headtime_units::{ByteSize, Extent, Lba, Nanos, SectorSize, Sectors};
+use headtime_units::{ByteSize, Extent, Lba, Nanos, SectorSize, Sectors, Share};
 
+use super::errors::{TableError, VolumeError};
+use super::settings::{Class, ClassSettings, Settings, SettingsChange};
 use super::{ALIGNMENT_BYTES, AREA_BYTES, slot};
 
 /// What of a drive matters to the table.
@@ -24,21 +26,10 @@ pub struct DriveShape {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriveUuid(pub [u8; 16]);
 
-/// What can be set on a volume.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Settings {
-    /// Every read and write gets this long from its arrival, if set; from 1 ns.
-    pub deadline: Option<Nanos>,
-    /// Writes are refused.
-    pub read_only: bool,
-    /// Text for people; at most [`slot::DESCRIPTION_BYTES`] bytes of UTF-8 without control characters.
-    pub description: String,
-}
-
 /// One volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
-    /// Its number, never given to another volume of this drive; from 1, since 0 is the metadata's.
+    /// Its number, never given to another volume of this drive; from 1, since 0 is a whole drive without volumes.
     pub id: VolumeId,
     /// Its name: 1 to 64 of `A–Z a–z 0–9 . _ -`.
     pub name: String,
@@ -55,8 +46,8 @@ pub struct Wanted {
     pub name: String,
     /// Its size; `None` takes whatever size the drive remembers.
     pub size: Option<ByteSize>,
-    /// Its settings; they replace the remembered ones.
-    pub settings: Settings,
+    /// What of its settings is to be otherwise than remembered, or than the default for a new volume.
+    pub settings: SettingsChange,
 }
 
 /// What [`VolumeTable::ensure`] did.
@@ -86,136 +77,6 @@ pub struct VolumeTable {
     shape: DriveShape,
     next_id: u32,
     volumes: Vec<Volume>,
-}
-
-/// Why a volume cannot be had as wanted. Nothing is changed.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum VolumeError {
-    /// The name breaks the rules.
-    #[error("volume name `{name}`: expected 1 to 64 of A-Z a-z 0-9 . _ -, not beginning with a dot or dash; choose another name")]
-    Name {
-        /// The name as given.
-        name: String,
-    },
-    /// The description breaks the rules.
-    #[error(
-        "volume {name}: the description has {bytes} bytes or a control character in it; expected one line of at most {} bytes",
-        slot::DESCRIPTION_BYTES
-    )]
-    Description {
-        /// The volume.
-        name: String,
-        /// Length of the description in bytes.
-        bytes: usize,
-    },
-    /// A deadline of nothing.
-    #[error("volume {name}: a deadline of 0 s cannot be held; leave the deadline out, or give a time such as 100ms")]
-    Deadline {
-        /// The volume.
-        name: String,
-    },
-    /// The volume exists with another size.
-    #[error(
-        "volume {name} has {} on the drive, but {} was asked for; ask for {} bytes, leave the size out, or choose another name (volumes cannot be resized yet)",
-        exactly(*remembered), exactly(*wanted), remembered.get()
-    )]
-    OtherSize {
-        /// The volume.
-        name: String,
-        /// Its size on the drive.
-        remembered: ByteSize,
-        /// The size asked for.
-        wanted: ByteSize,
-    },
-    /// A new volume without a size.
-    #[error("volume {name} is not on the drive yet, so it needs a size, such as {name}=10GiB; the drive has {known}")]
-    NoSize {
-        /// The volume.
-        name: String,
-        /// The names on the drive, or that there are none.
-        known: String,
-    },
-    /// The size is zero or no whole number of sectors.
-    #[error("volume {name}: {} is no whole number of sectors of {sector} bytes; ask for {} bytes", exactly(*wanted), next_multiple(*wanted, *sector))]
-    Size {
-        /// The volume.
-        name: String,
-        /// The size asked for.
-        wanted: ByteSize,
-        /// The drive's sector in bytes.
-        sector: u32,
-    },
-    /// It does not fit.
-    #[error(
-        "volume {name}: {} does not fit: {} is free, the largest run {}; ask for at most {} bytes",
-        exactly(*wanted), free.total, free.largest, free.largest.get()
-    )]
-    NoSpace {
-        /// The volume.
-        name: String,
-        /// The size asked for.
-        wanted: ByteSize,
-        /// What is free.
-        free: FreeSpace,
-    },
-    /// The table is full.
-    #[error("volume {name}: the drive's table already has {} volumes, its limit; use fewer, larger ones", slot::MAX_VOLUMES)]
-    TooMany {
-        /// The volume.
-        name: String,
-    },
-    /// No volume of that name.
-    #[error("there is no volume {name} on the drive; it has {known}")]
-    Unknown {
-        /// The name asked for.
-        name: String,
-        /// The names on the drive, or that there are none.
-        known: String,
-    },
-}
-
-/// Why a table that was read cannot be true.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum TableError {
-    /// A volume with a name or description that could not have been written.
-    #[error(transparent)]
-    Volume(#[from] VolumeError),
-    /// Two volumes of one name or number.
-    #[error("two volumes are called {name} or have the number {id}")]
-    Twice {
-        /// The name.
-        name: String,
-        /// The number.
-        id: u32,
-    },
-    /// A number that was never given out.
-    #[error("volume {name} has number {id}, but the next number to be given out is {next}")]
-    Number {
-        /// The volume.
-        name: String,
-        /// Its number.
-        id: u32,
-        /// The next number.
-        next: u32,
-    },
-    /// An extent that is empty, not aligned, in the metadata area or past the end of the drive.
-    #[error("volume {name} lies at {extent}, which is not aligned, or not between the metadata area and the end of the drive at LBA {capacity}")]
-    Extent {
-        /// The volume.
-        name: String,
-        /// Its extent.
-        extent: Extent,
-        /// The drive's size in sectors.
-        capacity: u64,
-    },
-    /// Two volumes share sectors.
-    #[error("volumes {first} and {second} overlap")]
-    Overlap {
-        /// The one with the lower address.
-        first: String,
-        /// The other.
-        second: String,
-    },
 }
 
 impl VolumeTable {
@@ -277,32 +138,148 @@ impl VolumeTable {
     /// # Errors
     /// See [`VolumeError`]; nothing is changed then.
     pub fn ensure(&mut self, wanted: &Wanted) -> Result<Ensured, VolumeError> {
-        check_volume(&wanted.name, &wanted.settings)?;
+        check_name(&wanted.name)?;
         let sector = self.shape.sector;
-        if let Some(volume) = self.volumes.iter_mut().find(|volume| volume.name == wanted.name) {
+        if let Some(volume) = self.volumes.iter().find(|volume| volume.name == wanted.name) {
+            let settings = wanted.settings.of(&volume.settings);
+            check_volume(&wanted.name, &settings)?;
+            self.room_for(&wanted.name, &volume.settings, &settings)?;
             let remembered = ByteSize::new(sector.bytes_of(volume.extent.len));
             if let Some(size) = wanted.size.filter(|size| *size != remembered) {
                 return Err(VolumeError::OtherSize { name: wanted.name.clone(), remembered, wanted: size });
             }
-            if volume.settings == wanted.settings {
+            if volume.settings == settings {
                 return Ok(Ensured::Reused);
             }
-            volume.settings = wanted.settings.clone();
+            let name = &wanted.name;
+            self.volumes.iter_mut().filter(|volume| volume.name == *name).for_each(|volume| volume.settings = settings.clone());
             return Ok(Ensured::Changed);
         }
         let name = wanted.name.clone();
+        let settings = wanted.settings.of(&Settings::default());
+        check_volume(&name, &settings)?;
         let Some(size) = wanted.size else { return Err(VolumeError::NoSize { known: self.known(), name }) };
         let len = sector.sectors_of(size.get()).filter(|len| !len.is_zero());
         let Some(len) = len else { return Err(VolumeError::Size { name, wanted: size, sector: sector.bytes() }) };
-        if self.volumes.len() >= slot::MAX_VOLUMES || self.next_id == u32::MAX {
+        if self.entries() + slot::entries_of(&settings) > slot::MAX_ENTRIES || self.next_id == u32::MAX {
             return Err(VolumeError::TooMany { name });
         }
         let gap = self.gaps().enumerate().find(|(_, gap)| gap.len >= len);
         let Some((index, gap)) = gap else { return Err(VolumeError::NoSpace { name, wanted: size, free: self.free() }) };
         let id = VolumeId(self.next_id);
         self.next_id += 1;
-        self.volumes.insert(index, Volume { id, name, extent: Extent::new(gap.start, len), settings: wanted.settings.clone() });
+        self.volumes.insert(index, Volume { id, name, extent: Extent::new(gap.start, len), settings });
         Ok(Ensured::Created)
+    }
+
+    /// Makes a new volume.
+    ///
+    /// # Errors
+    /// [`VolumeError::Exists`], and what [`VolumeTable::ensure`] says; nothing is changed then.
+    pub fn add(&mut self, wanted: &Wanted) -> Result<&Volume, VolumeError> {
+        check_name(&wanted.name)?;
+        if self.find(&wanted.name).is_some() {
+            return Err(VolumeError::Exists { name: wanted.name.clone() });
+        }
+        self.ensure(wanted)?;
+        Ok(self.find(&wanted.name).expect("the volume was just made"))
+    }
+
+    /// Changes a volume's settings, and its size if one is given: it grows into what is free behind it, and shrinks only when `cut_data` says that its end may
+    /// be lost. Its first sector stays where it is.
+    ///
+    /// # Errors
+    /// See [`VolumeError`]; nothing is changed then.
+    pub fn change(&mut self, wanted: &Wanted, cut_data: bool) -> Result<&Volume, VolumeError> {
+        let sector = self.shape.sector;
+        let name = wanted.name.clone();
+        let Some(index) = self.volumes.iter().position(|volume| volume.name == name) else {
+            return Err(VolumeError::Unknown { name, known: self.known() });
+        };
+        let before = &self.volumes[index];
+        let settings = wanted.settings.of(&before.settings);
+        check_volume(&name, &settings)?;
+        let mut extent = before.extent;
+        if let Some(size) = wanted.size {
+            let len = sector.sectors_of(size.get()).filter(|len| !len.is_zero());
+            let len = len.ok_or_else(|| VolumeError::Size { name: name.clone(), wanted: size, sector: sector.bytes() })?;
+            let end = self.volumes.get(index + 1).map_or(self.shape.capacity.get(), |next| next.extent.start.get());
+            let most = end - extent.start.get();
+            let bytes = |sectors: u64| ByteSize::new(sector.bytes_of(Sectors::new(sectors)));
+            if len.get() > most {
+                return Err(VolumeError::NoRoomBehind { name, wanted: size, behind: bytes(most - extent.len.get()), most: bytes(most) });
+            }
+            if len < extent.len && !cut_data {
+                return Err(VolumeError::Cuts { name, remembered: bytes(extent.len.get()), wanted: size });
+            }
+            extent.len = len;
+        }
+        self.room_for(&name, &self.volumes[index].settings, &settings)?;
+        let volume = &mut self.volumes[index];
+        (volume.extent, volume.settings) = (extent, settings);
+        Ok(volume)
+    }
+
+    /// Gives a class of a volume settings, changed from those it has or from the usual ones; or takes it away, with `None`.
+    ///
+    /// # Errors
+    /// See [`VolumeError`]; nothing is changed then.
+    pub fn change_class(&mut self, name: &str, class: Class, change: Option<&SettingsChange>) -> Result<&Volume, VolumeError> {
+        let Some(index) = self.volumes.iter().position(|volume| volume.name == name) else {
+            return Err(VolumeError::Unknown { name: name.to_owned(), known: self.known() });
+        };
+        let before = &self.volumes[index].settings;
+        let mut settings = before.clone();
+        let export = class.export(name);
+        let changed = change.map(|change| {
+            let of_volume = [
+                ("read_only", change.read_only.is_some()),
+                ("description", change.description.is_some()),
+                ("classes", change.classes.is_some()),
+                ("always_served", change.always_served.is_some()),
+            ];
+            match of_volume.into_iter().find(|(_, set)| *set) {
+                Some((key, _)) => Err(VolumeError::OfVolume { export: export.clone(), key, name: name.to_owned() }),
+                None => Ok(ClassSettings::of(&change.of(&before.of_class(class).unwrap_or_else(|| class.usual()).alone()))),
+            }
+        });
+        settings.classes.set(class, changed.transpose()?);
+        check_volume(name, &settings)?;
+        self.room_for(name, before, &settings)?;
+        let volume = &mut self.volumes[index];
+        volume.settings = settings;
+        Ok(volume)
+    }
+
+    /// Places that volumes and their classes take in a slot.
+    fn entries(&self) -> usize {
+        self.volumes.iter().map(|volume| slot::entries_of(&volume.settings)).sum()
+    }
+
+    fn room_for(&self, name: &str, before: &Settings, after: &Settings) -> Result<(), VolumeError> {
+        let entries = self.entries() - slot::entries_of(before) + slot::entries_of(after);
+        if entries > slot::MAX_ENTRIES { Err(VolumeError::TooMany { name: name.to_owned() }) } else { Ok(()) }
+    }
+
+    /// All that is reserved of the drive's time, in billionths; more than the whole if somebody wrote such a table.
+    #[must_use]
+    pub fn reserved_billionths(&self) -> u64 {
+        self.volumes.iter().map(|volume| volume.settings.reserved_billionths()).sum()
+    }
+
+    /// Whether no more is reserved than there is, or at least no more than `before`: who asks for less may always have it. `name` is whose change that is.
+    ///
+    /// # Errors
+    /// [`VolumeError::Reserved`].
+    pub fn may_reserve(&self, before: &Self, name: &str) -> Result<(), VolumeError> {
+        let (reservable, wanted) = (u64::from(Share::WHOLE.as_billionths()), self.reserved_billionths());
+        if wanted <= reservable.max(before.reserved_billionths()) {
+            return Ok(());
+        }
+        let (volume, _) = Class::of_export(name);
+        let its = self.find(volume).map_or(0, |volume| volume.settings.reserved_billionths());
+        let share = |billionths: u64| Share::from_billionths(billionths.min(reservable) as u32).unwrap_or(Share::WHOLE);
+        Err(VolumeError::Reserved { name: name.to_owned(), wanted: share(its), free: share(its.saturating_sub(wanted - reservable)) })
     }
 
     /// Takes a volume out of the table; its sectors are free from then on, its number is never given out again.
@@ -414,8 +391,30 @@ pub fn check_description(name: &str, description: &str) -> Result<(), VolumeErro
 fn check_volume(name: &str, settings: &Settings) -> Result<(), VolumeError> {
     check_name(name)?;
     check_description(name, &settings.description)?;
-    let no_time = settings.deadline.is_some_and(Nanos::is_zero);
-    if no_time { Err(VolumeError::Deadline { name: name.to_string() }) } else { Ok(()) }
+    for (class, settings) in settings.classes() {
+        check_class(&class.export(name), &settings)?;
+    }
+    Ok(())
+}
+
+/// Whether what is said of the class with this export can be kept.
+fn check_class(name: &str, settings: &ClassSettings) -> Result<(), VolumeError> {
+    if settings.deadline.is_some_and(Nanos::is_zero) {
+        return Err(VolumeError::Deadline { name: name.to_string() });
+    }
+    let nothing = [
+        ("a limit", settings.limit == Some(Share::NONE)),
+        ("a burst", settings.burst.is_some_and(Nanos::is_zero)),
+        ("an iops_limit", settings.iops_limit == Some(0)),
+        ("a bandwidth_limit", settings.bandwidth_limit == Some(0)),
+    ];
+    if let Some((what, _)) = nothing.into_iter().find(|(_, nothing)| *nothing) {
+        return Err(VolumeError::Nothing { name: name.to_string(), what });
+    }
+    match settings.limit {
+        Some(limit) if limit < settings.reserve => Err(VolumeError::ReserveAboveLimit { name: name.to_string(), reserve: settings.reserve, limit }),
+        _ => Ok(()),
+    }
 }
 
 /// Alignment of volumes in sectors.
@@ -426,15 +425,6 @@ fn alignment(sector: SectorSize) -> u64 {
 /// The metadata area in sectors.
 fn area(sector: SectorSize) -> u64 {
     AREA_BYTES / u64::from(sector.bytes())
-}
-
-/// A size for messages in which two sizes must not look alike.
-fn exactly(size: ByteSize) -> String {
-    format!("{size} ({} bytes)", size.get())
-}
-
-fn next_multiple(size: ByteSize, sector: u32) -> u64 {
-    size.get().max(1).checked_next_multiple_of(u64::from(sector)).unwrap_or(size.get() / u64::from(sector) * u64::from(sector))
 }
 
 #[cfg(test)]
@@ -448,7 +438,7 @@ mod tests {
     }
 
     fn wanted(name: &str, bytes: u64) -> Wanted {
-        Wanted { name: name.to_string(), size: Some(ByteSize::new(bytes)), settings: Settings::default() }
+        Wanted { name: name.to_string(), size: Some(ByteSize::new(bytes)), settings: SettingsChange::default() }
     }
 
     #[test]
@@ -472,14 +462,14 @@ mod tests {
         table.ensure(&wanted("rec", 10 * MIB)).unwrap();
         assert_eq!(table.ensure(&wanted("rec", 10 * MIB)), Ok(Ensured::Reused));
         let mut changed = Wanted { size: None, ..wanted("rec", 0) };
-        changed.settings.deadline = Some(Nanos::from_ms(100));
+        changed.settings.deadline = Some(Some(Nanos::from_ms(100)));
         assert_eq!(table.ensure(&changed), Ok(Ensured::Changed));
         assert_eq!(table.find("rec").unwrap().settings.deadline, Some(Nanos::from_ms(100)));
         let before = table.clone();
         assert_eq!(
             table.ensure(&wanted("rec", 20 * MIB)).unwrap_err().to_string(),
             "volume rec has 10 MiB (10485760 bytes) on the drive, but 20 MiB (20971520 bytes) was asked for; ask for 10485760 bytes, \
-             leave the size out, or choose another name (volumes cannot be resized yet)"
+             leave the size out, or choose another name (`headtime volume set rec size=…` resizes it)"
         );
         assert_eq!(table, before);
     }
@@ -516,7 +506,7 @@ mod tests {
         assert_eq!(small.free(), FreeSpace::default());
         assert!(matches!(small.ensure(&wanted("b", 512)), Err(VolumeError::NoSpace { .. })));
         let mut many = table(4096);
-        for index in 0..slot::MAX_VOLUMES {
+        for index in 0..slot::MAX_ENTRIES {
             many.ensure(&wanted(&format!("v{index}"), 512)).unwrap();
         }
         assert_eq!(many.ensure(&wanted("more", 512)), Err(VolumeError::TooMany { name: "more".to_string() }));
@@ -542,6 +532,55 @@ mod tests {
         for (start, len) in [(0, 1), (2049, 1), (2048, 0), (2048, 20_000), (2048, u64::MAX)] {
             assert!(matches!(check(vec![volume(1, "a", start, len)]), Err(TableError::Extent { .. })), "{start} {len}");
         }
+    }
+
+    #[test]
+    fn a_volume_grows_into_what_is_free_behind_it_and_shrinks_only_when_told() {
+        let mut table = table(100);
+        for (name, size) in [("a", 10), ("b", 5), ("c", 20)] {
+            table.add(&wanted(name, size * MIB)).unwrap();
+        }
+        table.remove("b").unwrap();
+        let size = |table: &VolumeTable, name: &str| table.size_of(table.find(name).unwrap()).get() / MIB;
+        table.change(&wanted("a", 15 * MIB), false).unwrap();
+        assert_eq!(size(&table, "a"), 15);
+        let before = table.clone();
+        assert_eq!(
+            table.change(&wanted("a", 16 * MIB), true).unwrap_err().to_string(),
+            "volume a cannot grow to 16 MiB (16777216 bytes) where it lies: behind it 0 B is free, so that it can have at most 15728640 bytes; \
+             ask for that, or add a larger volume and copy its content"
+        );
+        assert!(matches!(table.change(&wanted("a", 14 * MIB), false), Err(VolumeError::Cuts { .. })));
+        assert!(matches!(table.change(&wanted("a", 1000), true), Err(VolumeError::Size { .. })));
+        assert!(matches!(table.change(&wanted("x", MIB), true), Err(VolumeError::Unknown { .. })));
+        assert!(matches!(table.add(&wanted("a", MIB)), Err(VolumeError::Exists { .. })));
+        assert_eq!(table, before, "what is refused changes nothing");
+        table.change(&wanted("a", 3 * MIB), true).unwrap();
+        table.change(&wanted("c", 84 * MIB), false).unwrap();
+        assert_eq!((size(&table, "a"), size(&table, "c"), table.free().largest.get() / MIB), (3, 84, 12));
+        table.check().unwrap();
+    }
+
+    #[test]
+    fn settings_that_cannot_be_kept_together_are_refused_with_both() {
+        let mut table = table(100);
+        let share = |fraction: f64| Share::from_fraction(fraction).unwrap();
+        let mut asked = wanted("a", MIB);
+        asked.settings.reserve = Some(share(0.5));
+        asked.settings.limit = Some(Some(share(0.25)));
+        assert_eq!(
+            table.add(&asked).unwrap_err().to_string(),
+            "volume a: a reserve of 50 % is more than its limit of 25 %; lower the reserve, or raise the limit"
+        );
+        asked.settings.limit = Some(Some(Share::NONE));
+        asked.settings.reserve = None;
+        assert!(table.add(&asked).unwrap_err().to_string().contains("a limit of 0 lets nothing through"));
+        asked.settings.limit = None;
+        asked.settings.reserve = Some(share(0.5));
+        table.add(&asked).unwrap();
+        assert_eq!(table.reserved_billionths(), 500_000_000);
+        let lower = Wanted { size: None, settings: SettingsChange { limit: Some(Some(share(0.4))), ..SettingsChange::default() }, ..wanted("a", 0) };
+        assert!(matches!(table.change(&lower, false), Err(VolumeError::ReserveAboveLimit { .. })));
     }
 
     #[test]
