@@ -18,5 +18,8 @@ pub const ALONE_EXPORT: &str = "drive";
 pub fn serve_alone(config: &Config) -> Result<Server, StartError> {
     config.check()?;
     let firmware = PolicyChoice::parse("firmware").expect("the table of policies has the firmware's");
-    Server::open(&Config { policy: firmware, ..config.clone() }, &Serving::Whole { name: ALONE_EXPORT })
+    let mut alone = Config { policy: firmware, ..config.clone() };
+    // What was once set of another server of the same drive does not change what this one is for.
+    alone.tuned.insert("policy");
+    Server::open(&alone, &Serving::Whole { name: ALONE_EXPORT })
 }

@@ -60,6 +60,7 @@ pub mod scans;
 mod server;
 mod socket;
 mod stats;
+pub mod tuner;
 pub mod volumes;
 
 pub use alone::{ALONE_EXPORT, serve_alone};

@@ -160,7 +160,7 @@ read_only = true
         (
             "drives = \"x\"",
             &[
-                "c.toml:1:1: unknown key `drives`; known are drive, create, policy, outstanding, command_timeout, queue_depth, write_cache, kernel_knobs, control, state, max_impact, profile, listen, initialize, [limits] and [[volume]]",
+                "c.toml:1:1: unknown key `drives`; known are drive, create, policy, outstanding, latency_matrix, deadlines, lookahead_k, timesource, belief, command_timeout, queue_depth, write_cache, kernel_knobs, control, state, max_impact, profile, metrics, metrics_public, listen, initialize, [map], [limits], [tls], [[volume]] and [[client]]",
             ],
         ),
         ("policy = 3", &["c.toml:1:10: expected text in quotes, not the integer 3"]),

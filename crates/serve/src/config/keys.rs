@@ -67,6 +67,7 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
         default: headtime_sched::DEFAULT_POLICY,
         set: |config, value| {
             config.policy = PolicyChoice::parse(value.text()?).map_err(text_of)?;
+            config.tuned.insert("policy");
             Ok(())
         },
     },
@@ -76,7 +77,22 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
         summary: "how many commands the drive holds at once, whatever the policy would like",
         default: "left to the policy",
         set: |config, value| {
-            config.outstanding = Some(count(value, "outstanding", 1, 65_536)? as usize);
+            config.outstanding = Some(count(value, "outstanding", 1, OUTSTANDING_MOST as u32)? as usize);
+            config.tuned.insert("outstanding");
+            Ok(())
+        },
+    },
+    tunable::<0>(),
+    tunable::<1>(),
+    tunable::<2>(),
+    tunable::<3>(),
+    Key {
+        name: "belief",
+        takes: "profile, matrix, compact, matrix:FILE or compact:FILE",
+        summary: "by what places and times of the drive are believed; a latency map in FILE is restored at the start and saved there",
+        default: "profile",
+        set: |config, value| {
+            config.belief = value.text()?.parse().map_err(text_of)?;
             Ok(())
         },
     },
@@ -316,6 +332,26 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
         },
     },
 ];
+
+/// The key of one of the scheduler's tunables.
+const fn tunable<const AT: usize>() -> Key<Config> {
+    let tunable = &TUNABLES[AT];
+    Key {
+        name: tunable.name,
+        takes: tunable.takes,
+        summary: tunable.summary,
+        default: values::default_of(AT),
+        set: |config, value| {
+            let tunable = &TUNABLES[AT];
+            let text = if let Value::Integer(digits) = value { digits } else { value.text()? };
+            config.tunables.set(tunable.name, text).map_err(text_of)?;
+            config.tuned.insert(tunable.name);
+            Ok(())
+        },
+    }
+}
+
+const _: () = assert!(TUNABLES.len() == 4, "each tunable has a key");
 
 /// Keys of `[limits]`.
 pub const LIMIT_KEYS: &[Key<ServeLimits>] = &[

@@ -28,9 +28,13 @@ mod listen;
 
 use std::path::PathBuf;
 
-use headtime_io::{CommandTimeout, KernelKnobs, Locator, PolicyChoice, ProfileSource, RawOptions, WriteCache};
+use headtime_belief::maps::MapSettings;
+use headtime_io::{BelievedBy, CommandTimeout, KernelKnobs, Locator, PolicyChoice, ProfileSource, RawOptions, WriteCache};
+use headtime_nbd::server::TlsPolicy;
+use headtime_sched::{TUNABLES, Tunables};
 use headtime_units::{ByteSize, Nanos, Share};
 
+use crate::tuner::{Configured, Values};
 use crate::volumes::{SettingsChange, Wanted};
 
 pub use errors::{ConfigError, ConfigErrors, Place};
@@ -48,6 +52,18 @@ pub struct Config {
     pub policy: PolicyChoice,
     /// How many commands the drive holds, whatever the policy would like; `None` leaves it to the policy.
     pub outstanding: Option<usize>,
+    /// What else may be changed while serving.
+    pub tunables: Tunables,
+    /// What of all that stands in the configuration, and so counts again after a restart.
+    pub tuned: BTreeSet<&'static str>,
+    /// By what places and times of the drive are believed.
+    pub belief: BelievedBy,
+    /// What a latency map is told.
+    pub map: MapSettings,
+    /// When it is saved into its file by itself.
+    pub map_saving: MapSaving,
+    /// Whether anything of a map is set.
+    pub map_named: bool,
     /// What is done to the kernel and the drive when it is a block device.
     pub raw: RawOptions,
     /// How long the drive may leave a command without an answer before its requests fail.
@@ -157,6 +173,12 @@ pub struct Flags {
     pub write_cache: Option<String>,
     /// `--kernel-knobs set|keep`.
     pub kernel_knobs: Option<String>,
+    /// `--set NAME=VALUE`, any number of times.
+    pub tunables: Vec<String>,
+    /// `--belief profile|matrix|compact[:FILE]`.
+    pub belief: Option<String>,
+    /// `--map key=value`, any number of times.
+    pub map: Vec<String>,
     /// `--command-timeout TIME`, or `never`.
     pub command_timeout: Option<String>,
     /// `--control PATH`, or `off`.
@@ -263,6 +285,23 @@ impl Config {
         }
         self.volumes.retain(|volume| flagged.iter().all(|other| other.name != volume.name));
         self.volumes.extend(flagged);
+        for text in &flags.tunables {
+            let (name, value) = text.split_once('=').unwrap_or((text, ""));
+            let known = TUNABLES.iter().any(|tunable| tunable.name == name).then(|| keys::find(SERVER_KEYS, name));
+            let set = match known {
+                Some(key) => key.and_then(|key| (key.set)(self, Value::Flag(value))),
+                None => self.tunables.set(name, value).map_err(|error| error.to_string()),
+            };
+            if let Err(message) = set {
+                errors.push(ConfigError { place: Place::Flag(format!("--set {text}")), message });
+            }
+        }
+        for text in &flags.map {
+            self.map_named = true;
+            if let Err(message) = keys::set_pair(MAP_KEYS, "map", self, text) {
+                errors.push(ConfigError { place: Place::Flag(format!("--map {text}")), message });
+            }
+        }
         for text in &flags.limits {
             if let Err(message) = keys::set_pair(LIMIT_KEYS, "limit", &mut self.limits, text) {
                 errors.push(ConfigError { place: Place::Flag(format!("--limit {text}")), message });
@@ -299,6 +338,13 @@ impl Config {
         }
         messages.extend(self.limits.contradictions());
         ConfigErrors::unless_empty(messages.into_iter().map(|message| ConfigError { place: Place::Whole, message }).collect())
+    }
+
+    /// What stands in the configuration of what may be changed while serving.
+    #[must_use]
+    pub fn configured(&self) -> Configured {
+        let values = Values { policy: self.policy.clone(), outstanding: self.outstanding, tunables: self.tunables.clone() };
+        Configured { values, names: self.tuned.clone() }
     }
 
     /// Settings of raw devices where they cannot have an effect. Whether a path leads to a device is seen when it is opened.

@@ -1,0 +1,101 @@
+//! [`KeptValues`]: what was set while serving, remembered across restarts in a small text file.
+//!
+//! ```text
+//! headtime tunables 1
+//! lookahead_k 6
+//! policy g-matrix:lookahead_k=4
+//! crc32c 1f0c33aa
+//! ```
+//! Written aside, synced and renamed: a crash leaves the old file or the new one. A file that is damaged is left alone and said; the next `set` replaces it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use headtime_io::checked_file;
+
+/// The file.
+#[derive(Clone, Debug)]
+pub(super) struct KeptValues {
+    path: PathBuf,
+}
+
+/// Names and texts, in the order in which they were written.
+pub(super) type Lines = Vec<(String, String)>;
+
+impl KeptValues {
+    /// What was set of this drive, in `directory`.
+    pub(super) fn new(directory: &Path, drive: [u8; 16]) -> Self {
+        let drive: String = drive.iter().map(|byte| format!("{byte:02x}")).collect();
+        Self { path: directory.join(format!("{drive}.tunables")) }
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// What is remembered; nothing where nothing was kept.
+    ///
+    /// # Errors
+    /// What is wrong with the file, as a sentence that names it.
+    pub(super) fn read(&self) -> Result<Lines, String> {
+        let fails = |what: &str| format!("{}: {what}; remove it, or set the tunables again", self.path.display());
+        let text = match std::fs::read(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Lines::new()),
+            Err(error) => return Err(fails(&error.to_string())),
+            Ok(bytes) => String::from_utf8(bytes).map_err(|_| fails("it is no text"))?,
+        };
+        let body = checked_file::unseal(&text).map_err(fails)?;
+        let mut lines = body.lines();
+        match lines.next().and_then(|first| first.strip_prefix(HEAD)).map(str::trim) {
+            Some(VERSION) => {}
+            Some(version) => return Err(fails(&format!("its format is {version}, this program knows {VERSION}; use a newer program"))),
+            None => return Err(fails("it does not begin as tunables do")),
+        }
+        let pair =
+            |line: &str| line.split_once(' ').map_or_else(|| (line.to_owned(), String::new()), |(name, value)| (name.to_owned(), value.to_owned()));
+        Ok(lines.map(pair).collect())
+    }
+
+    /// Remembers these instead.
+    ///
+    /// # Errors
+    /// The system's, with the file that it is about; what was remembered still is.
+    pub(super) fn write(&self, lines: &[(String, String)]) -> io::Result<()> {
+        if let Some(directory) = self.path.parent() {
+            std::fs::create_dir_all(directory)?;
+        }
+        let mut text = format!("{HEAD} {VERSION}\n");
+        lines.iter().for_each(|(name, value)| text.push_str(&format!("{name} {value}\n")));
+        checked_file::replace(&self.path, &checked_file::seal(text)).map_err(|failed| failed.error)
+    }
+}
+
+const HEAD: &str = "headtime tunables";
+const VERSION: &str = "1";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_written_is_read_and_what_is_damaged_is_said() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let kept = KeptValues::new(&folder.path().join("state"), [7; 16]);
+        assert_eq!(kept.read(), Ok(Vec::new()), "nothing was kept");
+        let lines: Lines = [("deadlines", ""), ("policy", "headtime"), ("deadlines", "rt=50ms,be=1s")].map(|(a, b)| (a.into(), b.into())).to_vec();
+        kept.write(&lines).expect("the folder is ours");
+        assert_eq!(kept.read().as_deref(), Ok(&lines[..]));
+        let whole = std::fs::read_to_string(kept.path()).unwrap();
+        for (bad, says) in [
+            (whole[..whole.len() - 5].to_owned(), "checksum"),
+            (whole.replace("rt=50ms", "rt=51ms"), "checksum"),
+            (checked_file::seal("headtime tunables 2\nx y\n".to_owned()), "format is 2"),
+            (checked_file::seal("dear diary\n".to_owned()), "does not begin"),
+            (String::new(), "cut off"),
+        ] {
+            std::fs::write(kept.path(), &bad).unwrap();
+            let message = kept.read().expect_err(&bad);
+            assert!(message.contains(says) && message.contains(".tunables"), "{message}");
+        }
+    }
+}

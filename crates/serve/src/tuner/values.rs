@@ -1,0 +1,141 @@
+//! [`Values`]: everything that may be changed of a running server, by name and as text, and the table of the names.
+
+use headtime_io::{PolicyChoice, Tuning};
+use headtime_sched::{DEFAULT_POLICY, TUNABLES, Tunables};
+
+/// Something that may be changed while serving.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Changeable {
+    /// Its name: in the configuration, for `headtime get` and `set`.
+    pub name: &'static str,
+    /// What texts it takes, with their range.
+    pub takes: &'static str,
+    /// What it does, in one line.
+    pub summary: &'static str,
+    /// The text of its default.
+    pub default: &'static str,
+}
+
+/// The values of all of them.
+#[derive(Clone, Debug, Default)]
+pub struct Values {
+    /// Who chooses what goes to the drive next.
+    pub policy: PolicyChoice,
+    /// How many commands the drive holds, whatever the policy would like.
+    pub outstanding: Option<usize>,
+    /// The scheduler's tunables.
+    pub tunables: Tunables,
+}
+
+const POLICY: Changeable = Changeable {
+    name: "policy",
+    takes: "a policy's name, with parameters as NAME:parameter=value,…; see `headtime policies`",
+    summary: "who chooses what goes to the drive next; requests that wait are carried over",
+    default: DEFAULT_POLICY,
+};
+
+const OUTSTANDING: Changeable = Changeable {
+    name: "outstanding",
+    takes: "a whole number from 1 to 65536, or policy",
+    summary: "how many commands the drive holds at once; policy: as many as the policy likes",
+    default: "policy",
+};
+
+/// The most commands at once that make sense to be asked for.
+pub(crate) const OUTSTANDING_MOST: usize = 65_536;
+
+/// Everything that may be changed while serving: the policy, what the drive holds, and the scheduler's tunables under the names of their paper.
+pub fn changeables() -> impl Iterator<Item = Changeable> {
+    let of_scheduler = |(at, tunable): (usize, &headtime_sched::Tunable)| Changeable {
+        name: tunable.name,
+        takes: tunable.takes,
+        summary: tunable.summary,
+        default: default_of(at),
+    };
+    [POLICY, OUTSTANDING].into_iter().chain(TUNABLES.iter().enumerate().map(of_scheduler))
+}
+
+/// The text of the default of each of the scheduler's tunables, in the order of its table; a test says that it is so.
+pub(crate) const fn default_of(tunable: usize) -> &'static str {
+    ["use", "", "policy", "clock"][tunable]
+}
+
+impl Values {
+    /// Changes one.
+    ///
+    /// # Errors
+    /// A message that names it, what was given and what is accepted; nothing is changed then.
+    pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
+        match name {
+            "policy" => self.policy = PolicyChoice::parse(value).map_err(|error| format!("policy: {error}"))?,
+            "outstanding" if value == "policy" => self.outstanding = None,
+            "outstanding" => {
+                let count = value.parse().ok().filter(|count| (1..=OUTSTANDING_MOST).contains(count));
+                self.outstanding = Some(count.ok_or_else(|| format!("outstanding: `{value}` is no value; write {}", OUTSTANDING.takes))?);
+            }
+            _ if TUNABLES.iter().any(|tunable| tunable.name == name) => self.tunables.set(name, value).map_err(|error| error.to_string())?,
+            _ => return Err(unknown(name)),
+        }
+        Ok(())
+    }
+
+    /// One of them, as a text that [`Values::set`] takes.
+    ///
+    /// # Errors
+    /// That there is none of that name, with those that there are.
+    pub fn get(&self, name: &str) -> Result<String, String> {
+        match name {
+            "policy" => Ok(self.policy.to_string()),
+            "outstanding" => Ok(self.outstanding.map_or("policy".to_owned(), |count| count.to_string())),
+            _ => self.tunables.get(name).map_err(|_| unknown(name)),
+        }
+    }
+
+    /// What has to be told to a drive that goes by `before` so that it goes by these.
+    pub(crate) fn change_from(&self, before: &Self) -> Tuning {
+        Tuning {
+            tunables: (self.tunables != before.tunables).then(|| self.tunables.clone()),
+            policy: (self.policy.to_string() != before.policy.to_string()).then(|| self.policy.clone()),
+            outstanding: (self.outstanding != before.outstanding).then_some(self.outstanding),
+        }
+    }
+}
+
+fn unknown(name: &str) -> String {
+    let known: Vec<&str> = changeables().map(|known| known.name).collect();
+    format!("there is no tunable `{name}`; known are {}", known.join(", "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_name_has_the_default_it_says_and_takes_it_back() {
+        let values = Values::default();
+        for known in changeables() {
+            assert_eq!(values.get(known.name).as_deref(), Ok(known.default), "{}", known.name);
+            let mut again = Values::default();
+            again.set(known.name, known.default).unwrap_or_else(|message| panic!("{message}"));
+            assert!(!known.takes.is_empty() && !known.summary.is_empty());
+        }
+        assert_eq!(changeables().count(), 2 + TUNABLES.len());
+    }
+
+    #[test]
+    fn what_is_refused_is_named_with_what_would_do() {
+        let mut values = Values::default();
+        for (name, value, says) in [
+            ("outstanding", "0", "outstanding: `0` is no value; write a whole number from 1 to 65536, or policy"),
+            ("policy", "elevator", "policy: there is no policy `elevator`; known are fcfs"),
+            ("policy", "sptf-oracle", "`headtime sim` only"),
+            ("lookahead_k", "9", "lookahead_k: `9` is no value; write a whole number from 1 to 8, or policy"),
+            ("colour", "red", "there is no tunable `colour`; known are policy, outstanding, latency_matrix, deadlines, lookahead_k, timesource"),
+        ] {
+            let message = values.set(name, value).expect_err(name);
+            assert!(message.contains(says), "{message}");
+        }
+        assert_eq!(values.get("colour"), values.set("colour", "red").map(|()| String::new()));
+        assert!(matches!(values.change_from(&Values::default()), Tuning { tunables: None, policy: None, outstanding: None }));
+    }
+}
