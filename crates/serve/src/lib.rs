@@ -52,6 +52,7 @@ pub mod control;
 mod disk;
 mod export;
 mod listener;
+pub mod maps;
 mod memory;
 mod notify;
 mod pieces;

@@ -5,7 +5,8 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{self, Key, LIMIT_KEYS, SERVER_KEYS, VOLUME_KEYS, Value};
+use super::keys::{self, CLIENT_KEYS, Key, LIMIT_KEYS, SERVER_KEYS, TLS_KEYS, VOLUME_KEYS, Value};
+use super::map_keys::MAP_KEYS;
 use super::{Config, ConfigError, ConfigErrors, Place, VolumeConfig};
 
 /// Reads a configuration; see [`Config::from_toml`].
@@ -54,7 +55,10 @@ impl Reader<'_> {
                 ("limits", _) => self.error(value.span(), "write limits as [limits] with the keys on the lines below".to_string()),
                 (name, _) if SERVER_KEYS.iter().all(|known| known.name != name) => {
                     let known: Vec<&str> = SERVER_KEYS.iter().map(|known| known.name).collect();
-                    self.error(key.span(), format!("unknown key `{name}`; known are {}, [limits] and [[volume]]", known.join(", ")));
+                    self.error(
+                        key.span(),
+                        format!("unknown key `{name}`; known are {}, [map], [limits], [tls], [[volume]] and [[client]]", known.join(", ")),
+                    );
                 }
                 _ => self.set(SERVER_KEYS, "", config, key, value),
             }
@@ -332,6 +336,11 @@ read_only = true
             (key.set)(&mut limits, Value::Flag(key.default)).unwrap();
         }
         assert_eq!(limits, crate::config::ServeLimits::default());
+        let mut config = Config::default();
+        for key in MAP_KEYS.iter().filter(|key| key.name != "rpm") {
+            (key.set)(&mut config, Value::Flag(key.default)).unwrap();
+        }
+        assert_eq!((config.map, config.map_saving), (Config::default().map, Config::default().map_saving));
         let policy = SERVER_KEYS.iter().find(|key| key.name == "policy").unwrap();
         assert_eq!(policy.default, Config::default().policy.name());
         let timeout = SERVER_KEYS.iter().find(|key| key.name == "command_timeout").unwrap();

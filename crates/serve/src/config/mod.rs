@@ -25,6 +25,7 @@ mod errors;
 mod file;
 mod keys;
 mod listen;
+mod map_keys;
 
 use std::path::PathBuf;
 
@@ -34,12 +35,17 @@ use headtime_nbd::server::TlsPolicy;
 use headtime_sched::{TUNABLES, Tunables};
 use headtime_units::{ByteSize, Nanos, Share};
 
+use crate::maps::MapSaving;
+use crate::memory;
+use crate::pieces::WINDOW;
+use crate::tls::{ClientConfig, TlsConfig};
 use crate::tuner::{Configured, Values};
 use crate::volumes::{SettingsChange, Wanted};
 
 pub use errors::{ConfigError, ConfigErrors, Place};
 pub use keys::{Key, LIMIT_KEYS, SERVER_KEYS, VOLUME_KEYS, Value};
 pub use listen::{DEFAULT_PORT, DEFAULT_SOCKET_MODE, Listen, ListenError};
+pub use map_keys::MAP_KEYS;
 
 /// Everything `headtime serve` is told.
 #[derive(Clone, Debug, Default)]
@@ -323,6 +329,7 @@ impl Config {
             messages.push("create makes a file for a drive that is a path; an emulated drive makes its own, so leave create out".to_string());
         }
         messages.extend(self.raw_contradictions());
+        messages.extend(self.map_contradictions());
         if self.listen.is_empty() {
             messages.push("no address to listen at; add listen = [\"unix:PATH\"] or --listen unix:PATH".to_string());
         }
@@ -340,11 +347,43 @@ impl Config {
         ConfigErrors::unless_empty(messages.into_iter().map(|message| ConfigError { place: Place::Whole, message }).collect())
     }
 
+    /// What is said of TLS and does not go together.
+    fn tls_contradictions(&self) -> Vec<String> {
+        let TlsConfig { certificate, key, client_ca } = &self.tls;
+        let mut messages = Vec::new();
+        if certificate.is_some() != key.is_some() {
+            messages.push("tls: certificate and key belong together; name both".to_string());
+        }
+        let there_is = certificate.is_some();
+        if client_ca.is_some() && !there_is {
+            messages.push(
+                "tls: client_ca says whose certificates are trusted, and without certificate and key there is no TLS; name them too".to_string(),
+            );
+        }
+        if self.clients.iter().any(|client| client.name != "*") && client_ca.is_none() {
+            messages
+                .push("client: without client_ca in [tls] no client can show who it is; name the file of who signs their certificates".to_string());
+        }
+        let without = self.listen.iter().filter(|listen| !there_is && listen.tls(false) != TlsPolicy::Off);
+        messages.extend(without.map(|listen| format!("{listen}: there is no certificate for TLS; add [tls] with certificate and key")));
+        messages
+    }
+
     /// What stands in the configuration of what may be changed while serving.
     #[must_use]
     pub fn configured(&self) -> Configured {
         let values = Values { policy: self.policy.clone(), outstanding: self.outstanding, tunables: self.tunables.clone() };
         Configured { values, names: self.tuned.clone() }
+    }
+
+    /// Settings of a map where there is none, or no file to save it in.
+    fn map_contradictions(&self) -> Option<String> {
+        match &self.belief {
+            BelievedBy::Profile if self.map_named => {
+                Some("map: these are settings of a latency map, and belief = profile goes by none; add belief = \"compact\" or \"matrix\", or leave [map] out".to_owned())
+            }
+            _ => None,
+        }
     }
 
     /// Settings of raw devices where they cannot have an effect. Whether a path leads to a device is seen when it is opened.
@@ -362,6 +401,14 @@ impl Config {
         };
         asked.filter_map(contradiction).collect()
     }
+}
+
+/// The settings of a latency map from texts `key=value`, as behind `--map`.
+///
+/// # Errors
+/// All mistakes in them.
+pub fn map_settings(pairs: &[String]) -> Result<MapSettings, ConfigErrors> {
+    Config::from_flags(&Flags { map: pairs.to_vec(), ..Flags::default() }).map(|config| config.map)
 }
 
 impl VolumeConfig {

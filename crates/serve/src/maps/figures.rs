@@ -1,0 +1,190 @@
+//! [`MapFigures`]: what a latency map knows, in figures, for people and programs.
+
+use headtime_belief::compact::CompactMap;
+use headtime_belief::maps::KeptMap;
+use headtime_belief::matrix::{Directions, Exceedance, LatencyMatrix, MappedDrive};
+use headtime_io::RunningMap;
+use serde::{Deserialize, Serialize};
+
+/// What a map knows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MapFigures {
+    /// `matrix` or `compact`.
+    pub kind: String,
+    /// The model of drive.
+    pub model: String,
+    /// Its size.
+    pub capacity_sectors: u64,
+    /// Its logical sector.
+    pub sector_bytes: u32,
+    /// What only the one kind has.
+    #[serde(flatten)]
+    pub of: MapFiguresOfKind,
+}
+
+/// What only the one kind of map has.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum MapFiguresOfKind {
+    /// The matrix.
+    Matrix(MatrixFigures),
+    /// The compact map.
+    Compact(CompactFigures),
+}
+
+/// What a matrix knows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct MatrixFigures {
+    /// Sectors of a cell.
+    pub cell_sectors: u64,
+    /// Bits of an entry.
+    pub entry_bits: u32,
+    /// The step of an entry.
+    pub step_us: f64,
+    /// Whether there and back are two.
+    pub both_directions: bool,
+    /// Cells of the drive.
+    pub cells_on_drive: u32,
+    /// Cells that the map covers.
+    pub cells_covered: u32,
+    /// Pairs of these.
+    pub pairs_covered: u64,
+    /// Pairs of which a time is known.
+    pub pairs_known: u64,
+    /// Accesses that it was told.
+    pub observations: u64,
+    /// The longest time ever told.
+    pub longest_ms: f64,
+    /// What it takes of memory.
+    pub memory_bytes: u64,
+    /// How often pairs took longer than the map said; empty where that is not counted.
+    pub exceedance: Vec<Exceeded>,
+}
+
+/// What a compact map knows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CompactFigures {
+    /// Whether it began with a profile.
+    pub from_profile: bool,
+    /// The time of a revolution.
+    pub turn_us: f64,
+    /// Regions that differ from the profile, or strips whose angles are known.
+    pub regions: usize,
+    /// The share of addresses whose angle is known.
+    pub angles_known: f64,
+    /// The greatest shift of addresses against the profile, in sectors.
+    pub greatest_shift: i64,
+}
+
+/// How often pairs took longer than the map said, by the samples that they had had.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Exceeded {
+    /// So many samples, up to twice as many.
+    pub samples: u8,
+    /// Accesses to such pairs.
+    pub trials: u64,
+    /// Those that took longer.
+    pub exceeded: u64,
+    /// Their share.
+    pub rate: f64,
+    /// Bounds of the rate with 95 % confidence (Wilson).
+    pub low: f64,
+    /// The upper one.
+    pub high: f64,
+}
+
+impl MapFigures {
+    /// Of a map that is kept.
+    #[must_use]
+    pub fn of(map: &KeptMap) -> Self {
+        match map {
+            KeptMap::Matrix(map) => Self::of_matrix(map),
+            KeptMap::Compact(map) => Self::of_compact(map),
+        }
+    }
+
+    /// Of the map of a running drive; a matrix is not copied for it.
+    #[must_use]
+    pub fn of_running(map: &RunningMap) -> Self {
+        match map {
+            RunningMap::Matrix(shared) => shared.look(Self::of_matrix),
+            RunningMap::Compact(map) => Self::of_compact(map),
+        }
+    }
+
+    fn of_matrix(map: &LatencyMatrix) -> Self {
+        let shape = map.shape();
+        let of = MatrixFigures {
+            cell_sectors: shape.cell().get(),
+            entry_bits: shape.scale().bits().get(),
+            step_us: shape.scale().step().as_us_f64(),
+            both_directions: shape.directions() == Directions::Both,
+            cells_on_drive: shape.cells_on_drive(),
+            cells_covered: map.cells(),
+            pairs_covered: map.pairs(),
+            pairs_known: map.known(),
+            observations: map.observations(),
+            longest_ms: map.longest_seen().as_ms_f64(),
+            memory_bytes: map.memory().get(),
+            exceedance: exceeded(map.exceedance()),
+        };
+        Self::with("matrix", shape.drive(), MapFiguresOfKind::Matrix(of))
+    }
+
+    fn of_compact(map: &CompactMap) -> Self {
+        let of = CompactFigures {
+            from_profile: map.is_of_profile(),
+            turn_us: map.period().as_ns_f64() / 1e3,
+            regions: map.regions(),
+            angles_known: map.known_share(),
+            greatest_shift: map.shifts().map(|shift| shift.1).max_by_key(|sectors| sectors.unsigned_abs()).unwrap_or(0),
+        };
+        Self::with("compact", map.drive(), MapFiguresOfKind::Compact(of))
+    }
+
+    fn with(kind: &str, drive: &MappedDrive, of: MapFiguresOfKind) -> Self {
+        Self { kind: kind.to_owned(), model: drive.model.clone(), capacity_sectors: drive.capacity.get(), sector_bytes: drive.sector.bytes(), of }
+    }
+}
+
+/// The lines of a table of exceedances, few: by powers of two of the samples.
+#[must_use]
+pub fn exceeded(table: &Exceedance) -> Vec<Exceeded> {
+    let mut lines: Vec<Exceeded> = Vec::new();
+    for row in table.rows() {
+        // 1, 2 to 3, 4 to 7 …: named by the first.
+        let samples = if row.samples == 0 { 0 } else { 1 << row.samples.ilog2() };
+        match lines.last_mut().filter(|line| line.samples == samples) {
+            Some(line) => (line.trials, line.exceeded) = (line.trials + row.trials, line.exceeded + row.exceeded),
+            None => lines.push(Exceeded { samples, trials: row.trials, exceeded: row.exceeded, rate: 0.0, low: 0.0, high: 0.0 }),
+        }
+    }
+    for line in &mut lines {
+        line.rate = line.exceeded as f64 / line.trials as f64;
+        (line.low, line.high) = wilson(line.exceeded as f64, line.trials as f64);
+    }
+    lines
+}
+
+/// The 95 % interval of a rate after `trials` with `hits`.
+fn wilson(hits: f64, trials: f64) -> (f64, f64) {
+    const Z: f64 = 1.959_964;
+    let rate = hits / trials;
+    let middle = rate + Z * Z / (2.0 * trials);
+    let half = Z * (rate * (1.0 - rate) / trials + Z * Z / (4.0 * trials * trials)).sqrt();
+    let whole = 1.0 + Z * Z / trials;
+    (((middle - half) / whole).max(0.0), ((middle + half) / whole).min(1.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_interval_of_a_rate_is_the_textbooks() {
+        // Wilson's interval for 10 of 100: 5.52 % to 17.44 %.
+        let (low, high) = wilson(10.0, 100.0);
+        assert!((low - 0.0552).abs() < 1e-4 && (high - 0.1744).abs() < 1e-4, "{low} {high}");
+        assert_eq!(wilson(0.0, 1_000_000.0).0, 0.0);
+    }
+}
