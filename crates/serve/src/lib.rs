@@ -61,6 +61,7 @@ pub mod scans;
 mod server;
 mod socket;
 mod stats;
+pub mod tls;
 pub mod tuner;
 pub mod volumes;
 

@@ -72,14 +72,14 @@ impl Listener {
     /// Opens the door. Needs a tokio runtime around it.
     pub(crate) fn bind(address: &Listen) -> Result<Self, BindError> {
         match address {
-            Listen::Unix { path, mode } => {
+            Listen::Unix { path, mode, .. } => {
                 let (listener, file) = bind_unix(address, path, *mode)?;
                 Ok(Self { door: Door::Unix { listener, _file: file }, address: address.clone() })
             }
-            Listen::Tcp { host, port } => {
+            Listen::Tcp { host, port, tls } => {
                 let listener = bind_tcp(host, *port).map_err(system(address, "listening"))?;
                 let port = listener.local_addr().map_err(system(address, "asking for the port"))?.port();
-                Ok(Self { door: Door::Tcp(listener), address: Listen::Tcp { host: host.clone(), port } })
+                Ok(Self { door: Door::Tcp(listener), address: Listen::Tcp { host: host.clone(), port, tls: *tls } })
             }
         }
     }
@@ -131,7 +131,7 @@ pub(crate) fn uri(address: &Listen, export: &str) -> NbdUri {
             let absolute = std::path::absolute(path).unwrap_or_else(|_| path.clone());
             Address::Unix { socket: absolute.to_string_lossy().into_owned() }
         }
-        Listen::Tcp { host, port } => {
+        Listen::Tcp { host, port, .. } => {
             let any = matches!(host.as_str(), "0.0.0.0" | "::");
             Address::Tcp { host: if any { "localhost".to_string() } else { host.clone() }, port: *port }
         }
@@ -212,7 +212,7 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     fn unix(path: &Path, mode: u32) -> Listen {
-        Listen::Unix { path: path.to_path_buf(), mode }
+        Listen::Unix { path: path.to_path_buf(), mode, tls: None }
     }
 
     #[tokio::test]

@@ -32,7 +32,11 @@ use crate::notify;
 use crate::scan_places::{default_control_socket, default_state_directory};
 use crate::scans::Scans;
 use crate::stats::{Gauges, Stats};
-use crate::volumes::{Ensured, Opening, StoreError, Volume, VolumeStore, Wanted};
+use crate::status::StatusSource;
+use crate::stock::Stock;
+use crate::tls::{Permissions, Tls, TlsError};
+use crate::tuner::{TuneError, Tuner};
+use crate::volumes::{Ensured, LiveVolume, Opening, StoreError, Volume, VolumeStore, Volumes, Wanted, shares};
 
 /// A running server.
 pub struct Server {
@@ -94,6 +98,12 @@ pub enum StartError {
     /// An address cannot be listened at.
     #[error(transparent)]
     Bind(#[from] BindError),
+    /// There is no TLS as it was asked for.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
+    /// Figures cannot be given out.
+    #[error(transparent)]
+    Metrics(#[from] MetricsError),
     /// The drive cannot be opened.
     #[error("drive {locator}: {error}")]
     Drive {
@@ -176,6 +186,8 @@ impl Server {
         let limits = &config.limits;
         let nbd_limits = Hub::nbd_limits(limits);
         nbd_limits.check()?;
+        let tls = config.tls.certificate.as_ref().map(|_| Tls::open(&config.tls)).transpose()?;
+        let there_is_tls = tls.is_some();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).thread_name("headtime-serve").enable_all().build();
         let runtime = runtime.map_err(StartError::Threads)?;
         let listeners = {
@@ -231,9 +243,14 @@ impl Server {
     /// Every export at every address.
     #[must_use]
     pub fn uris(&self) -> Vec<ExportUri> {
-        let of = |address: &Listen, name: &str| ExportUri { export: name.to_string(), uri: uri(address, name).to_string() };
-        let names: Vec<&str> = self.hub.exports.iter().map(|export| export.info.name.as_str()).collect();
-        self.addresses.iter().flat_map(|address| names.iter().map(move |name| of(address, name))).collect()
+        let there_is_tls = self.hub.tls.is_some();
+        let of = |address: &Listen, name: &str| {
+            let plain = uri(address, name).to_string();
+            let uri = if address.tls(there_is_tls) == TlsPolicy::Require { plain.replacen("nbd", "nbds", 1) } else { plain };
+            ExportUri { export: name.to_string(), uri }
+        };
+        let exports = self.hub.exports.all();
+        self.addresses.iter().flat_map(|address| exports.iter().map(move |export| of(address, &export.name))).collect()
     }
 
     /// All volumes on the drive by address; empty when the whole drive is served.

@@ -8,6 +8,7 @@ use toml::de::{DeTable, DeValue};
 use super::keys::{self, CLIENT_KEYS, Key, LIMIT_KEYS, SERVER_KEYS, TLS_KEYS, VOLUME_KEYS, Value};
 use super::map_keys::MAP_KEYS;
 use super::{Config, ConfigError, ConfigErrors, Place, VolumeConfig};
+use crate::tls::ClientConfig;
 
 /// Reads a configuration; see [`Config::from_toml`].
 pub(super) fn read(name: &str, text: &str) -> Result<Config, ConfigErrors> {
@@ -46,6 +47,14 @@ impl Reader<'_> {
                 }
                 ("map", _) => self.error(value.span(), "write settings of the latency map as [map] with the keys on the lines below".to_string()),
                 ("limits", DeValue::Table(limits)) => self.table(LIMIT_KEYS, "limits", &mut config.limits, limits),
+                ("tls", DeValue::Table(tls)) => self.table(TLS_KEYS, "tls", &mut config.tls, tls),
+                ("client", DeValue::Array(clients)) => {
+                    for client in clients.iter() {
+                        self.client(config, client);
+                    }
+                }
+                ("tls", _) => self.error(value.span(), "write TLS as [tls] with the keys on the lines below".to_string()),
+                ("client", _) => self.error(value.span(), "write each client as [[client]] with name and exports on the lines below".to_string()),
                 ("volume", DeValue::Array(volumes)) => {
                     for volume in volumes.iter() {
                         self.volume(config, volume);
@@ -82,6 +91,23 @@ impl Reader<'_> {
         } else {
             config.volumes.push(volume);
         }
+    }
+
+    fn client(&mut self, config: &mut Config, entry: &Spanned<DeValue<'_>>) {
+        let DeValue::Table(table) = entry.get_ref() else {
+            return self.error(entry.span(), "write each client as [[client]] with name and exports on the lines below".to_string());
+        };
+        let mut client = ClientConfig::default();
+        for (key, value) in table {
+            match (key.get_ref().as_ref(), value.get_ref()) {
+                ("exports", DeValue::Array(exports)) => exports.iter().for_each(|export| self.set(CLIENT_KEYS, "client", &mut client, key, export)),
+                _ => self.set(CLIENT_KEYS, "client", &mut client, key, value),
+            }
+        }
+        if table.iter().all(|(key, _)| key.get_ref() != "name") {
+            self.error(entry.span(), "a client needs a name; add name = \"…\"".to_string());
+        }
+        config.clients.push(client);
     }
 
     fn table<T>(&mut self, keys: &[Key<T>], thing: &str, target: &mut T, table: &DeTable<'_>) {
@@ -231,6 +257,12 @@ read_only = true
             ],
         ),
         ("volume = 3", &["c.toml:1:10: write each volume as [[volume]] with name and size on the lines below"]),
+        ("tls = true", &["c.toml:1:7: write TLS as [tls] with the keys on the lines below"]),
+        ("[tls]\ncert = \"a\"\n", &["c.toml:2:1: tls: unknown key `cert`; known are certificate, key, client_ca"]),
+        (
+            "[[client]]\nexports = [\"a\", 3]\n",
+            &["c.toml:1:1: a client needs a name; add name = \"…\"", "c.toml:2:17: client: expected text in quotes, not the integer 3"],
+        ),
         ("limits = 3", &["c.toml:1:10: write limits as [limits] with the keys on the lines below"]),
         ("[limits]\npiece = \"96KiB\"\n", &["c.toml:2:9: limits: piece = 96 KiB is no power of two; write 128 KiB"]),
         ("[limits]\nrequest = \"2GiB\"\n", &["c.toml:2:11: limits: request = 2 GiB: expected 64 KiB to 1 GiB"]),

@@ -178,7 +178,7 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
     },
     Key {
         name: "listen",
-        takes: "unix:PATH[,mode=0660] or tcp:HOST:PORT",
+        takes: "unix:PATH[,mode=0660] or tcp:HOST:PORT, and ,tls=off|allow|require",
         summary: "where clients are awaited; a list in TOML, any number of flags",
         default: "none; at least one must be given",
         set: |config, value| {
@@ -328,6 +328,68 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
             let text = value.text()?;
             let classes = ClassNames::parse(text).ok_or_else(|| format!("classes = {text}: expected realtime, bulk, realtime+bulk or none"))?;
             volume.settings.classes = Some(classes);
+            Ok(())
+        },
+    },
+];
+
+/// Keys of `[tls]`.
+pub const TLS_KEYS: &[Key<TlsConfig>] = &[
+    Key {
+        name: "certificate",
+        takes: "FILE",
+        summary: "the server's certificate and those between it and who signed it, PEM",
+        default: "none; there is no TLS then",
+        set: |tls, value| {
+            tls.certificate = Some(value.text()?.into());
+            Ok(())
+        },
+    },
+    Key {
+        name: "key",
+        takes: "FILE",
+        summary: "the server's private key, PEM",
+        default: "none; given with certificate",
+        set: |tls, value| {
+            tls.key = Some(value.text()?.into());
+            Ok(())
+        },
+    },
+    Key {
+        name: "client_ca",
+        takes: "FILE",
+        summary: "who signs the certificates of clients, PEM; a client must show one of them",
+        default: "none; clients need no certificate",
+        set: |tls, value| {
+            tls.client_ca = Some(value.text()?.into());
+            Ok(())
+        },
+    },
+];
+
+/// Keys of a client.
+pub const CLIENT_KEYS: &[Key<ClientConfig>] = &[
+    Key {
+        name: "name",
+        takes: "NAME or *",
+        summary: "a DNS name or the common name in the client's certificate; * for whoever there is",
+        default: "none; must be given",
+        set: |client, value| {
+            let name = value.text()?;
+            if name.is_empty() {
+                return Err("name is empty; write the name in the client's certificate, or *".to_string());
+            }
+            client.name = name.to_string();
+            Ok(())
+        },
+    },
+    Key {
+        name: "exports",
+        takes: "NAME or PREFIX*; a list",
+        summary: "the exports that the client sees",
+        default: "none",
+        set: |client, value| {
+            client.exports.push(value.text()?.to_string());
             Ok(())
         },
     },

@@ -1,8 +1,10 @@
-//! Where clients are awaited: `unix:PATH[,mode=0600]` or `tcp:HOST:PORT`.
+//! Where clients are awaited: `unix:PATH[,mode=0600]` or `tcp:HOST:PORT`, with `,tls=off|allow|require` behind it.
 
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+
+use headtime_nbd::server::TlsPolicy;
 
 /// The port that IANA gave to NBD.
 pub const DEFAULT_PORT: u16 = 10_809;
@@ -18,6 +20,8 @@ pub enum Listen {
         path: PathBuf,
         /// The file's permissions.
         mode: u32,
+        /// Whether clients go over to TLS; `None` for the usual: they cannot.
+        tls: Option<TlsPolicy>,
     },
     /// A TCP port.
     Tcp {
@@ -25,6 +29,8 @@ pub enum Listen {
         host: String,
         /// The port; 0 lets the system choose a free one.
         port: u16,
+        /// Whether clients go over to TLS; `None` for the usual: they must where there is TLS.
+        tls: Option<TlsPolicy>,
     },
 }
 
@@ -36,6 +42,14 @@ pub enum ListenError {
     Kind {
         /// The text as given.
         text: String,
+    },
+    /// A word about TLS that is none.
+    #[error("`{text}`: tls={word}: expected off, allow or require")]
+    Tls {
+        /// The text as given.
+        text: String,
+        /// What stood behind `tls=`.
+        word: String,
     },
     /// No path, or one longer than a unix socket may have.
     #[error("`{text}`: the path of a unix socket has 1 to 107 bytes; choose a shorter directory")]
@@ -61,19 +75,30 @@ pub enum ListenError {
     },
 }
 
+/// What the choices of TLS are called.
+const TLS_WORDS: [(TlsPolicy, &str); 3] = [(TlsPolicy::Off, "off"), (TlsPolicy::Allow, "allow"), (TlsPolicy::Require, "require")];
+
 impl Listen {
     /// Reads an address.
     ///
     /// # Errors
     /// See [`ListenError`].
     pub fn parse(text: &str) -> Result<Self, ListenError> {
+        let whole = text;
+        let (text, tls) = match text.rsplit_once(",tls=") {
+            Some((text, word)) => {
+                let known = TLS_WORDS.iter().find(|(_, known)| *known == word).map(|(policy, _)| *policy);
+                (text, Some(known.ok_or_else(|| ListenError::Tls { text: whole.to_string(), word: word.to_string() })?))
+            }
+            None => (text, None),
+        };
         if let Some(rest) = text.strip_prefix("unix:") {
             let (path, mode) = match rest.rsplit_once(",mode=") {
                 Some((path, mode)) => (path, parse_mode(mode).ok_or_else(|| ListenError::Mode { text: text.to_string(), mode: mode.to_string() })?),
                 None => (rest, DEFAULT_SOCKET_MODE),
             };
             let fits = (1..=107).contains(&path.len()) && !path.contains('\0');
-            return if fits { Ok(Self::Unix { path: PathBuf::from(path), mode }) } else { Err(ListenError::Path { text: text.to_string() }) };
+            return if fits { Ok(Self::Unix { path: PathBuf::from(path), mode, tls }) } else { Err(ListenError::Path { text: text.to_string() }) };
         }
         let rest = text.strip_prefix("tcp:").ok_or_else(|| ListenError::Kind { text: text.to_string() })?;
         let wrong = || ListenError::Tcp { text: text.to_string() };
@@ -91,7 +116,16 @@ impl Listen {
         if host.is_empty() || host.contains(['[', ']', '/', ' ']) {
             return Err(wrong());
         }
-        Ok(Self::Tcp { host: host.to_string(), port })
+        Ok(Self::Tcp { host: host.to_string(), port, tls })
+    }
+
+    /// Whether its clients go over to TLS, on a server that has it or not: a unix socket's cannot and a port's must unless somebody says otherwise.
+    #[must_use]
+    pub fn tls(&self, there_is: bool) -> TlsPolicy {
+        match self {
+            Self::Unix { tls, .. } => tls.unwrap_or(TlsPolicy::Off),
+            Self::Tcp { tls, .. } => tls.unwrap_or(if there_is { TlsPolicy::Require } else { TlsPolicy::Off }),
+        }
     }
 
     /// Whether the two would claim the same socket.
@@ -100,7 +134,8 @@ impl Listen {
         match (self, other) {
             (Self::Unix { path, .. }, Self::Unix { path: other, .. }) => path == other,
             (Self::Tcp { port: 0, .. }, Self::Tcp { .. }) => false,
-            (first, second) => first == second,
+            (Self::Tcp { host, port, .. }, Self::Tcp { host: other, port: other_port, .. }) => host == other && port == other_port,
+            _ => false,
         }
     }
 }
@@ -116,11 +151,14 @@ impl fmt::Display for Listen {
     /// The text that [`Listen::parse`] reads back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unix { path, mode } if *mode == DEFAULT_SOCKET_MODE => write!(f, "unix:{}", path.display()),
-            Self::Unix { path, mode } => write!(f, "unix:{},mode={mode:04o}", path.display()),
-            Self::Tcp { host, port } if host.contains(':') => write!(f, "tcp:[{host}]:{port}"),
-            Self::Tcp { host, port } => write!(f, "tcp:{host}:{port}"),
+            Self::Unix { path, mode, .. } if *mode == DEFAULT_SOCKET_MODE => write!(f, "unix:{}", path.display())?,
+            Self::Unix { path, mode, .. } => write!(f, "unix:{},mode={mode:04o}", path.display())?,
+            Self::Tcp { host, port, .. } if host.contains(':') => write!(f, "tcp:[{host}]:{port}")?,
+            Self::Tcp { host, port, .. } => write!(f, "tcp:{host}:{port}")?,
         }
+        let (Self::Unix { tls, .. } | Self::Tcp { tls, .. }) = self;
+        let word = tls.and_then(|tls| TLS_WORDS.iter().find(|(known, _)| *known == tls));
+        word.map_or(Ok(()), |(_, word)| write!(f, ",tls={word}"))
     }
 }
 
@@ -144,6 +182,8 @@ mod tests {
             ("tcp:127.0.0.1:0", "tcp:127.0.0.1:0"),
             ("tcp:[::1]:99", "tcp:[::1]:99"),
             ("tcp:[::]", "tcp:[::]:10809"),
+            ("tcp:[::],tls=require", "tcp:[::]:10809,tls=require"),
+            ("unix:/a,mode=0660,tls=allow", "unix:/a,mode=0660,tls=allow"),
         ] {
             let listen = Listen::parse(text).unwrap();
             assert_eq!(listen.to_string(), again);
@@ -166,6 +206,7 @@ mod tests {
             ("tcp:[::1", "brackets"),
             ("tcp:[::1]9", "brackets"),
             ("tcp:h:+1", "port from 0"),
+            ("tcp:h:1,tls=yes", "expected off, allow or require"),
         ] {
             let message = Listen::parse(text).expect_err(text).to_string();
             assert!(message.contains(part), "{text}: {message}");

@@ -14,7 +14,7 @@
 //! memory = "512MiB"
 //! ```
 //!
-//! Every key stands in one of three tables ([`SERVER_KEYS`], [`VOLUME_KEYS`], [`LIMIT_KEYS`]) with its meaning and default; the TOML reader, the
+//! Every key stands in one of six tables ([`SERVER_KEYS`], [`VOLUME_KEYS`], [`MAP_KEYS`], [`LIMIT_KEYS`], [`TLS_KEYS`], [`CLIENT_KEYS`]) with its meaning and default; the TOML reader, the
 //! flags, the messages and the documentation iterate over them. A key that is not in its table is an error. All mistakes of a file are reported
 //! together, each with file, line and column.
 //!
@@ -43,7 +43,7 @@ use crate::tuner::{Configured, Values};
 use crate::volumes::{SettingsChange, Wanted};
 
 pub use errors::{ConfigError, ConfigErrors, Place};
-pub use keys::{Key, LIMIT_KEYS, SERVER_KEYS, VOLUME_KEYS, Value};
+pub use keys::{CLIENT_KEYS, Key, LIMIT_KEYS, SERVER_KEYS, TLS_KEYS, VOLUME_KEYS, Value};
 pub use listen::{DEFAULT_PORT, DEFAULT_SOCKET_MODE, Listen, ListenError};
 pub use map_keys::MAP_KEYS;
 
@@ -84,6 +84,10 @@ pub struct Config {
     pub profile: Option<ProfileSource>,
     /// Where clients are awaited.
     pub listen: Vec<Listen>,
+    /// Certificates for TLS.
+    pub tls: TlsConfig,
+    /// What clients may see, by their certificates; everything when there is none.
+    pub clients: Vec<ClientConfig>,
     /// Whether a drive with other content, or with a damaged table of volumes, may be overwritten.
     pub initialize: bool,
     /// The volumes to serve; when there are none, all that the drive remembers.
@@ -343,6 +347,7 @@ impl Config {
                 messages.push(format!("volume {} is there twice; give each volume a name of its own", volume.name));
             }
         }
+        messages.extend(self.tls_contradictions());
         messages.extend(self.limits.contradictions());
         ConfigErrors::unless_empty(messages.into_iter().map(|message| ConfigError { place: Place::Whole, message }).collect())
     }
@@ -455,7 +460,8 @@ impl ServeLimits {
     /// ```
     /// 1 KiB is what the protocol machine keeps of a request beside its data, 96 KiB its buffers for headers, options and their answers
     /// (`headtime_nbd`'s own formula), 512 bytes what the scheduler and the engine keep of a piece. Beside that, each connection may be sending one list of
-    /// the exports, and of what a drive has in hand the engine may hold a second copy, aligned for direct I/O: its queue depth times `piece`.
+    /// the exports, and of what a drive has in hand the engine may hold a second copy, aligned for direct I/O: its queue depth times `piece`. Over TLS a connection takes
+    /// [`TLS_BYTES`](crate::tls::TLS_BYTES) more.
     #[must_use]
     pub fn memory_bound(&self) -> ByteSize {
         let of_its_own = self.connection_memory.get() + u64::from(self.connection_requests) * 1024 + (96 << 10);
