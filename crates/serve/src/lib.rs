@@ -54,6 +54,7 @@ mod export;
 mod listener;
 pub mod maps;
 mod memory;
+pub mod metrics;
 mod notify;
 mod pieces;
 mod scan_places;

@@ -27,7 +27,9 @@ use crate::control::answer_clients;
 use crate::disk::Disk as _;
 use crate::export::{Export, Exports};
 use crate::listener::{BindError, Listener, uri};
-use crate::memory::Pool;
+use crate::maps::MapKeeper;
+use crate::memory;
+use crate::metrics::{MetricsDoor, MetricsError};
 use crate::notify;
 use crate::scan_places::{default_control_socket, default_state_directory};
 use crate::scans::Scans;
@@ -45,6 +47,7 @@ pub struct Server {
     phase: watch::Sender<Phase>,
     doors: Vec<JoinHandle<()>>,
     addresses: Vec<Listen>,
+    metrics_address: Option<SocketAddr>,
     stats: Arc<Stats>,
     volumes: Vec<VolumeReport>,
     opening: Option<Opening>,
@@ -238,6 +241,12 @@ impl Server {
     #[must_use]
     pub fn addresses(&self) -> &[Listen] {
         &self.addresses
+    }
+
+    /// Where figures are given out, if anywhere.
+    #[must_use]
+    pub fn metrics_address(&self) -> Option<SocketAddr> {
+        self.metrics_address
     }
 
     /// Every export at every address.

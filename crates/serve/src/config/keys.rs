@@ -177,6 +177,29 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
         },
     },
     Key {
+        name: "metrics",
+        takes: "HOST:PORT, such as 127.0.0.1:9464",
+        summary: "where Prometheus finds /metrics, and others /healthz, over HTTP",
+        default: "nowhere",
+        set: |config, value| {
+            let address = value.text()?;
+            let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
+            port.ok_or_else(|| format!("metrics = {address}: expected HOST:PORT, such as 127.0.0.1:9464 or [::1]:9464"))?;
+            config.metrics = Some(address.to_string());
+            Ok(())
+        },
+    },
+    Key {
+        name: "metrics_public",
+        takes: "true or false",
+        summary: "allow metrics at an address that other machines can reach",
+        default: "false",
+        set: |config, value| {
+            config.metrics_public = value.truth("metrics_public")?;
+            Ok(())
+        },
+    },
+    Key {
         name: "listen",
         takes: "unix:PATH[,mode=0660] or tcp:HOST:PORT, and ,tls=off|allow|require",
         summary: "where clients are awaited; a list in TOML, any number of flags",

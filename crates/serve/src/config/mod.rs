@@ -82,6 +82,10 @@ pub struct Config {
     pub max_impact: MaxImpact,
     /// What is believed of the drive, beside what it says of itself.
     pub profile: Option<ProfileSource>,
+    /// Where figures are given out, as HOST:PORT.
+    pub metrics: Option<String>,
+    /// Whether other machines may ask for them.
+    pub metrics_public: bool,
     /// Where clients are awaited.
     pub listen: Vec<Listen>,
     /// Certificates for TLS.
@@ -199,6 +203,10 @@ pub struct Flags {
     pub max_impact: Option<String>,
     /// `--profile FILE`.
     pub profile: Option<String>,
+    /// `--metrics HOST:PORT`.
+    pub metrics: Option<String>,
+    /// `--metrics-public`.
+    pub metrics_public: bool,
     /// `--listen unix:PATH` or `--listen tcp:HOST:PORT`, any number of times.
     pub listen: Vec<String>,
     /// `--initialize`.
@@ -274,6 +282,7 @@ impl Config {
             ("state", &flags.state),
             ("max_impact", &flags.max_impact),
             ("profile", &flags.profile),
+            ("metrics", &flags.metrics),
         ];
         for (key, text) in single.iter().filter_map(|(key, text)| Some((*key, text.as_ref()?))) {
             set(self, key, text);
@@ -282,6 +291,7 @@ impl Config {
             set(self, "listen", text);
         }
         self.initialize |= flags.initialize;
+        self.metrics_public |= flags.metrics_public;
         let mut flagged: Vec<VolumeConfig> = Vec::new();
         for text in &flags.volumes {
             let mistake = |message| ConfigError { place: Place::Flag(format!("--volume {text}")), message };
