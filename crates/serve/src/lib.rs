@@ -46,6 +46,7 @@
 #![warn(missing_docs)]
 
 mod alone;
+mod arrivals;
 pub mod config;
 mod connection;
 pub mod control;
@@ -62,6 +63,7 @@ pub mod scans;
 mod server;
 mod socket;
 mod stats;
+mod stock;
 pub mod tls;
 pub mod tuner;
 pub mod volumes;

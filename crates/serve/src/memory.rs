@@ -1,96 +1,93 @@
 //! Memory for requests in flight, shared by all connections.
 //!
-//! Each connection has a few bytes of its own, which nobody can take from it; what it needs beyond comes from one pool, first come, first
-//! served. A connection asks before it reads a payload from its socket or lets a read go to the drive, so that what is not granted is not held
+//! Each connection has a few bytes of its own, which nobody can take from it; what it needs beyond comes from one pool, of which each export is guaranteed a
+//! part ([`crate::stock`]). A connection asks before it reads a payload from its socket or lets a read go to the drive, so that what is not granted is not held
 //! anywhere: it waits in the client's socket. With the default of 1 MiB a client with 256 requests of 4 KiB in flight never meets the pool, whatever
 //! others do to it.
 //!
+//! It asks for one request after the other, in the order they came, and while it waits it holds nothing but what its requests under way need. So a part of the pool that holds
+//! one request lets a client with many get on, and no two connections wait for what the other keeps idle.
+//!
 //! A client that neither reads its replies nor finishes its payloads can hold its part of the pool for as long as nobody else wants it. When somebody
-//! waits, [`StallMeter`] finds it out.
+//! waits whom it would help, [`StallMeter`] finds it out.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use crate::config::ServeLimits;
+use crate::stock::{Grant, Member, Stock};
 
-/// The pool is counted in pages, so that its permits fit the semaphore's numbers on every machine.
-const PAGE_BYTES: u64 = 4096;
+/// The pool is counted in pages, so that its units fit the stock's numbers.
+pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// Bytes that all connections share.
-#[derive(Debug)]
-pub(crate) struct Pool {
-    pages: Arc<Semaphore>,
-    total_pages: u32,
-    waiting: AtomicUsize,
+/// The pool that all connections share. Half of it is divided among exports, or less where the longest request would not fit what is left.
+pub(crate) fn pool(limits: &ServeLimits, exports: Arc<AtomicUsize>) -> Arc<Stock> {
+    let total = pages(limits.memory.get());
+    Stock::new(total, total - unkept_pages(limits) as u32, exports)
+}
+
+/// Pages of it that are guaranteed to nobody.
+pub(crate) fn unkept_pages(limits: &ServeLimits) -> u64 {
+    let total = pages(limits.memory.get());
+    let longest = limits.longest_bytes().div_ceil(PAGE_BYTES).min(u64::from(total)) as u32;
+    u64::from(longest.max(total - total / 2))
+}
+
+fn pages(bytes: u64) -> u32 {
+    u32::try_from(bytes / PAGE_BYTES).unwrap_or(u32::MAX)
 }
 
 /// What one connection may hold.
 #[derive(Debug)]
 pub(crate) struct Allowance {
-    pool: Arc<Pool>,
     own_bytes: u64,
-    from_pool: Option<OwnedSemaphorePermit>,
-}
-
-/// Pages on the way from the pool to a connection; counts as waiting until then.
-struct Waiting<'a>(&'a AtomicUsize);
-
-impl Pool {
-    /// A pool of `bytes` bytes.
-    pub(crate) fn new(bytes: u64) -> Arc<Self> {
-        let total_pages = u32::try_from(bytes / PAGE_BYTES).unwrap_or(u32::MAX);
-        Arc::new(Self { pages: Arc::new(Semaphore::new(total_pages as usize)), total_pages, waiting: AtomicUsize::new(0) })
-    }
-
-    /// Bytes handed out.
-    pub(crate) fn used_bytes(&self) -> u64 {
-        u64::from(self.total_pages).saturating_sub(self.pages.available_permits() as u64) * PAGE_BYTES
-    }
-
-    /// Connections that wait for some.
-    pub(crate) fn waiting(&self) -> usize {
-        self.waiting.load(Ordering::Relaxed)
-    }
-
-    /// Waits for pages. Whoever drops the future gives up its place in the line.
-    pub(crate) async fn take(self: Arc<Self>, pages: u32) -> OwnedSemaphorePermit {
-        self.waiting.fetch_add(1, Ordering::Relaxed);
-        let _waiting = Waiting(&self.waiting);
-        Arc::clone(&self.pages).acquire_many_owned(pages).await.expect("the pool is never closed")
-    }
+    /// Where the rest comes from; nowhere before an export is open.
+    pool: Option<Member>,
+    from_pool: Option<Grant>,
 }
 
 impl Allowance {
-    /// An allowance of `own_bytes`, and what it is given of `pool`.
-    pub(crate) fn new(pool: &Arc<Pool>, own_bytes: u64) -> Self {
-        Self { pool: Arc::clone(pool), own_bytes, from_pool: None }
+    /// An allowance of `own_bytes`.
+    pub(crate) fn new(own_bytes: u64) -> Self {
+        Self { own_bytes, pool: None, from_pool: None }
+    }
+
+    /// From now on it is fed from a pool.
+    pub(crate) fn open(&mut self, pool: Member) {
+        self.pool = Some(pool);
     }
 
     /// The pool it is fed from.
-    pub(crate) fn pool(&self) -> &Arc<Pool> {
-        &self.pool
+    pub(crate) fn pool(&self) -> Option<&Member> {
+        self.pool.as_ref()
     }
 
-    /// Whether it holds anything that others could want.
-    pub(crate) fn uses_pool(&self) -> bool {
-        self.pages() > 0
+    /// Whether it holds anything that others wait for.
+    pub(crate) fn is_wanted(&self) -> bool {
+        self.pages() > 0 && self.pool.as_ref().is_some_and(Member::is_wanted)
     }
 
-    /// Pages that are missing for `bytes`, at most the whole pool. What is too much is given back.
-    pub(crate) fn fit(&mut self, bytes: u64) -> u32 {
-        let wanted = bytes.saturating_sub(self.own_bytes).div_ceil(PAGE_BYTES).min(u64::from(self.pool.total_pages)) as u32;
-        let held = self.pages();
-        if held > wanted {
-            let surplus = self.from_pool.as_mut().and_then(|permit| permit.split((held - wanted) as usize));
-            drop(surplus);
+    /// Pages that are missing for `bytes`, at most as many as there are for anybody.
+    pub(crate) fn missing_pages(&self, bytes: u64) -> u32 {
+        let most = self.pool.as_ref().map_or(0, Member::unkept);
+        let wanted = bytes.saturating_sub(self.own_bytes).div_ceil(PAGE_BYTES).min(u64::from(most)) as u32;
+        wanted.saturating_sub(self.pages())
+    }
+
+    /// Gives back what is not needed for `bytes`.
+    pub(crate) fn keep(&mut self, bytes: u64) {
+        let wanted = bytes.saturating_sub(self.own_bytes).div_ceil(PAGE_BYTES).min(u64::from(u32::MAX)) as u32;
+        if wanted == 0 {
+            self.from_pool = None;
+        } else if let Some(grant) = &mut self.from_pool {
+            grant.keep(wanted);
         }
-        wanted.saturating_sub(held)
     }
 
-    /// Takes in what [`Pool::take`] gave.
-    pub(crate) fn add(&mut self, pages: OwnedSemaphorePermit) {
+    /// Takes in what the pool gave.
+    pub(crate) fn add(&mut self, pages: Grant) {
         match &mut self.from_pool {
-            Some(permit) => permit.merge(pages),
+            Some(grant) => grant.merge(pages),
             None => self.from_pool = Some(pages),
         }
     }
@@ -101,13 +98,7 @@ impl Allowance {
     }
 
     fn pages(&self) -> u32 {
-        self.from_pool.as_ref().map_or(0, OwnedSemaphorePermit::num_permits) as u32
-    }
-}
-
-impl Drop for Waiting<'_> {
-    fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::Relaxed);
+        self.from_pool.as_ref().map_or(0, Grant::units)
     }
 }
 
@@ -135,56 +126,49 @@ const LEAST_BYTES_A_PERIOD: u64 = 64 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::future::Future;
-    use std::pin::pin;
-    use std::task::{Context, Poll, Waker};
+    use headtime_sched::Payer;
 
-    fn poll<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
-        future.poll(&mut Context::from_waker(Waker::noop()))
+    fn allowance(pool: &Arc<Stock>, own_bytes: u64) -> Allowance {
+        let mut allowance = Allowance::new(own_bytes);
+        allowance.open(pool.join(Payer::default()));
+        allowance
     }
 
-    fn taken(pool: &Arc<Pool>, pages: u32) -> OwnedSemaphorePermit {
-        match poll(pin!(Arc::clone(pool).take(pages))) {
-            Poll::Ready(permit) => permit,
-            Poll::Pending => panic!("{pages} pages are there"),
-        }
+    fn fill(allowance: &mut Allowance, bytes: u64) {
+        let missing = allowance.missing_pages(bytes);
+        let pages = allowance.pool().and_then(|pool| pool.try_take(missing)).expect("they are there");
+        allowance.add(pages);
     }
 
     #[test]
     fn what_is_below_the_own_bytes_never_touches_the_pool() {
-        let pool = Pool::new(1 << 20);
-        let mut allowance = Allowance::new(&pool, 10_000);
-        assert_eq!(allowance.fit(10_000), 0);
-        assert_eq!(allowance.fit(10_001), 1);
-        allowance.add(taken(&pool, 1));
-        assert_eq!(allowance.fit(14_096), 0);
-        assert_eq!(pool.used_bytes(), 4096);
-        assert_eq!(allowance.fit(14_097), 1);
-        assert_eq!(allowance.fit(5), 0);
-        assert_eq!(pool.used_bytes(), 0);
+        let pool = Stock::new(256, 0, Arc::default());
+        let mut allowance = allowance(&pool, 10_000);
+        assert_eq!(allowance.missing_pages(10_000), 0);
+        assert_eq!(allowance.missing_pages(10_001), 1);
+        fill(&mut allowance, 10_001);
+        assert_eq!(allowance.missing_pages(14_096), 0);
+        assert_eq!(pool.used(), 1);
+        assert_eq!(allowance.missing_pages(14_097), 1);
+        allowance.keep(5);
+        assert_eq!(pool.used(), 0);
     }
 
     #[test]
-    fn who_waits_is_counted_until_served_or_gone() {
-        let pool = Pool::new(8192);
-        let mut first = Allowance::new(&pool, 0);
-        assert_eq!(first.fit(8192), 2);
-        first.add(taken(&pool, 2));
-        {
-            let mut waiting = pin!(Arc::clone(&pool).take(1));
-            assert!(poll(waiting.as_mut()).is_pending());
-            assert_eq!(pool.waiting(), 1);
-            assert!(first.uses_pool());
-            first.fit(4096);
-            assert!(poll(waiting.as_mut()).is_ready());
-        }
-        assert_eq!(pool.waiting(), 0);
+    fn more_than_there_is_for_anybody_is_never_waited_for() {
+        assert_eq!(allowance(&Stock::new(4, 2, Arc::default()), 0).missing_pages(1 << 30), 2);
+        assert_eq!(Allowance::new(0).missing_pages(1 << 30), 0, "before an export is open there is nothing to take it from");
     }
 
     #[test]
-    fn more_than_the_whole_pool_is_never_waited_for() {
-        let pool = Pool::new(8192);
-        assert_eq!(Allowance::new(&pool, 0).fit(1 << 30), 2);
+    fn the_longest_request_fits_what_nobody_is_guaranteed() {
+        let pool_of = |mebibytes: u64| {
+            let limits = ServeLimits { memory: headtime_units::ByteSize::new(mebibytes << 20), ..ServeLimits::default() };
+            pool(&limits, Arc::default()).unkept()
+        };
+        assert_eq!(pool_of(512), 256 << 8, "half");
+        assert_eq!(pool_of(48), 36 << 8, "a request of 32 MiB and four pieces");
+        assert_eq!(pool_of(36), 36 << 8, "nothing is guaranteed");
     }
 
     #[test]

@@ -37,6 +37,30 @@ fn request(kind: u16, offset: u64, length: u32) -> Vec<u8> {
 }
 
 #[test]
+fn connections_that_open_nothing_keep_nobody_out() {
+    let sandbox = Sandbox::with_file_drive(64);
+    // Longer than the test takes: nobody goes by himself.
+    let server = sandbox.spawn(&LIMITS.replace("handshake_timeout = \"300ms\"", "handshake_timeout = \"1h\""));
+    let mut flood: Vec<UnixStream> = (0..40).map(|_| UnixStream::connect(sandbox.socket()).unwrap()).collect();
+    for stream in &mut flood[20..] {
+        stream.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x07\0\0\0\x20").unwrap();
+    }
+    runtime().block_on(async {
+        let mut clients = Vec::new();
+        for index in 0..20 {
+            let mut client = Client::open(&sandbox.socket(), "a").await.expect("one that opens nothing makes room");
+            client.write(index * 4096, noise(index, 4096)).await.unwrap();
+            clients.push(client);
+        }
+        for (index, client) in clients.iter_mut().enumerate() {
+            assert_eq!(client.read(index as u64 * 4096, 4096).await.unwrap(), noise(index as u64, 4096), "who has opened an export stays");
+        }
+    });
+    drop(flood);
+    assert_eq!(server.terminate().code(), Some(0));
+}
+
+#[test]
 fn nothing_that_clients_do_takes_the_server_down_or_its_memory_up() {
     let sandbox = Sandbox::with_file_drive(64);
     let server = sandbox.spawn(LIMITS);

@@ -345,7 +345,7 @@ read_only = true
             "no drive is named",
             "no address to listen at",
             "write_cache is set through the kernel, and kernel_knobs = keep forbids that",
-            "memory = 1 MiB is less than request = 32 MiB",
+            "memory = 1 MiB is less than request and four times piece = 288 MiB",
             "request = 32 MiB is less than piece = 64 MiB",
         ] {
             assert!(text.contains(part), "{part} is not in\n{text}");

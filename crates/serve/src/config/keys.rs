@@ -139,7 +139,7 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
     Key {
         name: "control",
         takes: "PATH or off",
-        summary: "the control socket, for `headtime scan`; only the server's own user may use it",
+        summary: "the control socket, for `headtime scan`, `get`, `set`, `status` and `map`; only the server's own user may use it",
         default: "beside the drive's file with .control, in /run/headtime for a block device, off for others",
         set: |config, value| {
             config.control = place(value, "control")?;
@@ -149,7 +149,7 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
     Key {
         name: "state",
         takes: "DIRECTORY or off",
-        summary: "where scans are remembered",
+        summary: "where scans, and what was set while serving, are remembered",
         default: "beside the drive's file with .scans, in /var/lib/headtime for a block device, off for others",
         set: |config, value| {
             config.state = place(value, "state")?;
@@ -547,7 +547,7 @@ pub const LIMIT_KEYS: &[Key<ServeLimits>] = &[
 ];
 
 impl<'a> Value<'a> {
-    fn text(self) -> Result<&'a str, String> {
+    pub(super) fn text(self) -> Result<&'a str, String> {
         match self {
             Self::Flag(text) | Self::Text(text) => Ok(text),
             Self::Integer(digits) => Err(format!("expected text in quotes, not the integer {digits}")),
@@ -556,7 +556,7 @@ impl<'a> Value<'a> {
         }
     }
 
-    fn truth(self, key: &str) -> Result<bool, String> {
+    pub(super) fn truth(self, key: &str) -> Result<bool, String> {
         match self {
             Self::Bool(value) => Ok(value),
             Self::Flag("" | "true") => Ok(true),
@@ -613,13 +613,13 @@ pub(super) fn size(value: Value<'_>, key: &str) -> Result<ByteSize, String> {
     if size.get() == 0 { Err(format!("{key}: a size of 0 makes no sense; write a size such as 64MiB")) } else { Ok(size) }
 }
 
-fn time(value: Value<'_>, key: &str) -> Result<Nanos, String> {
+pub(super) fn time(value: Value<'_>, key: &str) -> Result<Nanos, String> {
     let text = if let Value::Integer(digits) = value { digits } else { value.text()? };
     let time = parse_nanos(text).map_err(|error| format!("{key}: {error}"))?;
     if time.is_zero() { Err(format!("{key}: a time of 0 makes no sense; write a time such as 100ms, or leave {key} out")) } else { Ok(time) }
 }
 
-fn count(value: Value<'_>, key: &str, least: u32, most: u32) -> Result<u32, String> {
+pub(super) fn count(value: Value<'_>, key: &str, least: u32, most: u32) -> Result<u32, String> {
     let text = match value {
         Value::Integer(text) | Value::Flag(text) => text,
         Value::Text(text) => return Err(format!("{key} is a number without quotes, not \"{text}\"")),
@@ -630,7 +630,7 @@ fn count(value: Value<'_>, key: &str, least: u32, most: u32) -> Result<u32, Stri
     number.ok_or_else(|| format!("{key} = {text}: expected a whole number from {least} to {most}"))
 }
 
-fn within(value: ByteSize, key: &str, least: u64, most: u64) -> Result<ByteSize, String> {
+pub(super) fn within(value: ByteSize, key: &str, least: u64, most: u64) -> Result<ByteSize, String> {
     let ok = (least..=most).contains(&value.get());
     if ok { Ok(value) } else { Err(format!("{key} = {value}: expected {} to {}", ByteSize::new(least), ByteSize::new(most))) }
 }

@@ -27,6 +27,7 @@ mod keys;
 mod listen;
 mod map_keys;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use headtime_belief::maps::MapSettings;
@@ -274,6 +275,7 @@ impl Config {
             ("create", &flags.create),
             ("policy", &flags.policy),
             ("outstanding", &flags.outstanding),
+            ("belief", &flags.belief),
             ("command_timeout", &flags.command_timeout),
             ("queue_depth", &flags.queue_depth),
             ("write_cache", &flags.write_cache),
@@ -478,15 +480,27 @@ impl ServeLimits {
         ByteSize::new(self.memory.get() + u64::from(self.connections) * of_its_own + u64::from(self.pieces) * 512)
     }
 
+    /// Bytes that one request needs at the most: its own, and the pieces of a CACHE request beside it.
+    pub(crate) fn longest_bytes(&self) -> u64 {
+        self.request.get() + WINDOW as u64 * self.piece.get()
+    }
+
+    /// Bytes of requests in flight that a connection is sure to be given memory for in the end, however many exports have their guaranteed part: its own, and the
+    /// part of the pool that nobody is guaranteed, less what a CACHE request may need beside them.
+    pub(crate) fn grantable_bytes(&self) -> u64 {
+        let window = WINDOW as u64 * self.piece.get();
+        let unkept = memory::unkept_pages(self) * memory::PAGE_BYTES;
+        (self.connection_memory.get() + unkept).saturating_sub(window).max(self.request.get())
+    }
+
     fn contradictions(&self) -> Vec<String> {
         let at_least = |key: &str, value: ByteSize, other: &str, least: ByteSize| {
             (value < least).then(|| format!("limits: {key} = {value} is less than {other} = {least}; raise {key} or lower {other}"))
         };
         [
-            at_least("memory", self.memory, "request", self.request),
+            at_least("memory", self.memory, "request and four times piece", ByteSize::new(self.longest_bytes())),
             at_least("connection_bytes", self.connection_bytes, "request", self.request),
             at_least("request", self.request, "piece", self.piece),
-            at_least("memory", self.memory, "four times piece", ByteSize::new(4 * self.piece.get())),
         ]
         .into_iter()
         .flatten()

@@ -1,0 +1,343 @@
+//! A bounded number of units of something that all exports use, of which each is guaranteed a part: places at the scheduler, pages of shared memory.
+//!
+//! An export that is held back by a limit of its own keeps what it has for as long as that limit says. Were units given out first come, first served, it would end
+//! up with all of them, and others would stand in line before the scheduler, which would give them their share at once. So a part is kept: *the guaranteed units
+//! are divided evenly among all exports and one that may still be added* (the *floor*), and nobody is given what others lack to their floors.
+//! The rest goes to whoever asks.
+//!
+//! Example: 16,384 places, 8,192 of them guaranteed, three exports: each has a floor of 2,048, and one more is kept for an export to come. An export that asks for everything
+//! is given 16,384 − 3 × 2,048 = 10,240; then each of the others still finds 2,048 at any moment.
+//!
+//! Who asks for more than there is waits: within an export first come, first served; between exports by turns. Nobody overtakes whoever waits for the rest, so that a large
+//! wish is not starved by small ones; what lies within an export's own floor waits for none but its own.
+//!
+//! Guarantees: never more than all units are given out; with as many exports as there were, an export finds its floor at once. When exports are added while everything else is in use, floors
+//! become smaller for all, and those of the new ones are filled first from what comes back. Not guaranteed: anything beyond a floor.
+//!
+//! Cost: one short lock for what is taken and one for what is given back, none of them held across a wait. Where exports come or go, a pass over those with clients.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use headtime_sched::Payer;
+use tokio::sync::oneshot;
+
+/// Units, and who has them.
+#[derive(Debug)]
+pub(crate) struct Stock {
+    total: u32,
+    guaranteed: u32,
+    /// Exports there are.
+    exports: Arc<AtomicUsize>,
+    book: Mutex<Book>,
+}
+
+#[derive(Debug, Default)]
+struct Book {
+    /// Exports that the floor was reckoned for.
+    exports: usize,
+    floor: u32,
+    used: u32,
+    /// What all exports together, and one to come, lack to their floors.
+    kept: u64,
+    holders: BTreeMap<Payer, Holder>,
+    /// Exports that wait, in the order of their turns.
+    line: VecDeque<Payer>,
+    waiting: usize,
+    next_ticket: u64,
+}
+
+/// An export that has clients or units.
+#[derive(Debug, Default)]
+struct Holder {
+    members: u32,
+    used: u32,
+    line: VecDeque<Waiter>,
+}
+
+#[derive(Debug)]
+struct Waiter {
+    ticket: u64,
+    units: u32,
+    served: oneshot::Sender<()>,
+}
+
+/// A client of an export, as far as a stock is concerned.
+#[derive(Debug)]
+pub(crate) struct Member {
+    stock: Arc<Stock>,
+    payer: Payer,
+}
+
+/// Units that were given; given back when dropped.
+#[derive(Debug)]
+pub(crate) struct Grant {
+    stock: Arc<Stock>,
+    payer: Payer,
+    units: u32,
+}
+
+/// A wish on its way; taken back when dropped.
+struct Wish {
+    stock: Arc<Stock>,
+    payer: Payer,
+    ticket: u64,
+    units: u32,
+    served: oneshot::Receiver<()>,
+    over: bool,
+}
+
+impl Stock {
+    /// `total` units, of which `guaranteed` are divided among as many exports as the counter says, and one more.
+    pub(crate) fn new(total: u32, guaranteed: u32, exports: Arc<AtomicUsize>) -> Arc<Self> {
+        assert!(guaranteed <= total, "{guaranteed} of {total} units cannot be guaranteed");
+        let mut book = Book::default();
+        book.divide(guaranteed, exports.load(Ordering::Relaxed));
+        Arc::new(Self { total, guaranteed, exports, book: Mutex::new(book) })
+    }
+
+    /// A client of `payer` has come.
+    pub(crate) fn join(self: &Arc<Self>, payer: Payer) -> Member {
+        let mut book = self.book();
+        book.holders.entry(payer).or_default().members += 1;
+        book.divide(self.guaranteed, self.exports.load(Ordering::Relaxed));
+        Member { stock: Arc::clone(self), payer }
+    }
+
+    /// Units given out.
+    pub(crate) fn used(&self) -> u32 {
+        self.book().used
+    }
+
+    /// Units of which none is kept for anybody in particular: what one export is sure to be given in the end, however many there are.
+    pub(crate) fn unkept(&self) -> u32 {
+        self.total - self.guaranteed
+    }
+
+    /// Clients that wait.
+    #[cfg(test)]
+    pub(crate) fn waiting(&self) -> usize {
+        self.book().waiting
+    }
+
+    /// The book, reckoned for as many exports as there are now. Every statement leaves a book that makes sense.
+    fn book(&self) -> MutexGuard<'_, Book> {
+        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
+        let exports = self.exports.load(Ordering::Relaxed);
+        if book.exports != exports {
+            book.divide(self.guaranteed, exports);
+        }
+        book
+    }
+
+    fn give_back(&self, payer: Payer, units: u32) {
+        let mut book = self.book();
+        book.give_back(payer, units);
+        book.serve(self.total, payer);
+        book.forget(payer);
+    }
+}
+
+impl Book {
+    fn divide(&mut self, guaranteed: u32, exports: usize) {
+        self.exports = exports;
+        // Exports that were removed count as long as clients have them open.
+        let parts = exports.max(self.holders.len()) as u64 + 1;
+        self.floor = (u64::from(guaranteed) / parts) as u32;
+        let absent = parts - self.holders.len() as u64;
+        let lacking = |holder: &Holder| u64::from(self.floor.saturating_sub(holder.used));
+        self.kept = self.holders.values().map(lacking).sum::<u64>() + absent * u64::from(self.floor);
+    }
+
+    /// What `payer` lacks to its floor.
+    fn lacking(&self, payer: Payer) -> u32 {
+        self.floor.saturating_sub(self.holders.get(&payer).map_or(0, |holder| holder.used))
+    }
+
+    /// Whether `units` are there for `payer` now; `first` says that nobody waits for the rest who came before.
+    fn fits(&self, total: u32, payer: Payer, units: u32, first: bool) -> bool {
+        let free = total - self.used;
+        let beyond = units.saturating_sub(self.lacking(payer));
+        units <= free && (beyond == 0 || (first && u64::from(free) >= self.kept + u64::from(beyond)))
+    }
+
+    fn take(&mut self, payer: Payer, units: u32) {
+        self.kept -= u64::from(self.lacking(payer).min(units));
+        self.used += units;
+        self.holders.get_mut(&payer).expect("who takes is a member").used += units;
+    }
+
+    fn give_back(&mut self, payer: Payer, units: u32) {
+        let before = self.lacking(payer);
+        self.used -= units;
+        self.holders.get_mut(&payer).expect("who has units is in the book").used -= units;
+        self.kept += u64::from(self.lacking(payer) - before);
+    }
+
+    fn first_wish(&self, payer: Payer) -> Option<u32> {
+        self.holders.get(&payer)?.line.front().map(|waiter| waiter.units)
+    }
+
+    /// Gives to those who wait what is there, after `changed` gave something back or left the line.
+    fn serve(&mut self, total: u32, changed: Payer) {
+        while let Some(payer) = self.next_to_serve(total, changed) {
+            let waiter = self.holders.get_mut(&payer).and_then(|holder| holder.line.pop_front()).expect("it waits");
+            self.waiting -= 1;
+            self.take(payer, waiter.units);
+            self.line.retain(|other| *other != payer);
+            if self.first_wish(payer).is_some() {
+                self.line.push_back(payer);
+            }
+            waiter.served.send(()).expect("who stops waiting takes back its wish first");
+        }
+    }
+
+    fn next_to_serve(&self, total: u32, changed: Payer) -> Option<Payer> {
+        let fits = |payer: Payer, first: bool| self.first_wish(payer).is_some_and(|units| self.fits(total, payer, units, first));
+        if fits(changed, false) {
+            return Some(changed);
+        }
+        // Only after exports were added is less there than is kept: then anybody may be waiting for its own floor.
+        if u64::from(total - self.used) < self.kept {
+            return self.line.iter().copied().find(|payer| fits(*payer, false));
+        }
+        self.line.front().copied().filter(|payer| fits(*payer, true))
+    }
+
+    /// Drops an export that nobody has open and that has nothing.
+    fn forget(&mut self, payer: Payer) {
+        if self.holders.get(&payer).is_some_and(|holder| holder.members == 0 && holder.used == 0 && holder.line.is_empty()) {
+            self.holders.remove(&payer);
+            // Reckoned anew at the next look.
+            self.exports = usize::MAX;
+        }
+    }
+}
+
+impl Member {
+    /// Units that are there now and that nobody waits for who came before.
+    pub(crate) fn try_take(&self, units: u32) -> Option<Grant> {
+        let mut book = self.stock.book();
+        self.take_at_once(&mut book, units)
+    }
+
+    fn take_at_once(&self, book: &mut Book, units: u32) -> Option<Grant> {
+        if book.first_wish(self.payer).is_some() || !book.fits(self.stock.total, self.payer, units, book.line.is_empty()) {
+            return None;
+        }
+        book.take(self.payer, units);
+        Some(Grant { stock: Arc::clone(&self.stock), payer: self.payer, units })
+    }
+
+    /// Waits for units. Whoever drops the future gives up its place in the line.
+    pub(crate) fn take(&self, units: u32) -> impl Future<Output = Grant> + Send + use<> {
+        let mut book = self.stock.book();
+        let wish = match self.take_at_once(&mut book, units) {
+            Some(grant) => Err(grant),
+            None => Ok(self.wish(&mut book, units)),
+        };
+        drop(book);
+        async move {
+            match wish {
+                Ok(wish) => wish.granted().await,
+                Err(grant) => grant,
+            }
+        }
+    }
+
+    fn wish(&self, book: &mut Book, units: u32) -> Wish {
+        let (sender, served) = oneshot::channel();
+        let ticket = book.next_ticket;
+        book.next_ticket += 1;
+        book.waiting += 1;
+        let holder = book.holders.get_mut(&self.payer).expect("a member is in the book");
+        holder.line.push_back(Waiter { ticket, units, served: sender });
+        if holder.line.len() == 1 {
+            book.line.push_back(self.payer);
+        }
+        Wish { stock: Arc::clone(&self.stock), payer: self.payer, ticket, units, served, over: false }
+    }
+
+    /// Whether somebody waits for units whom it would help if this export gave some back.
+    pub(crate) fn is_wanted(&self) -> bool {
+        let book = self.stock.book();
+        book.first_wish(self.payer).is_some() || (book.waiting > 0 && book.holders.get(&self.payer).is_some_and(|holder| holder.used > book.floor))
+    }
+
+    /// Units of which none is kept for anybody in particular ([`Stock::unkept`]).
+    pub(crate) fn unkept(&self) -> u32 {
+        self.stock.unkept()
+    }
+}
+
+impl Drop for Member {
+    fn drop(&mut self) {
+        let mut book = self.stock.book();
+        book.holders.get_mut(&self.payer).expect("a member is in the book").members -= 1;
+        book.forget(self.payer);
+    }
+}
+
+impl Grant {
+    /// Units of it.
+    pub(crate) fn units(&self) -> u32 {
+        self.units
+    }
+
+    /// Gives back all but `units`.
+    pub(crate) fn keep(&mut self, units: u32) {
+        let surplus = self.units.saturating_sub(units);
+        if surplus > 0 {
+            self.units = units;
+            self.stock.give_back(self.payer, surplus);
+        }
+    }
+
+    /// Makes one of two that the same export was given.
+    pub(crate) fn merge(&mut self, mut other: Self) {
+        assert!(self.payer == other.payer && Arc::ptr_eq(&self.stock, &other.stock), "grants of two exports are not one");
+        self.units += std::mem::take(&mut other.units);
+    }
+}
+
+impl Drop for Grant {
+    fn drop(&mut self) {
+        self.keep(0);
+    }
+}
+
+impl Wish {
+    async fn granted(mut self) -> Grant {
+        (&mut self.served).await.expect("a wish stays in the line until it is served");
+        self.over = true;
+        Grant { stock: Arc::clone(&self.stock), payer: self.payer, units: self.units }
+    }
+}
+
+impl Drop for Wish {
+    fn drop(&mut self) {
+        if self.over {
+            return;
+        }
+        let mut book = self.stock.book();
+        let holder = book.holders.get_mut(&self.payer).expect("who waits is in the book");
+        let before = holder.line.len();
+        holder.line.retain(|waiter| waiter.ticket != self.ticket);
+        let (left, none_left) = (holder.line.len() < before, holder.line.is_empty());
+        if left {
+            book.waiting -= 1;
+            if none_left {
+                book.line.retain(|payer| *payer != self.payer);
+            }
+        } else {
+            // It was served and nobody looked.
+            book.give_back(self.payer, self.units);
+        }
+        book.serve(self.stock.total, self.payer);
+        book.forget(self.payer);
+    }
+}
+
+#[cfg(test)]
+mod tests;
