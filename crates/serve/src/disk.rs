@@ -1,7 +1,7 @@
 //! What the server needs of a drive: [`Disk`], implemented by the engine's handle, and by tests that want to decide themselves when and how a request ends.
 
-use headtime_io::{DriveHandle, Io, IoDone, IoError, SubmitError};
-use headtime_sched::RequestId;
+use headtime_io::{ChangeSharesError, DriveHandle, Io, IoDone, IoError, SlowRequest, SubmitError};
+use headtime_sched::{RequestId, ShareChange, ShareReport};
 
 use crate::volumes::DriveShape;
 
@@ -24,6 +24,28 @@ pub trait Disk: Send + Sync {
 
     /// Takes a request back if it is still queued; its `on_done` is called in any case.
     fn cancel(&self, id: RequestId);
+
+    /// Changes what volumes are promised, all of `changes` or none, while requests wait. A disk without a scheduler has nobody to tell.
+    ///
+    /// # Errors
+    /// Why nothing was changed.
+    fn change_shares(&self, changes: Vec<ShareChange>) -> Result<(), ChangeSharesError> {
+        let _nobody_to_tell = changes;
+        Ok(())
+    }
+
+    /// What of the drive's time each payer is promised and has, and whether anybody goes by it.
+    fn shares(&self) -> (Vec<ShareReport>, bool) {
+        (Vec::new(), false)
+    }
+
+    /// The last requests that were slow or missed their deadline, the latest last. A disk without a scheduler remembers none.
+    ///
+    /// # Errors
+    /// Why nothing is answered.
+    fn slow_requests(&self) -> Result<Vec<SlowRequest>, ChangeSharesError> {
+        Ok(Vec::new())
+    }
 
     /// Submits a request and waits until it is over. Not from an `on_done`, and not from a task that others wait for.
     fn run(&self, io: Io) -> IoDone {
@@ -57,5 +79,18 @@ impl Disk for DriveHandle {
 
     fn cancel(&self, id: RequestId) {
         Self::cancel(self, id);
+    }
+
+    fn change_shares(&self, changes: Vec<ShareChange>) -> Result<(), ChangeSharesError> {
+        Self::change_shares(self, changes)
+    }
+
+    fn slow_requests(&self) -> Result<Vec<SlowRequest>, ChangeSharesError> {
+        Self::slow_requests(self)
+    }
+
+    fn shares(&self) -> (Vec<ShareReport>, bool) {
+        let snapshot = self.snapshot();
+        (snapshot.shares, snapshot.goes_by_shares)
     }
 }

@@ -1,150 +1,242 @@
-//! What clients can open: a run of the drive's sectors under a name.
+//! What clients can open: a class of requests of a volume, under a name.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 use headtime_nbd::server::Refusal;
 use headtime_nbd::{BlockSizes, ExportFlags, ExportInfo, ListedExport};
-use headtime_sched::VolumeId;
-use headtime_units::{ByteSize, Extent, Nanos, SectorSize};
+use headtime_sched::{ClassId, Payer, VolumeId};
+use headtime_units::Extent;
 
 use crate::stats::ExportStats;
-use crate::volumes::{DriveShape, Volume};
+use crate::volumes::{Class, DriveShape, LiveVolume, Settings};
 
-/// One export.
+/// One export: a class of requests of one volume.
 #[derive(Debug)]
 pub(crate) struct Export {
-    pub(crate) volume: VolumeId,
-    /// The drive's sectors behind it.
-    pub(crate) extent: Extent,
-    pub(crate) sector: SectorSize,
-    /// The time each read and write has.
-    pub(crate) deadline: Option<Nanos>,
-    /// What clients are told.
-    pub(crate) info: ExportInfo,
+    /// Its name.
+    pub(crate) name: String,
+    pub(crate) volume: Arc<LiveVolume>,
+    pub(crate) class: Class,
+    block_sizes: BlockSizes,
     pub(crate) stats: Arc<ExportStats>,
 }
 
-/// All exports of a server, by name.
+/// All exports of a server, by name; they come and go while it serves.
 #[derive(Debug, Default)]
 pub(crate) struct Exports {
-    by_name: BTreeMap<String, Arc<Export>>,
+    by_name: RwLock<BTreeMap<String, Arc<Export>>>,
+    /// How many there are.
+    count: Arc<AtomicUsize>,
+}
+
+/// How a drive's sectors show in its exports.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Blocks {
+    /// Bytes of a physical sector of the drive.
+    pub(crate) physical: u32,
+    /// The longest read or write.
+    pub(crate) request_bytes: u32,
 }
 
 impl Export {
-    /// A volume as an export of its name. `request_bytes` is the longest read or write.
-    pub(crate) fn of_volume(volume: &Volume, shape: DriveShape, physical_block: u32, request_bytes: u32) -> Self {
-        let settings = &volume.settings;
-        let mut export = Self::new(volume.id, &volume.name, volume.extent, settings.deadline, shape.sector, physical_block, request_bytes);
-        export.info.description.clone_from(&settings.description);
-        if settings.read_only {
-            export.info.flags = export.info.flags | ExportFlags::READ_ONLY;
-        }
-        export
+    /// The export of a volume for one class.
+    pub(crate) fn of(volume: &Arc<LiveVolume>, class: Class, blocks: Blocks) -> Self {
+        let name = class.export(&volume.name);
+        let sector = volume.sector.bytes();
+        // 4 KiB is what clients and file systems work in; a physical block of less is no reason to advise less.
+        let preferred = blocks.physical.max(4096).max(sector).next_power_of_two().min(blocks.request_bytes);
+        let block_sizes = BlockSizes { minimum: sector, preferred, maximum: blocks.request_bytes };
+        let stats = Arc::new(ExportStats::new(
+            volume.id,
+            &volume.name,
+            &name,
+            volume.size(),
+            volume.settings().of_class(class).and_then(|class| class.deadline),
+        ));
+        Self { name, volume: Arc::clone(volume), class, block_sizes, stats }
     }
 
     /// The whole drive as one export.
-    pub(crate) fn of_drive(name: &str, shape: DriveShape, physical_block: u32, request_bytes: u32) -> Self {
+    pub(crate) fn of_drive(name: &str, shape: DriveShape, blocks: Blocks) -> Self {
         let extent = Extent::new(headtime_units::Lba::new(0), shape.capacity);
-        Self::new(VolumeId(0), name, extent, None, shape.sector, physical_block, request_bytes)
+        Self::of(&LiveVolume::of(VolumeId(0), name.to_owned(), extent, Settings::default(), shape.sector), Class::Ordinary, blocks)
     }
 
-    fn new(
-        volume: VolumeId,
-        name: &str,
-        extent: Extent,
-        deadline: Option<Nanos>,
-        sector: SectorSize,
-        physical_block: u32,
-        request_bytes: u32,
-    ) -> Self {
-        let size_bytes = sector.bytes_of(extent.len);
-        // 4 KiB is what clients and file systems work in; a physical block of less is no reason to advise less.
-        let preferred = physical_block.max(4096).max(sector.bytes()).next_power_of_two().min(request_bytes);
-        let block_sizes = BlockSizes { minimum: sector.bytes(), preferred, maximum: request_bytes };
-        let info = ExportInfo { block_sizes, ..ExportInfo::disk(name, size_bytes) };
-        let stats = Arc::new(ExportStats::new(volume, name, ByteSize::new(size_bytes), deadline));
-        Self { volume, extent, sector, deadline, info, stats }
+    /// Whose share of the drive's time its requests are.
+    pub(crate) fn payer(&self) -> Payer {
+        Payer { volume: self.volume.id, class: ClassId(self.class.number()) }
+    }
+
+    /// What clients are told, as it is now.
+    pub(crate) fn info(&self) -> ExportInfo {
+        let settings = self.volume.settings();
+        let mut info = ExportInfo::disk(self.name.as_str(), self.volume.size().get());
+        info.block_sizes = self.block_sizes;
+        info.description = settings.description;
+        if settings.read_only {
+            info.flags = info.flags | ExportFlags::READ_ONLY;
+        }
+        info
     }
 }
 
 impl Exports {
-    /// Adds an export under the name it tells.
-    pub(crate) fn add(&mut self, export: Export) -> Arc<Export> {
-        let export = Arc::new(export);
-        self.by_name.insert(export.info.name.clone(), Arc::clone(&export));
-        export
+    /// Adds an export under its name.
+    pub(crate) fn add(&self, export: Export) {
+        let mut exports = self.write();
+        exports.insert(export.name.clone(), Arc::new(export));
+        self.counted(&exports);
+    }
+
+    /// How many exports there are, now and later.
+    pub(crate) fn count(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.count)
+    }
+
+    fn counted(&self, exports: &BTreeMap<String, Arc<Export>>) {
+        self.count.store(exports.len(), Ordering::Relaxed);
+    }
+
+    /// Exports the classes that a volume has, and no others; its figures go on for those that stay. Clients that have another open keep it until they leave.
+    pub(crate) fn serve(&self, volume: &Arc<LiveVolume>, blocks: Blocks) {
+        let settings = volume.settings();
+        let mut exports = self.write();
+        for class in Class::ALL {
+            let name = class.export(&volume.name);
+            let there = exports.get(&name).filter(|export| Arc::ptr_eq(&export.volume, volume));
+            match (settings.of_class(class), there) {
+                (Some(class), Some(export)) => export.stats.set(volume.size(), class.deadline),
+                (Some(_), None) => drop(exports.insert(name, Arc::new(Export::of(volume, class, blocks)))),
+                (None, _) => drop(exports.remove(&name)),
+            }
+        }
+        self.counted(&exports);
+    }
+
+    /// Exports a volume no more.
+    pub(crate) fn withdraw(&self, volume: &str) {
+        let mut exports = self.write();
+        for class in Class::ALL {
+            exports.remove(&class.export(volume));
+        }
+        self.counted(&exports);
+    }
+
+    /// The served volume of this name.
+    pub(crate) fn volume(&self, name: &str) -> Option<Arc<LiveVolume>> {
+        self.read().get(name).filter(|export| export.volume.name == name).map(|export| Arc::clone(&export.volume))
     }
 
     /// All exports, by name.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &Arc<Export>> {
-        self.by_name.values()
+    pub(crate) fn all(&self) -> Vec<Arc<Export>> {
+        self.read().values().cloned().collect()
     }
 
-    /// The export called `name`; the empty name means the only one there is.
-    pub(crate) fn find(&self, name: &str) -> Result<&Arc<Export>, Refusal> {
-        if let Some(export) = self.by_name.get(name) {
-            return Ok(export);
-        }
+    /// The export called `name`, of those that `may_see`; the empty name means the only one there is.
+    pub(crate) fn find(&self, name: &str, may_see: impl Fn(&Export) -> bool) -> Result<Arc<Export>, Refusal> {
+        let exports = self.read();
+        let mut seen = exports.values().filter(|export| may_see(export));
         if !name.is_empty() {
-            return Err(Refusal::Unknown);
+            return exports.get(name).filter(|export| may_see(export)).cloned().ok_or(Refusal::Unknown);
         }
-        let mut all = self.by_name.values();
-        match (all.next(), all.next()) {
-            (Some(only), None) => Ok(only),
-            _ => Err(Refusal::Policy(format!("there is no default export; name one of {}", self.names()))),
+        match (seen.next(), seen.next()) {
+            (Some(only), None) => Ok(Arc::clone(only)),
+            (None, _) => Err(Refusal::Unknown),
+            _ => Err(Refusal::Policy(format!("there is no default export; name one of {}", names(&exports, may_see)))),
         }
     }
 
-    /// What LIST answers.
-    pub(crate) fn list(&self) -> Vec<ListedExport> {
-        let listed = |export: &Arc<Export>| ListedExport { name: export.info.name.clone(), description: export.info.description.clone() };
-        self.by_name.values().map(listed).collect()
+    /// What LIST answers to a client that `may_see` some.
+    pub(crate) fn list(&self, may_see: impl Fn(&Export) -> bool) -> Vec<ListedExport> {
+        let listed = |export: &Arc<Export>| ListedExport { name: export.name.clone(), description: export.volume.settings().description };
+        self.read().values().filter(|export| may_see(export)).map(listed).collect()
     }
 
-    /// The first few names, for messages.
-    fn names(&self) -> String {
-        const SHOWN: usize = 8;
-        let names: Vec<&str> = self.by_name.keys().take(SHOWN).map(String::as_str).collect();
-        let more = if self.by_name.len() > SHOWN { ", …" } else { "" };
-        format!("{}{more}", names.join(", "))
+    /// Every statement leaves a map that makes sense.
+    fn read(&self) -> RwLockReadGuard<'_, BTreeMap<String, Arc<Export>>> {
+        self.by_name.read().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn write(&self) -> RwLockWriteGuard<'_, BTreeMap<String, Arc<Export>>> {
+        self.by_name.write().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// The first few names, for messages.
+fn names(exports: &BTreeMap<String, Arc<Export>>, may_see: impl Fn(&Export) -> bool) -> String {
+    const SHOWN: usize = 8;
+    let seen = || exports.iter().filter(|(_, export)| may_see(export)).map(|(name, _)| name.as_str());
+    let more = if seen().count() > SHOWN { ", …" } else { "" };
+    format!("{}{more}", seen().take(SHOWN).collect::<Vec<_>>().join(", "))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::volumes::Settings;
-    use headtime_units::Sectors;
+    use crate::volumes::{ClassNames, Classes};
+    use headtime_units::SectorSize;
 
-    const SHAPE: DriveShape = DriveShape { sector: SectorSize::B512, capacity: Sectors::new(1 << 20) };
+    const BLOCKS: Blocks = Blocks { physical: 512, request_bytes: 32 << 20 };
 
-    fn volume(name: &str, read_only: bool) -> Export {
-        let settings = Settings { read_only, description: "text".to_string(), ..Settings::default() };
-        let volume = Volume { id: VolumeId(1), name: name.to_string(), extent: Extent::from_numbers(2048, 4096), settings };
-        Export::of_volume(&volume, SHAPE, 512, 32 << 20)
+    fn volume(name: &str, settings: Settings) -> Arc<LiveVolume> {
+        LiveVolume::of(VolumeId(1), name.to_owned(), Extent::from_numbers(2048, 4096), settings, SectorSize::B512)
+    }
+
+    fn names_of(exports: &Exports) -> Vec<String> {
+        exports.list(|_| true).into_iter().map(|listed| listed.name).collect()
     }
 
     #[test]
     fn an_export_tells_what_the_protocol_allows_and_the_drive_is() {
-        let export = volume("rec", true);
-        export.info.check().unwrap();
-        assert_eq!(export.info.block_sizes, BlockSizes { minimum: 512, preferred: 4096, maximum: 32 << 20 });
-        assert_eq!(export.info.size_bytes, 4096 * 512);
+        let live = volume("rec", Settings { read_only: true, description: "text".to_owned(), ..Settings::default() });
+        let export = Export::of(&live, Class::Ordinary, BLOCKS);
+        let info = export.info();
+        info.check().unwrap();
+        assert_eq!(info.block_sizes, BlockSizes { minimum: 512, preferred: 4096, maximum: 32 << 20 });
+        assert_eq!(info.size_bytes, 4096 * 512);
         for flag in [ExportFlags::READ_ONLY, ExportFlags::ROTATIONAL, ExportFlags::CAN_MULTI_CONN, ExportFlags::SEND_FUA, ExportFlags::SEND_CACHE] {
-            assert!(export.info.flags.contains(flag), "{flag:?}");
+            assert!(info.flags.contains(flag), "{flag:?}");
         }
-        assert!(!volume("rec", false).info.flags.contains(ExportFlags::READ_ONLY));
+        live.set(Settings::default());
+        live.resize(headtime_units::Sectors::new(8));
+        assert!(!export.info().flags.contains(ExportFlags::READ_ONLY), "who opens it now sees it as it is now");
+        assert_eq!(export.info().size_bytes, 4096);
     }
 
     #[test]
     fn the_empty_name_means_the_only_export_and_says_so_otherwise() {
-        let mut exports = Exports::default();
-        exports.add(volume("rec", false));
-        assert_eq!(exports.find("").unwrap().info.name, "rec");
-        exports.add(volume("db", false));
-        assert_eq!(exports.find("").unwrap_err(), Refusal::Policy("there is no default export; name one of db, rec".to_string()));
-        assert_eq!(exports.find("x").unwrap_err(), Refusal::Unknown);
-        assert_eq!(exports.list().iter().map(|listed| listed.name.as_str()).collect::<Vec<_>>(), ["db", "rec"]);
+        let exports = Exports::default();
+        exports.serve(&volume("rec", Settings::default()), BLOCKS);
+        let everything = |_: &Export| true;
+        assert_eq!(exports.find("", everything).unwrap().name, "rec");
+        exports.serve(&volume("db", Settings::default()), BLOCKS);
+        assert_eq!(exports.find("", everything).unwrap_err(), Refusal::Policy("there is no default export; name one of db, rec".to_string()));
+        assert_eq!(exports.find("x", everything).unwrap_err(), Refusal::Unknown);
+        assert_eq!(names_of(&exports), ["db", "rec"]);
+        let only_db = |export: &Export| export.name == "db";
+        assert_eq!(exports.find("", only_db).unwrap().name, "db");
+        assert_eq!(exports.find("rec", only_db).unwrap_err(), Refusal::Unknown, "what may not be seen is not there");
+        assert_eq!(exports.list(only_db).len(), 1);
+    }
+
+    #[test]
+    fn classes_come_and_go_with_the_settings_and_a_volume_with_all_of_them() {
+        let (exports, live) = (Exports::default(), volume("vol0", Settings::default()));
+        exports.serve(&live, BLOCKS);
+        live.set(Settings { classes: Classes::default().named(ClassNames { realtime: true, bulk: true }), ..Settings::default() });
+        let before = exports.find("vol0", |_| true).unwrap();
+        exports.serve(&live, BLOCKS);
+        assert_eq!(names_of(&exports), ["vol0", "vol0@bulk", "vol0@realtime"]);
+        let count = exports.count();
+        assert_eq!(count.load(Ordering::Relaxed), 3);
+        assert!(Arc::ptr_eq(&before, &exports.find("vol0", |_| true).unwrap()), "its figures go on");
+        live.set(Settings { classes: Classes::default().named(ClassNames { realtime: false, bulk: true }), ..Settings::default() });
+        exports.serve(&live, BLOCKS);
+        assert_eq!(names_of(&exports), ["vol0", "vol0@bulk"]);
+        exports.withdraw("vol0");
+        assert!(names_of(&exports).is_empty() && exports.volume("vol0").is_none());
+        assert_eq!(count.load(Ordering::Relaxed), 0);
     }
 }

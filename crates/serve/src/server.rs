@@ -20,12 +20,14 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
+use tokio::time::timeout;
 
+use crate::arrivals::Arrivals;
 use crate::config::{Config, ConfigErrors, Listen, PlaceChoice, ServeLimits};
 use crate::connection::{Hub, Phase, serve};
 use crate::control::answer_clients;
 use crate::disk::Disk as _;
-use crate::export::{Export, Exports};
+use crate::export::{Blocks, Export, Exports};
 use crate::listener::{BindError, Listener, uri};
 use crate::maps::MapKeeper;
 use crate::memory;
@@ -146,6 +148,8 @@ pub(crate) enum Serving<'a> {
 const THREADS: usize = 1;
 /// After the system refused a connection for want of descriptors or memory, the time until the next try.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
+/// How long a connection that is told to make room may take. It has nothing under way and leaves at once, so only a machine that stands still takes as long.
+const MAKING_ROOM: Duration = Duration::from_secs(2);
 /// How long a drive may be in use by a server that was killed: longer than commands of a healthy drive take.
 const LETTING_GO: Duration = Duration::from_secs(2);
 /// And how often that is looked at.
@@ -204,17 +208,22 @@ impl Server {
         let drive = open_drive(locator).map_err(|error| StartError::Drive { locator: locator.to_string(), error })?;
         let disk = Arc::new(drive.handle());
         let contents = Contents::of(&disk, serving, limits).map_err(|error| StartError::Volumes { locator: locator.to_string(), error })?;
-        if contents.exports.iter().next().is_none() {
+        if contents.exports.all().is_empty() {
             return Err(StartError::NoVolumes { locator: locator.to_string() });
         }
         let (phase, phase_seen) = watch::channel(Phase::Running);
+        let exports = Arc::new(contents.exports);
         let hub = Arc::new(Hub {
-            exports: contents.exports,
+            pool: memory::pool(limits, exports.count()),
+            places: Stock::new(limits.pieces, limits.pieces / 2, exports.count()),
+            doors: Stock::new(limits.connections, limits.connections / 2, exports.count()),
+            arrivals: Arc::default(),
+            exports,
             disk,
+            tls,
+            permissions: Permissions::new(config.clients.clone()),
             limits: limits.clone(),
             nbd_limits,
-            pool: Pool::new(limits.memory.get()),
-            places: Arc::new(Semaphore::new(limits.pieces as usize)),
             phase: phase_seen,
             connections: AtomicUsize::new(0),
         });
@@ -223,15 +232,40 @@ impl Server {
         // Before a client is let in: a backup that goes on must see what is overwritten from here on.
         let scans = Arc::new(Scans::open(drive.handle(), contents.told.drive, targets, state, config.max_impact.0));
         let stats = Arc::new(stats(&hub, drive.handle(), Arc::clone(&scans)));
-        let control = control.map(|(path, listener)| (path, runtime.spawn(answer_clients(listener, Arc::clone(&scans)))));
+        let named = config.volumes.iter().map(|volume| volume.name.clone()).collect();
+        let blocks = Blocks { physical: hub.disk.physical_block(), request_bytes: request_bytes(limits) };
+        let orders = Arc::new(Volumes::new(Arc::clone(&hub.disk), Arc::clone(&hub.exports), Arc::clone(&scans), blocks, named, contents.store));
+        // Before a client is let in, too.
+        let configured = config.configured();
+        let begun = Tuner::begin(&configured, config.state.path(default_state_directory(locator)).as_deref(), contents.told.drive);
+        let tuner = Arc::new(Tuner::of(drive.handle(), configured, begun));
+        let maps = Arc::new(MapKeeper::new(drive.handle(), config.map_saving));
+        let saver = maps.saves_every().map(|every| runtime.spawn(save_maps(Arc::clone(&maps), every)));
+        let status = StatusSource {
+            locator: locator.to_string(),
+            drive: drive.handle(),
+            stats: Arc::clone(&stats),
+            scans: Arc::clone(&scans),
+            tuner: Arc::clone(&tuner),
+            maps: Arc::clone(&maps),
+            exports: Arc::clone(&hub.exports),
+        };
+        let server =
+            ServerDesk { tuner: Arc::clone(&tuner), maps: Arc::clone(&maps), volumes: Arc::clone(&orders), stats: Arc::clone(&stats), status };
+        let desk = Arc::new(Desk::of_server(Arc::clone(&scans), server));
+        let control = control.map(|(path, listener)| (path, runtime.spawn(answer_clients(listener, desk))));
         let addresses: Vec<Listen> = listeners.iter().map(|listener| listener.address().clone()).collect();
         for open_door in listeners.iter().filter(|listener| !listener.is_local()) {
             tracing::warn!("{}: whoever reaches this address may read and write all volumes; there is no TLS yet", open_door.address());
         }
         let slots = Arc::new(Semaphore::new(limits.connections as usize));
         let streams = Arc::new(AtomicU32::new(1));
-        let open_door = |listener| runtime.spawn(accept(listener, Arc::clone(&hub), Arc::clone(&slots), Arc::clone(&streams)));
-        let doors = listeners.into_iter().map(open_door).collect();
+        let open_door = |listener: Listener| {
+            let tls = listener.address().tls(there_is_tls);
+            runtime.spawn(accept(listener, tls, Arc::clone(&hub), Arc::clone(&slots), Arc::clone(&streams)))
+        };
+        let metrics = metrics.map(|door| runtime.spawn(door.answer(Arc::clone(&stats))));
+        let doors = listeners.into_iter().map(open_door).chain(metrics).collect();
         notify::ready();
         let Told { volumes, opening, free, drive: _ } = contents.told;
         Ok(Self { runtime, hub, phase, doors, addresses, stats, volumes, opening, free, scans, control, drive })
@@ -370,6 +404,8 @@ impl fmt::Debug for Server {
 struct Contents {
     exports: Exports,
     told: Told,
+    /// The table, where there is one.
+    store: Option<VolumeStore>,
 }
 
 struct Told {
@@ -382,15 +418,14 @@ struct Told {
 
 impl Contents {
     fn of(disk: &DriveHandle, serving: &Serving<'_>, limits: &ServeLimits) -> Result<Self, StoreError> {
-        let request = limits.request.get().min(1 << 30) as u32;
-        let (shape, block) = (disk.shape(), disk.physical_block());
-        let mut exports = Exports::default();
+        let (shape, blocks) = (disk.shape(), Blocks { physical: disk.physical_block(), request_bytes: request_bytes(limits) });
+        let exports = Exports::default();
         let (wanted, initialize) = match *serving {
             Serving::Volumes { wanted, initialize } => (wanted, initialize),
             Serving::Whole { name } => {
-                exports.add(Export::of_drive(name, shape, block, request));
+                exports.add(Export::of_drive(name, shape, blocks));
                 let told = Told { drive: [0; 16], volumes: Vec::new(), opening: None, free: ByteSize::default() };
-                return Ok(Self { exports, told });
+                return Ok(Self { exports, told, store: None });
             }
         };
         let (mut store, opening) = VolumeStore::open(disk, initialize)?;
@@ -402,11 +437,26 @@ impl Contents {
         };
         let report = |volume: &Volume| VolumeReport { volume: volume.clone(), size: table.size_of(volume), ensured: ensured(volume) };
         let volumes: Vec<VolumeReport> = table.volumes().iter().map(report).collect();
-        for served in volumes.iter().filter(|report| report.ensured.is_some()) {
-            exports.add(Export::of_volume(&served.volume, shape, block, request));
+        let served = || volumes.iter().filter(|report| report.ensured.is_some());
+        let mut changes = Vec::new();
+        for volume in served().map(|report| &report.volume) {
+            shares::check(volume, shape.sector).map_err(|(name, refusal)| StoreError::Terms { name, refusal })?;
+            changes.extend(shares::changes(None, Some(volume), shape.sector));
         }
-        Ok(Self { exports, told: Told { drive: table.uuid().0, volumes, opening: Some(opening), free: table.free().total } })
+        if !changes.is_empty() {
+            disk.change_shares(changes).map_err(|error| StoreError::Shares(error.to_string()))?;
+        }
+        for served in served() {
+            exports.serve(&LiveVolume::new(&served.volume, shape.sector), blocks);
+        }
+        let told = Told { drive: table.uuid().0, volumes, opening: Some(opening), free: table.free().total };
+        Ok(Self { exports, told, store: Some(store) })
     }
+}
+
+/// The longest read or write, as the protocol can say it.
+fn request_bytes(limits: &ServeLimits) -> u32 {
+    limits.request.get().min(1 << 30) as u32
 }
 
 /// The door for orders, if there is to be one. One that nobody asked for is done without when it cannot be had.
@@ -457,7 +507,7 @@ pub(crate) fn open_drive(locator: &Locator, options: &DriveOptions) -> Result<Dr
 }
 
 fn stats(hub: &Arc<Hub>, drive: DriveHandle, scans: Arc<Scans>) -> Stats {
-    let exports = hub.exports.iter().map(|export| Arc::clone(&export.stats)).collect();
+    let exports = Arc::clone(&hub.exports);
     let hub = Arc::clone(hub);
     let probe = Box::new(move || Gauges {
         connections: hub.connections.load(Ordering::Relaxed),
@@ -468,7 +518,28 @@ fn stats(hub: &Arc<Hub>, drive: DriveHandle, scans: Arc<Scans>) -> Stats {
     Stats { exports, probe, started: Instant::now() }
 }
 
-async fn accept(listener: Listener, hub: Arc<Hub>, slots: Arc<Semaphore>, streams: Arc<AtomicU32>) {
+/// Saves the map every so often, for ever.
+async fn save_maps(maps: Arc<MapKeeper>, every: Duration) {
+    loop {
+        tokio::time::sleep(every).await;
+        let maps = Arc::clone(&maps);
+        // What fails is said by the keeper.
+        let _ = tokio::task::spawn_blocking(move || maps.save_by_itself()).await;
+    }
+}
+
+/// A place for a connection; if need be, that of the one that has been about opening an export for the longest.
+async fn slot(slots: &Arc<Semaphore>, arrivals: &Arrivals) -> Option<OwnedSemaphorePermit> {
+    if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
+        return Some(slot);
+    }
+    if !arrivals.show_out_oldest() {
+        return None;
+    }
+    timeout(MAKING_ROOM, Arc::clone(slots).acquire_owned()).await.ok()?.ok()
+}
+
+async fn accept(listener: Listener, tls: TlsPolicy, hub: Arc<Hub>, slots: Arc<Semaphore>, streams: Arc<AtomicU32>) {
     loop {
         let (socket, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
@@ -478,12 +549,14 @@ async fn accept(listener: Listener, hub: Arc<Hub>, slots: Arc<Semaphore>, stream
                 continue;
             }
         };
-        let Ok(slot) = Arc::clone(&slots).try_acquire_owned() else {
-            tracing::warn!("{peer} was turned away: {} connections are open, the limit; raise connections", hub.limits.connections);
+        let Some(slot) = slot(&slots, &hub.arrivals).await else {
+            tracing::warn!("{peer} was turned away: {} connections have an export open, the limit; raise connections", hub.limits.connections);
             continue;
         };
         let stream = StreamId(streams.fetch_add(1, Ordering::Relaxed));
         let hub = Arc::clone(&hub);
+        // Here and not in the task: when the next one comes, the task may not have begun.
+        let arrival = hub.arrivals.begin();
         tokio::spawn(async move {
             tracing::debug!("{peer} connected");
             let end = serve(hub, socket, stream).await;

@@ -13,6 +13,7 @@ use headtime_io::DriveSnapshot;
 use headtime_sched::VolumeId;
 use headtime_units::{ByteSize, Nanos};
 
+use crate::export::Exports;
 use crate::scans::ScanStatus;
 
 /// Response times in microseconds: up to an hour, with two significant digits (an error of at most 1 %).
@@ -40,8 +41,10 @@ pub struct StatsSnapshot {
 pub struct VolumeStats {
     /// The volume's number; its disk time is under this number in [`DriveSnapshot::accounts`].
     pub id: VolumeId,
-    /// Its name.
+    /// The export's name: the volume's, with `@` and the class behind it unless it is the volume's own.
     pub name: String,
+    /// The volume's name.
+    pub volume: String,
     /// Its size.
     pub size: ByteSize,
     /// The time each read and write has.
@@ -60,6 +63,8 @@ pub struct VolumeStats {
     pub deadline_requests: u64,
     /// Of those, the ones whose response took longer, or that failed.
     pub deadline_misses: u64,
+    /// Of those, the ones that failed.
+    pub deadline_failures: u64,
 }
 
 /// One kind of request.
@@ -77,7 +82,7 @@ pub struct OpStats {
 
 /// Takes snapshots of a server, also while it drains; any thread may hold it.
 pub struct Stats {
-    pub(crate) exports: Vec<Arc<ExportStats>>,
+    pub(crate) exports: Arc<Exports>,
     pub(crate) probe: Box<dyn Fn() -> Gauges + Send + Sync>,
     pub(crate) started: Instant,
 }
@@ -111,7 +116,7 @@ impl Stats {
         let gauges = (self.probe)();
         StatsSnapshot {
             uptime: self.started.elapsed(),
-            volumes: self.exports.iter().map(|export| export.snapshot()).collect(),
+            volumes: self.exports.all().iter().map(|export| export.stats.snapshot()).collect(),
             connections: gauges.connections,
             shared_memory: ByteSize::new(gauges.shared_bytes),
             scans: gauges.scans,
@@ -138,6 +143,7 @@ impl VolumeStats {
             others: self.others.since(&earlier.others),
             deadline_requests: self.deadline_requests.saturating_sub(earlier.deadline_requests),
             deadline_misses: self.deadline_misses.saturating_sub(earlier.deadline_misses),
+            deadline_failures: self.deadline_failures.saturating_sub(earlier.deadline_failures),
             ..self.clone()
         }
     }
@@ -177,11 +183,12 @@ impl OpStats {
 }
 
 impl ExportStats {
-    pub(crate) fn new(id: VolumeId, name: &str, size: ByteSize, deadline: Option<Nanos>) -> Self {
+    pub(crate) fn new(id: VolumeId, volume: &str, name: &str, size: ByteSize, deadline: Option<Nanos>) -> Self {
         Self {
             current: Mutex::new(VolumeStats {
                 id,
                 name: name.to_string(),
+                volume: volume.to_string(),
                 size,
                 deadline,
                 connections: 0,
@@ -191,6 +198,7 @@ impl ExportStats {
                 others: OpStats::new(),
                 deadline_requests: 0,
                 deadline_misses: 0,
+                deadline_failures: 0,
             }),
         }
     }
@@ -198,6 +206,17 @@ impl ExportStats {
     /// The figures now.
     pub(crate) fn snapshot(&self) -> VolumeStats {
         self.lock().clone()
+    }
+
+    /// The volume has this size and deadline from now on.
+    pub(crate) fn set(&self, size: ByteSize, deadline: Option<Nanos>) {
+        let mut current = self.lock();
+        (current.size, current.deadline) = (size, deadline);
+    }
+
+    /// Clients that have it open.
+    pub(crate) fn connections(&self) -> u64 {
+        self.lock().connections
     }
 
     pub(crate) fn opened(&self) {
@@ -222,6 +241,7 @@ impl ExportStats {
         current.in_flight -= 1;
         if let Some(deadline) = current.deadline.filter(|_| kind != Kind::Other) {
             current.deadline_requests += 1;
+            current.deadline_failures += u64::from(failed);
             current.deadline_misses += u64::from(failed || response > Duration::from_nanos(deadline.as_ns()));
         }
         let op = match kind {
@@ -260,7 +280,7 @@ mod tests {
     use super::*;
 
     fn stats(deadline: Option<Nanos>) -> ExportStats {
-        ExportStats::new(VolumeId(1), "rec", ByteSize::new(1 << 30), deadline)
+        ExportStats::new(VolumeId(1), "rec", "rec", ByteSize::new(1 << 30), deadline)
     }
 
     fn end(stats: &ExportStats, kind: Kind, bytes: u64, ms: u64, failed: bool) {
@@ -276,7 +296,7 @@ mod tests {
         end(&stats, Kind::Write, 4096, 1, true);
         end(&stats, Kind::Other, 0, 5000, false);
         let now = stats.lock().clone();
-        assert_eq!((now.deadline_requests, now.deadline_misses, now.in_flight), (3, 2, 0));
+        assert_eq!((now.deadline_requests, now.deadline_misses, now.deadline_failures, now.in_flight), (3, 2, 1, 0));
         assert_eq!((now.writes.requests, now.writes.errors, now.writes.bytes), (1, 1, 4096));
     }
 

@@ -19,7 +19,8 @@ use tokio::net::UnixStream;
 
 use super::*;
 use crate::disk::OnDone;
-use crate::volumes::{DriveShape, Settings, Volume};
+use crate::export::Blocks;
+use crate::volumes::{DriveShape, LiveVolume, Settings, Volume};
 use client::Client;
 
 const MIB: u64 = 1 << 20;
@@ -140,19 +141,24 @@ impl Bench {
     fn with(limits: ServeLimits, settings: Settings) -> Self {
         let disk = Arc::new(ScriptedDisk::default());
         disk.script().bytes = vec![0; DRIVE_BYTES as usize];
-        let mut exports = Exports::default();
+        let exports = Exports::default();
+        let blocks = Blocks { physical: 4096, request_bytes: limits.request.get() as u32 };
         for (index, name) in ["a", "b"].into_iter().enumerate() {
             let extent = Extent::from_numbers((BASE + index as u64 * VOLUME_BYTES) / 512, VOLUME_BYTES / 512);
             let volume = Volume { id: VolumeId(index as u32 + 1), name: name.to_string(), extent, settings: settings.clone() };
-            exports.add(Export::of_volume(&volume, disk.shape(), 4096, limits.request.get() as u32));
+            exports.serve(&LiveVolume::new(&volume, SectorSize::B512), blocks);
         }
         let (phase, phase_seen) = watch::channel(Phase::Running);
         let hub = Hub {
-            exports,
+            pool: crate::memory::pool(&limits, exports.count()),
+            places: Stock::new(limits.pieces, limits.pieces / 2, exports.count()),
+            doors: Stock::new(limits.connections, limits.connections / 2, exports.count()),
+            arrivals: Arc::default(),
+            exports: Arc::new(exports),
             disk: Arc::clone(&disk) as Arc<dyn Disk>,
+            tls: None,
+            permissions: Permissions::default(),
             nbd_limits: Hub::nbd_limits(&limits),
-            pool: Pool::new(limits.memory.get()),
-            places: Arc::new(Semaphore::new(limits.pieces as usize)),
             phase: phase_seen,
             connections: AtomicUsize::new(0),
             limits,
@@ -164,7 +170,8 @@ impl Bench {
     fn connect(&mut self) -> (UnixStream, tokio::task::JoinHandle<End>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         self.streams += 1;
-        let task = tokio::spawn(serve(Arc::clone(&self.hub), Socket::Unix(theirs), StreamId(self.streams)));
+        let task =
+            tokio::spawn(serve(Arc::clone(&self.hub), self.hub.arrivals.begin(), Socket::Unix(theirs), StreamId(self.streams), TlsPolicy::Off));
         (ours, task)
     }
 
@@ -185,17 +192,16 @@ impl Bench {
     /// Everything that was lent has been given back.
     async fn until_quiet(&self) {
         self.until("all connections over", |bench| bench.hub.connections.load(Ordering::Relaxed) == 0).await;
-        assert_eq!(self.hub.pool.used_bytes(), 0, "memory was not given back");
+        assert_eq!(self.hub.pool.used(), 0, "memory was not given back");
         assert_eq!(self.hub.pool.waiting(), 0);
-        self.until("all places given back", |bench| bench.hub.places.available_permits() == bench.hub.limits.pieces as usize).await;
+        self.until("all places given back", |bench| bench.hub.places.used() == 0).await;
         for stats in self.stats() {
             assert_eq!((stats.in_flight, stats.connections), (0, 0), "{}", stats.name);
         }
     }
 
     fn stats(&self) -> Vec<crate::stats::VolumeStats> {
-        let exports = self.hub.exports.iter().map(|export| Arc::clone(&export.stats)).collect::<Vec<_>>();
-        exports.iter().map(|export| export.snapshot()).collect()
+        self.hub.exports.all().iter().map(|export| export.stats.snapshot()).collect()
     }
 }
 
@@ -360,7 +366,7 @@ async fn a_client_that_does_not_read_holds_up_nobody_and_no_more_memory_than_its
         slow.push(client);
     }
     bench.until("the pool is used up", |bench| bench.hub.pool.waiting() > 0).await;
-    assert!(bench.hub.pool.used_bytes() <= 8 * MIB);
+    assert!(u64::from(bench.hub.pool.used()) * 4096 <= 8 * MIB);
     let mut quick = bench.open("b").await;
     for index in 0..50 {
         quick.write(index * 4096, pattern(index as u8, 4096)).await.unwrap();
@@ -395,7 +401,7 @@ async fn a_client_that_keeps_memory_others_wait_for_is_shown_out() {
     let mut client = Client::over(stream, "a").await.unwrap();
     client.submit(read(0, 4 << 20));
     client.send().await;
-    bench.until("it holds the pool", |bench| bench.hub.pool.used_bytes() >= 3 * MIB).await;
+    bench.until("it holds the pool", |bench| u64::from(bench.hub.pool.used()) * 4096 >= 3 * MIB).await;
     let mut other = bench.open("b").await;
     assert_eq!(other.read(0, 4 << 20).await.unwrap().len(), 4 << 20);
     assert!(matches!(idle_reader.await.unwrap(), End::Stalled(_)));
@@ -405,7 +411,7 @@ async fn a_client_that_keeps_memory_others_wait_for_is_shown_out() {
     client.submit(Command::Write { offset: 0, payload: pattern(0, 4 << 20), fua: false });
     let header = client.machine.poll_output().unwrap();
     client.stream.write_all(&header).await.unwrap();
-    bench.until("it holds the pool", |bench| bench.hub.pool.used_bytes() >= 3 * MIB).await;
+    bench.until("it holds the pool", |bench| u64::from(bench.hub.pool.used()) * 4096 >= 3 * MIB).await;
     assert_eq!(other.read(0, 4 << 20).await.unwrap().len(), 4 << 20);
     assert!(matches!(idle_writer.await.unwrap(), End::Stalled(_)));
     drop(other);
@@ -449,6 +455,156 @@ async fn the_disk_never_holds_more_pieces_than_there_are_places() {
     drop(clients);
     bench.disk.let_go();
     bench.until_quiet().await;
+}
+
+#[tokio::test]
+async fn an_export_that_is_held_back_leaves_places_and_memory_to_others() {
+    let limits = ServeLimits {
+        pieces: 12,
+        memory: ByteSize::new(12 * MIB),
+        request: ByteSize::new(MIB),
+        piece: ByteSize::new(256 << 10),
+        connection_bytes: ByteSize::new(4 * MIB),
+        connection_memory: ByteSize::new(64 << 10),
+        ..ServeLimits::default()
+    };
+    let mut bench = Bench::with(limits, Settings::default());
+    bench.disk.script().holds = true;
+    let mut greedy = Vec::new();
+    for _ in 0..20 {
+        let mut client = bench.open("a").await;
+        for index in 0..30 {
+            client.submit(read(index % 5 * MIB, 1 << 20));
+        }
+        client.send().await;
+        greedy.push(client);
+    }
+    // Floors of two places and 2 MiB for each of two exports and one to come.
+    bench.until("a has what it is given of the pool", |bench| u64::from(bench.hub.pool.used()) * 4096 > 7 * MIB).await;
+    bench.until("a has all places it is given", |bench| bench.disk.held() == 8).await;
+    let mut other = bench.open("b").await;
+    let of_b = |bench: &Bench| bench.disk.script().held.iter().filter(|(_, io, _)| io.volume == VolumeId(2)).count();
+    for round in 0..6 {
+        // Eight at once, so that it asks for more than its floor of both.
+        for index in 0..8 {
+            other.submit(read(index * (512 << 10), 512 << 10));
+        }
+        other.submit(Command::Flush);
+        other.send().await;
+        for _ in 0..9 {
+            let mut answer = Box::pin(other.completion());
+            loop {
+                tokio::select! {
+                    biased;
+                    completion = &mut answer => {
+                        completion.result.unwrap();
+                        break;
+                    }
+                    () = tokio::time::sleep(Duration::from_micros(200)) => {
+                        // The drive does what b asks and nothing of what a does: a is at its limit.
+                        let index = bench.disk.script().held.iter().position(|(_, io, _)| io.volume == VolumeId(2));
+                        index.into_iter().for_each(|index| bench.disk.release(index));
+                    }
+                }
+            }
+        }
+        assert_eq!((of_b(&bench), bench.disk.held()), (0, 8), "round {round}: a has what it had");
+        assert!(u64::from(bench.hub.pool.used()) * 4096 <= 8 * MIB);
+    }
+    assert!(bench.disk.script().most_held <= 12);
+    drop((greedy, other));
+    bench.disk.let_go();
+    bench.until_quiet().await;
+}
+
+#[tokio::test]
+async fn two_connections_never_wait_for_what_the_other_keeps_idle() {
+    // Each is given 3 MiB, gets one read done, and then wants 4 MiB of the 5 that there are.
+    let limits = ServeLimits {
+        memory: ByteSize::new(5 * MIB),
+        request: ByteSize::new(4 * MIB),
+        piece: ByteSize::new(256 << 10),
+        connection_bytes: ByteSize::new(8 * MIB),
+        connection_memory: ByteSize::new(0),
+        ..ServeLimits::default()
+    };
+    let mut bench = Bench::with(limits, Settings::default());
+    let clients = ["a", "b"].map(|export| {
+        let (stream, _) = bench.connect();
+        tokio::spawn(async move {
+            let mut client = Client::over(stream, export).await.unwrap();
+            for _ in 0..20 {
+                for length in [2 << 20, 4 << 20, 1 << 20] {
+                    client.submit(read(0, length));
+                }
+                client.submit(Command::Cache { offset: 0, length: 3 << 20 });
+                for _ in 0..4 {
+                    client.completion().await.result.unwrap();
+                }
+                client.write(MIB, pattern(3, 3 << 20)).await.unwrap();
+            }
+        })
+    });
+    for client in clients {
+        timeout(Duration::from_secs(60), client).await.expect("they get on").unwrap();
+    }
+    bench.until_quiet().await;
+    assert_eq!(bench.hub.pool.used(), 0);
+}
+
+#[tokio::test]
+async fn a_connection_is_never_let_have_more_in_flight_than_it_can_be_given_memory_for() {
+    let limits = ServeLimits {
+        memory: ByteSize::new(6 * MIB),
+        request: ByteSize::new(2 * MIB),
+        connection_bytes: ByteSize::new(64 * MIB),
+        connection_memory: ByteSize::new(64 << 10),
+        ..ServeLimits::default()
+    };
+    let mut bench = Bench::with(limits, Settings::default());
+    bench.disk.script().holds = true;
+    let mut clients = Vec::new();
+    for _ in 0..3 {
+        let mut client = bench.open("a").await;
+        for _ in 0..30 {
+            client.submit(read(0, 2 << 20));
+        }
+        client.send().await;
+        clients.push(client);
+    }
+    bench.until("something is at the disk", |bench| bench.disk.held() > 0).await;
+    bench.disk.let_go();
+    for client in &mut clients {
+        for _ in 0..30 {
+            client.completion().await.result.unwrap();
+        }
+    }
+    // The pool and what three connections have of their own.
+    assert!(bench.disk.script().most_held_bytes <= 6 * MIB + 3 * (64 << 10), "{}", bench.disk.script().most_held_bytes);
+    drop(clients);
+    bench.until_quiet().await;
+}
+
+#[tokio::test]
+async fn connections_of_one_export_leave_room_for_those_of_another() {
+    let mut bench = Bench::with(ServeLimits { connections: 12, ..ServeLimits::default() }, Settings::default());
+    let mut clients = Vec::new();
+    for _ in 0..8 {
+        clients.push(bench.open("a").await);
+    }
+    let (stream, refused) = bench.connect();
+    let reason = Client::over(stream, "a").await.err().expect("there is no room").to_string();
+    assert!(reason.contains("kept for other exports"), "{reason}");
+    refused.await.unwrap();
+    for _ in 0..2 {
+        clients.push(bench.open("b").await);
+    }
+    clients.remove(0).leave().await;
+    bench.until("a place is free again", |bench| bench.hub.doors.used() == 9).await;
+    clients.push(bench.open("a").await);
+    drop(clients);
+    bench.until_quiet().await;
+    assert_eq!(bench.hub.doors.used(), 0);
 }
 
 #[tokio::test]
@@ -677,8 +833,8 @@ proptest! {
             bench.until("all connections over", |bench| bench.hub.connections.load(Ordering::Relaxed) == 0).await;
             completing.abort();
             bench.disk.let_go();
-            assert_eq!(bench.hub.pool.used_bytes(), 0, "memory was not given back");
-            bench.until("all places given back", |bench| bench.hub.places.available_permits() == bench.hub.limits.pieces as usize).await;
+            assert_eq!(bench.hub.pool.used(), 0, "memory was not given back");
+            bench.until("all places given back", |bench| bench.hub.places.used() == 0).await;
             assert!(bench.disk.script().most_held <= pieces as usize);
         });
     }

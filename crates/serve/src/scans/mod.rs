@@ -53,7 +53,8 @@ pub struct StartScan {
 pub struct Scans {
     handle: DriveHandle,
     drive: [u8; 16],
-    targets: Vec<(String, Extent)>,
+    /// Volumes come and go.
+    targets: Mutex<Vec<(String, Extent)>>,
     directory: Option<PathBuf>,
     slots: Mutex<BTreeMap<(String, TaskKind), Slot>>,
     fill: Mutex<FillSettings>,
@@ -157,7 +158,7 @@ impl Scans {
         if handle.set_fill(fill).is_err() {
             tracing::warn!("the drive closed before its scans were set up");
         }
-        Self { handle, drive, targets, directory, slots: Mutex::default(), fill: Mutex::new(fill), alone }
+        Self { handle, drive, targets: Mutex::new(targets), directory, slots: Mutex::default(), fill: Mutex::new(fill), alone }
     }
 
     /// Goes on with what is remembered of a scan, if anything is.
@@ -176,7 +177,7 @@ impl Scans {
 
     fn possible(&self) -> Vec<(String, TaskKind)> {
         let tasks = || TASKS.iter().map(|entry| entry.kind);
-        self.targets.iter().flat_map(|(target, _)| tasks().map(move |task| (target.clone(), task))).collect()
+        self.targets().iter().flat_map(|(target, _)| tasks().map(move |task| (target.clone(), task))).collect()
     }
 
     /// Starts a scan, or lets one go on that was paused; a complete one is done once more.
@@ -270,6 +271,24 @@ impl Scans {
     #[must_use]
     pub fn impact(&self) -> f64 {
         self.handle.snapshot().fill.impact()
+    }
+
+    /// A volume lies there from now on, or nowhere. What is at work on it as it was is the caller's to end before.
+    pub(crate) fn set_target(&self, target: &str, extent: Option<Extent>) {
+        let mut targets = self.targets();
+        targets.retain(|(name, _)| name != target);
+        targets.extend(extent.map(|extent| (target.to_owned(), extent)));
+    }
+
+    /// The scans of a target that are not over.
+    pub(crate) fn at_work(&self, target: &str) -> Vec<TaskKind> {
+        let at_work = |slot: &Slot| matches!(slot.status().state, ScanState::Running | ScanState::Paused | ScanState::Waiting);
+        self.lock().iter().filter(|((name, _), slot)| name == target && at_work(slot)).map(|((_, task), _)| *task).collect()
+    }
+
+    /// Ends all scans of a target and forgets what is remembered of them.
+    pub(crate) fn forget_all(&self, target: &str) {
+        TASKS.iter().for_each(|entry| self.forget(target, entry.kind));
     }
 
     /// Remembers all scans and ends their threads; nothing may be written through the drive after this.
@@ -441,12 +460,17 @@ impl Scans {
     }
 
     fn extent_of(&self, target: &str) -> Result<Extent, ScanError> {
-        let found = self.targets.iter().find(|(name, _)| name == target).map(|(_, extent)| *extent);
+        let targets = self.targets();
+        let found = targets.iter().find(|(name, _)| name == target).map(|(_, extent)| *extent);
         found.ok_or_else(|| {
-            let known: Vec<&str> = self.targets.iter().map(|(name, _)| name.as_str()).filter(|name| *name != WHOLE_DRIVE).collect();
+            let known: Vec<&str> = targets.iter().map(|(name, _)| name.as_str()).filter(|name| *name != WHOLE_DRIVE).collect();
             let known = if known.is_empty() { "no volumes".to_owned() } else { known.join(", ") };
             ScanError::UnknownTarget { target: target.to_owned(), known }
         })
+    }
+
+    fn targets(&self) -> MutexGuard<'_, Vec<(String, Extent)>> {
+        self.targets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn files(&self, target: &str, task: TaskKind) -> Option<StateFile> {

@@ -42,7 +42,9 @@
 //! no payer's turn. [`Volumes`] changes all this while it is being served.
 
 mod errors;
+mod live;
 mod metadata;
+mod orders;
 mod settings;
 pub mod shares;
 pub mod slot;
@@ -50,7 +52,9 @@ mod store;
 mod table;
 
 pub use errors::{TableError, VolumeError};
+pub(crate) use live::{LiveVolume, Pass};
 pub use metadata::{Metadata, OpenError, Opened, Opening, Step};
+pub use orders::{ClassNow, OrderError, VolumeNow, VolumeOrder, Volumes, VolumesNow};
 pub use settings::{Class, ClassNames, ClassSettings, Classes, Settings, SettingsChange};
 pub use store::{StoreError, VolumeStore};
 
