@@ -63,6 +63,7 @@ pub mod scans;
 mod server;
 mod socket;
 mod stats;
+pub mod status;
 mod stock;
 pub mod tls;
 pub mod tuner;

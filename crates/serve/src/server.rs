@@ -7,25 +7,27 @@
 //! likely to be wrong is found before anything is written, and accept only when everything is ready.
 
 use std::fmt;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use headtime_io::{Drive, DriveHandle, DriveOptions, DriveSnapshot, Locator, OpenError, PolicyChoice, SubmitError};
+use headtime_io::{BeliefChoice, Drive, DriveHandle, DriveOptions, DriveSnapshot, Locator, OpenError, PolicyChoice};
 use headtime_nbd::LimitsError;
+use headtime_nbd::server::TlsPolicy;
 use headtime_sched::StreamId;
 use headtime_units::ByteSize;
 use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 
 use crate::arrivals::Arrivals;
 use crate::config::{Config, ConfigErrors, Listen, PlaceChoice, ServeLimits};
 use crate::connection::{Hub, Phase, serve};
-use crate::control::answer_clients;
+use crate::control::{Desk, ServerDesk, answer_clients};
 use crate::disk::Disk as _;
 use crate::export::{Blocks, Export, Exports};
 use crate::listener::{BindError, Listener, uri};
@@ -55,6 +57,11 @@ pub struct Server {
     opening: Option<Opening>,
     free: ByteSize,
     scans: Arc<Scans>,
+    orders: Arc<Volumes>,
+    tuner: Arc<Tuner>,
+    maps: Arc<MapKeeper>,
+    /// Saves the map every so often, where it is saved by itself.
+    saver: Option<JoinHandle<()>>,
     /// Answers at the control socket, where there is one.
     control: Option<(PathBuf, JoinHandle<()>)>,
     drive: Drive,
@@ -201,10 +208,12 @@ impl Server {
             let _inside = runtime.enter();
             config.listen.iter().map(Listener::bind).collect::<Result<Vec<_>, _>>()?
         };
-        let control = {
+        let (control, metrics) = {
             let _inside = runtime.enter();
-            control_door(config, locator)?
+            let metrics = config.metrics.as_ref().map(|address| MetricsDoor::bind(address, config.metrics_public)).transpose()?;
+            (control_door(config, locator)?, metrics)
         };
+        let metrics_address = metrics.as_ref().and_then(|door| door.address().ok());
         let drive = open_drive(locator).map_err(|error| StartError::Drive { locator: locator.to_string(), error })?;
         let disk = Arc::new(drive.handle());
         let contents = Contents::of(&disk, serving, limits).map_err(|error| StartError::Volumes { locator: locator.to_string(), error })?;
@@ -255,8 +264,11 @@ impl Server {
         let desk = Arc::new(Desk::of_server(Arc::clone(&scans), server));
         let control = control.map(|(path, listener)| (path, runtime.spawn(answer_clients(listener, desk))));
         let addresses: Vec<Listen> = listeners.iter().map(|listener| listener.address().clone()).collect();
-        for open_door in listeners.iter().filter(|listener| !listener.is_local()) {
-            tracing::warn!("{}: whoever reaches this address may read and write all volumes; there is no TLS yet", open_door.address());
+        for open_door in listeners.iter().filter(|listener| !listener.is_local() && listener.address().tls(there_is_tls) != TlsPolicy::Require) {
+            tracing::warn!(
+                "{}: whoever reaches this address may read and write what is not kept for others, and everything can be read on the way; add tls=require",
+                open_door.address()
+            );
         }
         let slots = Arc::new(Semaphore::new(limits.connections as usize));
         let streams = Arc::new(AtomicU32::new(1));
@@ -268,7 +280,25 @@ impl Server {
         let doors = listeners.into_iter().map(open_door).chain(metrics).collect();
         notify::ready();
         let Told { volumes, opening, free, drive: _ } = contents.told;
-        Ok(Self { runtime, hub, phase, doors, addresses, stats, volumes, opening, free, scans, control, drive })
+        Ok(Self {
+            runtime,
+            hub,
+            phase,
+            doors,
+            addresses,
+            metrics_address,
+            stats,
+            volumes,
+            opening,
+            free,
+            scans,
+            orders,
+            tuner,
+            maps,
+            saver,
+            control,
+            drive,
+        })
     }
 
     /// Where clients are awaited, with ports that the system chose.
@@ -296,7 +326,7 @@ impl Server {
         self.addresses.iter().flat_map(|address| exports.iter().map(move |export| of(address, &export.name))).collect()
     }
 
-    /// All volumes on the drive by address; empty when the whole drive is served.
+    /// All volumes on the drive by address as they were at the start; empty when the whole drive is served.
     #[must_use]
     pub fn volumes(&self) -> &[VolumeReport] {
         &self.volumes
@@ -326,18 +356,36 @@ impl Server {
         Arc::clone(&self.scans)
     }
 
+    /// The volumes, to be changed while they are served; may be kept and used from any thread that may block.
+    #[must_use]
+    pub fn volume_orders(&self) -> Arc<Volumes> {
+        Arc::clone(&self.orders)
+    }
+
+    /// Changes what may be changed while serving; may be kept and asked from any thread.
+    #[must_use]
+    pub fn tuner(&self) -> Arc<Tuner> {
+        Arc::clone(&self.tuner)
+    }
+
+    /// Saves, loads and shows the latency map; may be kept and asked from any thread.
+    #[must_use]
+    pub fn maps(&self) -> Arc<MapKeeper> {
+        Arc::clone(&self.maps)
+    }
+
     /// Where orders are taken, if anywhere.
     #[must_use]
     pub fn control_socket(&self) -> Option<&Path> {
         self.control.as_ref().map(|(path, _)| path.as_path())
     }
 
-    /// Changes the policy while serving.
+    /// Changes the policy until the server ends.
     ///
     /// # Errors
-    /// [`SubmitError`] when the drive is closing or overwhelmed.
-    pub fn set_policy(&self, policy: PolicyChoice) -> Result<(), SubmitError> {
-        self.drive.handle().set_policy(policy)
+    /// [`TuneError`] when the drive is closing or overwhelmed.
+    pub fn set_policy(&self, policy: &PolicyChoice) -> Result<(), TuneError> {
+        self.tuner.set_policy(policy)
     }
 
     /// Serves until SIGTERM or SIGINT, then drains for at most `timeout`; a second signal cuts that short.
@@ -361,9 +409,9 @@ impl Server {
 
     fn drain_unless(self, timeout: Duration, enough: impl Future<Output = ()>) -> Drained {
         notify::stopping();
-        let Self { runtime, hub, phase, doors, scans, control, drive, .. } = self;
+        let Self { runtime, hub, phase, doors, scans, maps, saver, control, drive, .. } = self;
         let cut_connections = runtime.block_on(async {
-            for door in doors.into_iter().chain(control.map(|(_, door)| door)) {
+            for door in doors.into_iter().chain(control.map(|(_, door)| door)).chain(saver) {
                 door.abort();
                 // Waited for, so that the socket's file is gone.
                 let _cancelled = door.await;
@@ -379,8 +427,11 @@ impl Server {
         });
         // Nobody writes any more, so that what scans remember holds until the next start.
         scans.close();
+        // Taken from the drive while it is there, written when it is safe.
+        let map = maps.take_last();
         // Closing the drive makes everything durable too, and does not wait for ever for a drive that hangs.
         let report = drive.shutdown();
+        map.iter().for_each(|map| maps.save_last(map));
         runtime.shutdown_timeout(LEAVING);
         Drained { cut_connections, durable: report.is_clean(), drive: report.last }
     }
@@ -433,7 +484,7 @@ impl Contents {
         let table = store.table();
         let ensured = |volume: &Volume| match wanted.iter().position(|wanted| wanted.name == volume.name) {
             Some(index) => Some(done[index]),
-            None => wanted.is_empty().then_some(Ensured::Reused),
+            None => (wanted.is_empty() || volume.settings.always_served).then_some(Ensured::Reused),
         };
         let report = |volume: &Volume| VolumeReport { volume: volume.clone(), size: table.size_of(volume), ensured: ensured(volume) };
         let volumes: Vec<VolumeReport> = table.volumes().iter().map(report).collect();
@@ -467,7 +518,7 @@ fn control_door(config: &Config, locator: &Locator) -> Result<Option<(PathBuf, L
         // What comes of it is seen when the socket is made.
         let _ = std::fs::create_dir_all(directory);
     }
-    match Listener::bind(&Listen::Unix { path: path.clone(), mode: CONTROL_MODE }) {
+    match Listener::bind(&Listen::Unix { path: path.clone(), mode: CONTROL_MODE, tls: None }) {
         Ok(listener) => Ok(Some((path, listener))),
         Err(error) if asked_for => Err(error),
         Err(error) => {
@@ -486,6 +537,8 @@ fn drive_options(config: &Config) -> DriveOptions {
         command_timeout: config.command_timeout,
         raw: config.raw.clone(),
         profile: config.profile.clone(),
+        belief: BeliefChoice { by: config.belief.clone(), settings: config.map.clone() },
+        tunables: config.tunables.clone(),
         create_bytes: config.create.map(ByteSize::get),
         // The server's own bounds are the ones that hold; twice as much leaves room for requests that are over and not yet forgotten.
         max_requests: 2 * limits.pieces as usize + 64,
@@ -511,7 +564,7 @@ fn stats(hub: &Arc<Hub>, drive: DriveHandle, scans: Arc<Scans>) -> Stats {
     let hub = Arc::clone(hub);
     let probe = Box::new(move || Gauges {
         connections: hub.connections.load(Ordering::Relaxed),
-        shared_bytes: hub.pool.used_bytes(),
+        shared_bytes: u64::from(hub.pool.used()) * memory::PAGE_BYTES,
         scans: scans.status(),
         drive: drive.snapshot(),
     });
@@ -559,7 +612,7 @@ async fn accept(listener: Listener, tls: TlsPolicy, hub: Arc<Hub>, slots: Arc<Se
         let arrival = hub.arrivals.begin();
         tokio::spawn(async move {
             tracing::debug!("{peer} connected");
-            let end = serve(hub, socket, stream).await;
+            let end = serve(hub, arrival, socket, stream, tls).await;
             tracing::info!("{peer}: {end}");
             drop(slot);
         });

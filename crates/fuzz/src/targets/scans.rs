@@ -2,10 +2,12 @@
 //! first byte says whether it is put right, so that what lies behind it is reached.
 
 use headtime_probe::Probe;
-use headtime_serve::control::{Request, ScanArguments};
+use headtime_serve::control::{GetTunables, LoadMap, Request, SaveMap, ScanArguments, VolumeArguments};
+use headtime_serve::tuner::{SetOne, SetTunables, Values};
+use headtime_serve::volumes::{Class, DriveShape, DriveUuid, VolumeTable, Wanted, slot};
 use headtime_tasks::record::{Record, RecordReader};
 use headtime_tasks::{Scan, Source, StateError};
-use headtime_units::Sectors;
+use headtime_units::{SectorSize, Sectors};
 
 use crate::Memory;
 
@@ -99,20 +101,99 @@ fn put_checksums_right(bytes: &mut [u8]) {
     }
 }
 
-/// A line to the control socket: refused with a reason, or read, arguments too, and written as it was.
+/// Lines to the control socket, one after the other: each refused with a reason, or read, arguments too, and written as it was. What it orders of volumes is done to a table, which stays one that can
+/// be: nothing overlaps, and what is written reads back.
 pub(super) fn control(input: &[u8]) {
-    let request = match Request::read(input) {
-        Ok(request) => request,
+    let shape = DriveShape { sector: SectorSize::B512, capacity: Sectors::new(64 * 2048) };
+    let mut table = VolumeTable::empty(DriveUuid([7; 16]), shape);
+    for line in input.split(|byte| *byte == b'\n').take(64) {
+        let request = match Request::read(line) {
+            Ok(request) => request,
+            Err(refused) => {
+                assert!(!refused.message.is_empty(), "a refusal says why");
+                continue;
+            }
+        };
+        let line = serde_json::to_vec(&request).expect("what was JSON is JSON");
+        assert_eq!(Request::read(&line).as_ref(), Ok(&request), "a request that was written reads back the same");
+        if request.verb.starts_with("volume.") {
+            volume_order(&mut table, &request);
+            continue;
+        }
+        server_order(&request.arguments);
+        match ScanArguments::read(request.arguments) {
+            Ok(arguments) => {
+                let again = serde_json::to_value(&arguments).map(ScanArguments::read);
+                assert_eq!(again.ok(), Some(Ok(arguments)), "so do its arguments");
+            }
+            Err(refused) => assert!(!refused.message.is_empty(), "a refusal says why"),
+        }
+    }
+}
+
+/// What is ordered of a server beside its scans and volumes is read and written the same; what is set is said as it was, or refused with a reason.
+fn server_order(arguments: &serde_json::Value) {
+    read_back::<GetTunables>(arguments);
+    read_back::<SetTunables>(arguments);
+    read_back::<SaveMap>(arguments);
+    read_back::<LoadMap>(arguments);
+    if let Ok(SetTunables { set, .. }) = serde_json::from_value(arguments.clone()) {
+        let mut values = Values::default();
+        for SetOne { name, value } in set {
+            let before = values.get(&name);
+            match values.set(&name, &value) {
+                Ok(()) => {
+                    let text = values.get(&name).expect("it was just set");
+                    let mut again = Values::default();
+                    again.set(&name, &text).expect("what is got can be set");
+                    assert_eq!(again.get(&name), Ok(text), "and says the same");
+                }
+                Err(message) => assert!(!message.is_empty() && values.get(&name) == before, "a refusal says why and changes nothing"),
+            }
+        }
+    }
+}
+
+/// Does to a table what a request orders, as a server does.
+fn volume_order(table: &mut VolumeTable, request: &Request) {
+    let arguments = match VolumeArguments::read(request.arguments.clone()) {
+        Ok(arguments) => arguments,
         Err(refused) => return assert!(!refused.message.is_empty(), "a refusal says why"),
     };
-    let line = serde_json::to_vec(&request).expect("what was JSON is JSON");
-    assert_eq!(Request::read(&line).as_ref(), Ok(&request), "a request that was written reads back the same");
-    match ScanArguments::read(request.arguments) {
-        Ok(arguments) => {
-            let again = serde_json::to_value(&arguments).map(ScanArguments::read);
-            assert_eq!(again.ok(), Some(Ok(arguments)), "so do its arguments");
+    let again = serde_json::to_value(&arguments).map(VolumeArguments::read);
+    assert_eq!(again.ok().as_ref(), Some(&Ok(arguments.clone())), "arguments that were written read back the same");
+    let order = match arguments.order() {
+        Ok(order) => order,
+        Err(refused) => return assert!(!refused.message.is_empty(), "a refusal says why"),
+    };
+    let before = table.clone();
+    let (name, class) = Class::of_export(&order.name);
+    let wanted = Wanted { name: order.name.clone(), size: order.size, settings: order.settings.clone() };
+    let done = match (request.verb.as_str(), class) {
+        (_, None) => return,
+        ("volume.remove", Some(Class::Ordinary)) => table.remove(name).map(|_| ()),
+        ("volume.remove", Some(class)) => table.change_class(name, class, None).map(|_| ()),
+        ("volume.add", Some(Class::Ordinary)) => table.add(&wanted).map(|_| ()),
+        (_, Some(Class::Ordinary)) => table.change(&wanted, order.cut_data).map(|_| ()),
+        (_, Some(class)) => table.change_class(name, class, Some(&order.settings)).map(|_| ()),
+    };
+    match done {
+        Ok(()) => table.check().expect("a change leaves a table that can be"),
+        Err(error) => {
+            assert!(!error.to_string().is_empty(), "a refusal says why");
+            assert_eq!(*table, before, "and changes nothing");
         }
-        Err(refused) => assert!(!refused.message.is_empty(), "a refusal says why"),
+    }
+    let mut bytes = slot::encode(table, 1);
+    bytes.resize(slot::SLOT_BYTES, 0);
+    assert_eq!(slot::decode(&bytes), slot::SlotContent::Table { generation: 1, table: table.clone() }, "what is written reads back");
+}
+
+/// Arguments that were read are written and read back the same.
+fn read_back<T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug>(arguments: &serde_json::Value) {
+    if let Ok(read) = serde_json::from_value::<T>(arguments.clone()) {
+        let again = serde_json::to_value(&read).and_then(serde_json::from_value::<T>);
+        assert_eq!(again.ok(), Some(read), "so do the arguments of a server's verbs");
     }
 }
 

@@ -5,7 +5,10 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::{Answer, Refused, Request, ScanAnswer, ScanArguments, VERSION};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::{Answer, Refused, Request, ScanAnswer, ScanArguments, VERSION, VolumeAnswer, VolumeArguments};
 
 /// A connection to a running server.
 #[derive(Debug)]
@@ -47,7 +50,7 @@ pub enum ControlError {
     Refused(Refused),
 }
 
-/// Longer than a scan may take to see to what it is told.
+/// Longer than a scan may take to see to what it is told, or a volume to let its requests end.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 impl ControlClient {
@@ -69,6 +72,22 @@ impl ControlClient {
     /// # Errors
     /// See [`ControlError`].
     pub fn scan(&mut self, verb: &str, arguments: &ScanArguments) -> Result<ScanAnswer, ControlError> {
+        self.ask_for(verb, arguments)
+    }
+
+    /// Asks for something of volumes, such as `volume.list`.
+    ///
+    /// # Errors
+    /// See [`ControlError`].
+    pub fn volume(&mut self, verb: &str, arguments: &VolumeArguments) -> Result<VolumeAnswer, ControlError> {
+        self.ask_for(verb, arguments)
+    }
+
+    /// Asks for anything whose answer is a `T`.
+    ///
+    /// # Errors
+    /// See [`ControlError`].
+    pub fn ask_for<T: DeserializeOwned>(&mut self, verb: &str, arguments: &impl Serialize) -> Result<T, ControlError> {
         let arguments = serde_json::to_value(arguments).map_err(|error| self.strange(error.to_string()))?;
         let answer = self.ask(verb, arguments)?;
         serde_json::from_value(answer).map_err(|error| self.strange(error.to_string()))

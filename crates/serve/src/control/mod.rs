@@ -11,15 +11,21 @@
 //! `v` is the version of the channel, not of a verb: verbs come to it, their arguments and answers gain fields, and neither changes it. Fields that a verb does not know are refused, so that
 //! an order is never carried out in part. Kinds of errors: `asked` (it makes no sense), `failed` (it does, and went wrong), `unknown` (no such verb or version).
 //!
-//! Verbs stand in [`VERBS`]. A line is at most [`MOST_LINE`] bytes, connections are at most [`MOST_CONNECTIONS`].
+//! Verbs stand in [`VERBS`]. A line is at most [`MOST_LINE`] bytes, connections are at most [`MOST_CONNECTIONS`]; one that says nothing, or takes no answer, for 30 s is closed, because there are few places.
 
 mod client;
+mod desk;
+mod server_verbs;
 mod socket;
 mod verbs;
+mod volume_verbs;
 
 pub use client::{ControlClient, ControlError};
+pub(crate) use desk::{Desk, ServerDesk};
+pub use server_verbs::{GetTunables, LoadMap, SaveMap, TunablesAnswer};
 pub(crate) use socket::{answer_clients, default_path};
 pub use verbs::{ScanAnswer, ScanArguments, VERBS, Verb};
+pub use volume_verbs::{ClassStatus, VolumeAnswer, VolumeArguments, VolumeStatus};
 
 use serde::{Deserialize, Serialize};
 

@@ -2,15 +2,15 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use headtime_io::Locator;
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
 use tokio::sync::Semaphore;
 
 use super::verbs::answer;
-use super::{Answer, MOST_CONNECTIONS, MOST_LINE, Request};
+use super::{Answer, Desk, MOST_CONNECTIONS, MOST_LINE, Refused, RefusedKind, Request};
 use crate::listener::Listener;
-use crate::scans::Scans;
 
 /// Where the socket is unless somebody says otherwise: beside the file of the drive, in `/run/headtime` for a block device, nowhere for a drive that is in no place.
 pub(crate) fn default_path(locator: &Locator) -> Option<PathBuf> {
@@ -18,7 +18,7 @@ pub(crate) fn default_path(locator: &Locator) -> Option<PathBuf> {
 }
 
 /// Answers whoever connects, for ever.
-pub(crate) async fn answer_clients(listener: Listener, scans: Arc<Scans>) {
+pub(crate) async fn answer_clients(listener: Listener, desk: Arc<Desk>) {
     let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
     loop {
         let socket = match listener.accept_unix().await {
@@ -31,19 +31,32 @@ pub(crate) async fn answer_clients(listener: Listener, scans: Arc<Scans>) {
         };
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
             tracing::warn!("a control connection was turned away: {MOST_CONNECTIONS} are open");
+            tokio::spawn(async move {
+                let message = format!("{MOST_CONNECTIONS} control connections are open, as many as there may be; end one, or try again later");
+                say(&mut { socket }, &refusal(RefusedKind::Failed, message)).await;
+            });
             continue;
         };
-        let scans = Arc::clone(&scans);
+        let desk = Arc::clone(&desk);
         tokio::spawn(async move {
             let (read, mut write) = socket.into_split();
             let mut lines = BufReader::new(read);
-            while let Some(line) = next_line(&mut lines).await {
-                let scans = Arc::clone(&scans);
-                // Scans answer when their threads have seen to it, which may take a while.
-                let answered = tokio::task::spawn_blocking(move || answer_line(&scans, &line)).await;
-                let Ok(mut text) = answered.map(|answer| serde_json::to_string(&answer).unwrap_or_default()) else { break };
-                text.push('\n');
-                if write.write_all(text.as_bytes()).await.is_err() {
+            loop {
+                let answer = match next_line(&mut lines).await {
+                    Line::Whole(line) => {
+                        let desk = Arc::clone(&desk);
+                        // Scans answer when their threads have seen to it, which may take a while.
+                        tokio::task::spawn_blocking(move || answer_line(&desk, &line)).await
+                    }
+                    Line::TooLong => {
+                        let message = format!("the line is longer than {MOST_LINE} bytes; no request is");
+                        say(&mut write, &refusal(RefusedKind::Asked, message)).await;
+                        break;
+                    }
+                    Line::None => break,
+                };
+                let Ok(answer) = answer else { break };
+                if !say(&mut write, &answer).await {
                     break;
                 }
             }
@@ -52,16 +65,49 @@ pub(crate) async fn answer_clients(listener: Listener, scans: Arc<Scans>) {
     }
 }
 
-/// The next line, without its end; `None` when there is none, or it is too long for any request.
-async fn next_line(from: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> Option<Vec<u8>> {
-    let mut line = Vec::new();
-    let read = from.take(MOST_LINE as u64).read_until(b'\n', &mut line).await.ok()?;
-    (read > 0 && line.pop() == Some(b'\n')).then_some(line)
+/// What comes next from a client.
+enum Line {
+    /// A line, without its end.
+    Whole(Vec<u8>),
+    /// More than any request is.
+    TooLong,
+    /// Nothing: it is gone, went in the middle of a line, or has had nothing to say for too long.
+    None,
 }
 
-fn answer_line(scans: &Scans, line: &[u8]) -> Answer {
+/// The next line. Who says nothing for a while is taken for gone: there are few places, and one who is there can come again.
+async fn next_line(from: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> Line {
+    let mut line = Vec::new();
+    let mut most = from.take(MOST_LINE as u64);
+    let read = tokio::time::timeout(PATIENCE, most.read_until(b'\n', &mut line)).await;
+    let whole = line.last() == Some(&b'\n');
+    match read {
+        Ok(Ok(_)) if whole => {
+            line.pop();
+            Line::Whole(line)
+        }
+        Ok(Ok(read)) if read == MOST_LINE => Line::TooLong,
+        _ => Line::None,
+    }
+}
+
+/// Writes an answer; whether it was taken.
+async fn say(to: &mut (impl tokio::io::AsyncWrite + Unpin), answer: &Answer) -> bool {
+    let Ok(mut text) = serde_json::to_string(answer) else { return false };
+    text.push('\n');
+    matches!(tokio::time::timeout(PATIENCE, to.write_all(text.as_bytes())).await, Ok(Ok(())))
+}
+
+fn refusal(kind: RefusedKind, message: String) -> Answer {
+    Answer::of(0, Err(Refused::new(kind, message)))
+}
+
+/// How long a client may leave a line unfinished, or an answer unread.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+fn answer_line(desk: &Desk, line: &[u8]) -> Answer {
     match Request::read(line) {
-        Ok(request) => Answer::of(request.id, answer(scans, request)),
+        Ok(request) => Answer::of(request.id, answer(desk, request)),
         Err(refused) => Answer::of(0, Err(refused)),
     }
 }

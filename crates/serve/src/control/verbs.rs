@@ -6,7 +6,7 @@ use headtime_tasks::TaskKind;
 use headtime_units::Share;
 use serde::{Deserialize, Serialize};
 
-use super::{Refused, RefusedKind, Request, VERSION};
+use super::{Desk, Refused, RefusedKind, Request, VERSION, server_verbs, volume_verbs};
 use crate::scans::{ScanError, ScanStatus, Scans, StartScan};
 
 /// A verb of the channel.
@@ -15,28 +15,49 @@ pub struct Verb {
     pub name: &'static str,
     /// What it does, in one line.
     pub summary: &'static str,
-    answer: fn(&Scans, serde_json::Value) -> Result<serde_json::Value, Refused>,
+    answer: fn(&Desk, serde_json::Value) -> Result<serde_json::Value, Refused>,
+}
+
+impl Verb {
+    pub(super) const fn new(
+        name: &'static str,
+        summary: &'static str,
+        answer: fn(&Desk, serde_json::Value) -> Result<serde_json::Value, Refused>,
+    ) -> Self {
+        Self { name, summary, answer }
+    }
 }
 
 /// Every verb.
 pub const VERBS: &[Verb] = &[
-    Verb { name: "scan.start", summary: "starts a scan, or lets a paused one go on", answer: |scans, arguments| scan(scans, arguments, start) },
+    Verb { name: "scan.start", summary: "starts a scan, or lets a paused one go on", answer: |desk, arguments| scan(desk, arguments, start) },
     Verb {
         name: "scan.pause",
         summary: "stops reading for a scan until it is resumed",
-        answer: |scans, arguments| scan(scans, arguments, |scans, arguments, task| Ok(vec![scans.pause(arguments.target()?, task)?])),
+        answer: |desk, arguments| scan(desk, arguments, |scans, arguments, task| Ok(vec![scans.pause(arguments.target()?, task)?])),
     },
     Verb {
         name: "scan.resume",
         summary: "goes on with a paused scan",
-        answer: |scans, arguments| scan(scans, arguments, |scans, arguments, task| Ok(vec![scans.resume(arguments.target()?, task)?])),
+        answer: |desk, arguments| scan(desk, arguments, |scans, arguments, task| Ok(vec![scans.resume(arguments.target()?, task)?])),
     },
     Verb {
         name: "scan.cancel",
         summary: "ends a scan and forgets it",
-        answer: |scans, arguments| scan(scans, arguments, |scans, arguments, task| Ok(vec![scans.cancel(arguments.target()?, task)?])),
+        answer: |desk, arguments| scan(desk, arguments, |scans, arguments, task| Ok(vec![scans.cancel(arguments.target()?, task)?])),
     },
     Verb { name: "scan.status", summary: "says how scans are getting on; of all, or of a target or task", answer: status },
+    volume_verbs::ADD,
+    volume_verbs::SET,
+    volume_verbs::REMOVE,
+    volume_verbs::LIST,
+    volume_verbs::SHOW,
+    Verb { name: "status", summary: "says how the server is doing: drive, belief, tunables, volumes, counters", answer: server_verbs::status },
+    Verb { name: "tunables.get", summary: "says what may be changed while serving, and how it is", answer: server_verbs::get },
+    Verb { name: "tunables.set", summary: "changes all of what is named, or nothing", answer: server_verbs::set },
+    Verb { name: "map.show", summary: "says what the latency map knows", answer: server_verbs::show_map },
+    Verb { name: "map.save", summary: "saves the latency map", answer: server_verbs::save_map },
+    Verb { name: "map.load", summary: "goes by the latency map in a file from now on", answer: server_verbs::load_map },
 ];
 
 /// What the verbs of scans are told.
@@ -76,7 +97,7 @@ pub struct ScanAnswer {
 }
 
 /// Answers one request.
-pub(super) fn answer(scans: &Scans, request: Request) -> Result<serde_json::Value, Refused> {
+pub(super) fn answer(desk: &Desk, request: Request) -> Result<serde_json::Value, Refused> {
     if request.v != VERSION {
         let message = format!(
             "the request is of version {} of the control channel, and this server speaks {VERSION}; use the program that belongs to the server",
@@ -88,7 +109,7 @@ pub(super) fn answer(scans: &Scans, request: Request) -> Result<serde_json::Valu
         let known: Vec<&str> = VERBS.iter().map(|verb| verb.name).collect();
         return Err(Refused::new(RefusedKind::Unknown, format!("this server has no verb `{}`; it has {}", request.verb, known.join(", "))));
     };
-    (verb.answer)(scans, request.arguments)
+    (verb.answer)(desk, request.arguments)
 }
 
 impl ScanArguments {
@@ -120,10 +141,11 @@ impl ScanArguments {
 }
 
 fn scan(
-    scans: &Scans,
+    desk: &Desk,
     arguments: serde_json::Value,
     act: fn(&Scans, &ScanArguments, TaskKind) -> Result<Vec<ScanStatus>, Refused>,
 ) -> Result<serde_json::Value, Refused> {
+    let scans = &*desk.scans;
     let arguments = ScanArguments::read(arguments)?;
     let task = arguments.task()?.ok_or_else(|| asked("a task is missing; name scrub, backup or digest"))?;
     answered(scans, act(scans, &arguments, task)?)
@@ -145,7 +167,8 @@ fn start(scans: &Scans, arguments: &ScanArguments, task: TaskKind) -> Result<Vec
     Ok(vec![scans.start(&start)?])
 }
 
-fn status(scans: &Scans, arguments: serde_json::Value) -> Result<serde_json::Value, Refused> {
+fn status(desk: &Desk, arguments: serde_json::Value) -> Result<serde_json::Value, Refused> {
+    let scans = &*desk.scans;
     let arguments = ScanArguments::read(arguments)?;
     let task = arguments.task()?.map(TaskKind::name);
     let meant =
@@ -158,7 +181,7 @@ fn answered(scans: &Scans, meant: Vec<ScanStatus>) -> Result<serde_json::Value, 
     serde_json::to_value(answer).map_err(|error| Refused::new(RefusedKind::Failed, error.to_string()))
 }
 
-fn asked(message: impl Into<String>) -> Refused {
+pub(super) fn asked(message: impl Into<String>) -> Refused {
     Refused::new(RefusedKind::Asked, message)
 }
 

@@ -22,7 +22,7 @@ use super::files::{StateFile, StateLock};
 use super::status::{ScanState, ScanStatus};
 use super::{ScanError, Scans, StartScan, WHOLE_DRIVE, identity};
 use crate::config::{Listen, PlaceChoice};
-use crate::control::{ControlClient, ScanArguments, answer_clients};
+use crate::control::{ControlClient, Desk, ScanArguments, answer_clients};
 use crate::listener::{BindError, Listener};
 use crate::scan_places::{control_socket_alone, state_directory_alone};
 use crate::server::{CONTROL_MODE, LEAVING, open_drive};
@@ -161,7 +161,7 @@ impl ScanAlone {
                 _ => drop(scans.start(order)?),
             }
         }
-        let control = door.map(|listener| runtime.spawn(answer_clients(listener, Arc::clone(&scans))));
+        let control = door.map(|listener| runtime.spawn(answer_clients(listener, Arc::new(Desk::of_scans(Arc::clone(&scans))))));
         Ok(Self { scans, task, runtime, control, drive, _lock: lock })
     }
 
@@ -266,7 +266,7 @@ fn open_door(locator: &Locator, task: TaskKind) -> Result<Option<Listener>, Alon
         // What comes of it is seen when the socket is made.
         let _ = std::fs::create_dir_all(directory);
     }
-    match Listener::bind(&Listen::Unix { path: path.clone(), mode: CONTROL_MODE }) {
+    match Listener::bind(&Listen::Unix { path: path.clone(), mode: CONTROL_MODE, tls: None }) {
         Ok(listener) => Ok(Some(listener)),
         Err(BindError::Live { .. }) => Err(who_is_there(locator, task, &path)),
         Err(error) => {

@@ -1,0 +1,290 @@
+//! The latency map of a server: learned while it serves, saved whole or not at all, restored, loaded, and refused where it is another drive's.
+
+mod common;
+
+use std::path::Path;
+use std::time::Duration;
+
+use common::Sandbox;
+use common::client::Client;
+use headtime_belief::maps::{KeptMap, MapKind, MapSettings, mapped_drive};
+use headtime_io::{read_map, write_map};
+use headtime_mechanics::DriveProfile;
+use headtime_nbd::Command;
+use headtime_serve::control::{ControlClient, ControlError};
+use headtime_serve::maps::{MapFigures, MapFiguresOfKind};
+use headtime_serve::{Server, StartError};
+use headtime_units::{ByteSize, Nanos};
+use serde_json::json;
+
+const VOLUME: &str = "[[volume]]\nname = \"rec\"\nsize = \"64MiB\"\n";
+
+fn matrix(file: &Path) -> String {
+    format!(
+        "policy = \"fcfs\"\noutstanding = 1\nbelief = \"matrix:{}\"\n[map]\ncell = \"64KiB\"\nbits = 16\nmemory = \"8MiB\"\n{VOLUME}",
+        file.display()
+    )
+}
+
+/// Reads in an order that comes back to the same places, several at once, so that one follows the other at the drive.
+fn read(sandbox: &Sandbox, requests: u64) {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    runtime.block_on(async {
+        let mut client = Client::open(&sandbox.socket(), "rec").await.expect("it is served");
+        for some in (0..requests).collect::<Vec<_>>().chunks(8) {
+            for number in some {
+                client.submit(Command::Read { offset: number * 7 % 24 * (2 << 20), length: 4_096, unfragmented: false });
+            }
+            for _ in some {
+                client.completion().await.result.expect("it is read");
+            }
+        }
+        let _ = client.leave().await;
+    });
+}
+
+fn known(map: &MapFigures) -> u64 {
+    match &map.of {
+        MapFiguresOfKind::Matrix(of) => of.pairs_known,
+        MapFiguresOfKind::Compact(_) => panic!("it is a matrix"),
+    }
+}
+
+fn in_file(path: &Path) -> u64 {
+    known(&MapFigures::of(&read_map(path, ByteSize::new(1 << 30)).expect("it is whole")))
+}
+
+fn refusal(server: &Server, verb: &str, arguments: serde_json::Value) -> String {
+    let mut client = ControlClient::connect(server.control_socket().expect("it is beside the drive")).expect("the server listens");
+    match client.ask(verb, arguments) {
+        Err(ControlError::Refused(refused)) => refused.message,
+        other => panic!("{verb}: {other:?}"),
+    }
+}
+
+fn end(server: Server) {
+    assert_eq!(server.drain(Duration::from_secs(10)).exit_code(), 0);
+}
+
+/// The profile of the sandbox's drive, under another name of its model if one is given.
+fn tiny(model: Option<&str>) -> DriveProfile {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tiny.toml")).expect("it is there");
+    let text = model.map_or(text.clone(), |model| text.replace("\"test drive\"", &format!("\"{model}\"")));
+    DriveProfile::from_toml("tiny.toml", &text).expect("it is a profile")
+}
+
+/// A map of a drive of this model in cells of this size, with so many pairs in it.
+fn map(kind: MapKind, model: Option<&str>, cell: u64, pairs: u32) -> KeptMap {
+    let profile = tiny(model);
+    let mut settings = MapSettings { memory: ByteSize::new(8 << 20), ..MapSettings::default() };
+    (settings.matrix.cell, settings.matrix.bits) = (ByteSize::new(cell), headtime_belief::matrix::EntryBits::from_bits(16).expect("there are such"));
+    let belief = settings.begin(kind, &mapped_drive(&profile).expect("it has sectors"), Some(&profile)).expect("it can be mapped");
+    if let Some(matrix) = belief.matrix() {
+        for number in 0..pairs {
+            matrix.record(number, number + 1, Nanos::from_us(600));
+        }
+    }
+    belief.map()
+}
+
+#[test]
+fn what_was_learned_is_there_after_a_restart_and_a_kill_leaves_the_older_map_whole() {
+    let sandbox = Sandbox::with_tiny_drive();
+    let file = sandbox.path("tiny.map");
+    let server = sandbox.serve(&matrix(&file));
+    read(&sandbox, 160);
+    let learned = known(&server.maps().show().expect("it goes by one"));
+    assert!(learned > 10, "{learned} pairs");
+    assert!(!file.exists(), "it is saved every ten minutes, in the end, and when it is told");
+    let saved = server.maps().save(None, false).expect("the map has a file");
+    assert_eq!((saved.file.as_path(), in_file(&file)), (file.as_path(), learned));
+    end(server);
+    assert!(in_file(&file) >= learned);
+
+    // Restored, goes on learning, and killed: what was saved stands.
+    let before = std::fs::read(&file).expect("it is there");
+    let spawned = sandbox.spawn(&matrix(&file));
+    read(&sandbox, 64);
+    spawned.kill_9();
+    assert_eq!(std::fs::read(&file).expect("it is there"), before);
+    // What a kill in the middle of a save leaves beside it.
+    std::fs::write(sandbox.path("tiny.map.new"), &before[..before.len() / 3]).expect("the folder is ours");
+    let server = sandbox.serve(&matrix(&file));
+    let kept = server.maps().kept().expect("it goes by one");
+    assert!(kept.restored && kept.refused.is_none(), "{kept:?}");
+    assert_eq!(known(&server.maps().show().expect("it goes by one")), in_file(&file));
+    end(server);
+    assert!(!sandbox.path("tiny.map.new").exists());
+
+    // Told to save only when told.
+    let before = std::fs::read(&file).expect("it is there");
+    let server = sandbox.serve(&matrix(&file).replace("[map]\n", "[map]\nsave = \"never\"\n"));
+    read(&sandbox, 64);
+    end(server);
+    assert_eq!(std::fs::read(&file).expect("it is there"), before);
+}
+
+#[test]
+fn a_map_is_loaded_and_merged_while_clients_read_and_a_foreign_one_changes_nothing() {
+    let sandbox = Sandbox::with_tiny_drive();
+    let file = sandbox.path("tiny.map");
+    let server = sandbox.serve(&matrix(&file));
+    let on = |name: &str| sandbox.path(name);
+    let maps = server.maps();
+    write_map(&on("good.map"), &map(MapKind::Matrix, None, 64 << 10, 40), false).expect("the folder is ours");
+    write_map(&on("cells.map"), &map(MapKind::Matrix, None, 128 << 10, 9), false).expect("the folder is ours");
+    write_map(&on("other.map"), &map(MapKind::Matrix, Some("another drive"), 64 << 10, 9), false).expect("the folder is ours");
+    write_map(&on("compact.map"), &map(MapKind::Compact, None, 0x10000, 0), false).expect("the folder is ours");
+    let good = std::fs::read(on("good.map")).expect("it was written");
+    let write = |name: &str, bytes: &[u8]| std::fs::write(on(name), bytes).expect("the folder is ours");
+    let mut damaged = good.clone();
+    damaged[good.len() / 2] ^= 1;
+    write("damaged.map", &damaged);
+    write("cut.map", &good[..good.len() - 7]);
+    write("text.map", b"dear diary");
+    let mut newer = good.clone();
+    newer[8] = 200;
+    // The checksum of the header is in front of its end.
+    let header = u32::from_le_bytes([newer[12], newer[13], newer[14], newer[15]]) as usize;
+    let checksum = crc32c::crc32c(&newer[..header - 4]);
+    newer[header - 4..header].copy_from_slice(&checksum.to_le_bytes());
+    write("newer.map", &newer);
+
+    assert_eq!(known(&maps.load(&on("good.map"), false).expect("it is of this drive").map), 40);
+    read(&sandbox, 24);
+    let before = known(&maps.show().expect("it goes by one"));
+    assert!(before >= 40);
+    for (name, says) in [
+        ("damaged.map", "damaged"),
+        ("cut.map", "cut off"),
+        ("text.map", "no latency map"),
+        ("newer.map", "newer program"),
+        ("other.map", "'another drive'"),
+        ("compact.map", "believed by a matrix map"),
+        ("nothing.map", "cannot be read"),
+    ] {
+        for merge in [false, true] {
+            let message = refusal(&server, "map.load", json!({"from": on(name), "merge": merge}));
+            assert!((message.contains(says) || merge && name == "compact.map") && message.contains(name), "{name}: {message}");
+        }
+    }
+    let cells = refusal(&server, "map.load", json!({"from": on("cells.map"), "merge": true}));
+    assert!(cells.contains("cells of"), "{cells}");
+    assert_eq!(known(&maps.show().expect("it goes by one")), before, "nothing was changed");
+    let merged = maps.load(&on("good.map"), true).expect("it is of this drive").merged.expect("it was merged");
+    assert_eq!((merged.new, merged.not_covered), (0, 0), "{merged:?}");
+    // Other cells of the same drive are another map, which takes over.
+    assert_eq!(known(&maps.load(&on("cells.map"), false).expect("it is of this drive").map), 9);
+    read(&sandbox, 24);
+
+    // What is there is replaced only by a map of the same drive, and only when asked.
+    let there = refusal(&server, "map.save", json!({"to": on("good.map")}));
+    assert!(there.contains("exists") && there.contains("--force"), "{there}");
+    let other = refusal(&server, "map.save", json!({"to": on("other.map"), "force": true}));
+    assert!(other.contains("another drive") && other.contains("left alone"), "{other}");
+    assert!(refusal(&server, "map.save", json!({"to": on("text.map"), "force": true})).contains("no latency map"));
+    assert_eq!(std::fs::read(on("text.map")).expect("it is there"), b"dear diary");
+    assert!(maps.save(Some(&on("good.map")), true).is_ok() && maps.save(Some(&on("fresh.map")), false).is_ok());
+    end(server);
+}
+
+#[test]
+fn a_file_that_is_refused_at_the_start_is_left_alone_and_the_server_serves() {
+    let sandbox = Sandbox::with_tiny_drive();
+    let file = sandbox.path("tiny.map");
+    write_map(&file, &map(MapKind::Matrix, Some("another drive"), 64 << 10, 9), false).expect("the folder is ours");
+    let foreign = std::fs::read(&file).expect("it was written");
+    let server = sandbox.serve(&matrix(&file));
+    let kept = server.maps().kept().expect("it goes by one");
+    assert!(!kept.restored && kept.refused.as_ref().is_some_and(|why| why.contains("'another drive'")), "{kept:?}");
+    read(&sandbox, 48);
+    assert!(known(&server.maps().show().expect("it goes by one")) > 0, "it has begun anew");
+    let message = refusal(&server, "map.save", json!({}));
+    assert!(message.contains("exists"), "{message}");
+    assert!(server.maps().save(Some(&sandbox.path("elsewhere.map")), false).is_ok());
+    end(server);
+    assert_eq!(std::fs::read(&file).expect("it is there"), foreign);
+}
+
+/// What a server that is killed has learned since the last time that it saved is all that is lost.
+#[test]
+fn a_map_is_saved_every_so_often() {
+    let sandbox = Sandbox::with_tiny_drive();
+    let file = sandbox.path("tiny.map");
+    let spawned = sandbox.spawn(&matrix(&file).replace("[map]\n", "[map]\nsave = \"1s\"\n"));
+    read(&sandbox, 96);
+    let saved = (0..1_000).any(|_| {
+        std::thread::sleep(Duration::from_millis(20));
+        file.exists()
+    });
+    assert!(saved, "it was told to save every second");
+    spawned.kill_9();
+    let learned = in_file(&file);
+    assert!(learned > 0);
+    let server = sandbox.serve(&matrix(&file));
+    assert_eq!(known(&server.maps().show().expect("it goes by one")), learned);
+    end(server);
+}
+
+/// Killed again and again while one save follows the other: a whole map is there every time.
+#[test]
+fn a_kill_in_the_middle_of_a_save_leaves_a_whole_map() {
+    let sandbox = Sandbox::with_tiny_drive();
+    let file = sandbox.path("tiny.map");
+    // Of as many cells as fit, so that a save takes its time.
+    write_map(&file, &map(MapKind::Matrix, None, 64 << 10, 1_900), false).expect("the folder is ours");
+    for round in 0..4_u64 {
+        let spawned = sandbox.spawn(&matrix(&file));
+        let control = sandbox.path("drive.img.control");
+        let saving = std::thread::spawn(move || {
+            let mut saves = 0;
+            let Ok(mut client) = ControlClient::connect(&control) else { return saves };
+            while client.ask("map.save", json!({})).is_ok() {
+                saves += 1;
+            }
+            saves
+        });
+        std::thread::sleep(Duration::from_millis(40 + 17 * round));
+        spawned.kill_9();
+        let saves: u32 = saving.join().expect("it ends with the server");
+        assert!(in_file(&file) >= 1_900, "after {saves} saves in round {round}");
+    }
+}
+
+#[test]
+fn a_compact_map_begins_with_the_profile_or_is_told_the_speed() {
+    let sandbox = Sandbox::with_tiny_drive();
+    let file = sandbox.path("tiny.map");
+    let compact = format!("policy = \"satf-map\"\nbelief = \"compact:{}\"\n{VOLUME}", file.display());
+    let server = sandbox.serve(&compact);
+    read(&sandbox, 64);
+    let of = |map: MapFigures| match map.of {
+        MapFiguresOfKind::Compact(of) => of,
+        MapFiguresOfKind::Matrix(_) => panic!("it is a compact map"),
+    };
+    assert!(of(server.maps().show().expect("it goes by one")).from_profile);
+    let belief = server.stats().snapshot().drive;
+    assert!(belief.believes == "compact" && belief.belief.samples >= 64, "{belief:?}");
+    assert!(refusal(&server, "map.load", json!({"from": sandbox.path("x.map"), "merge": true})).contains("cannot be read"));
+    end(server);
+    let server = sandbox.serve(&compact);
+    assert!(server.maps().kept().is_some_and(|kept| kept.restored));
+    assert!(server.maps().load(&file, false).is_ok());
+    read(&sandbox, 16);
+    end(server);
+    let server = sandbox.serve(&format!("belief = \"compact\"\n[map]\nfrom = \"nothing\"\n{VOLUME}"));
+    assert!(!of(server.maps().show().expect("it goes by one")).from_profile);
+    assert!(refusal(&server, "map.save", json!({})).contains("belief = compact:FILE"));
+    end(server);
+
+    let plain = Sandbox::with_file_drive(16);
+    let volume = "[[volume]]\nname = \"rec\"\nsize = \"4MiB\"\n";
+    match Server::start(&plain.config(&format!("belief = \"compact\"\n{volume}"))) {
+        Err(StartError::Drive { error, .. }) => assert!(error.to_string().contains("rpm=7200"), "{error}"),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("nobody knows how fast a file turns"),
+    }
+    end(plain.serve(&format!("belief = \"compact\"\n[map]\nrpm = 7200\n{volume}")));
+    let idle = plain.config(&format!("{volume}\n[map]\ncell = \"4KiB\"\n")).check().expect_err("there is no map").to_string();
+    assert!(idle.contains("belief = profile goes by none"), "{idle}");
+}

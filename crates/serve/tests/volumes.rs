@@ -1,0 +1,227 @@
+//! Volumes that are made, changed and taken away while clients use them: over the control socket, as `headtime volume` does it.
+
+#![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
+
+mod common;
+
+use std::time::Duration;
+
+use common::client::Client;
+use common::{Sandbox, noise};
+use headtime_nbd::client::{Outcome, RequestError};
+use headtime_nbd::{Command, Errno};
+use headtime_serve::control::{ControlClient, ControlError, RefusedKind, VolumeAnswer, VolumeArguments, VolumeStatus};
+use headtime_serve::{Server, default_control_socket};
+
+const ONE: &str = "[[volume]]\nname = \"a\"\nsize = \"8MiB\"\n";
+const MIB: u64 = 1 << 20;
+
+fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+}
+
+fn control(server: &Server) -> ControlClient {
+    ControlClient::connect(server.control_socket().expect("a drive in a file has a control socket")).unwrap()
+}
+
+fn order(name: &str, settings: &[(&str, &str)]) -> VolumeArguments {
+    let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    VolumeArguments { name: name.to_owned(), settings, ..VolumeArguments::default() }
+}
+
+fn done(control: &mut ControlClient, verb: &str, order: &VolumeArguments) -> VolumeAnswer {
+    control.volume(verb, order).unwrap_or_else(|error| panic!("{verb} {order:?}: {error}"))
+}
+
+/// What was refused, and that it was the asker's fault.
+fn refused(control: &mut ControlClient, verb: &str, order: &VolumeArguments) -> String {
+    match control.volume(verb, order) {
+        Err(ControlError::Refused(refused)) => {
+            assert_eq!(refused.kind, RefusedKind::Asked, "{}", refused.message);
+            refused.message
+        }
+        other => panic!("{verb} {order:?} was not refused: {other:?}"),
+    }
+}
+
+fn errno<T: std::fmt::Debug>(result: Result<T, RequestError>) -> Errno {
+    match result.unwrap_err() {
+        RequestError::Server { errno, .. } => errno,
+        other => panic!("{other:?}"),
+    }
+}
+
+fn volumes(control: &mut ControlClient) -> Vec<VolumeStatus> {
+    done(control, "volume.list", &VolumeArguments::default()).volumes
+}
+
+#[test]
+fn a_volume_is_made_changed_and_removed_while_another_is_in_use_and_all_survives_a_restart() {
+    let sandbox = Sandbox::with_file_drive(64);
+    let runtime = runtime();
+    let server = sandbox.serve(ONE);
+    let mut orders = control(&server);
+    runtime.block_on(async {
+        let mut a = Client::open(&sandbox.socket(), "a").await.unwrap();
+        a.write(0, noise(1, 4096)).await.unwrap();
+
+        let dry = VolumeArguments { dry_run: true, ..order("b", &[("size", "16MiB"), ("reserve", "25%")]) };
+        let would = done(&mut orders, "volume.add", &dry);
+        assert!(would.dry_run && would.volumes[0].size_bytes == 16 * MIB && would.free_share_percent == 75.0, "{would:?}");
+        assert_eq!(volumes(&mut orders).len(), 1, "a dry run changes nothing");
+        assert!(Client::open(&sandbox.socket(), "b").await.is_err());
+
+        done(&mut orders, "volume.add", &order("b", &[("size", "16MiB"), ("reserve", "25%"), ("deadline", "100ms")]));
+        let mut b = Client::open(&sandbox.socket(), "b").await.unwrap();
+        b.write(15 * MIB, noise(2, 4096)).await.unwrap();
+        let said = refused(&mut orders, "volume.add", &order("c", &[("size", "1MiB"), ("reserve", "80%")]));
+        assert_eq!(said, "c: 80 % of the drive's time cannot be reserved, because 75 % is free; ask for no more, or lower another reserve");
+        let said = refused(&mut orders, "volume.set", &order("a", &[("reserve", "75.1%")]));
+        assert!(said.contains("75 % is free"), "{said}");
+        done(&mut orders, "volume.set", &order("a", &[("reserve", "75%")]));
+        assert!(refused(&mut orders, "volume.add", &order("b", &[("size", "1MiB")])).contains("on the drive already"));
+
+        // Neither connection noticed anything of it.
+        assert_eq!(a.read(0, 4096).await.unwrap(), noise(1, 4096));
+        assert_eq!(b.read(15 * MIB, 4096).await.unwrap(), noise(2, 4096));
+        a.leave().await;
+        b.leave().await;
+    });
+    let before = volumes(&mut orders);
+    assert_eq!(server.drain(Duration::from_secs(10)).exit_code(), 0);
+
+    // The configuration names `a` only, and says nothing of its reserve.
+    let server = sandbox.serve(ONE);
+    let mut orders = control(&server);
+    assert_eq!(volumes(&mut orders), before);
+    runtime.block_on(async {
+        let mut b = Client::open(&sandbox.socket(), "b").await.expect("a volume that was added is served again");
+        assert_eq!(b.read(15 * MIB, 4096).await.unwrap(), noise(2, 4096));
+        b.leave().await;
+    });
+    drop(server);
+}
+
+#[test]
+fn a_volume_in_use_is_removed_by_force_only_and_its_client_is_let_go() {
+    let sandbox = Sandbox::with_file_drive(64);
+    let server = sandbox.serve(&format!("{ONE}[[volume]]\nname = \"b\"\nsize = \"8MiB\"\n"));
+    let mut orders = control(&server);
+    runtime().block_on(async {
+        let mut b = Client::open(&sandbox.socket(), "b").await.unwrap();
+        b.write(0, noise(1, 4096)).await.unwrap();
+        let said = refused(&mut orders, "volume.remove", &order("b", &[]));
+        assert_eq!(said, "volume b is in use by 1 client; stop them, or say so with force, which takes it away from them");
+        assert_eq!(b.read(0, 4096).await.unwrap(), noise(1, 4096), "refused, so nothing happened");
+        let answer = done(&mut orders, "volume.remove", &VolumeArguments { force: true, ..order("b", &[]) });
+        assert!(answer.notes.iter().any(|note| note.contains("the configuration names b")), "{answer:?}");
+        assert!(b.read(0, 4096).await.is_err(), "the connection is over");
+        assert!(Client::open(&sandbox.socket(), "b").await.is_err());
+        let said = refused(&mut orders, "volume.remove", &order("b", &[]));
+        assert!(said.contains("no volume b") && said.contains("the volumes a"), "{said}");
+        // Its sectors are another's now, and nothing of it reaches them.
+        done(&mut orders, "volume.add", &order("c", &[("size", "8MiB")]));
+        let mut c = Client::open(&sandbox.socket(), "c").await.unwrap();
+        c.write(0, vec![7; 4096]).await.unwrap();
+        assert_eq!(c.read(0, 4096).await.unwrap(), vec![7; 4096]);
+        c.leave().await;
+    });
+    let listed = volumes(&mut orders);
+    assert_eq!(listed.iter().map(|volume| (volume.name.as_str(), volume.number)).collect::<Vec<_>>(), [("a", 1), ("c", 3)]);
+    drop(server);
+}
+
+#[test]
+fn a_volume_grows_and_shrinks_under_its_client() {
+    let sandbox = Sandbox::with_file_drive(64);
+    let server = sandbox.serve(ONE);
+    let mut orders = control(&server);
+    runtime().block_on(async {
+        let mut a = Client::open(&sandbox.socket(), "a").await.unwrap();
+        a.write(7 * MIB, noise(1, 4096)).await.unwrap();
+        let answer = done(&mut orders, "volume.set", &order("a", &[("size", "12MiB")]));
+        assert!(answer.notes[0].contains("open it again"), "{answer:?}");
+        let mut wide = Client::open(&sandbox.socket(), "a").await.unwrap();
+        wide.write(11 * MIB, noise(2, 4096)).await.unwrap();
+        assert_eq!(wide.read(7 * MIB, 4096).await.unwrap(), noise(1, 4096), "what it held it holds");
+
+        let said = refused(&mut orders, "volume.set", &order("a", &[("size", "4MiB")]));
+        assert!(said.contains("would be lost") && said.contains("cut_data"), "{said}");
+        let dry = VolumeArguments { cut_data: true, dry_run: true, ..order("a", &[("size", "4MiB")]) };
+        assert_eq!(done(&mut orders, "volume.set", &dry).volumes[0].size_bytes, 4 * MIB);
+        wide.write(11 * MIB, noise(3, 4096)).await.unwrap();
+        done(&mut orders, "volume.set", &VolumeArguments { cut_data: true, ..order("a", &[("size", "4MiB")]) });
+        // The sectors behind it may be somebody else's by now: nobody reaches them any more, whatever size he was told.
+        assert_eq!(errno(wide.read(11 * MIB, 4096).await), Errno::Invalid);
+        assert_eq!(errno(wide.write(4 * MIB, noise(3, 4096)).await), Errno::NoSpace);
+        assert_eq!(errno(wide.request(Command::Trim { offset: 4 * MIB, length: 4096, fua: false }).await), Errno::NoSpace);
+        wide.write(4 * MIB - 4096, noise(4, 4096)).await.unwrap();
+        assert_eq!(a.read(4 * MIB - 4096, 4096).await.unwrap(), noise(4, 4096));
+
+        done(&mut orders, "volume.set", &order("a", &[("read_only", "true")]));
+        assert_eq!(errno(a.write(0, noise(5, 4096)).await), Errno::Perm);
+        assert_eq!(a.request(Command::Flush).await.unwrap(), Outcome::Done);
+    });
+    drop(server);
+}
+
+#[test]
+fn classes_are_exports_with_settings_of_their_own() {
+    let sandbox = Sandbox::with_file_drive(64);
+    let server = sandbox.serve(ONE);
+    let mut orders = control(&server);
+    let exports = |server: &Server| server.stats().snapshot().volumes.iter().map(|volume| volume.name.clone()).collect::<Vec<_>>();
+    done(&mut orders, "volume.set", &order("a", &[("classes", "bulk"), ("deadline", "50ms"), ("reserve", "60%")]));
+    done(&mut orders, "volume.add", &order("a@realtime", &[("reserve", "30%"), ("deadline", "20ms")]));
+    assert_eq!(exports(&server), ["a", "a@bulk", "a@realtime"]);
+    runtime().block_on(async {
+        let mut urgent = Client::open(&sandbox.socket(), "a@realtime").await.unwrap();
+        urgent.write(0, noise(1, 4096)).await.unwrap();
+        let mut bulk = Client::open(&sandbox.socket(), "a@bulk").await.unwrap();
+        assert_eq!(bulk.read(0, 4096).await.unwrap(), noise(1, 4096), "the same sectors");
+        urgent.leave().await;
+        bulk.leave().await;
+    });
+    let stats = server.stats().snapshot();
+    let (by_name, counted) = (stats.by_name(), |name: &str| (stats.by_name()[name].deadline_requests, stats.by_name()[name].volume.clone()));
+    assert_eq!((counted("a@realtime"), counted("a@bulk")), ((1, "a".to_owned()), (0, "a".to_owned())));
+    assert_eq!((by_name["a@realtime"].deadline.unwrap().as_ms_f64(), by_name["a@bulk"].deadline), (20.0, None));
+    let said = refused(&mut orders, "volume.set", &order("a@bulk", &[("reserve", "11%")]));
+    assert!(said.starts_with("a@bulk: ") && said.contains("cannot be reserved"), "{said}");
+    assert!(refused(&mut orders, "volume.set", &order("a@bulk", &[("read_only", "true")])).contains("set it on a"));
+    assert!(refused(&mut orders, "volume.set", &order("a@slow", &[("reserve", "1%")])).contains("a@realtime or a@bulk"));
+    done(&mut orders, "volume.remove", &order("a@bulk", &[]));
+    assert!(refused(&mut orders, "volume.remove", &order("a@bulk", &[])).contains("no class bulk"));
+    assert_eq!(exports(&server), ["a", "a@realtime"]);
+    drop(server);
+    let server = sandbox.serve(ONE);
+    let classes = volumes(&mut control(&server)).remove(0).classes;
+    assert_eq!(classes.iter().map(|class| (class.export.as_str(), class.reserve_percent)).collect::<Vec<_>>(), [("a", 60.0), ("a@realtime", 30.0)]);
+}
+
+#[test]
+fn orders_that_make_no_sense_are_refused_with_the_reason() {
+    let sandbox = Sandbox::with_file_drive(64);
+    let server = sandbox.serve(ONE);
+    let mut orders = control(&server);
+    let before = volumes(&mut orders);
+    for (verb, order, expected) in [
+        ("volume.add", order("", &[]), "a name is missing"),
+        ("volume.add", order("c", &[]), "needs a size"),
+        ("volume.add", order("c d", &[("size", "1MiB")]), "expected 1 to 64"),
+        ("volume.add", order("c", &[("size", "1TiB")]), "does not fit"),
+        ("volume.add", order("c", &[("size", "1MiB"), ("reserve", "25"), ("colour", "red")]), "unknown key `colour`"),
+        ("volume.set", order("a", &[("name", "b")]), "keeps its name"),
+        ("volume.set", order("a", &[("limit", "0%")]), "lets nothing through"),
+        ("volume.set", order("a", &[("reserve", "50%"), ("limit", "40%")]), "raise the limit"),
+        ("volume.set", order("b", &[("reserve", "1%")]), "no volume b"),
+        ("volume.set", order("a@bulk", &[("size", "1MiB")]), "give a size to a"),
+        ("volume.show", order("b", &[]), "no volume b"),
+    ] {
+        let said = refused(&mut orders, verb, &order);
+        assert!(said.contains(expected), "{verb} {order:?}: {said}");
+    }
+    assert_eq!(volumes(&mut orders), before);
+    let locator = headtime_io::Locator::Path(sandbox.path("drive.img"));
+    assert_eq!(server.control_socket(), default_control_socket(&locator).as_deref());
+}
