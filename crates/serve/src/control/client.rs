@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Answer, Refused, Request, ScanAnswer, ScanArguments, VERSION, VolumeAnswer, VolumeArguments};
+use super::{Answer, ExplainAnswer, ExplainArguments, Refused, Request, ScanAnswer, ScanArguments, VERSION, VolumeAnswer, VolumeArguments};
 
 /// A connection to a running server.
 #[derive(Debug)]
@@ -81,6 +81,14 @@ impl ControlClient {
     /// See [`ControlError`].
     pub fn volume(&mut self, verb: &str, arguments: &VolumeArguments) -> Result<VolumeAnswer, ControlError> {
         self.ask_for(verb, arguments)
+    }
+
+    /// Asks where the time of slow and missed requests went.
+    ///
+    /// # Errors
+    /// See [`ControlError`].
+    pub fn explain(&mut self, arguments: &ExplainArguments) -> Result<ExplainAnswer, ControlError> {
+        self.ask_for("explain", arguments)
     }
 
     /// Asks for anything whose answer is a `T`.

@@ -15,15 +15,19 @@
 
 mod client;
 mod desk;
+mod explain_verb;
 mod server_verbs;
 mod socket;
+mod top_verb;
 mod verbs;
 mod volume_verbs;
 
 pub use client::{ControlClient, ControlError};
 pub(crate) use desk::{Desk, ServerDesk};
+pub use explain_verb::{ExplainAnswer, ExplainArguments, ExplainedRequest};
 pub use server_verbs::{GetTunables, LoadMap, SaveMap, TunablesAnswer};
 pub(crate) use socket::{answer_clients, default_path};
+pub use top_verb::{TopExport, TopSample};
 pub use verbs::{ScanAnswer, ScanArguments, VERBS, Verb};
 pub use volume_verbs::{ClassStatus, VolumeAnswer, VolumeArguments, VolumeStatus};
 

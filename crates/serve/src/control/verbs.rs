@@ -6,7 +6,7 @@ use headtime_tasks::TaskKind;
 use headtime_units::Share;
 use serde::{Deserialize, Serialize};
 
-use super::{Desk, Refused, RefusedKind, Request, VERSION, server_verbs, volume_verbs};
+use super::{Desk, Refused, RefusedKind, Request, VERSION, explain_verb, server_verbs, top_verb, volume_verbs};
 use crate::scans::{ScanError, ScanStatus, Scans, StartScan};
 
 /// A verb of the channel.
@@ -58,6 +58,8 @@ pub const VERBS: &[Verb] = &[
     Verb { name: "map.show", summary: "says what the latency map knows", answer: server_verbs::show_map },
     Verb { name: "map.save", summary: "saves the latency map", answer: server_verbs::save_map },
     Verb { name: "map.load", summary: "goes by the latency map in a file from now on", answer: server_verbs::load_map },
+    top_verb::TOP,
+    explain_verb::EXPLAIN,
 ];
 
 /// What the verbs of scans are told.
