@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use headtime_belief::compact::CompactError;
 use headtime_mechanics::ProfileError;
 use headtime_sched::PolicyError;
 use headtime_sim::RunError;
@@ -33,6 +34,9 @@ pub enum Cause {
     /// The run itself.
     #[error(transparent)]
     Run(#[from] RunError),
+    /// A compact map of the drive.
+    #[error(transparent)]
+    Map(#[from] CompactError),
     /// Characterising the drive came to nothing.
     #[error("characterising the drive found no profile of it: {remarks}")]
     NotUnderstood {

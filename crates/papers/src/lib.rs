@@ -20,6 +20,7 @@ mod estimated;
 pub mod estimators;
 pub mod experiments;
 mod judged;
+mod kept;
 pub mod load;
 pub mod output;
 mod report;

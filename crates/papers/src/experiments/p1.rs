@@ -8,9 +8,10 @@
 //! it sometimes does, and that pair stays unknown.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use headtime_belief::ProfileBelief;
+use headtime_belief::compact::{CompactBelief, CompactMap, CompactSettings};
 use headtime_belief::matrix::{Exploration, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape, SharedMatrix};
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
@@ -21,6 +22,7 @@ use headtime_workload::{Alignment, Arrival, Ask, ClientId, Operation, Place, Siz
 use crate::characterised::Characterised;
 use crate::context::{Context, PointOfWork};
 use crate::error::{Cause, ExperimentError};
+use crate::kept::Kept;
 use crate::load::UnitOf;
 use crate::report::Parameter;
 
@@ -106,18 +108,80 @@ impl PointOfWork for Collect {
     }
 }
 
+/// A compact map to be learned from random reads of a drive: a point of work before those that use it.
+#[derive(Clone, Debug)]
+pub(super) struct LearnCompact {
+    pub(super) drive: &'static str,
+    pub(super) unit: UnitOf,
+    /// Where it starts: from what a characterisation found, or from size and nominal speed alone.
+    pub(super) from: Option<Arc<Characterised>>,
+    pub(super) requests: u64,
+}
+
+/// Random reads that a compact map is learned from: from nothing a drive's zones are found by then (see `p1.curve`).
+pub(super) const LEARNED_FROM: u64 = 65_536;
+
+impl LearnCompact {
+    fn learn(&self, seed: u64) -> Result<CompactMap, Cause> {
+        let mut profile = catalog::load(self.drive)?;
+        let unit = self.unit.prepare(&mut profile);
+        let settings = CompactSettings::default();
+        let belief = match &self.from {
+            Some(found) => CompactBelief::of_profile(&found.profile, settings)?,
+            None => CompactBelief::unknown(mapped(&profile), profile.rotation_period()?, settings)?,
+        };
+        let kept = Arc::new(Mutex::new(belief));
+        let source = Workload::new(&[StreamConfig::closed(1)], profile.sector_size()?, profile.capacity(), seed)?;
+        let (entry, parameters) = PolicyEntry::parse("fcfs")?;
+        let experiment = Experiment {
+            unit,
+            parameters,
+            outstanding: Some(1),
+            warm_up: 1,
+            requests: self.requests,
+            ..Experiment::new(Arc::new(profile), entry, seed)
+        };
+        run(&experiment, source, &|_| Box::new(Kept::new(Arc::clone(&kept))))?;
+        let belief = kept.lock().unwrap_or_else(PoisonError::into_inner);
+        Ok(belief.map().clone())
+    }
+}
+
+impl PointOfWork for LearnCompact {
+    type Outcome = Arc<CompactMap>;
+
+    fn label(&self) -> String {
+        format!("a compact map of {}", self.drive)
+    }
+
+    /// Searches for angles take several times what reads do.
+    fn work(&self) -> u64 {
+        10 * self.requests
+    }
+
+    fn run(&self, seed: u64) -> Result<Self::Outcome, ExperimentError> {
+        self.learn(seed).map(Arc::new).map_err(|cause| ExperimentError::new(self.label(), cause))
+    }
+}
+
+/// The drive as maps name it.
+pub(super) fn mapped(profile: &DriveProfile) -> MappedDrive {
+    MappedDrive { model: profile.name.clone(), capacity: profile.capacity(), sector: profile.sector_size().expect("a profile of the catalogue") }
+}
+
 /// How the map of a drive is cut.
-fn shape(profile: &DriveProfile, settings: MatrixSettings) -> MatrixShape {
-    let sector = profile.sector_size().expect("a profile of the catalogue");
-    let drive = MappedDrive { model: profile.name.clone(), capacity: profile.capacity(), sector };
-    MatrixShape::new(drive, &settings).expect("cells of whole pages suit any drive")
+pub(super) fn shape(profile: &DriveProfile, settings: MatrixSettings) -> MatrixShape {
+    MatrixShape::new(mapped(profile), &settings).expect("cells of whole pages suit any drive")
 }
 
 /// What a belief of a map has to be told of a drive: the time of a sector.
-fn options(profile: &DriveProfile, exploration: Exploration) -> MatrixOptions {
+pub(super) fn options(profile: &DriveProfile, exploration: Exploration) -> MatrixOptions {
     let turn_ns = profile.rotation_period().map_or(6e6, |period| period.as_ns_f64());
-    let tracks: f64 = profile.zones.iter().map(|zone| f64::from(zone.sectors_per_track)).sum::<f64>() / profile.zones.len().max(1) as f64;
-    MatrixOptions { sector_ns: turn_ns / tracks.max(1.0), exploration, ..MatrixOptions::default() }
+    let zones = profile.zones.iter().map(|zone| f64::from(zone.sectors_per_track));
+    let runs = profile.runs.iter().map(|run| f64::from(run.sectors_per_track));
+    let tracks: Vec<f64> = zones.chain(runs).collect();
+    let sectors = tracks.iter().sum::<f64>() / tracks.len().max(1) as f64;
+    MatrixOptions { sector_ns: turn_ns / sectors.max(1.0), exploration, ..MatrixOptions::default() }
 }
 
 /// Reads every position behind every other, one at a time.
@@ -173,8 +237,12 @@ pub(super) enum Knows {
     Map(Arc<Collected>),
     /// An empty map, which is filled on the way and whose gaps are looked for.
     EmptyMap(MatrixSettings),
+    /// A compact map that was learned before.
+    Compact(Arc<CompactMap>),
     /// What a characterisation found.
     Profile(Arc<Characterised>),
+    /// The profile of the model: on a nominal unit without noise that is all there is to know.
+    Model,
 }
 
 impl Knows {
@@ -182,7 +250,9 @@ impl Knows {
         match self {
             Self::Map(_) => "collected map",
             Self::EmptyMap(_) => "map empty at first",
+            Self::Compact(_) => "compact map",
             Self::Profile(_) => "characterised profile",
+            Self::Model => "the model's profile",
         }
     }
 
@@ -194,7 +264,9 @@ impl Knows {
                 let map = SharedMatrix::new(LatencyMatrix::new(shape(profile, *settings)));
                 Box::new(MatrixBelief::new(map, options(profile, Exploration::Prefer)))
             }
+            Self::Compact(map) => Box::new(CompactBelief::new(CompactMap::clone(map))),
             Self::Profile(found) => Box::new(ProfileBelief::new(&found.profile)?),
+            Self::Model => Box::new(ProfileBelief::new(profile)?),
         })
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use headtime_belief::matrix::{Directions, MatrixSettings};
 use headtime_sim::Measures;
 
-use super::p1::{self, Collect, DRIVE, Knows, OTHERS, Run};
+use super::p1::{self, Collect, DRIVE, Knows, LearnCompact, OTHERS, Run};
 use crate::characterised::Unknown;
 use crate::context::Context;
 use crate::error::ExperimentError;
@@ -59,7 +59,15 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let maps = context.run(&wanted)?;
     let characterised = context.run(&[Unknown { drive: UNCACHED, unit: UnitOf::Drawn }])?.remove(0);
     let map = Knows::Map(Arc::clone(&maps[0]));
-    let more = [("map of both directions", Knows::Map(Arc::clone(&maps[1]))), ("characterised profile", Knows::Profile(Arc::clone(&characterised)))];
+    let learned_from = context.requests(p1::LEARNED_FROM);
+    let learn = |from| LearnCompact { drive: DRIVE, unit: UnitOf::Drawn, from, requests: learned_from };
+    let compact = context.run(&[learn(None), learn(Some(Arc::clone(&characterised)))])?;
+    let more = [
+        ("map of both directions", Knows::Map(Arc::clone(&maps[1]))),
+        ("compact map from nothing", Knows::Compact(Arc::clone(&compact[0]))),
+        ("compact map from the characterised profile", Knows::Compact(Arc::clone(&compact[1]))),
+        ("characterised profile", Knows::Profile(Arc::clone(&characterised))),
+    ];
 
     let run = |policy: &str, depth: Option<usize>, knows: &Knows, queue: u32| {
         let run = Run::of(DRIVE, policy, knows.clone(), positions, queue, requests);
@@ -93,7 +101,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     findings.notes.push(CPU.to_string());
     let table = Table { columns: main.chunks(each).map(|measured| measured.iter().map(iops).collect()).collect() };
     findings.rows.extend(published_rows(&table));
-    findings.rows.extend(beyond_rows(&table, &more.map(|(name, _)| name)));
+    findings.rows.extend(beyond_rows(&table, &more.each_ref().map(|(name, _)| *name)));
     findings.plot.panels.push(panel(DRIVE.to_string(), &SCHEDULERS.map(|(name, ..)| name), main, each));
     for (drive, measured) in OTHERS.iter().zip(others.chunks(QUEUES.len() * ON_OTHERS.len())) {
         let table = Table { columns: measured.chunks(ON_OTHERS.len()).map(|measured| measured.iter().map(iops).collect()).collect() };

@@ -6,7 +6,8 @@ use headtime_belief::matrix::{Directions, MatrixSettings};
 use headtime_sim::Measures;
 use headtime_units::Nanos;
 
-use super::p1::{self, Collect, DRIVE, Knows, Run};
+use super::p1::{self, Collect, DRIVE, Knows, LearnCompact, Run};
+use super::p1_unit::share;
 use crate::characterised::Unknown;
 use crate::context::Context;
 use crate::error::ExperimentError;
@@ -31,20 +32,26 @@ type Figures = (f64, f64, f64);
 /// The paper's names, policies, depth of the drive's queue, and what was published.
 const SCHEDULERS: [(&str, &str, Option<usize>, Figures); 4] = [
     ("EDF", "edf", None, (99.0, 198.0, 130.0)),
-    ("G-MATRIX", "g-matrix", None, (86.0, 192.0, 172.0)),
+    // The paper keeps one time of a pair, the worst, and reckons overtime from it.
+    ("G-MATRIX", "g-matrix:worst_percent=100", None, (86.0, 192.0, 172.0)),
     ("TCQ4", "firmware", Some(4), (407.0, 419.0, 169.0)),
     ("TCQ64", "firmware", Some(64), (955.0, 1_272.0, 236.0)),
 ];
-/// G-MATRIX is to miss no more than one in so many, and to serve so many times as much as EDF (issue of this project).
-const FEW_MISSES: f64 = 1e-4;
+/// G-MATRIX is to miss no more than so many per cent, and to serve so many times as much as EDF (issue of this project).
+const FEW_MISSES: f64 = 0.01;
 const GAIN: f64 = 1.25;
 const TOLERANCE: f64 = 0.1;
 
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let (requests, positions) = (context.requests(REQUESTS), p1::positions(context, 0.25));
     let settings = [MatrixSettings::default(), MatrixSettings { directions: Directions::Both, ..MatrixSettings::default() }];
-    let maps = context.run(&settings.map(|settings| Collect { drive: DRIVE, unit: UnitOf::Drawn, positions, settings }))?;
+    let collect = |unit: UnitOf| settings.map(|settings| Collect { drive: DRIVE, unit, positions, settings });
+    let mut maps = context.run(&[collect(UnitOf::Drawn), collect(UnitOf::Nominal)].concat())?;
+    let quiet = maps.split_off(2);
     let found = context.run(&[Unknown { drive: "cheetah10k7@nocache", unit: UnitOf::Drawn }])?.remove(0);
+    let learned_from = context.requests(p1::LEARNED_FROM);
+    let learn = |from| LearnCompact { drive: DRIVE, unit: UnitOf::Drawn, from, requests: learned_from };
+    let compact = context.run(&[learn(None), learn(Some(Arc::clone(&found)))])?;
     let knows = Knows::Map(Arc::clone(&maps[0]));
     let run = |policy: &str, knows: &Knows| Run {
         streams: CLASSES.iter().map(|(_, clients, deadline)| (*clients, Some(*deadline))).collect(),
@@ -53,11 +60,32 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let mut names: Vec<String> = SCHEDULERS.iter().map(|(name, ..)| (*name).to_string()).collect();
     let mut runs: Vec<Run> =
         SCHEDULERS.iter().map(|(_, policy, depth, _)| depth.map_or(run(policy, &knows), |depth| run(policy, &knows).in_drive(depth))).collect();
-    for (words, knows) in
-        [("map of both directions", Knows::Map(Arc::clone(&maps[1]))), ("characterised profile", Knows::Profile(Arc::clone(&found)))]
-    {
-        names.push(format!("G-MATRIX by a {words}"));
-        runs.push(run("g-matrix", &knows));
+    let beyond = [
+        ("map of both directions", Knows::Map(Arc::clone(&maps[1]))),
+        ("compact map from nothing", Knows::Compact(Arc::clone(&compact[0]))),
+        ("compact map from the characterised profile", Knows::Compact(Arc::clone(&compact[1]))),
+        ("characterised profile", Knows::Profile(Arc::clone(&found))),
+    ];
+    for percent in [0, 100] {
+        let policy = format!("g-matrix:worst_percent={percent}");
+        let from = if percent == 0 { "overtime from expected times" } else { "overtime from worst times" };
+        if percent == 0 {
+            names.push(format!("G-MATRIX, {from}"));
+            runs.push(run(&policy, &knows));
+        }
+        for (words, knows) in &beyond {
+            names.push(format!("G-MATRIX by a {words}, {from}"));
+            runs.push(run(&policy, knows));
+        }
+        // The same on a unit without noise: what is missed there is missed by the map's times, or by looking no further than four requests.
+        for (words, knows) in [
+            ("half a matrix", Knows::Map(Arc::clone(&quiet[0]))),
+            ("map of both directions", Knows::Map(Arc::clone(&quiet[1]))),
+            ("exact times", Knows::Model),
+        ] {
+            names.push(format!("G-MATRIX by {words}, {from}{}", if words == "exact times" { " (oracle)" } else { "" }));
+            runs.push(Run { unit: UnitOf::Nominal, ..run(&policy, &knows) });
+        }
     }
     let measured = context.run(&runs)?;
 
@@ -69,9 +97,10 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     };
     findings.parameters.push(Parameter::new("processes", "8 with a deadline of 200 ms and 8 with one of 100 ms, synchronous, without think time"));
     findings.notes.push(format!("The characterised profile: {}.", found.words()));
-    findings.notes.push(EDF_MISSES.to_string());
-    let what = |name: &str, text: &str| format!("{name}: {text} (drawn unit with noise)");
-    for (name, measured) in names.iter().zip(&measured) {
+    findings.notes.extend([EDF_MISSES, CAUSES].map(str::to_string));
+    for ((name, run), measured) in names.iter().zip(&runs).zip(&measured) {
+        let noise = if run.unit == UnitOf::Nominal { "no noise" } else { "drawn unit with noise" };
+        let what = |name: &str, text: &str| format!("{name}: {text} ({noise})");
         let published = SCHEDULERS.iter().find(|(other, ..)| other == name).map(|(.., published)| *published);
         let figures = [
             (
@@ -94,30 +123,43 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 None => Row::unpublished(what(name, text), figure, unit, "Nobody published it: the same policy with other knowledge of the drive."),
             });
         }
-        let misses = Estimated::new(missed(measured), None);
+        let (missed, half_width) = share(measured.deadline_misses, measured.deadline_requests);
+        let misses = Estimated::new(100.0 * missed, Some(100.0 * half_width));
         let text = what(name, "requests that missed their deadline");
         findings.rows.push(match name.as_str() {
-            "EDF" => Row::judged(text, Published::Number(0.0), misses, "share", misses.value == 0.0, EDF_MISSES.to_string()),
+            "EDF" => Row::judged(
+                text,
+                Published::Number(0.0),
+                misses,
+                "% of requests",
+                misses.value == 0.0,
+                format!("{} of {}; see the notes.", measured.deadline_misses, measured.deadline_requests),
+            ),
             "G-MATRIX" => {
                 let met = misses.value <= FEW_MISSES;
                 Row::judged(
                     text,
                     Published::Number(0.0),
                     misses,
-                    "share",
+                    "% of requests",
                     met,
-                    format!("Target at most {FEW_MISSES}, set by the project: {}.", if met { "reached" } else { "missed" }),
+                    format!(
+                        "{} of {}; target at most {FEW_MISSES} %, set by the project: {}.",
+                        measured.deadline_misses,
+                        measured.deadline_requests,
+                        if met { "reached" } else { "missed: see the notes" }
+                    ),
                 )
             }
             "TCQ4" | "TCQ64" => Row::shape(
                 text,
                 "many: it knows no deadlines",
                 misses,
-                "share",
+                "% of requests",
                 misses.value > 0.0,
                 "so short a queue is through before any deadline.",
             ),
-            _ => Row::unpublished(text, misses, "share", "Nobody published it: the same policy with other knowledge of the drive."),
+            _ => Row::unpublished(text, misses, "% of requests", "Nobody published it: the same policy with other knowledge of the drive."),
         });
     }
     let gain = iops(&measured[1]).over(iops(&measured[0]));
@@ -129,17 +171,16 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     Ok(findings)
 }
 
-/// The share of requests that came too late.
-fn missed(measures: &Measures) -> f64 {
-    measures.deadline_misses as f64 / measures.deadline_requests.max(1) as f64
-}
-
 fn points(names: &[String], measured: &[Measures], stream: usize) -> Vec<Series> {
     let point = |measured: &Measures| Point::of(measured.iops, Estimated::new(measured.streams[stream].figures().response_ms.max, None));
     names.iter().zip(measured).map(|(name, measured)| Series { name: name.clone(), published: false, points: vec![point(measured)] }).collect()
 }
 
 const OTHER_DRIVE: &str = "the paper's drive, and the length of its run, on which a maximum hangs, are not known.";
-const EDF_MISSES: &str = "Served in the order of their deadlines sixteen requests that take 7.5 ms each leave nothing over: 16 processes at the published 130 a second wait 123 ms each on average, \
-     and those of 100 ms keep up only because those of 200 ms wait for them. A drive whose mean access is a little longer must miss some, and one that draws long accesses in a row misses \
-     even if it is not (docs/limits.md 6). The published none was a maximum of 99 ms over a run of unknown length.";
+const EDF_MISSES: &str = "Why EDF misses: served by deadline, requests of both classes come to have the same slack s, and 16 synchronous processes do 8/(100 ms − s) + 8/(200 ms − s) requests a second. \
+     At the published 130 that leaves s = 9 ms, at 128 7 ms: one access. Before a request of 100 ms some dozen others are served, whose times together deviate by 9 ms, so that about a fifth must come too \
+     late on any drive whose accesses vary as those of a disk do. The published none was a maximum of 99 ms over a run of unknown length (docs/limits.md 6: the prototype's EDF misses too).";
+const CAUSES: &str = "Why G-MATRIX misses: it lets a request wait until by its times it can wait no longer, so that whatever takes longer than the time it reckons with is a miss. Reckoning from expected times costs \
+     most; the paper keeps the worst and reckons from that, and so do the rows beside the published ones. Half a matrix keeps the worse of two directions, which is too long for one of them: where all orders \
+     seem late, the least late is chosen by wrong times. Retries (one access in a thousand takes a turn more) are missed by whoever has no slack left. And four requests see no fifth: the rows without noise \
+     show what each leaves. Of a profile the worst is a whole turn at every request, and the sum of four of them is no forecast.";
