@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use headtime_belief::compact::CompactError;
 use headtime_mechanics::ProfileError;
-use headtime_sched::PolicyError;
+use headtime_sched::{PolicyError, ShareRefusal};
 use headtime_sim::RunError;
 use headtime_workload::WorkloadError;
 
@@ -31,6 +31,9 @@ pub enum Cause {
     /// The workload.
     #[error(transparent)]
     Workload(#[from] WorkloadError),
+    /// The streams' shares.
+    #[error(transparent)]
+    Shares(#[from] ShareRefusal),
     /// The run itself.
     #[error(transparent)]
     Run(#[from] RunError),

@@ -41,6 +41,17 @@ pub const EXPERIMENTS: &[Experiment] = &[
     experiments::p2_f8::EXPERIMENT,
     experiments::p2_f9::EXPERIMENT,
     experiments::p2_cpu::EXPERIMENT,
+    experiments::p5_f1::BY_TIME,
+    experiments::p5_f2::EXPERIMENT,
+    experiments::p5_f4::EXPERIMENT,
+    experiments::p5_f5::CONTROL,
+    experiments::p5_f5::EFFICIENCY,
+    experiments::p5_f7::RANDOM,
+    experiments::p5_f7::SEQUENTIAL,
+    experiments::p5_f5::NOMINAL,
+    experiments::p5_f1::BY_REQUESTS,
+    experiments::p5_f11::EXPERIMENT,
+    experiments::p5_isolation::EXPERIMENT,
 ];
 
 impl Experiment {

@@ -1,7 +1,7 @@
 //! The experiments, one file each. A new one is a file here and a line in [`EXPERIMENTS`](crate::EXPERIMENTS).
 //!
 //! `a.*` are the limits of docs/limits.md, 1 to 5: what the mechanics allow, found with a prototype simulator and measured again here. `p1.*` are the figures of the paper on latency maps, `p2.*` those of
-//! the paper on freeblock scheduling outside of firmware.
+//! the paper on freeblock scheduling outside of firmware, `p5.*` those of the paper on virtual disks.
 
 pub mod a_ageing;
 pub mod a_cells;
@@ -26,3 +26,11 @@ pub mod p2_f6;
 pub mod p2_f7;
 pub mod p2_f8;
 pub mod p2_f9;
+mod p5;
+pub mod p5_f1;
+pub mod p5_f11;
+pub mod p5_f2;
+pub mod p5_f4;
+pub mod p5_f5;
+pub mod p5_f7;
+pub mod p5_isolation;
