@@ -61,6 +61,12 @@ pub enum Verb {
     Serve(Box<commands::serve::Arguments>),
     /// Scrubs, backs up and digests volumes of a running `serve` in the time that clients leave, or a drive that nobody serves
     Scan(Box<commands::scan::Arguments>),
+    /// Says what may be changed of a running `serve`, and how it is
+    Get(commands::get::Arguments),
+    /// Changes the policy and other tunables of a running `serve`, all at once or nothing
+    Set(commands::set::Arguments),
+    /// Says how a running `serve` is doing: drive, belief, tunables, volumes, counters
+    Status(commands::status::Arguments),
     /// Checks a configuration file of `serve` without serving
     CheckConfig(commands::check_config::Arguments),
     /// Serves an emulated drive alone over NBD, with nothing in front, to try other software on it
@@ -90,6 +96,9 @@ impl Verb {
             Self::Characterize(arguments) => commands::characterize::run(&arguments),
             Self::Serve(arguments) => commands::serve::run(&arguments),
             Self::Scan(arguments) => commands::scan::run(&arguments),
+            Self::Get(arguments) => commands::get::run(&arguments),
+            Self::Set(arguments) => commands::set::run(&arguments),
+            Self::Status(arguments) => commands::status::run(&arguments),
             Self::CheckConfig(arguments) => commands::check_config::run(&arguments),
             Self::Emulate(arguments) => commands::emulate::run(&arguments),
             Self::Demo(arguments) => commands::demo::run(&arguments),

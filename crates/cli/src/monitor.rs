@@ -254,6 +254,7 @@ mod tests {
         let volume = VolumeStats {
             id: VolumeId(3),
             name: "rec".into(),
+            volume: "rec".into(),
             size: ByteSize::new(1 << 30),
             deadline: Some(Nanos::from_ms(10)),
             connections: 1,
@@ -263,15 +264,21 @@ mod tests {
             others: ops(0),
             deadline_requests: reads,
             deadline_misses: reads.saturating_sub(10),
+            deadline_failures: 0,
         };
         let account = VolumeAccount { disk_time: Nanos::from_ms(disk_ms), requests: reads, ..VolumeAccount::default() };
         let drive = DriveSnapshot {
             taken: Instant::from_ns(ms * 1_000_000),
             policy: "fcfs",
+            tunables: headtime_sched::Tunables::default(),
+            outstanding_most: None,
+            believes: "profile",
             backend: String::new(),
             queued: 3,
             outstanding: 2,
             accounts: vec![(VolumeId(3), account)],
+            shares: Vec::new(),
+            goes_by_shares: false,
             belief: BeliefReport::default(),
             scans: 0,
             fill: headtime_sched::FillReport::default(),

@@ -177,8 +177,9 @@ fn a_server_that_cannot_start_says_why_and_what_to_do() {
 #[test]
 fn the_help_of_serve_lists_every_key() {
     let help = String::from_utf8(headtime(&["serve", "--help"]).stdout).expect("help is UTF-8");
-    use headtime_serve::config::{LIMIT_KEYS, SERVER_KEYS, VOLUME_KEYS};
+    use headtime_serve::config::{LIMIT_KEYS, MAP_KEYS, SERVER_KEYS, VOLUME_KEYS};
     let names = SERVER_KEYS.iter().map(|key| key.name).chain(VOLUME_KEYS.iter().map(|key| key.name)).chain(LIMIT_KEYS.iter().map(|key| key.name));
+    let names = names.chain(MAP_KEYS.iter().map(|key| key.name));
     for name in names {
         assert!(help.contains(&format!("  {name} = ")), "{name} is missing");
     }

@@ -12,15 +12,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
-use headtime_io::Locator;
-use headtime_serve::control::{ControlClient, ControlError, RefusedKind, ScanAnswer, ScanArguments};
+use headtime_serve::control::{ControlClient, ScanAnswer, ScanArguments};
 use headtime_serve::scans::ScanState;
-use headtime_serve::{config::Config, default_control_socket};
 use headtime_tasks::TaskKind;
 use headtime_units::parse_share;
 
 use crate::Failure;
-use crate::commands::check_config;
+use crate::commands::control::{ServerChoice, refused};
 pub use show::line;
 use show::{finding, show};
 
@@ -50,18 +48,12 @@ pub enum Order {
     Restore(Restore),
 }
 
-/// Which server.
+/// Which server, and how it is answered.
 #[derive(Debug, Args)]
 pub struct Server {
-    /// The server's control socket
-    #[arg(long, value_name = "PATH", conflicts_with_all = ["drive", "config"])]
-    pub control: Option<PathBuf>,
-    /// The server's drive, as it was named to `serve`; its control socket is beside it
-    #[arg(long, value_name = "LOCATOR", conflicts_with = "config")]
-    pub drive: Option<String>,
-    /// The server's configuration, which says where the control socket is
-    #[arg(long, value_name = "FILE")]
-    pub config: Option<PathBuf>,
+    /// Which
+    #[command(flatten)]
+    pub choice: ServerChoice,
     /// Prints JSON
     #[arg(long)]
     pub json: bool,
@@ -70,7 +62,7 @@ pub struct Server {
 impl Server {
     /// Whether one is named at all.
     fn is_named(&self) -> bool {
-        self.control.is_some() || self.drive.is_some() || self.config.is_some()
+        self.choice.is_named()
     }
 }
 
@@ -241,34 +233,7 @@ fn meant(meant: &Meant) -> ScanArguments {
 }
 
 fn connect(server: &Server) -> Result<ControlClient, Failure> {
-    let path = control_socket(server)?;
-    ControlClient::connect(&path).map_err(|error| Failure::Failed(error.into()))
-}
-
-fn control_socket(server: &Server) -> Result<PathBuf, Failure> {
-    let no_place = |what: &str| Failure::asked(anyhow!("{what} has no control socket unless `serve` is told of one; name it with --control PATH"));
-    if let Some(path) = &server.control {
-        return Ok(path.clone());
-    }
-    if let Some(drive) = &server.drive {
-        let locator = Locator::parse(drive).map_err(Failure::asked)?;
-        return default_control_socket(&locator).ok_or_else(|| no_place(drive));
-    }
-    let Some(file) = &server.config else {
-        return Err(Failure::asked(anyhow!(
-            "which server? Name its control socket (--control PATH), its drive (--drive LOCATOR) or its configuration (--config FILE); or name a drive that nobody serves"
-        )));
-    };
-    let config: Config = check_config::read(file)?.map_err(Failure::asked)?;
-    let beside = config.drive.as_ref().and_then(default_control_socket);
-    config.control.path(beside).ok_or_else(|| no_place(&file.display().to_string()))
-}
-
-fn refused(error: ControlError) -> Failure {
-    match &error {
-        ControlError::Refused(refused) if refused.kind == RefusedKind::Asked => Failure::asked(error),
-        _ => Failure::Failed(error.into()),
-    }
+    server.choice.connect("; or name a drive that nobody serves")
 }
 
 const AFTER_HELP: &str = "\

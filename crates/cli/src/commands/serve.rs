@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
-use headtime_serve::config::{Config, Flags, Key, LIMIT_KEYS, SERVER_KEYS, VOLUME_KEYS};
+use headtime_serve::config::{Config, Flags, Key, LIMIT_KEYS, MAP_KEYS, SERVER_KEYS, VOLUME_KEYS};
 use headtime_serve::{Drained, Server};
 use serde::Serialize;
 
@@ -42,6 +42,15 @@ pub struct Arguments {
     /// Commands the drive holds at once; the policy's own wish unless given
     #[arg(long, value_name = "N")]
     pub outstanding: Option<String>,
+    /// Another tunable of the scheduler, as `headtime set` takes it; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// By what places and times are believed: profile, matrix, compact, or a latency map in a file, as matrix:FILE or compact:FILE
+    #[arg(long, value_name = "WHAT[:FILE]")]
+    pub belief: Option<String>,
+    /// A setting of the latency map; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub map: Vec<String>,
     /// How long the drive may leave a command without an answer before its requests fail, such as 10s, or never; 30s unless given
     #[arg(long, value_name = "TIME")]
     pub command_timeout: Option<String>,
@@ -54,7 +63,7 @@ pub struct Arguments {
     /// Of a raw device: set or keep the kernel's own scheduling; what is set is put back in the end
     #[arg(long, value_name = "WHAT")]
     pub kernel_knobs: Option<String>,
-    /// The control socket for `headtime scan`, or off; beside the drive unless given
+    /// The control socket for `headtime scan`, `get`, `set`, `status` and `map`, or off; beside the drive unless given
     #[arg(long, value_name = "PATH")]
     pub control: Option<String>,
     /// The directory in which scans are remembered, or off; beside the drive unless given
@@ -66,6 +75,12 @@ pub struct Arguments {
     /// What is believed of the drive: the profile that `headtime characterize` has written of it
     #[arg(long, value_name = "FILE")]
     pub profile: Option<String>,
+    /// Where Prometheus finds /metrics, and others /healthz, over HTTP, such as 127.0.0.1:9464
+    #[arg(long, value_name = "HOST:PORT")]
+    pub metrics: Option<String>,
+    /// Allows metrics at an address that other machines can reach
+    #[arg(long)]
+    pub metrics_public: bool,
     /// A bound of the server; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub limit: Vec<String>,
@@ -131,6 +146,9 @@ pub fn config(arguments: &Arguments) -> Result<Config, Failure> {
         create: arguments.create.clone(),
         policy: arguments.policy.clone(),
         outstanding: arguments.outstanding.clone(),
+        tunables: arguments.set.clone(),
+        belief: arguments.belief.clone(),
+        map: arguments.map.clone(),
         command_timeout: arguments.command_timeout.clone(),
         queue_depth: arguments.queue_depth.clone(),
         write_cache: arguments.write_cache.clone(),
@@ -139,6 +157,8 @@ pub fn config(arguments: &Arguments) -> Result<Config, Failure> {
         state: arguments.state.clone(),
         max_impact: arguments.max_impact.clone(),
         profile: arguments.profile.clone(),
+        metrics: arguments.metrics.clone(),
+        metrics_public: arguments.metrics_public,
         listen: arguments.listen.clone(),
         initialize: arguments.initialize,
         volumes: arguments.volume.clone(),
@@ -266,6 +286,7 @@ second signal ends at once. `--help` lists the keys of file, volumes and limits.
 fn long_help() -> String {
     let mut text = format!("{AFTER_HELP}\n\nKeys of the configuration file, at its top:\n{}", keys(SERVER_KEYS));
     text.push_str(&format!("\nKeys of a volume, in [[volume]] or behind --volume NAME=SIZE,:\n{}", keys(VOLUME_KEYS)));
+    text.push_str(&format!("\nKeys of [map], or of --map:\n{}", keys(MAP_KEYS)));
     text.push_str(&format!("\nKeys of [limits], or of --limit:\n{}", keys(LIMIT_KEYS)));
     text
 }

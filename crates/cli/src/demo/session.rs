@@ -8,6 +8,7 @@ use headtime_io::{EmulatedLocator, Locator, PolicyChoice, ProfileSource};
 use headtime_nbd::uri::{Address, NbdUri};
 use headtime_serve::Server;
 use headtime_serve::config::{Config, Listen, VolumeConfig};
+use headtime_serve::volumes::SettingsChange;
 
 use super::Plan;
 use crate::commands::serve::LOOK_EVERY;
@@ -94,13 +95,12 @@ fn config(plan: &Plan, policy: &PolicyChoice, folder: &Path, socket: &Path) -> C
     let volumes = plan.loads.iter().map(|load| VolumeConfig {
         name: load.volume.to_string(),
         size: Some(load.size),
-        deadline: load.deadline,
-        ..VolumeConfig::default()
+        settings: SettingsChange { deadline: Some(load.deadline), ..SettingsChange::default() },
     });
     Config {
         drive: Some(Locator::Emulated(emulated)),
         policy: policy.clone(),
-        listen: vec![Listen::Unix { path: socket.to_path_buf(), mode: 0o600 }],
+        listen: vec![Listen::Unix { path: socket.to_path_buf(), mode: 0o600, tls: None }],
         volumes: volumes.collect(),
         ..Config::default()
     }

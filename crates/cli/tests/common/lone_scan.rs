@@ -1,9 +1,11 @@
 //! Drives that nobody serves, and `headtime scan` on them.
 #![allow(dead_code, reason = "each of the tests that share it needs a part")]
 
+#[path = "status.rs"]
+mod status;
+
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -64,9 +66,7 @@ impl Lone {
     /// The same, which must succeed; the scan's status.
     pub fn scanned(&self, order: &str, more: &[&str]) -> Value {
         let output = self.scan(order, &[more, &["--json"]].concat());
-        assert!(output.status.success(), "scan {order} {more:?}: {}{}", said(&output), String::from_utf8_lossy(&output.stdout));
-        let answer: Value = serde_json::from_slice(&output.stdout).expect("it prints JSON");
-        answer["scans"][0].clone()
+        status::printed(&format!("scan {order} {more:?}"), &output)
     }
 
     /// Starts a scan and goes on.
@@ -77,15 +77,7 @@ impl Lone {
 
     /// Waits until the status of a scan at work is as wanted.
     pub fn until(&self, task: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let enough = Instant::now() + Duration::from_secs(60);
-        loop {
-            let status = self.scanned("status", &["--task", task]);
-            if wanted(&status) {
-                return status;
-            }
-            assert!(Instant::now() < enough, "a minute has passed and not: {what}; {status}");
-            std::thread::yield_now();
-        }
+        status::until(what, || self.scanned("status", &["--task", task]), wanted)
     }
 
     /// Waits until so much is read by a scan at work.

@@ -1,10 +1,12 @@
 //! A served drive with a volume to be scanned, and what tests do to it.
 
+#[path = "status.rs"]
+mod status;
+
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
-use std::time::{Duration, Instant};
 
 use rand::{Rng as _, SeedableRng as _};
 use rand_chacha::ChaCha8Rng;
@@ -79,22 +81,12 @@ impl Place {
     /// The same, which must succeed; the scan's status.
     pub fn scanned(&self, order: &str, more: &[&str]) -> Value {
         let output = self.scan(order, more);
-        assert!(output.status.success(), "scan {order} {more:?}: {}{}", said(&output), String::from_utf8_lossy(&output.stdout));
-        let answer: Value = serde_json::from_slice(&output.stdout).expect("it prints JSON");
-        answer["scans"][0].clone()
+        status::printed(&format!("scan {order} {more:?}"), &output)
     }
 
     /// Waits until the status is as wanted.
     pub fn until(&self, task: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
-        let enough = Instant::now() + Duration::from_secs(60);
-        loop {
-            let status = self.scanned("status", &["--task", task]);
-            if wanted(&status) {
-                return status;
-            }
-            assert!(Instant::now() < enough, "a minute has passed and not: {what}; {status}");
-            std::thread::yield_now();
-        }
+        status::until(what, || self.scanned("status", &["--task", task]), wanted)
     }
 
     pub fn state_file(&self, task: &str) -> PathBuf {

@@ -1,0 +1,82 @@
+//! Which running server a verb is for, and how it is asked.
+
+use std::path::PathBuf;
+
+use anyhow::anyhow;
+use clap::Args;
+use headtime_io::Locator;
+use headtime_serve::config::Config;
+use headtime_serve::control::{ControlClient, ControlError, RefusedKind};
+use headtime_serve::default_control_socket;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::Failure;
+use crate::commands::check_config;
+
+/// Which server.
+#[derive(Debug, Args)]
+pub struct ServerChoice {
+    /// The server's control socket
+    #[arg(long, value_name = "PATH", conflicts_with_all = ["drive", "config"])]
+    pub control: Option<PathBuf>,
+    /// The server's drive, as it was named to `serve`; its control socket is beside it
+    #[arg(long, value_name = "LOCATOR", conflicts_with = "config")]
+    pub drive: Option<String>,
+    /// The server's configuration, which says where the control socket is
+    #[arg(long, value_name = "FILE")]
+    pub config: Option<PathBuf>,
+}
+
+impl ServerChoice {
+    /// Whether one is named at all.
+    #[must_use]
+    pub fn is_named(&self) -> bool {
+        self.control.is_some() || self.drive.is_some() || self.config.is_some()
+    }
+
+    /// Connects to it.
+    ///
+    /// # Errors
+    /// When none is named, or it does not answer. `otherwise` is what else could have been named.
+    pub fn connect(&self, otherwise: &str) -> Result<ControlClient, Failure> {
+        let path = self.control_socket(otherwise)?;
+        ControlClient::connect(&path).map_err(|error| Failure::Failed(error.into()))
+    }
+
+    fn control_socket(&self, otherwise: &str) -> Result<PathBuf, Failure> {
+        let no_place =
+            |what: &str| Failure::asked(anyhow!("{what} has no control socket unless `serve` is told of one; name it with --control PATH"));
+        if let Some(path) = &self.control {
+            return Ok(path.clone());
+        }
+        if let Some(drive) = &self.drive {
+            let locator = Locator::parse(drive).map_err(Failure::asked)?;
+            return default_control_socket(&locator).ok_or_else(|| no_place(drive));
+        }
+        let Some(file) = &self.config else {
+            return Err(Failure::asked(anyhow!(
+                "which server? Name its control socket (--control PATH), its drive (--drive LOCATOR) or its configuration (--config FILE){otherwise}"
+            )));
+        };
+        let config: Config = check_config::read(file)?.map_err(Failure::asked)?;
+        let beside = config.drive.as_ref().and_then(default_control_socket);
+        config.control.path(beside).ok_or_else(|| no_place(&file.display().to_string()))
+    }
+}
+
+/// Asks a server for something.
+///
+/// # Errors
+/// When it refuses, has gone, or answers what cannot be read.
+pub fn ask<T: DeserializeOwned>(client: &mut ControlClient, verb: &str, arguments: &impl Serialize) -> Result<T, Failure> {
+    client.ask_for(verb, arguments).map_err(refused)
+}
+
+/// Whose fault a refusal is.
+pub fn refused(error: ControlError) -> Failure {
+    match &error {
+        ControlError::Refused(refused) if refused.kind == RefusedKind::Asked => Failure::asked(error),
+        _ => Failure::Failed(error.into()),
+    }
+}

@@ -1,0 +1,68 @@
+//! `headtime get`: what may be changed of a running server, as it is.
+
+use clap::Args;
+use headtime_serve::control::{GetTunables, TunablesAnswer};
+use headtime_serve::tuner::TunableStatus;
+
+use crate::Failure;
+use crate::commands::control::{ServerChoice, ask};
+use crate::output::{columns, print, print_json};
+
+/// Arguments of `headtime get`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// Names; all unless given. One alone is answered by its value alone
+    #[arg(value_name = "NAME")]
+    pub names: Vec<String>,
+    /// Which server
+    #[command(flatten)]
+    pub server: ServerChoice,
+    /// Says also what each takes and does
+    #[arg(long, short, conflicts_with = "json")]
+    pub long: bool,
+    /// Prints JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+const AFTER_HELP: &str = "\
+Example: headtime get --drive /dev/disk/by-id/ata-X
+         headtime get lookahead_k --control /run/headtime/sdb.control
+
+docs/tunables.md tells what each does.";
+
+/// Does it.
+///
+/// # Errors
+/// When no server answers, or there is no such name.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut client = arguments.server.connect("")?;
+    let TunablesAnswer { tunables } = ask(&mut client, "tunables.get", &GetTunables { names: arguments.names.clone() })?;
+    if arguments.json {
+        return print_json(&tunables);
+    }
+    match &tunables[..] {
+        [only] if arguments.names.len() == 1 && !arguments.long => print(&only.value),
+        _ => print(&table(&tunables, arguments.long)),
+    }
+}
+
+/// The lines for people.
+pub(crate) fn table(tunables: &[TunableStatus], long: bool) -> String {
+    let mut rows = vec![["name", "value", "said by", "default"].map(str::to_string).to_vec()];
+    let shown = |text: &str| if text.is_empty() { "-".to_string() } else { text.to_string() };
+    for tunable in tunables {
+        rows.push(vec![tunable.name.clone(), shown(&tunable.value), tunable.source.clone(), shown(&tunable.default)]);
+    }
+    let table = columns(&rows, &[false; 4]);
+    if !long {
+        return table;
+    }
+    let mut lines = table.lines();
+    let mut text = lines.next().map(|line| format!("{line}\n")).unwrap_or_default();
+    for (line, tunable) in lines.zip(tunables) {
+        text.push_str(&format!("{line}\n    {}\n    takes {}\n", tunable.summary, tunable.takes));
+    }
+    text
+}

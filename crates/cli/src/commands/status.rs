@@ -1,0 +1,101 @@
+//! `headtime status`: how a running server is doing.
+
+use clap::Args;
+use headtime_serve::status::{BeliefStatus, OpStatus, ServerStatus};
+
+use crate::Failure;
+use crate::commands::control::{ServerChoice, ask};
+use crate::commands::{get, map};
+use crate::figures::show_bytes;
+use crate::output::{columns, print, print_json};
+
+/// Arguments of `headtime status`.
+#[derive(Debug, Args)]
+#[command(after_help = "Example: headtime status --drive /dev/disk/by-id/ata-X --json")]
+pub struct Arguments {
+    /// Which server
+    #[command(flatten)]
+    pub server: ServerChoice,
+    /// Prints JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Does it.
+///
+/// # Errors
+/// When no server answers.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let mut client = arguments.server.connect("")?;
+    let status: ServerStatus = ask(&mut client, "status", &serde_json::json!({}))?;
+    if arguments.json { print_json(&status) } else { print(&text(&status)) }
+}
+
+fn text(status: &ServerStatus) -> String {
+    let drive = &status.drive;
+    let bytes = drive.capacity_sectors.saturating_mul(u64::from(drive.sector_bytes));
+    let mut text =
+        format!("drive {}: {}, {} in sectors of {} bytes, {}\n", drive.locator, drive.model, show_bytes(bytes), drive.sector_bytes, drive.backend);
+    text.push_str(&format!(
+        "up {:.0} s, {} queued, {} at the drive, {} connections, {} errors\n",
+        status.uptime_seconds,
+        drive.queued,
+        drive.outstanding,
+        status.connections,
+        drive.errors.values().sum::<u64>()
+    ));
+    if drive.slow_commands > 0 {
+        text.push_str(&format!("{} commands are without an answer, {} of them given up\n", drive.slow_commands, drive.given_up_commands));
+    }
+    if let Some(link) = &drive.link {
+        text.push_str(&format!("connection: {link}\n"));
+    }
+    text.push_str(&belief(&status.belief));
+    text.push_str(&format!("\n{}", get::table(&status.tunables, false)));
+    text.push_str(&format!("\n{}", volumes(status)));
+    for scan in &status.scans {
+        text.push_str(&format!("scan: {}\n", super::scan::line(scan)));
+    }
+    text
+}
+
+fn belief(belief: &BeliefStatus) -> String {
+    let mut text = format!("believed by {}, {} completions learned from", belief.by, belief.samples);
+    if let Some(error) = belief.error_rms_us {
+        text.push_str(&format!(", wrong by {error:.0} us rms"));
+    }
+    if belief.mistrusted {
+        text.push_str(", not trusted at the moment");
+    }
+    text.push('\n');
+    if let Some(map) = &belief.map {
+        text.push_str(&map::show_text(map));
+    }
+    if let Some(kept) = &belief.kept {
+        text.push_str(&map::kept_text(kept));
+    }
+    text
+}
+
+fn volumes(status: &ServerStatus) -> String {
+    let head = ["volume", "size", "deadline", "priority", "reads", "ms", "writes", "ms", "in flight", "missed", "disk time s"];
+    let mut rows = vec![head.map(str::to_string).to_vec()];
+    let mean = |op: &OpStatus| op.response_ms_mean.map_or("-".to_string(), |mean| format!("{mean:.2}"));
+    for volume in &status.volumes {
+        rows.push(vec![
+            volume.name.clone(),
+            show_bytes(volume.size_bytes),
+            volume.deadline_ms.map_or("-".to_string(), |deadline| format!("{deadline} ms")),
+            volume.priority.clone().unwrap_or_else(|| "-".to_string()),
+            volume.reads.requests.to_string(),
+            mean(&volume.reads),
+            volume.writes.requests.to_string(),
+            mean(&volume.writes),
+            volume.in_flight.to_string(),
+            format!("{} of {}", volume.deadline_misses, volume.deadline_requests),
+            format!("{:.1}", volume.disk_time_ms / 1e3),
+        ]);
+    }
+    let right = [false, true, true, false, true, true, true, true, true, true, true];
+    columns(&rows, &right)
+}
