@@ -49,8 +49,8 @@ pub enum Verb {
     Trace(commands::trace::Arguments),
     /// Replays a recording of a real drive and says how far a profile is off
     Validate(commands::validate::Arguments),
-    /// Learns, shows, checks, keeps and merges latency maps
-    Map(commands::map::Arguments),
+    /// Learns, shows, checks, keeps and merges latency maps, in files and of a running `serve`
+    Map(Box<commands::map::Arguments>),
     /// Reproduces published figures and prints them beside what was published
     Papers(commands::papers::Arguments),
     /// Lists the block devices of this machine and whether each could be a drive

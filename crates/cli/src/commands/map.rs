@@ -1,6 +1,6 @@
-//! `headtime map`: latency maps in files: learned from recordings, shown, checked, kept and merged.
+//! `headtime map`: latency maps, in files and of a running server: learned from recordings, shown, checked, kept, loaded and merged.
 
-mod file;
+pub(crate) mod file;
 mod learn;
 mod plot;
 mod show;
@@ -10,16 +10,20 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand, ValueEnum};
+use headtime_belief::maps::KeptMap as Map;
 use headtime_belief::matrix::{EntryBits, Exceedance, Merged};
+use headtime_serve::control::{LoadMap, SaveMap};
+use headtime_serve::maps::{Exceeded, MapLoaded, MapMerged, MapSaved, exceeded};
 use headtime_units::{ByteSize, Nanos, parse_bytes};
 use headtime_workload::Operation;
 use headtime_workload::trace::{Recording, disksim_validate};
 use serde::Serialize;
 
+use crate::commands::control::{ServerChoice, ask};
 use crate::output::{columns, print, print_json};
 use crate::{Failure, drive_model};
-use file::Map;
 use learn::{Cells, Figures, Learner, Predicted, Start};
+pub(crate) use show::{kept_text, text as show_text};
 
 /// Arguments of `headtime map`.
 #[derive(Debug, Args)]
@@ -119,10 +123,14 @@ Example: headtime map learn --profile cheetah15k5 --from no-slips cheetah15k5.tr
 /// Arguments of `headtime map show`.
 #[derive(Debug, Args)]
 pub struct Show {
-    /// The map
-    pub file: PathBuf,
-    /// Draws the times of a region's pairs, and times against distance, into this SVG file
-    #[arg(long, value_name = "FILE")]
+    /// The map; that of the server which is named, unless given
+    #[arg(required_unless_present_any = OF_SERVER, conflicts_with_all = OF_SERVER)]
+    pub file: Option<PathBuf>,
+    /// Which server
+    #[command(flatten)]
+    pub server: ServerChoice,
+    /// Draws the times of a region's pairs, and times against distance, into this SVG file; of a map in a file
+    #[arg(long, value_name = "FILE", conflicts_with_all = OF_SERVER)]
     pub svg: Option<PathBuf>,
     /// The region that is drawn, FIRST..END in sectors; left out: all that is covered
     #[arg(long, value_parser = parse_region, value_name = "LBA..LBA")]
@@ -134,24 +142,41 @@ pub struct Show {
 
 /// Arguments of `headtime map save`.
 #[derive(Debug, Args)]
+#[command(after_help = SAVE_HELP, override_usage = "headtime map save <FROM> <TO> [--force]\n       headtime map save [TO] [--force] --control PATH | --drive LOCATOR | --config FILE")]
 pub struct Save {
-    /// The map
-    pub from: PathBuf,
-    /// Where the copy goes
-    pub to: PathBuf,
+    /// The map and where the copy goes; of a server that is named, where its map goes: into the map's own file unless given
+    #[arg(value_name = "FILE", num_args = 0..=2)]
+    pub files: Vec<PathBuf>,
+    /// Which server
+    #[command(flatten)]
+    pub server: ServerChoice,
     /// Replaces a map of the same drive that is there
     #[arg(long)]
     pub force: bool,
+    /// Prints one JSON object instead of text
+    #[arg(long)]
+    pub json: bool,
 }
+
+const SAVE_HELP: &str = "\
+Examples: headtime map save drive.map kept.map
+          headtime map save --drive /dev/disk/by-id/ata-X
+          headtime map save /var/lib/headtime/kept.map --control /run/headtime/sdb.control";
 
 /// Arguments of `headtime map load`.
 #[derive(Debug, Args)]
 pub struct Load {
     /// The map
     pub file: PathBuf,
-    /// The drive that it is to be used for: a name of `headtime profiles`, NAME@SETUP, or the path of a .toml file
-    #[arg(long)]
-    pub profile: String,
+    /// Only looks whether it may be used for this drive: a name of `headtime profiles`, NAME@SETUP, or the path of a .toml file
+    #[arg(long, required_unless_present_any = OF_SERVER, conflicts_with_all = OF_SERVER)]
+    pub profile: Option<String>,
+    /// The server that goes by it from now on
+    #[command(flatten)]
+    pub server: ServerChoice,
+    /// Of a server's matrix: keeps what is known, and adds the map; of each pair the worse time wins
+    #[arg(long, conflicts_with = "profile")]
+    pub merge: bool,
     /// What the map may take of memory
     #[arg(long, value_parser = parse_bytes, default_value = "512MiB", value_name = "SIZE")]
     pub memory: ByteSize,
@@ -159,6 +184,9 @@ pub struct Load {
     #[arg(long)]
     pub json: bool,
 }
+
+/// The flags that name a server.
+const OF_SERVER: [&str; 3] = ["control", "drive", "config"];
 
 /// Arguments of `headtime map merge`.
 #[derive(Debug, Args)]
@@ -183,11 +211,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.verb {
         Verb::Learn(arguments) => learn(arguments),
         Verb::Show(arguments) => show::run(arguments),
-        Verb::Save(arguments) => {
-            let map = file::read(&arguments.from, ANY_MEMORY)?;
-            let bytes = file::write(&arguments.to, &map, arguments.force)?;
-            print(&format!("{}: {bytes} bytes, a {} map of {}", arguments.to.display(), map.kind(), map.drive().model))
-        }
+        Verb::Save(arguments) => save(arguments),
         Verb::Load(arguments) => load(arguments),
         Verb::Merge(arguments) => merge(arguments),
     }
@@ -196,12 +220,51 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 /// For whoever only looks at a map, or passes it on.
 const ANY_MEMORY: ByteSize = ByteSize::new(u64::MAX);
 
+fn save(arguments: &Save) -> Result<(), Failure> {
+    if !arguments.server.is_named() {
+        let [from, to] = &arguments.files[..] else {
+            return Err(Failure::Asked(anyhow!(
+                "a copy has an original and a place: write FROM and TO, or name the server whose map is to be saved (--control, --drive or --config)"
+            )));
+        };
+        let map = file::read(from, ANY_MEMORY)?;
+        let bytes = file::write(to, &map, arguments.force)?;
+        let text = format!("{}: {bytes} bytes, a {} map of {}", to.display(), map.kind(), map.drive().model);
+        return if arguments.json { print_json(&MapSaved { file: to.clone(), bytes }) } else { print(&text) };
+    }
+    let to = match &arguments.files[..] {
+        [] => None,
+        [to] => Some(absolute(to)?),
+        _ => return Err(Failure::Asked(anyhow!("a server's map is saved in one place: write TO alone, or leave the server out to copy a file"))),
+    };
+    let mut client = arguments.server.connect("")?;
+    let saved: MapSaved = ask(&mut client, "map.save", &SaveMap { to, force: arguments.force })?;
+    if arguments.json { print_json(&saved) } else { print(&format!("{}: {} bytes", saved.file.display(), saved.bytes)) }
+}
+
 fn load(arguments: &Load) -> Result<(), Failure> {
-    let profile = drive_model::load(&arguments.profile)?;
+    let Some(profile) = &arguments.profile else {
+        let mut client = arguments.server.connect("")?;
+        let order = LoadMap { from: absolute(&arguments.file)?, merge: arguments.merge };
+        let loaded: MapLoaded = ask(&mut client, "map.load", &order)?;
+        if arguments.json {
+            return print_json(&loaded);
+        }
+        let how = loaded.merged.map_or("now believed".to_string(), |MapMerged { new, raised, kept, not_covered }| {
+            format!("added: {new} pairs were new, {raised} longer, {kept} as long, {not_covered} not covered")
+        });
+        return print(&format!("{}: {how}\n{}", loaded.file.display(), show::text(&loaded.map)));
+    };
+    let profile = drive_model::load(profile)?;
     let map = file::read(&arguments.file, arguments.memory)?;
     file::check_drive(&arguments.file, &map, &learn::mapped(&profile)?)?;
     let known = show::Known::of(&map, &arguments.file);
-    if arguments.json { print_json(&known) } else { print(&format!("fine for {}\n{}", profile.name, known.text())) }
+    if arguments.json { print_json(&known) } else { print(&format!("fine for {}\n{}", profile.name, show::text(&known.map))) }
+}
+
+/// The server has a working directory of its own.
+fn absolute(path: &Path) -> Result<PathBuf, Failure> {
+    std::path::absolute(path).with_context(|| format!("{} is no path", path.display())).map_err(Failure::Asked)
 }
 
 fn merge(arguments: &Merge) -> Result<(), Failure> {
@@ -251,7 +314,7 @@ struct Learned {
     while_learning: Figures,
     map: show::Known,
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    exceedance: Vec<show::Exceeded>,
+    exceedance: Vec<Exceeded>,
 }
 
 fn learn(arguments: &Learn) -> Result<(), Failure> {
@@ -323,7 +386,7 @@ fn answer(
     Learned {
         profile: profile.to_string(),
         trace: arguments.trace.display().to_string(),
-        kind: map.kind(),
+        kind: map.kind().name(),
         learned_from: before.len(),
         predicted: after.len(),
         turn_us: turn.as_us_f64(),
@@ -335,7 +398,7 @@ fn answer(
         reads_after_rest: by_rest(false),
         while_learning: Figures::of(before.iter(), turn),
         map: show::Known::of(map, arguments.out.as_deref().unwrap_or(Path::new("-"))),
-        exceedance: exceedance.map(|table| show::exceeded(&table)).unwrap_or_default(),
+        exceedance: exceedance.map(|table| exceeded(&table)).unwrap_or_default(),
     }
 }
 
@@ -372,7 +435,7 @@ fn text(answer: &Learned) -> String {
         answer.predicted,
         answer.kind,
         columns(&rows, &[false, true, true, true, true, true, true, true]),
-        answer.map.text()
+        show::text(&answer.map.map)
     );
     text.push_str(&show::exceedance_text(&answer.exceedance));
     text

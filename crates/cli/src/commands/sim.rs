@@ -1,6 +1,7 @@
 //! `headtime sim`: one drive, one policy, one workload, in virtual time.
 
 mod answer;
+mod believed;
 mod load;
 
 use std::path::PathBuf;
@@ -9,9 +10,10 @@ use std::time::Instant;
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
+use headtime_io::BelievedBy;
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{Parameters, PolicyEntry};
-use headtime_sim::{Experiment, RunError, Unit, run as run_experiment};
+use headtime_sim::{Experiment, RunError, Unit, run_keeping};
 use headtime_units::{ByteSize, Nanos, parse_bytes, parse_nanos};
 use serde::Serialize;
 
@@ -54,6 +56,24 @@ pub struct Arguments {
     /// Open loop: how requests follow each other
     #[arg(long, value_enum, default_value_t = Pacing::Poisson, requires = "rate")]
     pub pacing: Pacing,
+    /// A tunable of the scheduler, as `headtime set` takes it; may be repeated
+    #[arg(long, value_name = "NAME=VALUE")]
+    pub set: Vec<String>,
+    /// By what places and times are believed: profile, matrix, compact, or a latency map in a file, as matrix:FILE or compact:FILE
+    #[arg(long, value_name = "WHAT[:FILE]", default_value_t = BelievedBy::default())]
+    pub belief: BelievedBy,
+    /// A setting of the latency map, as `headtime serve --map` takes it; may be repeated
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub map: Vec<String>,
+    /// Writes the latency map as it is in the end into this file
+    #[arg(long, value_name = "FILE")]
+    pub map_out: Option<PathBuf>,
+    /// Replaces the file of --map-out where it is a map of the same drive
+    #[arg(long, requires = "map_out")]
+    pub force: bool,
+    /// What is believed of the drive instead of its own profile: the one that `headtime characterize` has written, say
+    #[arg(long, value_name = "PROFILE")]
+    pub profile: Option<String>,
     /// Commands the drive holds at once; the policy's own wish unless given
     #[arg(long, value_name = "N", value_parser = outstanding)]
     pub outstanding: Option<usize>,
@@ -200,6 +220,7 @@ pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
             Noise::Off => Unit::Nominal,
         },
         parameters: arguments.policy.parameters.clone(),
+        tunables: believed::tunables(&arguments.set)?,
         outstanding: arguments.outstanding,
         warm_up: warm_up_requests.unwrap_or(0),
         requests: requests.unwrap_or(u64::MAX),
@@ -209,21 +230,20 @@ pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
         ..Experiment::new(Arc::clone(&profile), arguments.policy.entry, arguments.seed)
     };
     let source = load.source(&profile, arguments.seed)?;
-    // The profile was checked when it was loaded, so a belief can be made of it.
-    let belief = |profile: &DriveProfile| -> Box<dyn headtime_sched::Belief + Send> {
-        headtime_belief::of_profile(profile).expect("a profile that makes a drive makes a belief")
-    };
-    let measures = run_experiment(&experiment, source, &belief).map_err(|error| match error {
-        RunError::Profile(error) => Failure::asked(error),
-        error @ RunError::OracleOfArms { .. } => Failure::asked(error),
+    let begun = believed::Begun::of(arguments, &profile)?;
+    let stopped = |error| match error {
         RunError::Engine(error) => Failure::Failed(anyhow!(error).context("the simulation cannot go on")),
-    })?;
+        error => Failure::asked(error),
+    };
+    let (run, learned) = run_keeping(&experiment, source, &|_: &DriveProfile| begun.belief(), &mut ()).map_err(stopped)?;
+    let measures = run.fault.map_or(Ok(run.measures), |fault| Err(stopped(fault.into())))?;
     load.check()?;
     if measures.requests + measures.failed == 0 {
         return Err(Failure::Failed(anyhow!(
             "nothing was counted: the workload ended, or the time was over, before the warm-up was or a request finished; lower --warmup, or raise --seconds"
         )));
     }
+    believed::keep(arguments, &*learned)?;
     let of_flags = matches!(load, Load::Flags(_));
     let closed = of_flags && arguments.rate.is_none();
     let (streams, classes) = answer::by_stream(&measures, &load.labels(measures.streams.len()));
@@ -257,6 +277,8 @@ pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
             rate_per_second: arguments.rate,
             pacing: (of_flags && !closed).then_some(arguments.pacing),
             outstanding: arguments.outstanding,
+            belief: (!matches!(arguments.belief, BelievedBy::Profile)).then(|| arguments.belief.to_string()),
+            set: arguments.set.clone(),
             size_bytes: of_flags.then(|| arguments.size.get()),
             reads: of_flags.then_some(arguments.reads),
             run_length: of_flags.then_some(arguments.run_length),

@@ -5,6 +5,7 @@
 //! the platter is goes on being followed, because nothing else knows of a spindle that wanders. The error is the predicted response less the recorded one.
 
 use headtime_belief::compact::{CompactBelief, CompactMap, CompactSettings, Learning};
+use headtime_belief::maps::{KeptMap as Map, mapped_drive};
 use headtime_belief::matrix::{
     EntryBits, Exceedance, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape, SharedMatrix,
 };
@@ -15,7 +16,6 @@ use headtime_workload::Operation;
 use headtime_workload::trace::{RecordedAccess, Recording};
 use serde::Serialize;
 
-use super::file::Map;
 use crate::Failure;
 
 /// A belief that learns from a recording.
@@ -184,7 +184,7 @@ impl Learner {
 
 /// The drive of a profile, as maps name it.
 pub(super) fn mapped(profile: &DriveProfile) -> Result<MappedDrive, Failure> {
-    Ok(MappedDrive { model: profile.model.clone(), capacity: profile.capacity(), sector: profile.sector_size().map_err(Failure::asked)? })
+    mapped_drive(profile).map_err(Failure::asked)
 }
 
 /// The profile as if no sector were defective: what slips took from the spares they take no more.

@@ -1,9 +1,9 @@
 //! The picture of a map: the times of a region's pairs as a heat map, and below it times against the distance in addresses.
 
+use headtime_belief::maps::KeptMap as Map;
 use headtime_units::Lba;
 use plotters::prelude::*;
 
-use super::file::Map;
 use crate::report::plots::{Area, COLOURS, FAINT, FONT, TEXT, drawn, number};
 
 /// Rows and columns of the heat map, at the most.

@@ -87,6 +87,12 @@ pub struct Asked {
     pub(super) rate_per_second: Option<f64>,
     pub(super) pacing: Option<Pacing>,
     pub(super) outstanding: Option<usize>,
+    /// By what places and times are believed, where it is not the profile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(super) belief: Option<String>,
+    /// Tunables of the scheduler.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub(super) set: Vec<String>,
     pub(super) size_bytes: Option<u64>,
     pub(super) reads: Option<f64>,
     pub(super) run_length: Option<u64>,
