@@ -59,6 +59,8 @@ pub enum Verb {
     Characterize(Box<commands::characterize::Arguments>),
     /// Serves volumes of a drive over NBD
     Serve(Box<commands::serve::Arguments>),
+    /// Says what of a drive's time to reserve for what applications need
+    Plan(commands::plan::Arguments),
     /// Scrubs, backs up and digests volumes of a running `serve` in the time that clients leave, or a drive that nobody serves
     Scan(Box<commands::scan::Arguments>),
     /// Says what may be changed of a running `serve`, and how it is
@@ -95,6 +97,7 @@ impl Verb {
             Self::Devices(arguments) => commands::devices::run(&arguments),
             Self::Characterize(arguments) => commands::characterize::run(&arguments),
             Self::Serve(arguments) => commands::serve::run(&arguments),
+            Self::Plan(arguments) => commands::plan::run(&arguments),
             Self::Scan(arguments) => commands::scan::run(&arguments),
             Self::Get(arguments) => commands::get::run(&arguments),
             Self::Set(arguments) => commands::set::run(&arguments),

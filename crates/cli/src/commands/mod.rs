@@ -10,6 +10,7 @@ pub mod emulate;
 pub mod get;
 pub mod map;
 pub mod papers;
+pub mod plan;
 pub mod policies;
 pub mod profile;
 pub mod profiles;
