@@ -59,8 +59,14 @@ pub enum Verb {
     Characterize(Box<commands::characterize::Arguments>),
     /// Serves volumes of a drive over NBD
     Serve(Box<commands::serve::Arguments>),
+    /// Makes, changes, removes and lists the volumes of a running `serve`
+    Volume(Box<commands::volume::Arguments>),
     /// Says what of a drive's time to reserve for what applications need
     Plan(commands::plan::Arguments),
+    /// Shows the exports of a running `serve` second by second: disk time promised and given, IOPS, MB/s, response times
+    Top(commands::top::Arguments),
+    /// Says where the time of slow and missed requests of a running `serve` went
+    Explain(commands::explain::Arguments),
     /// Scrubs, backs up and digests volumes of a running `serve` in the time that clients leave, or a drive that nobody serves
     Scan(Box<commands::scan::Arguments>),
     /// Says what may be changed of a running `serve`, and how it is
@@ -97,7 +103,10 @@ impl Verb {
             Self::Devices(arguments) => commands::devices::run(&arguments),
             Self::Characterize(arguments) => commands::characterize::run(&arguments),
             Self::Serve(arguments) => commands::serve::run(&arguments),
+            Self::Volume(arguments) => commands::volume::run(&arguments),
             Self::Plan(arguments) => commands::plan::run(&arguments),
+            Self::Top(arguments) => commands::top::run(&arguments),
+            Self::Explain(arguments) => commands::explain::run(&arguments),
             Self::Scan(arguments) => commands::scan::run(&arguments),
             Self::Get(arguments) => commands::get::run(&arguments),
             Self::Set(arguments) => commands::set::run(&arguments),

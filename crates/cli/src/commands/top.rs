@@ -1,0 +1,124 @@
+//! `headtime top`: the exports of a running `headtime serve`, second by second: what of the drive's time each was promised and given, and what it made of it.
+
+use std::time::Duration;
+
+use clap::Args;
+use headtime_serve::control::{TopExport, TopSample};
+
+use super::control::ask;
+use super::scan::Server;
+use crate::Failure;
+use crate::output::{columns, print, print_json};
+use crate::stop::Stop;
+
+/// Arguments of `headtime top`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP)]
+pub struct Arguments {
+    /// Ends after so many seconds; otherwise with Ctrl-C
+    #[arg(long, value_name = "N")]
+    pub seconds: Option<u64>,
+    /// Which server
+    #[command(flatten)]
+    pub server: Server,
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// Shows a table each second: in place of the last on a terminal, below it elsewhere; or a JSON object a second.
+///
+/// # Errors
+/// When no server answers, or it goes away.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let stop = Stop::on_signals()?;
+    let mut client = arguments.server.choice.connect("")?;
+    let mut before: TopSample = ask(&mut client, "top", &serde_json::Value::Null)?;
+    let in_place = std::io::IsTerminal::is_terminal(&std::io::stdout()) && !arguments.server.json;
+    let mut left = arguments.seconds;
+    while left != Some(0) && !stop.wait(SECOND) {
+        let now: TopSample = ask(&mut client, "top", &serde_json::Value::Null)?;
+        let last = now.since(&before);
+        if arguments.server.json {
+            print_json(&last)?;
+        } else {
+            let clear = if in_place { CLEAR } else { "" };
+            print(&format!("{clear}{}", table(&last)))?;
+        }
+        before = now;
+        left = left.map(|left| left - 1);
+    }
+    Ok(())
+}
+
+/// Clears the terminal and goes to its first place (ECMA-48).
+const CLEAR: &str = "\x1b[2J\x1b[H";
+
+/// The picture of one interval.
+fn table(last: &TopSample) -> String {
+    let seconds = last.uptime_seconds.max(f64::MIN_POSITIVE);
+    let busy: f64 = last.exports.iter().map(|export| export.disk_seconds).sum::<f64>() + last.scan_seconds;
+    let header = ["EXPORT", "PROMISED", "LIMIT", "TIME", "IOPS", "MiB/s", "p50 ms", "p99 ms", "max ms", "IN FLIGHT", "MISSED", "ERRORS", ""];
+    let mut rows = vec![header.map(str::to_owned).to_vec()];
+    rows.extend(last.exports.iter().map(|export| row(export, seconds)));
+    let mut right = [true; 13];
+    (right[0], right[12]) = (false, false);
+    let by_shares = if last.goes_by_shares { "" } else { " (does not go by shares)" };
+    format!(
+        "policy {}{by_shares}, drive busy {:.0} %, scans {:.1} %, {} at the drive, {} queued\n{}",
+        last.policy,
+        100.0 * (busy / seconds).min(1.0),
+        100.0 * last.scan_seconds / seconds,
+        last.outstanding,
+        last.queued,
+        columns(&rows, &right)
+    )
+}
+
+fn row(export: &TopExport, seconds: f64) -> Vec<String> {
+    let percent = |percent: Option<f64>| percent.map_or_else(|| "–".to_owned(), |percent| format!("{percent} %"));
+    let ms = |part: f64| export.response_quantile_us(part).map_or_else(|| "–".to_owned(), |us| format!("{:.1}", us as f64 / 1e3));
+    vec![
+        export.name.clone(),
+        percent(export.reserve_percent),
+        percent(export.limit_percent),
+        format!("{:.1} %", 100.0 * export.disk_seconds / seconds),
+        format!("{:.0}", export.requests as f64 / seconds),
+        format!("{:.1}", export.bytes as f64 / seconds / 1_048_576.0),
+        ms(0.5),
+        ms(0.99),
+        ms(1.0),
+        export.in_flight.to_string(),
+        export.deadline_misses.to_string(),
+        export.errors.to_string(),
+        if export.held_back { "at its limit".to_owned() } else { String::new() },
+    ]
+}
+
+const AFTER_HELP: &str = "\
+TIME is the part of the last second that the drive spent on the export, as it was charged; PROMISED is what it has reserved. IN FLIGHT counts requests of its clients that wait or are at the drive.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_picture_has_a_line_for_each_export_with_what_it_was_promised_and_given() {
+        let export = TopExport {
+            name: "vm1".to_owned(),
+            reserve_percent: Some(25.0),
+            disk_seconds: 0.5,
+            requests: 200,
+            bytes: 2 << 20,
+            in_flight: 7,
+            held_back: true,
+            response_us: [(1_000, 150), (20_000, 50)].into(),
+            ..TopExport::default()
+        };
+        let last =
+            TopSample { uptime_seconds: 2.0, policy: "utilization".to_owned(), goes_by_shares: true, exports: vec![export], ..TopSample::default() };
+        let text = table(&last);
+        assert!(text.starts_with("policy utilization, drive busy 25 %, scans 0.0 %"), "{text}");
+        let line = text.lines().last().expect("a line for the export");
+        assert_eq!(line.split_whitespace().collect::<Vec<_>>().join(" "), "vm1 25 % – 25.0 % 100 1.0 1.0 20.0 20.0 7 0 0 at its limit");
+    }
+}

@@ -1,0 +1,238 @@
+//! `headtime volume`: the volumes of a running `headtime serve`, made, changed, removed and listed over its control socket.
+
+use anyhow::anyhow;
+use clap::{Args, Subcommand};
+use headtime_serve::config::VOLUME_KEYS;
+use headtime_serve::control::{ClassStatus, VolumeAnswer, VolumeArguments, VolumeStatus};
+use headtime_units::{ByteSize, Nanos};
+
+use super::control::ask;
+use super::scan::Server;
+use crate::Failure;
+use crate::output::{columns, print, print_json};
+
+/// Arguments of `headtime volume`.
+#[derive(Debug, Args)]
+#[command(after_help = AFTER_HELP, after_long_help = long_help())]
+pub struct Arguments {
+    /// What to do
+    #[command(subcommand)]
+    pub order: Order,
+}
+
+/// What can be done with volumes.
+#[derive(Debug, Subcommand)]
+pub enum Order {
+    /// Makes a volume and serves it from now on; or gives a volume a class, named VOLUME@realtime or VOLUME@bulk
+    Add(Add),
+    /// Changes settings and size of a volume, or settings of a class
+    Set(Set),
+    /// Takes a volume or a class away; its sectors are free then, and hold what they held
+    Remove(Remove),
+    /// Lists all volumes on the drive, and what is free
+    List(List),
+    /// Tells of one volume
+    Show(Show),
+}
+
+/// A volume to be made.
+#[derive(Debug, Args)]
+pub struct Add {
+    /// Its name
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Its size, such as 100GiB, and settings, such as reserve=25%; `--help` lists them
+    #[arg(value_name = "SIZE|KEY=VALUE")]
+    pub settings: Vec<String>,
+    /// Says what would come of it, and changes nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Which server
+    #[command(flatten)]
+    pub server: Server,
+}
+
+/// What is to be otherwise.
+#[derive(Debug, Args)]
+pub struct Set {
+    /// The volume, or VOLUME@CLASS
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Settings, such as limit=50% or size=200GiB; `--help` lists them
+    #[arg(value_name = "KEY=VALUE", required = true)]
+    pub settings: Vec<String>,
+    /// Lets a volume that shrinks lose what its end holds
+    #[arg(long)]
+    pub cut_data: bool,
+    /// Ends the scans of a volume that is resized
+    #[arg(long)]
+    pub force: bool,
+    /// Says what would come of it, and changes nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Which server
+    #[command(flatten)]
+    pub server: Server,
+}
+
+/// A volume to be removed.
+#[derive(Debug, Args)]
+pub struct Remove {
+    /// The volume, or VOLUME@CLASS
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Takes it from clients and scans that use it
+    #[arg(long)]
+    pub force: bool,
+    /// Says what would come of it, and changes nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Which server
+    #[command(flatten)]
+    pub server: Server,
+}
+
+/// All volumes.
+#[derive(Debug, Args)]
+pub struct List {
+    /// Which server
+    #[command(flatten)]
+    pub server: Server,
+}
+
+/// One volume.
+#[derive(Debug, Args)]
+pub struct Show {
+    /// The volume
+    #[arg(value_name = "NAME")]
+    pub name: String,
+    /// Which server
+    #[command(flatten)]
+    pub server: Server,
+}
+
+/// Does it.
+///
+/// # Errors
+/// When the order makes no sense, no server answers, or the server refuses.
+pub fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let (verb, order, server) = match &arguments.order {
+        Order::Add(add) => {
+            let order = VolumeArguments { settings: settings(&add.settings, true)?, dry_run: add.dry_run, ..of(&add.name) };
+            ("volume.add", order, &add.server)
+        }
+        Order::Set(set) => {
+            let Set { cut_data, force, dry_run, .. } = *set;
+            ("volume.set", VolumeArguments { settings: settings(&set.settings, false)?, cut_data, force, dry_run, ..of(&set.name) }, &set.server)
+        }
+        Order::Remove(remove) => {
+            let Remove { force, dry_run, .. } = *remove;
+            ("volume.remove", VolumeArguments { force, dry_run, ..of(&remove.name) }, &remove.server)
+        }
+        Order::List(list) => ("volume.list", VolumeArguments::default(), &list.server),
+        Order::Show(show) => ("volume.show", of(&show.name), &show.server),
+    };
+    let answer: VolumeAnswer = ask(&mut server.choice.connect("")?, verb, &order)?;
+    if server.json {
+        return print_json(&answer);
+    }
+    print(&text(&answer))
+}
+
+fn of(name: &str) -> VolumeArguments {
+    VolumeArguments { name: name.to_owned(), ..VolumeArguments::default() }
+}
+
+/// `KEY=VALUE` each; a first one without `=` is a size where one may stand.
+fn settings(texts: &[String], size: bool) -> Result<std::collections::BTreeMap<String, String>, Failure> {
+    let pair = |(index, text): (usize, &String)| match text.split_once('=') {
+        Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
+        None if size && index == 0 => Ok(("size".to_owned(), text.clone())),
+        None => Err(Failure::asked(anyhow!("`{text}` is no setting; write KEY=VALUE, such as reserve=25%"))),
+    };
+    texts.iter().enumerate().map(pair).collect()
+}
+
+/// The answer for people.
+fn text(answer: &VolumeAnswer) -> String {
+    let mut text = String::new();
+    if !answer.volumes.is_empty() {
+        let header = ["EXPORT", "SIZE", "RESERVE", "LIMIT", "BURST", "IOPS", "RATE", "PRIORITY", "DEADLINE", "CLIENTS", ""];
+        let mut rows = vec![header.map(str::to_owned).to_vec()];
+        for volume in &answer.volumes {
+            rows.extend(volume.classes.iter().map(|class| row(volume, class)));
+        }
+        text.push_str(&columns(&rows, &[false, true, true, true, true, true, true, false, true, true, false]));
+    }
+    let size = ByteSize::new;
+    text.push_str(&format!(
+        "free: {} (the largest run {}), {} of the drive's time to reserve\n",
+        size(answer.free_bytes),
+        size(answer.largest_free_bytes),
+        percent(answer.free_share_percent)
+    ));
+    answer.notes.iter().for_each(|note| text.push_str(&format!("note: {note}\n")));
+    if answer.dry_run {
+        text.push_str("nothing was changed: this is what would be\n");
+    }
+    text
+}
+
+fn row(volume: &VolumeStatus, class: &ClassStatus) -> Vec<String> {
+    const NONE: &str = "–";
+    let of = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
+    let time = |seconds: f64| Nanos::from_ns((seconds * 1e9).round() as u64).to_string();
+    let own = class.export == volume.name;
+    let mut remarks: Vec<String> = Vec::new();
+    if own {
+        remarks.extend(volume.read_only.then(|| "read-only".to_owned()));
+        remarks.extend(volume.scans.iter().cloned());
+        remarks.extend((!volume.description.is_empty()).then(|| volume.description.clone()));
+    }
+    vec![
+        class.export.clone(),
+        if own { ByteSize::new(volume.size_bytes).to_string() } else { String::new() },
+        percent(class.reserve_percent),
+        of(class.limit_percent.map(percent)),
+        of(class.burst_seconds.map(time)),
+        of(class.iops_limit.map(|iops| iops.to_string())),
+        of(class.bandwidth_limit_bytes.map(|bytes| format!("{}/s", ByteSize::new(bytes)))),
+        class.priority.clone().unwrap_or_else(|| "-".to_owned()),
+        of(class.deadline_seconds.map(time)),
+        class.connections.map_or_else(|| "not served".to_owned(), |clients| clients.to_string()),
+        remarks.join(", "),
+    ]
+}
+
+fn percent(percent: f64) -> String {
+    format!("{percent} %")
+}
+
+const AFTER_HELP: &str = "\
+Examples:
+  headtime volume add vm1 200GiB reserve=25% limit=60% --drive /dev/disk/by-id/ata-X
+  headtime volume add vm1@bulk limit=10% --config /etc/headtime/headtime.toml
+  headtime volume set vm1 reserve=40% --dry-run --control /run/headtime/sdb.control
+  headtime volume remove vm1 --force --drive drive.img
+
+Every change is made wholly or not at all, is in force and on the drive when the program returns, and survives a restart. docs/volumes.md tells more.";
+
+/// The keys, from the table that the reader of configurations uses.
+fn long_help() -> String {
+    let keys = VOLUME_KEYS.iter().filter(|key| key.name != "name");
+    let lines = keys.map(|key| format!("  {}={}\n      {} (unless given: {})\n", key.name, key.takes, key.summary, key.default));
+    format!("{AFTER_HELP}\n\nSettings:\n{}", lines.collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_size_may_stand_first_and_everything_else_is_a_pair() {
+        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let read = settings(&words(&["10GiB", "reserve=25%"]), true).expect("a size and a pair");
+        assert_eq!((read["size"].as_str(), read["reserve"].as_str()), ("10GiB", "25%"));
+        assert!(settings(&words(&["10GiB"]), false).is_err() && settings(&words(&["reserve=1%", "10GiB"]), true).is_err());
+    }
+}

@@ -1,0 +1,59 @@
+//! `headtime volume` and `headtime top` through the real program: made, refused, shown, removed, and still there after a restart.
+
+#[path = "common/program.rs"]
+mod program;
+
+use program::{Program, headtime, text};
+use rustix::process::Signal;
+
+/// What the program said, and its exit code.
+fn run(arguments: &[&str]) -> (Option<i32>, String) {
+    let output = headtime(arguments);
+    (output.status.code(), format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)))
+}
+
+#[test]
+fn volumes_are_made_shown_refused_and_removed_from_the_command_line() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (image, socket) = (folder.path().join("drive.img"), folder.path().join("nbd.sock"));
+    let (drive, listen) = (text(&image), format!("unix:{}", text(&socket)));
+    let start = |more: &[&str]| {
+        let arguments = ["serve", "--drive", drive, "--listen", &listen, "--policy", "utilization", "--print-uri"];
+        let mut server = Program::start(&[&arguments, more].concat());
+        server.line();
+        server
+    };
+    let server = start(&["--create", "64MiB", "--volume", "a=8MiB"]);
+    let volume = |words: &[&str]| run(&[&["volume"], words, &["--drive", drive]].concat());
+
+    let (code, said) = volume(&["add", "b", "16MiB", "reserve=25%", "limit=50%", "--dry-run"]);
+    assert!(code == Some(0) && said.contains("nothing was changed") && said.contains("75 % of the drive's time"), "{said}");
+    let (code, said) = volume(&["add", "b", "16MiB", "reserve=25%", "limit=50%", "deadline=100ms"]);
+    assert!(code == Some(0) && !said.contains("note:"), "{said}");
+    volume(&["add", "b@bulk", "limit=10%"]);
+    let (code, said) = volume(&["set", "a", "reserve=80%"]);
+    assert!(code == Some(2) && said.contains("75 % is free"), "{code:?}: {said}");
+    let (_, said) = volume(&["list"]);
+    for expected in ["EXPORT", "b@bulk", "50 %", "100.000 ms", "idle"] {
+        assert!(said.contains(expected), "{expected} is not in\n{said}");
+    }
+    let output = headtime(&["volume", "show", "b", "--json", "--drive", drive]);
+    let shown: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
+    assert_eq!((&shown["volumes"][0]["classes"][0]["reserve_percent"], &shown["volumes"][0]["size_bytes"]), (&25.0.into(), &(16 << 20).into()));
+    let (code, said) = run(&["top", "--seconds", "1", "--drive", drive]);
+    assert!(code == Some(0) && said.contains("policy utilization") && said.contains("b@bulk") && said.contains("PROMISED"), "{said}");
+    let (code, said) = volume(&["remove", "c"]);
+    assert!(code == Some(2) && said.contains("no volume c"), "{said}");
+    server.signal(Signal::TERM);
+    assert!(server.end().0.success());
+
+    let server = start(&["--volume", "a"]);
+    let (code, said) = volume(&["remove", "b"]);
+    assert!(code == Some(0) && said.contains("100 % of the drive's time"), "{said}");
+    let (_, said) = volume(&["list"]);
+    assert!(said.contains("a ") && !said.contains("b@bulk"), "{said}");
+    server.signal(Signal::TERM);
+    assert!(server.end().0.success());
+    let (code, said) = volume(&["list"]);
+    assert!(code == Some(1) && said.contains("is `headtime serve` running"), "{said}");
+}
