@@ -70,6 +70,7 @@ realtime: setup-build ## proofs of timing that need an idle machine
 	cargo build --locked --release -p headtime
 	scripts/realtime-characterize.sh atlas10k deskstar34gxp@nocache
 	scripts/realtime-scan.sh atlas10k
+	scripts/realtime-shares.sh
 
 clean: ## removes what was built
 	cargo clean
