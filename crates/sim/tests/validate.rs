@@ -276,6 +276,8 @@ proptest! {
     #[test]
     fn any_drive_explains_its_own_recording(seed in any::<u64>()) {
         let profile = draw::random_profile(&mut ChaCha8Rng::seed_from_u64(seed));
+        // A read of a whole track without waiting for its start ends wherever it began, which is what is to be found; on a drive of a few tracks most reads are such.
+        prop_assume!(profile.capacity().get() >= 1_000);
         let mut still = profile.clone();
         still.variation = Default::default();
         let unit = Unit::draw(&still, seed);
