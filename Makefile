@@ -17,7 +17,7 @@ export CARGO_INCREMENTAL ?= 0
 CLIPPY_FLAGS := $(if $(CI),-D warnings)
 TOOLS := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)/tools/bin
 
-.PHONY: help demo test check fmt lint doc licences unit instructions bench bench-nbd fuzz realtime setup-build clean
+.PHONY: help demo test check fmt lint doc licences unit properties instructions bench bench-nbd fuzz realtime setup-build clean
 
 help: ## lists the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -48,8 +48,16 @@ licences: ## checks the licences of everything that is linked in
 	@scripts/setup.sh deny
 	@PATH="$(TOOLS):$$PATH"; if command -v cargo-deny >/dev/null; then cargo deny --locked --log-level warn check licenses bans sources; else echo "skipped: licences, since cargo-deny is not installed"; fi
 
+# Every machine tries the same random cases, so that a change is refused for what it changes; `make properties` tries others.
+PROPTEST_RNG_SEED ?= 1
+export PROPTEST_RNG_SEED
+
 unit: ## every test, without the checks around them
 	cargo test --locked --workspace --no-fail-fast -- --show-output 2>&1 | awk -f scripts/count-tests.awk
+
+properties: setup-build ## every test with random cases that were not tried before; prints their seed, with which `make unit PROPTEST_RNG_SEED=…` tries them again
+	@scripts/setup.sh test
+	$(MAKE) --no-print-directory unit PROPTEST_RNG_SEED=$$(date +%s)
 
 instructions: setup-build ## counts instructions under valgrind and compares them with the committed counts
 	@scripts/setup.sh instructions
