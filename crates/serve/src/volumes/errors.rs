@@ -67,7 +67,7 @@ pub enum VolumeError {
     },
     /// It would lose its end.
     #[error(
-        "volume {name} has {}, and at {} all behind that would be lost; make sure that nobody uses the end, then say so with cut_data",
+        "volume {name} has {}, and at {} all behind that would be lost; make sure that nobody uses the end, then say so with `--cut-data` (`cut_data` at the control socket)",
         exactly(*remembered), exactly(*wanted)
     )]
     Cuts {
