@@ -190,7 +190,8 @@ fn classes_are_exports_with_settings_of_their_own() {
     assert!(said.starts_with("a@bulk: ") && said.contains("cannot be reserved"), "{said}");
     assert!(refused(&mut orders, "volume.set", &order("a@bulk", &[("read_only", "true")])).contains("set it on a"));
     assert!(refused(&mut orders, "volume.set", &order("a@slow", &[("reserve", "1%")])).contains("a@realtime or a@bulk"));
-    done(&mut orders, "volume.remove", &order("a@bulk", &[]));
+    let dry = done(&mut orders, "volume.remove", &VolumeArguments { dry_run: true, ..order("a@bulk", &[]) });
+    assert_eq!(dry.volumes, done(&mut orders, "volume.remove", &order("a@bulk", &[])).volumes, "what is foretold is what happens");
     assert!(refused(&mut orders, "volume.remove", &order("a@bulk", &[])).contains("no class bulk"));
     assert_eq!(exports(&server), ["a", "a@realtime"]);
     drop(server);

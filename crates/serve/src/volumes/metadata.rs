@@ -206,6 +206,15 @@ impl Metadata {
         (after, steps)
     }
 
+    /// What is true when carrying out a [plan](Metadata::plan) from here failed at one of its steps and this table shall go on to count: planning it once more writes the slot first
+    /// that is not surely whole, with a generation above all that may be on the drive.
+    #[must_use]
+    pub fn after_failure(&self, step: usize) -> Self {
+        let first_slot_is_whole = step > FIRST_FLUSH;
+        let current = if first_slot_is_whole { 1 - self.current } else { self.current };
+        Self { table: self.table.clone(), generation: self.generation + if first_slot_is_whole { 2 } else { 1 }, current }
+    }
+
     /// Brings the slot that does not count up to date.
     fn repair(&self) -> (Self, Vec<Step>) {
         let after = Self { table: self.table.clone(), generation: self.generation + 1, current: 1 - self.current };
@@ -217,6 +226,9 @@ impl Metadata {
         vec![Step::Write { offset: slot_offset(self.current), bytes: slot::encode(&self.table, self.generation) }, Step::Flush]
     }
 }
+
+/// The step of a plan after which the slot that it writes first is durable.
+const FIRST_FLUSH: usize = 1;
 
 /// The bytes of a slot on the drive.
 fn slot_bytes(index: usize) -> std::ops::Range<u64> {

@@ -334,7 +334,7 @@ impl Volumes {
             notes.push(format!("the configuration names {name}: take it out there too, or the next start makes it anew, with nothing in it"));
         }
         if order.dry_run {
-            return Ok(self.now(&after, |_| false, notes));
+            return Ok(self.now(&after, |volume| volume.name == name, notes));
         }
         if class != Class::Ordinary {
             let volume = store.change(&*self.disk, |table| table.change_class(name, class, None).cloned())?;
@@ -485,6 +485,7 @@ impl OrderError {
     /// Whether the order made no sense, rather than went wrong.
     #[must_use]
     pub fn is_asked(&self) -> bool {
-        !matches!(self, Self::Store(StoreError::Io { .. } | StoreError::Open(_) | StoreError::Random(_)) | Self::Busy { .. } | Self::Shares { .. })
+        let failed = matches!(self, Self::Store(StoreError::Io { .. } | StoreError::NotPutBack { .. } | StoreError::Open(_) | StoreError::Random(_)));
+        !failed && !matches!(self, Self::Busy { .. } | Self::Shares { .. })
     }
 }

@@ -15,7 +15,7 @@ use crate::disk::Disk;
 #[derive(Debug)]
 pub struct VolumeStore {
     metadata: Metadata,
-    /// A change failed half-way, so that `metadata` may not be what the drive holds.
+    /// A change failed half-way and could not be undone yet, so that the drive may hold what it would have made of the table.
     doubtful: bool,
 }
 
@@ -35,6 +35,18 @@ pub enum StoreError {
         doing: &'static str,
         /// The drive's error.
         error: IoError,
+    },
+    /// The drive failed within a change, and again when the table was to be put back.
+    #[error(
+        "{doing} the drive's table of volumes: {error}; putting it back as it was: {again}. Until that succeeds, which the next change tries first, a restart may find the change made"
+    )]
+    NotPutBack {
+        /// What was being done.
+        doing: &'static str,
+        /// The drive's error.
+        error: Box<IoError>,
+        /// And the second.
+        again: Box<IoError>,
     },
     /// What a volume is promised is nothing that the scheduler takes.
     #[error("{name}: {refusal}")]
@@ -66,11 +78,11 @@ impl VolumeStore {
             read_what_is_left(disk, area)?
         };
         let opened = Metadata::open_what_is_left(&bytes, &unreadable, shape, initialize, random_uuid()?)?;
-        carry_out(disk, opened.steps)?;
+        carry_out(disk, opened.steps).map_err(|failed| StoreError::Io { doing: failed.doing, error: failed.error })?;
         Ok((Self { metadata: opened.metadata, doubtful: false }, opened.opening))
     }
 
-    /// The table that counts. After a change that failed it may be the one before the change although the drive has the one after; the next change finds out.
+    /// The table that counts. A change that failed is none of it and never becomes one: it is undone on the drive too, at once or before the next change.
     #[must_use]
     pub fn table(&self) -> &VolumeTable {
         self.metadata.table()
@@ -116,21 +128,39 @@ impl VolumeStore {
         if table == *self.table() {
             return Ok(());
         }
+        self.write(disk, table).map_err(|Failed { doing, error, .. }| match self.undo(disk) {
+            Ok(()) => StoreError::Io { doing, error },
+            Err(again) => StoreError::NotPutBack { doing, error: Box::new(error), again: Box::new(again.error) },
+        })
+    }
+
+    /// Puts the table that counts back where a change failed half-way and could not be undone: whoever serves goes by that table, and a volume that is being served must not lose its
+    /// sectors to another because its removal, which failed, is found on the drive.
+    fn end_doubt(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
+        if self.doubtful { self.undo(disk).map_err(|Failed { doing, error, .. }| StoreError::Io { doing, error }) } else { Ok(()) }
+    }
+
+    fn undo(&mut self, disk: &dyn Disk) -> Result<(), Failed> {
+        self.write(disk, self.table().clone())
+    }
+
+    /// Makes `table` the one that counts, on the drive and here; after a failure the one before counts here, and which counts on the drive is in doubt.
+    fn write(&mut self, disk: &dyn Disk, table: VolumeTable) -> Result<(), Failed> {
         let (after, steps) = self.metadata.plan(table);
         self.doubtful = true;
-        carry_out(disk, steps)?;
+        carry_out(disk, steps).inspect_err(|failed| self.metadata = self.metadata.after_failure(failed.step))?;
         self.metadata = after;
         self.doubtful = false;
         Ok(())
     }
+}
 
-    /// After a change that failed half-way, which slot counts is on the drive: writing the one that counted before might tear the only whole one.
-    fn end_doubt(&mut self, disk: &dyn Disk) -> Result<(), StoreError> {
-        if self.doubtful {
-            (*self, _) = Self::open(disk, false)?;
-        }
-        Ok(())
-    }
+/// Steps that were not all carried out.
+struct Failed {
+    /// The first that was not.
+    step: usize,
+    doing: &'static str,
+    error: IoError,
 }
 
 /// Reads the first `area` sectors; those that cannot be read as zeroes, and their numbers.
@@ -164,10 +194,10 @@ fn is_medium_error(error: &IoError) -> bool {
     error.errno() == rustix::io::Errno::IO.raw_os_error() && !matches!(error, IoError::EngineFailed)
 }
 
-fn carry_out(disk: &dyn Disk, steps: Vec<Step>) -> Result<(), StoreError> {
+fn carry_out(disk: &dyn Disk, steps: Vec<Step>) -> Result<(), Failed> {
     let sector = disk.shape().sector;
-    for step in steps {
-        let (doing, io) = match step {
+    for (step, what) in steps.into_iter().enumerate() {
+        let (doing, io) = match what {
             Step::Flush => ("flushing", Io::flush()),
             Step::Write { offset, bytes } => {
                 let sectors = |bytes: u64| sector.sectors_of(bytes).map(Sectors::get).expect("slots lie on whole sectors");
@@ -175,7 +205,7 @@ fn carry_out(disk: &dyn Disk, steps: Vec<Step>) -> Result<(), StoreError> {
                 ("writing", Io::write(extent, bytes.into()))
             }
         };
-        disk.run(Io { volume: VolumeId::OWN, ..io }).result.map_err(|error| StoreError::Io { doing, error })?;
+        disk.run(Io { volume: VolumeId::OWN, ..io }).result.map_err(|error| Failed { step, doing, error })?;
     }
     Ok(())
 }

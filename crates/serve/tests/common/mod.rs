@@ -2,6 +2,7 @@
 #![allow(dead_code)]
 
 pub mod client;
+pub mod found;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};

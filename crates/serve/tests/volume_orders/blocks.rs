@@ -1,0 +1,144 @@
+//! What clients wrote, by the drive's own addresses: what each block may hold, whichever volume it is read through.
+//!
+//! Addresses are the drive's, because the sectors of a volume that was removed are another's afterwards and hold what they held (docs/volumes.md): what is promised is that a
+//! block holds the last that was safe there or something newer, and nothing that belongs elsewhere.
+
+use std::collections::HashMap;
+
+use bytes::Bytes;
+
+/// Bytes of a block, which is also the drive's physical one.
+pub const BLOCK: usize = 4096;
+/// Its sectors.
+pub const SECTORS: u64 = 8;
+
+/// What blocks hold that nobody has written since.
+pub type Base = Box<dyn Fn(u64) -> Bytes>;
+
+/// All writes since the drive was last looked at.
+pub struct Blocks {
+    base: Base,
+    /// Tells the writes of this time from those of earlier times.
+    stamp: u64,
+    writes: Vec<Written>,
+    of_block: HashMap<u64, Vec<usize>>,
+}
+
+#[derive(Debug)]
+struct Written {
+    volume: u32,
+    begun: usize,
+    acknowledged: Option<usize>,
+    safe: Option<usize>,
+    /// A flush failed since, so that no later one says anything of it.
+    forsaken: bool,
+    /// It was refused, and so must not have happened.
+    refused: bool,
+}
+
+impl Blocks {
+    pub fn new(stamp: u64, base: Base) -> Self {
+        Self { base, stamp, writes: Vec::new(), of_block: HashMap::new() }
+    }
+
+    /// A write that is about to be sent: its number, and what to write.
+    pub fn begin(&mut self, block: u64, volume: u32, begun: usize) -> (usize, Bytes) {
+        let number = self.writes.len();
+        self.writes.push(Written { volume, begun, acknowledged: None, safe: None, forsaken: false, refused: false });
+        self.of_block.entry(block).or_default().push(number);
+        (number, self.content(block, number))
+    }
+
+    pub fn acknowledge(&mut self, number: usize, moment: usize, safe: bool) {
+        let written = &mut self.writes[number];
+        (written.acknowledged, written.safe) = (Some(moment), safe.then_some(moment));
+    }
+
+    pub fn refuse(&mut self, number: usize) {
+        self.writes[number].refused = true;
+    }
+
+    /// A flush of a volume succeeded that was sent when so many writes had been begun, all of which were over.
+    pub fn flushed(&mut self, volume: u32, moment: usize) {
+        for written in self.writes.iter_mut().filter(|written| written.volume == volume && !written.forsaken && written.acknowledged.is_some()) {
+            written.safe.get_or_insert(moment);
+        }
+    }
+
+    /// Everything that was acknowledged is safe: the drive was closed in good order.
+    pub fn closed(&mut self, moment: usize) {
+        for written in self.writes.iter_mut().filter(|written| !written.forsaken && written.acknowledged.is_some()) {
+            written.safe.get_or_insert(moment);
+        }
+    }
+
+    /// The drive reported an error: what was not safe by now may be lost, and a later flush does not say otherwise.
+    pub fn forsake(&mut self) {
+        self.writes.iter_mut().filter(|written| written.safe.is_none()).for_each(|written| written.forsaken = true);
+    }
+
+    /// Blocks that were written.
+    pub fn written(&self) -> impl Iterator<Item = u64> + '_ {
+        self.of_block.keys().copied()
+    }
+
+    /// Whether somebody was writing a block at `moment`, so that it may be unreadable after a power cut.
+    pub fn is_exposed(&self, block: u64, moment: usize) -> bool {
+        self.legal(block, moment, |written| written.safe).len() > 1
+    }
+
+    /// Whether a block may hold this when the power failed at `moment`.
+    pub fn check_cut(&self, block: u64, holds: &[u8], moment: usize) {
+        self.check(block, holds, &self.legal(block, moment, |written| written.safe));
+    }
+
+    /// Whether a client may be shown this now.
+    pub fn check_now(&self, block: u64, holds: &[u8]) {
+        self.check(block, holds, &self.legal(block, usize::MAX, |written| written.acknowledged));
+    }
+
+    /// The writes of a block that may be found, in their order, behind `None` for what was there before: the last that was settled by `moment`, and what was begun after it.
+    fn legal(&self, block: u64, moment: usize, settled: impl Fn(&Written) -> Option<usize>) -> Vec<Option<usize>> {
+        let all = self.of_block.get(&block).map_or(&[][..], Vec::as_slice);
+        let here: Vec<usize> = all.iter().copied().filter(|number| !self.writes[*number].refused && self.writes[*number].begun <= moment).collect();
+        let last = here.iter().rposition(|number| settled(&self.writes[*number]).is_some_and(|settled| settled <= moment));
+        let before = last.is_none().then_some(None);
+        before.into_iter().chain(here[last.unwrap_or(0)..].iter().copied().map(Some)).collect()
+    }
+
+    /// Sector by sector, because a write may be torn.
+    fn check(&self, block: u64, holds: &[u8], legal: &[Option<usize>]) {
+        let contents: Vec<Bytes> = legal.iter().map(|write| write.map_or_else(|| (self.base)(block), |number| self.content(block, number))).collect();
+        for sector in 0..SECTORS as usize {
+            let bytes = sector * 512..(sector + 1) * 512;
+            if contents.iter().all(|content| content[bytes.clone()] != holds[bytes.clone()]) {
+                let story = self.of_block.get(&block).into_iter().flatten().map(|number| format!("\n  write {number}: {:?}", self.writes[*number]));
+                panic!(
+                    "sector {sector} of block {block} holds {}, and may hold {}{}",
+                    identity(&holds[bytes.clone()]),
+                    contents.iter().map(|content| identity(&content[bytes.clone()])).collect::<Vec<_>>().join(", or "),
+                    story.collect::<String>()
+                );
+            }
+        }
+    }
+
+    /// What a write writes: each sector says whose it is, where it belongs, and which write it is of.
+    fn content(&self, block: u64, number: usize) -> Bytes {
+        let words = |sector: u64| [MAGIC, u64::from(self.writes[number].volume), block, sector, self.stamp, number as u64];
+        (0..SECTORS).flat_map(|sector| words(sector).into_iter().cycle().take(512 / 8)).flat_map(u64::to_le_bytes).collect()
+    }
+}
+
+/// Whose a sector is, for people.
+fn identity(sector: &[u8]) -> String {
+    let word = |index: usize| u64::from_le_bytes(sector[index * 8..index * 8 + 8].try_into().expect("eight bytes"));
+    match word(0) {
+        MAGIC => format!("sector {} of block {} by volume {}, write {} of life {}", word(3), word(2), word(1), word(5), word(4)),
+        0 if sector.iter().all(|byte| *byte == 0) => "zeroes".to_owned(),
+        other => format!("something that begins with {other:#x}"),
+    }
+}
+
+/// Begins every sector that a client wrote.
+const MAGIC: u64 = u64::from_le_bytes(*b"a client");

@@ -1,0 +1,409 @@
+//! One life of a server: orders over its control socket and clients at its exports, both told to the model, until it is killed or its drive loses power.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::path::PathBuf;
+use std::time::Duration;
+
+use headtime_nbd::client::{Completion, Event, RequestError, RequestId};
+use headtime_nbd::{Command, Errno};
+use headtime_serve::control::{ControlClient, ControlError, RefusedKind, VolumeAnswer, VolumeArguments, VolumeStatus};
+use rand::RngExt as _;
+use rand_chacha::ChaCha8Rng;
+use tokio::net::UnixStream;
+
+use crate::blocks::{BLOCK, Blocks, SECTORS};
+use crate::common::Spawned;
+use crate::common::client::Client;
+use crate::draw::draw;
+use crate::model::{Ledger, Order, World, bare};
+
+/// A server that runs, and everything that is known of it.
+pub struct Life {
+    pub world: World,
+    pub ledger: Ledger,
+    pub blocks: Blocks,
+    pub counts: Counts,
+    /// The orders so far, for whoever has to understand a failure.
+    pub story: Vec<String>,
+    /// Says which moment it is now.
+    clock: Box<dyn Fn() -> usize>,
+    /// Its drive fails now and then.
+    faulty: bool,
+    /// What was answered survives also without a flush.
+    outlives_answers: bool,
+    socket: PathBuf,
+    control: Option<ControlClient>,
+    clients: BTreeMap<String, Opened>,
+    /// Exports that had a client, whose leaving the server may not have noticed yet.
+    left: HashSet<String>,
+}
+
+/// What a life brought, so that a test can tell whether it tried anything.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    pub carried_out: usize,
+    pub refused: usize,
+    pub failed: usize,
+    pub unanswered: usize,
+    pub written: usize,
+}
+
+/// How a life is told apart from others.
+pub struct Terms {
+    pub clock: Box<dyn Fn() -> usize>,
+    pub faulty: bool,
+    pub outlives_answers: bool,
+    pub socket: PathBuf,
+    pub control: PathBuf,
+}
+
+/// An export that a client has open, as it was told.
+struct Opened {
+    client: Client<UnixStream>,
+    number: u32,
+    size_bytes: u64,
+    writable: bool,
+}
+
+/// Writes under way: by request, the write's number and where in the volume it is.
+type UnderWay = HashMap<RequestId, (usize, u64)>;
+
+/// The server is gone.
+#[derive(Debug)]
+pub struct Gone;
+
+impl Life {
+    /// A server that has just started, whose volumes are `ledger`'s last entry or one that was begun by then.
+    pub async fn begin(terms: Terms, ledger: Ledger, world: World, blocks: Blocks) -> Self {
+        let control = ControlClient::connect(&terms.control).expect("the server takes orders");
+        let Terms { clock, faulty, outlives_answers, socket, .. } = terms;
+        let (clients, left) = (BTreeMap::new(), HashSet::new());
+        let (counts, story) = (Counts::default(), Vec::new());
+        Self { world, ledger, blocks, counts, story, clock, faulty, outlives_answers, socket, control: Some(control), clients, left }
+    }
+
+    /// The volumes as the server tells of them.
+    pub async fn list(&mut self) -> Result<Vec<VolumeStatus>, Gone> {
+        let answer = self.ask("volume.list", VolumeArguments::default()).await?;
+        Ok(answer.expect("a list is always had").volumes.iter().map(bare).collect())
+    }
+
+    /// Every export of every volume is there, of the right size, and every block of it holds what it may.
+    pub async fn look_at_everything(&mut self) {
+        for volume in self.world.volumes.clone() {
+            for class in &volume.classes {
+                self.open(&volume, &class.export).await;
+                let places = grid(volume.size_bytes);
+                if self.read(&class.export, &places).await.is_err() {
+                    assert!(self.faulty, "{} cannot be read", class.export);
+                }
+            }
+        }
+    }
+
+    /// A few things at random.
+    pub async fn step(&mut self, rng: &mut ChaCha8Rng) -> Result<(), Gone> {
+        match rng.random_range(0..10) {
+            0..=5 => {
+                let order = draw(&self.world, rng);
+                let writer = if rng.random_bool(0.6) { self.some_export(rng).await } else { None };
+                self.order(order, writer, None, rng).await
+            }
+            6..=7 => self.write_alone(rng).await,
+            8 => self.flush(rng).await,
+            _ => {
+                let Some(export) = self.some_export(rng).await else { return Ok(()) };
+                let places = self.places(&export, 6, rng);
+                self.read(&export, &places).await
+            }
+        }
+    }
+
+    /// Gives an order while somebody writes, if there is a `writer`; and kills the server so long after the order was sent, if it is `mortal`.
+    pub async fn order(
+        &mut self,
+        order: Order,
+        writer: Option<String>,
+        mortal: Option<(Spawned, Duration)>,
+        rng: &mut ChaCha8Rng,
+    ) -> Result<(), Gone> {
+        let expected = self.world.refusal(&order, self.is_in_use(&order));
+        let dry = VolumeArguments { dry_run: true, ..order.arguments.clone() };
+        let would = match (self.ask(order.verb, dry).await?, expected) {
+            (Ok(answer), None) => answer,
+            (Ok(answer), Some(expected)) => panic!("{order:?} would be carried out, and must be refused with `{expected}`: {answer:?}"),
+            (Err(said), Some(expected)) => {
+                assert!(said.contains(expected), "{order:?} is refused with `{said}`, and not with `{expected}`");
+                return self.refused(order, &said).await;
+            }
+            (Err(said), None) => {
+                let lately = said.contains("in use") && self.left.iter().any(|export| of_volume(export, order.volume()));
+                assert!(lately, "{order:?} makes sense and is refused: {said}");
+                return Ok(());
+            }
+        };
+        let after = self.world.after(&order, &would);
+        after.check();
+        let goes = order.verb == "volume.remove" && !order.is_of_class();
+        let under_way = match &writer {
+            Some(export) => self.write(export, rng).await,
+            None => UnderWay::new(),
+        };
+        self.ledger.begin(&after, (self.clock)());
+        let killer = mortal.map(|(server, patience)| {
+            std::thread::spawn(move || {
+                std::thread::sleep(patience);
+                server.kill_9();
+            })
+        });
+        let opened = writer.as_ref().and_then(|export| self.clients.remove(export));
+        let control = self.control.take().expect("it is given back");
+        let asking = ask(control, order.verb, order.arguments.clone());
+        let (answer, opened) = match opened {
+            Some(mut opened) => {
+                let worlds = [&self.world, &after];
+                let writing = finish(&mut opened, under_way, &worlds, &mut self.blocks, &self.clock, self.faulty, self.outlives_answers);
+                let (answer, alive) = tokio::join!(asking, writing);
+                (answer, alive.then_some(opened))
+            }
+            None => (asking.await, None),
+        };
+        if let (Some(export), Some(opened)) = (writer, opened) {
+            self.clients.insert(export, opened);
+        }
+        let done = match answer {
+            Ok((control, answer)) => {
+                self.control = Some(control);
+                answer
+            }
+            Err(Gone) => {
+                killer.expect("nobody kills the server, and it is gone").join().expect("killing does not panic");
+                self.counts.unanswered += 1;
+                self.story.push(format!("unanswered: {order:?}"));
+                return Err(Gone);
+            }
+        };
+        match done {
+            Ok(answer) => {
+                assert_eq!(answer.volumes.iter().map(bare).collect::<Vec<_>>(), would.volumes.iter().map(bare).collect::<Vec<_>>(), "{order:?}");
+                self.ledger.know((self.clock)());
+                self.story.push(format!("moment {}: done: {order:?}", (self.clock)()));
+                self.counts.carried_out += 1;
+                self.world = after;
+            }
+            Err(said) => {
+                assert!(self.faulty, "{order:?} would be carried out, and is not: {said}");
+                self.blocks.forsake();
+                self.story.push(format!("moment {}: failed: {order:?}: {said}", (self.clock)()));
+                self.counts.failed += 1;
+            }
+        }
+        if goes {
+            // Whether it went or not, its clients were let go.
+            self.drop_clients(|export| of_volume(export, order.volume()));
+        } else if order.is_of_class() && order.verb == "volume.remove" {
+            self.drop_clients(|export| *export == order.arguments.name);
+        }
+        let listed = self.list().await;
+        if let Some(killer) = killer {
+            killer.join().expect("killing does not panic");
+            return Err(Gone);
+        }
+        assert_eq!(listed?, self.world.volumes, "after {order:?}");
+        Ok(())
+    }
+
+    async fn refused(&mut self, order: Order, said: &str) -> Result<(), Gone> {
+        let again = self.ask(order.verb, order.arguments.clone()).await?;
+        assert_eq!(again.err().as_deref(), Some(said), "{order:?}: a dry run says something else");
+        assert_eq!(self.list().await?, self.world.volumes, "after {order:?}, which was refused");
+        self.counts.refused += 1;
+        Ok(())
+    }
+
+    async fn write_alone(&mut self, rng: &mut ChaCha8Rng) -> Result<(), Gone> {
+        let Some(export) = self.some_export(rng).await else { return Ok(()) };
+        let under_way = self.write(&export, rng).await;
+        let Some(mut opened) = self.clients.remove(&export) else { return Ok(()) };
+        let alive = finish(&mut opened, under_way, &[&self.world], &mut self.blocks, &self.clock, self.faulty, self.outlives_answers).await;
+        assert!(alive, "the connection to {export} is over, and nobody ended it");
+        self.clients.insert(export, opened);
+        Ok(())
+    }
+
+    /// Sends writes to a few blocks of an export.
+    async fn write(&mut self, export: &str, rng: &mut ChaCha8Rng) -> UnderWay {
+        let mut places = self.places(export, 8, rng);
+        places.sort_unstable();
+        places.dedup();
+        let (world, clock) = (&self.world, &self.clock);
+        let mut under_way = UnderWay::new();
+        let Some(opened) = self.clients.get_mut(export).filter(|opened| opened.writable) else { return under_way };
+        let Some(volume) = world.volumes.iter().find(|volume| volume.number == opened.number) else { return under_way };
+        for offset in places {
+            let (number, payload) = self.blocks.begin(volume.first_sector / SECTORS + offset / BLOCK as u64, volume.number, clock());
+            let id = opened.client.submit(Command::Write { offset, payload, fua: offset % (3 * BLOCK as u64) == 0 });
+            under_way.insert(id, (number, offset));
+        }
+        opened.client.send().await;
+        self.counts.written += under_way.len();
+        under_way
+    }
+
+    async fn flush(&mut self, rng: &mut ChaCha8Rng) -> Result<(), Gone> {
+        let Some(export) = self.some_export(rng).await else { return Ok(()) };
+        let opened = self.clients.get_mut(&export).expect("it was opened");
+        match opened.client.request(Command::Flush).await {
+            Ok(_) => self.blocks.flushed(opened.number, (self.clock)()),
+            Err(error) => {
+                assert!(self.faulty, "a flush of {export}: {error}");
+                self.blocks.forsake();
+            }
+        }
+        Ok(())
+    }
+
+    /// Reads blocks and holds them against the model.
+    async fn read(&mut self, export: &str, places: &[u64]) -> Result<(), Gone> {
+        let Some(opened) = self.clients.get_mut(export) else { return Ok(()) };
+        let Some(volume) = self.world.volumes.iter().find(|volume| volume.number == opened.number) else { return Ok(()) };
+        for offset in places.iter().filter(|offset| **offset + BLOCK as u64 <= volume.size_bytes) {
+            let content = opened.client.read(*offset, BLOCK as u32).await.unwrap_or_else(|error| panic!("{export} at {offset}: {error}"));
+            self.blocks.check_now(volume.first_sector / SECTORS + offset / BLOCK as u64, &content);
+        }
+        Ok(())
+    }
+
+    /// Some blocks of an export as its client knows it, also such that it has no more.
+    fn places(&self, export: &str, most: usize, rng: &mut ChaCha8Rng) -> Vec<u64> {
+        let all = self.clients.get(export).map_or_else(Vec::new, |opened| grid(opened.size_bytes));
+        let few = if all.is_empty() { 0 } else { rng.random_range(1..=most) };
+        (0..few).map(|_| all[rng.random_range(0..all.len())]).collect()
+    }
+
+    /// An export, opened; sometimes anew.
+    pub async fn some_export(&mut self, rng: &mut ChaCha8Rng) -> Option<String> {
+        let volume = self.world.volumes[rng.random_range(0..self.world.volumes.len())].clone();
+        let export = volume.classes[rng.random_range(0..volume.classes.len())].export.clone();
+        if rng.random_bool(0.3) {
+            self.drop_clients(|other| *other == export);
+        }
+        if !self.clients.contains_key(&export) {
+            self.open(&volume, &export).await;
+        }
+        Some(export)
+    }
+
+    async fn open(&mut self, volume: &VolumeStatus, export: &str) {
+        let client = Client::open(&self.socket, export).await.unwrap_or_else(|reason| panic!("{export} is no export: {reason}"));
+        let told = client.machine.session().expect("it is open").export.clone();
+        assert_eq!(told.size_bytes, volume.size_bytes, "{export} is {volume:?}");
+        let opened = Opened { client, number: volume.number, size_bytes: volume.size_bytes, writable: !volume.read_only };
+        self.clients.insert(export.to_owned(), opened);
+    }
+
+    fn drop_clients(&mut self, go: impl Fn(&String) -> bool) {
+        let gone: Vec<String> = self.clients.keys().filter(|export| go(export)).cloned().collect();
+        gone.iter().for_each(|export| drop(self.clients.remove(export)));
+        self.left.extend(gone);
+    }
+
+    /// All clients go.
+    pub fn leave(&mut self) {
+        self.drop_clients(|_| true);
+    }
+
+    fn is_in_use(&self, order: &Order) -> bool {
+        let name = &order.arguments.name;
+        self.clients.keys().any(|export| if order.is_of_class() { export == name } else { of_volume(export, name) })
+    }
+
+    /// Asks the server; what it answers, or the words with which it refuses.
+    async fn ask(&mut self, verb: &'static str, arguments: VolumeArguments) -> Result<Result<VolumeAnswer, String>, Gone> {
+        let control = self.control.take().ok_or(Gone)?;
+        let (control, answer) = ask(control, verb, arguments).await?;
+        self.control = Some(control);
+        Ok(answer)
+    }
+}
+
+async fn ask(
+    mut control: ControlClient,
+    verb: &'static str,
+    arguments: VolumeArguments,
+) -> Result<(ControlClient, Result<VolumeAnswer, String>), Gone> {
+    let asked = tokio::task::spawn_blocking(move || {
+        let answer = control.volume(verb, &arguments);
+        (control, answer)
+    });
+    let (control, answer) = asked.await.expect("asking does not panic");
+    match answer {
+        Ok(answer) => Ok((control, Ok(answer))),
+        Err(ControlError::Refused(refused)) => {
+            assert!(matches!(refused.kind, RefusedKind::Asked | RefusedKind::Failed), "{refused:?}");
+            Ok((control, Err(refused.message)))
+        }
+        Err(ControlError::Gone { .. }) => Err(Gone),
+        Err(other) => panic!("{verb}: {other}"),
+    }
+}
+
+/// Waits for writes and tells the model of them; whether the connection is still there. What may be and what must be depends on whether a write was let in before an order or after it.
+async fn finish(
+    opened: &mut Opened,
+    mut under_way: UnderWay,
+    worlds: &[&World],
+    blocks: &mut Blocks,
+    clock: &dyn Fn() -> usize,
+    faulty: bool,
+    outlives_answers: bool,
+) -> bool {
+    let mut errors = false;
+    while !under_way.is_empty() {
+        let Completion { id, result } = match opened.client.event().await {
+            Event::Completed(completion) => completion,
+            Event::Closed(_) => return false,
+            other => panic!("{other:?}"),
+        };
+        let (number, offset) = under_way.remove(&id).expect("it was submitted");
+        let within = |world: &&World| {
+            let volume = world.volumes.iter().find(|volume| volume.number == opened.number);
+            volume.is_some_and(|volume| !volume.read_only && offset + BLOCK as u64 <= volume.size_bytes)
+        };
+        match result {
+            Ok(_) => {
+                assert!(worlds.iter().any(within), "a write at {offset} of volume {} was let in, in {worlds:?}", opened.number);
+                let fua = offset % (3 * BLOCK as u64) == 0;
+                blocks.acknowledge(number, clock(), fua || outlives_answers);
+            }
+            Err(RequestError::Server { errno: Errno::Perm | Errno::NoSpace, text, .. }) => {
+                assert!(!worlds.iter().all(within), "a write at {offset} of volume {} was refused: {text}", opened.number);
+                blocks.refuse(number);
+            }
+            Err(RequestError::Server { errno: Errno::Io, .. }) if faulty => errors = true,
+            Err(RequestError::Server { errno: Errno::Shutdown, .. } | RequestError::ConnectionLost) if worlds.len() > 1 => {}
+            Err(error) => panic!("a write at {offset} of volume {}: {error}", opened.number),
+        }
+    }
+    if errors {
+        blocks.forsake();
+    }
+    true
+}
+
+/// Blocks of a volume of this size that are looked at and written: at the ends and in the middle of each mebibyte, and the last.
+pub fn grid(size_bytes: u64) -> Vec<u64> {
+    const BLOCK_BYTES: u64 = BLOCK as u64;
+    let last = (size_bytes / BLOCK_BYTES).checked_sub(1).map(|block| block * BLOCK_BYTES);
+    let in_each = [0, BLOCK_BYTES, 512 << 10, (1 << 20) - BLOCK_BYTES];
+    let starts = (0..size_bytes.div_ceil(1 << 20)).map(|mebibyte| mebibyte << 20);
+    let places = starts.flat_map(|start| in_each.map(|offset| start + offset)).filter(|offset| offset + BLOCK_BYTES <= size_bytes);
+    let mut all: Vec<u64> = places.chain(last).collect();
+    all.dedup();
+    all
+}
+
+/// Whether an export is of a volume.
+fn of_volume(export: &str, volume: &str) -> bool {
+    export.split('@').next() == Some(volume)
+}
