@@ -9,6 +9,7 @@ pub mod compare;
 pub mod demo;
 mod drive_model;
 pub mod figures;
+pub mod hangup;
 pub mod load;
 pub mod logs;
 pub mod monitor;
@@ -73,6 +74,8 @@ pub enum Verb {
     Get(commands::get::Arguments),
     /// Changes the policy and other tunables of a running `serve`, all at once or nothing
     Set(commands::set::Arguments),
+    /// Has a running `serve` read certificates, keys and revocation lists again
+    Reload(commands::reload::Arguments),
     /// Says how a running `serve` is doing: drive, belief, tunables, volumes, counters
     Status(commands::status::Arguments),
     /// Checks a configuration file of `serve` without serving
@@ -110,6 +113,7 @@ impl Verb {
             Self::Scan(arguments) => commands::scan::run(&arguments),
             Self::Get(arguments) => commands::get::run(&arguments),
             Self::Set(arguments) => commands::set::run(&arguments),
+            Self::Reload(arguments) => commands::reload::run(&arguments),
             Self::Status(arguments) => commands::status::run(&arguments),
             Self::CheckConfig(arguments) => commands::check_config::run(&arguments),
             Self::Emulate(arguments) => commands::emulate::run(&arguments),

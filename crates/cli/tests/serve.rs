@@ -175,6 +175,21 @@ fn a_server_that_cannot_start_says_why_and_what_to_do() {
 }
 
 #[test]
+fn a_hangup_ends_no_server_and_without_tls_there_is_nothing_to_read_again() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let image = folder.path().join("drive.img");
+    let (server, ..) = serve(text(&image), &folder.path().join("nbd.sock"), &["--create", "64MiB"]);
+    server.signal(Signal::HUP);
+    let output = headtime(&["reload", "--drive", text(&image)]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("there is no [tls] in the configuration"), "{said}");
+    server.signal(Signal::TERM);
+    let (status, _, said) = server.end();
+    assert!(status.success(), "the drain ended with {status}: {said}");
+}
+
+#[test]
 fn the_help_of_serve_lists_every_key() {
     let help = String::from_utf8(headtime(&["serve", "--help"]).stdout).expect("help is UTF-8");
     use headtime_serve::config::{LIMIT_KEYS, MAP_KEYS, SERVER_KEYS, VOLUME_KEYS};

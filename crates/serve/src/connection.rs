@@ -48,7 +48,7 @@ use crate::volumes::Pass;
 pub(crate) struct Hub {
     pub(crate) exports: Arc<Exports>,
     pub(crate) disk: Arc<dyn Disk>,
-    pub(crate) tls: Option<Tls>,
+    pub(crate) tls: Option<Arc<Tls>>,
     pub(crate) permissions: Permissions,
     pub(crate) limits: ServeLimits,
     pub(crate) nbd_limits: Limits,
@@ -451,7 +451,7 @@ impl Client {
         if self.tls_wanted && !self.gone && self.machine.output_bytes() == 0 {
             self.tls_wanted = false;
             let tls = self.hub.tls.as_ref().ok_or_else(|| wrong("there is no certificate".to_owned()))?;
-            self.channel.start_tls(Arc::clone(&tls.config)).map_err(|error| wrong(error.to_string()))?;
+            self.channel.start_tls(tls.in_force()).map_err(|error| wrong(error.to_string()))?;
         }
         if self.gone || !self.channel.is_shaking_hands() || !self.channel.shake_hands().map_err(wrong)? {
             return Ok(());

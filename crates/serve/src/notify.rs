@@ -7,13 +7,25 @@ pub(crate) fn ready() {
     tell(NotifyState::Ready);
 }
 
+/// Files are being read again; [`ready`] follows.
+pub(crate) fn reloading() {
+    match NotifyState::monotonic_usec_now() {
+        Ok(now) => tell_all(&[NotifyState::Reloading, now]),
+        Err(error) => tracing::warn!("systemd could not be told: {error}"),
+    }
+}
+
 /// Draining has begun.
 pub(crate) fn stopping() {
     tell(NotifyState::Stopping);
 }
 
 fn tell(state: NotifyState<'_>) {
-    if let Err(error) = sd_notify::notify(&[state]) {
+    tell_all(&[state]);
+}
+
+fn tell_all(states: &[NotifyState<'_>]) {
+    if let Err(error) = sd_notify::notify(states) {
         tracing::warn!("systemd could not be told: {error}");
     }
 }

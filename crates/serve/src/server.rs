@@ -35,12 +35,13 @@ use crate::maps::MapKeeper;
 use crate::memory;
 use crate::metrics::{MetricsDoor, MetricsError};
 use crate::notify;
+use crate::reload::Reloader;
 use crate::scan_places::{default_control_socket, default_state_directory};
 use crate::scans::Scans;
 use crate::stats::{Gauges, Stats};
 use crate::status::StatusSource;
 use crate::stock::Stock;
-use crate::tls::{Permissions, Tls, TlsError};
+use crate::tls::{Permissions, Tls, TlsConfig, TlsError};
 use crate::tuner::{TuneError, Tuner};
 use crate::volumes::{Ensured, LiveVolume, Opening, StoreError, Volume, VolumeStore, Volumes, Wanted, shares};
 
@@ -200,7 +201,7 @@ impl Server {
         let limits = &config.limits;
         let nbd_limits = Hub::nbd_limits(limits);
         nbd_limits.check()?;
-        let tls = config.tls.certificate.as_ref().map(|_| Tls::open(&config.tls)).transpose()?;
+        let tls = config.tls.certificate.as_ref().map(|_| open_tls(&config.tls)).transpose()?;
         let there_is_tls = tls.is_some();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).thread_name("headtime-serve").enable_all().build();
         let runtime = runtime.map_err(StartError::Threads)?;
@@ -259,8 +260,14 @@ impl Server {
             maps: Arc::clone(&maps),
             exports: Arc::clone(&hub.exports),
         };
-        let server =
-            ServerDesk { tuner: Arc::clone(&tuner), maps: Arc::clone(&maps), volumes: Arc::clone(&orders), stats: Arc::clone(&stats), status };
+        let server = ServerDesk {
+            tuner: Arc::clone(&tuner),
+            maps: Arc::clone(&maps),
+            volumes: Arc::clone(&orders),
+            stats: Arc::clone(&stats),
+            status,
+            reloader: Reloader::new(hub.tls.clone()),
+        };
         let desk = Arc::new(Desk::of_server(Arc::clone(&scans), server));
         let control = control.map(|(path, listener)| (path, runtime.spawn(answer_clients(listener, desk))));
         let addresses: Vec<Listen> = listeners.iter().map(|listener| listener.address().clone()).collect();
@@ -380,6 +387,12 @@ impl Server {
         self.control.as_ref().map(|(path, _)| path.as_path())
     }
 
+    /// Reads again what may change in files; may be kept and used from any thread that may block.
+    #[must_use]
+    pub fn reloader(&self) -> Reloader {
+        Reloader::new(self.hub.tls.clone())
+    }
+
     /// Changes the policy until the server ends.
     ///
     /// # Errors
@@ -388,7 +401,7 @@ impl Server {
         self.tuner.set_policy(policy)
     }
 
-    /// Serves until SIGTERM or SIGINT, then drains for at most `timeout`; a second signal cuts that short.
+    /// Serves until SIGTERM or SIGINT, then drains for at most `timeout`; a second signal cuts that short. SIGHUP has files read again ([`Reloader`]).
     #[must_use]
     pub fn run_until_signal(self, timeout: Duration) -> Drained {
         let runtime = self.runtime.handle().clone();
@@ -396,7 +409,10 @@ impl Server {
             let _inside = runtime.enter();
             Signals::new()
         };
-        runtime.block_on(signals.next());
+        let reloader = self.reloader();
+        while runtime.block_on(signals.next_or_hangup()) == Asked::Reload {
+            reloader.on_hangup();
+        }
         tracing::info!("a signal to end: draining for at most {timeout:?}; a second one ends at once");
         self.drain_unless(timeout, signals.next())
     }
@@ -528,6 +544,13 @@ fn control_door(config: &Config, locator: &Locator) -> Result<Option<(PathBuf, L
     }
 }
 
+/// TLS by what its files say, with a warning for what will keep clients out.
+fn open_tls(config: &TlsConfig) -> Result<Arc<Tls>, TlsError> {
+    let (tls, files) = Tls::open(config)?;
+    files.notes.iter().for_each(|note| tracing::warn!("tls: {note}"));
+    Ok(Arc::new(tls))
+}
+
 fn drive_options(config: &Config) -> DriveOptions {
     let limits = &config.limits;
     let bytes = limits.memory.get() + u64::from(limits.connections) * limits.connection_memory.get();
@@ -627,10 +650,18 @@ async fn while_connected(hub: &Hub, deadline: Instant) {
     }
 }
 
-/// SIGTERM and SIGINT; made once, so that none is lost between two waits.
+/// SIGTERM, SIGINT and SIGHUP; made once, so that none is lost between two waits.
 struct Signals {
     terminate: Option<Signal>,
     interrupt: Option<Signal>,
+    hangup: Option<Signal>,
+}
+
+/// What a signal asks for.
+#[derive(PartialEq, Eq)]
+enum Asked {
+    End,
+    Reload,
 }
 
 impl Signals {
@@ -641,7 +672,17 @@ impl Signals {
             let told = |error| tracing::error!("signal {} cannot be received: {error}", kind.as_raw_value());
             heard.map_err(told).ok()
         };
-        Self { terminate: listen(SignalKind::terminate()), interrupt: listen(SignalKind::interrupt()) }
+        let (terminate, interrupt, hangup) = (SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup());
+        Self { terminate: listen(terminate), interrupt: listen(interrupt), hangup: listen(hangup) }
+    }
+
+    async fn next_or_hangup(&mut self) -> Asked {
+        let Self { terminate, interrupt, hangup } = self;
+        tokio::select! {
+            () = came(terminate) => Asked::End,
+            () = came(interrupt) => Asked::End,
+            () = came(hangup) => Asked::Reload,
+        }
     }
 
     async fn next(&mut self) {

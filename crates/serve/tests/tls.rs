@@ -6,94 +6,12 @@ mod common;
 
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::PathBuf;
 use std::time::Duration;
 
-use common::{Sandbox, installed, run, text, try_run, write_noise};
+use common::certificates::{Authority, Bench};
+use common::{installed, run, text, try_run, write_noise};
 use headtime_serve::{Server, StartError};
-use rcgen::{BasicConstraints, CertificateParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyPair, KeyUsagePurpose};
 
-/// An authority, and what it has signed.
-struct Authority {
-    issuer: Issuer<'static, KeyPair>,
-    certificate: String,
-}
-
-impl Authority {
-    fn new(name: &str) -> Self {
-        let key = KeyPair::generate().unwrap();
-        let mut parameters = CertificateParams::new(Vec::new()).unwrap();
-        parameters.distinguished_name.push(DnType::CommonName, name);
-        parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature];
-        let certificate = parameters.self_signed(&key).unwrap().pem();
-        Self { issuer: Issuer::new(parameters, key), certificate }
-    }
-
-    /// Certificate and key of a server or client, PEM.
-    fn sign(&self, name: &str, usage: ExtendedKeyUsagePurpose) -> (String, String) {
-        let key = KeyPair::generate().unwrap();
-        let mut parameters = CertificateParams::new(vec![name.to_owned()]).unwrap();
-        parameters.distinguished_name.push(DnType::CommonName, name);
-        parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
-        parameters.extended_key_usages = vec![usage];
-        (parameters.signed_by(&key, &self.issuer).unwrap().pem(), key.serialize_pem())
-    }
-}
-
-/// A sandbox with certificates: of the server `localhost`, and a directory for each client as libnbd and qemu want it.
-struct Bench {
-    sandbox: Sandbox,
-    authority: Authority,
-}
-
-impl Bench {
-    fn new() -> Self {
-        let bench = Self { sandbox: Sandbox::with_file_drive(64), authority: Authority::new("the authority of this test") };
-        let (certificate, key) = bench.authority.sign("localhost", ExtendedKeyUsagePurpose::ServerAuth);
-        for (name, text) in [("cert.pem", &certificate), ("key.pem", &key), ("ca.pem", &bench.authority.certificate)] {
-            std::fs::write(bench.sandbox.path(name), text).unwrap();
-        }
-        bench
-    }
-
-    /// The directory of a client whose certificate `authority` has signed, or of one without.
-    fn client(&self, name: &str, signed_by: Option<&Authority>) -> PathBuf {
-        let directory = self.sandbox.path(&format!("client-{name}"));
-        std::fs::create_dir(&directory).unwrap();
-        std::fs::write(directory.join("ca-cert.pem"), &self.authority.certificate).unwrap();
-        if let Some(authority) = signed_by {
-            let (certificate, key) = authority.sign(name, ExtendedKeyUsagePurpose::ClientAuth);
-            std::fs::write(directory.join("client-cert.pem"), certificate).unwrap();
-            std::fs::write(directory.join("client-key.pem"), key).unwrap();
-        }
-        directory
-    }
-
-    fn toml(&self, more: &str, tls: &str) -> String {
-        let path = |name: &str| self.sandbox.path(name).display().to_string();
-        let (certificate, key) = (path("cert.pem"), path("key.pem"));
-        // The sandbox's own unix socket is the first address.
-        let head = self.sandbox.toml("").replace("nbd.sock\"]", &format!("nbd.sock\", \"tcp:localhost:0,tls={tls}\"]"));
-        format!("{head}[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n{more}{VOLUMES}")
-    }
-
-    fn serve(&self, more: &str, tls: &str) -> (Server, u16) {
-        let config = headtime_serve::config::Config::from_toml("test.toml", &self.toml(more, tls)).unwrap();
-        let server = Server::start(&config).unwrap();
-        let port = server.addresses().iter().find_map(|address| match address {
-            headtime_serve::config::Listen::Tcp { port, .. } => Some(*port),
-            headtime_serve::config::Listen::Unix { .. } => None,
-        });
-        (server, port.unwrap())
-    }
-
-    fn client_ca(&self) -> String {
-        format!("client_ca = {:?}\n", self.sandbox.path("ca.pem").display().to_string())
-    }
-}
-
-const VOLUMES: &str = "[[volume]]\nname = \"rec\"\nsize = \"16MiB\"\nclasses = \"bulk\"\n[[volume]]\nname = \"db\"\nsize = \"16MiB\"\n";
 const CLIENTS: &str = "[[client]]\nname = \"vm1\"\nexports = [\"rec\", \"rec@*\"]\n[[client]]\nname = \"vm2\"\nexports = [\"db\"]\n";
 
 fn uri(port: u16, export: &str, certificates: &std::path::Path) -> String {

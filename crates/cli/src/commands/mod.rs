@@ -15,6 +15,7 @@ pub mod plan;
 pub mod policies;
 pub mod profile;
 pub mod profiles;
+pub mod reload;
 pub mod scan;
 pub mod serve;
 pub mod set;

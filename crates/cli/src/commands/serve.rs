@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use crate::Failure;
 use crate::commands::{check_config, emulate::start_failure};
+use crate::hangup::Hangups;
 use crate::logs::{self, Level};
 use crate::monitor::Monitor;
 use crate::output::{print, print_json};
@@ -116,7 +117,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         logs::start(arguments.log);
         // Before the server is there, so that no signal finds the program unprepared.
         let stop = Stop::on_signals()?;
+        let hangups = Hangups::caught()?;
         let server = Server::start(&config).map_err(start_failure)?;
+        let reloader = server.reloader();
+        hangups.answer(move || reloader.on_hangup())?;
         if arguments.print_uri {
             let uris: Vec<String> = server.uris().into_iter().map(|export| export.uri).collect();
             print(&uris.join("\n"))?;
@@ -280,7 +284,8 @@ Example:
                  --policy headtime --listen unix:/tmp/headtime.sock
 
 SIGTERM or SIGINT drains: no new requests, those in flight finish, everything is made durable; a
-second signal ends at once. `--help` lists the keys of file, volumes and limits.";
+second signal ends at once. SIGHUP has certificates and revocation lists read again, unless --view has the
+terminal. `--help` lists the keys of file, volumes and limits.";
 
 /// The keys of the configuration, from the tables that the reader of configurations uses.
 fn long_help() -> String {

@@ -258,7 +258,7 @@ read_only = true
         ),
         ("volume = 3", &["c.toml:1:10: write each volume as [[volume]] with name and size on the lines below"]),
         ("tls = true", &["c.toml:1:7: write TLS as [tls] with the keys on the lines below"]),
-        ("[tls]\ncert = \"a\"\n", &["c.toml:2:1: tls: unknown key `cert`; known are certificate, key, client_ca"]),
+        ("[tls]\ncert = \"a\"\n", &["c.toml:2:1: tls: unknown key `cert`; known are certificate, key, client_ca, client_crl"]),
         (
             "[[client]]\nexports = [\"a\", 3]\n",
             &["c.toml:1:1: a client needs a name; add name = \"…\"", "c.toml:2:17: client: expected text in quotes, not the integer 3"],

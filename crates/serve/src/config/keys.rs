@@ -388,6 +388,16 @@ pub const TLS_KEYS: &[Key<TlsConfig>] = &[
             Ok(())
         },
     },
+    Key {
+        name: "client_crl",
+        takes: "FILE",
+        summary: "revocation lists of everybody who signs certificates of clients, PEM",
+        default: "none; no certificate counts as revoked",
+        set: |tls, value| {
+            tls.client_crl = Some(value.text()?.into());
+            Ok(())
+        },
+    },
 ];
 
 /// Keys of a client.

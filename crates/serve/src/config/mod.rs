@@ -366,7 +366,7 @@ impl Config {
 
     /// What is said of TLS and does not go together.
     fn tls_contradictions(&self) -> Vec<String> {
-        let TlsConfig { certificate, key, client_ca } = &self.tls;
+        let TlsConfig { certificate, key, client_ca, client_crl } = &self.tls;
         let mut messages = Vec::new();
         if certificate.is_some() != key.is_some() {
             messages.push("tls: certificate and key belong together; name both".to_string());
@@ -375,6 +375,11 @@ impl Config {
         if client_ca.is_some() && !there_is {
             messages.push(
                 "tls: client_ca says whose certificates are trusted, and without certificate and key there is no TLS; name them too".to_string(),
+            );
+        }
+        if client_crl.is_some() && client_ca.is_none() {
+            messages.push(
+                "tls: client_crl says which certificates of clients are revoked, and without client_ca none is asked for; name it too".to_string(),
             );
         }
         if self.clients.iter().any(|client| client.name != "*") && client_ca.is_none() {

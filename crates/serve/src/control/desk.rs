@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{Refused, RefusedKind};
 use crate::maps::MapKeeper;
+use crate::reload::Reloader;
 use crate::scans::Scans;
 use crate::stats::Stats;
 use crate::status::StatusSource;
@@ -23,6 +24,7 @@ pub(crate) struct ServerDesk {
     pub(crate) volumes: Arc<Volumes>,
     pub(crate) stats: Arc<Stats>,
     pub(crate) status: StatusSource,
+    pub(crate) reloader: Reloader,
 }
 
 impl Desk {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use super::verbs::asked;
 use super::{Desk, Refused, RefusedKind};
 use crate::maps::MapOrderError;
+use crate::tls::TlsError;
 use crate::tuner::{SetTunables, TunableStatus, TuneError};
 
 /// What `tunables.get` is told.
@@ -50,6 +51,11 @@ pub struct LoadMap {
 pub(super) fn status(desk: &Desk, arguments: serde_json::Value) -> Result<serde_json::Value, Refused> {
     nothing("status", &arguments)?;
     answer(&desk.server()?.status.status())
+}
+
+pub(super) fn reload(desk: &Desk, arguments: serde_json::Value) -> Result<serde_json::Value, Refused> {
+    nothing("tls.reload", &arguments)?;
+    answer(&desk.server()?.reloader.reload()?)
 }
 
 pub(super) fn get(desk: &Desk, arguments: serde_json::Value) -> Result<serde_json::Value, Refused> {
@@ -102,6 +108,13 @@ impl From<TuneError> for Refused {
 impl From<MapOrderError> for Refused {
     fn from(error: MapOrderError) -> Self {
         let kind = if error.is_asked() { RefusedKind::Asked } else { RefusedKind::Failed };
+        Self::new(kind, error.to_string())
+    }
+}
+
+impl From<TlsError> for Refused {
+    fn from(error: TlsError) -> Self {
+        let kind = if matches!(error, TlsError::None) { RefusedKind::Asked } else { RefusedKind::Failed };
         Self::new(kind, error.to_string())
     }
 }

@@ -58,6 +58,7 @@ pub const VERBS: &[Verb] = &[
     Verb { name: "map.show", summary: "says what the latency map knows", answer: server_verbs::show_map },
     Verb { name: "map.save", summary: "saves the latency map", answer: server_verbs::save_map },
     Verb { name: "map.load", summary: "goes by the latency map in a file from now on", answer: server_verbs::load_map },
+    Verb { name: "tls.reload", summary: "reads certificates, key and revocation lists again", answer: server_verbs::reload },
     top_verb::TOP,
     explain_verb::EXPLAIN,
 ];

@@ -7,6 +7,7 @@
 //! certificate = "/etc/headtime/server-cert.pem"    # the chain, the server's own first
 //! key = "/etc/headtime/server-key.pem"
 //! client_ca = "/etc/headtime/ca-cert.pem"          # clients must show a certificate that it signed
+//! client_crl = "/etc/headtime/ca-crl.pem"          # and that it has not revoked
 //!
 //! [[client]]
 //! name = "vm1.example.org"                         # a DNS name or the common name in its certificate
@@ -16,18 +17,16 @@
 //! for whoever there is, and for anything at the end of an export's name. A unix socket without TLS is guarded by its file's permissions, and whoever may open it sees everything.
 
 mod channel;
+mod files;
 
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::path::PathBuf;
 
-use rustls::server::WebPkiClientVerifier;
-use rustls::{RootCertStore, ServerConfig};
-use rustls_pki_types::pem::PemObject as _;
-use rustls_pki_types::{CertificateDer, PrivateKeyDer};
+use rustls_pki_types::CertificateDer;
 use x509_parser::prelude::{FromDer as _, GeneralName, X509Certificate};
 
 pub(crate) use channel::Channel;
 pub use channel::TLS_BYTES;
+pub use files::{Tls, TlsFiles};
 
 /// Where certificates and keys are; PEM files.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,6 +37,8 @@ pub struct TlsConfig {
     pub key: Option<PathBuf>,
     /// Who signs the certificates of clients; clients need none when there is none.
     pub client_ca: Option<PathBuf>,
+    /// Which of those certificates are good no more: revocation lists of everybody who signs; none are looked at when there is none.
+    pub client_crl: Option<PathBuf>,
 }
 
 /// What a client may see.
@@ -49,7 +50,7 @@ pub struct ClientConfig {
     pub exports: Vec<String>,
 }
 
-/// Why there is no TLS.
+/// Why there is no TLS, or not what the files say by now.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// A file cannot be read, or is none of its kind.
@@ -65,12 +66,9 @@ pub enum TlsError {
     /// The parts do not go together.
     #[error("tls: {0}; check that key and certificate belong together and are of a kind in use today (RSA from 2048 bits, ECDSA, Ed25519)")]
     Setup(String),
-}
-
-/// TLS as a server has it.
-#[derive(Debug)]
-pub(crate) struct Tls {
-    pub(crate) config: Arc<ServerConfig>,
+    /// Nothing can be read again.
+    #[error("there is no [tls] in the configuration, and nothing else is read again while serving; restart the server for what was changed")]
+    None,
 }
 
 /// What clients may see, by the names in their certificates.
@@ -85,32 +83,6 @@ pub(crate) enum Access {
     All,
     /// What one of these patterns names.
     Some(Vec<String>),
-}
-
-impl Tls {
-    /// Reads certificates and keys.
-    pub(crate) fn open(config: &TlsConfig) -> Result<Self, TlsError> {
-        let missing = |what: &str| TlsError::Setup(format!("{what} is not named"));
-        let certificate = config.certificate.as_deref().ok_or_else(|| missing("certificate"))?;
-        let key_file = config.key.as_deref().ok_or_else(|| missing("key"))?;
-        let chain = certificates("certificate", certificate)?;
-        let key = PrivateKeyDer::from_pem_file(key_file).map_err(|error| file("key", key_file, error.to_string()))?;
-        let provider = Arc::new(rustls::crypto::ring::default_provider());
-        let setup = |error: rustls::Error| TlsError::Setup(error.to_string());
-        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions().map_err(setup)?;
-        let builder = match &config.client_ca {
-            None => builder.with_no_client_auth(),
-            Some(path) => {
-                let mut roots = RootCertStore::empty();
-                for root in certificates("client_ca", path)? {
-                    roots.add(root).map_err(|error| file("client_ca", path, error.to_string()))?;
-                }
-                let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider).build();
-                builder.with_client_cert_verifier(verifier.map_err(|error| TlsError::Setup(error.to_string()))?)
-            }
-        };
-        Ok(Self { config: Arc::new(builder.with_single_cert(chain, key).map_err(setup)?) })
-    }
 }
 
 impl Permissions {
@@ -155,19 +127,6 @@ fn names_in(certificate: &CertificateDer<'_>) -> Vec<String> {
     dns.chain(common).collect()
 }
 
-fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
-    let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
-    match read {
-        Ok(certificates) if certificates.is_empty() => Err(file(what, path, "no certificate in it".to_owned())),
-        Ok(certificates) => Ok(certificates),
-        Err(error) => Err(file(what, path, error.to_string())),
-    }
-}
-
-fn file(what: &'static str, path: &Path, error: String) -> TlsError {
-    TlsError::File { what, path: path.to_owned(), error }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -198,18 +157,5 @@ mod tests {
         for (export, sees) in [("vm1", true), ("vm1@bulk", true), ("vm10", false), ("vm", false), ("", false)] {
             assert_eq!(some.sees(export), sees, "{export}");
         }
-    }
-
-    #[test]
-    fn files_that_are_none_are_named() {
-        let directory = tempfile::tempdir().unwrap();
-        let path = directory.path().join("cert.pem");
-        std::fs::write(&path, "nothing").unwrap();
-        let config = TlsConfig { certificate: Some(path.clone()), key: Some(path.clone()), client_ca: None };
-        let error = Tls::open(&config).unwrap_err().to_string();
-        assert!(error.contains("cert.pem: no certificate in it"), "{error}");
-        let missing = TlsConfig { certificate: Some(directory.path().join("no.pem")), ..config };
-        assert!(Tls::open(&missing).unwrap_err().to_string().contains("no.pem"));
-        assert!(Tls::open(&TlsConfig::default()).unwrap_err().to_string().contains("certificate is not named"));
     }
 }

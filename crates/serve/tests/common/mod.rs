@@ -1,6 +1,7 @@
 //! What the tests of a whole server share: a directory that goes away, a server in this process or in one of its own, programs that may be missing.
 #![allow(dead_code)]
 
+pub mod certificates;
 pub mod client;
 pub mod found;
 
@@ -65,15 +66,20 @@ impl Sandbox {
 
     /// A server in a process of its own, ready.
     pub fn spawn(&self, more: &str) -> Spawned {
+        self.spawn_toml(&self.toml(more))
+    }
+
+    /// The same by a whole configuration.
+    pub fn spawn_toml(&self, toml: &str) -> Spawned {
         let file = self.path("serve.toml");
-        std::fs::write(&file, self.toml(more)).expect("the directory is writable");
+        std::fs::write(&file, toml).expect("the directory is writable");
         let program = serve_once();
         let mut child = Command::new(&program).arg(file).stdout(Stdio::piped()).spawn().expect("the example runs");
         let mut output = BufReader::new(child.stdout.take().expect("it was piped"));
         let mut line = String::new();
         output.read_line(&mut line).expect("it says something");
         assert_eq!(line, "ready\n", "the server did not start; its message is above");
-        Spawned { child, _output: output }
+        Spawned { child, output }
     }
 
     pub fn uri(&self, export: &str) -> String {
@@ -85,7 +91,7 @@ impl Sandbox {
 pub struct Spawned {
     child: Child,
     /// Kept open, because a program may stop when nobody listens to what it prints.
-    _output: BufReader<ChildStdout>,
+    output: BufReader<ChildStdout>,
 }
 
 impl Spawned {
@@ -95,8 +101,33 @@ impl Spawned {
     }
 
     pub fn signal_to_end(&self) {
-        let status = Command::new("kill").args(["-TERM", &self.child.id().to_string()]).status().expect("kill is always there");
+        self.signal("-TERM");
+    }
+
+    /// Once it catches that signal, which would end it before.
+    pub fn hang_up(&self) {
+        let caught = || {
+            let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+            let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("Linux says it");
+            u64::from_str_radix(mask.trim(), 16).expect("a mask") & 1 == 1
+        };
+        while !caught() {
+            std::thread::yield_now();
+        }
+        self.signal("-HUP");
+    }
+
+    fn signal(&self, which: &str) {
+        let status = Command::new("kill").args([which, &self.child.id().to_string()]).status().expect("kill is always there");
         assert!(status.success());
+    }
+
+    /// The next line that it prints behind `ready`: the URI of an export.
+    pub fn line(&mut self) -> String {
+        let mut line = String::new();
+        self.output.read_line(&mut line).expect("it prints UTF-8");
+        assert!(!line.is_empty(), "it prints no more");
+        line.trim_end().to_owned()
     }
 
     pub fn wait(mut self) -> ExitStatus {
