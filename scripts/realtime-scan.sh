@@ -8,31 +8,12 @@
 # The policy is the paper's beside scans: the shortest seek among what is at hand within 60 %, which leaves long waits for the platter to read in.
 # The drive is characterised over NBD first, as it is served afterwards. With CHARACTERIZE=virtual that is done in virtual time: the same unit without the waiting, and without what a command takes on
 # its way here.
-set -euo pipefail
-program=${HEADTIME:-target/release/headtime}
+source "$(dirname "$0")/realtime.sh"
 profile=${1:-atlas10k} pairs=${2:-4} seconds=${3:-25} policy=${4:-sptf-sw:within_percent=60}
-work=$(mktemp -d)
-drive= server=
-clean() {
-    for process in $server $drive; do kill "$process" 2>/dev/null || true; wait "$process" 2>/dev/null || true; done
-    rm -rf "$work"
-}
-trap clean EXIT
-if ! fio --enghelp 2>/dev/null | grep -qw nbd; then
-    echo "skipped: fio with its nbd engine is not installed (scripts/setup.sh demo installs it)"
-    exit 0
-fi
-
-# The emulation before ordinary threads: otherwise a busy machine makes it a slower drive than it is.
-before_others=
-if chrt --fifo 1 true 2>/dev/null; then before_others="chrt --fifo 1"; fi
-await() { for _ in $(seq 300); do [ -S "$1" ] && return; sleep 0.1; done; echo "nobody listens at $1"; exit 1; }
 scan() { "$program" scan "$1" v --task scrub --control "$work/control" --json "${@:2}"; }
 done_now() { scan status | python3 -c 'import json, sys; scan = json.load(sys.stdin)["scans"][0]; print(json.dumps({"done": scan["bytes_done"], **scan["sources"]}))'; }
 
-$before_others "$program" emulate "$profile" --seed 3 --backing "$work/disk.img" --listen "unix:$work/drive" --json > "$work/emulate.json" &
-drive=$!
-await "$work/drive"
+start_drive "$profile"
 [ "${CHARACTERIZE:-}" = virtual ] && unit="simulated:$profile?seed=3" || unit="nbd+unix:///?socket=$work/drive"
 "$program" characterize "$unit" -o "$work/found.toml" --force --json > "$work/found.json" 2>/dev/null || true
 size=$(python3 -c 'import tomllib, sys; print(tomllib.load(open(sys.argv[1], "rb"))["capacity_sectors"] // 2048 - 1)' "$work/found.toml")
@@ -60,11 +41,9 @@ for pair in $(seq "$pairs"); do
     done_now > "$work/last.$pair"; last=$(date +%s.%N)
     scan pause > /dev/null
     echo "$first $last" > "$work/time.$pair"
-    wait "$load"
+    wait "$load"; load=
 done
 measured=$("$program" scan status v --control "$work/control" | tail -1)
-kill "$server"; wait "$server" || true; server=
-kill "$drive"; wait "$drive" || true; drive=
 python3 - "$work" "$profile" "$pairs" "$measured" "$policy" <<'PYTHON'
 import json, statistics, sys
 work, profile, pairs, measured, policy = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5]
@@ -99,7 +78,5 @@ mean = [statistics.mean(column) for column in zip(*rows)]
 show("mean", mean)
 longer = lambda with_scan, without: f"{(with_scan / without - 1) * 100:+.2f} %"
 print(f"with the scrub: mean response {longer(mean[1], mean[0])}, p99 {longer(mean[3], mean[2])}; the server's own measure: {measured}")
-text = open(f"{work}/emulate.json").read()
-late = json.loads(text[text.rindex('{\n  "bytes_late"'):])
-print("the emulation was late by (us):", late["lateness_us"])
 PYTHON
+end_drive

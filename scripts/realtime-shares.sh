@@ -7,31 +7,12 @@
 #
 # What is compared with a reservation is the stream's part of the disk time that both were charged; how busy that kept the drive stands beside it. The profile's setup is that of the experiments p5.*: one
 # command at the drive and no write cache. The streams are those of Kaldewey and others, *Virtualizing disk performance*, figure 4.
-set -euo pipefail
-program=${HEADTIME:-target/release/headtime}
+source "$(dirname "$0")/realtime.sh"
 profile=${1:-deskstar34gxp@papers} seconds=${2:-15}
 policies=("${@:3}")
 [ "${#policies[@]}" -gt 0 ] || policies=(utilization headtime)
-work=$(mktemp -d)
-drive= server= load=
-clean() {
-    for process in $load $server $drive; do kill "$process" 2>/dev/null || true; wait "$process" 2>/dev/null || true; done
-    rm -rf "$work"
-}
-trap clean EXIT
-if ! fio --enghelp 2>/dev/null | grep -qw nbd; then
-    echo "skipped: fio with its nbd engine is not installed (scripts/setup.sh demo installs it)"
-    exit 0
-fi
 
-# The emulation before ordinary threads: otherwise a busy machine makes it a slower drive than it is.
-before_others=
-if chrt --fifo 1 true 2>/dev/null; then before_others="chrt --fifo 1"; fi
-await() { for _ in $(seq 300); do [ -S "$1" ] && return; sleep 0.1; done; echo "nobody listens at $1"; exit 1; }
-
-$before_others "$program" emulate "$profile" --seed 3 --backing "$work/disk.img" --listen "unix:$work/drive" --json > "$work/emulate.json" &
-drive=$!
-await "$work/drive"
+start_drive "$profile"
 "$program" serve --drive "nbd+unix:///?socket=$work/drive" --profile "$profile" --policy "${policies[0]}" --volume random=8GiB --volume sequential=8GiB \
     --listen "unix:$work/nbd" --control "$work/control" --state "$work/state" > /dev/null &
 server=$!
@@ -119,10 +100,4 @@ print(f"\n{fell_short} of {len(policies) * (5 + SWAPS)} fell short")
 PYTHON
 uptime
 kill "$load"; wait "$load" || true; load=
-kill "$server"; wait "$server" || true; server=
-kill "$drive"; wait "$drive" || true; drive=
-python3 - "$work/emulate.json" <<'PYTHON'
-import json, sys
-text = open(sys.argv[1]).read()
-print("the emulation was late by (us):", json.loads(text[text.rindex('{\n  "bytes_late"'):])["lateness_us"])
-PYTHON
+end_drive
