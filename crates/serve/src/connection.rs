@@ -16,65 +16,33 @@
 //! was cut in the middle would be a third state that neither the client nor a file system over it reckons with. A write whose payload had not
 //! arrived wholly never happens. The task lives until everything it had at the drive is over, so its memory is accounted for until then.
 
+mod hub;
+mod opening;
+mod requests;
+#[cfg(test)]
+mod tests;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::future::Future;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
-use bytes::Bytes;
-use headtime_io::{Io, IoError};
-use headtime_nbd::server::{Connection as Machine, Event, Handle, Refusal, Segment, TlsPolicy};
-use headtime_nbd::{Command, Errno, Extent as StatusExtent, Limits};
-use headtime_sched::{ClassId, Op, StreamId};
-use headtime_units::{Nanos, Sectors};
+use headtime_nbd::server::{Connection as Machine, Handle, TlsPolicy};
+use headtime_sched::StreamId;
+use headtime_units::Nanos;
 use tokio::sync::{mpsc, watch};
 use tokio::time::{MissedTickBehavior, interval, sleep, timeout};
 
-use crate::arrivals::{Arrival, Arrivals};
-use crate::config::ServeLimits;
-use crate::disk::Disk;
-use crate::export::{Export, Exports};
+use crate::arrivals::Arrival;
+use crate::export::Export;
 use crate::memory::{Allowance, StallMeter};
-use crate::pieces::{Answer, Job, Piece, WINDOW};
 use crate::socket::{Attempt, Socket};
-use crate::stats::Kind;
-use crate::stock::{Grant, Member, Stock};
-use crate::tls::{Access, Channel, Permissions, Tls};
-use crate::volumes::Pass;
-
-/// What all connections of a server share.
-pub(crate) struct Hub {
-    pub(crate) exports: Arc<Exports>,
-    pub(crate) disk: Arc<dyn Disk>,
-    pub(crate) tls: Option<Arc<Tls>>,
-    pub(crate) permissions: Permissions,
-    pub(crate) limits: ServeLimits,
-    pub(crate) nbd_limits: Limits,
-    /// Pages of memory ([`crate::memory`]).
-    pub(crate) pool: Arc<Stock>,
-    /// Places at the scheduler.
-    pub(crate) places: Arc<Stock>,
-    /// Connections that have an export open.
-    pub(crate) doors: Arc<Stock>,
-    /// Connections that have none open yet.
-    pub(crate) arrivals: Arc<Arrivals>,
-    pub(crate) phase: watch::Receiver<Phase>,
-    /// Connections being served.
-    pub(crate) connections: AtomicUsize,
-}
-
-/// What the server is doing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Phase {
-    /// Serving.
-    Running,
-    /// Answering what is in flight, refusing what is new.
-    Draining,
-    /// Leaving at once.
-    Leaving,
-}
+use crate::stock::{Grant, Member};
+use crate::tls::{Access, Channel};
+pub(crate) use hub::{Hub, Phase};
+use requests::{PieceDone, Running};
 
 /// Why a connection is over.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -95,32 +63,6 @@ pub(crate) enum End {
     Removed,
     #[error("TLS: {0}")]
     Tls(String),
-}
-
-/// A piece that is over.
-struct PieceDone {
-    handle: Handle,
-    index: usize,
-    result: Result<Bytes, IoError>,
-    at: Instant,
-}
-
-/// A request and what has to be known to account for it.
-struct Running {
-    job: Job,
-    /// Holds what the volume lets it have until it is over.
-    pass: Pass,
-    kind: Kind,
-    caches: bool,
-    started: Instant,
-    last_completion: Instant,
-}
-
-impl Running {
-    /// Bytes that are held for it only once it goes on; a payload is held from before it is read.
-    fn held_bytes_of_reply(&self) -> u64 {
-        if self.kind == Kind::Read { self.job.bytes() } else { 0 }
-    }
 }
 
 type Granted = Pin<Box<dyn Future<Output = Grant> + Send>>;
@@ -161,25 +103,8 @@ struct Client {
     end: Option<End>,
 }
 
-/// What the client hears that finds no place among an export's clients.
-const CROWDED: &str = "the export has as many connections as may be open beside what is kept for other exports; close some, or raise connections";
 /// How long a farewell may take.
 const LINGER: Duration = Duration::from_secs(1);
-
-impl Hub {
-    /// Limits of a hub, as the protocol machine wants them.
-    pub(crate) fn nbd_limits(limits: &ServeLimits) -> Limits {
-        Limits {
-            max_request_bytes: limits.request.get().min(1 << 30) as u32,
-            max_in_flight: limits.connection_requests,
-            // What no connection could ever be given memory for would wait in vain.
-            max_in_flight_bytes: limits.connection_bytes.get().min(limits.grantable_bytes()),
-            // One extent is all there ever is to say: everything is allocated.
-            max_extents: 16,
-            ..Limits::default()
-        }
-    }
-}
 
 /// Serves one client until it is over.
 pub(crate) async fn serve(hub: Arc<Hub>, arrival: Arrival, socket: Socket, stream: StreamId, tls: TlsPolicy) -> End {
@@ -328,33 +253,6 @@ impl Client {
         }
     }
 
-    /// Bytes that are needed by what was admitted: requests that are being worked on, replies, the window of a CACHE request.
-    fn served_bytes(&self) -> u64 {
-        // The machine forgets requests when the client leaves, but what is at the drive still has its memory: then nothing is given back.
-        if !self.hears() {
-            return self.allowance.held_bytes();
-        }
-        let arrived: u64 = self.arrived.iter().map(|handle| self.jobs.get(handle).map_or(0, |running| running.held_bytes_of_reply())).sum();
-        let caching = if self.caching.is_empty() { 0 } else { self.window_bytes() };
-        self.machine.in_flight_bytes().saturating_sub(arrived + self.machine.receiving_bytes()) + caching
-    }
-
-    /// Bytes that are needed beyond those before whatever is next in line may go on: a request that has arrived, or a payload that is to.
-    fn next_bytes(&self) -> u64 {
-        match self.arrived.front().map(|handle| self.jobs.get(handle)) {
-            Some(Some(running)) if running.caches && self.caching.is_empty() => self.window_bytes(),
-            Some(Some(running)) => running.held_bytes_of_reply(),
-            Some(None) => 0,
-            None if self.hears() => self.machine.receiving_bytes(),
-            None => 0,
-        }
-    }
-
-    /// What a CACHE request has at the drive at once.
-    fn window_bytes(&self) -> u64 {
-        WINDOW as u64 * self.hub.limits.piece.get()
-    }
-
     fn blocked_by_client(&self) -> bool {
         let unfinished_payload = self.machine.in_flight_bytes() > 0 && self.jobs.is_empty();
         self.machine.output_bytes() > 0 || unfinished_payload
@@ -413,247 +311,6 @@ impl Client {
         }
         self.gone = true;
     }
-
-    fn take_events(&mut self) {
-        if self.gone {
-            return;
-        }
-        while let Some(event) = self.machine.poll_event() {
-            match event {
-                Event::ListExports => {
-                    let list = self.hub.exports.list(|export| self.access.sees(&export.name));
-                    self.machine.answer_list(&list).expect("a list was asked for, and names were checked when the exports were made");
-                }
-                Event::LookupExport { name, .. } => self.look_up(&name),
-                Event::Opened(_) => {
-                    let (export, door) = self.named.take().expect("an export is opened that was looked up");
-                    if !self.arrival.take().is_some_and(Arrival::stays) {
-                        self.end = Some(End::MadeRoom);
-                        return self.client_gone();
-                    }
-                    self.door = Some(door);
-                    export.stats.opened();
-                    self.removal = Some(export.volume.removal());
-                    self.allowance.open(self.hub.pool.join(export.payer()));
-                    self.places = Some(self.hub.places.join(export.payer()));
-                    self.export = Some(export);
-                }
-                Event::StartTls => self.tls_wanted = true,
-                Event::Request(request) => self.begin(request.handle, request.command),
-                Event::Closed(reason) => self.closed(reason),
-            }
-        }
-    }
-
-    /// Begins TLS when it was asked for and everything before it has left, and goes on with its handshake.
-    fn go_over_to_tls(&mut self) -> Result<(), End> {
-        let wrong = |error: String| End::Tls(error);
-        if self.tls_wanted && !self.gone && self.machine.output_bytes() == 0 {
-            self.tls_wanted = false;
-            let tls = self.hub.tls.as_ref().ok_or_else(|| wrong("there is no certificate".to_owned()))?;
-            self.channel.start_tls(tls.in_force()).map_err(|error| wrong(error.to_string()))?;
-        }
-        if self.gone || !self.channel.is_shaking_hands() || !self.channel.shake_hands().map_err(wrong)? {
-            return Ok(());
-        }
-        self.access = self.hub.permissions.of(self.channel.client_certificate());
-        self.machine.tls_started().expect("TLS was asked for, and everything before it has left");
-        Ok(())
-    }
-
-    fn look_up(&mut self, name: &str) {
-        let draining = *self.hub.phase.borrow() != Phase::Running;
-        let found = if draining { Err(Refusal::ShuttingDown) } else { self.hub.exports.find(name, |export| self.access.sees(&export.name)) };
-        // What was named before and not opened has its place no more.
-        self.named = None;
-        let found = found.and_then(|export| {
-            let door = self.hub.doors.join(export.payer()).try_take(1).ok_or_else(|| Refusal::Policy(CROWDED.to_owned()))?;
-            self.named = Some((Arc::clone(&export), door));
-            Ok(export)
-        });
-        let answer = found.map(|export| export.info());
-        self.machine.answer_export(answer).expect("an export was asked for, and its description was checked when it was made");
-    }
-
-    fn closed(&mut self, reason: headtime_nbd::server::CloseReason) {
-        self.end.get_or_insert(End::Protocol(reason));
-        self.cancel_reads();
-    }
-
-    fn cancel_reads(&mut self) {
-        let disk = Arc::clone(&self.hub.disk);
-        let reads = self.jobs.values_mut().filter(|running| running.caches || running.kind == Kind::Read);
-        for running in reads {
-            running.job.stop().for_each(|id| disk.cancel(id));
-        }
-        let over: Vec<Handle> = self.jobs.iter().filter(|(_, running)| running.job.is_over()).map(|(handle, _)| *handle).collect();
-        over.into_iter().for_each(|handle| self.finish(handle));
-    }
-
-    fn begin(&mut self, handle: Handle, command: Command) {
-        let export = self.export.as_ref().expect("requests follow the opening of an export");
-        let kind = match &command {
-            Command::Read { .. } => Kind::Read,
-            Command::Write { .. } => Kind::Write,
-            _ => Kind::Other,
-        };
-        let caches = matches!(command, Command::Cache { .. });
-        let (_, length) = command.range();
-        let sector = export.volume.sector;
-        let piece = Sectors::new(self.hub.limits.piece.get() / u64::from(sector.bytes()));
-        let started = Instant::now();
-        export.stats.begun();
-        let pass = match export.volume.begin(export.class, &command) {
-            Ok(pass) => pass,
-            Err((errno, text)) => {
-                self.machine.reply_error(handle, errno, text).expect("a request that just came is open");
-                export.stats.ended(kind, length, started.elapsed(), true);
-                return;
-            }
-        };
-        let Some(job) = Job::new(command, export.volume.extent().start, sector, piece) else {
-            // A raw disk has no holes to tell of: all of it is allocated.
-            let status = [StatusExtent { length: length as u32, state: 0 }];
-            let answered = self.machine.reply_extents(handle, &status);
-            answered.expect("a status request of at least one byte is answered with all of it");
-            export.stats.ended(kind, length, started.elapsed(), false);
-            return;
-        };
-        self.jobs.insert(handle, Running { job, pass, kind, caches, started, last_completion: started });
-        self.arrived.push_back(handle);
-    }
-
-    /// Lets requests that have arrived go on, in their order, as far as there is memory for them; says how many pages the next one lacks. While one lacks any, the
-    /// connection holds no more than those before it need: what it has too little of to go on, others may use.
-    fn admit(&mut self) -> u32 {
-        loop {
-            let served = self.served_bytes();
-            let needed = served + self.next_bytes();
-            let missing = self.allowance.missing_pages(needed);
-            if missing > 0 && !self.take_at_once(missing) {
-                self.allowance.keep(served);
-                return self.allowance.missing_pages(needed);
-            }
-            let Some(handle) = self.arrived.pop_front() else {
-                self.allowance.keep(needed);
-                return 0;
-            };
-            if self.jobs.get(&handle).is_some_and(|running| running.caches) {
-                self.caching.push_back(handle);
-                if self.caching.len() > 1 {
-                    continue;
-                }
-            }
-            self.ready.push_back(handle);
-        }
-    }
-
-    fn take_at_once(&mut self, pages: u32) -> bool {
-        let granted = self.allowance.pool().and_then(|pool| pool.try_take(pages));
-        let is_there = granted.is_some();
-        granted.into_iter().for_each(|pages| self.allowance.add(pages));
-        is_there
-    }
-
-    /// Hands pieces to the scheduler as long as there are places; says whether all went.
-    fn submit_ready(&mut self) -> bool {
-        while self.next_ready().is_some() {
-            match self.places.as_ref().and_then(|places| places.try_take(1)) {
-                Some(place) => self.submit_one(place),
-                None => return false,
-            }
-        }
-        true
-    }
-
-    /// The first request that has a piece for the scheduler; those before it that have none are dropped from the line.
-    fn next_ready(&mut self) -> Option<Handle> {
-        while let Some(handle) = self.ready.front() {
-            if self.jobs.get(handle).is_some_and(|running| running.job.has_piece()) {
-                return Some(*handle);
-            }
-            self.ready.pop_front();
-        }
-        None
-    }
-
-    fn submit_one(&mut self, place: Grant) {
-        let Some(handle) = self.next_ready() else { return };
-        let Some(running) = self.jobs.get_mut(&handle) else { return };
-        let Some(Piece { index, op, extent, fua, data }) = running.job.next_piece() else { return };
-        let export = self.export.as_ref().expect("requests follow the opening of an export");
-        let timed = running.kind != Kind::Other && op != Op::Flush;
-        let (deadline, priority) = (running.pass.deadline.filter(|_| timed), running.pass.priority.filter(|_| timed));
-        let waited = Nanos::from_ns(u64::try_from(running.started.elapsed().as_nanos()).unwrap_or(u64::MAX));
-        let io = Io {
-            volume: export.volume.id,
-            class: ClassId(export.class.number()),
-            stream: self.stream,
-            fua,
-            data,
-            priority,
-            // The time is the request's, from its arrival; what was spent waiting for memory is gone.
-            deadline: deadline.map(|deadline| deadline.saturating_sub(waited).max(Nanos::from_ns(1))),
-            ..Io::new(op, extent)
-        };
-        let sender = self.done_sender.clone();
-        let taken = self.hub.disk.submit(
-            io,
-            Box::new(move |done| {
-                drop(place);
-                // A connection that was torn down at once no longer listens.
-                let _ = sender.send(PieceDone { handle, index, result: done.result, at: Instant::now() });
-            }),
-        );
-        match taken {
-            Ok(id) => running.job.submitted(index, id),
-            Err(refused) => self.completed(PieceDone { handle, index, result: Err(IoError::NotTaken(refused)), at: Instant::now() }),
-        }
-    }
-
-    fn completed(&mut self, done: PieceDone) {
-        let Some(running) = self.jobs.get_mut(&done.handle) else { return };
-        running.last_completion = running.last_completion.max(done.at);
-        running.job.completed(done.index, done.result);
-        if running.job.is_over() {
-            self.finish(done.handle);
-        } else if running.job.has_piece() && !self.ready.contains(&done.handle) {
-            self.ready.push_back(done.handle);
-        }
-    }
-
-    /// Answers a request that is over.
-    fn finish(&mut self, handle: Handle) {
-        let Some(Running { job, pass, kind, caches, started, last_completion, .. }) = self.jobs.remove(&handle) else { return };
-        let export = self.export.as_ref().expect("requests follow the opening of an export");
-        drop(pass);
-        let bytes = job.bytes();
-        let answer = job.into_answer();
-        if kind == Kind::Read && !self.hears() {
-            export.stats.dropped();
-        } else {
-            let failed = matches!(answer, Answer::Failed(..));
-            export.stats.ended(kind, bytes, last_completion - started, failed);
-        }
-        if caches {
-            self.caching.retain(|other| *other != handle);
-            self.ready.extend(self.caching.front());
-        }
-        if self.gone {
-            return;
-        }
-        let replied = match answer {
-            Answer::Done => self.machine.reply_done(handle),
-            Answer::Failed(errno, text) => self.machine.reply_error(handle, errno, &text),
-            Answer::Data(read) => self.machine.reply_segments(handle, &read.into_iter().map(Segment::Data).collect::<Vec<_>>()),
-        };
-        if let Err(error) = replied {
-            // A drive that gave less than was asked is the one way to come here.
-            tracing::error!("{}: the drive's answer does not fit the request: {error}", export.name);
-            let answered = self.machine.reply_error(handle, Errno::Io, "the drive gave less than was asked");
-            answered.expect("a request that could not be answered is still open");
-        }
-    }
 }
 
 /// Waits until the volume is removed, for ever if there is none.
@@ -684,6 +341,3 @@ async fn granted(waiting: &mut Option<Granted>) -> Grant {
 fn duration(span: Nanos) -> Duration {
     Duration::from_nanos(span.as_ns())
 }
-
-#[cfg(test)]
-mod tests;

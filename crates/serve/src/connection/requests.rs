@@ -1,0 +1,247 @@
+//! Requests of an open export: taken from the machine, given memory, handed to the disk piece by piece, answered.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use headtime_io::{Io, IoError};
+use headtime_nbd::server::{Handle, Segment};
+use headtime_nbd::{Command, Errno, Extent as StatusExtent};
+use headtime_sched::{ClassId, Op};
+use headtime_units::{Nanos, Sectors};
+
+use super::Client;
+use crate::pieces::{Answer, Job, Piece, WINDOW};
+use crate::stats::Kind;
+use crate::stock::Grant;
+use crate::volumes::Pass;
+
+/// A piece that is over.
+pub(super) struct PieceDone {
+    handle: Handle,
+    index: usize,
+    result: Result<Bytes, IoError>,
+    at: Instant,
+}
+
+/// A request and what has to be known to account for it.
+pub(super) struct Running {
+    job: Job,
+    /// Holds what the volume lets it have until it is over.
+    pass: Pass,
+    kind: Kind,
+    caches: bool,
+    started: Instant,
+    last_completion: Instant,
+}
+
+impl Running {
+    /// Bytes that are held for it only once it goes on; a payload is held from before it is read.
+    fn held_bytes_of_reply(&self) -> u64 {
+        if self.kind == Kind::Read { self.job.bytes() } else { 0 }
+    }
+}
+
+impl Client {
+    pub(super) fn cancel_reads(&mut self) {
+        let disk = Arc::clone(&self.hub.disk);
+        let reads = self.jobs.values_mut().filter(|running| running.caches || running.kind == Kind::Read);
+        for running in reads {
+            running.job.stop().for_each(|id| disk.cancel(id));
+        }
+        let over: Vec<Handle> = self.jobs.iter().filter(|(_, running)| running.job.is_over()).map(|(handle, _)| *handle).collect();
+        over.into_iter().for_each(|handle| self.finish(handle));
+    }
+
+    pub(super) fn begin(&mut self, handle: Handle, command: Command) {
+        let export = self.export.as_ref().expect("requests follow the opening of an export");
+        let kind = match &command {
+            Command::Read { .. } => Kind::Read,
+            Command::Write { .. } => Kind::Write,
+            _ => Kind::Other,
+        };
+        let caches = matches!(command, Command::Cache { .. });
+        let (_, length) = command.range();
+        let sector = export.volume.sector;
+        let piece = Sectors::new(self.hub.limits.piece.get() / u64::from(sector.bytes()));
+        let started = Instant::now();
+        export.stats.begun();
+        let pass = match export.volume.begin(export.class, &command) {
+            Ok(pass) => pass,
+            Err((errno, text)) => {
+                self.machine.reply_error(handle, errno, text).expect("a request that just came is open");
+                export.stats.ended(kind, length, started.elapsed(), true);
+                return;
+            }
+        };
+        let Some(job) = Job::new(command, export.volume.extent().start, sector, piece) else {
+            // A raw disk has no holes to tell of: all of it is allocated.
+            let status = [StatusExtent { length: length as u32, state: 0 }];
+            let answered = self.machine.reply_extents(handle, &status);
+            answered.expect("a status request of at least one byte is answered with all of it");
+            export.stats.ended(kind, length, started.elapsed(), false);
+            return;
+        };
+        self.jobs.insert(handle, Running { job, pass, kind, caches, started, last_completion: started });
+        self.arrived.push_back(handle);
+    }
+
+    /// Lets requests that have arrived go on, in their order, as far as there is memory for them; says how many pages the next one lacks. While one lacks any, the
+    /// connection holds no more than those before it need: what it has too little of to go on, others may use.
+    pub(super) fn admit(&mut self) -> u32 {
+        loop {
+            let served = self.served_bytes();
+            let needed = served + self.next_bytes();
+            let missing = self.allowance.missing_pages(needed);
+            if missing > 0 && !self.take_at_once(missing) {
+                self.allowance.keep(served);
+                return self.allowance.missing_pages(needed);
+            }
+            let Some(handle) = self.arrived.pop_front() else {
+                self.allowance.keep(needed);
+                return 0;
+            };
+            if self.jobs.get(&handle).is_some_and(|running| running.caches) {
+                self.caching.push_back(handle);
+                if self.caching.len() > 1 {
+                    continue;
+                }
+            }
+            self.ready.push_back(handle);
+        }
+    }
+
+    fn take_at_once(&mut self, pages: u32) -> bool {
+        let granted = self.allowance.pool().and_then(|pool| pool.try_take(pages));
+        let is_there = granted.is_some();
+        granted.into_iter().for_each(|pages| self.allowance.add(pages));
+        is_there
+    }
+
+    /// Hands pieces to the scheduler as long as there are places; says whether all went.
+    pub(super) fn submit_ready(&mut self) -> bool {
+        while self.next_ready().is_some() {
+            match self.places.as_ref().and_then(|places| places.try_take(1)) {
+                Some(place) => self.submit_one(place),
+                None => return false,
+            }
+        }
+        true
+    }
+
+    /// The first request that has a piece for the scheduler; those before it that have none are dropped from the line.
+    fn next_ready(&mut self) -> Option<Handle> {
+        while let Some(handle) = self.ready.front() {
+            if self.jobs.get(handle).is_some_and(|running| running.job.has_piece()) {
+                return Some(*handle);
+            }
+            self.ready.pop_front();
+        }
+        None
+    }
+
+    pub(super) fn submit_one(&mut self, place: Grant) {
+        let Some(handle) = self.next_ready() else { return };
+        let Some(running) = self.jobs.get_mut(&handle) else { return };
+        let Some(Piece { index, op, extent, fua, data }) = running.job.next_piece() else { return };
+        let export = self.export.as_ref().expect("requests follow the opening of an export");
+        let timed = running.kind != Kind::Other && op != Op::Flush;
+        let (deadline, priority) = (running.pass.deadline.filter(|_| timed), running.pass.priority.filter(|_| timed));
+        let waited = Nanos::from_ns(u64::try_from(running.started.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let io = Io {
+            volume: export.volume.id,
+            class: ClassId(export.class.number()),
+            stream: self.stream,
+            fua,
+            data,
+            priority,
+            // The time is the request's, from its arrival; what was spent waiting for memory is gone.
+            deadline: deadline.map(|deadline| deadline.saturating_sub(waited).max(Nanos::from_ns(1))),
+            ..Io::new(op, extent)
+        };
+        let sender = self.done_sender.clone();
+        let taken = self.hub.disk.submit(
+            io,
+            Box::new(move |done| {
+                drop(place);
+                // A connection that was torn down at once no longer listens.
+                let _ = sender.send(PieceDone { handle, index, result: done.result, at: Instant::now() });
+            }),
+        );
+        match taken {
+            Ok(id) => running.job.submitted(index, id),
+            Err(refused) => self.completed(PieceDone { handle, index, result: Err(IoError::NotTaken(refused)), at: Instant::now() }),
+        }
+    }
+
+    pub(super) fn completed(&mut self, done: PieceDone) {
+        let Some(running) = self.jobs.get_mut(&done.handle) else { return };
+        running.last_completion = running.last_completion.max(done.at);
+        running.job.completed(done.index, done.result);
+        if running.job.is_over() {
+            self.finish(done.handle);
+        } else if running.job.has_piece() && !self.ready.contains(&done.handle) {
+            self.ready.push_back(done.handle);
+        }
+    }
+
+    /// Answers a request that is over.
+    fn finish(&mut self, handle: Handle) {
+        let Some(Running { job, pass, kind, caches, started, last_completion, .. }) = self.jobs.remove(&handle) else { return };
+        let export = self.export.as_ref().expect("requests follow the opening of an export");
+        drop(pass);
+        let bytes = job.bytes();
+        let answer = job.into_answer();
+        if kind == Kind::Read && !self.hears() {
+            export.stats.dropped();
+        } else {
+            let failed = matches!(answer, Answer::Failed(..));
+            export.stats.ended(kind, bytes, last_completion - started, failed);
+        }
+        if caches {
+            self.caching.retain(|other| *other != handle);
+            self.ready.extend(self.caching.front());
+        }
+        if self.gone {
+            return;
+        }
+        let replied = match answer {
+            Answer::Done => self.machine.reply_done(handle),
+            Answer::Failed(errno, text) => self.machine.reply_error(handle, errno, &text),
+            Answer::Data(read) => self.machine.reply_segments(handle, &read.into_iter().map(Segment::Data).collect::<Vec<_>>()),
+        };
+        if let Err(error) = replied {
+            // A drive that gave less than was asked is the one way to come here.
+            tracing::error!("{}: the drive's answer does not fit the request: {error}", export.name);
+            let answered = self.machine.reply_error(handle, Errno::Io, "the drive gave less than was asked");
+            answered.expect("a request that could not be answered is still open");
+        }
+    }
+
+    /// Bytes that are needed by what was admitted: requests that are being worked on, replies, the window of a CACHE request.
+    fn served_bytes(&self) -> u64 {
+        // The machine forgets requests when the client leaves, but what is at the drive still has its memory: then nothing is given back.
+        if !self.hears() {
+            return self.allowance.held_bytes();
+        }
+        let arrived: u64 = self.arrived.iter().map(|handle| self.jobs.get(handle).map_or(0, |running| running.held_bytes_of_reply())).sum();
+        let caching = if self.caching.is_empty() { 0 } else { self.window_bytes() };
+        self.machine.in_flight_bytes().saturating_sub(arrived + self.machine.receiving_bytes()) + caching
+    }
+
+    /// Bytes that are needed beyond those before whatever is next in line may go on: a request that has arrived, or a payload that is to.
+    fn next_bytes(&self) -> u64 {
+        match self.arrived.front().map(|handle| self.jobs.get(handle)) {
+            Some(Some(running)) if running.caches && self.caching.is_empty() => self.window_bytes(),
+            Some(Some(running)) => running.held_bytes_of_reply(),
+            Some(None) => 0,
+            None if self.hears() => self.machine.receiving_bytes(),
+            None => 0,
+        }
+    }
+
+    /// What a CACHE request has at the drive at once.
+    fn window_bytes(&self) -> u64 {
+        WINDOW as u64 * self.hub.limits.piece.get()
+    }
+}
