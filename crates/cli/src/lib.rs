@@ -3,6 +3,7 @@
 //! Each verb is one file of [`commands`], with its arguments and what it does. What several verbs show stands in [`figures`], what is
 //! shown while a drive serves in [`view`], what is left behind by the demo in [`report`].
 
+mod beliefs;
 pub mod characterize;
 pub mod commands;
 pub mod compare;

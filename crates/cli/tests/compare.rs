@@ -125,6 +125,57 @@ fn a_difference_to_the_baseline_is_that_of_the_replicas_one_by_one() {
 }
 
 #[test]
+fn every_policy_is_compared_by_every_belief_and_what_was_run_before_is_used() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = |name: &str| folder.path().join(name);
+    let by = |beliefs: &str| done(folder.path(), &[&TINY[..], &["--out", "x", "--beliefs", beliefs, "--baseline", "sptf-expected"]].concat());
+    let rate = |json: &Value, place: usize| json["cases"][1]["policies"][place]["metrics"]["iops"]["value"].as_f64().expect("a number");
+    let answer = || -> Value { serde_json::from_str(&read(path("x/results.json"))).expect("JSON") };
+    by("profile");
+    let by_profile = rate(&answer(), 1);
+
+    let output = by("profile,compact,matrix");
+    assert!(stderr(&output).contains("8 of 24 cells are there already"), "{}", stderr(&output));
+    for wanted in ["fcfs by matrix", "sptf-expected by compact", "against sptf-expected by profile"] {
+        assert!(stdout(&output).contains(wanted), "{wanted} is missing from\n{}", stdout(&output));
+    }
+    let several = answer();
+    assert_eq!(rate(&several, 3), by_profile, "a belief more changes nothing of another");
+    assert_ne!(rate(&several, 5), by_profile, "a matrix that knows nothing yet orders in another way");
+    assert_eq!(
+        (&several["cases"][0]["policies"][4]["policy"], &several["cases"][0]["policies"][4]["belief"]),
+        (&"sptf-expected".into(), &"compact".into())
+    );
+    assert!(several["command"].as_str().is_some_and(|command| command.contains("--beliefs profile compact matrix")));
+    let totals: Vec<_> = lines(path("x/results.csv")).into_iter().filter(|line| line["stream"] == "total").collect();
+    let of = |belief: &str| totals.iter().filter(|line| line["belief"] == belief && line["policy"] == "fcfs").count();
+    assert_eq!((of("profile"), of("compact"), of("matrix"), totals.len()), (4, 4, 4, 24));
+    assert_eq!(lines(path("x/summary.csv"))[0]["belief"], "profile");
+    let page = read(path("x/report.html"));
+    markup::check_well_formed(&page);
+    assert!(page.contains("sptf-expected by matrix") && page.contains("2 policies by 3 beliefs"));
+
+    // A map in a file is known by what it holds.
+    let learn = |seed: &str| {
+        let arguments =
+            ["sim", "--drive", "atlas10k", "--belief", "compact", "--requests", "500", "--seed", seed, "--map-out", "found.map", "--force"];
+        let learned =
+            Command::new(env!("CARGO_BIN_EXE_headtime")).args(arguments).current_dir(folder.path()).output().expect("the program was built");
+        assert!(learned.status.success(), "{}", stderr(&learned));
+    };
+    learn("1");
+    assert!(!stderr(&by("profile,compact:found.map")).contains("16 of 16"));
+    assert!(stderr(&by("compact:found.map,profile")).contains("16 of 16 cells are there already"));
+    learn("2");
+    by("compact:found.map");
+    assert_eq!(cells(&path("x")).len(), 8 + 16 + 8 + 8, "of each belief and each map, and none twice");
+
+    let foreign = headtime(folder.path(), &["--drives", "deskstar34gxp", "--beliefs", "compact:found.map", "--depths", "1", "--out", "y"]);
+    assert_eq!(foreign.status.code(), Some(2), "{}", stderr(&foreign));
+    assert!(stderr(&foreign).contains("nothing is left to compare") && stderr(&foreign).contains("found.map"), "{}", stderr(&foreign));
+}
+
+#[test]
 fn the_same_plan_gives_the_same_bytes_with_one_thread_and_with_two() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     done(folder.path(), &[&TINY[..], &["--out", "one", "--threads", "1"]].concat());

@@ -24,15 +24,18 @@ use crate::stop::Stop;
                   cannot be written, all else is there; 2 the plan makes no sense, nothing was run; 130 told to stop, finished runs are kept."
 )]
 pub struct Arguments {
-    /// TOML file with any of: policies, drives, workloads, depths, baseline, seed, replicas, requests, warmup, noise, outstanding, queue_limit; flags go before it
+    /// TOML file with any of: policies, beliefs, drives, workloads, depths, baseline, seed, replicas, requests, warmup, noise, outstanding, queue_limit; flags go before it
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
     /// Policies as NAME:parameter=value,…, or all; oracles among them are marked; fcfs and the default policy unless given
     #[arg(long, value_name = "NAME,…", num_args = 1..)]
     pub policies: Vec<String>,
-    /// The policy that the others are compared with; the first unless given
+    /// The policy that the others are compared with, by the first belief or as `NAME by BELIEF`; the first unless given
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
+    /// By what places and times are believed, as `headtime sim --belief` takes it: profile, matrix, compact, matrix:FILE, compact:FILE; each policy by each; profile unless given
+    #[arg(long, value_name = "WHAT,…", num_args = 1..)]
+    pub beliefs: Vec<String>,
     /// Drives: profiles' names, NAME@SETUP, or paths of profile files; nearline-20tb unless given
     #[arg(long, value_name = "PROFILE,…", num_args = 1..)]
     pub drives: Vec<String>,
@@ -126,6 +129,7 @@ fn asked(arguments: &Arguments) -> Result<Asked, Failure> {
         }
     };
     names("--policies", &arguments.policies, &mut asked.policies);
+    names("--beliefs", &arguments.beliefs, &mut asked.beliefs);
     names("--drives", &arguments.drives, &mut asked.drives);
     names("--workloads", &arguments.workloads, &mut asked.workloads);
     if !arguments.depths.is_empty() {

@@ -18,6 +18,8 @@ use crate::commands::sim::Noise;
 pub struct Asked {
     /// Policies with their parameters, `all` among them perhaps.
     pub policies: Vec<Placed<String>>,
+    /// By what places and times are believed, as `headtime sim --belief` takes it.
+    pub beliefs: Vec<Placed<String>>,
     /// Profiles, `NAME@SETUP` or files.
     pub drives: Vec<Placed<String>>,
     /// Workloads and traces.
@@ -56,6 +58,7 @@ pub struct Placed<T> {
 #[serde(deny_unknown_fields)]
 struct PlanFile {
     policies: Option<Vec<Spanned<String>>>,
+    beliefs: Option<Vec<Spanned<String>>>,
     drives: Option<Vec<Spanned<String>>>,
     workloads: Option<Vec<Spanned<String>>>,
     depths: Option<Vec<Spanned<u64>>>,
@@ -74,6 +77,7 @@ impl Default for Asked {
         let words = |words: &[&str]| words.iter().map(|word| Placed::new((*word).to_string(), "the default")).collect();
         Self {
             policies: words(&["fcfs", headtime_sched::DEFAULT_POLICY]),
+            beliefs: words(&["profile"]),
             drives: words(&["nearline-20tb"]),
             workloads: words(&["random"]),
             depths: [1, 4, 16, 64].map(|depth| Placed::new(depth, "the default")).to_vec(),
@@ -110,6 +114,7 @@ impl Asked {
         let mut asked = Self::default();
         let placed = Placing { place: &place };
         placed.all(file.policies, &mut asked.policies);
+        placed.all(file.beliefs, &mut asked.beliefs);
         placed.all(file.drives, &mut asked.drives);
         placed.all(file.workloads, &mut asked.workloads);
         placed.all(file.depths, &mut asked.depths);
@@ -132,7 +137,12 @@ impl Asked {
     /// # Errors
     /// With the first that does not, and its place.
     pub fn check(&self) -> Result<(), Failure> {
-        let empty = [("policies", self.policies.is_empty()), ("drives", self.drives.is_empty()), ("workloads", self.workloads.is_empty())];
+        let empty = [
+            ("policies", self.policies.is_empty()),
+            ("beliefs", self.beliefs.is_empty()),
+            ("drives", self.drives.is_empty()),
+            ("workloads", self.workloads.is_empty()),
+        ];
         for (what, empty) in [&empty[..], &[("depths", self.depths.is_empty())]].concat() {
             if empty {
                 return Err(Failure::Asked(anyhow!("{what} names none; leave it out for the default, or name at least one")));
@@ -162,6 +172,9 @@ impl Asked {
     pub fn command(&self) -> String {
         let mut parts = vec!["headtime compare".to_string()];
         parts.push(format!("--policies {}", joined(&self.policies)));
+        let usual_beliefs: Vec<String> = Self::default().beliefs.into_iter().map(|belief| belief.value).collect();
+        let beliefs_differ = !self.beliefs.iter().map(|belief| &belief.value).eq(&usual_beliefs);
+        parts.extend(beliefs_differ.then(|| format!("--beliefs {}", joined(&self.beliefs))));
         parts.push(format!("--drives {}", joined(&self.drives)));
         parts.push(format!("--workloads {}", joined(&self.workloads)));
         let depths: Vec<String> = self.depths.iter().map(|depth| depth.value.to_string()).collect();
@@ -281,6 +294,7 @@ mod tests {
             ("seed = 1\nnoise = \"some\"\n", "plan.toml:2: noise `some` is neither \"on\" nor \"off\""),
             ("seed = \"one\"\n", "plan.toml:1: invalid type: string"),
             ("seed = 1\nseed = 2\n", "plan.toml:2: duplicate key"),
+            ("beliefs = []\n", "beliefs names none; leave it out for the default"),
             ("policies = []\n", "policies names none; leave it out for the default"),
         ] {
             let message = refused(text);

@@ -1,6 +1,9 @@
 //! [`Cell`]: one run of a comparison: a case, a policy, a replica.
 
+use std::cell::Cell as Taken;
+
 use anyhow::{Context as _, anyhow};
+use headtime_io::BelievedBy;
 use headtime_mechanics::DriveProfile;
 use headtime_sched::Refusal;
 use headtime_sim::{EngineError, Experiment, RunError, Unit, WatchedRun, run_watched};
@@ -31,6 +34,12 @@ pub struct Cell {
 pub struct Decisive {
     /// The policy and its parameters.
     pub policy: String,
+    /// By what it believes, but for the profile, by which everything was before there was a choice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub belief: Option<String>,
+    /// Of what the belief's file holds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub belief_fingerprint: Option<String>,
     /// The drive as it was called.
     pub drive: String,
     /// Of everything its profile says.
@@ -70,8 +79,12 @@ impl Cell {
     pub fn decisive(&self, plan: &Plan) -> Decisive {
         let case = &plan.cases[self.case];
         let (drive, workload) = (&plan.drives[case.drive], &plan.workloads[case.workload]);
+        let policy = &plan.policies[self.policy];
+        let belief = policy.belief.map(|belief| &plan.beliefs[belief]);
         Decisive {
-            policy: plan.policies[self.policy].text.clone(),
+            policy: policy.policy.clone(),
+            belief: belief.map(|belief| belief.text.clone()).filter(|text| *text != BelievedBy::Profile.to_string()),
+            belief_fingerprint: belief.and_then(|belief| belief.fingerprint).map(|fingerprint| format!("{fingerprint:016x}")),
             drive: drive.text.clone(),
             drive_fingerprint: format!("{:016x}", drive.fingerprint),
             workload: workload.name.clone(),
@@ -126,10 +139,9 @@ impl Cell {
         };
         let inner = plan.source(case, self.seed).map_err(|failure| anyhow!(failure.message()))?;
         let mut observer = Observer::new(experiment.warm_up, experiment.requests, tell);
-        // The profile was checked when it was loaded, so a belief can be made of it.
-        let belief = |profile: &DriveProfile| -> Box<dyn headtime_sched::Belief + Send> {
-            headtime_belief::of_profile(profile).expect("a profile that makes a drive makes a belief")
-        };
+        let begun = policy.belief.map(|belief| plan.beliefs[belief].begin(&experiment.profile)).transpose();
+        let begun = Taken::new(begun.map_err(|failure| anyhow!(failure.message()))?);
+        let belief = |_: &DriveProfile| begun.take().expect("a run that is no oracle's begins once, with a belief");
         let run = run_watched(&experiment, Stoppable { inner, stop }, &belief, &mut observer).map_err(|error| match error {
             RunError::Engine(error) => anyhow::Error::new(error).context("the simulation cannot go on"),
             other => anyhow::Error::new(other),

@@ -13,6 +13,7 @@ use headtime_workload::Source;
 use serde::Serialize;
 
 use super::asked::{Asked, Placed};
+use super::belief::PlannedBelief;
 use super::fingerprint::fnv;
 use crate::workloads::WorkloadChoice;
 use crate::{Failure, drive_model};
@@ -22,8 +23,10 @@ use crate::{Failure, drive_model};
 pub struct Plan {
     /// What was asked for.
     pub asked: Asked,
-    /// The policies, in the order of all tables.
+    /// The policies, each by each belief, in the order of all tables.
     pub policies: Vec<PlannedPolicy>,
+    /// The beliefs.
+    pub beliefs: Vec<PlannedBelief>,
     /// The place of the policy that the others are compared with.
     pub baseline: usize,
     /// The drives.
@@ -36,11 +39,15 @@ pub struct Plan {
     pub left_out: Vec<LeftOut>,
 }
 
-/// One policy.
+/// One policy by one belief.
 #[derive(Clone)]
 pub struct PlannedPolicy {
-    /// As it was written: the name, and parameters.
+    /// What it is called: the policy as it was written, and its belief where several are compared.
     pub text: String,
+    /// The policy as it was written: the name, and parameters.
+    pub policy: String,
+    /// The place of its belief; `None` for an oracle, which goes by the truth and runs once.
+    pub belief: Option<usize>,
     /// Its line in the table.
     pub entry: &'static PolicyEntry,
     /// Its parameters.
@@ -104,11 +111,12 @@ impl Plan {
     /// When a policy, drive or workload is unknown, a number makes no sense, or nothing is left to run; the message says where it was written.
     pub fn new(asked: Asked) -> Result<Self, Failure> {
         asked.check()?;
-        let policies = policies(&asked.policies)?;
+        let beliefs = once(&asked.beliefs).into_iter().map(PlannedBelief::load).collect::<Result<Vec<_>, _>>()?;
+        let policies = policies(&asked.policies, &beliefs)?;
         let baseline = baseline(asked.baseline.as_ref(), &policies)?;
         let drives = once(&asked.drives).into_iter().map(PlannedDrive::load).collect::<Result<Vec<_>, _>>()?;
         let workloads = workloads(&asked.workloads)?;
-        let mut plan = Self { asked, policies, baseline, drives, workloads, cases: Vec::new(), left_out: Vec::new() };
+        let mut plan = Self { asked, policies, beliefs, baseline, drives, workloads, cases: Vec::new(), left_out: Vec::new() };
         for drive in 0..plan.drives.len() {
             let able = plan.able(drive);
             for workload in 0..plan.workloads.len() {
@@ -147,7 +155,7 @@ impl Plan {
 
     /// The places of the policies that can run on a drive; the others are set aside.
     fn able(&mut self, drive: usize) -> Vec<usize> {
-        let PlannedDrive { text, profile, .. } = &self.drives[drive];
+        let PlannedDrive { text, profile, .. } = self.drives[drive].clone();
         let arms = profile.actuators();
         let (able, unable) = (0..self.policies.len()).partition::<Vec<usize>, _>(|policy| !self.policies[*policy].entry.oracle || arms == 1);
         let set_aside = unable.into_iter().map(|policy| {
@@ -155,7 +163,27 @@ impl Plan {
             LeftOut { policy: Some(self.policies[policy].text.clone()), drive: text.clone(), workload: None, depths: None, reason }
         });
         self.left_out.extend(set_aside);
+        let unfit: Vec<Option<String>> = self.beliefs.iter().map(|belief| belief.begin(&profile).err().map(|failure| failure.message())).collect();
+        let reason = |policy: usize| self.policies[policy].belief.and_then(|belief| unfit[belief].clone());
+        let (able, unable) = able.into_iter().partition::<Vec<usize>, _>(|policy| reason(*policy).is_none());
+        let set_aside: Vec<LeftOut> = unable
+            .into_iter()
+            .map(|policy| LeftOut {
+                policy: Some(self.policies[policy].text.clone()),
+                drive: text.clone(),
+                workload: None,
+                depths: None,
+                reason: reason(policy).expect("it was set aside for it"),
+            })
+            .collect();
+        self.left_out.extend(set_aside);
         able
+    }
+
+    /// By what a policy of the plan believes, in a word.
+    #[must_use]
+    pub fn belief(&self, policy: usize) -> &str {
+        self.policies[policy].belief.map_or(TRUTH, |belief| &self.beliefs[belief].text)
     }
 
     fn add_cases(&mut self, drive: usize, workload: usize, able: &[usize]) {
@@ -210,17 +238,24 @@ impl PlannedDrive {
     }
 }
 
-/// Policies by their texts, each once; `all` is every one of the table.
-fn policies(asked: &[Placed<String>]) -> Result<Vec<PlannedPolicy>, Failure> {
+/// Policies by their texts, each once by each belief; `all` is every one of the table.
+fn policies(asked: &[Placed<String>], beliefs: &[PlannedBelief]) -> Result<Vec<PlannedPolicy>, Failure> {
     let mut found: Vec<PlannedPolicy> = Vec::new();
     for word in asked {
         let every: Vec<String> =
             if word.value == "all" { POLICIES.iter().map(|entry| entry.name.to_string()).collect() } else { vec![word.value.clone()] };
         for text in every {
             let (entry, parameters) = PolicyEntry::parse(&text).map_err(|error| at(&word.place, Failure::asked(error)))?;
-            if found.iter().all(|other| other.text != text) {
-                found.push(PlannedPolicy { text, entry, parameters });
+            if found.iter().any(|other| other.policy == text) {
+                continue;
             }
+            let of = |text: String, belief| PlannedPolicy { text, policy: String::new(), belief, entry, parameters: parameters.clone() };
+            let contestants: Vec<PlannedPolicy> = match beliefs {
+                _ if entry.oracle => vec![of(text.clone(), None)],
+                [_] => vec![of(text.clone(), Some(0))],
+                several => several.iter().enumerate().map(|(place, belief)| of(format!("{text} by {}", belief.text), Some(place))).collect(),
+            };
+            found.extend(contestants.into_iter().map(|contestant| PlannedPolicy { policy: text.clone(), ..contestant }));
         }
     }
     Ok(found)
@@ -239,11 +274,15 @@ fn workloads(asked: &[Placed<String>]) -> Result<Vec<PlannedWorkload>, Failure> 
 
 fn baseline(asked: Option<&Placed<String>>, policies: &[PlannedPolicy]) -> Result<usize, Failure> {
     let Some(word) = asked else { return Ok(0) };
-    policies.iter().position(|policy| policy.text == word.value).ok_or_else(|| {
+    let named = |policy: &PlannedPolicy| policy.text == word.value || policy.policy == word.value;
+    policies.iter().position(named).ok_or_else(|| {
         let known: Vec<&str> = policies.iter().map(|policy| policy.text.as_str()).collect();
         Failure::Asked(anyhow!("{}: the baseline {} is not among the policies compared, which are {}", word.place, word.value, known.join(", ")))
     })
 }
+
+/// What an oracle goes by.
+pub const TRUTH: &str = "truth";
 
 /// Each value once, where it stands first.
 fn once<T: PartialEq>(values: &[Placed<T>]) -> Vec<&Placed<T>> {
@@ -288,6 +327,29 @@ mod tests {
     }
 
     #[test]
+    fn every_policy_is_compared_by_every_belief_and_an_oracle_once() {
+        let asked = |beliefs: &[&str], baseline: Option<&str>| Asked {
+            policies: words(&["fcfs", "sptf-oracle", "headtime"]),
+            beliefs: words(beliefs),
+            drives: words(&["atlas10k"]),
+            baseline: baseline.map(|name| Placed::new(name.to_string(), "--baseline")),
+            ..Asked::default()
+        };
+        let names = |asked: Asked| {
+            let plan = Plan::new(asked).unwrap_or_else(|failure| panic!("{}", failure.message()));
+            let names: Vec<String> = (0..plan.policies.len()).map(|place| format!("{}|{}", plan.policies[place].text, plan.belief(place))).collect();
+            (names, plan.policies[plan.baseline].text.clone())
+        };
+        let one = ["fcfs|compact", "sptf-oracle|truth", "headtime|compact"].map(str::to_string).to_vec();
+        assert_eq!(names(asked(&["compact"], None)), (one, "fcfs".to_string()));
+        let several =
+            ["fcfs by profile|profile", "fcfs by compact|compact", "sptf-oracle|truth", "headtime by profile|profile", "headtime by compact|compact"];
+        let several = several.map(str::to_string).to_vec();
+        assert_eq!(names(asked(&["profile", "compact", "profile"], Some("headtime"))), (several.clone(), "headtime by profile".to_string()));
+        assert_eq!(names(asked(&["profile", "compact"], Some("headtime by compact"))), (several, "headtime by compact".to_string()));
+    }
+
+    #[test]
     fn a_workload_that_fits_no_depth_is_left_out_once() {
         let asked = Asked { workloads: words(&["random:size=1000", "random"]), drives: words(&["atlas10k"]), ..Asked::default() };
         let plan = Plan::new(asked).unwrap_or_else(|failure| panic!("{}", failure.message()));
@@ -307,6 +369,8 @@ mod tests {
     fn what_is_unknown_is_named_with_its_place() {
         for (asked, expected) in [
             (Asked { policies: words(&["fastest"]), ..Asked::default() }, "--flag: there is no policy `fastest`; known are fcfs"),
+            (Asked { beliefs: words(&["guess"]), ..Asked::default() }, "--flag: belief = guess: expected profile, matrix, compact"),
+            (Asked { beliefs: words(&["compact:no.map"]), ..Asked::default() }, "--flag: map no.map cannot be read"),
             (Asked { drives: words(&["wd40"]), ..Asked::default() }, "--flag: see `headtime profiles`"),
             (Asked { workloads: words(&["./no.toml"]), ..Asked::default() }, "--flag: "),
             (

@@ -132,7 +132,8 @@ impl Comparison {
                 Some((metric.key, DifferenceAnswer { by: difference.by.into(), share, paired: difference.paired }))
             });
             PolicyAnswer {
-                policy: &self.plan.policies[entry.policy].text,
+                policy: &self.plan.policies[entry.policy].policy,
+                belief: self.plan.belief(entry.policy),
                 oracle: self.plan.policies[entry.policy].entry.oracle,
                 status: entry.status(),
                 metrics: metrics.collect(),
@@ -205,7 +206,8 @@ impl Comparison {
                     let number = |value: Option<f64>| Value::Number(value).text();
                     let by = difference.map(|difference| difference.by);
                     let depth = case.depth.map_or_else(String::new, |depth| depth.to_string());
-                    let mut row = vec![case.drive.to_string(), case.workload.to_string(), depth, policy.policy.to_string()];
+                    let mut row =
+                        vec![case.drive.to_string(), case.workload.to_string(), depth, policy.policy.to_string(), policy.belief.to_string()];
                     row.extend([policy.oracle.to_string(), policy.status.word().to_string(), metric.key.to_string()]);
                     row.extend([Some(estimate.value), estimate.low, estimate.high].map(number));
                     row.push(self.plan.policies[self.plan.baseline].text.clone());
@@ -235,11 +237,12 @@ impl Entry {
 }
 
 /// The columns of `summary.csv`.
-const SUMMARY: [&str; 16] = [
+const SUMMARY: [&str; 17] = [
     "drive",
     "workload",
     "depth",
     "policy",
+    "belief",
     "oracle",
     "status",
     "metric",
@@ -279,6 +282,7 @@ struct CaseAnswer<'a> {
 #[derive(Serialize)]
 struct PolicyAnswer<'a> {
     policy: &'a str,
+    belief: &'a str,
     oracle: bool,
     status: Status,
     metrics: BTreeMap<&'static str, EstimateAnswer>,

@@ -170,6 +170,8 @@ mod tests {
     fn decisive(seed: u64) -> Decisive {
         Decisive {
             policy: "fcfs".to_string(),
+            belief: None,
+            belief_fingerprint: None,
             drive: "atlas10k".to_string(),
             drive_fingerprint: "00".to_string(),
             workload: "random".to_string(),

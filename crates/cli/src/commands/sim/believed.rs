@@ -5,16 +5,15 @@
 use std::sync::Mutex;
 
 use anyhow::anyhow;
-use headtime_belief::maps::{KeptMap, MapBelief, MapKind, MapSettings, mapped_drive};
-use headtime_belief::of_profile;
-use headtime_io::{BelievedBy, MapStart};
+use headtime_belief::maps::{KeptMap, MapBelief};
+use headtime_io::BelievedBy;
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{Belief, Tunables};
 use headtime_serve::config::map_settings;
 
 use super::Arguments;
 use crate::commands::map::file;
-use crate::{Failure, drive_model};
+use crate::{Failure, beliefs, drive_model};
 
 /// The belief that a run begins with; taken once.
 pub(super) struct Begun(Mutex<Option<Box<dyn Belief + Send>>>);
@@ -48,8 +47,7 @@ impl Begun {
                     arguments.policy
                 )));
             }
-            BelievedBy::Profile => of_profile(profile).map_err(Failure::asked)?,
-            BelievedBy::Map { kind, start } => Box::new(by_map(*kind, start, &settings, profile)?),
+            by => beliefs::begin(by, &settings, profile)?,
         };
         Ok(Self(Mutex::new(Some(belief))))
     }
@@ -58,18 +56,6 @@ impl Begun {
     pub(super) fn belief(&self) -> Box<dyn Belief + Send> {
         let mut belief = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
         belief.take().expect("a simulation begins once")
-    }
-}
-
-fn by_map(kind: MapKind, start: &MapStart, settings: &MapSettings, profile: &DriveProfile) -> Result<MapBelief, Failure> {
-    let drive = mapped_drive(profile).map_err(Failure::asked)?;
-    match start {
-        // A simulation says what it was given: what is not there is a mistake here.
-        MapStart::File(path) => {
-            let map = file::read(path, settings.memory)?;
-            settings.go_on(kind, &drive, map).map_err(|error| Failure::asked(anyhow!(error).context(format!("map {}", path.display()))))
-        }
-        _ => settings.begin(kind, &drive, Some(profile)).map_err(Failure::asked),
     }
 }
 

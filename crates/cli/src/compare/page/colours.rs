@@ -34,12 +34,17 @@ const COLOURS: [(&str, &str); 22] = [
     ("#455a9c", "#9fb0ea"),
 ];
 
-/// The class of each policy of a plan: a policy without settings has its own colour, one with settings that too where it is free, or the next that is.
+/// The class of each policy of a plan: a policy without settings by the first belief has its own colour, any other that too where it is free, or the next that is.
 pub(super) fn classes(plan: &Plan) -> Vec<String> {
     let mut colours = vec![0; plan.policies.len()];
     let mut taken: Vec<usize> = Vec::new();
     for with_settings in [false, true] {
-        for (place, policy) in plan.policies.iter().enumerate().filter(|(_, policy)| (policy.text != policy.entry.name) == with_settings) {
+        for (place, policy) in plan
+            .policies
+            .iter()
+            .enumerate()
+            .filter(|(_, policy)| ((policy.policy != policy.entry.name) || policy.belief.is_some_and(|belief| belief > 0)) == with_settings)
+        {
             let own = POLICIES.iter().position(|entry| entry.name == policy.entry.name).unwrap_or(0);
             let mut from_own = (0..COLOURS.len()).map(|step| (own + step) % COLOURS.len());
             colours[place] = from_own.find(|colour| !taken.contains(colour)).unwrap_or(own % COLOURS.len());

@@ -1,6 +1,9 @@
 //! The first screen: who is best for what, with numbers and intervals.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
+
+use headtime_io::BelievedBy;
 
 use super::{View, capital, findings, left_out};
 use crate::compare::outcome::Status;
@@ -12,7 +15,13 @@ pub(super) fn first(out: &mut String, view: &View<'_>, headline: &str) {
     let plan = &view.comparison.plan;
     let asked = &plan.asked;
     let of = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    let policies = if plan.policies.len() == 1 { "1 policy".to_string() } else { format!("{} policies", plan.policies.len()) };
+    let count = plan.policies.iter().map(|policy| policy.policy.as_str()).collect::<BTreeSet<_>>().len();
+    let mut policies = if count == 1 { "1 policy".to_string() } else { format!("{count} policies") };
+    match plan.beliefs.as_slice() {
+        [one] if one.text == BelievedBy::Profile.to_string() => {}
+        [one] => policies.push_str(&format!(" by belief {}", escape(&one.text))),
+        several => policies.push_str(&format!(" by {} beliefs", several.len())),
+    }
     let _ = write!(
         out,
         "<header>\n<h1>{}</h1>\n<p class=\"lead\">{policies} on {} under {}: {} of {} requests each, simulated by headtime {} with seed {}{}.</p>\n",

@@ -32,6 +32,7 @@ pub(super) fn method(out: &mut String, view: &View<'_>) {
                 .as_ref()
                 .map_or_else(|| "as many commands as each policy likes".to_string(), |most| format!("at most {} commands", most.value)),
         ),
+        ("belief", plan.beliefs.iter().map(|belief| belief.text.clone()).collect::<Vec<_>>().join(", ")),
         ("intervals", view.comparison.intervals()),
         ("baseline", plan.policies[plan.baseline].text.clone()),
     ];
