@@ -247,6 +247,37 @@ fn a_program_that_dies_within_a_change_and_comes_back_before_the_power_fails_los
 }
 
 #[test]
+fn changes_that_fail_are_undone_on_a_drive_that_gives_up_what_it_could_not_flush() {
+    let (drive, switch) = open(blank());
+    VolumeStore::open(&drive.handle(), false).unwrap();
+    let with_table = switch.cut(PowerFailure::default(), &mut ChaCha8Rng::seed_from_u64(seed()));
+    let (mut put_back, mut in_doubt) = (0, 0);
+    for round in 0..5 {
+        let mut rng = ChaCha8Rng::seed_from_u64(seed() + round);
+        // What a failed flush should have covered is read as if it were there, and is gone with the power, whatever is flushed later.
+        let (drive, switch) = open(PowerCutDrive::new(with_table.clone()).seed(seed() + round).write_errors(0.05).flush_errors(0.2, true));
+        let handle = drive.handle();
+        // There is nothing to be written, so that nothing comes of a flush that fails.
+        let (mut store, _) = std::iter::repeat_with(|| VolumeStore::open(&handle, false)).find_map(Result::ok).unwrap();
+        let mut ledger = Ledger(vec![Entry { volumes: Vec::new(), begun: 0, known: Some(switch.moment()) }]);
+        for _ in 0..20 {
+            let wanted = Change::Ensure(vec![wanted(&format!("v{}", rng.random_range(0..12)), 1, rng.random_range(1..5000))]);
+            let before = store.table().clone();
+            ledger.0.push(Entry { volumes: planned(&store, &wanted), begun: switch.moment(), known: None });
+            match change(&mut store, &handle, &wanted) {
+                Ok(()) => ledger.0.last_mut().unwrap().known = Some(switch.moment()),
+                Err(error) => {
+                    assert_eq!(*store.table(), before, "{error}");
+                    *(if matches!(error, StoreError::NotPutBack { .. }) { &mut in_doubt } else { &mut put_back }) += 1;
+                }
+            }
+        }
+        ledger.check_every_moment(&switch.history().unwrap(), Effort { few: 10, drawn: 10 });
+    }
+    assert!(put_back > 10 && in_doubt > 5, "{put_back} changes were put back, and {in_doubt} were not");
+}
+
+#[test]
 fn one_cut_after_another_leaves_a_table_that_opens() {
     for chain in 0..25 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed() + chain);
