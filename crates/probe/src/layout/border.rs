@@ -96,6 +96,17 @@ pub(crate) fn count(session: &mut Session, zone: &ZoneSketch, track: u64, place:
     Ok(Some((low, count.seen)))
 }
 
+/// Whether a track is as its zone foretells, but for at most so many sectors more that are stepped over up to its end. A cheaper question than how many there are: one that is further
+/// off than so many could bring it is not looked into.
+pub(crate) fn is_short_by_at_most(session: &mut Session, zone: &ZoneSketch, track: u64, most: i64) -> Step<bool> {
+    if most as f64 > 2.0 * LEAST_DEVIATION * zone.sectors_per_track as f64 {
+        let counted = count(session, zone, track, Where::Here)?;
+        return Ok(counted.is_some_and(|(extra, _)| (0..=most).contains(&extra)));
+    }
+    let mut count = Count { zone, track, place: Where::Here, asked: 0, unsure: 0, seen: Vec::new() };
+    Ok(count.side(session, 0)? == Side::Behind && (count.side(session, 1)? == Side::Before || count.side(session, most + 1)? == Side::Before))
+}
+
 /// By how much a track comes later than foretold, in its middle; the least of some readings when it does.
 pub(crate) fn off_in_middle(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<f64> {
     let mut found: Option<f64> = None;
@@ -169,7 +180,8 @@ impl Count<'_> {
 
     /// At least `low` are stepped over: how many?
     fn further(&mut self, session: &mut Session, mut low: i64) -> Step<Option<i64>> {
-        if session.know.forget > 0 && self.place == Where::Here {
+        // Where whole tracks are kept the next one downwards is held as well, and each has to be driven out.
+        if session.know.forget > 0 && self.place == Where::Here && !session.know.keeps_tracks {
             return self.downwards(session, low, MOST_DOWNWARDS);
         }
         let mut stride = 1;

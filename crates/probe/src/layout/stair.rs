@@ -13,8 +13,9 @@ use crate::session::{Session, Step};
 
 /// Sectors that are read along the first track.
 const SAMPLES: u64 = 9;
-/// Tracks at which the answer is tried.
+/// Tracks at which the answer is tried, and those before at which it is seen how long steps are.
 const TRIED_AT: u64 = 16;
+const LEARNED_AT: [u64; 3] = [5, 8, 12];
 
 /// Sectors per track from `lba` on, where a track begins; none when the rhythm is another or something is stepped over nearby.
 pub(crate) fn sectors_by_stair(session: &mut Session, lba: u64, about: f64, pattern: Pattern, steps: [f64; 3]) -> Step<Option<u64>> {
@@ -40,21 +41,23 @@ pub(crate) fn sectors_by_stair(session: &mut Session, lba: u64, about: f64, patt
     let density = 1.0 / (1.0 / about + slope);
     let unsure = (5.0 * session.know.noise_turns() + 0.002) * density + 1.0;
     let (mut low, mut high) = ((libm::floor(density - unsure) as u64).max(1), (libm::ceil(density + unsure) as u64).max(1));
-    // On which of the two tracks the sector that ends the n-th lies if there are so many sectors on each; true for the n-th.
-    let on = |session: &mut Session, number: u64, sectors: u64, beyond: u64| -> Step<Option<bool>> {
+    // On which of the two tracks the sector that ends the n-th lies if there are so many sectors on each; true for the n-th. With by how much each step is longer than it was thought.
+    let on = |session: &mut Session, number: u64, sectors: u64, beyond: u64, longer: f64| -> Step<Option<(bool, f64)>> {
         let place = number * sectors - 1 + beyond;
         let Some(seen) = session.try_angle(lba + place)? else { return Ok(None) };
         let passed = origin + (place + 1) as f64 / sectors as f64;
-        let (here, next) = (wrap(seen.turns - passed - turns_to(number - 1)), wrap(seen.turns - passed - turns_to(number)));
+        let off = |steps: u64| wrap(seen.turns - passed - turns_to(steps) - steps as f64 * longer);
+        let (here, next) = (off(number - 1), off(number));
         let allowed = (0.45 * wrap(turns_to(number) - turns_to(number - 1)).abs()).min(0.08);
-        Ok((here.abs().min(next.abs()) <= allowed).then(|| here.abs() < next.abs()))
+        let (is_on, off, steps) = if here.abs() < next.abs() { (true, here, number - 1) } else { (false, next, number) };
+        Ok((off.abs() <= allowed).then(|| (is_on, longer + off / steps.max(1) as f64)))
     };
     let (mut number, mut failed) = (1, 0);
     while low < high && failed < 3 {
         let middle = low + (high - low).div_ceil(2);
-        match on(session, number, middle, 0)? {
-            Some(true) => low = middle,
-            Some(false) => high = middle - 1,
+        match on(session, number, middle, 0, 0.0)? {
+            Some((true, _)) => low = middle,
+            Some((false, _)) => high = middle - 1,
             None => failed += 1,
         }
         number += 1;
@@ -62,7 +65,13 @@ pub(crate) fn sectors_by_stair(session: &mut Session, lba: u64, about: f64, patt
     if low < high {
         return Ok(None);
     }
-    let holds = on(session, TRIED_AT, low, 1)? == Some(false) && on(session, TRIED_AT - 1, low, 0)? == Some(true);
+    // Skews are rounded to whole sectors, of which there are others here: over many tracks that adds up to a skew, and is learned on the way.
+    let mut longer = 0.0;
+    for number in LEARNED_AT {
+        longer = on(session, number, low, 0, longer)?.map_or(longer, |(_, longer)| longer);
+    }
+    let is_next = on(session, TRIED_AT, low, 1, longer)?.is_some_and(|(is_on, _)| !is_on);
+    let holds = is_next && on(session, TRIED_AT - 1, low, 0, longer)?.is_some_and(|(is_on, _)| is_on);
     Ok(holds.then_some(low))
 }
 

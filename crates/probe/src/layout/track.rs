@@ -168,16 +168,19 @@ pub(crate) fn short_by(session: &mut Session, zone: &ZoneSketch, track: u64) -> 
         let middle = between(session, on, off, zone.sectors_per_track as f64);
         if is_on(session, middle)? { on = middle } else { off = middle }
     }
+    if off == end {
+        return Ok(Some(0));
+    }
     // Where tracks have become a little shorter or longer, sectors drift away from where they are foretold; at an end they jump.
     let mut drifted = Vec::new();
     // Of a track with fewer, those behind it.
     for lba in (1..=3).filter_map(|back| off.checked_sub(back)).filter(|lba| *lba >= zone.first_lba) {
         drifted.push(wrap(session.angle(lba)?.turns - zone.angle_on(track, lba)));
     }
-    if end > off && median(&drifted).abs() > LEAST_JUMP / 2.0 {
+    if median(&drifted).abs() > LEAST_JUMP / 2.0 {
         return Ok(None);
     }
-    if end > off && !session.know.spares_seen.contains(&(end - off)) {
+    if !session.know.spares_seen.contains(&(end - off)) {
         session.know.spares_seen.push(end - off);
         let first = session.know.spares_seen.len().saturating_sub(4);
         session.know.spares_seen.drain(..first);

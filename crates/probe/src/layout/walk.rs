@@ -3,7 +3,7 @@
 //! Slips do not stop the walk. A few more of them than were known are what a stretch of that length has by chance; their number goes into the zone, spread evenly
 //! over the stretch, and `slips` looks for where they are when the time allows. More than that, or none of the rhythm, is for `explain`.
 
-use super::border::{LEAST_DEVIATION, Where, count, off_in_middle};
+use super::border::{LEAST_DEVIATION, Where, count, is_short_by_at_most, off_in_middle};
 use super::explain::explain;
 use super::pattern::{QUIET_TURNS, begin_next, is_as_foretold};
 use super::piece;
@@ -143,11 +143,8 @@ fn read_between(session: &mut Session, zone: &mut ZoneSketch, good: u64, track: 
 fn first_bad(session: &mut Session, zone: &ZoneSketch, mut good: u64, mut bad: u64) -> Step<u64> {
     while bad > good {
         let middle = good + (bad - good) / 2;
-        let fits = match count(session, zone, middle, Where::Here)? {
-            Some((extra, _)) => (0..=likely(session, zone, middle)).contains(&extra),
-            None => false,
-        };
-        if fits { good = middle + 1 } else { bad = middle }
+        let most = likely(session, zone, middle);
+        if is_short_by_at_most(session, zone, middle, most)? { good = middle + 1 } else { bad = middle }
     }
     Ok(bad)
 }
