@@ -6,7 +6,7 @@
 //!
 //! Example, 20 surfaces filled over bands of 256 cylinders: 255 times a (the cylinder skew), once b (the next surface), 19 times; then c (the next band).
 
-use super::border::LEAST_DEVIATION;
+use super::border::{LEAST_DEVIATION, Where, count};
 use super::sketch::{Groups, Pattern, Skip, ZoneSketch};
 use super::stair::sectors_by_stair;
 use super::track::{measure_track, rough_density, short_by};
@@ -24,6 +24,9 @@ const FIRST_TRACKS: u64 = 96;
 pub(crate) const MOST_SURFACES: u64 = 32;
 /// Noise that asks for no care, turns.
 pub(crate) const QUIET_TURNS: f64 = 0.000_5;
+/// Steps are told apart that differ by so many deviations of a reading, as noise has a long tail and tracks have errors of their own, and by no less than this, turns (guesses).
+const CLEAR_NOISE: f64 = 12.0;
+const FINEST_STEP: f64 = 0.003;
 /// Steps of two zones that differ by no more deviations of a reading are the same skew in time. The sectors by which it may be another nevertheless, as skews are rounded to whole
 /// ones; and in the same zone, as a fit is not better.
 const ALIKE_NOISE: f64 = 3.0;
@@ -55,7 +58,7 @@ pub(crate) fn find_rhythm(session: &mut Session) -> Step<()> {
             read_first_tracks(session, &mut zone)?;
             Some(unit)
         }
-        None => first_deviation(session, &mut zone, 1, LONGEST_UNIT)?,
+        None => long_unit(session, &mut zone)?,
     };
     if let Some(unit) = unit {
         if short.is_none() {
@@ -67,13 +70,56 @@ pub(crate) fn find_rhythm(session: &mut Session) -> Step<()> {
         }
         third_step(session, &mut zone)?;
     }
+    // What was stepped over on the way is counted when the zone is walked.
+    if let Some(first) = zone.skips.first().map(|skip| skip.lba) {
+        zone.retain_skips(|_| false);
+        zone.sounded.clear();
+        zone.readings.retain(|reading| reading.0 < first);
+    }
     session.know.pattern = Some(zone.pattern);
     session.know.zones = vec![zone];
     Ok(())
 }
 
+/// A rhythm of many tracks: up to the first one that is not as "always a" says. Sectors that are stepped over move all behind them too, but with them the tracks' borders, as no step
+/// does; the rhythm is looked for behind them.
+fn long_unit(session: &mut Session, zone: &mut ZoneSketch) -> Step<Option<u64>> {
+    let allowed = told_apart(session);
+    let mut before = None;
+    while let Some(unit) = first_deviation(session, zone, 1, LONGEST_UNIT, allowed)? {
+        let stepped_over = count(session, zone, unit, Where::Here)?.map_or(0, |(extra, _)| extra.max(0).unsigned_abs());
+        if stepped_over == 0 || before == Some(unit) {
+            return Ok(goes_on_behind(session, zone, unit)?.then_some(unit));
+        }
+        let end = zone.track_start(unit) - stepped_over;
+        take_skip(zone, Skip { lba: end, sectors: stepped_over, loose: false });
+        before = Some(unit);
+    }
+    Ok(None)
+}
+
+/// Whether tracks go on behind one as before it, all as much off: where a zone ends instead none is like the other.
+fn goes_on_behind(session: &mut Session, zone: &ZoneSketch, unit: u64) -> Step<bool> {
+    let mut first = None;
+    for track in [0, 1, 4, 8, unit / 2, unit - 1].into_iter().filter(|track| *track < unit) {
+        if !out_of_reach(session, zone, unit + track) {
+            let off = track_angle(session, zone, unit + track)? - zone.track_angle(unit + track);
+            if wrap(off - *first.get_or_insert(off)).abs() > LEAST_DEVIATION {
+                return Ok(false);
+            }
+        }
+    }
+    Ok(true)
+}
+
+/// By how much steps differ that are told apart, turns: what noise leaves, but slips of a few sectors are not to be taken for a step.
+fn told_apart(session: &Session) -> f64 {
+    (CLEAR_NOISE * session.know.noise_turns()).clamp(FINEST_STEP, LEAST_DEVIATION)
+}
+
 /// Looks for a step of a third kind, unit by unit, stepping over what is stepped over.
 fn third_step(session: &mut Session, zone: &mut ZoneSketch) -> Step<()> {
+    let allowed = told_apart(session);
     let unit = zone.pattern.unit;
     let mut trial = zone.clone();
     for units in 1..=MOST_UNITS {
@@ -89,7 +135,7 @@ fn third_step(session: &mut Session, zone: &mut ZoneSketch) -> Step<()> {
             }
             None => return Ok(()),
         }
-        if is_as_foretold(session, &mut trial, units * unit)? {
+        if is_within(session, &mut trial, units * unit, allowed)? {
             if trial.skips.is_empty() {
                 zone.clone_from(&trial);
             }
@@ -98,7 +144,7 @@ fn third_step(session: &mut Session, zone: &mut ZoneSketch) -> Step<()> {
         let mut banded = trial.clone();
         banded.pattern.units = units;
         banded.steps[2] = step_before(session, &trial, units * unit)?;
-        if wrap(banded.steps[2] - trial.steps[1]).abs() < 0.75 * LEAST_DEVIATION {
+        if wrap(banded.steps[2] - trial.steps[1]).abs() < 0.75 * allowed {
             continue;
         }
         // The rhythm must go on behind it: else it was the end of the zone, or a defect.
@@ -238,7 +284,7 @@ fn begin(session: &mut Session, lba: u64, sectors: Option<u64>, about: f64, patt
         let mut times = 1;
         while times <= most.min(64) && !out_of_reach(session, &zone, stride * times) {
             // A reading off by more is a defect's or another zone's.
-            is_surely_as_foretold(session, &mut zone, stride * times)?;
+            is_surely_as_foretold(session, &mut zone, stride * times, LEAST_DEVIATION)?;
             times *= 2;
         }
     }
@@ -391,9 +437,14 @@ fn step_seen(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<(f64,
 
 /// Whether a track lies where the zone foretells, by the second try at the latest; if so the zone learns from it.
 pub(crate) fn is_as_foretold(session: &mut Session, zone: &mut ZoneSketch, track: u64) -> Step<bool> {
+    is_within(session, zone, track, LEAST_DEVIATION)
+}
+
+/// The same to so many turns.
+fn is_within(session: &mut Session, zone: &mut ZoneSketch, track: u64, allowed: f64) -> Step<bool> {
     for attempt in 0..3 {
         let (_, angle) = one_angle(session, zone, track, attempt > 0)?;
-        if wrap(angle - zone.track_angle(track)).abs() <= LEAST_DEVIATION {
+        if wrap(angle - zone.track_angle(track)).abs() <= allowed {
             zone.take_angle(track, angle);
             return Ok(true);
         }
@@ -403,13 +454,13 @@ pub(crate) fn is_as_foretold(session: &mut Session, zone: &mut ZoneSketch, track
 
 /// The same by the middle one of some readings, where times are noisy: a single one that is late by less than a skew is believed, and misleads all that follow at twice the
 /// distance each. Where a cache keeps whole tracks the same one is not to be had twice at that price.
-fn is_surely_as_foretold(session: &mut Session, zone: &mut ZoneSketch, track: u64) -> Step<bool> {
+fn is_surely_as_foretold(session: &mut Session, zone: &mut ZoneSketch, track: u64, allowed: f64) -> Step<bool> {
     if session.know.keeps_tracks {
-        return is_as_foretold(session, zone, track);
+        return is_within(session, zone, track, allowed);
     }
     for _ in 0..2 {
         let angle = track_angle(session, zone, track)?;
-        if wrap(angle - zone.track_angle(track)).abs() <= LEAST_DEVIATION {
+        if wrap(angle - zone.track_angle(track)).abs() <= allowed {
             zone.take_angle(track, angle);
             return Ok(true);
         }
@@ -417,14 +468,14 @@ fn is_surely_as_foretold(session: &mut Session, zone: &mut ZoneSketch, track: u6
     Ok(false)
 }
 
-/// The first multiple of `stride`, up to `most` of them, whose track is not as foretold.
-pub(crate) fn first_deviation(session: &mut Session, zone: &mut ZoneSketch, stride: u64, most: u64) -> Step<Option<u64>> {
+/// The first multiple of `stride`, up to `most` of them, whose track is not as foretold to so many turns.
+pub(crate) fn first_deviation(session: &mut Session, zone: &mut ZoneSketch, stride: u64, most: u64, allowed: f64) -> Step<Option<u64>> {
     let (mut good, mut bad) = (0, 1);
     loop {
         if bad > most || out_of_reach(session, zone, bad * stride) {
             return Ok(None);
         }
-        if !is_surely_as_foretold(session, zone, bad * stride)? {
+        if !is_surely_as_foretold(session, zone, bad * stride, allowed)? {
             break;
         }
         good = bad;
@@ -432,7 +483,7 @@ pub(crate) fn first_deviation(session: &mut Session, zone: &mut ZoneSketch, stri
     }
     while bad - good > 1 {
         let middle = good + (bad - good) / 2;
-        if is_surely_as_foretold(session, zone, middle * stride)? { good = middle } else { bad = middle }
+        if is_surely_as_foretold(session, zone, middle * stride, allowed)? { good = middle } else { bad = middle }
     }
     Ok(Some(bad))
 }

@@ -179,7 +179,7 @@ fn short_phase(session: &mut Session, plain: &ZoneSketch, pattern: Pattern) -> S
 /// The phase and the steps of a rhythm of many tracks, by looking for where the common step is not taken.
 fn long_phase(session: &mut Session, plain: &mut ZoneSketch, pattern: Pattern) -> Step<Option<(u64, [f64; 3])>> {
     let unit = pattern.unit;
-    let Some(to_border) = first_deviation(session, plain, 1, unit + 1)?.filter(|track| *track <= unit) else { return Ok(None) };
+    let Some(to_border) = first_deviation(session, plain, 1, unit + 1, LEAST_DEVIATION)?.filter(|track| *track <= unit) else { return Ok(None) };
     let a = plain.steps[0];
     let mut trial = begin_at(Pattern { unit, ..Pattern::PLAIN }, plain.first_lba, plain.sectors_per_track, unit - to_border, [a; 3], plain.origin);
     let units = if pattern.in_bands() { pattern.units } else { 1 };
