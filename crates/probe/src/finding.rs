@@ -147,11 +147,14 @@ impl Errors {
     }
 }
 
+/// What a step of the arm is timed to, ns.
+const TIMED_TO_NS: f64 = 20_000.0;
+
 /// Everything that is known so far as a profile.
 pub(crate) fn profile_of(know: &Knowledge, sector_bytes: u32) -> Result<DriveProfile, ProfileError> {
     let geometry = Geometry::new(know);
-    let base_ns = know.seek.same_track_ns.unwrap_or(0.0);
     let (period_ns, _) = know.clock.mean_period_ns();
+    let base_ns = overhead_ns(know, &geometry, period_ns);
     let first_spt = know.zones.first().map_or(1, |zone| zone.sectors_per_track);
     // A bus that was not seen keeps up with the media: twice as fast, a guess.
     let bus_ns = know.interface.bus_ns_per_sector.unwrap_or(period_ns / first_spt as f64 / 2.0);
@@ -203,6 +206,28 @@ pub(crate) fn profile_of(know: &Knowledge, sector_bytes: u32) -> Result<DrivePro
     };
     profile.validate()?;
     Ok(profile)
+}
+
+/// Command overhead and a sector on the bus. Where it was not timed, a hit in the cache stands for it, which may be answered in less. What a command takes beside the arm shows where
+/// one read goes on over the end of a track: skews are there for the next track to be reached in time, so that the arm takes no longer than they do, and the rest of what a read of
+/// that track takes is the command's.
+fn overhead_ns(know: &Knowledge, geometry: &Geometry, period_ns: f64) -> f64 {
+    let base_ns = know.seek.same_track_ns.unwrap_or(0.0);
+    if know.hit_ns.is_none() {
+        return base_ns;
+    }
+    let in_bands = geometry.band > 1;
+    let step_ns = |kind: usize| {
+        let steps = know.zones.iter().filter(|zone| !zone.lost && zone.steps[kind] > 0.0).map(|zone| zone.steps[kind]);
+        steps.min_by(f64::total_cmp).map(|turns| turns * period_ns)
+    };
+    let next_cylinder = know.seek.points.first().filter(|point| point.0 == 1).map(|point| point.1.ns);
+    // Surfaces follow each other on a cylinder, or cylinders on a surface.
+    let (of_head, of_cylinder) = if in_bands { (1, 0) } else { (0, usize::from(geometry.heads > 1)) };
+    let timed = [(know.seek.other_head_ns, of_head), (next_cylinder, of_cylinder)];
+    let needed = timed.into_iter().filter_map(|(ns, kind)| Some(ns? + TIMED_TO_NS - step_ns(kind)?));
+    let most_ns = timed.into_iter().filter_map(|(ns, _)| ns).fold(f64::INFINITY, f64::min);
+    needed.fold(base_ns, f64::max).min(most_ns.max(base_ns))
 }
 
 /// Nanoseconds as microseconds, without decimals that mean nothing.

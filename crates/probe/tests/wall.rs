@@ -19,6 +19,7 @@ const CASES: &[&str] = &[
     "random-6:nominal:6",
     "random-9:nominal:9",
     "random-19:nominal:19",
+    "random-23:nominal:23",
     "random-27:nominal:27",
     "random-29:nominal:29",
     "random-34:nominal:34",
