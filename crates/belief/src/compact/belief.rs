@@ -14,9 +14,11 @@ use headtime_mechanics::DriveProfile;
 use headtime_sched::{Belief, BeliefReport, Estimate, Head, Known, Learned, Measured, Op, Pair, Place, Positioning, Target};
 use headtime_units::{Angle, ByteSize, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
 
+use super::budget::Budget;
 use super::grow::Survey;
 use super::map::{Arm, CompactError, CompactMap, CompactSettings, PairTime, share};
 use super::places::{BANDS, Places, UNKNOWN};
+use super::recheck::Recheck;
 use super::refit::Refit;
 use super::sights::{Sight, Sights};
 use crate::matrix::MappedDrive;
@@ -49,6 +51,10 @@ pub struct CompactBelief {
     judged: u64,
     /// Whether angles were as believed at some time since they were last searched for.
     proven: bool,
+    /// Of strips, whether what is seen since speaks for them.
+    recheck: Recheck,
+    /// Operations of a search for strips with the newest completion.
+    searched: u64,
     samples: u64,
     cache_hits: u64,
     squared_us: f64,
@@ -86,6 +92,11 @@ impl CompactBelief {
             agreement: 1.0,
             judged: 0,
             proven: false,
+            recheck: match &map.places {
+                Places::Strips(strips) => Recheck::begin(strips),
+                Places::Profile(_) => Recheck::default(),
+            },
+            searched: 0,
             samples: 0,
             cache_hits: 0,
             squared_us: 0.0,
@@ -124,8 +135,17 @@ impl CompactBelief {
             Work::Refit(refit) => refit.memory(),
             Work::Survey(survey) => survey.memory(),
         };
-        ByteSize::new(self.map.memory().get() + self.sights.memory() + work)
+        ByteSize::new(self.map.memory().get() + self.sights.memory() + self.recheck.memory() + work)
     }
+
+    /// How many operations of a search for strips the newest completion took, one complex multiplication each: never more than [`CompactBelief::MOST_SEARCHED`].
+    #[must_use]
+    pub fn searched(&self) -> u64 {
+        self.searched
+    }
+
+    /// The most operations of a search for strips that one completion takes.
+    pub const MOST_SEARCHED: u64 = super::budget::MOST;
 
     /// Chooses what is learned from now on.
     pub fn set_learning(&mut self, learning: Learning) {
@@ -153,7 +173,8 @@ impl CompactBelief {
 
     /// Whether angles are believed so rightly that a search could only spoil what was learned on top of them.
     fn is_right(&self) -> bool {
-        self.map.known_share() > RIGHT && self.judged >= LEAST_JUDGED && self.agreement > RIGHT
+        let right = if self.map.is_of_profile() { RIGHT } else { RIGHT_STRIPS };
+        self.map.known_share() > RIGHT && self.judged >= LEAST_JUDGED && self.agreement > right
     }
 
     fn place(&self, of: Place, lba: Lba) -> Place {
@@ -227,18 +248,23 @@ impl CompactBelief {
     }
 
     fn begin_search(&mut self) {
-        let sights = self.sights.newest(MOST_SEARCHED);
         self.work = match &self.map.places {
             Places::Profile(of) => {
+                let sights = self.sights.newest(MOST_SEARCHED);
                 let refit = Refit::begin(of.layout().clone(), &of.shifts, self.spindle.period(), sights);
                 refit.map_or(Work::None, |refit| Work::Refit(Box::new(refit)))
             }
-            Places::Strips(strips) => Work::Survey(Box::new(Survey::begin(self.map.capacity(), self.spindle.period(), strips.clone(), sights))),
+            Places::Strips(strips) => {
+                let (capacity, period) = (self.map.capacity(), self.spindle.period());
+                Work::Survey(Box::new(Survey::begin(capacity, period, strips.clone(), &self.sights)))
+            }
         };
     }
 
     /// A little of the search that is under way.
     fn go_on(&mut self) {
+        let mut budget = Budget::slice();
+        self.searched = 0;
         let period = match &mut self.work {
             Work::None => return,
             Work::Refit(refit) => {
@@ -249,11 +275,14 @@ impl CompactBelief {
                 found.period
             }
             Work::Survey(survey) => {
-                let Some(found) = survey.step() else { return };
+                let found = survey.step(&self.sights, &mut budget);
+                self.searched = budget.spent();
+                let Some(found) = found else { return };
                 if found.strips.strips().is_empty() {
                     self.work = Work::None;
                     return;
                 }
+                self.recheck = Recheck::begin(&found.strips);
                 self.map.places = Places::Strips(found.strips);
                 found.period
             }
@@ -294,6 +323,18 @@ impl CompactBelief {
             self.sights.keep_newest(LEAST_JUDGED as usize);
             (self.work, self.next_search) = (Work::None, self.sights.taken() + FIRST_SEARCH / 2);
             self.proven = false;
+        }
+    }
+
+    /// Holds the strip of a sight against it: what proves wrong is unknown again and soon looked for anew. Only while most angles are right, so that it is the strip and not the platter that is off.
+    fn hold_against(&mut self, sight: Sight, error_turns: f64) {
+        let Places::Strips(strips) = &self.map.places else { return };
+        if self.agreement < PROVEN || self.judged < LEAST_JUDGED {
+            return;
+        }
+        if let Some(left) = self.recheck.take(strips, sight.last, error_turns) {
+            self.map.places = Places::Strips(left);
+            self.next_search = self.next_search.min(self.sights.taken() + FIRST_SEARCH);
         }
     }
 
@@ -413,10 +454,13 @@ impl Belief for CompactBelief {
         self.sights.take(sight);
         if let Some(error) = error {
             self.note_agreement(error);
+            self.hold_against(sight, error);
         }
         self.go_on();
         if matches!(self.work, Work::None) && self.sights.taken() >= self.next_search && !self.is_right() {
-            self.next_search = self.sights.taken() + (self.sights.taken() / 2).clamp(FIRST_SEARCH, LAST_SEARCH);
+            let taken = self.sights.taken();
+            self.next_search = taken
+                + if self.map.is_of_profile() { (taken / 2).clamp(FIRST_SEARCH, LAST_SEARCH) } else { (taken / 4).clamp(FIRST_SEARCH, LAST_SURVEY) };
             self.begin_search();
         }
         Learned::Media
@@ -439,8 +483,9 @@ impl Belief for CompactBelief {
 /// The first search for angles, and the longest that the next one is put off, in completions.
 const FIRST_SEARCH: u64 = 256;
 const LAST_SEARCH: u64 = 16_384;
-/// The first search for strips: a drive has some ten zones, and each wants some dozens of sights.
-const FIRST_SURVEY: u64 = 1_024;
+/// The first search for strips (a drive has some ten zones, and each wants some dozens of sights), and the longest that the next one is put off.
+const FIRST_SURVEY: u64 = 512;
+const LAST_SURVEY: u64 = 16_384;
 /// No search looks at more sights.
 const MOST_SEARCHED: usize = 16_384;
 /// Searches after which nothing more is found in the same sights.
@@ -455,6 +500,8 @@ const MISTRUSTED: f64 = 0.25;
 const PROVEN: f64 = 0.6;
 /// Above this share nothing is searched for: what is left are outliers.
 const RIGHT: f64 = 0.95;
+/// The same of strips: a search of theirs goes on from what is known, and a tooth that is still missing costs few of these and many predictions.
+const RIGHT_STRIPS: f64 = 0.99;
 /// Weight of a completion in that share, and how many are needed to judge.
 const AGREEMENT_WEIGHT: f64 = 1.0 / 128.0;
 const LEAST_JUDGED: u64 = 128;

@@ -1,64 +1,95 @@
-//! [`Survey`]: finding out from sights alone where sectors lie around the platter, strip by strip, in small steps.
+//! [`Survey`]: finding out from sights alone where sectors lie around the platter, strip by strip, in slices.
 //!
-//! Sights in the order of their addresses are points in a plane: address across, turns up, whole turns unknown. Where nothing is known a *window* of some dozens of neighbouring
-//! points is taken, and the slope is looked for at which they agree ([`Scan`]): even if they lie millions of sectors apart, only one slope fits all of them. What is left over the line
-//! repeats from track to track and from cylinder to cylinder: the strongest repetition is the first tooth, the strongest of the rest the second ([`super::teeth`]). Then the strip *grows*
-//! over the points beside the window as long as they lie where it says, and is fitted again whenever it has grown by a fifth; where four of six do not, it ends: a zone's border,
-//! or a jump. The next window is taken where most points are left.
+//! Sights in the order of their addresses are points in a plane: address across, turns up, whole turns unknown ([`Gather`]). Where nothing is known a *window* of up to 128 neighbouring points is
+//! taken, and slope and speed are looked for on which those of them agree that lie near each other ([`Pairs`]); the whole window sharpens them ([`Scan`]). What is left over the line repeats from
+//! track to track, from surface to surface and so on: teeth ([`super::teeth`]). Then the strip *grows* over the points beside the window as long as they lie where it says. The next window is taken where
+//! most points are left; slope and teeth are looked for near those of the strips that there are, because all zones of a drive have the same surfaces, bands and skews, only other tracks.
 //!
-//! Worked example, 270 million sectors in ten zones, 512 sights: a window of 64 spans 34 million sectors. Slopes between 1/200 and 1/5,000 in steps of a quarter turn over the window are
-//! 650,000; chance would not bring 64 points to a coherence of 0.6 with any of them, a track's skew of a tenth of a turn leaves 0.97.
+//! *What is believed*: each step asks for more than chance would do in any of the ways tried so far in this search, c of them: a slope or a tooth for a sureness of ln c + 12 ([`Scan::sureness`]), a strip
+//! for odds of c · e¹² that its points lie where it says rather than anywhere. So chance puts a false strip into one search in some ten thousand (e^−12 times 1 + ln of how often c doubled and so on). A strip
+//! grows to where the odds that points belong to it are best, and stops where they have fallen by e⁹ since. Strips that were known are held against the new points first, and dropped where those speak against them.
 //!
-//! Does not find strips of fewer than 32 points, nor a zone that is told from its neighbour by less than the noise. Cost: bounded with each completion ([`Survey::step`]: about half a
-//! millisecond, but for fitting, which takes some milliseconds now and then); the whole search lasts some hundred to some ten thousand completions.
+//! Worked example, 20 TB in 24 zones, 8,192 sights: 340 to a zone. A window of 128 in the middle of one of them has its slope found by 96 pairs in 80 million operations, 2,500 completions; each further zone takes
+//! some dozen completions.
+//!
+//! Does not find strips of fewer than 32 points, nor a zone that is told from its neighbour by less than the noise. Cost: no completion does more than [`super::budget::MOST`] operations; the whole search lasts some hundred to
+//! some ten thousand completions.
 
-use headtime_units::{Angle, RotationPeriod, Sectors};
+use headtime_units::{RotationPeriod, Sectors};
 
-use super::frame::Frame;
-use super::scan::Scan;
-use super::sights::Sight;
+use super::budget::{Budget, EVALUATION};
+use super::gather::{Gather, Seen};
+use super::pairs::Pairs;
+use super::scan::{SURE, Scan};
+use super::sights::Sights;
 use super::strips::{STRIP_BYTES, Strip, Strips};
-use super::teeth::{Point, deviation, level, misfit, residual, settle, with_tooth};
+use super::teeth::{Fitting, MOST_POINTS, Point, deviation, level};
+use combing::{COMBED_POINTS, Comb, OF_STRIPS};
+pub(super) use odds::odds_of;
+use odds::{belongs, odds, weights};
+use windows::Sharpening;
 
-/// Points of a window, and the fewest that a strip is found from.
-const WINDOW: usize = 56;
+mod combing;
+mod odds;
+mod windows;
+
+/// The fewest points that a strip is found from.
 const LEAST_POINTS: usize = 32;
-/// A drive's tracks hold between √(capacity / 8,000) and √(8 · capacity) sectors (guess: from few long tracks on a surface to many short ones), and never fewer or more than these.
-const SECTORS_OF_TRACK: (f64, f64) = (40.0, 16_000.0);
-/// The most teeth that are looked for: track, surface or cylinder, band, group of spares.
-const MOST_TEETH: usize = 4;
-/// A tooth has to bring the misfit down to this part at least.
-const WORTH: f64 = 0.85;
+/// Teeth are looked for again in a strip that has grown to so many times its points.
+const COMB_AGAIN: f64 = 1.4;
+/// A strip has bent whose points are so many times as far off as they were.
+const BENT: f64 = 2.0;
+/// The fewest points that it grows by at once.
+const LEAST_GROWTH: usize = 8;
+/// So few repetitions of a tooth within the points show none.
+const REPETITIONS: f64 = 6.0;
 /// A strip whose points are this close, in turns, has no more teeth that matter.
 const CLOSE: f64 = 0.003;
-/// A point further off than this many deviations, within these bounds in turns, does not belong to a strip: of points anywhere three of five are further off than the upper one.
-const BELONGS: (f64, f64, f64) = (5.0, 0.03, 0.2);
-/// Of this many points in a row at the end of a strip, this many may not belong to it.
-const END: (usize, usize) = (6, 3);
-/// While no strip is known, so many of the newest sights are looked at: within them a speed that is wrong shows least.
-const FIRST_SIGHTS: usize = 2_048;
-/// And so many windows are tried before the next speed is.
-const FIRST_WINDOWS: usize = 4;
-/// The unit's speed is tried this far from the nominal one while no strip is known, in parts per million.
-const REACH_PPM: f64 = 500.0;
+/// A strip has ended where the odds have fallen by e to this.
+const ENDED: f64 = 9.0;
+/// The most points that a strip grows by at once.
+const GROWTH: usize = 256;
+/// A strip is fitted again when it has grown to so many times the points that it was fitted to.
+const FIT_AGAIN: f64 = 1.5;
+/// While no strip is known, so many of the newest sights are looked at: within them a speed that is wrong or wanders shows least.
+const FIRST_SIGHTS: usize = 8_192;
+/// No search looks at more sights.
+const MOST_SIGHTS: usize = 16_384;
+/// So many windows are tried in vain before more sights are waited for: while no strip is known, and afterwards.
+const WINDOWS_IN_VAIN: (u32, u32) = (4, 48);
+/// Points behind the end of a strip that it is held against.
+const BEHIND: usize = 24;
+/// A strip that is so many times as far off as the one that is known best is looked for anew.
+const DOUBTED: f64 = 3.0;
+/// Points in the middle of a known strip that it is held against, and at least so many.
+const CHECKED: usize = 128;
+const LEAST_CHECKED: usize = 8;
 
 /// A search for strips.
 #[derive(Clone, Debug)]
 pub(super) struct Survey {
     capacity: u64,
-    nominal: RotationPeriod,
-    sights: Vec<Sight>,
-    /// Address and turns, by address; and which sight each is.
-    points: Vec<(u64, f64)>,
-    /// Points that are done with: in a strip, or tried in vain.
-    done: Vec<bool>,
-    strips: Vec<Grown>,
-    known: Vec<Strip>,
-    /// Speeds that are tried as long as nothing is found, the likeliest last.
-    speeds: Vec<f64>,
+    /// What it began with.
+    known: Strips,
     period: RotationPeriod,
-    /// Windows in which nothing was found at this speed.
-    in_vain: usize,
+    /// The part by which the platter turns faster than that.
+    speed: f64,
+    speed_known: bool,
+    points: Vec<Seen>,
+    /// Points in a strip, and points at which a window was tried in vain.
+    owned: Vec<bool>,
+    vain: Vec<bool>,
+    unchecked: Vec<Strip>,
+    /// Known strips of which too few points speak, or whose points lie far apart: they stay as they are where nothing else is found.
+    carried: Vec<Strip>,
+    strips: Vec<Grown>,
+    /// Ends of strips, to the right or to the left, behind which nothing was looked for yet.
+    ends: Vec<(usize, bool)>,
+    in_vain: u32,
+    /// In how many points a tooth was looked for anywhere, in vain.
+    combed: usize,
+    /// In how many ways it was tried to fit something so far.
+    tried: f64,
     task: Task,
 }
 
@@ -68,15 +99,27 @@ struct Grown {
     strip: Strip,
     from: usize,
     to: usize,
-    /// Points when a further tooth was last looked for.
+    /// How many points it had when it was fitted last.
+    fitted: usize,
+    comb: Comb,
+    /// How many points it had when teeth were looked for.
     combed: usize,
+    /// How far off its points were when its teeth were found.
+    core: f64,
+    /// The most points that it grows by at once; none when it has ended.
+    most: usize,
+    /// What it was before it grew last.
+    before: Option<Box<(Strip, usize, usize)>>,
 }
 
 #[derive(Clone, Debug)]
 enum Task {
+    Gather(Gather),
     Window,
-    Slope { from: usize, to: usize, wide: bool, scan: Scan },
-    Comb { grown: Grown, scan: Scan },
+    Slope { from: usize, to: usize, wide: bool, pairs: Pairs },
+    Sharpen(Box<Sharpening>),
+    Comb { grown: Grown, scan: Scan, from: usize, to: usize },
+    Fit { grown: Grown, fitting: Fitting, from: usize, to: usize },
     Grow(Grown),
 }
 
@@ -87,256 +130,296 @@ pub(super) struct FoundStrips {
     pub(super) period: RotationPeriod,
 }
 
+impl Grown {
+    fn new(strip: Strip, from: usize, to: usize, comb: Comb) -> Self {
+        Self { core: strip.spread, strip, from, to, fitted: to - from, comb, combed: 0, most: GROWTH, before: None }
+    }
+
+    /// Whether its points are so much further off than they were that it does not go on straight.
+    fn is_bent(&self) -> bool {
+        self.strip.spread > BENT * self.core.max(CLOSE)
+    }
+
+    /// Takes back what it grew by last, and grows by less from now on.
+    fn unbend(&mut self) {
+        if let Some(before) = self.before.take() {
+            self.most = (self.to - self.from).saturating_sub(before.2 - before.1) / 4;
+            if self.most < LEAST_GROWTH {
+                self.most = 0;
+            }
+            (self.strip, self.from, self.to) = *before;
+        }
+    }
+}
+
 impl Survey {
     /// Begins with the strips known so far.
-    pub(super) fn begin(capacity: Sectors, period: RotationPeriod, known: Strips, mut sights: Vec<Sight>) -> Self {
-        let capacity = capacity.get();
-        if known.strips().is_empty() {
-            sights.drain(..sights.len().saturating_sub(FIRST_SIGHTS));
-        }
-        let span = sights.last().zip(sights.first()).map_or(0.0, |(last, first)| last.at.saturating_since(first.at).as_ns() as f64);
-        let mut survey = Self {
-            capacity,
-            nominal: period,
-            sights,
-            points: Vec::new(),
-            done: Vec::new(),
-            strips: Vec::new(),
-            known: known.strips().to_vec(),
-            speeds: Vec::new(),
+    pub(super) fn begin(capacity: Sectors, period: RotationPeriod, known: Strips, sights: &Sights) -> Self {
+        let count = if known.strips().is_empty() { FIRST_SIGHTS } else { MOST_SIGHTS };
+        let mut unchecked = known.strips().to_vec();
+        // The one that is known best is checked first, so that the others can be held against it.
+        unchecked.sort_by_key(|strip| (strip.teeth.len(), strip.sights));
+        Self {
+            capacity: capacity.get(),
             period,
+            speed: 0.0,
+            speed_known: !known.strips().is_empty(),
+            points: Vec::new(),
+            owned: Vec::new(),
+            vain: Vec::new(),
+            unchecked,
+            carried: Vec::new(),
+            strips: Vec::new(),
+            ends: Vec::new(),
             in_vain: 0,
-            task: Task::Window,
-        };
-        if known.strips().is_empty() {
-            // So many speeds that with one of them the last sight is off by a sixth of a turn at most.
-            let step = 0.3 * period.as_ns_f64() / span.max(period.as_ns_f64());
-            let steps = (libm::ceil(REACH_PPM * 1e-6 / step) as i64).min(24);
-            survey.speeds = (-steps..=steps).map(|number| number as f64 * step).collect();
-            survey.speeds.sort_by(|a, b| b.abs().total_cmp(&a.abs()));
-            survey.next_speed();
-        } else {
-            survey.frame(&known);
+            combed: 0,
+            tried: 1.0,
+            task: Task::Gather(Gather::new(period, &known, sights, count)),
+            known,
         }
-        survey
     }
 
-    /// Bytes of memory, about: strips and their teeth are a few kilobytes.
+    /// Bytes of memory: strips and their teeth are a few kilobytes.
     pub(super) fn memory(&self) -> u64 {
-        let points = self.sights.capacity() * size_of::<Sight>() + self.points.capacity() * size_of::<(u64, f64)>() + self.done.capacity();
-        let scan = match &self.task {
-            Task::Slope { scan, .. } | Task::Comb { scan, .. } => scan.memory(),
+        let points = self.points.capacity() * size_of::<Seen>() + self.owned.capacity() + self.vain.capacity();
+        let task = match &self.task {
+            Task::Gather(gather) => gather.memory(),
+            Task::Slope { pairs, .. } => pairs.memory(),
+            Task::Sharpen(sharpening) => sharpening.memory(),
+            Task::Comb { scan, .. } => scan.memory(),
+            Task::Fit { fitting, .. } => fitting.memory(),
             Task::Window | Task::Grow(_) => 0,
         };
-        points as u64 + scan + (self.strips.len() + self.known.len()) as u64 * STRIP_BYTES
+        let strips = self.strips.len() + self.unchecked.len() + self.carried.len() + self.known.strips().len();
+        points as u64 + task + strips as u64 * STRIP_BYTES
     }
 
-    /// Takes the points' turns from the next speed; whether there was one.
-    fn next_speed(&mut self) -> bool {
-        let Some(off) = self.speeds.pop() else { return false };
-        self.in_vain = 0;
-        let femtos = self.nominal.as_fs() as f64 * (1.0 + off);
-        self.period = RotationPeriod::from_fs(femtos as u64).unwrap_or(self.nominal);
-        let begin = self.sights.first().map_or(headtime_units::Instant::ORIGIN, |sight| sight.at);
-        let turns = self.sights.iter().map(|sight| self.period.angle_of(sight.at.saturating_since(begin))).collect();
-        self.take_points(turns);
-        true
-    }
-
-    /// Takes the points' turns from what is known of the strips.
-    fn frame(&mut self, known: &Strips) {
-        let believed: Vec<Option<Angle>> = self.sights.iter().map(|sight| known.end(sight.last)).collect();
-        let frame = Frame::fit(self.nominal, &self.sights, |number| believed[number]);
-        self.period = frame.period;
-        let turns = frame.followed(&self.sights, |number| believed[number]);
-        self.take_points(turns);
-    }
-
-    fn take_points(&mut self, turns: Vec<Angle>) {
-        // A point is where the sector behind the last one begins.
-        self.points = self.sights.iter().zip(turns).map(|(sight, turns)| (sight.last.get() + 1, turns.as_turns())).collect();
-        self.points.sort_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)));
-        self.done = vec![false; self.points.len()];
-        self.strips.clear();
-    }
-
-    /// Goes on a little; the answer when there is one.
-    pub(super) fn step(&mut self) -> Option<FoundStrips> {
-        let task = std::mem::replace(&mut self.task, Task::Window);
-        self.task = match task {
-            Task::Window => match self.next_window() {
-                Some(task) => task,
-                None if self.strips.is_empty() && self.known.is_empty() && self.next_speed() => Task::Window,
-                None => return Some(self.finish()),
-            },
-            Task::Slope { from, to, wide, mut scan } => {
-                if scan.go_on() {
-                    self.take_slope(from, to, wide, &scan)
-                } else {
-                    Task::Slope { from, to, wide, scan }
+    /// Goes on by one slice; the answer when there is one.
+    pub(super) fn step(&mut self, sights: &Sights, budget: &mut Budget) -> Option<FoundStrips> {
+        while budget.is_left() {
+            let task = std::mem::replace(&mut self.task, Task::Window);
+            self.task = match task {
+                Task::Gather(mut gather) => {
+                    if let Some((points, period)) = gather.go_on(&self.known, sights, budget) {
+                        (self.owned, self.vain) = (vec![false; points.len()], vec![false; points.len()]);
+                        (self.points, self.period) = (points, period);
+                        Task::Window
+                    } else {
+                        Task::Gather(gather)
+                    }
                 }
-            }
-            Task::Comb { grown, mut scan } => {
-                if scan.go_on() {
-                    self.take_comb(grown, &scan)
-                } else {
-                    Task::Comb { grown, scan }
+                Task::Window => match self.next_task(sights, budget) {
+                    Some(task) => task,
+                    None => return Some(self.finish()),
+                },
+                Task::Slope { from, to, wide, mut pairs } => match pairs.go_on(budget) {
+                    Some((agreed, tried)) => self.take_slope(from, to, wide, agreed, tried, budget),
+                    None => Task::Slope { from, to, wide, pairs },
+                },
+                Task::Sharpen(sharpening) => self.sharpen(sharpening, budget),
+                Task::Comb { grown, mut scan, from, to } => {
+                    if scan.go_on(budget) {
+                        self.take_comb(grown, &scan, from, to, budget)
+                    } else {
+                        Task::Comb { grown, scan, from, to }
+                    }
                 }
-            }
-            Task::Grow(grown) => self.grow(grown),
-        };
+                Task::Fit { grown, mut fitting, from, to } => match fitting.go_on(budget) {
+                    Some((strip, tried)) => self.take_fit(grown, strip, tried, (from, to), budget),
+                    None => Task::Fit { grown, fitting, from, to },
+                },
+                Task::Grow(grown) => self.grow(grown, budget),
+            };
+        }
         None
     }
 
-    /// The middle of the longest row of points that are left; those of known strips first.
-    fn next_window(&mut self) -> Option<Task> {
-        while let Some(strip) = self.known.pop() {
-            let from = self.points.partition_point(|point| point.0 < strip.first);
-            let to = self.points.partition_point(|point| point.0 < strip.end);
-            if to - from < LEAST_POINTS || self.done[from..to].contains(&true) {
-                continue;
-            }
-            // From its middle on, so that a border inside it is found again.
-            let middle = from.midpoint(to);
-            let (start, end) = (middle.saturating_sub(WINDOW / 2).max(from), (middle + WINDOW / 2).min(to));
-            let points = self.points_of(&strip, start, end);
-            if deviation(&strip, &points) < BELONGS.1 {
-                return Some(Task::Grow(Grown { strip, from: start, to: end, combed: to - from }));
-            }
+    /// A known strip to be gone on with, or the middle of the longest row of points that are left; nothing where there is none.
+    fn next_task(&mut self, sights: &Sights, budget: &mut Budget) -> Option<Task> {
+        if let Some(strip) = self.unchecked.pop() {
+            return Some(self.check(strip, budget));
         }
-        let (mut best, mut begun) = ((0, 0), 0);
-        for number in 0..=self.done.len() {
-            if self.done.get(number).copied().unwrap_or(true) {
-                if number - begun > best.1 - best.0 {
-                    best = (begun, number);
-                }
-                begun = number + 1;
-            }
+        if let Some((number, right)) = self.ends.pop() {
+            return Some(self.extend(number, right, budget));
         }
-        let (from, to) = best;
-        if to - from < LEAST_POINTS {
-            return None;
+        if self.strips.is_empty() && self.carried.is_empty() && !self.known.strips().is_empty() {
+            // Nothing of what was known holds: as if nothing had been.
+            self.known = Strips::default();
+            self.speed_known = false;
+            return Some(Task::Gather(Gather::new(self.period, &self.known, sights, FIRST_SIGHTS)));
         }
-        let middle = from.midpoint(to);
-        let (from, to) = (middle.saturating_sub(WINDOW / 2).max(from), (middle + WINDOW / 2).min(to));
-        Some(self.slope_of(from, to, self.strips.is_empty()))
+        let most = if self.speed_known { WINDOWS_IN_VAIN.1 } else { WINDOWS_IN_VAIN.0 };
+        if self.in_vain >= most { None } else { self.next_window(budget) }
     }
 
-    fn slope_of(&self, from: usize, to: usize, wide: bool) -> Task {
-        let capacity = self.capacity as f64;
-        let least = libm::sqrt(capacity / 8_000.0).max(SECTORS_OF_TRACK.0);
-        let most = libm::sqrt(capacity * 8.0).min(SECTORS_OF_TRACK.1);
-        let (mut low, mut high) = (1.0 / most, 1.6 / least);
-        if !wide {
-            // Zones differ by little from their neighbours.
-            let near = self.strips.iter().min_by_key(|grown| grown.from.abs_diff(from).min(grown.to.abs_diff(to)));
-            if let Some(grown) = near {
-                (low, high) = (grown.strip.slope / 1.25, grown.strip.slope * 1.25);
-            }
-        }
-        let origin = self.points[from.midpoint(to)].0;
-        let points: Vec<(f64, f64, f64)> = self.points[from..to].iter().map(|point| (place(point.0, origin), point.1, 1.0)).collect();
-        Task::Slope { from, to, wide, scan: Scan::new(&points, low, high) }
-    }
-
-    fn take_slope(&mut self, from: usize, to: usize, wide: bool, scan: &Scan) -> Task {
-        if !scan.is_more_than_chance() {
-            if !wide {
-                return self.slope_of(from, to, true);
-            }
-            self.done[from..to].fill(true);
-            self.in_vain += 1;
-            if self.strips.is_empty() && self.in_vain >= FIRST_WINDOWS {
-                // At this speed nothing agrees.
-                self.done.fill(true);
-            }
+    /// Holds a known strip against the points: it goes on from its middle, so that a border inside it is found again, stays where few points speak of it, and is gone where they speak against it.
+    fn check(&mut self, strip: Strip, budget: &mut Budget) -> Task {
+        budget.spend(OF_STRIPS * self.known.strips().len() as u64);
+        let (from, to) = (self.points.partition_point(|point| point.lba < strip.first), self.points.partition_point(|point| point.lba < strip.end));
+        if to - from < LEAST_CHECKED {
+            self.carried.push(strip);
             return Task::Window;
         }
-        let origin = self.points[from.midpoint(to)].0;
-        let mut strip = Strip { first: 0, end: 0, origin, phase: 0.0, slope: scan.frequency(), teeth: Vec::new(), spread: 0.5, sights: 0 };
-        let points = self.points_of(&strip, from, to);
-        strip.phase = mean_phase(&strip, &points);
-        level(&mut strip, &points);
-        strip.spread = deviation(&strip, &points);
-        self.comb(Grown { strip, from, to, combed: 0 })
+        if self.model().is_some_and(|model| strip.spread > DOUBTED * model.spread.max(CLOSE)) {
+            // Its teeth may have been taken wrong: it waits until its neighbours were looked behind.
+            self.carried.push(strip);
+            return Task::Window;
+        }
+        let middle = from.midpoint(to);
+        let (from, to) = (middle.saturating_sub(CHECKED / 2).max(from), (middle + CHECKED / 2).min(to));
+        let points = self.sample(&strip, from, to, budget);
+        budget.spend(EVALUATION * points.len() as u64);
+        if odds(&strip, &points) < SURE.min(points.len() as f64) || self.owned[from..to].contains(&true) {
+            return Task::Window;
+        }
+        let grown = Grown::new(strip, from, to, Comb::Near(0));
+        if to - from < LEAST_POINTS {
+            return Task::Grow(grown);
+        }
+        // Fitted to so few points anew it may end where it was grown over a small step before.
+        let mut strip = grown.strip.clone();
+        let span = (self.points[to - 1].lba - self.points[from].lba) as f64;
+        strip.teeth.retain(|tooth| span > REPETITIONS * tooth.period && self.is_usual(&grown.strip, tooth));
+        Task::Fit { grown: Grown { strip: strip.clone(), ..grown }, fitting: Fitting::new(points, vec![strip]), from, to }
     }
 
-    /// Looks for one more tooth, if there is need and room.
-    fn comb(&self, mut grown: Grown) -> Task {
-        let points = self.points_of(&grown.strip, grown.from, grown.to);
-        grown.combed = points.len();
-        if grown.strip.teeth.len() >= MOST_TEETH || deviation(&grown.strip, &points) < CLOSE {
-            return Task::Grow(grown);
+    /// Looks behind the end of a strip whether it goes on there some sectors further on or back: behind a row of slipped sectors, or behind spares.
+    fn extend(&mut self, number: usize, right: bool, budget: &mut Budget) -> Task {
+        let grown = &self.strips[number];
+        let free = |number: &usize| !self.owned[*number];
+        let (from, to) = if right {
+            (grown.to, (grown.to..self.points.len()).take(BEHIND).take_while(free).last().map_or(grown.to, |last| last + 1))
+        } else {
+            ((grown.from.saturating_sub(BEHIND)..grown.from).rev().take_while(free).last().unwrap_or(grown.from), grown.from)
+        };
+        if to - from < BEHIND / 2 {
+            return Task::Window;
         }
-        let bound = 4.0 * deviation(&grown.strip, &points);
-        let left: Vec<(f64, f64, f64)> = points.iter().map(|point| (point.0, 0.0, residual(&grown.strip, *point).clamp(-bound, bound))).collect();
-        let span = points.last().map_or(1.0, |point| point.0) - points.first().map_or(0.0, |point| point.0);
-        // From a few repetitions in all to one each track, which is no longer than a turn.
-        Task::Comb { scan: Scan::new(&left, 6.0 / span.max(1.0), grown.strip.slope * 1.02), grown }
+        let mut strip = grown.strip.clone();
+        let points: Vec<Point> = (from..to).map(|number| self.point(&strip, number)).collect();
+        let moved = |sixty_fourths: i32| f64::from(sixty_fourths) / (64.0 * strip.slope);
+        let at = |by: f64| points.iter().map(|point| (point.0 + by, point.1, point.2)).collect::<Vec<Point>>();
+        let odds_at = |by: f64| odds(&strip, &at(by));
+        let best = (-64..=64).map(|by| (odds_at(moved(by)), by)).max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.abs().cmp(&a.1.abs())));
+        let (odds, by) = best.unwrap_or_default();
+        budget.spend(129 * EVALUATION * points.len() as u64);
+        if !self.is_sure(odds, 129.0) {
+            return Task::Window;
+        }
+        // As many sectors further on is an origin as many sectors back.
+        let by = libm::round(moved(by));
+        strip.origin = strip.origin.wrapping_add_signed(-(by as i64));
+        self.level(&mut strip, from, to, budget);
+        Task::Grow(Grown::new(strip, from, to, Comb::Done))
     }
 
-    fn take_comb(&self, grown: Grown, scan: &Scan) -> Task {
-        if !scan.is_more_than_chance() {
-            return Task::Grow(grown);
-        }
-        let points = self.points_of(&grown.strip, grown.from, grown.to);
-        let mut toothed = with_tooth(&grown.strip, &points, scan.frequency());
-        settle(&mut toothed, &points);
-        if misfit(&toothed, &points, 0.1) > WORTH * misfit(&grown.strip, &points, 0.1) {
-            return Task::Grow(grown);
-        }
-        self.comb(Grown { strip: toothed, ..grown })
+    /// Points of a strip, evenly chosen where there are many.
+    fn sample(&self, strip: &Strip, from: usize, to: usize, budget: &mut Budget) -> Vec<Point> {
+        let apart = (to - from).div_ceil(MOST_POINTS).max(1);
+        let points: Vec<Point> = (from..to).step_by(apart).map(|number| self.point(strip, number)).collect();
+        budget.spend(2 * points.len() as u64);
+        points
     }
 
-    /// Takes points beside the strip in, as long as they belong to it and it has not grown by a fifth.
-    fn grow(&mut self, mut grown: Grown) -> Task {
-        let most = (grown.to - grown.from) / 5 + 8;
-        let tolerance = (BELONGS.0 * grown.strip.spread).clamp(BELONGS.1, BELONGS.2);
-        let right = self.reach(&grown, tolerance, most, true);
-        let left = self.reach(&grown, tolerance, most, false);
-        let done = left + right == 0;
-        (grown.from, grown.to) = (grown.from - left, grown.to + right);
-        let points = self.points_of(&grown.strip, grown.from, grown.to);
-        level(&mut grown.strip, &points);
-        settle(&mut grown.strip, &points);
-        if points.len() >= 2 * grown.combed {
-            return self.comb(grown);
+    fn point(&self, strip: &Strip, number: usize) -> Point {
+        let Seen { lba, turns, time } = self.points[number];
+        (strip.place(lba), turns + self.speed * time, time)
+    }
+
+    /// Whether chance would hardly have done as well in all that was tried, `more` of which now.
+    fn is_sure(&mut self, sureness: f64, more: f64) -> bool {
+        self.tried += more;
+        sureness > libm::log(self.tried) + SURE
+    }
+
+    /// Levels a strip by its points, and the speed with it while that is not known.
+    fn level(&mut self, strip: &mut Strip, from: usize, to: usize, budget: &mut Budget) {
+        let points = self.sample(strip, from, to, budget);
+        let faster = level(strip, &points, !self.speed_known, budget);
+        if !self.speed_known {
+            self.speed += faster;
         }
-        if !done {
-            return Task::Grow(grown);
+        let points = self.sample(strip, from, to, budget);
+        strip.spread = deviation(strip, &points);
+        budget.spend(EVALUATION * points.len() as u64);
+    }
+
+    /// Takes points beside the strip in as long as they belong to it and it goes on straight, and fits it again when it has grown much.
+    fn grow(&mut self, mut grown: Grown, budget: &mut Budget) -> Task {
+        let most = ((grown.to - grown.from) / 2 + LEAST_GROWTH).min(grown.most);
+        let right = self.reach(&grown, most, true, budget);
+        let left = self.reach(&grown, most, false, budget);
+        let again = |grown: &Grown| !grown.strip.teeth.is_empty() && (grown.to - grown.from) as f64 > FIT_AGAIN * grown.fitted as f64;
+        if right + left > 0 {
+            grown.before = Some(Box::new((grown.strip.clone(), grown.from, grown.to)));
+            (grown.from, grown.to) = (grown.from - left, grown.to + right);
+            self.level(&mut grown.strip, grown.from, grown.to, budget);
+            if !grown.is_bent() && !again(&grown) {
+                return Task::Grow(grown);
+            }
+            if grown.strip.teeth.is_empty() {
+                grown.unbend();
+                return Task::Grow(grown);
+            }
+            let points = self.sample(&grown.strip, grown.from, grown.to, budget);
+            let strips = vec![grown.strip.clone()];
+            return Task::Fit { from: grown.from, to: grown.to, grown, fitting: Fitting::new(points, strips) };
         }
-        if points.len() > grown.combed * 5 / 4 && grown.strip.spread > CLOSE {
-            return self.comb(grown);
+        if grown.comb == Comb::Done && (grown.to - grown.from) as f64 > COMB_AGAIN * grown.combed as f64 && grown.combed < COMBED_POINTS {
+            (grown.comb, grown.combed) = (Comb::Near(0), grown.to - grown.from);
         }
-        self.done[grown.from..grown.to].fill(true);
-        if grown.strip.spread < 0.1 {
-            self.strips.push(grown);
+        if grown.comb != Comb::Done {
+            return self.comb(grown, budget);
         }
+        (grown.from, grown.to) = self.trimmed(&grown.strip, grown.from, grown.to, budget);
+        let points = self.sample(&grown.strip, grown.from, grown.to, budget);
+        budget.spend(EVALUATION * points.len() as u64);
+        if !self.is_sure(odds(&grown.strip, &points), 0.0) {
+            return self.give_up(grown.from, grown.to);
+        }
+        self.owned[grown.from..grown.to].fill(true);
+        self.ends.extend([true, false].map(|right| (self.strips.len(), right)));
+        self.strips.push(grown);
+        (self.speed_known, self.in_vain) = (true, 0);
         Task::Window
     }
 
-    /// How many more points to one side belong to the strip.
-    fn reach(&self, grown: &Grown, tolerance: f64, most: usize, right: bool) -> usize {
-        let (mut taken, mut misses, mut good) = (0, [false; END.0], 0);
-        while taken < most {
-            let next = if right { Some(grown.to + taken) } else { grown.from.checked_sub(taken + 1) };
-            let Some(next) = next.filter(|next| *next < self.points.len() && !self.done[*next]) else { break };
-            let (lba, turns) = self.points[next];
-            let belongs = residual(&grown.strip, (place(lba, grown.strip.origin), turns)).abs() < tolerance;
-            misses[taken % END.0] = !belongs;
-            taken += 1;
-            if belongs {
-                good = taken;
+    /// The part of a strip that has the best odds: all of it, unless many points at an end do not belong to it.
+    fn trimmed(&self, strip: &Strip, from: usize, to: usize, budget: &mut Budget) -> (usize, usize) {
+        let (nearer, further) = weights(strip);
+        let apart = (to - from).div_ceil(MOST_POINTS).max(1);
+        let points = self.sample(strip, from, to, budget);
+        budget.spend(EVALUATION * points.len() as u64);
+        let (mut sum, mut begun, mut best, mut part) = (0.0, 0, 0.0, (0, 0));
+        for (number, point) in points.iter().enumerate() {
+            sum += if belongs(strip, *point) { nearer } else { further };
+            if sum <= 0.0 {
+                (sum, begun) = (0.0, number + 1);
             }
-            if misses.iter().filter(|miss| **miss).count() > END.1 {
+            if sum > best {
+                (best, part) = (sum, (begun, number + 1));
+            }
+        }
+        (from + part.0 * apart, (from + part.1 * apart).min(to))
+    }
+
+    /// How many more points to one side belong to the strip: up to where the odds that they do are best.
+    fn reach(&self, grown: &Grown, most: usize, right: bool, budget: &mut Budget) -> usize {
+        let (nearer, further) = weights(&grown.strip);
+        let (mut odds, mut best, mut taken) = (0.0, 0.0, 0);
+        for number in 0..most {
+            let next = if right { Some(grown.to + number) } else { grown.from.checked_sub(number + 1) };
+            let Some(next) = next.filter(|next| *next < self.points.len() && !self.owned[*next]) else { break };
+            odds += if belongs(&grown.strip, self.point(&grown.strip, next)) { nearer } else { further };
+            budget.spend(EVALUATION);
+            if odds > best {
+                (best, taken) = (odds, number + 1);
+            }
+            if odds < best - ENDED {
                 break;
             }
         }
-        good
-    }
-
-    fn points_of(&self, strip: &Strip, from: usize, to: usize) -> Vec<Point> {
-        self.points[from..to].iter().map(|point| (place(point.0, strip.origin), point.1)).collect()
+        taken
     }
 
     /// Strips with the addresses between their points and those of their neighbours shared out.
@@ -344,7 +427,7 @@ impl Survey {
         let mut grown = std::mem::take(&mut self.strips);
         grown.sort_by_key(|grown| grown.from);
         let count = grown.len();
-        let ends: Vec<(u64, u64)> = grown.iter().map(|grown| (self.points[grown.from].0, self.points[grown.to - 1].0)).collect();
+        let ends: Vec<(u64, u64)> = grown.iter().map(|grown| (self.points[grown.from].lba, self.points[grown.to - 1].lba)).collect();
         let strips = grown.into_iter().enumerate().map(|(number, grown)| {
             let Grown { mut strip, from, to, .. } = grown;
             // Not further beyond the last point than points are apart.
@@ -357,39 +440,35 @@ impl Survey {
             strip
         });
         // Where many sights are of one address nothing may be left between two neighbours.
-        let strips = strips.filter(|strip| strip.first < strip.end);
-        FoundStrips { strips: Strips::new(strips.collect(), self.capacity), period: self.period }
+        let mut strips: Vec<Strip> = strips.filter(|strip| strip.first < strip.end).collect();
+        let found = strips.len();
+        for strip in std::mem::take(&mut self.carried) {
+            let behind = strips[..found].partition_point(|other| other.end <= strip.first);
+            if strips[..found].get(behind).is_none_or(|other| strip.end <= other.first) {
+                strips.push(strip);
+            }
+        }
+        let femtos = self.period.as_fs() as f64 / (1.0 + self.speed);
+        let period = RotationPeriod::from_fs(libm::round(femtos) as u64).unwrap_or(self.period);
+        FoundStrips { strips: Strips::new(strips, self.capacity), period }
     }
-}
-
-fn place(lba: u64, origin: u64) -> f64 {
-    lba.wrapping_sub(origin) as i64 as f64
-}
-
-/// The phase that points agree on, given the rest of the strip.
-fn mean_phase(strip: &Strip, points: &[Point]) -> f64 {
-    let (cosine, sine) = points.iter().fold((0.0, 0.0), |sum, point| {
-        let (sine, cosine) = libm::sincos(core::f64::consts::TAU * residual(strip, *point));
-        (sum.0 + cosine, sum.1 + sine)
-    });
-    strip.phase + libm::atan2(sine, cosine) / core::f64::consts::TAU
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use headtime_units::{Instant, Lba};
+    use headtime_units::Lba;
 
     /// Sights of one and the same sector lie between those of two strips, and were taken for a third.
     #[test]
     fn strips_never_overlap_however_many_sights_are_of_one_sector() {
         let lbas = [10, 20, 30, 30, 30, 30, 30, 40, 50];
-        let sights = lbas.iter().zip(1..).map(|(lba, number)| Sight { at: Instant::from_ns(number * 1_000_000), last: Lba::new(*lba) }).collect();
         let period = RotationPeriod::from_rpm(7_200.0).expect("a disk's speed");
-        let mut survey = Survey::begin(Sectors::new(100), period, Strips::default(), sights);
+        let mut survey = Survey::begin(Sectors::new(100), period, Strips::default(), &Sights::new(1));
+        survey.points = lbas.iter().map(|lba| Seen { lba: lba + 1, turns: 0.0, time: 0.0 }).collect();
         let strip = Strip { first: 0, end: 0, origin: 0, phase: 0.0, slope: 0.001, teeth: Vec::new(), spread: 0.0, sights: 0 };
         let ranges = [(0, 3), (3, 5), (5, 6), (6, 9)];
-        survey.strips = ranges.map(|(from, to)| Grown { strip: strip.clone(), from, to, combed: 0 }).to_vec();
+        survey.strips = ranges.map(|(from, to)| Grown::new(strip.clone(), from, to, Comb::Done)).to_vec();
         let found = survey.finish().strips;
         assert!(found.strips().iter().all(|strip| strip.first < strip.end), "{found:?}");
         assert!(found.strips().windows(2).all(|two| two[0].end <= two[1].first), "{found:?}");

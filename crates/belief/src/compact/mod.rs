@@ -10,11 +10,15 @@
 
 mod arm;
 mod belief;
+mod budget;
 mod codec;
 mod frame;
+mod gather;
 mod grow;
 mod map;
+mod pairs;
 mod places;
+mod recheck;
 mod refit;
 mod scan;
 mod shifts;

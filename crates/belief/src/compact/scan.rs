@@ -1,16 +1,40 @@
 //! [`Scan`]: at which frequency over the addresses numbers repeat: a periodogram of points that lie anywhere, taken in small steps.
 //!
 //! Each point has a direction, which turns by the same amount from one frequency tried to the next, so that a step costs one complex multiplication a point and no sine. The frequency with
-//! the longest sum of directions wins. By chance alone the square of its length over n stays below the logarithm of how many frequencies were tried, give or take a few
-//! ([`Scan::is_more_than_chance`]).
+//! the longest sum of directions wins ([`Score::Length`]), or, where the phase is known to be nought, the one whose sum reaches furthest that way ([`Score::Along`]).
+//!
+//! *How sure*: of n independent points at random the square of the sum's length, over n, passes L with a chance of e^−L at the most, whether the length or the reach along is asked for (the
+//! mean of e^(λ·cos) is I₀(λ) ≤ e^(λ²/4)). [`Scan::sureness`] is that L; whoever tried c frequencies in all takes none below ln c + [`SURE`].
 
 use core::f64::consts::TAU;
+
+use super::budget::Budget;
+
+/// What of the sum of directions is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Score {
+    Length,
+    Along,
+}
+
+/// Points are dealt with in rows of as many.
+const LANES: usize = 4;
+type Lanes = [f64; LANES];
+
+/// Directions of some points, and by how much they turn from step to step.
+#[derive(Clone, Debug)]
+struct Row {
+    cosine: Lanes,
+    sine: Lanes,
+    turn_cosine: Lanes,
+    turn_sine: Lanes,
+}
 
 /// A search over frequencies.
 #[derive(Clone, Debug)]
 pub(super) struct Scan {
-    /// Direction and its turn from step to step, of each point.
-    points: Vec<([f64; 2], [f64; 2])>,
+    rows: Vec<Row>,
+    score: Score,
     power: f64,
     lowest: f64,
     step: f64,
@@ -20,43 +44,81 @@ pub(super) struct Scan {
 }
 
 /// Steps of frequency to one turn over the whole span of the points.
-const STEPS_PER_TURN: f64 = 4.0;
-/// Points times frequencies that are tried with each completion: about half a millisecond.
-const WORK: usize = 200_000;
-/// The logarithm of how unlikely chance is to do as well.
-const SURE: f64 = 9.0;
+pub(super) const STEPS_PER_TURN: f64 = 4.0;
+/// The logarithm of how unlikely chance is to do as well in all that was tried: one search in 160,000 is fooled.
+pub(super) const SURE: f64 = 12.0;
+/// What it takes to give a point its direction, in operations.
+const SETTING_OUT: u64 = 48;
 
 impl Scan {
-    /// Looks for the frequency f, in cycles per sector between two bounds, at which `weight` · e^(2πi(`turns` − f·x)) agree best, over points `(x, turns, weight)`.
-    pub(super) fn new(points: &[(f64, f64, f64)], lowest: f64, highest: f64) -> Self {
+    /// Looks for the frequency f, in cycles per sector between two bounds, at which `weight` · e^(2πi(`turns` − f·x)) agree best, over points `(x, turns, weight)`; for [`Score::Along`] x counts
+    /// from where the phase is nought.
+    pub(super) fn new(score: Score, points: &[(f64, f64, f64)], lowest: f64, highest: f64, budget: &mut Budget) -> Self {
         let (first, last) = points.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), point| (low.min(point.0), high.max(point.0)));
-        let step = 1.0 / (STEPS_PER_TURN * (last - first).max(1.0));
-        let steps = (libm::ceil((highest - lowest).max(0.0) / step) as u64 + 1).min(MOST_STEPS);
-        let middle = (first + last) / 2.0;
-        let of = |&(x, turns, weight): &(f64, f64, f64)| {
-            let [cosine, sine] = direction(turns - lowest * (x - middle));
-            ([weight * cosine, weight * sine], direction(-step * (x - middle)))
+        let (middle, reach) = match score {
+            Score::Length => ((first + last) / 2.0, last - first),
+            Score::Along => (0.0, last.abs().max(first.abs())),
         };
-        let power = points.iter().map(|point| point.2 * point.2).sum();
-        Self { points: points.iter().map(of).collect(), power, lowest, step, steps, at: 0, best: (0.0, lowest) }
+        let step = 1.0 / (STEPS_PER_TURN * reach.max(1.0));
+        let steps = (libm::ceil((highest - lowest).max(0.0) / step) as u64 + 1).min(MOST_STEPS);
+        let rows = points.chunks(LANES).map(|points| {
+            let mut row = Row { cosine: [0.0; LANES], sine: [0.0; LANES], turn_cosine: [1.0; LANES], turn_sine: [0.0; LANES] };
+            for (lane, (x, turns, weight)) in points.iter().enumerate() {
+                let ([cosine, sine], turn) = (direction(turns - lowest * (x - middle)), direction(-step * (x - middle)));
+                (row.cosine[lane], row.sine[lane]) = (weight * cosine, weight * sine);
+                (row.turn_cosine[lane], row.turn_sine[lane]) = (turn[0], turn[1]);
+            }
+            row
+        });
+        budget.spend(SETTING_OUT * points.len() as u64);
+        Self {
+            rows: rows.collect(),
+            score,
+            power: points.iter().map(|point| point.2 * point.2).sum(),
+            lowest,
+            step,
+            steps,
+            at: 0,
+            best: (0.0, lowest),
+        }
     }
 
     /// Bytes of memory.
     pub(super) fn memory(&self) -> u64 {
-        (self.points.capacity() * size_of::<([f64; 2], [f64; 2])>()) as u64
+        (self.rows.capacity() * size_of::<Row>()) as u64
     }
 
-    /// Tries some frequencies; whether all have been tried.
-    pub(super) fn go_on(&mut self) -> bool {
-        let until = (self.at + (WORK / self.points.len().max(1)).max(1) as u64).min(self.steps);
+    /// How many frequencies it tries in all.
+    pub(super) fn steps(&self) -> u64 {
+        self.steps
+    }
+
+    /// How many operations that takes.
+    pub(super) fn work(&self) -> f64 {
+        self.steps as f64 * (self.rows.len() * LANES) as f64
+    }
+
+    /// Tries as many as the budget allows; whether all have been tried.
+    pub(super) fn go_on(&mut self, budget: &mut Budget) -> bool {
+        let of_one = (self.rows.len() * LANES) as u64;
+        let until = (self.at + budget.pieces(of_one)).min(self.steps);
+        budget.spend((until - self.at) * of_one);
         while self.at < until {
-            let (mut cosine, mut sine) = (0.0, 0.0);
-            for (direction, turn) in &mut self.points {
-                cosine += direction[0];
-                sine += direction[1];
-                *direction = [direction[0] * turn[0] - direction[1] * turn[1], direction[0] * turn[1] + direction[1] * turn[0]];
+            let (mut cosines, mut sines) = ([0.0; LANES], [0.0; LANES]);
+            for row in &mut self.rows {
+                for lane in 0..LANES {
+                    let (cosine, sine) = (row.cosine[lane], row.sine[lane]);
+                    cosines[lane] += cosine;
+                    sines[lane] += sine;
+                    row.cosine[lane] = cosine * row.turn_cosine[lane] - sine * row.turn_sine[lane];
+                    row.sine[lane] = cosine * row.turn_sine[lane] + sine * row.turn_cosine[lane];
+                }
             }
-            let square = cosine * cosine + sine * sine;
+            let (cosine, sine): (f64, f64) = (cosines.iter().sum(), sines.iter().sum());
+            let square = match self.score {
+                Score::Length => cosine * cosine + sine * sine,
+                Score::Along => cosine.max(0.0) * cosine,
+            };
             if square > self.best.0 {
                 self.best = (square, self.lowest + self.at as f64 * self.step);
             }
@@ -70,9 +132,9 @@ impl Scan {
         self.best.1
     }
 
-    /// Whether chance would hardly have done as well.
-    pub(super) fn is_more_than_chance(&self) -> bool {
-        self.power > 0.0 && self.best.0 / self.power > libm::log(self.steps.max(1) as f64) + SURE
+    /// The logarithm of how unlikely one frequency is to do as well as the best by chance.
+    pub(super) fn sureness(&self) -> f64 {
+        if self.power > 0.0 { self.best.0 / self.power } else { 0.0 }
     }
 }
 
@@ -91,9 +153,13 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     fn run(points: &[(f64, f64, f64)]) -> Scan {
-        let mut scan = Scan::new(points, 1e-4, 2e-3);
-        while !scan.go_on() {}
+        let mut scan = Scan::new(Score::Length, points, 1e-4, 2e-3, &mut Budget::slice());
+        while !scan.go_on(&mut Budget::slice()) {}
         scan
+    }
+
+    fn is_sure(scan: &Scan) -> bool {
+        scan.sureness() > libm::log(scan.steps() as f64) + SURE
     }
 
     #[test]
@@ -104,9 +170,49 @@ mod tests {
             let xs: Vec<f64> = (0..64).map(|_| f64::from(rng.random_range(0..20_000_000_u32))).collect();
             let points: Vec<(f64, f64, f64)> = xs.iter().map(|x| (*x, slope * x + rng.random_range(-0.1..0.1), 1.0)).collect();
             let scan = run(&points);
-            assert!(scan.is_more_than_chance() && (scan.frequency() - slope).abs() < 3e-8, "seed {seed}: {} instead of {slope}", scan.frequency());
+            assert!(is_sure(&scan) && (scan.frequency() - slope).abs() < 3e-8, "seed {seed}: {} instead of {slope}", scan.frequency());
             let points: Vec<(f64, f64, f64)> = xs.iter().map(|x| (*x, rng.random(), 1.0)).collect();
-            assert!(!run(&points).is_more_than_chance(), "seed {seed}: found in noise");
+            assert!(!is_sure(&run(&points)), "seed {seed}: found in noise");
         }
+    }
+
+    /// Chance stays below what the bound says of it: of scans over noise no larger share passes L than frequencies times e^−L.
+    #[test]
+    fn chance_does_as_well_no_more_often_than_the_bound_says() {
+        let mut rng = ChaCha8Rng::seed_from_u64(17);
+        for score in [Score::Length, Score::Along] {
+            let mut sureness: Vec<f64> = Vec::new();
+            let mut steps = 0;
+            for _ in 0..400 {
+                let points: Vec<(f64, f64, f64)> = (0..48).map(|_| (rng.random_range(1.0..3e4), rng.random(), 1.0)).collect();
+                let mut scan = Scan::new(score, &points, 1e-4, 6e-3, &mut Budget::slice());
+                while !scan.go_on(&mut Budget::slice()) {}
+                steps = steps.max(scan.steps());
+                sureness.push(scan.sureness());
+            }
+            for level in [7.0_f64, 8.0, 9.0, 10.0] {
+                let passed = sureness.iter().filter(|sure| **sure > level).count() as f64 / 400.0;
+                let bound = steps as f64 * (-level).exp();
+                assert!(passed <= bound + 3.0 * (bound.min(1.0) / 400.0).sqrt(), "{score:?}: {passed} pass {level}, at most {bound} should");
+            }
+            assert!(sureness.iter().any(|sure| *sure > 5.0), "the bound is not idle");
+        }
+    }
+
+    #[test]
+    fn a_slice_is_as_long_as_the_budget() {
+        let points: Vec<(f64, f64, f64)> = (0..100).map(|number| (f64::from(number) * 1e5, 0.3, 1.0)).collect();
+        let mut scan = Scan::new(Score::Length, &points, 1e-4, 2e-3, &mut Budget::slice());
+        let mut slices = 0;
+        loop {
+            let mut budget = Budget::slice();
+            let done = scan.go_on(&mut budget);
+            assert!(budget.spent() <= super::super::budget::SLICE, "{budget:?}");
+            slices += 1;
+            if done {
+                break;
+            }
+        }
+        assert!(slices > 100, "{slices}");
     }
 }

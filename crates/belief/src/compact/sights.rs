@@ -6,6 +6,7 @@
 //! Cost: 16 bytes each.
 
 use std::collections::VecDeque;
+use std::ops::Range;
 
 use headtime_units::{Instant, Lba};
 
@@ -55,6 +56,17 @@ impl Sights {
         self.kept.drain(..over);
     }
 
+    /// The numbers of the newest `count`, of all that were ever taken in: what [`Sights::get`] goes by.
+    pub(super) fn newest_numbers(&self, count: usize) -> Range<u64> {
+        self.taken - self.kept.len().min(count) as u64..self.taken
+    }
+
+    /// The sight of that number, if it was not forgotten.
+    pub(super) fn get(&self, number: u64) -> Option<Sight> {
+        let first = self.taken - self.kept.len() as u64;
+        self.kept.get(usize::try_from(number.checked_sub(first)?).ok()?).copied()
+    }
+
     /// Those that are kept, the oldest first.
     pub(super) fn newest(&self, count: usize) -> Vec<Sight> {
         self.kept.iter().skip(self.kept.len().saturating_sub(count)).copied().collect()
@@ -71,7 +83,11 @@ mod tests {
         (0..5).for_each(|number| sights.take(Sight { at: Instant::from_ns(number), last: Lba::new(number) }));
         let kept = |sights: &Sights, count| sights.newest(count).iter().map(|sight| sight.last.get()).collect::<Vec<_>>();
         assert_eq!((kept(&sights, 9), kept(&sights, 2), sights.taken()), (vec![2, 3, 4], vec![3, 4], 5));
+        let by_number = |sights: &Sights| (0..7).map(|number| sights.get(number).map(|sight| sight.last.get())).collect::<Vec<_>>();
+        assert_eq!(by_number(&sights), [None, None, Some(2), Some(3), Some(4), None, None]);
+        assert_eq!(sights.newest_numbers(2), 3..5);
         sights.keep_newest(1);
         assert_eq!(kept(&sights, 9), [4]);
+        assert_eq!(by_number(&sights), [None, None, None, None, Some(4), None, None]);
     }
 }

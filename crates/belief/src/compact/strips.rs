@@ -75,6 +75,7 @@ impl Strip {
 /// The strips of a drive, by address.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Strips {
+    capacity: u64,
     strips: Vec<Strip>,
     /// Turns from address 0 to the beginning and to the end of each strip: what distances are measured by.
     radii: Vec<(f64, f64)>,
@@ -99,7 +100,7 @@ impl Strips {
             at = strip.end;
         }
         whole += capacity.saturating_sub(at) as f64 * between;
-        Self { strips, radii, whole, between }
+        Self { capacity, strips, radii, whole, between }
     }
 
     pub(super) fn strips(&self) -> &[Strip] {
@@ -108,8 +109,27 @@ impl Strips {
 
     /// The strip that holds `lba`, if its angle is known.
     pub(super) fn of(&self, lba: Lba) -> Option<&Strip> {
+        self.strips.get(self.number_of(lba)?)
+    }
+
+    /// The number of that strip.
+    pub(super) fn number_of(&self, lba: Lba) -> Option<usize> {
         let behind = self.strips.partition_point(|strip| strip.first <= lba.get());
-        self.strips.get(behind.checked_sub(1)?).filter(|strip| lba.get() < strip.end)
+        behind.checked_sub(1).filter(|number| lba.get() < self.strips[*number].end)
+    }
+
+    /// The strips with a part of one of them unknown again.
+    pub(super) fn without(&self, number: usize, first: u64, end: u64) -> Self {
+        let mut strips = self.strips.clone();
+        let strip = strips.remove(number);
+        let part = |from: u64, to: u64| Strip {
+            first: from,
+            end: to,
+            sights: strip.sights * (to.saturating_sub(from)) / (strip.end - strip.first),
+            ..strip.clone()
+        };
+        strips.extend([part(strip.first, first), part(end, strip.end)].into_iter().filter(|strip| strip.first < strip.end));
+        Self::new(strips, self.capacity)
     }
 
     /// The angle at which the sector begins.

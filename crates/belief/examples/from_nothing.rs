@@ -1,0 +1,92 @@
+//! What a compact map finds out of drawn units from nothing: how much it knows, how much of that is wrong, and how many predictions are right.
+//!
+//! `cargo run --release -p headtime-belief --example from_nothing [REQUESTS] [FIRST_SEED-LAST_SEED] [DRIVE ...]` reads 4 KiB anywhere, one at a time, and prints a line for each drive, seed and power of two of
+//! requests; the same figures on every machine. *Known*: addresses whose angle the map believes to know. *Wrong*: of those, the ones that lie more than a twentieth of a turn elsewhere (the truth says so,
+//! the map never sees it). *Right*: predictions within 5 % of what the access came to, of the last quarter of the requests, without those within 100 us of just missing their sector.
+
+use headtime_belief::compact::{CompactBelief, CompactSettings};
+use headtime_belief::matrix::MappedDrive;
+use headtime_mechanics::catalog;
+use headtime_sched::{Op, Positioning};
+use headtime_sim::DriveTruth;
+use headtime_units::{Extent, Lba, Sectors};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+#[path = "../tests/common/unit.rs"]
+mod unit;
+
+use unit::Unit;
+
+const DRIVES: [&str; 4] = ["nearline-20tb@nocache", "cheetah10k7@papers", "atlas10k", "cheetah15k5"];
+/// The surface of a place of which a compact map knows no angle.
+const NOWHERE: u16 = u16::MAX;
+/// Addresses that are looked at for what is known and wrong.
+const LOOKS: u64 = 4_000;
+/// An angle further off is wrong, in turns.
+const WRONG: f64 = 0.05;
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let mut arguments = std::env::args().skip(1);
+    let requests: u64 = arguments.next().map_or(Ok(65_536), |text| text.parse())?;
+    let seeds = arguments.next().unwrap_or_else(|| "1-2".to_owned());
+    let (first, last) = seeds.split_once('-').unwrap_or((&seeds, &seeds));
+    let named: Vec<String> = arguments.collect();
+    let drives = if named.is_empty() { DRIVES.map(str::to_owned).to_vec() } else { named };
+    println!("{:<26} {:>5} {:>8} {:>7} {:>8} {:>8} {:>8}", "drive", "seed", "requests", "strips", "known %", "wrong %", "right %");
+    for drive in &drives {
+        for seed in first.parse::<u64>()?..=last.parse()? {
+            one(drive, seed, requests)?;
+        }
+    }
+    Ok(())
+}
+
+fn one(drive: &str, seed: u64, requests: u64) -> Result<(), Box<dyn std::error::Error>> {
+    let profile = catalog::load(drive)?;
+    let mapped = MappedDrive { model: profile.model.clone(), capacity: profile.capacity(), sector: profile.sector_size()? };
+    let mut belief = CompactBelief::unknown(mapped, profile.rotation_period()?, CompactSettings::default())?;
+    let mut unit = Unit::draw(&profile, seed);
+    let (mut right, mut away, mut next) = (0_u64, 0_u64, 1_024);
+    let (mut searched, mut most, mut searching) = (0_u64, 0_u64, 0_u64);
+    for number in 0..requests {
+        let told = unit.read_anywhere(&mut belief);
+        searched += belief.searched();
+        most = most.max(belief.searched());
+        searching += u64::from(belief.searched() > 0);
+        if number >= next - next / 4 && !told.at_the_edge {
+            away += 1;
+            right += u64::from(told.right);
+        }
+        if number + 1 == next {
+            let (known, wrong) = looked(&belief, unit.truth(), seed);
+            let right_percent = 100.0 * right as f64 / away.max(1) as f64;
+            println!("{drive:<26} {seed:>5} {next:>8} {:>7} {known:>8.1} {wrong:>8.1} {right_percent:>8.1}", belief.map().regions());
+            (right, away, next) = (0, 0, next * 2);
+        }
+    }
+    let (mean, share) = (searched / searching.max(1), 100.0 * searching as f64 / requests as f64);
+    println!("{drive:<26} {seed:>5} searched after {share:.1} % of the requests, {mean} operations on average and {most} at most");
+    Ok(())
+}
+
+/// How much of the drive is known, and how much of that is wrong, in per cent.
+fn looked(belief: &CompactBelief, truth: &DriveTruth, seed: u64) -> (f64, f64) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x10_0C);
+    let off: Vec<f64> = (0..LOOKS)
+        .filter_map(|_| {
+            let lba = Lba::new(rng.random_range(0..belief.capacity().get() - 1));
+            let believed = belief.target(Op::Read, Extent::new(lba, Sectors::new(1))).start;
+            (believed.head != NOWHERE).then(|| believed.angle.signed_turns_from(truth.mechanism().spot(lba).angle))
+        })
+        .collect();
+    // From where angles are counted is the map's to choose: as most are right, so is what most differ by.
+    let near = |from: f64| off.iter().filter(|off| apart(**off, from) < WRONG).count();
+    let agree = (0..200).map(|step| near(f64::from(step) / 200.0)).max().unwrap_or(0);
+    (100.0 * off.len() as f64 / LOOKS as f64, 100.0 * (off.len() - agree) as f64 / off.len().max(1) as f64)
+}
+
+fn apart(one: f64, other: f64) -> f64 {
+    let off = one - other;
+    (off - off.round()).abs()
+}

@@ -1,0 +1,81 @@
+//! A drawn unit without cache and queue that serves one read at a time, and what a belief foretold of each.
+
+#![allow(dead_code, reason = "each test uses some of it")]
+
+use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes};
+use headtime_sched::{Belief, Head, Learned, Measured, Op};
+use headtime_sim::DriveTruth;
+use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
+use rand::{RngExt, SeedableRng};
+use rand_chacha::ChaCha8Rng;
+
+/// Nearer to just missing its sector than this a read is at the edge.
+const EDGE: Nanos = Nanos::from_us(100);
+
+/// A drawn unit without cache and queue.
+pub struct Unit {
+    truth: DriveTruth,
+    interface: InterfaceTimes,
+    now: Instant,
+    at: HeadPosition,
+    head: Option<Head>,
+    rng: ChaCha8Rng,
+}
+
+/// What became of a prediction.
+pub struct Told {
+    /// Whether the response time was within 5 % of the one expected.
+    pub right: bool,
+    /// Whether it hung on noise if the read took a turn more.
+    pub at_the_edge: bool,
+}
+
+impl Unit {
+    /// The unit of `profile` that `seed` draws, at rest.
+    pub fn draw(profile: &DriveProfile, seed: u64) -> Self {
+        let truth = DriveTruth::draw(profile, seed).expect("a valid profile");
+        let interface = InterfaceTimes::from_profile(profile).expect("a valid profile");
+        Self { truth, interface, now: Instant::from_ns(1), at: HeadPosition::PARKED, head: None, rng: ChaCha8Rng::seed_from_u64(seed) }
+    }
+
+    /// The truth, to judge by.
+    pub fn truth(&self) -> &DriveTruth {
+        &self.truth
+    }
+
+    /// Reads 4 KiB (sectors of 512 bytes) anywhere.
+    pub fn read_anywhere(&mut self, belief: &mut dyn Belief) -> Told {
+        let page = self.rng.random_range(0..belief.capacity().get() / 8);
+        self.read(belief, Extent::new(Lba::new(page * 8), Sectors::new(8)))
+    }
+
+    /// Reads these sectors.
+    pub fn read(&mut self, belief: &mut dyn Belief, extent: Extent) -> Told {
+        let (mechanism, target, dispatched) = (self.truth.mechanism(), belief.target(Op::Read, extent), self.now);
+        let estimate = belief.estimate(&self.head.unwrap_or(Head::UNKNOWN), dispatched, &target);
+        let depart = dispatched + self.interface.command_overhead(Direction::Read, None);
+        let way = mechanism.positioning_to(self.at, depart, Direction::Read, &mechanism.spot(extent.start));
+        let access = mechanism.access(self.at, depart, Direction::Read, extent, Instant::ORIGIN);
+        self.at = access.end;
+        let noise = self.truth.noise();
+        let jitter = -libm::log(1.0 - self.rng.random::<f64>()) * noise.jitter_ns;
+        let retried = if self.rng.random::<f64>() < noise.outlier_share { noise.outlier } else { Nanos::ZERO };
+        let completed = self.interface.read_completed(access.first_sector, access.finish, extent.len, Instant::ORIGIN);
+        let finished = completed + Nanos::from_ns(jitter as u64) + retried;
+        let reported = belief.media_end(&target, finished);
+        let foretold = (estimate.expected_cost(dispatched) + finished.saturating_since(reported)).as_ns() as f64;
+        let response = finished.saturating_since(dispatched).as_ns() as f64;
+        let turn = mechanism.period().as_nanos();
+        let told = Told {
+            right: (foretold - response).abs() <= 0.05 * response,
+            at_the_edge: !way.seek.is_zero() && (way.rotate < EDGE || turn.saturating_sub(way.rotate) < EDGE),
+        };
+        match belief.learn(&Measured { target, dispatched, finished, head_before: self.head, succeeded: true }) {
+            Learned::CacheHit => {}
+            Learned::Media => self.head = Some(Head::after(&target, reported)),
+            Learned::Doubtful => self.head = None,
+        }
+        self.now = finished + Nanos::from_us(1);
+        told
+    }
+}

@@ -1,0 +1,81 @@
+//! A compact map that learns a drawn unit from nothing: what a completion costs, what it comes to know, and that it does so again.
+
+#[path = "common/unit.rs"]
+mod unit;
+
+use headtime_belief::compact::{CompactBelief, CompactSettings};
+use headtime_belief::matrix::MappedDrive;
+use headtime_mechanics::{DriveProfile, catalog};
+use unit::Unit;
+
+fn load(name: &str) -> DriveProfile {
+    catalog::load(name).expect("a profile of the catalogue")
+}
+
+fn nothing(profile: &DriveProfile) -> CompactBelief {
+    let mapped = MappedDrive { model: profile.model.clone(), capacity: profile.capacity(), sector: profile.sector_size().expect("a valid profile") };
+    CompactBelief::unknown(mapped, profile.rotation_period().expect("a valid profile"), CompactSettings::default()).expect("a valid profile")
+}
+
+/// Operations of the search with each completion, counted: no completion waits for a search, on a small drive or a large one, while nothing is known, while zones are found and afterwards.
+#[test]
+fn no_completion_does_more_of_a_search_than_a_bounded_slice() {
+    for (drive, requests) in [("nearline-20tb@nocache", 24_000), ("cheetah15k5", 12_000), ("atlas10k", 12_000)] {
+        let profile = load(drive);
+        let (mut unit, mut belief) = (Unit::draw(&profile, 3), nothing(&profile));
+        let (mut most, mut all) = (0, 0);
+        for request in 0..requests {
+            unit.read_anywhere(&mut belief);
+            let searched = belief.searched();
+            assert!(searched <= CompactBelief::MOST_SEARCHED, "{drive}: {searched} operations with request {request}");
+            (most, all) = (most.max(searched), all + searched);
+        }
+        // Searches that were ten times as long as the longest slice, or more.
+        assert!(
+            all > 10 * CompactBelief::MOST_SEARCHED && most > CompactBelief::MOST_SEARCHED / 4,
+            "{drive}: {all} operations in all, {most} at most"
+        );
+        assert!(belief.map().known_share() > 0.9, "{drive}: {:.2} of it known", belief.map().known_share());
+    }
+}
+
+/// A search goes on from slice to slice as it would have in one piece: the same observations make the same map, byte for byte.
+#[test]
+fn the_same_observations_make_the_same_map() {
+    let profile = load("atlas10k");
+    let learned = || {
+        let (mut unit, mut belief) = (Unit::draw(&profile, 4), nothing(&profile));
+        for _ in 0..5_000 {
+            unit.read_anywhere(&mut belief);
+        }
+        belief.map().encode()
+    };
+    assert_eq!(learned(), learned());
+}
+
+/// A map that is saved while a search is at work loses the search and nothing else: whoever goes on with it knows the same strips and finds the rest.
+#[test]
+fn a_map_saved_during_a_search_goes_on_from_what_was_known() {
+    let profile = load("cheetah10k7@papers");
+    let (mut unit, mut belief) = (Unit::draw(&profile, 5), nothing(&profile));
+    let mut searching = 0;
+    for _ in 0..60_000 {
+        unit.read_anywhere(&mut belief);
+        searching = if belief.searched() > 0 { searching + 1 } else { 0 };
+        if belief.map().regions() > 0 && searching > 2 {
+            break;
+        }
+    }
+    let (saved, memory) = (belief.map().encode(), CompactSettings::default().memory);
+    let map = headtime_belief::compact::CompactMap::decode(&saved, memory).expect("it was just saved");
+    let mut again = CompactBelief::new(map);
+    assert_eq!((again.map().regions(), again.map().known_share()), (belief.map().regions(), belief.map().known_share()));
+    let (mut right, mut away) = (0, 0);
+    for request in 0..12_000 {
+        let told = unit.read_anywhere(&mut again);
+        if request >= 9_000 && !told.at_the_edge {
+            (right, away) = (right + u32::from(told.right), away + 1);
+        }
+    }
+    assert!(again.map().known_share() > 0.95 && right * 100 > away * 80, "{right} of {away} right, {:.2} known", again.map().known_share());
+}
