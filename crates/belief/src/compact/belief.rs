@@ -21,6 +21,7 @@ use super::places::{BANDS, Places, UNKNOWN};
 use super::recheck::Recheck;
 use super::refit::Refit;
 use super::sights::{Sight, Sights};
+use crate::arrival::Arrival;
 use crate::matrix::MappedDrive;
 use crate::profile::direction;
 use crate::seeks::Movement;
@@ -295,6 +296,10 @@ impl CompactBelief {
     fn take_angles(&mut self, period: RotationPeriod) {
         self.map.period = period;
         self.map.angles = crate::angles::AngleMap::new(self.map.capacity());
+        if !self.map.is_of_profile() {
+            // When the arm comes was held against angles that were partly wrong.
+            self.map.arrival = Arrival::new();
+        }
         self.spindle = Spindle::new(period);
         (self.agreement, self.judged, self.proven) = (1.0, 0, false);
         for sight in self.sights.newest(REREAD) {
