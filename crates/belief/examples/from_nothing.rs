@@ -7,11 +7,6 @@
 use headtime_belief::compact::{CompactBelief, CompactSettings};
 use headtime_belief::matrix::MappedDrive;
 use headtime_mechanics::catalog;
-use headtime_sched::{Op, Positioning};
-use headtime_sim::DriveTruth;
-use headtime_units::{Extent, Lba, Sectors};
-use rand::{RngExt, SeedableRng};
-use rand_chacha::ChaCha8Rng;
 
 #[path = "../tests/common/unit.rs"]
 mod unit;
@@ -19,12 +14,6 @@ mod unit;
 use unit::Unit;
 
 const DRIVES: [&str; 4] = ["nearline-20tb@nocache", "cheetah10k7@papers", "atlas10k", "cheetah15k5"];
-/// The surface of a place of which a compact map knows no angle.
-const NOWHERE: u16 = u16::MAX;
-/// Addresses that are looked at for what is known and wrong.
-const LOOKS: u64 = 4_000;
-/// An angle further off is wrong, in turns.
-const WRONG: f64 = 0.05;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -59,7 +48,7 @@ fn one(drive: &str, seed: u64, requests: u64) -> Result<(), Box<dyn std::error::
             right += u64::from(told.right);
         }
         if number + 1 == next {
-            let (known, wrong) = looked(&belief, unit.truth(), seed);
+            let (known, wrong) = unit::known_and_wrong(&belief, unit.truth(), seed);
             let right_percent = 100.0 * right as f64 / away.max(1) as f64;
             println!("{drive:<26} {seed:>5} {next:>8} {:>7} {known:>8.1} {wrong:>8.1} {right_percent:>8.1}", belief.map().regions());
             (right, away, next) = (0, 0, next * 2);
@@ -68,25 +57,4 @@ fn one(drive: &str, seed: u64, requests: u64) -> Result<(), Box<dyn std::error::
     let (mean, share) = (searched / searching.max(1), 100.0 * searching as f64 / requests as f64);
     println!("{drive:<26} {seed:>5} searched after {share:.1} % of the requests, {mean} operations on average and {most} at most");
     Ok(())
-}
-
-/// How much of the drive is known, and how much of that is wrong, in per cent.
-fn looked(belief: &CompactBelief, truth: &DriveTruth, seed: u64) -> (f64, f64) {
-    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x10_0C);
-    let off: Vec<f64> = (0..LOOKS)
-        .filter_map(|_| {
-            let lba = Lba::new(rng.random_range(0..belief.capacity().get() - 1));
-            let believed = belief.target(Op::Read, Extent::new(lba, Sectors::new(1))).start;
-            (believed.head != NOWHERE).then(|| believed.angle.signed_turns_from(truth.mechanism().spot(lba).angle))
-        })
-        .collect();
-    // From where angles are counted is the map's to choose: as most are right, so is what most differ by.
-    let near = |from: f64| off.iter().filter(|off| apart(**off, from) < WRONG).count();
-    let agree = (0..200).map(|step| near(f64::from(step) / 200.0)).max().unwrap_or(0);
-    (100.0 * off.len() as f64 / LOOKS as f64, 100.0 * (off.len() - agree) as f64 / off.len().max(1) as f64)
-}
-
-fn apart(one: f64, other: f64) -> f64 {
-    let off = one - other;
-    (off - off.round()).abs()
 }

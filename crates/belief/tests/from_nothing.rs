@@ -79,3 +79,43 @@ fn a_map_saved_during_a_search_goes_on_from_what_was_known() {
     }
     assert!(again.map().known_share() > 0.95 && right * 100 > away * 80, "{right} of {away} right, {:.2} known", again.map().known_share());
 }
+
+/// Completions that come late by turns at random say nothing of angles, and no region of the drive is ever taken as understood by chance, however often it is tried.
+#[test]
+fn nothing_is_understood_of_a_drive_whose_completions_come_at_random() {
+    for drive in ["atlas10k", "cheetah10k7@papers", "savvio15k2@nocache"] {
+        for seed in 1..=3 {
+            let mut profile = load(drive);
+            profile.variation.jitter_us = 20_000.0;
+            let (mut unit, mut belief) = (Unit::draw(&profile, seed), nothing(&profile));
+            let mut searched = 0;
+            for request in 0..8_000 {
+                unit.read_anywhere(&mut belief);
+                searched += belief.searched();
+                assert_eq!(
+                    belief.map().regions(),
+                    0,
+                    "{drive}, seed {seed}: after {request} requests {:.2} are believed known",
+                    belief.map().known_share()
+                );
+            }
+            assert!(searched > 5_000_000, "{drive}, seed {seed}: {searched} operations tried");
+        }
+    }
+}
+
+/// What is known and wrong, in twentieths of a turn: units of other models than the search was made with.
+#[test]
+fn what_is_taken_as_understood_lies_where_it_is_believed() {
+    for (drive, seed) in [("savvio15k2@nocache", 21), ("savvio10k2@nocache", 22), ("deskstar34gxp", 23)] {
+        let mut profile = load(drive);
+        profile.cache = None;
+        let (mut unit, mut belief) = (Unit::draw(&profile, seed), nothing(&profile));
+        for _ in 0..16_384 {
+            unit.read_anywhere(&mut belief);
+        }
+        let (known, wrong) = unit::known_and_wrong(&belief, unit.truth(), seed);
+        println!("{drive}, seed {seed}: {known:.1} % known, {wrong:.1} % of that wrong");
+        assert!(known > 90.0 && wrong < 10.0, "{drive}, seed {seed}: {known:.1} % known, {wrong:.1} % of that wrong");
+    }
+}

@@ -11,6 +11,12 @@ use rand_chacha::ChaCha8Rng;
 
 /// Nearer to just missing its sector than this a read is at the edge.
 const EDGE: Nanos = Nanos::from_us(100);
+/// The surface of a place of which a compact map knows no angle.
+const NOWHERE: u16 = u16::MAX;
+/// Addresses that are looked at for what is known and wrong.
+const LOOKS: u64 = 4_000;
+/// An angle further off is wrong, in turns.
+const WRONG: f64 = 0.05;
 
 /// A drawn unit without cache and queue.
 pub struct Unit {
@@ -78,4 +84,25 @@ impl Unit {
         self.now = finished + Nanos::from_us(1);
         told
     }
+}
+
+/// How many addresses a compact map believes to know the angle of, and how many of those lie elsewhere, in per cent; the truth says so, to judge by.
+pub fn known_and_wrong(belief: &dyn Belief, truth: &DriveTruth, seed: u64) -> (f64, f64) {
+    let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x10_0C);
+    let off: Vec<f64> = (0..LOOKS)
+        .filter_map(|_| {
+            let lba = Lba::new(rng.random_range(0..belief.capacity().get() - 1));
+            let believed = belief.target(Op::Read, Extent::new(lba, Sectors::new(1))).start;
+            (believed.head != NOWHERE).then(|| believed.angle.signed_turns_from(truth.mechanism().spot(lba).angle))
+        })
+        .collect();
+    // From where angles are counted is the map's to choose: as most are right, so is what most differ by.
+    let near = |from: f64| off.iter().filter(|off| apart(**off, from) < WRONG).count();
+    let agree = (0..200).map(|step| near(f64::from(step) / 200.0)).max().unwrap_or(0);
+    (100.0 * off.len() as f64 / LOOKS as f64, 100.0 * (off.len() - agree) as f64 / off.len().max(1) as f64)
+}
+
+fn apart(one: f64, other: f64) -> f64 {
+    let off = one - other;
+    (off - off.round()).abs()
 }
