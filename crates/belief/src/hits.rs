@@ -20,6 +20,7 @@ use headtime_mechanics::{DriveProfile, InterfaceTimes};
 use headtime_sched::{Measured, Op};
 use headtime_units::{Instant, Nanos, Sectors};
 
+use crate::moved::Moved;
 use crate::profile::{ProfileBelief, Way, direction};
 
 /// How much longer than reckoned a hit may take: a bus in use, a slow report (guess).
@@ -112,7 +113,9 @@ impl ProfileBelief {
         let tail = self.arrival.spread() * 4;
         let reach = if way.moves { way.arrival.saturating_back(tail).max(way.depart) } else { way.depart };
         let margin = LEAST_MARGIN + Nanos::from_ns((3.0 * deviation_ns) as u64);
-        let sooner = media_end + margin < reach + transfer;
+        // Where the arm came from or went to is known too badly to say what it could not have done.
+        let elsewhere = Moved::holds(head.place) || Moved::holds(measured.target.start) || Moved::holds(measured.target.end);
+        let sooner = media_end + margin < reach + transfer && !elsewhere;
         let begin = measured.dispatched.max(head.free_at);
         let caught = fits && !way.moves && deviation_ns < SHARP_TURNS * turn_ns;
         let verdict = match self.verdict_by_time(measured, begin) {

@@ -4,6 +4,7 @@
 //! what it was (hits.rs)       period, phase, angles   arm   places that lose turns   error counted
 //! the medium                  yes                     yes   yes                      yes
 //! the medium, a known place   –                       –     yes                      –
+//! the medium, moved sectors   yes, where known        –     –                        yes, where known
 //! elsewhere                   yes                     –     if late                  –
 //! a hit, in the buffer        –                       –     –                        –
 //! no head before it           yes                     –     –                        –
@@ -17,10 +18,11 @@
 
 use headtime_mechanics::HeadPosition;
 use headtime_sched::{Belief, BeliefReport, Head, Learned, Measured, Op, Positioning};
-use headtime_units::{Instant, Nanos};
+use headtime_units::{Extent, Instant, Nanos, Sectors};
 
 use crate::hits::{Seen, Verdict};
-use crate::profile::{ProfileBelief, direction};
+use crate::moved::{Moved, NOWHERE, Reading, Trip};
+use crate::profile::{ProfileBelief, arm_time, direction, position};
 use crate::seeks::Movement;
 
 /// A wait so many deviations long is not missed by the arm.
@@ -53,9 +55,11 @@ impl ProfileBelief {
             return nothing;
         }
         let media_end = self.media_end(&measured.target, measured.finished);
-        let lost = self.remaps.lost(extent);
+        // Where the ends are known to lie elsewhere, what was lost there is explained.
+        let ends_at_home = !Moved::holds(measured.target.start) && !Moved::holds(measured.target.end);
+        let lost = if ends_at_home { self.remaps.lost(extent) } else { Nanos::ZERO };
         // When the target was made the place may not have been known.
-        let transfer = if lost.is_zero() { measured.target.transfer } else { self.target(measured.target.op, extent).transfer - lost };
+        let transfer = if lost.is_zero() { measured.target.transfer } else { self.target(measured.target.op, extent).transfer.saturating_sub(lost) };
         let seen = self.judge(measured, media_end, transfer);
         let verdict = match &seen {
             Some(seen) => seen.verdict,
@@ -74,36 +78,57 @@ impl ProfileBelief {
             Verdict::Medium | Verdict::Elsewhere => {}
         }
         self.errors.samples += 1;
-        if !lost.is_zero() {
+        if !lost.is_zero() && seen.as_ref().is_none_or(|seen| seen.fits) {
             if let Some(seen) = &seen {
                 self.judge_place(measured, seen, lost / 2);
             }
             return nothing;
         }
         let Some(seen) = seen else {
-            self.read_phase(measured, media_end);
+            self.read_phase(measured, media_end, None);
             return nothing;
         };
         let known = self.spindle.deviation_turns(media_end) < VAGUE_TURNS;
-        self.judge_place(measured, &seen, self.revolution * 3 / 4);
-        if seen.verdict == Verdict::Medium {
-            self.judge_arm(measured, &seen);
+        let (much, target) = (self.revolution * 3 / 4, &measured.target);
+        let elsewhere = [Some(target.start), Some(target.end), measured.head_before.map(|head| head.place)].into_iter().flatten().any(Moved::holds);
+        if !elsewhere {
+            self.judge_place(measured, &seen, much);
+            if seen.verdict == Verdict::Medium {
+                self.judge_arm(measured, &seen);
+            }
         }
+        let there = self.head_was_there(measured, &seen);
         self.hits.to_be_written = false;
-        self.read_phase(measured, media_end);
+        let by_known_ways = there && seen.way.known && !measured.head_before.is_some_and(|head| Moved::holds(head.place));
+        let reading = self.read_phase(measured, media_end, by_known_ways.then_some(seen.slips == 0.0));
+        if there && reading != Reading::Home {
+            self.judge_trip(measured, &seen, media_end);
+        }
         let error_turns = seen.late_ns / self.revolution.as_ns() as f64 - seen.slips;
         Lesson {
             learned: if seen.verdict == Verdict::Medium { Learned::Media } else { Learned::Doubtful },
-            error_turns: (known && seen.way.moves).then_some(error_turns),
+            error_turns: (known && seen.way.moves && reading != Reading::Nothing).then_some(error_turns),
         }
     }
 
-    /// Whether the place lost time that it should not have: `much` or more.
+    /// What the completion says of where the arm goes for sectors that lie elsewhere.
+    fn judge_trip(&mut self, measured: &Measured, seen: &Seen, media_end: Instant) {
+        let Some(head) = measured.head_before.filter(|head| !Moved::holds(head.place) && measured.target.op == Op::Read) else { return };
+        let took_ns = media_end.signed_since(seen.way.depart + measured.target.transfer) as f64;
+        let trip = Trip { took_ns, turn_ns: self.revolution.as_ns() as f64, spread_ns: self.arrival.spread().as_ns() as f64 };
+        let (mechanism, arrival, seeks, from) = (&self.mechanism, &self.arrival, &self.seeks, position(head.place));
+        self.moved.take_trip(measured.target.extent, &trip, |cylinder| {
+            let to = HeadPosition { cylinder, head: NOWHERE };
+            arm_time(mechanism, arrival, seeks, from, to, headtime_mechanics::Direction::Read).0.as_ns() as f64
+        });
+    }
+
+    /// Whether the place lost time that it should not have: `much` or more. What ends at another angle is not late but elsewhere (`moved/`).
     fn judge_place(&mut self, measured: &Measured, seen: &Seen, much: Nanos) {
         let extent = measured.target.extent;
         if seen.late_ns < much.as_ns() as f64 {
             self.remaps.in_time(extent);
-        } else if self.head_was_there(measured, seen) && (!seen.way.moves || seen.way.wait > self.arrival.spread() * AMPLE_SPREADS) {
+        } else if seen.fits && self.head_was_there(measured, seen) && (!seen.way.moves || seen.way.wait > self.arrival.spread() * AMPLE_SPREADS) {
             self.remaps.late(extent, Nanos::from_ns(seen.late_ns as u64));
         }
     }
@@ -131,12 +156,25 @@ impl ProfileBelief {
         !self.hits.to_be_written && !self.hits.strayed(idle, self.revolution)
     }
 
-    /// What the completion says of the platter.
-    fn read_phase(&mut self, measured: &Measured, media_end: Instant) {
+    /// What the completion says of the platter, and of where its last sector is; `foreseen` says whether that was in the turn in which it was believed to come, where anybody could know.
+    fn read_phase(&mut self, measured: &Measured, media_end: Instant, foreseen: Option<bool>) -> Reading {
         // Learned since the target was computed, perhaps; the newest offset is the better one.
         let last = measured.target.extent.last();
-        let angle = self.mechanism.end_angle(measured.target.extent) + self.angles.offset(last);
-        if let Some(error) = self.spindle.observe(media_end, angle) {
+        let home = self.mechanism.end_angle(measured.target.extent) + self.angles.offset(last);
+        let tolerance = 5.0 * self.spindle.expected_error_turns(media_end);
+        let reading = if self.phase_known {
+            let (mechanism, angles) = (&self.mechanism, &self.angles);
+            let at_home = |lba| mechanism.end_angle(Extent::new(lba, Sectors::new(1))) + angles.offset(lba);
+            self.moved.take(measured.target.extent, mechanism.angle_at(media_end), at_home, tolerance, foreseen)
+        } else {
+            Reading::Home
+        };
+        let angle = match reading {
+            Reading::Home | Reading::Odd => home,
+            Reading::Moved(angle) => angle,
+            Reading::Nothing => return reading,
+        };
+        if let (Some(error), Reading::Home | Reading::Odd) = (self.spindle.observe(media_end, angle), reading) {
             // Seen earlier in the turn than believed means that the sector lies earlier.
             self.angles.observe(last, -error);
         }
@@ -145,6 +183,7 @@ impl ProfileBelief {
         }
         let sharp_turns = 0.5 * self.arrival.spread().as_ns() as f64 / self.revolution.as_ns() as f64;
         self.sharp_until = self.spindle.sharp_until(sharp_turns);
+        reading
     }
 
     /// The platter turns like this.

@@ -20,6 +20,7 @@ mod learning;
 mod linear;
 pub mod maps;
 pub mod matrix;
+mod moved;
 mod normal;
 mod profile;
 mod remaps;

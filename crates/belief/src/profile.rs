@@ -3,7 +3,7 @@
 //! A [`DriveProfile`] says where every sector is, how long the arm takes and how fast the platter should turn. It does not say where the
 //! platter is now, how fast this unit really turns, where its defects moved its sectors, or how late its head arrives. Those are fitted from measured
 //! completions: period and phase by the spindle filter, angles by region, lateness and its spread by the turns missed and caught, the same by where the
-//! arm goes, and places that cost more than they should.
+//! arm goes, places that cost more than they should, and sectors that lie elsewhere.
 //!
 //! Worked example, 20 TB 7,200 rpm: the head is free at t = 0 on cylinder 1,000; a request waits on cylinder 51,000 at angle 0.25. The arm takes 4.7 ms, so
 //! the head arrives at the believed angle of t = 4.7 ms, say 0.20, and waits 0.05 turns = 417 us: positioning 5.1 ms. With a spread of 100 us the chance of
@@ -24,6 +24,7 @@ use crate::angles::AngleMap;
 use crate::arrival::Arrival;
 use crate::hits::Hits;
 use crate::learning::Errors;
+use crate::moved::{Moved, NOWHERE, Whereabouts};
 use crate::remaps::Remaps;
 use crate::seeks::{Movement, SeekResiduals};
 use crate::spindle::Spindle;
@@ -44,6 +45,7 @@ pub struct ProfileBelief {
     pub(crate) seeks: SeekResiduals,
     pub(crate) angles: AngleMap,
     pub(crate) remaps: Remaps,
+    pub(crate) moved: Moved,
     pub(crate) hits: Hits,
     pub(crate) errors: Errors,
 }
@@ -67,6 +69,7 @@ impl ProfileBelief {
             seeks: SeekResiduals::new(mechanism.layout().cylinders()),
             angles: AngleMap::new(mechanism.layout().capacity()),
             remaps: Remaps::default(),
+            moved: Moved::of_layout(mechanism.layout()),
             hits: Hits::of(profile),
             errors: Errors::default(),
             mechanism,
@@ -84,6 +87,7 @@ impl ProfileBelief {
         self.seeks = SeekResiduals::new(cylinders);
         self.angles = AngleMap::new(capacity);
         self.remaps = Remaps::default();
+        self.moved = Moved::of_layout(self.mechanism.layout());
         self.errors = Errors::default();
     }
 
@@ -107,14 +111,7 @@ impl ProfileBelief {
     /// The most likely time of the arm, and whether it moves or heads are switched at all.
     #[inline]
     pub(crate) fn arm(&self, from: HeadPosition, to: HeadPosition, direction: Direction) -> (Nanos, bool) {
-        let nominal = self.mechanism.arm_time(from, to, direction);
-        if nominal.is_zero() {
-            // Where the arm does not move there is nothing to arrive late: only the angle is in question.
-            return (nominal, false);
-        }
-        let movement = Movement { from_cylinder: from.cylinder, to_cylinder: to.cylinder, writes: direction == Direction::Write };
-        let learned_ns = self.arrival.bias_ns() + self.seeks.offset_ns(movement);
-        (Nanos::from_ns(nominal.as_ns().saturating_add_signed(learned_ns as i64)), true)
+        arm_time(&self.mechanism, &self.arrival, &self.seeks, from, to, direction)
     }
 
     /// Departure, arrival and the wait that follows.
@@ -135,17 +132,17 @@ impl ProfileBelief {
         let by_arm = moves && arrival > data_there;
         // The sector right behind the last one comes right behind it: whatever is unknown about the angle is the same for both.
         if !moves && target.extent.start == head.next_lba && arrival == head.free_at {
-            return Way { depart, arrival, wait: Nanos::ZERO, moves, by_arm };
+            return Way { depart, arrival, wait: Nanos::ZERO, moves, by_arm, known: self.phase_known };
         }
         let wait = self.mechanism.period().time_of(under(arrival).until(target.start.angle));
-        Way { depart, arrival, wait, moves, by_arm }
+        Way { depart, arrival, wait, moves, by_arm, known: self.phase_known && target.start.head != NOWHERE }
     }
 
     /// Positioning time from departure on: most likely, expected and at worst.
     #[inline]
     fn priced(&self, way: &Way) -> [Nanos; 3] {
         let before_wait = way.arrival.saturating_since(way.depart);
-        if !self.phase_known {
+        if !way.known {
             let half = before_wait + self.revolution / 2;
             return [half, half, before_wait + self.revolution];
         }
@@ -157,6 +154,24 @@ impl ProfileBelief {
         let expected = Nanos::from_ns(positioning.as_ns().saturating_add_signed(slip_ns as i64));
         // One revolution more than arriving exactly on time can cost, and the tail of the arrival.
         [positioning, expected.max(before_wait), before_wait + self.revolution + spread * 4]
+    }
+
+    /// The same for a target whose sectors lie elsewhere, on one of several cylinders: expected on average over them, at worst on the furthest.
+    fn priced_elsewhere(&self, way: &Way, head: &Head, target: &Target, way_to: impl Fn(&Target) -> Way) -> [Nanos; 3] {
+        let [positioning, expected, worst] = self.priced(way);
+        if !way.moves {
+            return [positioning, expected, worst];
+        }
+        let at = |cylinder: u32| Target { start: Place { cylinder, ..target.start }, ..*target };
+        let whereabouts = self.moved.arm_of(target.extent.start);
+        let (first, last) = whereabouts.map_or((0, self.mechanism.layout().cylinders().saturating_sub(1)), Whereabouts::span);
+        let furthest = if head.place.cylinder.abs_diff(first) > head.place.cylinder.abs_diff(last) { first } else { last };
+        let longest = way_to(&at(furthest)).arrival.saturating_since(way.depart) + self.revolution + self.spread_at(way.arrival) * 4;
+        let average = whereabouts.filter(|whereabouts| whereabouts.cylinder() == target.start.cylinder).map_or(expected, |whereabouts| {
+            let likely = whereabouts.likely();
+            likely.into_iter().fold(Nanos::ZERO, |sum, cylinder| sum + self.priced(&way_to(&at(cylinder)))[1]) / likely.len() as u64
+        });
+        [positioning, average.max(way.arrival.saturating_since(way.depart)), worst.max(longest)]
     }
 
     /// How long after its media end an access is reported.
@@ -193,6 +208,8 @@ pub(crate) struct Way {
     pub(crate) moves: bool,
     /// Whether the arm moves, and nothing else holds the access up.
     pub(crate) by_arm: bool,
+    /// Whether the wait is: of a platter that was never seen, and of sectors that nobody knows where to look for, it is not.
+    pub(crate) known: bool,
 }
 
 impl Positioning for ProfileBelief {
@@ -205,16 +222,25 @@ impl Positioning for ProfileBelief {
         // From the start of its first sector an access seeks and waits only between tracks, and that is part of the transfer.
         let access = self.mechanism.access(start.position, Instant::ORIGIN, direction(op), extent, Instant::ORIGIN);
         let wait = self.mechanism.positioning_to(start.position, Instant::ORIGIN, direction(op), &start).rotate;
-        let transfer = access.finish.saturating_since(Instant::ORIGIN + wait) + self.remaps.lost(extent);
+        let transfer = access.finish.saturating_since(Instant::ORIGIN + wait);
         let mut target = Target { op, extent, start: place(start), end: place(self.mechanism.end_spot(extent)), transfer };
         target.start.angle += self.angles.offset(extent.start);
         target.end.angle += self.angles.offset(extent.last());
+        let mut target =
+            self.moved.corrected(target, self.mechanism.period(), |from, to| self.mechanism.arm_time(position(from), position(to), direction(op)));
+        if !Moved::holds(target.start) && !Moved::holds(target.end) {
+            target.transfer += self.remaps.lost(extent);
+        }
         target
     }
 
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
         let way = self.way(head, dispatch, target);
-        let [positioning, expected, worst] = self.priced(&way);
+        let [positioning, expected, worst] = if Moved::holds(target.start) {
+            self.priced_elsewhere(&way, head, target, |target| self.way(head, dispatch, target))
+        } else {
+            self.priced(&way)
+        };
         Estimate { depart: way.depart, positioning, expected, worst, transfer: target.transfer }
     }
 
@@ -223,15 +249,16 @@ impl Positioning for ProfileBelief {
         let head = Head::after(from, near);
         let dispatch = if hidden { Instant::ORIGIN } else { near + self.reported_after(from) };
         let period = self.mechanism.period();
-        let way = self.way_under(&head, dispatch, to, |arrival| from.end.angle + period.angle_of(arrival.saturating_since(near)));
-        let [_, expected, worst] = self.priced(&way);
+        let way_to = |to: &Target| self.way_under(&head, dispatch, to, |arrival| from.end.angle + period.angle_of(arrival.saturating_since(near)));
+        let way = way_to(to);
+        let [_, expected, worst] = if Moved::holds(to.start) { self.priced_elsewhere(&way, &head, to, way_to) } else { self.priced(&way) };
         let lost = way.depart.saturating_since(near) + to.transfer;
         Pair { expected: lost + expected, worst: lost + worst, known: Known::Yes }
     }
 
     fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
         let way = self.way(head, dispatch, target);
-        let wait = if self.phase_known { way.wait } else { self.revolution / 2 };
+        let wait = if way.known { way.wait } else { self.revolution / 2 };
         Likely { depart: way.depart, positioning: way.arrival.saturating_since(way.depart) + wait }
     }
 
@@ -261,6 +288,31 @@ impl Positioning for ProfileBelief {
 /// Which way the bytes go.
 pub(crate) fn direction(op: Op) -> Direction {
     if op == Op::Read { Direction::Read } else { Direction::Write }
+}
+
+/// The most likely time of the arm, and whether it moves or heads are switched at all.
+#[inline]
+pub(crate) fn arm_time(
+    mechanism: &Mechanism,
+    arrival: &Arrival,
+    seeks: &SeekResiduals,
+    from: HeadPosition,
+    to: HeadPosition,
+    direction: Direction,
+) -> (Nanos, bool) {
+    let nominal = mechanism.arm_time(from, to, direction);
+    if nominal.is_zero() {
+        // Where the arm does not move there is nothing to arrive late: only the angle is in question.
+        return (nominal, false);
+    }
+    let movement = Movement { from_cylinder: from.cylinder, to_cylinder: to.cylinder, writes: direction == Direction::Write };
+    let learned_ns = arrival.bias_ns() + seeks.offset_ns(movement);
+    (Nanos::from_ns(nominal.as_ns().saturating_add_signed(learned_ns as i64)), true)
+}
+
+/// The track of a place.
+pub(crate) fn position(place: Place) -> HeadPosition {
+    HeadPosition { cylinder: place.cylinder, head: place.head }
 }
 
 fn place(spot: Spot) -> Place {

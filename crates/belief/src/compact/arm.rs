@@ -135,7 +135,8 @@ impl ArmVotes {
         let mut blocks: Vec<(f64, f64, usize)> = Vec::with_capacity(CLASSES);
         for (time, voters) in self.times.iter().zip(&self.voters) {
             let mut block = (*time, f64::from(*voters) + LEAST_WEIGHT, 1);
-            while let Some(before) = blocks.pop_if(|before| before.0 > block.0) {
+            while let Some(before) = blocks.last().copied().filter(|before| before.0 > block.0) {
+                blocks.pop();
                 let weight = before.1 + block.1;
                 block = ((before.0 * before.1 + block.0 * block.1) / weight, weight, before.2 + block.2);
             }

@@ -17,12 +17,13 @@ use headtime_units::{Angle, ByteSize, Extent, Instant, Lba, Nanos, RotationPerio
 use super::budget::Budget;
 use super::grow::Survey;
 use super::map::{Arm, CompactError, CompactMap, CompactSettings, PairTime, share};
-use super::places::{BANDS, Places, UNKNOWN};
+use super::places::{BANDS, Places, is_unknown};
 use super::recheck::Recheck;
 use super::refit::Refit;
 use super::sights::{Sight, Sights};
 use crate::arrival::Arrival;
 use crate::matrix::MappedDrive;
+use crate::moved::Reading;
 use crate::profile::direction;
 use crate::seeks::Movement;
 use crate::spindle::Spindle;
@@ -40,10 +41,10 @@ pub enum Learning {
 /// A belief that has a compact map.
 #[derive(Clone, Debug)]
 pub struct CompactBelief {
-    map: CompactMap,
-    learning: Learning,
-    spindle: Spindle,
-    sights: Sights,
+    pub(super) map: CompactMap,
+    pub(super) learning: Learning,
+    pub(super) spindle: Spindle,
+    pub(super) sights: Sights,
     work: Work,
     /// After how many sights angles are searched for next.
     next_search: u64,
@@ -72,12 +73,12 @@ enum Work {
 
 /// Departure, arrival, and the wait behind it; no wait where an angle is not known.
 #[derive(Clone, Copy, Debug)]
-struct Way {
-    depart: Instant,
+pub(super) struct Way {
+    pub(super) depart: Instant,
     arm: Nanos,
-    arrival: Instant,
-    wait: Option<Nanos>,
-    moves: bool,
+    pub(super) arrival: Instant,
+    pub(super) wait: Option<Nanos>,
+    pub(super) moves: bool,
 }
 
 impl CompactBelief {
@@ -168,7 +169,7 @@ impl CompactBelief {
     }
 
     /// Whether angles are believed at the moment.
-    fn trusted(&self) -> bool {
+    pub(super) fn trusted(&self) -> bool {
         self.judged < LEAST_JUDGED || self.agreement > MISTRUSTED
     }
 
@@ -209,20 +210,10 @@ impl CompactBelief {
             // The sector right behind the last one comes right behind it.
             return Way { depart, arm: Nanos::ZERO, arrival: depart, wait: Some(Nanos::ZERO), moves: false };
         }
-        let known = target.start.head != UNKNOWN && self.trusted();
+        let known = !is_unknown(target.start) && self.trusted();
         let angle = if known { under(arrival) } else { None };
         let wait = angle.map(|angle| self.spindle.period().time_of(angle.until(target.start.angle)));
         Way { depart, arm, arrival, wait, moves }
-    }
-
-    /// Most likely positioning time from departure on, expected and worst.
-    fn timed(&self, way: &Way, target: &Target) -> (Nanos, PairTime) {
-        let (turn, before_wait) = (self.revolution(), way.arrival.saturating_since(way.depart));
-        let Some(wait) = way.wait else {
-            let half = before_wait + turn / 2;
-            return (half, PairTime { expected: half, worst: before_wait + turn + self.map.arrival.spread() * 4 });
-        };
-        (before_wait + wait, self.map.priced(target.extent.start, before_wait, wait, way.moves, self.spread_at(way.arrival)))
     }
 
     /// How long after its media end an access is reported.
@@ -234,7 +225,7 @@ impl CompactBelief {
     }
 
     /// The spread of the arrival, wider where the angle is in doubt.
-    fn spread_at(&self, at: Instant) -> Nanos {
+    pub(super) fn spread_at(&self, at: Instant) -> Nanos {
         let (arrival, turn) = (self.map.arrival.spread(), self.revolution());
         let both = libm::hypot(arrival.as_ns() as f64, self.spindle.deviation_turns(at) * turn.as_ns() as f64);
         Nanos::from_ns(both as u64).min(turn / 3)
@@ -243,7 +234,8 @@ impl CompactBelief {
     /// Whether the access was too fast for the medium.
     fn is_hit(&self, way: &Way, measured: &Measured, media_end: Instant) -> bool {
         let took = media_end.saturating_since(way.depart);
-        let least = if self.map.is_of_profile() { way.arm / 2 } else { LEAST_ACCESS };
+        // To where sectors were moved the arm may be faster.
+        let least = if self.map.is_of_profile() && !self.is_elsewhere(measured) { way.arm / 2 } else { LEAST_ACCESS };
         let apart = measured.head_before.is_some_and(|head| head.place.cylinder.abs_diff(measured.target.start.cylinder) > 1);
         apart && took < least
     }
@@ -284,7 +276,8 @@ impl CompactBelief {
                     return;
                 }
                 self.recheck = Recheck::begin(&found.strips);
-                self.map.places = Places::Strips(found.strips);
+                let before = core::mem::replace(&mut self.map.places, Places::Strips(found.strips));
+                self.turn_moved(&before);
                 found.period
             }
         };
@@ -303,16 +296,22 @@ impl CompactBelief {
         self.spindle = Spindle::new(period);
         (self.agreement, self.judged, self.proven) = (1.0, 0, false);
         for sight in self.sights.newest(REREAD) {
-            self.read_angle(sight);
+            self.read_angle(sight, Reading::Home);
         }
+        let places = &self.map.places;
+        self.map.moved.reconsider(|lba| places.end_angle(lba));
     }
 
     /// Follows the platter by one sight, and learns what the angle differs by region. The error in turns, where an angle was believed.
-    fn read_angle(&mut self, sight: Sight) -> Option<f64> {
-        let angle = self.map.places.end_angle(sight.last)? + self.map.angles.offset(sight.last);
+    fn read_angle(&mut self, sight: Sight, reading: Reading) -> Option<f64> {
+        let angle = match reading {
+            Reading::Home | Reading::Odd => self.map.places.end_angle(sight.last)? + self.map.angles.offset(sight.last),
+            Reading::Moved(angle) => angle,
+            Reading::Nothing => return None,
+        };
         let before = self.spindle.phase().map(|phase| self.spindle.period().angle_at(sight.at, phase));
         let bounded = self.spindle.observe(sight.at, angle);
-        if let (Some(bounded), Learning::All) = (bounded, self.learning) {
+        if let (Some(bounded), Learning::All, Reading::Home | Reading::Odd) = (bounded, self.learning, reading) {
             self.map.angles.observe(sight.last, -bounded);
         }
         before.map(|before| angle.signed_turns_from(before))
@@ -326,6 +325,7 @@ impl CompactBelief {
         if self.proven && !self.trusted() {
             // Another drive, or one that was changed: what was seen before says nothing of it.
             self.sights.keep_newest(LEAST_JUDGED as usize);
+            self.map.moved = self.map.places.none_moved();
             (self.work, self.next_search) = (Work::None, self.sights.taken() + FIRST_SEARCH / 2);
             self.proven = false;
         }
@@ -347,12 +347,16 @@ impl CompactBelief {
     fn judge(&mut self, measured: &Measured, way: &Way, media_end: Instant) {
         let turn = self.revolution();
         let passed = media_end.signed_since(way.depart) as f64 - measured.target.transfer.as_ns() as f64;
-        if let (Arm::Votes(votes), Some(head), true) = (&mut self.map.arm, measured.head_before, way.moves) {
+        let moves = way.moves && !self.is_elsewhere(measured);
+        if let (Arm::Votes(votes), Some(head), true) = (&mut self.map.arm, measured.head_before, moves) {
             // An arm that waited long stood still: then the drive, not the arm, decided when.
             votes.vote(share(head.place, measured.target.start), passed.max(0.0));
         }
         let Some(wait) = way.wait else { return };
         let late = passed - (way.arrival.saturating_since(way.depart) + wait).as_ns() as f64;
+        if self.is_elsewhere(measured) {
+            return;
+        }
         self.map.tails.take(measured.target.extent.start, Nanos::from_ns(late.max(0.0) as u64), turn);
         self.samples += 1;
         let slips = libm::round(late / turn.as_ns() as f64);
@@ -382,12 +386,13 @@ impl Positioning for CompactBelief {
         let capacity = self.map.capacity();
         let start = self.place(self.map.places.start(extent.start, capacity), extent.start);
         let end = self.place(self.map.places.end(extent.last(), capacity), extent.last());
-        Target { op, extent, start, end, transfer: self.map.transfer(extent) }
+        let target = Target { op, extent, start, end, transfer: self.map.transfer(extent) };
+        self.map.moved.corrected(target, self.spindle.period(), |from, to| self.map.arm_time(from, to, op == Op::Write).0)
     }
 
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
         let way = self.way(head, dispatch, target);
-        let (positioning, PairTime { expected, worst }) = self.timed(&way, target);
+        let (positioning, PairTime { expected, worst }) = self.timed(&way, head, target, |target| self.way(head, dispatch, target));
         Estimate { depart: way.depart, positioning, expected, worst, transfer: target.transfer }
     }
 
@@ -395,9 +400,12 @@ impl Positioning for CompactBelief {
     fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
         let head = Head::after(from, near);
         let dispatch = if hidden { Instant::ORIGIN } else { near + self.reported_after(from) };
-        let (known, period) = (from.end.head != UNKNOWN && self.spindle.is_seen(), self.spindle.period());
-        let way = self.way_under(&head, dispatch, to, |arrival| known.then(|| from.end.angle + period.angle_of(arrival.saturating_since(near))));
-        let (_, times) = self.timed(&way, to);
+        let (known, period) = (!is_unknown(from.end) && self.spindle.is_seen(), self.spindle.period());
+        let way_to = |to: &Target| {
+            self.way_under(&head, dispatch, to, |arrival| known.then(|| from.end.angle + period.angle_of(arrival.saturating_since(near))))
+        };
+        let way = way_to(to);
+        let (_, times) = self.timed(&way, &head, to, way_to);
         let lost = way.depart.saturating_since(near) + to.transfer;
         Pair { expected: lost + times.expected, worst: lost + times.worst, known: if way.wait.is_some() { Known::Yes } else { Known::No } }
     }
@@ -452,14 +460,25 @@ impl Belief for CompactBelief {
         if let (Some(way), Learning::All) = (way, self.learning) {
             self.judge(measured, &way, media_end);
         }
-        let error = self.read_angle(sight);
+        let foreseen = way.and_then(|way| self.is_foreseen(&way, measured, media_end));
+        let reading = self.look(measured.target.extent, media_end, foreseen);
+        let error = self.read_angle(sight, reading);
         if self.learning == Learning::Phase {
             return Learned::Media;
         }
-        self.sights.take(sight);
+        if let (Some(way), Reading::Odd | Reading::Moved(_) | Reading::Nothing) = (way, reading) {
+            self.judge_trip(measured, &way, media_end);
+        }
+        // What lies elsewhere says nothing of where the drive's other sectors are.
+        let at_home = matches!(reading, Reading::Home | Reading::Odd);
+        if at_home {
+            self.sights.take(sight);
+        }
         if let Some(error) = error {
             self.note_agreement(error);
-            self.hold_against(sight, error);
+            if at_home {
+                self.hold_against(sight, error);
+            }
         }
         self.go_on();
         if matches!(self.work, Work::None) && self.sights.taken() >= self.next_search && !self.is_right() {
@@ -498,7 +517,7 @@ const SETTLING: usize = 2;
 /// Sights by which the platter is read again after a search: some seconds of a busy drive.
 const REREAD: usize = 256;
 /// An angle this far from the believed one is another (guess), in turns: chance alone makes a tenth agree.
-const AGREES_TURNS: f64 = 0.05;
+pub(super) const AGREES_TURNS: f64 = 0.05;
 /// Below this share of agreement angles count as unknown (guess: well above chance, well below a drive with two thirds of its slips unknown).
 const MISTRUSTED: f64 = 0.25;
 /// Above this share they are proven; if they fail afterwards, the drive has changed.

@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! header   "HTCOMPCT" · version · bytes of the body · checksum of the header
-//! body     drive, speed, settings · places (a profile and shifts, or strips and votes) · angles, arrivals, tails · checksum of the body
+//! body     drive, speed, settings · places (a profile and shifts, or strips and votes) · angles, arrivals, tails · moved sectors · checksum of the body
 //! ```
+//! Version 1 ended with the tails; it is still read, and nothing is moved then.
+//!
 //! Numbers are little endian, checksums CRC-32C; tables that are mostly zero are stored as rows of zeros and rows of numbers. Magic, version and length stay where they are in every version.
 //!
 //! Guarantees: a map that was decoded answers every question as the one that was encoded. What is cut off, damaged or newer is refused, and nothing is allocated for what the bytes do not
@@ -21,6 +23,7 @@ use super::worst::{CLASSES, Tail, Tails};
 use crate::angles::AngleMap;
 use crate::arrival::Arrival;
 use crate::matrix::MappedDrive;
+use crate::moved::{Moved, SIGHT_NUMBERS};
 use crate::seeks::SeekResiduals;
 
 /// Why bytes are no compact map.
@@ -91,6 +94,14 @@ impl CompactMap {
             tail.counts.iter().for_each(|count| body.u64(*count));
             body.u64(tail.longest.as_ns());
         }
+        let (sights, places) = self.moved.numbers();
+        body.u64(sights.len() as u64);
+        sights.into_iter().flatten().for_each(|number| body.u64(number));
+        body.u64(places.len() as u64);
+        for (run, likelihoods) in places {
+            body.u64(run);
+            body.table(likelihoods.into_iter());
+        }
         let Writer(body) = body;
         let mut bytes = COMPACT_MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
@@ -121,7 +132,7 @@ impl CompactMap {
         if version > VERSION {
             return Err(CompactDecodeError::Newer { version });
         }
-        if version != VERSION {
+        if version == 0 {
             return Err(damaged(format!("its format is {version}, which has never been")));
         }
         let expected = length.saturating_add(4);
@@ -135,10 +146,10 @@ impl CompactMap {
         if crc32c::crc32c(body).to_le_bytes() != checksum {
             return Err(damaged("the checksum of its body does not agree"));
         }
-        Self::read(Reader(body), memory)
+        Self::read(Reader(body), version, memory)
     }
 
-    fn read(mut body: Reader<'_>, memory: ByteSize) -> Result<Self, CompactDecodeError> {
+    fn read(mut body: Reader<'_>, version: u32, memory: ByteSize) -> Result<Self, CompactDecodeError> {
         let model = body.text()?;
         let capacity = Sectors::new(body.u64()?);
         let sector =
@@ -199,6 +210,10 @@ impl CompactMap {
             tails.push(Tail { counts, longest: Nanos::from_ns(body.u64()?) });
         }
         map.tails = Tails::restored(capacity, tails).ok_or_else(|| damaged("its tails cannot be"))?;
+        map.moved = map.places.none_moved();
+        if version >= 2 {
+            map.moved = body.moved(map.moved, capacity)?;
+        }
         if !body.0.is_empty() {
             return Err(damaged(format!("{} bytes of its body mean nothing", body.0.len())));
         }
@@ -301,6 +316,22 @@ impl Reader<'_> {
         Ok(Strip { first, end, origin, phase, slope, teeth, spread, sights })
     }
 
+    /// Moved sectors of a drive with so many of which `none` are known.
+    fn moved(&mut self, none: Moved, capacity: Sectors) -> Result<Moved, CompactDecodeError> {
+        let count = self.count(8 * SIGHT_NUMBERS as u64)?;
+        let mut sights = Vec::new();
+        for _ in 0..count {
+            let mut numbers = [0; SIGHT_NUMBERS];
+            for number in &mut numbers {
+                *number = self.u64()?;
+            }
+            sights.push(numbers);
+        }
+        let count = self.count(8)?;
+        let places = (0..count).map(|_| Ok((self.u64()?, self.table()?))).collect::<Result<Vec<_>, CompactDecodeError>>()?;
+        none.restored(&sights, &places, capacity).ok_or_else(|| damaged("its moved sectors cannot be"))
+    }
+
     fn table(&mut self) -> Result<Vec<f64>, CompactDecodeError> {
         let length = self.u64()?;
         if length > MOST_NUMBERS {
@@ -329,7 +360,7 @@ fn damaged(what: impl Into<String>) -> CompactDecodeError {
 /// What the bytes of a compact map begin with.
 pub const COMPACT_MAGIC: [u8; 8] = *b"HTCOMPCT";
 /// The format written here.
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 /// Magic, version, length, checksum.
 const HEADER_BYTES: usize = 24;
 const STRIPS: u64 = 0;

@@ -15,12 +15,13 @@ use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_units::{ByteSize, Extent, Lba, Nanos, RotationPeriod, Sectors};
 
 use super::arm::ArmVotes;
-use super::places::{OfProfile, Places, UNKNOWN, position};
+use super::places::{OfProfile, Places, is_unknown, position};
 use super::strips::Strips;
 use super::worst::Tails;
 use crate::angles::AngleMap;
 use crate::arrival::Arrival;
 use crate::matrix::MappedDrive;
+use crate::moved::Moved;
 use crate::seeks::{Movement, SeekResiduals};
 
 /// What the user may set of a compact map.
@@ -80,6 +81,8 @@ pub struct CompactMap {
     /// Bias and spread of arrivals, over all distances.
     pub(super) arrival: Arrival,
     pub(super) tails: Tails,
+    /// Sectors that lie elsewhere than places say.
+    pub(super) moved: Moved,
 }
 
 /// Arm times.
@@ -130,8 +133,8 @@ impl CompactMap {
         if settings.memory < LEAST_MEMORY {
             return Err(CompactError::Memory { memory: settings.memory, least: LEAST_MEMORY });
         }
-        let (angles, tails) = (AngleMap::new(drive.capacity), Tails::new(drive.capacity));
-        Ok(Self { drive, settings, period, places, angles, arm, arrival: Arrival::new(), tails })
+        let (angles, tails, moved) = (AngleMap::new(drive.capacity), Tails::new(drive.capacity), places.none_moved());
+        Ok(Self { drive, settings, period, places, angles, arm, arrival: Arrival::new(), tails, moved })
     }
 
     /// The drive that the map is of.
@@ -181,6 +184,12 @@ impl CompactMap {
         rows.iter().map(|row| (Lba::new(row.first), row.sectors))
     }
 
+    /// Reads of sectors that lie elsewhere than a profile, or what was found without one, says; for each row of sectors of which it is known a few are kept.
+    #[must_use]
+    pub fn moved_sights(&self) -> usize {
+        self.moved.sights()
+    }
+
     /// How long it takes from the end of the sector `from` to the start of `to`, read back to back; `None` where an angle is not known.
     ///
     /// # Panics
@@ -190,11 +199,12 @@ impl CompactMap {
         let capacity = self.drive.capacity;
         assert!(from.get() < capacity.get() && to.get() < capacity.get(), "LBA {from:?} and {to:?} of a drive with {capacity}");
         let (mut here, mut there) = (self.places.end(from, capacity), self.places.start(to, capacity));
-        if here.head == UNKNOWN || there.head == UNKNOWN {
-            return None;
-        }
         here.angle += self.angles.offset(from);
         there.angle += self.angles.offset(to);
+        (here, there) = (self.moved.end(from, here), self.moved.start(to, there));
+        if is_unknown(here) || is_unknown(there) {
+            return None;
+        }
         let turn = self.period.as_nanos();
         let (arm, moves) = self.arm_time(here, there, false);
         let mut wait = self.period.time_of(here.angle.until(there.angle)).as_ns() as i128 - i128::from(arm.as_ns());
@@ -258,7 +268,7 @@ impl CompactMap {
             Arm::Profile(seeks) => seeks.memory(),
             Arm::Votes(votes) => votes.memory(),
         };
-        ByteSize::new(places as u64 + arm + self.angles.memory() + self.tails.memory())
+        ByteSize::new(places as u64 + arm + self.angles.memory() + self.tails.memory() + self.moved.memory())
     }
 
     /// Sights that may be kept beside the map, at 64 bytes each with what a search for their meaning takes.

@@ -12,6 +12,7 @@ mod arm;
 mod belief;
 mod budget;
 mod codec;
+mod elsewhere;
 mod frame;
 mod gather;
 mod grow;

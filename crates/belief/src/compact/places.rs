@@ -11,8 +11,9 @@ use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 use super::shifts::Shifts;
 use super::strips::Strips;
+use crate::moved::{Moved, NOWHERE};
 
-/// The surface of a place whose angle is not known.
+/// The surface of a place whose angle is not known; that of sectors which lie elsewhere, nobody knows where, is another.
 pub(super) const UNKNOWN: u16 = u16::MAX;
 /// Bands of depth that a drive without geometry is told apart in: neighbouring ones differ by less than any seek shows.
 pub(super) const BANDS: u32 = 1 << 20;
@@ -64,6 +65,22 @@ impl Places {
     /// Whether angles are known of the whole drive.
     pub(super) fn is_profile(&self) -> bool {
         matches!(self, Self::Profile(_))
+    }
+
+    /// The innermost cylinder, or band of depth.
+    pub(super) fn last_cylinder(&self) -> u32 {
+        match self {
+            Self::Profile(of) => of.layout().cylinders().saturating_sub(1),
+            Self::Strips(_) => BANDS - 1,
+        }
+    }
+
+    /// Nothing known of sectors that lie elsewhere than here.
+    pub(super) fn none_moved(&self) -> Moved {
+        match self {
+            Self::Profile(of) => Moved::of_layout(of.layout()),
+            Self::Strips(strips) => Moved::new(BANDS, strips.strips().iter().map(|strip| 1.0 / strip.sector())),
+        }
     }
 
     /// Where the sector begins.
@@ -125,6 +142,11 @@ impl Places {
 fn strip_place(angle: Option<Angle>, depth: f64) -> Place {
     let cylinder = ((depth * f64::from(BANDS)) as u32).min(BANDS - 1);
     angle.map_or(Place { cylinder, head: UNKNOWN, angle: Angle::ZERO }, |angle| Place { cylinder, head: 0, angle })
+}
+
+/// Whether nobody knows the angle of a place.
+pub(super) fn is_unknown(place: Place) -> bool {
+    place.head == UNKNOWN || place.head == NOWHERE
 }
 
 /// The track of a place.

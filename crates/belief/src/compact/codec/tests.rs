@@ -2,7 +2,7 @@
 
 use super::*;
 use headtime_mechanics::catalog;
-use headtime_units::Lba;
+use headtime_units::{Angle, Extent, Lba};
 use proptest::prelude::*;
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -39,8 +39,31 @@ fn unknown(seed: u64) -> CompactMap {
     map
 }
 
+/// 2,000 sectors that lie elsewhere, one after the other.
+fn move_some(map: &mut CompactMap, rng: &mut ChaCha8Rng) {
+    let first = map.capacity().get() / 2;
+    let slope = match &map.places {
+        Places::Profile(of) => 1.0 / f64::from(of.profile.zones[0].sectors_per_track),
+        Places::Strips(strips) => strips.strips()[0].sector(),
+    };
+    let home = |map: &CompactMap, last| map.places.end_angle(last).unwrap_or(Angle::ZERO);
+    map.moved = map.places.none_moved();
+    for number in 0..400_u64 {
+        let at = rng.random_range(0..250) * 8;
+        let extent = Extent::from_numbers(if number % 2 == 0 { first + at } else { at }, 8);
+        let seen = if number % 2 == 0 { Angle::from_turns(0.37 + slope * (at + 7) as f64) } else { home(map, extent.last()) };
+        let (places, moved) = (&map.places, &mut map.moved);
+        let at_home = |lba| places.end_angle(lba).unwrap_or(Angle::ZERO);
+        if moved.take(extent, seen, at_home, 0.02, Some(true)) != crate::moved::Reading::Home {
+            let trip = crate::moved::Trip { took_ns: rng.random_range(2e6..9e6), turn_ns: 6e6, spread_ns: 5e4 };
+            map.moved.take_trip(extent, &trip, |cylinder| 1e6 + f64::from(cylinder));
+        }
+    }
+}
+
 fn learned(map: &mut CompactMap, rng: &mut ChaCha8Rng) {
     let turn = map.period.as_nanos();
+    move_some(map, rng);
     for _ in 0..900 {
         let lba = Lba::new(rng.random_range(0..map.capacity().get()));
         map.angles.observe(lba, rng.random_range(-0.02..0.02));
@@ -64,13 +87,42 @@ fn a_restored_map_answers_exactly_as_the_saved_one() {
             let bytes = saved.encode();
             let restored = CompactMap::decode(&bytes, MEMORY).unwrap();
             assert_eq!(restored.encode(), bytes, "seed {seed}: saved again it is the same file");
+            assert!(saved.moved_sights() > 4, "seed {seed}: {} sights of moved sectors", saved.moved_sights());
+            assert_eq!(restored.moved_sights(), saved.moved_sights(), "seed {seed}");
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            for _ in 0..3_000 {
-                let mut lba = || Lba::new(rng.random_range(0..saved.capacity().get()));
+            for round in 0..3_000 {
+                let middle = saved.capacity().get() / 2;
+                let mut lba =
+                    || Lba::new(if round % 3 == 0 { middle + rng.random_range(0..2_000) } else { rng.random_range(0..saved.capacity().get()) });
                 let (from, to) = (lba(), lba());
                 assert_eq!(restored.time(from, to), saved.time(from, to), "seed {seed}: {from:?} to {to:?}");
             }
         }
+    }
+}
+
+/// The file of the format before, which knew nothing of moved sectors.
+fn as_version_1(bytes: &[u8], moved: &CompactMap) -> Vec<u8> {
+    let (sights, places) = moved.moved.numbers();
+    assert!(places.is_empty() && sights.is_empty(), "cut off where nothing is moved");
+    let mut older = bytes[..bytes.len() - 4 - 16].to_vec();
+    let length = (older.len() - HEADER_BYTES) as u64;
+    older[8..12].copy_from_slice(&1_u32.to_le_bytes());
+    older[12..20].copy_from_slice(&length.to_le_bytes());
+    let header = crc32c::crc32c(&older[..20]).to_le_bytes();
+    older[20..24].copy_from_slice(&header);
+    let body = crc32c::crc32c(&older[HEADER_BYTES..]).to_le_bytes();
+    older.extend(body);
+    older
+}
+
+#[test]
+fn a_file_of_the_version_before_is_read_and_has_nothing_moved() {
+    for mut saved in [of_profile(5), unknown(5)] {
+        saved.moved = saved.places.none_moved();
+        let bytes = saved.encode();
+        let restored = CompactMap::decode(&as_version_1(&bytes, &saved), MEMORY).unwrap();
+        assert_eq!(restored.encode(), bytes, "saved again it is as one of this version that knows of nothing moved");
     }
 }
 
@@ -91,10 +143,10 @@ fn other_content_and_newer_formats_are_told_from_damage() {
     assert_eq!(CompactMap::decode(b"HTLATMAP and more", MEMORY).unwrap_err(), CompactDecodeError::NotAMap);
     assert_eq!(CompactMap::decode(b"", MEMORY).unwrap_err(), CompactDecodeError::NotAMap);
     let mut newer = unknown(1).encode();
-    newer[8] = 2;
+    newer[8] = VERSION as u8 + 1;
     let checksum = crc32c::crc32c(&newer[..20]).to_le_bytes();
     newer[20..24].copy_from_slice(&checksum);
-    assert_eq!(CompactMap::decode(&newer, MEMORY).unwrap_err(), CompactDecodeError::Newer { version: 2 });
+    assert_eq!(CompactMap::decode(&newer, MEMORY).unwrap_err(), CompactDecodeError::Newer { version: VERSION + 1 });
 }
 
 #[test]
