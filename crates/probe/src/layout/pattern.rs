@@ -141,6 +141,10 @@ fn third_step(session: &mut Session, zone: &mut ZoneSketch) -> Step<()> {
             }
             continue;
         }
+        if units == 1 {
+            // There the second step was seen; a reading is late.
+            continue;
+        }
         let mut banded = trial.clone();
         banded.pattern.units = units;
         banded.steps[2] = step_before(session, &trial, units * unit)?;
