@@ -415,9 +415,8 @@ impl Bracket {
         if session.know.forget > 0 && self.shift > 0 {
             let by = self.shift * session.draw.below(MOST_SHIFTS);
             let within = pair.iter().all(|(zone, track)| session.know.zones[*zone].holds_track(track + by, session.know.capacity));
-            if within {
-                pair.iter_mut().for_each(|place| place.1 += by);
-            }
+            let by = if within { by } else { session.draw.below(self.room_on_rows(session) + 1) };
+            pair.iter_mut().for_each(|place| place.1 += by);
         }
         let Some((took, off)) = trial(session, pair, self.wanted)? else {
             self.failed += 1;
@@ -441,6 +440,19 @@ impl Bracket {
         };
         self.stride *= 2.5;
         Ok(())
+    }
+
+    /// Tracks by which both may be moved along their rows of cylinders and stay as far apart, where a zone is too short for moves by whole bands; 0 where the rows go opposite ways.
+    fn room_on_rows(&self, session: &Session) -> u64 {
+        let rooms = self.pair.map(|(zone, track)| {
+            let zone = &session.know.zones[zone];
+            let row = track / zone.pattern.unit;
+            let is_even = zone.pattern.in_bands() && zone.last_band.is_none();
+            let left = if is_even { zone.pattern.unit - 1 - track % zone.pattern.unit } else { 0 };
+            let left = if zone.holds_track(track + left, session.know.capacity) { left } else { 0 };
+            (left, row % zone.pattern.units % 2)
+        });
+        if rooms[0].1 == rooms[1].1 { rooms[0].0.min(rooms[1].0) } else { 0 }
     }
 
     /// Where sectors come by a little off what was foretold, or late, what is left does not get as narrow, or trials contradict each other by a little.
