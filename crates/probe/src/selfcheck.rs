@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::finding::{Check, Errors};
 use crate::foretell::Foretold;
 use crate::numbers::{part, trimmed_mean, wrap};
-use crate::session::{Seen, Session, Step};
+use crate::session::{QUIET_TURNS, Seen, Session, Step};
 
 /// Reads of one step, which is computed at once.
 const STEP: usize = 100;
@@ -26,8 +26,6 @@ const SHORT_BYTES: u32 = 4 << 10;
 const LONG_BYTES: u32 = 40 << 10;
 /// Single sectors by which the clock is set; a deviation of 40 us leaves 2.
 const SETTING_READS: u64 = 400;
-/// Noise that is not worth it, turns.
-const QUIET_TURNS: f64 = 0.000_5;
 /// A host that took longer than this from one read to the next did something in between.
 const PAUSE: Nanos = Nanos::from_us(500);
 /// Part of a turn from which on a read is far from what was foretold.

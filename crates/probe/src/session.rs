@@ -50,6 +50,8 @@ const EVICTING_REACH: u64 = 64;
 const ANCHOR_EVERY_NS: f64 = 1.5e9;
 const NOISY_ANCHOR_EVERY_NS: f64 = 0.3e9;
 const NOISY_TURNS: f64 = 0.001;
+/// Noise that asks for no care, turns: a second reading says no more than the first.
+pub(crate) const QUIET_TURNS: f64 = 0.000_5;
 /// Most sectors of one command that only lets a segment run on (guess: what a system passes on in one piece).
 const ROW_COMMAND: u64 = 1_024;
 /// A read-ahead that goes further than this is not reckoned with, sectors.
@@ -237,6 +239,16 @@ impl<'a> Session<'a> {
         Ok(last)
     }
 
+    /// Lets the cache forget where times are noisy: what is read again then is another reading, while one that came late is as late whenever it is looked up. True when it did; without a
+    /// cache each reading is another one anyway, and where whole tracks are kept it costs too much each time: what was seen has to do.
+    pub(crate) fn forget_if_noisy(&mut self) -> Step<bool> {
+        let is_worth_it = self.know.forget > 0 && !self.know.keeps_tracks && self.know.noise_turns() >= QUIET_TURNS;
+        if is_worth_it {
+            self.evict()?;
+        }
+        Ok(is_worth_it)
+    }
+
     /// Reads elsewhere, not far, until the cache has forgotten what was read before.
     pub(crate) fn evict(&mut self) -> Step<()> {
         for _ in 0..self.know.forget.max(1) {
@@ -314,5 +326,33 @@ impl<'a> Session<'a> {
         let anchor = *self.know.anchors.get(self.know.next_anchor)?;
         self.know.next_anchor = (self.know.next_anchor + 1) % self.know.anchors.len();
         Some(anchor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::bench::{Bench, plain};
+    use crate::clock::Clock;
+    use headtime_sim::DriveTruth;
+
+    #[test]
+    fn where_times_are_noisy_a_sector_is_read_anew_though_the_cache_held_it() {
+        let profile = plain("cheetah10k7");
+        for (truth, is_noisy) in [(DriveTruth::draw(&profile, 5), true), (DriveTruth::nominal(&profile, 5), false)] {
+            let mut bench = Bench::new(truth.expect("a drive"));
+            (bench.know.forget, bench.know.hit_limit_ns) = (40, 500_000.0);
+            if !is_noisy {
+                bench.know.clock = Clock::new(bench.know.clock.period_ns(), 0.0, bench.know.now);
+            }
+            let [first, again, anew] = bench.run(5, |session| {
+                let lba = session.know.capacity / 2;
+                let (first, again) = (session.angle(lba)?, session.angle(lba)?);
+                session.forget_if_noisy()?;
+                Ok([first, again, session.angle(lba)?])
+            });
+            assert_eq!(first.answer, again.answer, "the cache holds it, so that what was seen has to do");
+            assert_eq!(anew.answer.completed > first.answer.completed, is_noisy);
+            assert!(crate::numbers::wrap(anew.turns - first.turns).abs() < 0.05, "{first:?} and {anew:?}");
+        }
     }
 }

@@ -26,6 +26,8 @@ const MOST_LATE: u64 = 16;
 /// Says what the first track is that does not fit; all before it do, nearly.
 pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<()> {
     let mut found = Vec::new();
+    // A reading that came late may be all that is wrong.
+    session.forget_if_noisy()?;
     for track in bad..bad + COUNTED {
         found.push(count(session, zone, track, Where::Here)?.map(|(extra, _)| extra));
     }

@@ -12,7 +12,7 @@ use super::stair::sectors_by_stair;
 use super::track::{measure_track, rough_density, short_by};
 use super::walk::take_skip;
 use crate::numbers::{least_squares, median, part, wrap};
-use crate::session::{Session, Step, Stop};
+use crate::session::{QUIET_TURNS, Session, Step, Stop};
 
 /// Most tracks of a unit (guess: bands of some hundred cylinders are usual).
 const LONGEST_UNIT: u64 = 8_192;
@@ -22,8 +22,6 @@ const MOST_UNITS: u64 = 64;
 const FIRST_TRACKS: u64 = 96;
 /// Most tracks of a short rhythm.
 pub(crate) const MOST_SURFACES: u64 = 32;
-/// Noise that asks for no care, turns.
-pub(crate) const QUIET_TURNS: f64 = 0.000_5;
 /// Steps are told apart that differ by so many deviations of a reading, as noise has a long tail and tracks have errors of their own, and by no less than this, turns (guesses).
 const CLEAR_NOISE: f64 = 12.0;
 const FINEST_STEP: f64 = 0.003;

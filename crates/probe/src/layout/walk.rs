@@ -5,10 +5,10 @@
 
 use super::border::{LEAST_DEVIATION, Where, count, is_short_by_at_most, off_in_middle};
 use super::explain::explain;
-use super::pattern::{QUIET_TURNS, begin_next, is_as_foretold};
+use super::pattern::{begin_next, is_as_foretold};
 use super::piece;
 use super::sketch::{Pattern, Skip, ZoneSketch};
-use crate::session::{Session, Step};
+use crate::session::{QUIET_TURNS, Session, Step};
 
 /// What a track is against what the zone foretells.
 #[derive(Clone, Copy, Debug, PartialEq)]
