@@ -52,7 +52,7 @@ fn arm(know: &Knowledge, figures: &mut Vec<Figure>) {
     if let Some(ns) = seek.other_head_ns {
         figures.push(figure("head switch (ms)", (ns - base_ns).max(0.0) / 1e6, error_ms(seek.other_head_error_ns)));
     }
-    for (distance, found) in &seek.points {
+    for (distance, found) in &seek.curve.points {
         figures.push(figure(&format!("seek of {distance} cylinders (ms)"), (found.ns - base_ns).max(0.0) / 1e6, error_ms(found.error_ns)));
     }
 }
@@ -122,13 +122,13 @@ fn figure(name: &str, value: f64, error: f64) -> Figure {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::seek::Timed;
+    use crate::curve::Timed;
 
     #[test]
     fn arm_times_are_as_sure_as_both_ends_of_the_difference() {
         let mut know = Knowledge { turns: Some(true), ..Knowledge::default() };
         (know.seek.same_track_ns, know.seek.same_track_error_ns) = (Some(3e5), Some(3e3));
-        know.seek.points = vec![(1, Timed { ns: 1.3e6, error_ns: Some(4e3) }), (9, Timed { ns: 2e6, error_ns: None })];
+        know.seek.curve.points = vec![(1, Timed { ns: 1.3e6, error_ns: Some(4e3) }), (9, Timed { ns: 2e6, error_ns: None })];
         let figures = of(&know, 512);
         let of = |name: &str| figures.iter().find(|figure| figure.name == name).unwrap_or_else(|| panic!("no {name}"));
         let one = of("seek of 1 cylinders (ms)");

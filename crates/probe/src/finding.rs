@@ -159,7 +159,7 @@ pub(crate) fn profile_of(know: &Knowledge, sector_bytes: u32) -> Result<DrivePro
     // A bus that was not seen keeps up with the media: twice as fast, a guess.
     let bus_ns = know.interface.bus_ns_per_sector.unwrap_or(period_ns / first_spt as f64 / 2.0);
     let points: Vec<(u32, f64)> =
-        know.seek.points.iter().map(|(distance, found)| (*distance as u32, libm::round((found.ns - base_ns).max(0.0) / 1e3) / 1e3)).collect();
+        know.seek.curve.points.iter().map(|(distance, found)| (*distance as u32, libm::round((found.ns - base_ns).max(0.0) / 1e3) / 1e3)).collect();
     let written = know.writes.as_ref();
     let (write_command_us, write_completion_us) = match written.and_then(|found| found.overhead_us(bus_ns)) {
         Some((command, completion)) => (rounded_us(command * 1e3), Some(rounded_us(completion * 1e3))),

@@ -42,6 +42,7 @@ mod ask;
 mod bench;
 mod cache;
 mod clock;
+mod curve;
 mod draw;
 mod errand;
 mod figures;

@@ -41,7 +41,7 @@ pub enum LoadError {
 
 /// What such a file begins with, and the version of what follows.
 const MAGIC: &str = "headtime-probe";
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// What the last line begins with.
 const CHECKSUM: &str = "crc32c ";
 

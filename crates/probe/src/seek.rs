@@ -8,8 +8,8 @@
 //! `m` is command overhead, arm time, the sector itself and what follows the media. On one and the same track there is no arm time, so the difference is the
 //! arm's. A drive that reads ahead never lets that be seen; what a cache hit takes stands for it then.
 //!
-//! *The curve.* Distances of 1, 2, 3, 4, 6, 8, 11 … cylinders, each between several pairs of cylinders all over the drive; then the middle of each gap whose
-//! ends do not foretell it, again and again, until all do or the time is up.
+//! *The curve.* Distances of 1, 2, 3, 4, 6, 8, 11 … cylinders, each between several pairs of cylinders all over the drive; then others between them where the curve bends
+//! (`curve`), until it does not any more or the time is up.
 //!
 //! Source: MTBRC in Worthington, Ganger, Patt and Wilkes (1995) and Schindler and Ganger (1999); asking for the sector in the middle is ours.
 
@@ -17,6 +17,7 @@ use headtime_mechanics::Track;
 use headtime_mechanics::profile::TrackOrder;
 use serde::{Deserialize, Serialize};
 
+use crate::curve::{Curve, Timed};
 use crate::geometry::Geometry;
 use crate::layout::{self, LEAST_DEVIATION, goes_on};
 use crate::numbers::{mean, median, part, wrap};
@@ -44,27 +45,12 @@ const SURE: f64 = 3.0;
 /// What will do when it gets no finer, ns; and for surfaces, where spares that are not known yet move a track by some hundred microseconds.
 const CONTRADICTION_NS: f64 = 80_000.0;
 const COARSE_NS: f64 = 500_000.0;
-/// A line that foretells a time to this is left as it is, ns.
-const STRAIGHT_NS: f64 = 25_000.0;
-/// Distances of this part of the stroke are short, and a rise of more than this between two of them is looked into, ns.
-const SHORT_SHARE: u64 = 16;
-const STEP_NS: f64 = 60_000.0;
 /// A head switch and a step on the surface that differ by less are not told apart, ns.
 const SAME_NS: f64 = 60_000.0;
 /// Least times of which the middle one counts, and that are tried at the most twice.
 const TIMES: u64 = 5;
 /// Most surfaces that are looked for.
 const MOST_SURFACES: u64 = 32;
-/// Most points of the curve.
-const MOST_POINTS: usize = 160;
-
-/// The mean of the least times of some pairs of tracks, ns.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Timed {
-    pub(crate) ns: f64,
-    /// Its standard error; none of a single pair.
-    pub(crate) error_ns: Option<f64>,
-}
 
 /// What was measured of the arm; least times without the sector itself, ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -79,10 +65,8 @@ pub(crate) struct SeekFound {
     pub(crate) other_head_error_ns: Option<f64>,
     /// From a cylinder's last track to the next cylinder's track on the same surface if the order is serpentine, and the same if it is not.
     order_ns: Option<(f64, f64)>,
-    /// By distance in cylinders, rising.
-    pub(crate) points: Vec<(u64, Timed)>,
-    /// Gaps between neighbouring distances that are straight.
-    straight: Vec<u64>,
+    /// By distance.
+    pub(crate) curve: Curve,
     pub(crate) done: bool,
 }
 
@@ -98,23 +82,6 @@ impl SeekFound {
     /// Whether the times told the order of surfaces.
     pub(crate) fn order_was_seen(&self) -> bool {
         self.order_ns.is_some_and(|(serpentine, cylinder)| (cylinder - serpentine).abs() > 60_000.0)
-    }
-
-    /// What the points around say of a distance.
-    fn foretold(&self, distance: u64) -> Option<f64> {
-        let next = self.points.iter().position(|point| point.0 >= distance)?;
-        let behind = self.points[next];
-        if behind.0 == distance {
-            return Some(behind.1.ns);
-        }
-        let before = *self.points.get(next.checked_sub(1)?)?;
-        let share = (distance - before.0) as f64 / (behind.0 - before.0) as f64;
-        Some(before.1.ns + share * (behind.1.ns - before.1.ns))
-    }
-
-    fn insert(&mut self, distance: u64, found: Timed) {
-        let place = self.points.partition_point(|point| point.0 < distance);
-        self.points.insert(place, (distance, found));
     }
 }
 
@@ -143,40 +110,15 @@ pub(crate) fn extend(session: &mut Session, may_refine: bool) -> Step<bool> {
     }
     // The last cylinders may be spares; the last line of the curve is prolonged.
     let longest = (cylinders * 49 / 50).saturating_sub(1).max(1);
-    let known = |distance: u64| session.know.seek.points.iter().any(|point| point.0 == distance);
-    let mut grid = vec![1, 2, 3, 4, 6, 8];
-    while grid.last().is_some_and(|last| last * 7 / 5 < longest) {
-        grid.push(grid[grid.len() - 1] * 7 / 5);
-    }
-    grid.push(longest);
-    if let Some(distance) = grid.into_iter().find(|distance| *distance <= longest && !known(*distance)) {
-        let guess = session.know.seek.points.last().map_or(2e6, |point| point.1.ns);
-        let found = at_distance(session, &geometry, distance, guess)?;
-        session.know.seek.insert(distance, found);
-        return Ok(false);
-    }
-    let seek = &session.know.seek;
-    let gap =
-        seek.points.windows(2).filter(|gap| gap[1].0 - gap[0].0 > 1 && !seek.straight.contains(&gap[0].0)).max_by_key(|gap| gap[1].0 - gap[0].0);
-    let Some(gap) = gap.filter(|_| may_refine && seek.points.len() < MOST_POINTS) else {
+    let curve = &session.know.seek.curve;
+    let next = curve.next_first(longest).or_else(|| curve.next_between().filter(|_| may_refine));
+    let Some(distance) = next else {
         session.know.seek.done = true;
         return Ok(true);
     };
-    let gap_ns = (gap[0].1.ns, gap[1].1.ns);
-    let (before, middle) = (gap[0].0, gap[0].0 + (gap[1].0 - gap[0].0) / 2);
-    let foretold = seek.foretold(middle).unwrap_or(2e6);
-    let found = at_distance(session, &geometry, middle, foretold)?;
-    session.know.seek.insert(middle, found);
-    if (found.ns - foretold).abs() <= STRAIGHT_NS {
-        // Times rise, so that a half may be off by what its ends differ by, at most. At short distances the arm's time rises in steps, and there are the seeks of deep queues.
-        let is_open = |one: f64, other: f64| middle < cylinders / SHORT_SHARE && (one - other).abs() > STEP_NS;
-        if !is_open(gap_ns.0, found.ns) {
-            session.know.seek.straight.push(before);
-        }
-        if !is_open(found.ns, gap_ns.1) {
-            session.know.seek.straight.push(middle);
-        }
-    }
+    let guess = curve.foretold(distance).or_else(|| curve.points.last().map(|point| point.1.ns)).unwrap_or(2e6);
+    let found = at_distance(session, &geometry, distance, guess)?;
+    session.know.seek.curve.insert(distance, found);
     Ok(false)
 }
 

@@ -88,7 +88,8 @@ pub(crate) fn extend(session: &mut Session, sector_bytes: u32) -> Step<bool> {
         }
     } else {
         let pair = two_tracks(session, &geometry);
-        let guess = session.know.seek.points.get(session.know.seek.points.len() / 2).map_or(5e6, |point| point.1.ns);
+        // Two tracks are a third of the stroke apart in the mean.
+        let guess = session.know.seek.curve.foretold((geometry.cylinders() / 3).max(1)).unwrap_or(5e6);
         if let Some(pair) = pair
             && let Some(read) = least_read(session, pair, guess)?
             && let Some(write) = least_write(session, &mut found, pair, block, fua, read + 5e5)?

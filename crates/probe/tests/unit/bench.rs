@@ -9,10 +9,10 @@ use headtime_units::{Extent, Instant, Lba};
 
 use crate::ask::{Answer, Ask, Outcome};
 use crate::clock::Clock;
+use crate::curve::Timed;
 use crate::errand::Errand;
 use crate::knowledge::Knowledge;
 use crate::layout::{Pattern, ZoneSketch};
-use crate::seek::Timed;
 use crate::session::{Session, Step, Stop};
 use simulated::Simulated;
 
@@ -58,7 +58,7 @@ impl Bench {
         let mut distance = 1;
         while distance < curve.last_distance() {
             let ns = base_ns + curve.time(distance).as_ns() as f64;
-            know.seek.points.push((u64::from(distance), Timed { ns, error_ns: None }));
+            know.seek.curve.points.push((u64::from(distance), Timed { ns, error_ns: None }));
             distance = distance * 5 / 4 + 1;
         }
         bench.know = know;
