@@ -8,7 +8,7 @@
 //! unknown, what was seen before is forgotten, and the search begins anew with what is seen from then on.
 //!
 //! Guarantees: before an angle is known, estimates count half a revolution. `worst` is never below `expected`. Cost: an estimate is two or three look-ups and a division; what a completion costs stands
-//! with the searches (`refit.rs`, `grow.rs`). Source: P1 (the question), ours (the answer).
+//! with the searches (`refit.rs`; `grow.rs` and `budget.rs`). Source: P1 (the question), ours (the answer).
 
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{Belief, BeliefReport, Estimate, Head, Known, Learned, Measured, Op, Pair, Place, Positioning, Target};

@@ -5,12 +5,14 @@
 //! track to track, from surface to surface and so on: teeth ([`super::teeth`]). Then the strip *grows* over the points beside the window as long as they lie where it says. The next window is taken where
 //! most points are left; slope and teeth are looked for near those of the strips that there are, because all zones of a drive have the same surfaces, bands and skews, only other tracks.
 //!
-//! *What is believed*: each step asks for more than chance would do in any of the ways tried so far in this search, c of them: a slope or a tooth for a sureness of ln c + 12 ([`Scan::sureness`]), a strip
-//! for odds of c · e¹² that its points lie where it says rather than anywhere. So chance puts a false strip into one search in some ten thousand (e^−12 times 1 + ln of how often c doubled and so on). A strip
-//! grows to where the odds that points belong to it are best, and stops where they have fallen by e⁹ since. Strips that were known are held against the new points first, and dropped where those speak against them.
+//! *What is believed*: each step asks for more than chance would do in any of the ways tried so far in this search, c of them: a slope for a sureness of ln c + 12 ([`Scan::sureness`]), a strip
+//! for odds of c · e¹² that its points lie by it rather than anywhere. Chance passes the n-th step of m with e^−12 times what share of c it tried itself, so a search is fooled at most e^−12 · (1 + ln c) of the time,
+//! one in some ten thousand. A tooth needs less, because a false one moves little and has to bring the misfit down besides. A strip grows to where the odds that points belong to it are best, stops where they
+//! have fallen by e⁹ since or where it would have to bend, and is trimmed where its ends do not belong to it. Strips that were known are held against the new points first, and dropped where those speak
+//! against them; what is seen later speaks as well ([`super::recheck`]).
 //!
-//! Worked example, 20 TB in 24 zones, 8,192 sights: 340 to a zone. A window of 128 in the middle of one of them has its slope found by 96 pairs in 80 million operations, 2,500 completions; each further zone takes
-//! some dozen completions.
+//! Worked example, 20 TB in 24 zones, 8,192 sights: 340 to a zone. A window of 128 in the middle of one of them has its slope found by 64 pairs in 30 million operations, 500 completions; each further zone takes
+//! some dozen completions, and its teeth some hundred.
 //!
 //! Does not find strips of fewer than 32 points, nor a zone that is told from its neighbour by less than the noise. Cost: no completion does more than [`super::budget::MOST`] operations; the whole search lasts some hundred to
 //! some ten thousand completions.

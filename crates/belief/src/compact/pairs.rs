@@ -5,11 +5,11 @@
 //! that is wrong hardly shows. So the row's points are joined into a tree by the pairs that lie nearest (Kruskal), and all pairs of the tree are asked at once: over the slopes, at some speeds.
 //! What they agree on is sharpened afterwards by the whole row ([`super::scan`]).
 //!
-//! Worked example, 20 TB, 8,192 sights in 110 s, a row of 128: it spans 6·10⁸ sectors. Slopes between 1/16,000 and 1/1,400 in quarter turns are 1.6 million, at 43 speeds within 500 ppm: nine
-//! thousand million operations. The nearest 96 pairs lie within a tenth in either way: 160,000 slopes at five speeds, 80 million operations.
+//! Worked example, 20 TB, 8,192 sights in 110 s, a row of 128: it spans 6·10⁸ sectors. Slopes between 1/16,000 and 1/1,400 in quarter turns are 1.6 million, at 53 speeds within 500 ppm: eleven
+//! thousand million operations. The nearest 64 pairs are no further apart than two thirds of what points are on average: 9,000 slopes at as many speeds, 30 million operations.
 //!
 //! *How sure*: pairs of a tree share points, but what they differ by is independent if the points' turns are, because the tree has no circle. So the bound of [`Scan::sureness`] holds for them.
-//! Pairs within few tracks say nothing of the slope over many, because a track has no skew within it: they are left out. Cost: choosing is some 1,500 pairs to sort, once; then as the scan.
+//! Pairs within few tracks say nothing of the slope over many, because a track has no skew within it: they are left out. Cost: choosing is some 500 pairs to sort, once; then as the scan.
 
 use super::budget::Budget;
 use super::scan::{STEPS_PER_TURN, Scan, Score};
