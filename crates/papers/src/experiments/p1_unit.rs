@@ -30,7 +30,7 @@ pub(super) struct BareUnit {
     noise: Noise,
     drift: Option<SpindleDrift>,
     /// Sectors that are served from elsewhere, and from where.
-    moved: Option<(Extent, Lba)>,
+    moved: Vec<(Extent, Lba)>,
     now: Instant,
     at: HeadPosition,
     /// What a scheduler would know of the head.
@@ -45,8 +45,8 @@ pub(super) enum Change {
     Speed(f64),
     /// Its speed wanders by so many parts per million either way, there and back in so many seconds.
     Drift { ppm: f64, swing_s: f64 },
-    /// These sectors are served from elsewhere on the drive.
-    Moved(Extent, Lba),
+    /// These sectors are served from elsewhere on the drive, each row from where its address says; a read lies in one row or in none.
+    Moved(Vec<(Extent, Lba)>),
     /// Another unit of the model is in its place.
     Swapped(Box<DriveProfile>, u64),
 }
@@ -74,7 +74,7 @@ impl BareUnit {
             interface: InterfaceTimes::from_profile(profile)?,
             noise: truth.noise(),
             drift: truth.drift(),
-            moved: None,
+            moved: Vec::new(),
             now: Instant::from_ns(1),
             at: HeadPosition::PARKED,
             head: None,
@@ -101,7 +101,7 @@ impl BareUnit {
                 let origin = under - period.angle_at(self.now, Angle::ZERO);
                 self.drift = SpindleDrift::new(period, origin, *ppm, *swing_s, self.rng.random());
             }
-            Change::Moved(from, to) => self.moved = Some((*from, *to)),
+            Change::Moved(rows) => self.moved.clone_from(rows),
             Change::Swapped(profile, seed) => {
                 let other = Self::draw(profile, *seed)?;
                 // Nobody tells the belief; the first read after it starts from a head that rests elsewhere.
@@ -113,10 +113,8 @@ impl BareUnit {
 
     /// Where the sectors really are.
     fn place(&self, extent: Extent) -> Extent {
-        match self.moved {
-            Some((from, to)) if from.contains(extent.start) => Extent::new(to + (extent.start - from.start), extent.len),
-            _ => extent,
-        }
+        let moved = self.moved.iter().find(|(from, _)| from.contains(extent.start));
+        moved.map_or(extent, |(from, to)| Extent::new(*to + (extent.start - from.start), extent.len))
     }
 
     /// The next read, on an idle drive.
@@ -180,6 +178,8 @@ pub(super) struct Tally {
     pub(super) at_the_edge: u64,
     pub(super) right_at_the_edge: u64,
     pub(super) known: u64,
+    /// Of those away from the edge, how many took longer than the worst that was named.
+    pub(super) exceeded: u64,
 }
 
 impl Tally {
@@ -194,11 +194,28 @@ impl Tally {
         self.right += one(told.right);
         self.foreseeable += one(told.foreseeable);
         self.known += one(told.known);
+        self.exceeded += one(told.exceeded);
+    }
+
+    /// Both together.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.away_from_edge += other.away_from_edge;
+        self.right += other.right;
+        self.foreseeable += other.foreseeable;
+        self.at_the_edge += other.at_the_edge;
+        self.right_at_the_edge += other.right_at_the_edge;
+        self.known += other.known;
+        self.exceeded += other.exceeded;
     }
 
     /// Right predictions of reads away from the edge, in per cent.
     pub(super) fn right_percent(&self) -> crate::estimated::Estimated {
         share_percent(self.right, self.away_from_edge)
+    }
+
+    /// Reads away from the edge that took longer than the worst that was named, in per cent.
+    pub(super) fn exceeded_percent(&self) -> crate::estimated::Estimated {
+        share_percent(self.exceeded, self.away_from_edge)
     }
 }
 
@@ -260,7 +277,7 @@ mod tests {
         let changes = [
             Change::Speed(100.0),
             Change::Drift { ppm: 100.0, swing_s: 60.0 },
-            Change::Moved(region, Lba::new(17_000_000)),
+            Change::Moved(vec![(region, Lba::new(17_000_000))]),
             Change::Swapped(Box::new(profile.clone()), 4),
         ];
         for change in changes {
