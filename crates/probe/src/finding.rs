@@ -221,7 +221,7 @@ fn overhead_ns(know: &Knowledge, geometry: &Geometry, period_ns: f64) -> f64 {
         let steps = know.zones.iter().filter(|zone| !zone.lost && zone.steps[kind] > 0.0).map(|zone| zone.steps[kind]);
         steps.min_by(f64::total_cmp).map(|turns| turns * period_ns)
     };
-    let next_cylinder = know.seek.points.first().filter(|point| point.0 == 1).map(|point| point.1.ns);
+    let next_cylinder = know.seek.curve.points.first().filter(|point| point.0 == 1).map(|point| point.1.ns);
     // Surfaces follow each other on a cylinder, or cylinders on a surface.
     let (of_head, of_cylinder) = if in_bands { (1, 0) } else { (0, usize::from(geometry.heads > 1)) };
     let timed = [(know.seek.other_head_ns, of_head), (next_cylinder, of_cylinder)];
