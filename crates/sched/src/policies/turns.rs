@@ -7,7 +7,7 @@
 //! before either: real time, then best effort, then idle.
 //!
 //! Who is chosen keeps the drive for a *run*, so that seeks from one payer's sectors to another's stay few: its reservation's part of a period, or, of slack, as much of the period as comes to it
-//! among those who wait. A run also ends when the payer has nothing more, comes to a limit, or something is owed to a payer of higher priority; one of slack, once it has had a sixteenth of the
+//! among those who wait. A run also ends when the payer has nothing more, comes to a limit, has another reservation, or something is owed to a payer of higher priority; one of slack, once it has had a sixteenth of the
 //! period, when something is owed to anybody. While its last request is at the drive,
 //! nobody else is sent beside it: whoever asks for one thing after the other asks again when that is done. What a run has used is what was charged for it, estimates for what is at
 //! the drive and corrected for the rest.
@@ -76,6 +76,8 @@ pub(crate) struct Turns {
 struct Run {
     payer: Payer,
     priority: PriorityClass,
+    /// What was reserved for the payer: with another reservation another run begins.
+    reserve: Share,
     owed: bool,
     budget: Nanos,
     /// What the payer had been charged when it began.
@@ -128,7 +130,7 @@ impl Turns {
             return Turn::Of(own);
         }
         if let Some(run) = self.run {
-            let line = shares.line(run.payer).filter(|line| line.opens() <= now && !run.is_spent(line));
+            let line = shares.line(run.payer).filter(|line| line.opens() <= now && line.terms().reserve == run.reserve && !run.is_spent(line));
             match line.filter(|line| !run.is_interrupted(line, self.period, view, &cost)) {
                 Some(line) if !line.queue().is_empty() => return Turn::Of(line),
                 Some(line) if line.at_drive() > 0 => return Turn::AtDrive,
@@ -166,14 +168,15 @@ impl Turns {
         };
         let Terms { priority, reserve, .. } = line.terms();
         let budget = if is_owed { self.with_carry(line, reserve.of(self.period)) } else { part(self.period, self.slack.weight(line), weights) };
-        let run = Run { payer: line.payer(), priority, owed: is_owed, budget, began: line.charged() };
+        let run = Run { payer: line.payer(), priority, reserve, owed: is_owed, budget, began: line.charged() };
         self.note(shares, run);
         Turn::Of(line)
     }
 
     /// What a run may use, given what the payer's last one used more or less than it was to: nothing of it is lost, though half a run at most is made up for at once.
     fn with_carry(&self, line: &Line, budget: Nanos) -> Nanos {
-        let Some((_, last)) = self.past.get(&line.payer()).filter(|(_, last)| last.owed && last.is_spent(line)) else {
+        let is_whole = |last: &Run| last.owed && last.reserve == line.terms().reserve && last.is_spent(line);
+        let Some((_, last)) = self.past.get(&line.payer()).filter(|(_, last)| is_whole(last)) else {
             return budget;
         };
         let half = budget.as_ns() as i64 / 2;

@@ -21,7 +21,8 @@ impl Scheduler {
     }
 
     /// Changes terms while running, all of `changes` or none. What is queued stays queued and goes by the new terms; what is at the drive is charged to whom it
-    /// was sent for. Levels stay as far as the new bounds allow: whoever owes goes on owing. Whether anybody goes by terms is the policy's business.
+    /// was sent for. Levels stay as far as the new bounds allow, except that a debt is paid no later than it
+    /// would have been before. Whether anybody goes by terms is the policy's business.
     ///
     /// Ask [`Scheduler::next`] again afterwards, as after a submission: who was held back may go now, and an earlier answer to wait is out of date.
     ///

@@ -6,23 +6,19 @@
 //! A payer without terms (a guest) has nothing reserved and nothing limited; it has books of its own from its first request on, and its fair part of what is left over.
 //!
 //! Bounds: the bucket of a reservation keeps within ± share × burst (P5, section 2.1: `0 ± u`): beyond that what is used of other people's slack is no debt, and what is not used is no
-//! claim. A limit is a debt until it is paid, though for no longer than [`LONGEST_DEBT`]: a drive that hangs does not shut anybody out for ever. Who has come to a limit
-//! is let in again when a quarter of its burst is there, so that it goes in runs and not one by one.
+//! claim. A limit is a debt until it is paid ([`Gate`]), though for no longer than a minute: a drive that hangs does not shut anybody out for ever.
 
 use alloc::vec::Vec;
 
 use headtime_units::{Instant, Lba, Nanos, Share};
 
 use super::bucket::{Bucket, GRAINS};
+use super::gate::Gate;
 use super::terms::{Payer, ShareChange, ShareRefusal, Terms};
 use super::usage::{Usage, WINDOW};
 use crate::queue::{Queue, Queued, Ticket};
 use crate::request::{Request, VolumeId};
 
-/// No debt takes longer than this to pay (guess: twice the time that a drive is usually given to answer).
-const LONGEST_DEBT: Nanos = Nanos::from_secs(60);
-/// Which part of its burst a payer at its limit waits for.
-const LET_IN: i128 = 4;
 /// How much a new request weighs in the mean of those that go on, and of the rarer ones that come after others' (guess: some ten seconds of each).
 const GOING_ON: f64 = 1.0 / 256.0;
 const RETURNING: f64 = 1.0 / 8.0;
@@ -75,14 +71,6 @@ pub(crate) struct Line {
     next_lba: Option<Lba>,
     /// When it last had something queued or at the drive.
     last_held: Instant,
-}
-
-/// A limit: a bucket that shuts when it is empty.
-#[derive(Clone, Copy, Debug)]
-struct Gate {
-    bucket: Option<Bucket>,
-    /// Shut until then; not after the time it was looked at: open.
-    opens: Instant,
 }
 
 /// What one payer has, uses and waits for.
@@ -350,15 +338,14 @@ impl Shares {
 
 impl Line {
     fn new(now: Instant, payer: Payer) -> Self {
-        let gate = Gate { bucket: None, opens: Instant::ORIGIN };
         Self {
             payer,
             terms: None,
             queue: Queue::default(),
             reserve: Bucket::new(now),
-            limit: gate,
-            requests: gate,
-            sectors: gate,
+            limit: Gate::open(),
+            requests: Gate::open(),
+            sectors: Gate::open(),
             usage: Usage::new(now),
             disk_time: Nanos::ZERO,
             going_on_ns: 0.0,
@@ -427,7 +414,7 @@ impl Line {
 
     /// When limit and caps let it send: `now` or earlier when they do now.
     pub(crate) fn opens(&self) -> Instant {
-        self.limit.opens.max(self.requests.opens).max(self.sectors.opens)
+        self.limit.opens().max(self.requests.opens()).max(self.sectors.opens())
     }
 
     fn charge(&mut self, now: Instant, ns: i64) {
@@ -457,58 +444,17 @@ impl Line {
     }
 
     fn report(&self, now: Instant) -> ShareReport {
-        let level_ns = |bucket: &Bucket| (bucket.level(now) / GRAINS) as i64;
+        let level_ns = |level: i128| (level / GRAINS) as i64;
         ShareReport {
             payer: self.payer,
             terms: self.terms,
             disk_time: self.disk_time,
             recent: self.recent(now),
-            reserve_level_ns: level_ns(&self.reserve),
-            limit_level_ns: self.limit.bucket.as_ref().map(level_ns),
+            reserve_level_ns: level_ns(self.reserve.level(now)),
+            limit_level_ns: self.limit.level(now).map(level_ns),
             held_until: Some(self.opens()).filter(|opens| *opens > now),
             waiting: self.queue.len(),
             at_drive: self.at_drive,
-        }
-    }
-}
-
-impl Gate {
-    /// Lets so many grains a nanosecond through, or everything; what is owed already stays owed.
-    fn set(&mut self, now: Instant, rate: Option<u64>, burst: Nanos) {
-        let Some(rate) = rate else {
-            *self = Self { bucket: None, opens: Instant::ORIGIN };
-            return;
-        };
-        let new = self.bucket.is_none();
-        let bucket = self.bucket.get_or_insert_with(|| Bucket::new(now));
-        // One token at least, or a slow rate with a short burst would let nothing through.
-        let most = (i128::from(rate) * i128::from(burst.as_ns())).max(GRAINS);
-        bucket.set(now, rate, -i128::from(rate) * i128::from(LONGEST_DEBT.as_ns()), most);
-        if new {
-            bucket.top_up(now);
-        }
-        self.look(now);
-    }
-
-    fn take(&mut self, now: Instant, tokens: u64) {
-        if let Some(bucket) = &mut self.bucket {
-            bucket.take(now, tokens);
-            self.look(now);
-        }
-    }
-
-    fn give_back(&mut self, now: Instant, tokens: u64) {
-        if let Some(bucket) = &mut self.bucket {
-            bucket.give_back(now, tokens);
-            self.look(now);
-        }
-    }
-
-    /// Shuts when nothing is left, and says when it opens.
-    fn look(&mut self, now: Instant) {
-        let Some(bucket) = &self.bucket else { return };
-        if self.opens > now || bucket.level(now) <= 0 {
-            self.opens = bucket.reaches((bucket.most() / LET_IN).max(1));
         }
     }
 }

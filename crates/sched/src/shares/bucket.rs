@@ -6,7 +6,11 @@
 //! Worked example: a reservation of 30 % and a burst of 1 s fill a bucket of 300 ms at 0.3 ms a millisecond. A request estimated at 20 ms takes it from 0 to −20 ms; it took
 //! 12 ms, so 8 ms come back; 40 ms later the bucket is at 0 again.
 //!
-//! Guarantees `level = filled − taken + returned − spilled + forgiven`, exactly. Spilled is what came in while it was full, forgiven what was taken while it was as empty as may be.
+//! A debt is paid by a certain time. When the bucket fills more slowly from now on that time stays, and the debt gets smaller in proportion: it was made while more came in. When it fills
+//! faster the debt stays, and is paid earlier. Example: −80 ms at 80 % are paid in 100 ms; at 20 % from now on they are −20 ms.
+//!
+//! Guarantees `level = filled − taken + returned − spilled + forgiven`, exactly. Spilled is what came in while it was full, forgiven what was taken while it was as empty as may be,
+//! and what a slower rate takes off a debt.
 
 use headtime_units::Instant;
 
@@ -34,10 +38,15 @@ impl Bucket {
         Self { rate: 0, most: 0, least: 0, level: 0, at: now, spilled: 0, forgiven: 0 }
     }
 
-    /// From now on it fills at another rate, between other bounds; what it holds stays as far as they allow.
+    /// From now on it fills at another rate, between other bounds; what it holds stays as far as they allow, and what it owes is paid no later than it would have been.
     pub(crate) fn set(&mut self, now: Instant, rate: u64, least: i128, most: i128) {
         debug_assert!(least <= 0 && most >= 0, "a bucket may stand at nothing");
         self.fill(now);
+        if self.level < 0 && rate < self.rate {
+            let owed = self.level * i128::from(rate) / i128::from(self.rate);
+            self.forgiven += owed - self.level;
+            self.level = owed;
+        }
         (self.rate, self.least, self.most) = (rate, least, most);
         self.settle();
     }
@@ -133,6 +142,20 @@ mod tests {
         assert_eq!((bucket.level(at(0)), bucket.reaches(0), bucket.level(at(40))), (-12 * MS, at(40), 0));
         assert_eq!((bucket.level(at(5_000)), bucket.reaches(301 * MS)), (300 * MS, Instant::NEVER));
         assert_eq!((bucket.due_in_ns(at(0), 0), bucket.due_in_ns(at(60), 0)), (40_000_000, -20_000_000));
+    }
+
+    #[test]
+    fn a_debt_is_paid_when_it_would_have_been_or_earlier() {
+        let mut bucket = Bucket::new(at(0));
+        bucket.set(at(0), 800_000_000, -800 * MS, 800 * MS);
+        bucket.take(at(0), 80_000_000);
+        bucket.set(at(0), 200_000_000, -200 * MS, 200 * MS);
+        assert_eq!((bucket.level(at(0)), bucket.reaches(0)), (-20 * MS, at(100)));
+        bucket.set(at(50), 800_000_000, -800 * MS, 800 * MS);
+        assert_eq!((bucket.level(at(50)), bucket.level(at(60))), (-10 * MS, -2 * MS));
+        // What was not used is kept as far as there is room for it.
+        bucket.set(at(562), 200_000_000, -200 * MS, 200 * MS);
+        assert_eq!(bucket.level(at(562)), 200 * MS);
     }
 
     #[test]

@@ -5,6 +5,7 @@
 
 mod books;
 mod bucket;
+mod gate;
 mod need;
 mod terms;
 mod usage;

@@ -24,5 +24,6 @@ mod scan_failures;
 mod scan_matrix;
 mod scans;
 mod session;
+mod share_changes;
 mod shares;
 mod tiny;

@@ -10,28 +10,28 @@ use proptest::prelude::*;
 use crate::session::{Session, Setup, due, flush, fua, read, write};
 use crate::tiny::CAPACITY;
 
-fn of_volume(volume: u32, request: Request) -> Request {
+pub fn of_volume(volume: u32, request: Request) -> Request {
     Request { volume: VolumeId(volume), ..request }
 }
 
-fn payer(volume: u32) -> Payer {
+pub fn payer(volume: u32) -> Payer {
     Payer::of(VolumeId(volume))
 }
 
-fn percent(percent: f64) -> Share {
+pub fn percent(percent: f64) -> Share {
     Share::from_fraction(percent / 100.0).expect("a share")
 }
 
-fn reserving(reserved: f64) -> Terms {
+pub fn reserving(reserved: f64) -> Terms {
     Terms::reserving(percent(reserved))
 }
 
-fn limited(limit: f64) -> Terms {
+pub fn limited(limit: f64) -> Terms {
     Terms { limit: percent(limit), ..Terms::default() }
 }
 
 /// Volumes that always hold eight reads anywhere, for so long; what each was charged.
-fn saturated(session: &mut Session, volumes: u32, ms: u64) -> Vec<f64> {
+pub fn saturated(session: &mut Session, volumes: u32, ms: u64) -> Vec<f64> {
     let before: Vec<Nanos> = (0..volumes).map(|volume| session.scheduler.accounts().volume(VolumeId(volume)).disk_time).collect();
     let end = session.now + Nanos::from_ms(ms);
     let began = session.now;
