@@ -1,6 +1,6 @@
 //! What a policy is: it sees queue, outstanding commands and head read-only, and answers what to send next.
 //!
-//! A policy never orders flushes, never sees a request that must wait for an overlapping earlier one, never counts, never measures:
+//! A policy orders no flushes but those that have turns by shares, never sees a request that must wait for an overlapping earlier one, never counts, never measures:
 //! that is the [`Scheduler`](crate::Scheduler)'s. One policy = one file in `policies/`, one page in `docs/policies/`, one line in the
 //! [table](crate::POLICIES).
 
@@ -13,6 +13,7 @@ use crate::command::{Finished, HoldReason};
 use crate::drive::Outstanding;
 use crate::positioning::{Estimate, Head, Likely, Pair, Place, Positioning, Target};
 use crate::queue::{Queue, Queued, Ticket};
+use crate::request::Op;
 use crate::shares::{Charge, Line, Shares};
 use crate::tunables::Tunables;
 
@@ -44,6 +45,11 @@ impl<'a> View<'a> {
 }
 
 impl View<'_> {
+    /// Whether a flush may be sent as far as the drive is concerned: none is there.
+    pub(crate) fn flush_may_go(&self) -> bool {
+        !self.outstanding.iter().any(|command| command.target.op == Op::Flush)
+    }
+
     /// Where the head will be when everything outstanding is done, most likely; computed on first use.
     pub fn head(&self) -> &Head {
         self.head.get_or_init(|| {
@@ -129,6 +135,8 @@ impl View<'_> {
 pub enum Choice {
     /// Send these as one command. Several must be of one operation and abut or overlap, so that together they are one run of sectors.
     Send(SmallVec<[Ticket; 1]>),
+    /// Send a flush, for everybody who waits for one. Only of a policy that [keeps limits](Policy::keeps_limits), where anybody has terms, none is at the drive, and somebody waits.
+    Flush,
     /// Let the drive wait until `until`, or until something happens.
     Hold {
         /// When to ask again; at the earliest a nanosecond from now, so that time goes on.
@@ -157,7 +165,7 @@ pub trait Policy: Send {
     /// go, because it bounds what the scheduler sends on its own account: discards and the parts of failed commands.
     fn depth(&self, view: &View<'_>) -> usize;
 
-    /// What to send next. Asked only when the drive holds fewer commands of clients than [`Policy::depth`] and at least one request may go. What is chosen may be sent a
+    /// What to send next. Asked only when the drive holds fewer commands of clients than [`Policy::depth`] and at least one request, or a flush that has turns, may go. What is chosen may be sent a
     /// little later, or not at all where something comes in between: then it is asked again.
     fn choose(&mut self, view: &View<'_>) -> Choice;
 
@@ -166,7 +174,7 @@ pub trait Policy: Send {
         false
     }
 
-    /// Whether it holds payers back that are at a limit of theirs; then flushes are, too.
+    /// Whether it goes by terms where anybody has some: then it holds back who is at a limit, and says when it is a flush's turn ([`Choice::Flush`]). Else flushes go at once.
     fn keeps_limits(&self) -> bool {
         self.goes_by_shares()
     }

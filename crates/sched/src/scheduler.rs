@@ -8,7 +8,7 @@
 //! - of two overlapping requests with a write among them, the later is not sent before the earlier has completed, and the earlier
 //!   inherits the later one's deadline as long as that one waits;
 //! - a completed flush covers every write that completed before the flush was submitted: a flush is sent as soon as the drive takes it, though never
-//!   right after another while anybody else may go, nor while all who wait for one are at a limit of theirs, and one command may serve all flushes that wait;
+//!   right after another while anybody else may go, and one command may serve all flushes that wait; where volumes have terms and the policy goes by them, a flush is sent when it is its payer's turn;
 //! - a write with force unit access completes only when it is durable: through the drive's own FUA, or through a flush after it;
 //! - the drive never holds more commands than it takes, nor more than the caller allows;
 //! - a command that serves several requests and fails is sent again in parts, so that an error reaches only the request it belongs to;
@@ -33,7 +33,7 @@ use headtime_units::{Instant, Nanos};
 use smallvec::SmallVec;
 
 use crate::account::Accounts;
-use crate::command::{Cancelled, Decision, Done, Finished, HoldReason, Outcome};
+use crate::command::{Cancelled, Decision, Done, Finished, Outcome};
 use crate::drive::{DriveTraits, Limits, Outstanding};
 use crate::freeblock::Fill;
 use crate::ids::Ids;
@@ -97,7 +97,7 @@ impl Scheduler {
         assert!(drive.queue_depth >= 1 && limits.outstanding != Some(0), "a drive holds at least one command");
         let mut shares = Shares::new();
         if policy.goes_by_shares() {
-            shares.keep(Instant::ORIGIN, core::iter::empty());
+            shares.keep(Instant::ORIGIN, core::iter::empty(), &[]);
         }
         Self {
             belief,
@@ -154,7 +154,7 @@ impl Scheduler {
             self.client_came(before, changes.then_some(request.extent));
         }
         if request.op == Op::Flush {
-            self.flushes.push(queued);
+            self.wait_for_flush(queued);
         } else if self.overlap.enter(ticket, request.extent, changes) {
             self.make_eligible(queued);
         } else {
@@ -172,16 +172,15 @@ impl Scheduler {
             self.choose_ahead();
             return Decision::Idle;
         }
-        let flush_opens = self.flush_opens();
-        let flush_ready = flush_opens.is_some_and(|opens| opens <= now);
-        if flush_ready && !self.flushed_last {
+        if !self.flush_may_go() || self.flushes_have_turns() {
+            return self.next_but_flushes();
+        }
+        if !self.flushed_last {
             return Decision::Dispatch(self.send_flush());
         }
-        match (self.next_but_flushes(), flush_opens) {
-            (Decision::Idle | Decision::WaitUntil { .. }, Some(_)) if flush_ready => Decision::Dispatch(self.send_flush()),
-            (Decision::Idle, Some(at)) => Decision::WaitUntil { at, reason: HoldReason::Throttled },
-            (Decision::WaitUntil { at, reason }, Some(opens)) => Decision::WaitUntil { at: at.min(opens), reason },
-            (decision, _) => decision,
+        match self.next_but_flushes() {
+            Decision::Idle | Decision::WaitUntil { .. } => Decision::Dispatch(self.send_flush()),
+            decision @ Decision::Dispatch(_) => decision,
         }
     }
 
@@ -209,12 +208,12 @@ impl Scheduler {
         let mut over = SmallVec::new();
         if let [only] = command.requests.as_slice() {
             self.accounts.charge_one(disk_time, only);
-            self.shares.done(now, &only.request, command.charges.first().copied(), disk_time);
+            self.shares.done(now, only.request.payer(), command.target.op, command.charges.first().copied(), disk_time);
             over.extend(self.settle(only, disk_time, &command, &done));
         } else {
             let parts = self.accounts.charge(disk_time, command.target.op, &command.requests);
             for (place, (queued, disk_time)) in command.requests.iter().zip(parts).enumerate() {
-                self.shares.done(now, &queued.request, command.charges.get(place).copied(), disk_time);
+                self.shares.done(now, queued.request.payer(), command.target.op, command.charges.get(place).copied(), disk_time);
                 over.extend(self.settle(queued, disk_time, &command, &done));
             }
         }
@@ -252,7 +251,7 @@ impl Scheduler {
         self.queue.forget_orders();
         self.shares.forget_orders();
         if self.policy.goes_by_shares() {
-            self.shares.keep(self.now, self.queue.by_arrival());
+            self.shares.keep(self.now, self.queue.by_arrival(), &self.flushes);
         }
     }
 

@@ -172,6 +172,7 @@ impl Policy for Headtime {
         }
         match self.turns.next(view, cost) {
             Turn::Of(line) => Choice::one(self.best_that_is_safe(&view.of(line))),
+            Turn::Flush => Choice::Flush,
             Turn::AtDrive => Choice::Nothing,
             Turn::Throttled(until) => Choice::Hold { until, reason: HoldReason::Throttled },
         }

@@ -76,6 +76,7 @@ impl Policy for Throughput {
     fn choose(&mut self, view: &View<'_>) -> Choice {
         match self.turns.next(view, |_| self.unit) {
             Turn::Of(line) => Choice::one(line.queue().oldest().map(|queued| queued.ticket)),
+            Turn::Flush => Choice::Flush,
             Turn::AtDrive => Choice::Nothing,
             Turn::Throttled(until) => Choice::Hold { until, reason: HoldReason::Throttled },
         }

@@ -38,8 +38,10 @@ pub(crate) enum Slack {
 
 /// Whose turn it is.
 pub(crate) enum Turn<'a> {
-    /// This payer's; it has something waiting.
+    /// This payer's; it has requests waiting.
     Of(&'a Line),
+    /// That of one who waits for a flush.
+    Flush,
     /// Nobody's until something at the drive is done.
     AtDrive,
     /// Nobody's until then: all who wait are at a limit.
@@ -125,15 +127,15 @@ impl Turns {
     /// Whose turn it is. `cost` is what a payer's bucket must have for a request.
     pub(crate) fn next<'a>(&mut self, view: &View<'a>, cost: impl Fn(&Queued) -> Nanos) -> Turn<'a> {
         let (shares, now) = (view.shares, view.now);
+        let flushes = view.flush_may_go() && shares.any_terms();
         // Whose run it is does not change by it.
         if let Some(own) = shares.own_waiting() {
-            return Turn::Of(own);
+            return Turn::of(own, flushes);
         }
         if let Some(run) = self.run {
             let line = shares.line(run.payer).filter(|line| line.opens() <= now && line.terms().reserve == run.reserve && !run.is_spent(line));
             match line.filter(|line| !run.is_interrupted(line, self.period, view, &cost)) {
-                Some(line) if !line.queue().is_empty() => return Turn::Of(line),
-                Some(line) if line.at_drive() > 0 => return Turn::AtDrive,
+                Some(line) if !line.queue().is_empty() || line.at_drive() > 0 || line.wants_flush() => return Turn::of(line, flushes),
                 _ => self.run = None,
             }
         }
@@ -142,7 +144,7 @@ impl Turns {
         let (mut weights, mut reserved) = (0_u64, Share::NONE);
         let mut first: Option<(Owed, &'a Line)> = None;
         let mut least: Option<(Offered, &'a Line)> = None;
-        for line in shares.waiting() {
+        for line in shares.waiting(flushes) {
             if line.opens() > now {
                 opens = opens.min(line.opens());
                 continue;
@@ -170,7 +172,7 @@ impl Turns {
         let budget = if is_owed { self.with_carry(line, reserve.of(self.period)) } else { part(self.period, self.slack.weight(line), weights) };
         let run = Run { payer: line.payer(), priority, reserve, owed: is_owed, budget, began: line.charged() };
         self.note(shares, run);
-        Turn::Of(line)
+        Turn::of(line, flushes)
     }
 
     /// What a run may use, given what the payer's last one used more or less than it was to: nothing of it is lost, though half a run at most is made up for at once.
@@ -220,7 +222,7 @@ impl Turns {
             return None;
         }
         let due = |line: &&Line| line.queue().with_deadline().next().and_then(|queued| queued.deadline).filter(|due| *due < view.now + self.period);
-        let open = view.shares.waiting().filter(|line| line.opens() <= view.now && self.run.is_none_or(|run| run.payer != line.payer()));
+        let open = view.shares.waiting(false).filter(|line| line.opens() <= view.now && self.run.is_none_or(|run| run.payer != line.payer()));
         let first = open.filter_map(|line| Some((due(&line)?, line))).min_by_key(|(due, line)| (*due, line.payer()));
         first.map(|(_, line)| line).filter(|line| Owed::of(line, self.period, view.now, &cost).owed)
     }
@@ -232,6 +234,19 @@ impl Turns {
         self.runs += 1;
         self.past.insert(run.payer, (self.runs, run));
         self.run = Some(run);
+    }
+}
+
+impl<'a> Turn<'a> {
+    /// The turn of one that has something waiting or at the drive; `flushes` says whether a flush may go.
+    fn of(line: &'a Line, flushes: bool) -> Self {
+        if flushes && line.flush_is_next() {
+            Self::Flush
+        } else if line.queue().is_empty() {
+            Self::AtDrive
+        } else {
+            Self::Of(line)
+        }
     }
 }
 
@@ -270,7 +285,7 @@ impl Run {
         if self.priority == PriorityClass::RealTime && !had_enough {
             return false;
         }
-        let others = || view.shares.waiting().filter(|line| line.payer() != self.payer && line.opens() <= view.now);
+        let others = || view.shares.waiting(view.flush_may_go()).filter(|line| line.payer() != self.payer && line.opens() <= view.now);
         others().any(|line| {
             let higher = line.terms().priority < self.priority;
             (higher && !self.owed) || ((higher || had_enough) && Owed::of(line, period, view.now, cost).owed)
@@ -295,7 +310,8 @@ struct Owed {
 impl Owed {
     fn of(line: &Line, period: Nanos, now: Instant, cost: &impl Fn(&Queued) -> Nanos) -> Self {
         let priority = line.terms().priority;
-        let Some(first) = line.queue().oldest().filter(|_| line.has_reserve()).map(cost) else {
+        let first = if line.flush_is_next() { Some(line.flush_cost()) } else { line.queue().oldest().map(cost) };
+        let Some(first) = first.filter(|_| line.has_reserve()) else {
             return Self { priority, owed: false, due_in_ns: i128::MAX, periods: i128::MAX, last: 0 };
         };
         // Where a run is more than a request, the time at which nothing was owed tells most: periods change.

@@ -147,6 +147,7 @@ impl Policy for Utilization {
         let estimates = self.estimates;
         match self.turns.next(view, |queued| estimates.of(view, queued)) {
             Turn::Of(line) => Choice::one(line.queue().oldest().map(|queued| queued.ticket)),
+            Turn::Flush => Choice::Flush,
             Turn::AtDrive => Choice::Nothing,
             Turn::Throttled(until) => Choice::Hold { until, reason: HoldReason::Throttled },
         }

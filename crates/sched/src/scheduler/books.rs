@@ -35,7 +35,8 @@ impl Scheduler {
     pub(super) fn take_out(&mut self, ticket: Ticket) -> bool {
         let same = |queued: &Queued| queued.ticket == ticket;
         if let Some(index) = self.flushes.iter().position(same) {
-            self.flushes.remove(index);
+            let gone = self.flushes.remove(index);
+            self.shares.flush_leaves(self.now, gone.request.payer());
             return true;
         }
         let own = self.own.iter().position(same).and_then(|index| self.own.remove(index));
@@ -65,7 +66,7 @@ impl Scheduler {
             self.free_waiting(ticket);
             if succeeded && !cancelled && self.needs_flush(&request) {
                 *self.charged_before.entry(ticket).or_default() += disk_time;
-                self.flushes.push(*queued);
+                self.wait_for_flush(*queued);
                 return None;
             }
         }
@@ -158,7 +159,7 @@ impl Scheduler {
     /// When they do not agree: a fault of this module.
     pub fn self_check(&self) {
         self.queue.self_check();
-        self.shares.self_check(&self.queue, self.outstanding.iter().map(|command| command.requests.len()).sum());
+        self.shares.self_check(&self.queue, self.flushes.len(), self.outstanding.iter().map(|command| command.requests.len()).sum());
         let at_drive = || self.outstanding.iter().flat_map(|command| command.requests.iter());
         let books = self.queue.len() + self.waiting.len() + self.own.len() + self.flushes.len() + at_drive().count();
         assert_eq!(books, self.tickets.len(), "a request was lost or is in two places");

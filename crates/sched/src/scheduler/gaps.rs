@@ -59,7 +59,8 @@ impl Scheduler {
         }
         let urgent = self.fill.as_ref().and_then(|fill| fill.urgent());
         let own_any = !self.own.is_empty() || urgent.is_some();
-        if self.queue.is_empty() && !own_any {
+        let any = self.any_for_policy();
+        if !any && !own_any {
             return self.next_when_idle(allowed);
         }
         let view = view!(self);
@@ -73,13 +74,14 @@ impl Scheduler {
             self.own_went_last = true;
             return Decision::Dispatch(command);
         }
-        let own_turn = own_any && (self.queue.is_empty() || !self.own_went_last);
+        let own_turn = own_any && (!any || !self.own_went_last);
         let (choice, chosen) = if own_turn { (Choice::Nothing, self.now) } else { self.choose_beside_scans() };
         match choice {
             Choice::Send(tickets) => Decision::Dispatch(match tickets.as_slice() {
                 [ticket] if depth <= DEPTH && self.outstanding.len() < DEPTH => self.send_with_fill(*ticket, chosen, allowed),
                 _ => self.send_chosen(&tickets),
             }),
+            Choice::Flush => Decision::Dispatch(self.send_chosen_flush()),
             Choice::Hold { .. } | Choice::Nothing if own_any => Decision::Dispatch(match urgent {
                 Some(urgent) if self.own.front().is_none_or(|queued| urgent < queued.ticket) => {
                     self.own_went_last = true;

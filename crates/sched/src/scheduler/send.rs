@@ -67,12 +67,13 @@ impl Scheduler {
         }
     }
 
-    /// What to do next if there were no flushes.
+    /// What to do next if there were no flushes but those that have turns.
     pub(super) fn next_but_flushes(&mut self) -> Decision {
         if self.fill_at_work().is_some() {
             return self.next_beside_scans();
         }
-        if self.queue.is_empty() && self.own.is_empty() {
+        let any = self.any_for_policy();
+        if !any && self.own.is_empty() {
             return Decision::Idle;
         }
         let view = view!(self);
@@ -80,9 +81,10 @@ impl Scheduler {
         if self.outstanding.len() >= depth {
             return Decision::Idle;
         }
-        let own_turn = !self.own.is_empty() && (self.queue.is_empty() || !self.own_went_last);
+        let own_turn = !self.own.is_empty() && (!any || !self.own_went_last);
         match if own_turn { Choice::Nothing } else { self.policy.choose(&view) } {
             Choice::Send(tickets) => Decision::Dispatch(self.send_chosen(&tickets)),
+            Choice::Flush => Decision::Dispatch(self.send_chosen_flush()),
             // Who holds back holds back his own; the scheduler's commands need not wait for that.
             Choice::Hold { .. } | Choice::Nothing if !self.own.is_empty() => Decision::Dispatch(self.send_own()),
             Choice::Hold { until, reason } => Decision::WaitUntil { at: until.max(self.now + Nanos::from_ns(1)), reason },
@@ -90,10 +92,25 @@ impl Scheduler {
         }
     }
 
+    /// Whether there is anything that the policy decides on.
+    pub(super) fn any_for_policy(&self) -> bool {
+        !self.queue.is_empty() || (self.flush_may_go() && self.flushes_have_turns())
+    }
+
     /// One flush for everyone who waits for one.
     pub(super) fn send_flush(&mut self) -> Command {
-        let flushes = SmallVec::from_vec(core::mem::take(&mut self.flushes));
+        assert!(!self.flushes.is_empty(), "policy {} chose to flush, and nobody waits for that", self.policy.name());
+        let flushes: SmallVec<[Queued; 1]> = SmallVec::from_vec(core::mem::take(&mut self.flushes));
+        for queued in &flushes {
+            self.shares.flush_leaves(self.now, queued.request.payer());
+        }
         self.dispatch(Op::Flush, no_place(), flushes, None)
+    }
+
+    /// The same where the policy has chosen it.
+    pub(super) fn send_chosen_flush(&mut self) -> Command {
+        self.own_went_last = false;
+        self.send_flush()
     }
 
     /// Takes a request out of the queue, and out of its payer's line.
@@ -144,7 +161,7 @@ impl Scheduler {
     /// Sends a command that serves `requests`, and reads a piece for a job, if one is given.
     pub(super) fn dispatch(&mut self, op: Op, target: Target, requests: SmallVec<[Queued; 1]>, read: Option<(Ticket, Extent)>) -> Command {
         let (job, background) = read.unzip();
-        let charges = self.charge(&requests);
+        let charges = self.charge(op, &requests);
         let foreseen = if self.keeps_foreseen && op.moves_head() { Some(self.foresee(&target)) } else { None };
         let id = CommandId(self.next_command);
         self.next_command += 1;

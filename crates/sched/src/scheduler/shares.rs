@@ -1,11 +1,11 @@
 //! Shares as the scheduler keeps them: terms are changed, and what is sent is charged.
 
-use headtime_units::Instant;
+use headtime_units::{Instant, Nanos};
 use smallvec::SmallVec;
 
 use super::send::view;
 use super::{Op, Queued, Scheduler};
-use crate::shares::{Charge, Payer, ShareChange, ShareRefusal, Shares, Terms};
+use crate::shares::{Charge, Line, Payer, ShareChange, ShareRefusal, Shares, Terms};
 
 impl Scheduler {
     /// Terms, levels and use of all payers; also answers whether a change would be made ([`Shares::check`]) and what is left to reserve.
@@ -34,7 +34,7 @@ impl Scheduler {
     pub fn change_shares(&mut self, now: Instant, changes: &[ShareChange]) -> Result<(), ShareRefusal> {
         self.shares.check(changes)?;
         self.advance(now);
-        self.shares.keep(now, self.queue.by_arrival());
+        self.shares.keep(now, self.queue.by_arrival(), &self.flushes);
         self.shares.change(now, changes);
         Ok(())
     }
@@ -61,32 +61,39 @@ impl Scheduler {
         self.change_shares(now, &[ShareChange::Remove(payer)])
     }
 
-    /// When a flush may go as far as limits are concerned: as soon as somebody who waits for one may. `None` while none waits, or one is at the drive.
-    pub(super) fn flush_opens(&self) -> Option<Instant> {
-        if self.flushes.is_empty() || self.outstanding.iter().any(|command| command.target.op == Op::Flush) {
-            return None;
-        }
-        if !self.shares.are_kept() {
-            return Some(Instant::ORIGIN);
-        }
-        let opens = |queued: &Queued| self.shares.line(queued.request.payer()).map_or(Instant::ORIGIN, |line| line.opens());
-        // Who keeps to no shares is held back by no limit either.
-        if self.policy.keeps_limits() { self.flushes.iter().map(opens).min() } else { Some(Instant::ORIGIN) }
+    /// Whether flushes take their turns as requests do: with a policy that goes by terms, where anybody has some. Else they go at once.
+    pub(super) fn flushes_have_turns(&self) -> bool {
+        !self.flushes.is_empty() && self.policy.keeps_limits() && self.shares.any_terms()
     }
 
-    /// Charges what is about to be sent; answers what each request was charged, in their order. A flush and a discard are charged when it is known what they took.
-    pub(super) fn charge(&mut self, requests: &[Queued]) -> SmallVec<[Charge; 1]> {
+    /// Whether a flush may go now as far as the drive is concerned: one at a time, because two at once promise nothing more.
+    pub(super) fn flush_may_go(&self) -> bool {
+        !self.flushes.is_empty() && !self.outstanding.iter().any(|command| command.target.op == Op::Flush)
+    }
+
+    /// Puts down a request that waits for a flush.
+    pub(super) fn wait_for_flush(&mut self, queued: Queued) {
+        self.shares.flush_waits(self.now, queued.request.payer());
+        self.flushes.push(queued);
+    }
+
+    /// Charges what is about to be sent by a command of this kind; answers what each request was charged, in their order. A discard is charged when it is known what it took.
+    pub(super) fn charge(&mut self, op: Op, requests: &[Queued]) -> SmallVec<[Charge; 1]> {
         if !self.shares.are_kept() {
             return SmallVec::new();
         }
         let view = view!(self);
-        let charge = |queued: &Queued| match queued.request.op {
+        let charge = |queued: &Queued| match op {
             Op::Read | Op::Write | Op::Zero => self.policy.charge(&view, queued),
-            Op::Discard | Op::Flush => Charge::default(),
+            Op::Flush => {
+                let estimate = self.shares.line(queued.request.payer()).map_or(Nanos::ZERO, Line::flush_cost);
+                Charge { estimate, fixed: false }
+            }
+            Op::Discard => Charge::default(),
         };
         let charges: SmallVec<[Charge; 1]> = requests.iter().map(charge).collect();
         for (queued, charge) in requests.iter().zip(&charges) {
-            self.shares.sent(self.now, queued, *charge);
+            self.shares.sent(self.now, queued, *charge, op == Op::Flush);
         }
         charges
     }

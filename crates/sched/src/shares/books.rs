@@ -17,7 +17,7 @@ use super::gate::Gate;
 use super::terms::{Payer, ShareChange, ShareRefusal, Terms};
 use super::usage::{Usage, WINDOW};
 use crate::queue::{Queue, Queued, Ticket};
-use crate::request::{Request, VolumeId};
+use crate::request::{Op, VolumeId};
 
 /// How much a new request weighs in the mean of those that go on, and of the rarer ones that come after others' (guess: some ten seconds of each).
 const GOING_ON: f64 = 1.0 / 256.0;
@@ -44,7 +44,7 @@ pub struct Shares {
     lines: Vec<Line>,
     /// Where the payer asked for last stands.
     last: usize,
-    /// Whose read or write was done last.
+    /// Whose read, write or flush was done last.
     served_last: Option<Payer>,
 }
 
@@ -67,6 +67,11 @@ pub(crate) struct Line {
     estimated: Nanos,
     charged_ns: i64,
     at_drive: usize,
+    /// Flushes that wait, and writes that wait for one.
+    flushes: usize,
+    /// What a flush costs it lately, in nanoseconds; and whether the last that was sent for it was one.
+    flush_ns: f64,
+    flushed_last: bool,
     /// Behind the last request that was sent.
     next_lba: Option<Lba>,
     /// When it last had something queued or at the drive.
@@ -90,7 +95,7 @@ pub struct ShareReport {
     pub limit_level_ns: Option<i64>,
     /// A limit or cap holds it back until then.
     pub held_until: Option<Instant>,
-    /// Requests that may go as far as their order is concerned.
+    /// Requests that may go as far as their order is concerned, flushes included.
     pub waiting: usize,
     /// Requests at the drive.
     pub at_drive: usize,
@@ -186,11 +191,12 @@ impl Shares {
         self.kept
     }
 
-    /// Keeps books from now on; these requests wait.
-    pub(crate) fn keep<'a>(&mut self, now: Instant, waiting: impl Iterator<Item = &'a Queued>) {
+    /// Keeps books from now on; these requests wait, and these for a flush.
+    pub(crate) fn keep<'a>(&mut self, now: Instant, waiting: impl Iterator<Item = &'a Queued>, for_flush: &[Queued]) {
         if !self.kept {
             self.kept = true;
             waiting.for_each(|queued| self.enter(now, *queued));
+            for_flush.iter().for_each(|queued| self.flush_waits(now, queued.request.payer()));
         }
     }
 
@@ -221,6 +227,20 @@ impl Shares {
         }
     }
 
+    /// A flush waits, or a write for one.
+    pub(crate) fn flush_waits(&mut self, now: Instant, payer: Payer) {
+        if self.kept {
+            self.line_mut(now, payer).flushes += 1;
+        }
+    }
+
+    /// One of those does not wait any more: it goes to the drive, or was taken back.
+    pub(crate) fn flush_leaves(&mut self, now: Instant, payer: Payer) {
+        if self.kept {
+            self.line_mut(now, payer).flushes -= 1;
+        }
+    }
+
     /// Another deadline counts for a request that waits.
     pub(crate) fn set_deadline(&mut self, now: Instant, payer: Payer, ticket: Ticket, deadline: Option<Instant>) {
         if self.kept {
@@ -233,37 +253,44 @@ impl Shares {
         self.lines.iter_mut().for_each(|line| line.queue.forget_orders());
     }
 
-    /// Charges what is sent.
-    pub(crate) fn sent(&mut self, now: Instant, queued: &Queued, charge: Charge) {
+    /// Charges what is sent; a write that waits for a flush stands for that.
+    pub(crate) fn sent(&mut self, now: Instant, queued: &Queued, charge: Charge, for_flush: bool) {
         if !self.kept {
             return;
         }
         let line = self.line_mut(now, queued.request.payer());
         line.at_drive += 1;
-        if queued.request.op.moves_head() {
+        line.flushed_last = for_flush;
+        if !for_flush && queued.request.op.moves_head() {
             line.next_lba = Some(queued.request.extent.end());
             line.sectors.take(now, queued.request.extent.len.get());
         }
-        line.requests.take(now, 1);
+        // A write that waits for a flush was one request when it went to the drive.
+        if !for_flush || queued.request.op == Op::Flush {
+            line.requests.take(now, 1);
+        }
         line.estimated += charge.estimate;
         line.charge(now, charge.estimate.as_ns() as i64);
     }
 
-    /// Corrects what was charged for a request, now that it has taken so much. What was sent before books were kept was charged nothing.
-    pub(crate) fn done(&mut self, now: Instant, request: &Request, charge: Option<Charge>, actual: Nanos) {
+    /// Corrects what was charged for a request, now that a command of this kind has taken so much for it. What was sent before books were kept was charged nothing.
+    pub(crate) fn done(&mut self, now: Instant, payer: Payer, op: Op, charge: Option<Charge>, actual: Nanos) {
         if !self.kept {
             return;
         }
-        let payer = request.payer();
-        let moves = request.op.moves_head();
         let goes_on = self.served_last == Some(payer);
-        if moves {
+        if op.moves_head() || op == Op::Flush {
             self.served_last = Some(payer);
         }
         let line = self.line_mut(now, payer);
         line.disk_time += actual;
-        if moves {
-            let (mean, weight) = if goes_on { (&mut line.going_on_ns, GOING_ON) } else { (&mut line.returning_ns, RETURNING) };
+        let mean = match op {
+            Op::Read | Op::Write | Op::Zero if goes_on => Some((&mut line.going_on_ns, GOING_ON)),
+            Op::Read | Op::Write | Op::Zero => Some((&mut line.returning_ns, RETURNING)),
+            Op::Flush => Some((&mut line.flush_ns, RETURNING)),
+            Op::Discard => None,
+        };
+        if let Some((mean, weight)) = mean {
             let actual = actual.as_ns() as f64;
             *mean = if *mean == 0.0 { actual } else { *mean + (actual - *mean) * weight };
         }
@@ -275,19 +302,19 @@ impl Shares {
         }
     }
 
-    /// The books of those that have something waiting, by payer.
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Line> + '_ {
-        self.lines.iter().filter(|line| !line.queue.is_empty())
+    /// The books of those that have something waiting, by payer; with `flushes` also of those that wait for nothing but a flush.
+    pub(crate) fn waiting(&self, flushes: bool) -> impl Iterator<Item = &Line> + '_ {
+        self.lines.iter().filter(move |line| !line.queue.is_empty() || (flushes && line.flushes > 0))
     }
 
     /// The books of those that have something waiting or at the drive, or had within this span.
     pub(crate) fn asking(&self, now: Instant, within: Nanos) -> impl Iterator<Item = &Line> + '_ {
-        self.lines.iter().filter(move |line| !line.queue.is_empty() || line.at_drive > 0 || now.saturating_since(line.last_held) < within)
+        self.lines.iter().filter(move |line| !line.queue.is_empty() || line.flushes > 0 || line.at_drive > 0 || now.saturating_since(line.last_held) < within)
     }
 
     /// The books of [`VolumeId::OWN`] while it has something waiting: the highest number there is, so always the last.
     pub(crate) fn own_waiting(&self) -> Option<&Line> {
-        self.lines.last().filter(|line| line.payer.volume == VolumeId::OWN && !line.queue.is_empty())
+        self.lines.last().filter(|line| line.payer.volume == VolumeId::OWN && (!line.queue.is_empty() || line.flushes > 0))
     }
 
     /// How many payers have books.
@@ -305,13 +332,14 @@ impl Shares {
     ///
     /// # Panics
     /// When they do not: a fault of the scheduler.
-    pub(crate) fn self_check(&self, queue: &Queue, at_drive: usize) {
+    pub(crate) fn self_check(&self, queue: &Queue, flushes: usize, at_drive: usize) {
         if !self.kept {
             return;
         }
         assert!(self.lines.is_sorted_by(|one, other| one.payer < other.payer), "two lines of one payer");
         self.lines.iter().for_each(|line| line.queue.self_check());
         assert_eq!(self.lines.iter().map(|line| line.queue.len()).sum::<usize>(), queue.len(), "a line lost or kept a request");
+        assert_eq!(self.lines.iter().map(|line| line.flushes).sum::<usize>(), flushes, "a line lost or kept a flush");
         for queued in queue.by_arrival() {
             let line = self.line(queued.request.payer()).expect("who waits has a line");
             assert_eq!(line.queue.get(queued.ticket), Some(queued), "ticket {} differs between queue and line", queued.ticket.0);
@@ -353,6 +381,9 @@ impl Line {
             estimated: Nanos::ZERO,
             charged_ns: 0,
             at_drive: 0,
+            flushes: 0,
+            flush_ns: 0.0,
+            flushed_last: false,
             next_lba: None,
             last_held: now,
         }
@@ -376,6 +407,21 @@ impl Line {
     /// How many of its requests are at the drive.
     pub(crate) fn at_drive(&self) -> usize {
         self.at_drive
+    }
+
+    /// Whether it waits for a flush.
+    pub(crate) fn wants_flush(&self) -> bool {
+        self.flushes > 0
+    }
+
+    /// Whether that comes before its requests: it takes turns with them.
+    pub(crate) fn flush_is_next(&self) -> bool {
+        self.flushes > 0 && (self.queue.is_empty() || !self.flushed_last)
+    }
+
+    /// What a flush costs it lately; something even before the first, so that it counts.
+    pub(crate) fn flush_cost(&self) -> Nanos {
+        Nanos::from_ns((self.flush_ns as u64).max(1))
     }
 
     /// Behind the request it sent last.
@@ -440,7 +486,7 @@ impl Line {
     }
 
     fn is_forgotten(&self, now: Instant) -> bool {
-        self.terms.is_none() && self.queue.is_empty() && self.at_drive == 0 && now.saturating_since(self.last_held) > FORGOTTEN
+        self.terms.is_none() && self.queue.is_empty() && self.flushes == 0 && self.at_drive == 0 && now.saturating_since(self.last_held) > FORGOTTEN
     }
 
     fn report(&self, now: Instant) -> ShareReport {
@@ -453,7 +499,7 @@ impl Line {
             reserve_level_ns: level_ns(self.reserve.level(now)),
             limit_level_ns: self.limit.level(now).map(level_ns),
             held_until: Some(self.opens()).filter(|opens| *opens > now),
-            waiting: self.queue.len(),
+            waiting: self.queue.len() + self.flushes,
             at_drive: self.at_drive,
         }
     }

@@ -11,6 +11,7 @@ mod durability;
 mod exchange;
 mod expected;
 mod failures;
+mod flush_turns;
 mod golden;
 mod head;
 mod matrix;
