@@ -151,7 +151,7 @@ impl Scheduler {
             self.keep_order();
         }
         if self.fill.is_some() {
-            self.client_came(before, changes.then_some(request.extent));
+            self.client_came(request.payer(), before, changes.then_some(request.extent));
         }
         if request.op == Op::Flush {
             self.wait_for_flush(queued);
@@ -169,7 +169,7 @@ impl Scheduler {
     pub fn next(&mut self, now: Instant) -> Decision {
         self.advance(now);
         if self.outstanding.len() >= self.drive.queue_depth.min(self.limits.outstanding.unwrap_or(usize::MAX)) {
-            self.choose_ahead();
+            let _ = self.choose_ahead();
             return Decision::Idle;
         }
         if !self.flush_may_go() || self.flushes_have_turns() {

@@ -32,7 +32,7 @@ pub(crate) struct Fill {
     pub(crate) cursor: Lba,
     /// Until when no time is taken from clients, after some was.
     pub(crate) share_again: Instant,
-    /// Since when requests of clients have been held without a break.
+    /// Since when clients have waited for the drive without a break, or will from when on: who is at a limit waits for that.
     pub(crate) clients_since: Option<Instant>,
     /// The request that goes next.
     pub(crate) committed: Option<Committed>,

@@ -54,6 +54,11 @@ impl Job {
         self.pieces.is_empty() && self.at_drive == 0
     }
 
+    /// The next piece to be sent, `most` sectors at most.
+    pub(crate) fn next_piece(&self, most: Sectors) -> Option<Extent> {
+        self.pieces.front().map(|piece| Extent::new(piece.start, piece.len.min(most)))
+    }
+
     /// Takes the next piece to be sent, `most` sectors at most.
     pub(crate) fn take_piece(&mut self, most: Sectors) -> Option<Extent> {
         let piece = self.pieces.pop_front()?;

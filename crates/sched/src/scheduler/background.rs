@@ -7,6 +7,7 @@
 //! - *urgent* jobs, which a write waits for, take turns with the policy's choices, as the scheduler's other commands do;
 //! - gaps are filled when the policy has chosen (`gaps`);
 //! - with no request of a client held for a while, what is wanted is read in order of address, two commands at a time;
+//! - the same while everybody who waits is at a limit of theirs, with commands that are over before the first of them is let in again;
 //! - for the tail of a scan and for what failed before, time is taken from clients, once the bound on impact has saved it up, and never more than a stated share of it
 //!   at once: the fullest of some places behind the head, a turn of it at most.
 
@@ -22,6 +23,7 @@ use crate::background::{BackgroundRead, FillReport, FillSource, Pace, ScanId, Sc
 use crate::command::{Command, HoldReason};
 use crate::freeblock::{Claim, Fill, FillSettings, Job, Scan, Wanted, hull, without};
 use crate::positioning::BeliefReport;
+use crate::shares::Payer;
 
 /// How many commands idle reading keeps at the drive, so that it does not lose a revolution between two.
 const IDLE_DEPTH: usize = 2;
@@ -142,11 +144,15 @@ impl Scheduler {
     }
 
     /// A client's request was accepted, under the ticket behind `before`, if that is given: then what it changes is read first for scans of a point in time.
-    pub(super) fn client_came(&mut self, before: Option<Ticket>, changes: Option<Extent>) {
+    pub(super) fn client_came(&mut self, payer: Payer, before: Option<Ticket>, changes: Option<Extent>) {
         let now = self.now;
+        let opens = if self.policy.keeps_limits() { self.shares.line(payer).map_or(now, |line| line.opens().max(now)) } else { now };
         let Some(fill) = self.fill_at_work() else { return };
-        fill.clients_since.get_or_insert(now);
-        fill.governor.seen(now);
+        // Who is at a limit waits for that, and is no sign of somebody who is about to ask for more.
+        fill.clients_since = Some(fill.clients_since.map_or(opens, |since| since.min(opens)));
+        if opens == now {
+            fill.governor.seen(now);
+        }
         let Some((ticket, extent)) = before.zip(changes) else { return };
         let claims = fill.scans.claim_before_change(extent);
         let Some(extent) = claims.iter().map(|claim| claim.extent).reduce(hull) else { return };
@@ -185,14 +191,33 @@ impl Scheduler {
         ticket
     }
 
-    /// What to do while no request of a client may go.
+    /// What to do while no client has asked for anything.
     pub(super) fn next_when_idle(&mut self, allowed: usize) -> Decision {
+        if self.waiting.is_empty() { self.next_idle_read(allowed, Instant::NEVER) } else { Decision::Idle }
+    }
+
+    /// What to do while all that clients have asked for is held back by limits until `until`. The drive has as little to do as without them, and it is known for how long: clients wait only for what
+    /// takes longer than that.
+    pub(super) fn next_while_held_back(&mut self, until: Instant, allowed: usize) -> Decision {
+        let until = until.max(self.now + Nanos::from_ns(1));
+        if let Some(fill) = self.fill.as_deref_mut() {
+            fill.clients_since = Some(until);
+        }
+        match self.next_idle_read(allowed, until) {
+            Decision::WaitUntil { at, reason } if at < until => Decision::WaitUntil { at, reason },
+            Decision::WaitUntil { .. } | Decision::Idle => Decision::WaitUntil { at: until, reason: HoldReason::Throttled },
+            dispatch @ Decision::Dispatch(_) => dispatch,
+        }
+    }
+
+    /// Reads for scans what is expected to be read by `until`, with nothing of a client's at the drive.
+    fn next_idle_read(&mut self, allowed: usize, until: Instant) -> Decision {
         let now = self.now;
         let at_drive = self.outstanding.len();
         let clients_at_drive = self.outstanding.iter().any(|command| !command.requests.is_empty());
         let Some(fill) = self.fill.as_deref_mut() else { return Decision::Idle };
         let idle = fill.settings.idle;
-        if !idle.enabled || clients_at_drive || !self.waiting.is_empty() || at_drive >= allowed.min(IDLE_DEPTH) {
+        if !idle.enabled || clients_at_drive || at_drive >= allowed.min(IDLE_DEPTH) {
             return Decision::Idle;
         }
         let patient = fill.patient();
@@ -210,12 +235,32 @@ impl Scheduler {
                 return wait(last + idle.away);
             }
         }
-        let most = if away { idle.largest } else { Sectors::new((idle.largest.get() / SHORTER).max(1)) };
-        if let Some(ticket) = patient {
-            return Decision::Dispatch(self.send_piece(ticket, FillSource::Idle, most));
+        let (cursor, mut most) = (fill.cursor, if away { idle.largest } else { Sectors::new((idle.largest.get() / SHORTER).max(1)) });
+        loop {
+            let next = match patient {
+                Some(ticket) => self.fill.as_ref().and_then(|fill| fill.jobs[&ticket].next_piece(most)),
+                None => self.next_run(cursor, most, FillSource::Idle),
+            };
+            let Some(extent) = next else { return Decision::Idle };
+            if until == Instant::NEVER || self.is_read_by(until, extent) {
+                return Decision::Dispatch(match patient {
+                    Some(ticket) => self.send_piece(ticket, FillSource::Idle, most),
+                    None => self.send_run(extent, FillSource::Idle),
+                });
+            }
+            let half = Sectors::new(extent.len.get() / 2);
+            // No less than a block of what is wanted is read.
+            if half.is_zero() || half >= most {
+                return Decision::Idle;
+            }
+            most = half;
         }
-        let cursor = fill.cursor;
-        self.send_next_run(cursor, most, FillSource::Idle).map_or(Decision::Idle, Decision::Dispatch)
+    }
+
+    /// Whether these sectors, read next, are there by `until` even if the first is missed.
+    fn is_read_by(&self, until: Instant, extent: Extent) -> bool {
+        let view = view!(self);
+        view.ready_at() + view.next(&self.belief.target(Op::Read, extent)).worst <= until
     }
 
     /// Takes time from clients for the tail of a scan, or for what failed before, if so much has been saved up.
@@ -279,14 +324,21 @@ impl Scheduler {
 
     /// Sends what is wanted next by address, and what else is wanted within half a turn behind it, unless somebody is about to change it.
     fn send_next_run(&mut self, from: Lba, most: Sectors, source: FillSource) -> Option<Command> {
+        let extent = self.next_run(from, most, source)?;
+        Some(self.send_run(extent, source))
+    }
+
+    /// What that would read.
+    fn next_run(&self, from: Lba, most: Sectors, source: FillSource) -> Option<Extent> {
         let skip = Sectors::new(self.turn_of_sectors(from).min(most).get() / 2);
-        let Self { fill: Some(fill), overlap, .. } = self else { return None };
+        let fill = self.fill.as_ref()?;
         let extent = if source == FillSource::Share { fill.fullest_run(from, most, skip) } else { fill.next_run(from, most, skip) }?;
-        if !overlap.read_is_free(extent) {
-            return None;
-        }
-        fill.cursor = extent.end();
-        Some(self.send_new_job(extent, source))
+        self.overlap.read_is_free(extent).then_some(extent)
+    }
+
+    fn send_run(&mut self, extent: Extent, source: FillSource) -> Command {
+        self.fill.as_mut().expect("something is wanted, so there is a scan").cursor = extent.end();
+        self.send_new_job(extent, source)
     }
 
     /// Claims what is wanted within `extent`, and sends a command that reads it for scans alone.
@@ -314,7 +366,7 @@ impl Scheduler {
         let media = command.target.transfer.as_ns() as u128 * u128::from(piece.len.get()) / u128::from(command.target.extent.len.get());
         let part = if command.requests.is_empty() { disk_time } else { disk_time.min(Nanos::from_ns(media as u64)) };
         self.accounts.charge_background(part, piece.len, done.outcome);
-        let held = self.tickets.len();
+        let held = self.tickets.len() - if self.policy.keeps_limits() { self.shares.held_back(done.finished) } else { 0 };
         let fill = self.fill.as_deref_mut().expect("a background command is at the drive");
         let job = fill.jobs.get_mut(&ticket).expect("a job stays until its commands are done");
         job.at_drive -= 1;

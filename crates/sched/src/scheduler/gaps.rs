@@ -21,7 +21,7 @@ use smallvec::SmallVec;
 use super::send::view;
 use super::{Decision, Done, Op, Outcome, Outstanding, Queued, Scheduler, Ticket};
 use crate::background::FillSource;
-use crate::command::{Command, CommandId};
+use crate::command::{Command, CommandId, HoldReason};
 use crate::freeblock::{Ahead, Committed, Fill, Foreseen, Gap, Piece, Rules, hull, search};
 use crate::policy::Choice;
 
@@ -66,8 +66,7 @@ impl Scheduler {
         let view = view!(self);
         let depth = self.limits.outstanding.unwrap_or_else(|| self.policy.depth(&view).max(1));
         if self.outstanding.len() >= depth {
-            self.choose_ahead();
-            return Decision::Idle;
+            return self.choose_ahead().map_or(Decision::Idle, |until| self.next_while_held_back(until, allowed));
         }
         let share = if own_any || self.own_went_last { None } else { self.send_share() };
         if let Some(command) = share {
@@ -89,27 +88,30 @@ impl Scheduler {
                 }
                 _ => self.send_own(),
             }),
+            Choice::Hold { until, reason: HoldReason::Throttled } => self.next_while_held_back(until, allowed),
             Choice::Hold { until, reason } => Decision::WaitUntil { at: until.max(self.now + Nanos::from_ns(1)), reason },
             Choice::Nothing => Decision::Idle,
         }
     }
 
-    /// Asks the policy for what it would send at this moment if a fill did not hold its place at the drive.
-    pub(super) fn choose_ahead(&mut self) {
+    /// Asks the policy for what it would send at this moment if a fill did not hold its place at the drive; answers until when all who wait are at a limit, if they are.
+    pub(super) fn choose_ahead(&mut self) -> Option<Instant> {
         if self.fill_at_work().is_none() || self.queue.is_empty() {
-            return;
+            return None;
         }
         let depth = self.limits.outstanding.unwrap_or_else(|| self.policy.depth(&view!(self)).max(1));
         let of_clients = self.outstanding.iter().filter(|command| !command.requests.is_empty()).count();
         let next = CommandId(self.next_command);
         let is_chosen = |fill: &Fill| fill.committed.is_some() || fill.ahead.as_ref().is_some_and(|ahead| ahead.next == next);
         if depth > DEPTH || of_clients >= depth || self.fill.as_deref().is_some_and(is_chosen) {
-            return;
+            return None;
         }
-        let view = view!(self);
-        if let Choice::Send(tickets) = self.policy.choose(&view) {
-            self.fill.as_mut().expect("a scan is at work").ahead = Some(Ahead { tickets, chosen: self.now, next });
+        match self.policy.choose(&view!(self)) {
+            Choice::Send(tickets) => self.fill.as_mut().expect("a scan is at work").ahead = Some(Ahead { tickets, chosen: self.now, next }),
+            Choice::Hold { until, reason: HoldReason::Throttled } => return Some(until),
+            Choice::Hold { .. } | Choice::Flush | Choice::Nothing => (),
         }
+        None
     }
 
     /// What goes next by the policy, and when it was chosen.

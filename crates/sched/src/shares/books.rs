@@ -307,6 +307,11 @@ impl Shares {
         self.lines.iter().filter(move |line| !line.queue.is_empty() || (flushes && line.flushes > 0))
     }
 
+    /// How many requests wait whose payers are at a limit of theirs.
+    pub(crate) fn held_back(&self, now: Instant) -> usize {
+        self.lines.iter().filter(|line| line.opens() > now).map(|line| line.queue.len() + line.flushes).sum()
+    }
+
     /// The books of those that have something waiting or at the drive, or had within this span.
     pub(crate) fn asking(&self, now: Instant, within: Nanos) -> impl Iterator<Item = &Line> + '_ {
         self.lines.iter().filter(move |line| !line.queue.is_empty() || line.flushes > 0 || line.at_drive > 0 || now.saturating_since(line.last_held) < within)

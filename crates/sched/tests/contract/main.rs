@@ -14,6 +14,7 @@ mod failures;
 mod flush_turns;
 mod golden;
 mod head;
+mod held_back;
 mod matrix;
 mod merging;
 mod model;
