@@ -42,7 +42,7 @@ use crate::policy::Policy;
 use crate::positioning::{Belief, Head, Learned, Measured, Target};
 use crate::queue::{Queue, Queued, Ticket};
 use crate::request::{Admission, Op, Refusal, Request, RequestId};
-use crate::shares::Shares;
+use crate::shares::{Shares, Took};
 use crate::tunables::{IoPriority, TunableError, Tunables};
 
 /// One drive's scheduler.
@@ -198,7 +198,7 @@ impl Scheduler {
         let disk_time = done.finished.saturating_since(before.max(command.dispatched));
         let moves = |command: &Outstanding| command.target.op.moves_head();
         self.reordered += u64::from(moves(&command) && self.outstanding[..index].iter().any(moves));
-        self.learn(&command, &done);
+        let cached = self.learn(&command, &done);
         self.last_finished = self.last_finished.max(done.finished);
 
         if self.fill.is_some() {
@@ -208,12 +208,14 @@ impl Scheduler {
         let mut over = SmallVec::new();
         if let [only] = command.requests.as_slice() {
             self.accounts.charge_one(disk_time, only);
-            self.shares.done(now, only.request.payer(), command.target.op, command.charges.first().copied(), disk_time);
+            let charge = command.charges.first().copied();
+            self.shares.done(now, only.request.payer(), Took { op: command.target.op, cached, disk_time }, charge);
             over.extend(self.settle(only, disk_time, &command, &done));
         } else {
             let parts = self.accounts.charge(disk_time, command.target.op, &command.requests);
             for (place, (queued, disk_time)) in command.requests.iter().zip(parts).enumerate() {
-                self.shares.done(now, queued.request.payer(), command.target.op, command.charges.get(place).copied(), disk_time);
+                let charge = command.charges.get(place).copied();
+                self.shares.done(now, queued.request.payer(), Took { op: command.target.op, cached, disk_time }, charge);
                 over.extend(self.settle(queued, disk_time, &command, &done));
             }
         }

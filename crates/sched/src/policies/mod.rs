@@ -1,6 +1,6 @@
 //! The policies, one file each. A new one is a file here, a page in `docs/policies/` and a line in [`POLICIES`](crate::POLICIES).
 //!
-//! `frozen`, `pairs` and `turns` are no policies but what several share.
+//! `frozen`, `pairs`, `period` and `turns` are no policies but what several share.
 
 pub mod beam_oracle;
 pub mod cfq;
@@ -15,6 +15,7 @@ pub mod fsatf_map;
 pub mod g_matrix;
 pub mod headtime;
 mod pairs;
+mod period;
 pub mod satf_lbn;
 pub mod satf_map;
 pub mod sptf;

@@ -6,6 +6,9 @@
 //! that over the reservation (*proportional*). Where those who wait have reserved all of the drive there is none, and the earliest deadline goes though it is still to come (not so where each request is a turn: as published). Priority comes
 //! before either: real time, then best effort, then idle.
 //!
+//! A flush is a turn of whoever waits for it; of one payer flushes and requests take turns. Where all of the drive is reserved by those who wait, everybody has one run in a period: who is due within
+//! half of one counts as owed. Periods change by steps (`policies/period.rs`).
+//!
 //! Who is chosen keeps the drive for a *run*, so that seeks from one payer's sectors to another's stay few: its reservation's part of a period, or, of slack, as much of the period as comes to it
 //! among those who wait. A run also ends when the payer has nothing more, comes to a limit, has another reservation, or something is owed to a payer of higher priority; one of slack, once it has had a sixteenth of the
 //! period, when something is owed to anybody. While its last request is at the drive,
@@ -21,6 +24,7 @@ use alloc::collections::BTreeMap;
 
 use headtime_units::{Instant, Nanos, Share};
 
+use crate::policies::period::Period;
 use crate::policy::View;
 use crate::queue::Queued;
 use crate::shares::{Line, Payer, Shares, Terms};
@@ -53,19 +57,12 @@ const GIVES_WAY: u64 = 16;
 
 /// Of what it gets nobody is to lose more than one in so many by changing between payers (the project's target is one in twenty).
 const LOST: f64 = 20.0;
-/// A period is shortened to one that would do at so much of its length.
-const TO_SPARE: f64 = 0.75;
-/// ... and after so long (guess).
-const SPARED: Nanos = Nanos::from_secs(10);
+/// Who has come back to the drive no more often than this is new (guess: that are a few periods).
+const NEW: u32 = 3;
 
 /// Who goes by turns keeps this.
 pub(crate) struct Turns {
-    /// The shortest and the longest period; the one that counts at the moment.
-    shortest: Nanos,
-    longest: Nanos,
-    period: Nanos,
-    /// Since when a shorter one would do.
-    spare_since: Option<Instant>,
+    period: Period,
     slack: Slack,
     run: Option<Run>,
     /// The last run of each payer that has had one, and how many there were before it.
@@ -81,7 +78,10 @@ struct Run {
     /// What was reserved for the payer: with another reservation another run begins.
     reserve: Share,
     owed: bool,
-    budget: Nanos,
+    /// Whether it is in the longer round of two.
+    long: bool,
+    /// What it may use; below zero where the last one used as much too much.
+    budget_ns: i64,
     /// What the payer had been charged when it began.
     began: (u64, i64),
 }
@@ -111,17 +111,17 @@ pub(crate) const SLACK: Parameter = Parameter {
 impl Turns {
     pub(crate) fn new(parameters: &Parameters) -> Self {
         let period = Nanos::from_ms_f64(parameters.get(RUN.name)).expect("its bounds are those of a time");
-        Self { shortest: period, longest: period, period, spare_since: None, slack: Slack::of(parameters), run: None, past: BTreeMap::new(), runs: 0 }
+        Self { period: Period::fixed(period), slack: Slack::of(parameters), run: None, past: BTreeMap::new(), runs: 0 }
     }
 
     /// The same with longer periods, up to this, where shorter ones would cost somebody more than a part of what it gets.
     pub(crate) fn up_to(self, longest: Nanos) -> Self {
-        Self { longest: longest.max(self.shortest), ..self }
+        Self { period: self.period.up_to(longest), ..self }
     }
 
     /// Turns of one request each.
     pub(crate) fn by_request(slack: Slack) -> Self {
-        Self { shortest: Nanos::ZERO, longest: Nanos::ZERO, period: Nanos::ZERO, spare_since: None, slack, run: None, past: BTreeMap::new(), runs: 0 }
+        Self { period: Period::fixed(Nanos::ZERO), slack, run: None, past: BTreeMap::new(), runs: 0 }
     }
 
     /// Whose turn it is. `cost` is what a payer's bucket must have for a request.
@@ -134,14 +134,15 @@ impl Turns {
         }
         if let Some(run) = self.run {
             let line = shares.line(run.payer).filter(|line| line.opens() <= now && line.terms().reserve == run.reserve && !run.is_spent(line));
-            match line.filter(|line| !run.is_interrupted(line, self.period, view, &cost)) {
+            match line.filter(|line| !run.is_interrupted(line, self.period.mean(), view, &cost)) {
                 Some(line) if !line.queue().is_empty() || line.at_drive() > 0 || line.wants_flush() => return Turn::of(line, flushes),
                 _ => self.run = None,
             }
         }
-        self.period = self.fitting_period(view);
-        let mut opens = Instant::NEVER;
-        let (mut weights, mut reserved) = (0_u64, Share::NONE);
+        self.fit_period(view);
+        let open = shares.waiting(flushes).filter(|line| line.opens() <= now);
+        let nothing_left = !self.period.is_zero() && reserved_by(open) == Share::WHOLE;
+        let (mut opens, mut weights) = (Instant::NEVER, 0_u64);
         let mut first: Option<(Owed, &'a Line)> = None;
         let mut least: Option<(Offered, &'a Line)> = None;
         for line in shares.waiting(flushes) {
@@ -149,11 +150,9 @@ impl Turns {
                 opens = opens.min(line.opens());
                 continue;
             }
-            let weight = self.slack.weight(line);
+            let (weight, priority) = (self.slack.weight(line), line.terms().priority);
             weights += weight;
-            let Terms { priority, reserve, .. } = line.terms();
-            reserved = reserved.checked_add(reserve).unwrap_or(Share::WHOLE);
-            let key = Owed::of(line, self.period, now, &cost).after(self.last_run_of(line));
+            let key = Owed::of(line, self.period.long(), now, &cost).after(self.last_run_of(line)).or_soon(nothing_left);
             if key.due_in_ns < i128::MAX && first.as_ref().is_none_or(|(first, _)| key < *first) {
                 first = Some((key, line));
             }
@@ -162,53 +161,44 @@ impl Turns {
                 least = Some((key, line));
             }
         }
-        let owed = first.filter(|(key, _)| key.owed || (reserved == Share::WHOLE && !self.period.is_zero()));
+        let owed = first.filter(|(key, _)| key.owed || nothing_left);
         let (line, is_owed) = match (owed, least) {
             (Some((_, line)), _) => (line, true),
             (None, Some((_, line))) => (line, false),
             (None, None) => return Turn::Throttled(opens),
         };
         let Terms { priority, reserve, .. } = line.terms();
-        let budget = if is_owed { self.with_carry(line, reserve.of(self.period)) } else { part(self.period, self.slack.weight(line), weights) };
-        let run = Run { payer: line.payer(), priority, reserve, owed: is_owed, budget, began: line.charged() };
+        let last_was_long = self.past.get(&line.payer()).is_some_and(|(_, last)| last.long);
+        self.period.step(now, last_was_long);
+        let long = self.period.is_long(last_was_long);
+        let budget_ns = if is_owed {
+            let mean = reserve.of(self.period.mean());
+            self.period.run(mean, long).as_ns() as i64 + self.carry_ns(line, mean)
+        } else {
+            part(self.period.mean(), self.slack.weight(line), weights).as_ns() as i64
+        };
+        let run = Run { payer: line.payer(), priority, reserve, owed: is_owed, long, budget_ns, began: line.charged() };
         self.note(shares, run);
         Turn::of(line, flushes)
     }
 
-    /// What a run may use, given what the payer's last one used more or less than it was to: nothing of it is lost, though half a run at most is made up for at once.
-    fn with_carry(&self, line: &Line, budget: Nanos) -> Nanos {
+    /// What the payer's last run used less than it was to, or, below zero, more: nothing of it is lost, though half a run of mean length at most is made up for at once.
+    fn carry_ns(&self, line: &Line, mean: Nanos) -> i64 {
         let is_whole = |last: &Run| last.owed && last.reserve == line.terms().reserve && last.is_spent(line);
-        let Some((_, last)) = self.past.get(&line.payer()).filter(|(_, last)| is_whole(last)) else {
-            return budget;
-        };
-        let half = budget.as_ns() as i64 / 2;
-        let carry = (last.budget.as_ns() as i64 - (line.charged().1 - last.began.1)).clamp(-half, half);
-        Nanos::from_ns(budget.as_ns().saturating_add_signed(carry))
+        let last = self.past.get(&line.payer()).map(|(_, last)| last).filter(|last| is_whole(last));
+        let half = mean.as_ns() as i64 / 2;
+        last.map_or(0, |last| (last.budget_ns - (line.charged().1 - last.began.1)).clamp(-half, half))
     }
 
-    /// The shortest period in which nobody who asks loses more than a part of what it gets by changing, of the shortest one and its doubles; no longer than the longest.
-    ///
-    /// Doubles, so that any second has whole periods of a length that divides it. It grows at once, and shrinks when there has been room to spare for a while, because
-    /// in the second in which it changes shares are not as they should be.
-    fn fitting_period(&mut self, view: &View<'_>) -> Nanos {
-        if self.longest == self.shortest || self.shortest.is_zero() {
-            return self.shortest;
-        }
+    /// Says which period would do: one in which nobody who asks loses more than a part of what it gets by changing.
+    fn fit_period(&mut self, view: &View<'_>) {
         let needed = |line: &Line| {
             let reserve = line.terms().reserve.as_fraction();
             if reserve > 0.0 { line.lost_by_change().as_ns() as f64 * LOST / reserve } else { 0.0 }
         };
-        let needed = view.shares.asking(view.now, self.longest).map(needed).fold(0.0, f64::max);
-        let mut fitting = self.shortest;
-        while fitting < self.longest && needed > fitting.as_ns() as f64 * if fitting < self.period { TO_SPARE } else { 1.0 } {
-            fitting = (fitting * 2).min(self.longest);
-        }
-        if fitting >= self.period {
-            self.spare_since = None;
-            return fitting;
-        }
-        let since = *self.spare_since.get_or_insert(view.now);
-        if view.now.saturating_since(since) < SPARED { self.period } else { fitting }
+        let asking = view.shares.asking(view.now, self.period.longest()).map(|line| (needed(line), line.returns() <= NEW));
+        let (needed, new) = asking.fold((0.0, false), |most, this| if this.0 > most.0 { this } else { most });
+        self.period.fit(view.now, needed, new);
     }
 
     /// The number of a payer's last run; where each request is a run, all count alike.
@@ -221,10 +211,11 @@ impl Turns {
         if view.shares.own_waiting().is_some() {
             return None;
         }
-        let due = |line: &&Line| line.queue().with_deadline().next().and_then(|queued| queued.deadline).filter(|due| *due < view.now + self.period);
+        let due =
+            |line: &&Line| line.queue().with_deadline().next().and_then(|queued| queued.deadline).filter(|due| *due < view.now + self.period.mean());
         let open = view.shares.waiting(false).filter(|line| line.opens() <= view.now && self.run.is_none_or(|run| run.payer != line.payer()));
         let first = open.filter_map(|line| Some((due(&line)?, line))).min_by_key(|(due, line)| (*due, line.payer()));
-        first.map(|(_, line)| line).filter(|line| Owed::of(line, self.period, view.now, &cost).owed)
+        first.map(|(_, line)| line).filter(|line| Owed::of(line, self.period.mean(), view.now, &cost).owed)
     }
 
     fn note(&mut self, shares: &Shares, run: Run) {
@@ -270,7 +261,7 @@ impl Run {
     fn is_spent(&self, line: &Line) -> bool {
         let (estimated, charged) = self.used(line);
         // Whatever comes back of what was sent before, a run has its first request.
-        estimated > 0 && charged >= self.budget.as_ns()
+        estimated > 0 && i64::try_from(charged).unwrap_or(i64::MAX) >= self.budget_ns
     }
 
     /// Nanoseconds that were charged when requests were sent, and as they have been corrected; of the latter, what comes back of what was sent before is no use.
@@ -326,6 +317,14 @@ impl Owed {
         Self { last: last.unwrap_or(0), ..self }
     }
 
+    /// The same where nothing is left over, if so: then everybody has one run in a round, and who is due within half a period counts as owed. Real time does not go first for that.
+    fn or_soon(self, nothing_left: bool) -> Self {
+        if self.owed || !nothing_left || self.periods > 0 {
+            return self;
+        }
+        Self { owed: true, priority: self.priority.max(PriorityClass::BestEffort), ..self }
+    }
+
     /// Who is owed something goes before who is not; among those by priority, among the others by time alone: whole periods first, and within one who had its run the longest ago.
     fn rank(&self) -> (bool, Option<PriorityClass>, i128, u64, i128) {
         (!self.owed, self.owed.then_some(self.priority), self.periods, self.last, self.due_in_ns)
@@ -348,6 +347,11 @@ impl Offered {
     fn is_before(&self, other: &Self) -> bool {
         self.priority.cmp(&other.priority).then(self.used.total_cmp(&other.used)).is_lt()
     }
+}
+
+/// What these have reserved together.
+fn reserved_by<'a>(lines: impl Iterator<Item = &'a Line>) -> Share {
+    lines.fold(Share::NONE, |sum, line| sum.checked_add(line.terms().reserve).unwrap_or(Share::WHOLE))
 }
 
 /// So much of `span` as `weight` is of all `weights`.

@@ -200,7 +200,8 @@ impl Scheduler {
     /// takes longer than that.
     pub(super) fn next_while_held_back(&mut self, until: Instant, allowed: usize) -> Decision {
         let until = until.max(self.now + Nanos::from_ns(1));
-        if let Some(fill) = self.fill.as_deref_mut() {
+        let clients_at_drive = self.outstanding.iter().any(|command| !command.requests.is_empty());
+        if let Some(fill) = self.fill.as_deref_mut().filter(|_| !clients_at_drive) {
             fill.clients_since = Some(until);
         }
         match self.next_idle_read(allowed, until) {

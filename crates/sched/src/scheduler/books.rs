@@ -83,14 +83,14 @@ impl Scheduler {
         position.map(|position| self.cancelled.swap_remove(position)).is_some()
     }
 
-    /// Teaches the belief and moves the head; called before `last_finished` moves on.
-    pub(super) fn learn(&mut self, command: &Outstanding, done: &Done) {
+    /// Teaches the belief and moves the head; called before `last_finished` moves on. Answers whether the drive's cache did without the head.
+    pub(super) fn learn(&mut self, command: &Outstanding, done: &Done) -> bool {
         match command.target.op {
-            Op::Discard => return,
+            Op::Discard => return true,
             // To empty its write cache the drive has taken the head to places unknown.
             Op::Flush => {
                 self.head_certain = false;
-                return;
+                return false;
             }
             Op::Read | Op::Write | Op::Zero => {}
         }
@@ -109,13 +109,14 @@ impl Scheduler {
         // What the cache answered has left the head where it was.
         if learned == Learned::CacheHit {
             self.head_certain &= in_order;
-            return;
+            return true;
         }
         self.head_certain = succeeded && in_order && learned == Learned::Media;
         if done.finished >= self.last_finished {
             // After an error the arm may be anywhere near; the target is the best guess, but nothing is learned from it.
             self.last_head = Head::after(&command.target, self.belief.media_end(&command.target, done.finished));
         }
+        false
     }
 
     /// Notes a request that is over, for the accounts, the policy and the mean response time.

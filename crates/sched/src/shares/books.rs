@@ -15,13 +15,13 @@ use headtime_units::{Instant, Lba, Nanos, Share};
 use super::bucket::{Bucket, GRAINS};
 use super::gate::Gate;
 use super::terms::{Payer, ShareChange, ShareRefusal, Terms};
-use super::usage::{Usage, WINDOW};
+use super::usage::{Recent, Usage, WINDOW};
 use crate::queue::{Queue, Queued, Ticket};
 use crate::request::{Op, VolumeId};
 
-/// How much a new request weighs in the mean of those that go on, and of the rarer ones that come after others' (guess: some ten seconds of each).
-const GOING_ON: f64 = 1.0 / 256.0;
-const RETURNING: f64 = 1.0 / 8.0;
+/// How many requests count in the mean of those that go on, and of the rarer ones that come after others' (guess: some ten seconds of each).
+const GOING_ON: u32 = 256;
+const RETURNING: u32 = 16;
 /// A guest that has asked for nothing for so long is forgotten when another comes.
 const FORGOTTEN: Nanos = Nanos::from_ns(WINDOW.as_ns() * 20);
 
@@ -60,22 +60,33 @@ pub(crate) struct Line {
     sectors: Gate,
     usage: Usage,
     disk_time: Nanos,
-    /// What a request takes lately behind one of its own, and behind somebody else's, in nanoseconds; zero before the first.
-    going_on_ns: f64,
-    returning_ns: f64,
+    /// What a request takes lately where the head has been for its own before, and where for somebody else's.
+    going_on: Recent,
+    returning: Recent,
     /// All estimates, and all charges as they have been corrected by now; the latter may fall.
     estimated: Nanos,
     charged_ns: i64,
     at_drive: usize,
     /// Flushes that wait, and writes that wait for one.
     flushes: usize,
-    /// What a flush costs it lately, in nanoseconds; and whether the last that was sent for it was one.
-    flush_ns: f64,
+    /// What a flush costs it lately, and whether the last that was sent for it was one.
+    flush: Recent,
     flushed_last: bool,
     /// Behind the last request that was sent.
     next_lba: Option<Lba>,
     /// When it last had something queued or at the drive.
     last_held: Instant,
+}
+
+/// What became of a request at the drive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Took {
+    /// What the command was that served it.
+    pub(crate) op: Op,
+    /// Whether the drive did without the head.
+    pub(crate) cached: bool,
+    /// Its part of the command's disk time.
+    pub(crate) disk_time: Nanos,
 }
 
 /// What one payer has, uses and waits for.
@@ -273,32 +284,30 @@ impl Shares {
         line.charge(now, charge.estimate.as_ns() as i64);
     }
 
-    /// Corrects what was charged for a request, now that a command of this kind has taken so much for it. What was sent before books were kept was charged nothing.
-    pub(crate) fn done(&mut self, now: Instant, payer: Payer, op: Op, charge: Option<Charge>, actual: Nanos) {
+    /// Corrects what was charged for a request, now that it is known what it took. What was sent before books were kept was charged nothing.
+    pub(crate) fn done(&mut self, now: Instant, payer: Payer, took: Took, charge: Option<Charge>) {
         if !self.kept {
             return;
         }
-        let goes_on = self.served_last == Some(payer);
-        if op.moves_head() || op == Op::Flush {
+        let Took { op, cached, disk_time } = took;
+        // What the cache answers leaves the head where others had it: the way back is still to come.
+        let goes_on = cached || self.served_last == Some(payer);
+        if !cached {
             self.served_last = Some(payer);
         }
         let line = self.line_mut(now, payer);
-        line.disk_time += actual;
-        let mean = match op {
-            Op::Read | Op::Write | Op::Zero if goes_on => Some((&mut line.going_on_ns, GOING_ON)),
-            Op::Read | Op::Write | Op::Zero => Some((&mut line.returning_ns, RETURNING)),
-            Op::Flush => Some((&mut line.flush_ns, RETURNING)),
-            Op::Discard => None,
-        };
-        if let Some((mean, weight)) = mean {
-            let actual = actual.as_ns() as f64;
-            *mean = if *mean == 0.0 { actual } else { *mean + (actual - *mean) * weight };
+        line.disk_time += disk_time;
+        match op {
+            Op::Read | Op::Write | Op::Zero if goes_on => line.going_on.note(disk_time),
+            Op::Read | Op::Write | Op::Zero => line.returning.note(disk_time),
+            Op::Flush => line.flush.note(disk_time),
+            Op::Discard => (),
         }
         line.last_held = now;
         let Some(charge) = charge else { return };
         line.at_drive -= 1;
         if !charge.fixed {
-            line.charge(now, actual.as_ns() as i64 - charge.estimate.as_ns() as i64);
+            line.charge(now, disk_time.as_ns() as i64 - charge.estimate.as_ns() as i64);
         }
     }
 
@@ -314,7 +323,9 @@ impl Shares {
 
     /// The books of those that have something waiting or at the drive, or had within this span.
     pub(crate) fn asking(&self, now: Instant, within: Nanos) -> impl Iterator<Item = &Line> + '_ {
-        self.lines.iter().filter(move |line| !line.queue.is_empty() || line.flushes > 0 || line.at_drive > 0 || now.saturating_since(line.last_held) < within)
+        self.lines
+            .iter()
+            .filter(move |line| !line.queue.is_empty() || line.flushes > 0 || line.at_drive > 0 || now.saturating_since(line.last_held) < within)
     }
 
     /// The books of [`VolumeId::OWN`] while it has something waiting: the highest number there is, so always the last.
@@ -381,13 +392,13 @@ impl Line {
             sectors: Gate::open(),
             usage: Usage::new(now),
             disk_time: Nanos::ZERO,
-            going_on_ns: 0.0,
-            returning_ns: 0.0,
+            going_on: Recent::of(GOING_ON),
+            returning: Recent::of(RETURNING),
             estimated: Nanos::ZERO,
             charged_ns: 0,
             at_drive: 0,
             flushes: 0,
-            flush_ns: 0.0,
+            flush: Recent::of(RETURNING),
             flushed_last: false,
             next_lba: None,
             last_held: now,
@@ -426,7 +437,7 @@ impl Line {
 
     /// What a flush costs it lately; something even before the first, so that it counts.
     pub(crate) fn flush_cost(&self) -> Nanos {
-        Nanos::from_ns((self.flush_ns as u64).max(1))
+        self.flush.mean().max(Nanos::from_ns(1))
     }
 
     /// Behind the request it sent last.
@@ -454,8 +465,13 @@ impl Line {
 
     /// What it loses when others have had the drive in between: how much longer the first request then takes than those behind it. Nothing where it is not twice as long, as for requests anywhere.
     pub(crate) fn lost_by_change(&self) -> Nanos {
-        let twice = self.going_on_ns > 0.0 && self.returning_ns >= 2.0 * self.going_on_ns;
-        Nanos::from_ns(if twice { (self.returning_ns - self.going_on_ns) as u64 } else { 0 })
+        let (going_on, returning) = (self.going_on.mean(), self.returning.mean());
+        if !going_on.is_zero() && returning >= going_on * 2 { returning - going_on } else { Nanos::ZERO }
+    }
+
+    /// How often it has come back to the drive so far; the number ends at [`RETURNING`].
+    pub(crate) fn returns(&self) -> u32 {
+        self.returning.count()
     }
 
     /// Whether anything is reserved for it.

@@ -10,7 +10,7 @@ mod need;
 mod terms;
 mod usage;
 
-pub(crate) use books::Line;
 pub use books::{Charge, ShareReport, Shares};
+pub(crate) use books::{Line, Took};
 pub use need::{DriveCosts, Need, NeedError};
 pub use terms::{Payer, ShareChange, ShareRefusal, Terms};

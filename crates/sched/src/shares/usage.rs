@@ -1,4 +1,4 @@
-//! [`Usage`]: how much of the drive somebody has used of late, as a moving average that weighs by age.
+//! [`Usage`]: how much of the drive somebody has used of late, as a moving average that weighs by age; and [`Recent`], the mean of the last so many times.
 //!
 //! What was used `t` ago counts with e^(−t / T). Somebody who uses a share `s` of the drive all the time comes to `s · T`, so that the average divided by T is the share.
 //!
@@ -39,6 +39,37 @@ impl Usage {
     }
 }
 
+/// The mean of so many recent times, the last weighing the most; while there were fewer, of all of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Recent {
+    mean_ns: f64,
+    count: u32,
+    most: u32,
+}
+
+impl Recent {
+    /// Of so many, none of which was noted so far.
+    pub(crate) fn of(most: u32) -> Self {
+        Self { mean_ns: 0.0, count: 0, most }
+    }
+
+    /// Notes another.
+    pub(crate) fn note(&mut self, time: Nanos) {
+        self.count = (self.count + 1).min(self.most);
+        self.mean_ns += (time.as_ns() as f64 - self.mean_ns) / f64::from(self.count);
+    }
+
+    /// The mean; zero before the first.
+    pub(crate) fn mean(&self) -> Nanos {
+        Nanos::from_ns(self.mean_ns as u64)
+    }
+
+    /// How many were noted; the number ends at how many count.
+    pub(crate) fn count(&self) -> u32 {
+        self.count
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -59,5 +90,16 @@ mod tests {
             usage.note(Instant::ORIGIN + Nanos::from_ms(ms), 4_000_000);
         }
         assert!((usage.share(Instant::ORIGIN + Nanos::from_ms(29_990)) - 0.4).abs() < 0.001);
+    }
+
+    #[test]
+    fn the_first_few_times_count_alike_and_later_ones_more_than_those_before() {
+        let mut recent = Recent::of(4);
+        assert_eq!((recent.mean(), recent.count()), (Nanos::ZERO, 0));
+        for (ms, mean) in [(6, 6_000), (2, 4_000), (7, 5_000), (1, 4_000), (8, 5_000)] {
+            recent.note(Nanos::from_ms(ms));
+            assert_eq!(recent.mean(), Nanos::from_us(mean));
+        }
+        assert_eq!(recent.count(), 4);
     }
 }

@@ -1,0 +1,215 @@
+//! [`Period`]: how long it is until everybody who goes by turns has had a run, and how that changes without a share changing for it.
+//!
+//! A short period lets others wait less, a long one costs whoever reads on and on fewer returns to its place. So it is the shortest in which nobody who asks loses more than a part of what it gets:
+//! of the shortest one there may be and its doubles, so that any second has whole periods, up to a longest.
+//!
+//! Were it changed from one run to the next, one payer would have two runs of the new length before another had its first: in the second around that a share of 50 % would be 75. So it is changed in
+//! steps. Of two *rounds* one gets longer and the other shorter, for everybody alike, by a twenty-fifth each second; when next to nothing is left of the shorter one, both are one round of twice the
+//! length. Who is new to the drive gets the length it needs at once: then shares are not as they should be anyway.
+//!
+//! Worked example, A and B with 50 % each, 500 ms that are to become a second: runs of 250, 250, 250, 250 ms (A, B, A, B); a second later 260, 260, 240, 240; 24 seconds later 490, 490, 10, 10; then
+//! 500 and 500.
+//!
+//! Guarantees, where runs are as long as they are to be, that from a second to the next no more than a fiftieth of a payer's time comes earlier or later, and in ten seconds no more than a tenth of a second.
+
+use headtime_units::{Instant, Nanos};
+
+/// A period is shortened to one that would do at so much of its length.
+const TO_SPARE: f64 = 0.75;
+/// ... and after so long (guess).
+const SPARED: Nanos = Nanos::from_secs(10);
+/// From one step to the next: what shares are promised by.
+const STEP: Nanos = Nanos::from_secs(1);
+/// Steps from a period to its double: as many as keep what ten seconds have within a point of percent (the project's target for shares).
+const STEPS: u64 = 25;
+
+/// How long it is until everybody has had a run.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Period {
+    shortest: Nanos,
+    longest: Nanos,
+    /// The mean length of a round is the shortest, doubled so often.
+    doubled: u32,
+    /// One round of two is longer by so many steps, the other shorter.
+    steps: u64,
+    /// Where it is going.
+    wanted: u32,
+    stepped: Instant,
+    /// Since when a shorter one would do.
+    spare_since: Option<Instant>,
+}
+
+impl Period {
+    /// Always this one; none at all where each request is a turn.
+    pub(crate) fn fixed(period: Nanos) -> Self {
+        Self { shortest: period, longest: period, doubled: 0, steps: 0, wanted: 0, stepped: Instant::ORIGIN, spare_since: None }
+    }
+
+    /// The same or longer, up to this.
+    pub(crate) fn up_to(self, longest: Nanos) -> Self {
+        if self.is_zero() { self } else { Self { longest: longest.max(self.shortest), ..self } }
+    }
+
+    /// Whether each request is a turn.
+    pub(crate) fn is_zero(&self) -> bool {
+        self.shortest.is_zero()
+    }
+
+    /// The longest it may become.
+    pub(crate) fn longest(&self) -> Nanos {
+        self.longest
+    }
+
+    /// The mean length of a round.
+    pub(crate) fn mean(&self) -> Nanos {
+        self.after(self.doubled)
+    }
+
+    /// The length of the longer round of two.
+    pub(crate) fn long(&self) -> Nanos {
+        self.mean() + self.mean() * self.steps / STEPS
+    }
+
+    /// What a run may use to which `mean` comes in a round of mean length, in the longer round of two or in the shorter.
+    pub(crate) fn run(&self, mean: Nanos, long: bool) -> Nanos {
+        let more = mean * self.steps / STEPS;
+        if long { mean + more } else { mean - more }
+    }
+
+    /// Whether the run of somebody whose last one was in a longer round, or not, is in a longer one.
+    pub(crate) fn is_long(&self, last_was_long: bool) -> bool {
+        self.steps > 0 && !last_was_long
+    }
+
+    /// Notes which period would do; for who is new it is lengthened at once.
+    pub(crate) fn fit(&mut self, now: Instant, needed_ns: f64, new: bool) {
+        let mut fitting = 0;
+        while self.after(fitting) < self.longest {
+            let would_do = self.after(fitting).as_ns() as f64 * if fitting < self.doubled { TO_SPARE } else { 1.0 };
+            if needed_ns <= would_do {
+                break;
+            }
+            fitting += 1;
+        }
+        if fitting >= self.doubled {
+            self.spare_since = None;
+            self.wanted = fitting;
+            if new && fitting > self.doubled {
+                (self.doubled, self.steps, self.stepped) = (fitting, 0, now);
+            }
+            return;
+        }
+        let since = *self.spare_since.get_or_insert(now);
+        self.wanted = if now.saturating_since(since) < SPARED { self.doubled } else { fitting };
+    }
+
+    /// Goes a step towards what was noted, if it is time for one. Whose run is about to begin had its last one in a longer round, or not.
+    pub(crate) fn step(&mut self, now: Instant, last_was_long: bool) {
+        if (self.wanted == self.doubled && self.steps == 0) || now.saturating_since(self.stepped) < STEP {
+            return;
+        }
+        match (self.wanted > self.doubled, self.steps) {
+            // Both are one from somebody on whose longer round comes next.
+            (true, steps) if steps + 1 == STEPS && last_was_long => return,
+            (true, steps) if steps + 1 == STEPS => (self.doubled, self.steps) = (self.doubled + 1, 0),
+            (true, steps) => self.steps = steps + 1,
+            (false, 0) => (self.doubled, self.steps) = (self.doubled - 1, STEPS - 1),
+            (false, steps) => self.steps = steps - 1,
+        }
+        self.stepped = now;
+    }
+
+    fn after(&self, doubled: u32) -> Nanos {
+        self.shortest.saturating_mul(1 << doubled.min(63)).min(self.longest)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+    use alloc::vec::Vec;
+
+    use super::*;
+
+    fn at(ms: u64) -> Instant {
+        Instant::ORIGIN + Nanos::from_ms(ms)
+    }
+
+    fn ms(needed: f64) -> f64 {
+        needed * 1e6
+    }
+
+    /// Two payers with 50 % each who take turns from now on; A's and B's runs in ms, until `until` seconds.
+    fn runs(period: &mut Period, from: u64, until: u64, needed: f64) -> Vec<(usize, u64)> {
+        let (mut now, mut last, mut runs) = (at(from), [false; 2], Vec::new());
+        while now < at(until) {
+            for (payer, last) in last.iter_mut().enumerate() {
+                period.fit(now, ms(needed), false);
+                period.step(now, *last);
+                *last = period.is_long(*last);
+                let run = period.run(period.mean() / 2, *last);
+                runs.push((payer, run.as_ns() / 1_000_000));
+                now += run;
+            }
+        }
+        runs
+    }
+
+    /// By how much at most A has more or less than half of any such span, in ms.
+    fn worst(runs: &[(usize, u64)], span: usize) -> i64 {
+        let mut of_a = vec![0];
+        for (payer, ms) in runs {
+            (0..*ms).for_each(|_| of_a.push(of_a[of_a.len() - 1] + i64::from(*payer == 0)));
+        }
+        (span..of_a.len()).map(|end| (of_a[end] - of_a[end - span] - span as i64 / 2).abs()).max().expect("they are longer")
+    }
+
+    #[test]
+    fn the_example_of_the_header_holds() {
+        let mut period = Period::fixed(Nanos::from_ms(250)).up_to(Nanos::from_secs(1));
+        period.fit(at(0), ms(499.0), true);
+        assert_eq!(period.mean(), Nanos::from_ms(500));
+        let runs = runs(&mut period, 1_000, 30_000, 999.0);
+        assert_eq!(runs[..4], [(0, 260), (1, 260), (0, 240), (1, 240)]);
+        assert_eq!(runs[92..100], [(0, 490), (1, 490), (0, 10), (1, 10), (0, 500), (1, 500), (0, 500), (1, 500)]);
+    }
+
+    #[test]
+    fn shares_stay_as_they_are_while_it_gets_longer_and_shorter_again() {
+        let mut period = Period::fixed(Nanos::from_ms(250)).up_to(Nanos::from_secs(1));
+        let mut all = runs(&mut period, 1_000, 60_000, 600.0);
+        assert_eq!(period.mean(), Nanos::from_secs(1));
+        all.extend(runs(&mut period, 60_000, 130_000, 100.0));
+        assert_eq!((period.mean(), period.long()), (Nanos::from_ms(250), Nanos::from_ms(250)));
+        let worst_of = (worst(&all, 1_000), worst(&all, 10_000));
+        assert!(worst_of.0 <= 20 && worst_of.1 <= 100, "{worst_of:?} ms");
+        // At once it is a quarter of a second.
+        assert_eq!(worst(&[(0, 250), (1, 250), (0, 250), (1, 250), (0, 500), (1, 500)], 1_000), 250);
+    }
+
+    #[test]
+    fn it_shrinks_after_a_while_with_room_to_spare_and_not_for_less() {
+        let mut period = Period::fixed(Nanos::from_ms(250)).up_to(Nanos::from_secs(1));
+        period.fit(at(0), ms(400.0), true);
+        for second in 0..30 {
+            // 188 of 250 ms are not enough to spare, nor is a moment with more.
+            period.fit(at(second * 1_000), ms(if second == 20 { 100.0 } else { 188.0 }), false);
+            period.step(at(second * 1_000), false);
+            assert_eq!((period.mean(), period.long()), (Nanos::from_ms(500), Nanos::from_ms(500)));
+        }
+        period.fit(at(30_000), ms(187.0), false);
+        period.fit(at(40_000), ms(187.0), false);
+        period.step(at(40_000), false);
+        assert_eq!((period.mean(), period.long()), (Nanos::from_ms(250), Nanos::from_ms(490)));
+    }
+
+    #[test]
+    fn one_that_is_no_run_stays_none_and_one_that_is_fixed_stays_as_it_is() {
+        for period in [Nanos::ZERO, Nanos::from_secs(1)] {
+            let mut fixed = Period::fixed(period);
+            fixed.fit(at(0), ms(5_000.0), true);
+            fixed.step(at(5_000), false);
+            assert_eq!((fixed.mean(), fixed.long(), fixed.is_zero()), (period, period, period.is_zero()));
+        }
+    }
+}
