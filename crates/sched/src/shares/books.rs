@@ -538,3 +538,6 @@ fn difference(from: Share, what: Share) -> Share {
 fn share_of(billionths: u64) -> Share {
     u32::try_from(billionths).ok().and_then(Share::from_billionths).unwrap_or(Share::WHOLE)
 }
+
+#[cfg(test)]
+mod tests;

@@ -105,6 +105,12 @@ impl Bucket {
         if self.rate == 0 { i128::MAX } else { (grains - self.level(now)) / i128::from(self.rate) }
     }
 
+    /// What was forgiven less what could not be kept, since the beginning.
+    #[cfg(test)]
+    pub(crate) fn let_off(&self) -> i128 {
+        self.forgiven - self.spilled
+    }
+
     fn fill(&mut self, now: Instant) {
         let since = i128::from(now.saturating_since(self.at).as_ns());
         self.level += since * i128::from(self.rate);

@@ -69,6 +69,12 @@ impl Gate {
         }
     }
 
+    /// [`Bucket::let_off`]; nothing where nothing is limited.
+    #[cfg(test)]
+    pub(crate) fn let_off(&self) -> i128 {
+        self.bucket.map_or(0, |bucket| bucket.let_off())
+    }
+
     /// Shuts when nothing is left, and says when it opens.
     fn look(&mut self, now: Instant) {
         let Some(bucket) = &self.bucket else { return };
