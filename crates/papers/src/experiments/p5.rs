@@ -47,6 +47,8 @@ pub(super) struct Run {
     pub(super) seconds: f64,
     /// Commands that a driver below takes and sorts; `None` for one at a time.
     pub(super) driver: Option<u32>,
+    /// Whether the drive takes writes into its cache.
+    pub(super) write_cache: bool,
     /// Added to the seed.
     pub(super) replica: u64,
 }
@@ -146,7 +148,7 @@ pub(super) fn nominal(context: &Context<'_>, seconds: f64) -> Result<f64, Experi
 
 impl Run {
     pub(super) fn new(what: impl Into<String>, policy: impl Into<String>, members: Vec<Member>, seconds: f64) -> Self {
-        Self { what: what.into(), policy: policy.into(), members, seconds, driver: None, replica: 0 }
+        Self { what: what.into(), policy: policy.into(), members, seconds, driver: None, write_cache: false, replica: 0 }
     }
 
     /// The same above a driver that takes 20 commands and sorts them.
@@ -154,8 +156,16 @@ impl Run {
         Self { driver: Some(20), ..self }
     }
 
+    /// The same on a drive that takes writes into its cache.
+    pub(super) fn with_write_cache(self) -> Self {
+        Self { write_cache: true, ..self }
+    }
+
     fn profile(&self) -> Result<DriveProfile, Cause> {
         let mut profile = catalog::load(DRIVE)?;
+        if let Some(cache) = &mut profile.cache {
+            cache.write_back |= self.write_cache;
+        }
         if let Some(commands) = self.driver {
             profile.firmware.queue_depth = commands;
             profile.firmware.algorithm = Algorithm::Sptf;

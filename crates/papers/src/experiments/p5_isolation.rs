@@ -42,6 +42,19 @@ fn neighbours() -> [(&'static str, StreamConfig); 5] {
     ]
 }
 
+/// Volumes that send flushes, or write what these empty the drive's write cache of; each has reserved an even part of what the victim leaves.
+fn beside_a_write_cache() -> [(&'static str, Vec<StreamConfig>); 4] {
+    let writes = StreamConfig { mix: Mix::reads(0.0), ..StreamConfig::closed(8) };
+    let flushes = StreamConfig { mix: Mix { flushes: 1.0, ..Mix::reads(0.0) }, ..StreamConfig::closed(8) };
+    let synchronous = StreamConfig { flush_every: Some(1), sizes: Sizes::Fixed { bytes: 512 }, ..writes.clone() };
+    [
+        ("write cache: flushes alone", vec![flushes.clone()]),
+        ("write cache: random writes", vec![writes.clone()]),
+        ("write cache: random writes, and flushes of another", vec![writes, flushes]),
+        ("write cache: tiny writes, a flush after each", vec![synchronous]),
+    ]
+}
+
 fn victim(terms: Terms) -> Member {
     Member { config: StreamConfig::closed(HELD), terms }
 }
@@ -78,6 +91,13 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let members = std::iter::once(victim(Terms::reserving(share))).chain(crowd).collect();
         runs.push(Run::new(format!("{policy}: all five"), policy, members, seconds));
         names.push("all five");
+        for (name, configs) in beside_a_write_cache() {
+            let terms = reserving((100.0 - VICTIM) / configs.len() as f64);
+            let others = configs.into_iter().map(|config| Member { config, terms });
+            let members = std::iter::once(victim(Terms::reserving(share))).chain(others).collect();
+            runs.push(Run::new(format!("{policy}: {name}"), policy, members, seconds).with_write_cache());
+            names.push(name);
+        }
         let courses = context.run(&runs)?;
         findings.rows.extend(rows(policy, &names, &courses));
         let points = courses.iter().enumerate().map(|(place, course)| Point::published(place as f64, course.response_ms(0, 0.99)));
@@ -87,7 +107,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         });
     }
     findings.notes.push(
-        "The drive's write cache is off. With it on a drive answers writes before it does them, and what that costs falls on whoever comes next."
+        "The drive's write cache is off but where it is said to be on. With it on a drive answers writes before it does them, and what that costs falls on whoever comes next."
             .to_string(),
     );
     Ok(findings)
