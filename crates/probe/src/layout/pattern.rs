@@ -86,7 +86,11 @@ fn long_unit(session: &mut Session, zone: &mut ZoneSketch) -> Step<Option<u64>> 
     let mut before = None;
     while let Some(unit) = first_deviation(session, zone, 1, LONGEST_UNIT, allowed)? {
         let stepped_over = count(session, zone, unit, Where::Here)?.map_or(0, |(extra, _)| extra.max(0).unsigned_abs());
-        if stepped_over == 0 || before == Some(unit) {
+        // Track 1 is where the first step was seen.
+        if unit == 1 || before == Some(unit) {
+            break;
+        }
+        if stepped_over == 0 {
             return Ok(goes_on_behind(session, zone, unit)?.then_some(unit));
         }
         let end = zone.track_start(unit) - stepped_over;
@@ -110,9 +114,10 @@ fn goes_on_behind(session: &mut Session, zone: &ZoneSketch, unit: u64) -> Step<b
     Ok(true)
 }
 
-/// By how much steps differ that are told apart, turns: what noise leaves, but slips of a few sectors are not to be taken for a step.
+/// By how much steps differ that are told apart, turns: hardly anything where times are quiet; else the error of the first step adds up over a band until it looks like another.
 fn told_apart(session: &Session) -> f64 {
-    (CLEAR_NOISE * session.know.noise_turns()).clamp(FINEST_STEP, LEAST_DEVIATION)
+    let noise = session.know.noise_turns();
+    if noise < QUIET_TURNS { (CLEAR_NOISE * noise).max(FINEST_STEP) } else { LEAST_DEVIATION }
 }
 
 /// Looks for a step of a third kind, unit by unit, stepping over what is stepped over.
