@@ -124,7 +124,9 @@ fn print_angles(finding: &Finding, truth: &DriveTruth) {
     for zone in two.zones() {
         let (start, sectors) = (zone.extent.start.get(), zone.extent.len.get());
         let off = (0..200).map(|number| {
-            let lba = headtime_units::Lba::new(start + (u128::from(sectors - 1) * number / 199) as u64);
+            // Spares at the drive's end count as the last zone's.
+            let last = (start + sectors).min(two.capacity().get()) - 1;
+            let lba = headtime_units::Lba::new(start + (u128::from(last - start) * number / 199) as u64);
             let off = one.spot(lba).angle.signed_turns_from(two.spot(lba).angle);
             wrap(off - *first.get_or_insert(off)) * period_us
         });
