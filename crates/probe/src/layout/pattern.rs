@@ -47,8 +47,9 @@ pub(crate) fn begin_first(session: &mut Session) -> Step<()> {
 /// The rhythm of all zones, from the first one.
 pub(crate) fn find_rhythm(session: &mut Session) -> Step<()> {
     let Some(mut zone) = session.know.zones.first().cloned() else { return Ok(()) };
-    let short = short_unit(session, &zone)?;
-    let unit = match short {
+    let first = first_rhythm(session, &zone)?;
+    let allowed = told_apart(session, first.scatter);
+    let unit = match first.rhythm {
         Some((unit, [a, b])) => {
             zone.pattern.unit = unit;
             zone.steps = [a, b, 0.0];
@@ -56,17 +57,17 @@ pub(crate) fn find_rhythm(session: &mut Session) -> Step<()> {
             read_first_tracks(session, &mut zone)?;
             Some(unit)
         }
-        None => long_unit(session, &mut zone)?,
+        None => long_unit(session, &mut zone, allowed)?,
     };
     if let Some(unit) = unit {
-        if short.is_none() {
+        if first.rhythm.is_none() {
             zone.pattern.unit = unit;
             let (step, seen) = step_seen(session, &zone, unit)?;
             zone.steps[1] = step;
             zone.readings.extend(seen);
             zone.fit();
         }
-        third_step(session, &mut zone)?;
+        third_step(session, &mut zone, allowed)?;
     }
     // What was stepped over on the way is counted when the zone is walked.
     if let Some(first) = zone.skips.first().map(|skip| skip.lba) {
@@ -81,8 +82,7 @@ pub(crate) fn find_rhythm(session: &mut Session) -> Step<()> {
 
 /// A rhythm of many tracks: up to the first one that is not as "always a" says. Sectors that are stepped over move all behind them too, but with them the tracks' borders, as no step
 /// does; the rhythm is looked for behind them.
-fn long_unit(session: &mut Session, zone: &mut ZoneSketch) -> Step<Option<u64>> {
-    let allowed = told_apart(session);
+fn long_unit(session: &mut Session, zone: &mut ZoneSketch, allowed: f64) -> Step<Option<u64>> {
     let mut before = None;
     while let Some(unit) = first_deviation(session, zone, 1, LONGEST_UNIT, allowed)? {
         let stepped_over = count(session, zone, unit, Where::Here)?.map_or(0, |(extra, _)| extra.max(0).unsigned_abs());
@@ -114,15 +114,15 @@ fn goes_on_behind(session: &mut Session, zone: &ZoneSketch, unit: u64) -> Step<b
     Ok(true)
 }
 
-/// By how much steps differ that are told apart, turns: hardly anything where times are quiet; else the error of the first step adds up over a band until it looks like another.
-fn told_apart(session: &Session) -> f64 {
+/// By how much steps differ that are told apart, turns: hardly anything where times are quiet and tracks lie where their steps say, give or take a `scatter` of their own; else the error of the first step
+/// adds up over a band until it looks like another.
+fn told_apart(session: &Session, scatter: f64) -> f64 {
     let noise = session.know.noise_turns();
-    if noise < QUIET_TURNS { (CLEAR_NOISE * noise).max(FINEST_STEP) } else { LEAST_DEVIATION }
+    if noise < QUIET_TURNS { (CLEAR_NOISE * noise.max(scatter)).clamp(FINEST_STEP, LEAST_DEVIATION) } else { LEAST_DEVIATION }
 }
 
 /// Looks for a step of a third kind, unit by unit, stepping over what is stepped over.
-fn third_step(session: &mut Session, zone: &mut ZoneSketch) -> Step<()> {
-    let allowed = told_apart(session);
+fn third_step(session: &mut Session, zone: &mut ZoneSketch, allowed: f64) -> Step<()> {
     let unit = zone.pattern.unit;
     let mut trial = zone.clone();
     for units in 1..=MOST_UNITS {
@@ -166,18 +166,32 @@ fn third_step(session: &mut Session, zone: &mut ZoneSketch) -> Step<()> {
     Ok(())
 }
 
-/// A rhythm of few tracks, and its two steps, from the first tracks all at once: so are steps told apart that differ by less than the noise of one.
-fn short_unit(session: &mut Session, zone: &ZoneSketch) -> Step<Option<(u64, [f64; 2])>> {
+/// What the first tracks say all at once: so are steps told apart that differ by less than the noise of one.
+struct FirstTracks {
+    /// A rhythm of few tracks, and its two steps.
+    rhythm: Option<(u64, [f64; 2])>,
+    /// How far tracks are off where steps put them: a standard deviation in turns, of most of them, as a slipped sector moves all behind it for good.
+    scatter: f64,
+}
+
+fn first_rhythm(session: &mut Session, zone: &ZoneSketch) -> Step<FirstTracks> {
     let rows = rows_of(session, zone, FIRST_TRACKS)?;
-    let (plain, _) = fit_rhythm(&rows, Pattern::NEVER, 0);
+    let (plain, [_, every, _]) = fit_rhythm(&rows, Pattern::NEVER, 0);
     let most = MOST_SURFACES.min(rows.len() as u64 / 3);
     let best = (2..=most).map(|unit| (fit_rhythm(&rows, unit, 0), unit)).min_by(|one, two| one.0.0.total_cmp(&two.0.0));
-    let Some(((left, [_, a, b]), unit)) = best else { return Ok(None) };
     // Rounding alone leaves some 10⁻⁶ turns.
     let floor = 1e-10 * rows.len() as f64;
     // Of some ninety readings chance alone explains a tenth or two.
-    Ok((plain > 1.5 * left.max(floor)).then(|| (unit, [part(zone.steps[0] + a), part(zone.steps[0] + a + b)])))
+    let best = best.filter(|((left, _), _)| plain > 1.5 * left.max(floor));
+    let (unit, a, b) = best.map_or((Pattern::NEVER, every, 0.0), |((_, [_, a, b]), unit)| (unit, a, b));
+    let off = |track: u64, pair: &[f64]| (pair[1] - pair[0] - a - if (track + 1) % unit == 0 { b } else { 0.0 }).abs();
+    let off: Vec<f64> = rows.windows(2).zip(0..).map(|(pair, track)| off(track, pair)).collect();
+    let rhythm = best.is_some().then(|| (unit, [part(zone.steps[0] + a), part(zone.steps[0] + a + b)]));
+    Ok(FirstTracks { rhythm, scatter: NORMAL_OF_MEDIAN * median(&off) / core::f64::consts::SQRT_2 })
 }
+
+/// The standard deviation of what is normal, by the median of how far off it is.
+const NORMAL_OF_MEDIAN: f64 = 1.4826;
 
 /// The angles of the first tracks without whole turns, less the zone's first step for each.
 pub(crate) fn rows_of(session: &mut Session, zone: &ZoneSketch, tracks: u64) -> Step<Vec<f64>> {
