@@ -30,9 +30,8 @@ use alloc::boxed::Box;
 
 use headtime_units::{Instant, Nanos};
 
-use crate::command::HoldReason;
 use crate::policies::sptf_expected::SptfExpected;
-use crate::policies::turns::{self, SLACK, Turn, Turns};
+use crate::policies::turns::{self, SLACK, Turns};
 use crate::policy::{Choice, Policy, View};
 use crate::positioning::Head;
 use crate::queue::{Queued, Ticket};
@@ -170,12 +169,7 @@ impl Policy for Headtime {
         if let Some(line) = self.turns.pressing(view, cost) {
             return Choice::one(self.best_that_is_safe(&view.of(line)));
         }
-        match self.turns.next(view, cost) {
-            Turn::Of(line) => Choice::one(self.best_that_is_safe(&view.of(line))),
-            Turn::Flush => Choice::Flush,
-            Turn::AtDrive => Choice::Nothing,
-            Turn::Throttled(until) => Choice::Hold { until, reason: HoldReason::Throttled },
-        }
+        self.turns.next(view, cost).choice(|line| self.best_that_is_safe(&view.of(line)))
     }
 }
 

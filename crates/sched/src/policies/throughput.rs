@@ -22,8 +22,7 @@ use alloc::boxed::Box;
 
 use headtime_units::Nanos;
 
-use crate::command::HoldReason;
-use crate::policies::turns::{SLACK, Slack, Turn, Turns};
+use crate::policies::turns::{SLACK, Slack, Turns};
 use crate::policy::{Choice, Policy, View};
 use crate::queue::Queued;
 use crate::shares::Charge;
@@ -74,12 +73,7 @@ impl Policy for Throughput {
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
-        match self.turns.next(view, |_| self.unit) {
-            Turn::Of(line) => Choice::one(line.queue().oldest().map(|queued| queued.ticket)),
-            Turn::Flush => Choice::Flush,
-            Turn::AtDrive => Choice::Nothing,
-            Turn::Throttled(until) => Choice::Hold { until, reason: HoldReason::Throttled },
-        }
+        self.turns.next(view, |_| self.unit).choice(|line| line.queue().oldest().map(|queued| queued.ticket))
     }
 
     fn goes_by_shares(&self) -> bool {

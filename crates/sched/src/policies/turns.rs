@@ -24,9 +24,10 @@ use alloc::collections::BTreeMap;
 
 use headtime_units::{Instant, Nanos, Share};
 
+use crate::command::HoldReason;
 use crate::policies::period::Period;
-use crate::policy::View;
-use crate::queue::Queued;
+use crate::policy::{Choice, View};
+use crate::queue::{Queued, Ticket};
 use crate::shares::{Line, Payer, Shares, Terms};
 use crate::table::{Parameter, Parameters};
 use crate::tunables::PriorityClass;
@@ -50,6 +51,18 @@ pub(crate) enum Turn<'a> {
     AtDrive,
     /// Nobody's until then: all who wait are at a limit.
     Throttled(Instant),
+}
+
+impl<'a> Turn<'a> {
+    /// What goes; `of` says which request of the payer whose turn it is.
+    pub(crate) fn choice(self, of: impl FnOnce(&'a Line) -> Option<Ticket>) -> Choice {
+        match self {
+            Self::Of(line) => Choice::one(of(line)),
+            Self::Flush => Choice::Flush,
+            Self::AtDrive => Choice::Nothing,
+            Self::Throttled(until) => Choice::Hold { until, reason: HoldReason::Throttled },
+        }
+    }
 }
 
 /// A run of slack gives way once it has had this part of the period (guess: long against a seek, short against the second that shares are promised by).

@@ -30,8 +30,7 @@ use alloc::boxed::Box;
 
 use headtime_units::{Lba, Nanos};
 
-use crate::command::HoldReason;
-use crate::policies::turns::{RUN, SLACK, Turn, Turns};
+use crate::policies::turns::{RUN, SLACK, Turns};
 use crate::policy::{Choice, Policy, View};
 use crate::queue::Queued;
 use crate::shares::Charge;
@@ -145,12 +144,7 @@ impl Policy for Utilization {
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
         let estimates = self.estimates;
-        match self.turns.next(view, |queued| estimates.of(view, queued)) {
-            Turn::Of(line) => Choice::one(line.queue().oldest().map(|queued| queued.ticket)),
-            Turn::Flush => Choice::Flush,
-            Turn::AtDrive => Choice::Nothing,
-            Turn::Throttled(until) => Choice::Hold { until, reason: HoldReason::Throttled },
-        }
+        self.turns.next(view, |queued| estimates.of(view, queued)).choice(|line| line.queue().oldest().map(|queued| queued.ticket))
     }
 
     fn goes_by_shares(&self) -> bool {
