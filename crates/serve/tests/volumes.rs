@@ -111,7 +111,10 @@ fn a_volume_in_use_is_removed_by_force_only_and_its_client_is_let_go() {
         let mut b = Client::open(&sandbox.socket(), "b").await.unwrap();
         b.write(0, noise(1, 4096)).await.unwrap();
         let said = refused(&mut orders, "volume.remove", &order("b", &[]));
-        assert_eq!(said, "volume b is in use by 1 client; stop them, or say so with force, which takes it away from them");
+        assert_eq!(
+            said,
+            "volume b is in use by 1 client; stop them, or say so with `--force` (`force` at the control socket), which takes it away from them"
+        );
         assert_eq!(b.read(0, 4096).await.unwrap(), noise(1, 4096), "refused, so nothing happened");
         let answer = done(&mut orders, "volume.remove", &VolumeArguments { force: true, ..order("b", &[]) });
         assert!(answer.notes.iter().any(|note| note.contains("the configuration names b")), "{answer:?}");

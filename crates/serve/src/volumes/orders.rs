@@ -140,7 +140,7 @@ pub enum OrderError {
         error: ChangeSharesError,
     },
     /// Somebody uses it.
-    #[error("volume {name} is in use by {by}; stop them, or say so with force, which takes it away from them")]
+    #[error("volume {name} is in use by {by}; stop them, or say so with `--force` (`force` at the control socket), which takes it away from them")]
     InUse {
         /// The volume.
         name: String,
