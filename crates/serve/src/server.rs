@@ -6,6 +6,12 @@
 //! [`Server`] has threads of its own and can be used from any code that may block. Sockets are bound before the drive is touched, so that what is most
 //! likely to be wrong is found before anything is written, and accept only when everything is ready.
 
+mod contents;
+mod doors;
+mod drive;
+mod errors;
+mod signals;
+
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -13,37 +19,43 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use headtime_io::{BeliefChoice, Drive, DriveHandle, DriveOptions, DriveSnapshot, Locator, OpenError, PolicyChoice};
-use headtime_nbd::LimitsError;
+use headtime_io::{Drive, DriveHandle, DriveSnapshot, Locator, OpenError, PolicyChoice};
 use headtime_nbd::server::TlsPolicy;
-use headtime_sched::StreamId;
 use headtime_units::ByteSize;
 use tokio::runtime::Runtime;
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::{Semaphore, watch};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
-use crate::arrivals::Arrivals;
-use crate::config::{Config, ConfigErrors, Listen, PlaceChoice, ServeLimits};
-use crate::connection::{Hub, Phase, serve};
+use crate::config::{Config, Listen};
+use crate::connection::{Hub, Phase};
 use crate::control::{Desk, ServerDesk, answer_clients};
-use crate::disk::Disk as _;
-use crate::export::{Blocks, Export, Exports};
-use crate::listener::{BindError, Listener, uri};
+use crate::export::Blocks;
+use crate::listener::{Listener, uri};
 use crate::maps::MapKeeper;
 use crate::memory;
-use crate::metrics::{MetricsDoor, MetricsError};
+use crate::metrics::MetricsDoor;
 use crate::notify;
 use crate::reload::Reloader;
-use crate::scan_places::{default_control_socket, default_state_directory};
+use crate::scan_places::default_state_directory;
 use crate::scans::Scans;
 use crate::stats::{Gauges, Stats};
 use crate::status::StatusSource;
 use crate::stock::Stock;
 use crate::tls::{Permissions, Tls, TlsConfig, TlsError};
 use crate::tuner::{TuneError, Tuner};
-use crate::volumes::{Ensured, LiveVolume, Opening, StoreError, Volume, VolumeStore, Volumes, Wanted, shares};
+use crate::volumes::{Opening, Volumes, Wanted};
+
+pub use contents::VolumeReport;
+pub use errors::StartError;
+
+pub(crate) use contents::Serving;
+pub(crate) use doors::{ACCEPT_PAUSE, CONTROL_MODE};
+pub(crate) use drive::open_drive;
+
+use contents::{Contents, Told, request_bytes};
+use doors::{accept, control_door};
+use drive::drive_options;
+use signals::{Asked, Signals};
 
 /// A running server.
 pub struct Server {
@@ -68,17 +80,6 @@ pub struct Server {
     drive: Drive,
 }
 
-/// One volume on the drive.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VolumeReport {
-    /// The volume.
-    pub volume: Volume,
-    /// Its size.
-    pub size: ByteSize,
-    /// What was done to have it; `None` for a volume that is on the drive and was not asked for: it stays, and is not served.
-    pub ensured: Option<Ensured>,
-}
-
 /// An export and where it is found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExportUri {
@@ -99,71 +100,8 @@ pub struct Drained {
     pub drive: DriveSnapshot,
 }
 
-/// Why a server does not start. Nothing is being served then; what was changed on the drive says the message.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The configuration is incomplete or contradicts itself.
-    #[error(transparent)]
-    Config(#[from] ConfigErrors),
-    /// Limits that cannot be kept together.
-    #[error("limits: {0}")]
-    Limits(#[from] LimitsError),
-    /// An address cannot be listened at.
-    #[error(transparent)]
-    Bind(#[from] BindError),
-    /// There is no TLS as it was asked for.
-    #[error(transparent)]
-    Tls(#[from] TlsError),
-    /// Figures cannot be given out.
-    #[error(transparent)]
-    Metrics(#[from] MetricsError),
-    /// The drive cannot be opened.
-    #[error("drive {locator}: {error}")]
-    Drive {
-        /// The drive's locator.
-        locator: String,
-        /// Why.
-        error: OpenError,
-    },
-    /// The table of volumes cannot be had, or not with these volumes.
-    #[error("drive {locator}: {error}")]
-    Volumes {
-        /// The drive's locator.
-        locator: String,
-        /// Why.
-        error: StoreError,
-    },
-    /// The drive has no volumes and none was asked for.
-    #[error("drive {locator} has no volumes yet, so there is nothing to serve; name one with its size, such as --volume vol0=10GiB")]
-    NoVolumes {
-        /// The drive's locator.
-        locator: String,
-    },
-    /// A thread was refused.
-    #[error("the server's threads cannot be started: {0}; raise the limit on threads")]
-    Threads(std::io::Error),
-}
-
-/// What of a drive is served.
-pub(crate) enum Serving<'a> {
-    /// Volumes; all that are there when none is named.
-    Volumes { wanted: &'a [Wanted], initialize: bool },
-    /// The whole drive under this name.
-    Whole { name: &'a str },
-}
-
 /// Threads for sockets. One moves more bytes than any disk has, and two wake each other: with 64 requests of 4 KiB in flight on a drive in memory two answered 71,000 a second, one 88,000.
 const THREADS: usize = 1;
-/// After the system refused a connection for want of descriptors or memory, the time until the next try.
-pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long a connection that is told to make room may take. It has nothing under way and leaves at once, so only a machine that stands still takes as long.
-const MAKING_ROOM: Duration = Duration::from_secs(2);
-/// How long a drive may be in use by a server that was killed: longer than commands of a healthy drive take.
-const LETTING_GO: Duration = Duration::from_secs(2);
-/// And how often that is looked at.
-const TRY_AGAIN: Duration = Duration::from_millis(20);
-/// Orders are for the server's own user.
-pub(crate) const CONTROL_MODE: u32 = 0o600;
 /// What a connection that is told to leave at once may still take.
 pub(crate) const LEAVING: Duration = Duration::from_secs(1);
 
@@ -467,119 +405,11 @@ impl fmt::Debug for Server {
     }
 }
 
-/// What was found and made on a drive.
-struct Contents {
-    exports: Exports,
-    told: Told,
-    /// The table, where there is one.
-    store: Option<VolumeStore>,
-}
-
-struct Told {
-    /// The drive's identity; zeroes for one that is served whole.
-    drive: [u8; 16],
-    volumes: Vec<VolumeReport>,
-    opening: Option<Opening>,
-    free: ByteSize,
-}
-
-impl Contents {
-    fn of(disk: &DriveHandle, serving: &Serving<'_>, limits: &ServeLimits) -> Result<Self, StoreError> {
-        let (shape, blocks) = (disk.shape(), Blocks { physical: disk.physical_block(), request_bytes: request_bytes(limits) });
-        let exports = Exports::default();
-        let (wanted, initialize) = match *serving {
-            Serving::Volumes { wanted, initialize } => (wanted, initialize),
-            Serving::Whole { name } => {
-                exports.add(Export::of_drive(name, shape, blocks));
-                let told = Told { drive: [0; 16], volumes: Vec::new(), opening: None, free: ByteSize::default() };
-                return Ok(Self { exports, told, store: None });
-            }
-        };
-        let (mut store, opening) = VolumeStore::open(disk, initialize)?;
-        let done = store.ensure(disk, wanted)?;
-        let table = store.table();
-        let ensured = |volume: &Volume| match wanted.iter().position(|wanted| wanted.name == volume.name) {
-            Some(index) => Some(done[index]),
-            None => (wanted.is_empty() || volume.settings.always_served).then_some(Ensured::Reused),
-        };
-        let report = |volume: &Volume| VolumeReport { volume: volume.clone(), size: table.size_of(volume), ensured: ensured(volume) };
-        let volumes: Vec<VolumeReport> = table.volumes().iter().map(report).collect();
-        let served = || volumes.iter().filter(|report| report.ensured.is_some());
-        let mut changes = Vec::new();
-        for volume in served().map(|report| &report.volume) {
-            shares::check(volume, shape.sector).map_err(|(name, refusal)| StoreError::Terms { name, refusal })?;
-            changes.extend(shares::changes(None, Some(volume), shape.sector));
-        }
-        if !changes.is_empty() {
-            disk.change_shares(changes).map_err(|error| StoreError::Shares(error.to_string()))?;
-        }
-        for served in served() {
-            exports.serve(&LiveVolume::new(&served.volume, shape.sector), blocks);
-        }
-        let told = Told { drive: table.uuid().0, volumes, opening: Some(opening), free: table.free().total };
-        Ok(Self { exports, told, store: Some(store) })
-    }
-}
-
-/// The longest read or write, as the protocol can say it.
-fn request_bytes(limits: &ServeLimits) -> u32 {
-    limits.request.get().min(1 << 30) as u32
-}
-
-/// The door for orders, if there is to be one. One that nobody asked for is done without when it cannot be had.
-fn control_door(config: &Config, locator: &Locator) -> Result<Option<(PathBuf, Listener)>, BindError> {
-    let Some(path) = config.control.path(default_control_socket(locator)) else { return Ok(None) };
-    let asked_for = matches!(config.control, PlaceChoice::At(_));
-    if let Some(directory) = path.parent().filter(|directory| !asked_for && directory.starts_with("/run")) {
-        // What comes of it is seen when the socket is made.
-        let _ = std::fs::create_dir_all(directory);
-    }
-    match Listener::bind(&Listen::Unix { path: path.clone(), mode: CONTROL_MODE, tls: None }) {
-        Ok(listener) => Ok(Some((path, listener))),
-        Err(error) if asked_for => Err(error),
-        Err(error) => {
-            tracing::warn!("there is no control socket, so that scans cannot be started: {error}; set control to another path, or to off");
-            Ok(None)
-        }
-    }
-}
-
 /// TLS by what its files say, with a warning for what will keep clients out.
 fn open_tls(config: &TlsConfig) -> Result<Arc<Tls>, TlsError> {
     let (tls, files) = Tls::open(config)?;
     files.notes.iter().for_each(|note| tracing::warn!("tls: {note}"));
     Ok(Arc::new(tls))
-}
-
-fn drive_options(config: &Config) -> DriveOptions {
-    let limits = &config.limits;
-    let bytes = limits.memory.get() + u64::from(limits.connections) * limits.connection_memory.get();
-    DriveOptions {
-        policy: config.policy.clone(),
-        outstanding: config.outstanding,
-        command_timeout: config.command_timeout,
-        raw: config.raw.clone(),
-        profile: config.profile.clone(),
-        belief: BeliefChoice { by: config.belief.clone(), settings: config.map.clone() },
-        tunables: config.tunables.clone(),
-        create_bytes: config.create.map(ByteSize::get),
-        // The server's own bounds are the ones that hold; twice as much leaves room for requests that are over and not yet forgotten.
-        max_requests: 2 * limits.pieces as usize + 64,
-        max_bytes: 2 * bytes + (64 << 20),
-        ..DriveOptions::default()
-    }
-}
-
-/// Opens the drive. One that is in use is tried again for a while: after a kill -9 the system lets go of the file only when the last command that was
-/// under way has ended, and whoever restarts a server at once should not have to know that.
-pub(crate) fn open_drive(locator: &Locator, options: &DriveOptions) -> Result<Drive, OpenError> {
-    let enough = Instant::now() + LETTING_GO;
-    loop {
-        match Drive::open(locator, options.clone()) {
-            Err(error) if error.may_pass_soon() && Instant::now() < enough => std::thread::sleep(TRY_AGAIN),
-            opened => return opened,
-        }
-    }
 }
 
 fn stats(hub: &Arc<Hub>, drive: DriveHandle, scans: Arc<Scans>) -> Stats {
@@ -604,97 +434,10 @@ async fn save_maps(maps: Arc<MapKeeper>, every: Duration) {
     }
 }
 
-/// A place for a connection; if need be, that of the one that has been about opening an export for the longest.
-async fn slot(slots: &Arc<Semaphore>, arrivals: &Arrivals) -> Option<OwnedSemaphorePermit> {
-    if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
-        return Some(slot);
-    }
-    if !arrivals.show_out_oldest() {
-        return None;
-    }
-    timeout(MAKING_ROOM, Arc::clone(slots).acquire_owned()).await.ok()?.ok()
-}
-
-async fn accept(listener: Listener, tls: TlsPolicy, hub: Arc<Hub>, slots: Arc<Semaphore>, streams: Arc<AtomicU32>) {
-    loop {
-        let (socket, peer) = match listener.accept().await {
-            Ok(accepted) => accepted,
-            Err(error) => {
-                tracing::warn!("{}: a connection could not be accepted: {error}", listener.address());
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
-        };
-        let Some(slot) = slot(&slots, &hub.arrivals).await else {
-            tracing::warn!("{peer} was turned away: {} connections have an export open, the limit; raise connections", hub.limits.connections);
-            continue;
-        };
-        let stream = StreamId(streams.fetch_add(1, Ordering::Relaxed));
-        let hub = Arc::clone(&hub);
-        // Here and not in the task: when the next one comes, the task may not have begun.
-        let arrival = hub.arrivals.begin();
-        tokio::spawn(async move {
-            tracing::debug!("{peer} connected");
-            let end = serve(hub, arrival, socket, stream, tls).await;
-            tracing::info!("{peer}: {end}");
-            drop(slot);
-        });
-    }
-}
-
 /// Waits until no connection is left, or until `deadline`.
 async fn while_connected(hub: &Hub, deadline: Instant) {
     const LOOK_EVERY: Duration = Duration::from_millis(5);
     while hub.connections.load(Ordering::Relaxed) > 0 && Instant::now() < deadline {
         tokio::time::sleep(LOOK_EVERY).await;
     }
-}
-
-/// SIGTERM, SIGINT and SIGHUP; made once, so that none is lost between two waits.
-struct Signals {
-    terminate: Option<Signal>,
-    interrupt: Option<Signal>,
-    hangup: Option<Signal>,
-}
-
-/// What a signal asks for.
-#[derive(PartialEq, Eq)]
-enum Asked {
-    End,
-    Reload,
-}
-
-impl Signals {
-    /// Listens from here on. A signal that cannot be had never comes, which is logged.
-    fn new() -> Self {
-        let listen = |kind: SignalKind| {
-            let heard = signal(kind);
-            let told = |error| tracing::error!("signal {} cannot be received: {error}", kind.as_raw_value());
-            heard.map_err(told).ok()
-        };
-        let (terminate, interrupt, hangup) = (SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup());
-        Self { terminate: listen(terminate), interrupt: listen(interrupt), hangup: listen(hangup) }
-    }
-
-    async fn next_or_hangup(&mut self) -> Asked {
-        let Self { terminate, interrupt, hangup } = self;
-        tokio::select! {
-            () = came(terminate) => Asked::End,
-            () = came(interrupt) => Asked::End,
-            () = came(hangup) => Asked::Reload,
-        }
-    }
-
-    async fn next(&mut self) {
-        tokio::select! { () = came(&mut self.terminate) => {}, () = came(&mut self.interrupt) => {} }
-    }
-}
-
-async fn came(signal: &mut Option<Signal>) {
-    if let Some(signal) = signal {
-        if signal.recv().await.is_some() {
-            return;
-        }
-    }
-    std::future::pending().await
 }

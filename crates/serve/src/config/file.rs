@@ -5,8 +5,10 @@ use std::ops::Range;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-use super::keys::{self, CLIENT_KEYS, Key, LIMIT_KEYS, SERVER_KEYS, TLS_KEYS, VOLUME_KEYS, Value};
+use super::keys::{LIMIT_KEYS, SERVER_KEYS, VOLUME_KEYS};
 use super::map_keys::MAP_KEYS;
+use super::tls_keys::{CLIENT_KEYS, TLS_KEYS};
+use super::value::{self, Key, Value};
 use super::{Config, ConfigError, ConfigErrors, Place, VolumeConfig};
 use crate::tls::ClientConfig;
 
@@ -119,7 +121,7 @@ impl Reader<'_> {
     fn set<T>(&mut self, keys: &[Key<T>], thing: &str, target: &mut T, key: &Spanned<std::borrow::Cow<'_, str>>, value: &Spanned<DeValue<'_>>) {
         let kind = thing.split(' ').next().unwrap_or_default();
         let named = |message: String| if thing.is_empty() || message.starts_with(kind) { message } else { format!("{thing}: {message}") };
-        let known = match keys::find(keys, key.get_ref()) {
+        let known = match value::find(keys, key.get_ref()) {
             Ok(known) => known,
             Err(message) => return self.error(key.span(), named(message)),
         };

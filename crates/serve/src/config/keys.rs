@@ -1,42 +1,13 @@
-//! The tables of keys: what can be set, what it means, what it is when nobody says otherwise.
+//! The tables of keys of a server, its volumes and its limits: what can be set, what it means, what it is when nobody says otherwise.
 
 use headtime_io::{Locator, PolicyChoice, ProfileSource};
 use headtime_sched::TUNABLES;
-use headtime_units::{ByteSize, Nanos, Share, parse_bytes, parse_nanos, parse_share};
+use headtime_units::{ByteSize, parse_share};
 
-use super::{Config, Listen, MaxImpact, PlaceChoice, ServeLimits, VolumeConfig};
-use crate::tls::{ClientConfig, TlsConfig};
+use super::value::{Key, Value, count, place, share, size, text_of, time, unless_none, within};
+use super::{Config, Listen, MaxImpact, ServeLimits, VolumeConfig};
 use crate::tuner::{OUTSTANDING_MOST, values};
 use crate::volumes::{ClassNames, check_description, check_name};
-
-/// One key of the configuration of a `T`.
-pub struct Key<T> {
-    /// Its name, in TOML and in flags.
-    pub name: &'static str,
-    /// What its value looks like.
-    pub takes: &'static str,
-    /// What it does, in one line.
-    pub summary: &'static str,
-    /// What it is when left out.
-    pub default: &'static str,
-    /// Sets it, or says what is wrong with the value.
-    pub set: fn(&mut T, Value<'_>) -> Result<(), String>,
-}
-
-/// A value as it was written.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Value<'a> {
-    /// On the command line, where everything is text; empty when only the key was written.
-    Flag(&'a str),
-    /// A TOML string.
-    Text(&'a str),
-    /// A TOML integer, in its digits.
-    Integer(&'a str),
-    /// A TOML boolean.
-    Bool(bool),
-    /// Something else in TOML, by its kind.
-    Other(&'a str),
-}
 
 /// Keys at the top of the file. `listen` may also be a list; `volume` and `limits` are tables of their own.
 pub const SERVER_KEYS: &[Key<Config>] = &[
@@ -139,7 +110,7 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
     Key {
         name: "control",
         takes: "PATH or off",
-        summary: "the control socket, for `headtime scan`, `get`, `set`, `status` and `map`; only the server's own user may use it",
+        summary: "the control socket, for `headtime scan`, `volume`, `map`, `get`, `set`, `status`, `top`, `explain` and `reload`; only the server's own user may use it",
         default: "beside the drive's file with .control, in /run/headtime for a block device, off for others",
         set: |config, value| {
             config.control = place(value, "control")?;
@@ -356,78 +327,6 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
     },
 ];
 
-/// Keys of `[tls]`.
-pub const TLS_KEYS: &[Key<TlsConfig>] = &[
-    Key {
-        name: "certificate",
-        takes: "FILE",
-        summary: "the server's certificate and those between it and who signed it, PEM",
-        default: "none; there is no TLS then",
-        set: |tls, value| {
-            tls.certificate = Some(value.text()?.into());
-            Ok(())
-        },
-    },
-    Key {
-        name: "key",
-        takes: "FILE",
-        summary: "the server's private key, PEM",
-        default: "none; given with certificate",
-        set: |tls, value| {
-            tls.key = Some(value.text()?.into());
-            Ok(())
-        },
-    },
-    Key {
-        name: "client_ca",
-        takes: "FILE",
-        summary: "who signs the certificates of clients, PEM; a client must show one of them",
-        default: "none; clients need no certificate",
-        set: |tls, value| {
-            tls.client_ca = Some(value.text()?.into());
-            Ok(())
-        },
-    },
-    Key {
-        name: "client_crl",
-        takes: "FILE",
-        summary: "revocation lists of everybody who signs certificates of clients, PEM",
-        default: "none; no certificate counts as revoked",
-        set: |tls, value| {
-            tls.client_crl = Some(value.text()?.into());
-            Ok(())
-        },
-    },
-];
-
-/// Keys of a client.
-pub const CLIENT_KEYS: &[Key<ClientConfig>] = &[
-    Key {
-        name: "name",
-        takes: "NAME or *",
-        summary: "a DNS name or the common name in the client's certificate; * for whoever there is",
-        default: "none; must be given",
-        set: |client, value| {
-            let name = value.text()?;
-            if name.is_empty() {
-                return Err("name is empty; write the name in the client's certificate, or *".to_string());
-            }
-            client.name = name.to_string();
-            Ok(())
-        },
-    },
-    Key {
-        name: "exports",
-        takes: "NAME or PREFIX*; a list",
-        summary: "the exports that the client sees",
-        default: "none",
-        set: |client, value| {
-            client.exports.push(value.text()?.to_string());
-            Ok(())
-        },
-    },
-];
-
 /// The key of one of the scheduler's tunables.
 const fn tunable<const AT: usize>() -> Key<Config> {
     let tunable = &TUNABLES[AT];
@@ -555,92 +454,3 @@ pub const LIMIT_KEYS: &[Key<ServeLimits>] = &[
         },
     },
 ];
-
-impl<'a> Value<'a> {
-    pub(super) fn text(self) -> Result<&'a str, String> {
-        match self {
-            Self::Flag(text) | Self::Text(text) => Ok(text),
-            Self::Integer(digits) => Err(format!("expected text in quotes, not the integer {digits}")),
-            Self::Bool(value) => Err(format!("expected text in quotes, not {value}")),
-            Self::Other(kind) => Err(format!("expected text in quotes, not {kind}")),
-        }
-    }
-
-    pub(super) fn truth(self, key: &str) -> Result<bool, String> {
-        match self {
-            Self::Bool(value) => Ok(value),
-            Self::Flag("" | "true") => Ok(true),
-            Self::Flag("false") => Ok(false),
-            Self::Flag(text) => Err(format!("{key} is true or false, not `{text}`")),
-            Self::Text(text) => Err(format!("{key} is true or false without quotes, not \"{text}\"")),
-            Self::Integer(kind) | Self::Other(kind) => Err(format!("{key} is true or false, not {kind}")),
-        }
-    }
-}
-
-/// The key called `name`, or a message that lists the known ones.
-pub(super) fn find<'k, T>(keys: &'k [Key<T>], name: &str) -> Result<&'k Key<T>, String> {
-    keys.iter().find(|key| key.name == name).ok_or_else(|| {
-        let known: Vec<&str> = keys.iter().map(|key| key.name).collect();
-        format!("unknown key `{name}`; known are {}", known.join(", "))
-    })
-}
-
-/// Sets a key from `key=value`, or from `key` alone; `thing` is what messages call what has the keys.
-pub(super) fn set_pair<T>(keys: &[Key<T>], thing: &str, target: &mut T, pair: &str) -> Result<(), String> {
-    let (name, text) = pair.split_once('=').unwrap_or((pair, ""));
-    let key = find(keys, name).map_err(|message| format!("{thing}: {message}"))?;
-    (key.set)(target, Value::Flag(text))
-}
-
-fn text_of(error: impl std::fmt::Display) -> String {
-    error.to_string()
-}
-
-fn place(value: Value<'_>, key: &str) -> Result<PlaceChoice, String> {
-    match value.text()? {
-        "" => Err(format!("{key} is a path, or off; an empty text is neither")),
-        "off" => Ok(PlaceChoice::Off),
-        path => Ok(PlaceChoice::At(path.into())),
-    }
-}
-
-/// What `read` makes of a value; nothing of the text `none`.
-fn unless_none<T>(value: Value<'_>, read: impl FnOnce(Value<'_>) -> Result<T, String>) -> Result<Option<T>, String> {
-    match value {
-        Value::Flag("none") | Value::Text("none") => Ok(None),
-        value => read(value).map(Some),
-    }
-}
-
-fn share(value: Value<'_>, key: &str) -> Result<Share, String> {
-    parse_share(value.text()?).map_err(|error| format!("{key}: {error}"))
-}
-
-pub(super) fn size(value: Value<'_>, key: &str) -> Result<ByteSize, String> {
-    let text = if let Value::Integer(digits) = value { digits } else { value.text()? };
-    let size = parse_bytes(text).map_err(|error| format!("{key}: {error}"))?;
-    if size.get() == 0 { Err(format!("{key}: a size of 0 makes no sense; write a size such as 64MiB")) } else { Ok(size) }
-}
-
-pub(super) fn time(value: Value<'_>, key: &str) -> Result<Nanos, String> {
-    let text = if let Value::Integer(digits) = value { digits } else { value.text()? };
-    let time = parse_nanos(text).map_err(|error| format!("{key}: {error}"))?;
-    if time.is_zero() { Err(format!("{key}: a time of 0 makes no sense; write a time such as 100ms, or leave {key} out")) } else { Ok(time) }
-}
-
-pub(super) fn count(value: Value<'_>, key: &str, least: u32, most: u32) -> Result<u32, String> {
-    let text = match value {
-        Value::Integer(text) | Value::Flag(text) => text,
-        Value::Text(text) => return Err(format!("{key} is a number without quotes, not \"{text}\"")),
-        Value::Bool(_) => return Err(format!("{key} is a number, not a boolean")),
-        Value::Other(kind) => return Err(format!("{key} is a number, not {kind}")),
-    };
-    let number = text.parse().ok().filter(|number| (least..=most).contains(number));
-    number.ok_or_else(|| format!("{key} = {text}: expected a whole number from {least} to {most}"))
-}
-
-pub(super) fn within(value: ByteSize, key: &str, least: u64, most: u64) -> Result<ByteSize, String> {
-    let ok = (least..=most).contains(&value.get());
-    if ok { Ok(value) } else { Err(format!("{key} = {value}: expected {} to {}", ByteSize::new(least), ByteSize::new(most))) }
-}

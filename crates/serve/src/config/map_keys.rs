@@ -5,7 +5,7 @@ use std::time::Duration;
 use headtime_belief::matrix::{Directions, EntryBits};
 
 use super::Config;
-use super::keys::{Key, count, size, time, within};
+use super::value::{Key, count, size, time, within};
 use crate::maps::MapSaving;
 
 /// Keys of `[map]`: what a latency map is told that the drive is believed by.

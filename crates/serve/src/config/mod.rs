@@ -26,6 +26,8 @@ mod file;
 mod keys;
 mod listen;
 mod map_keys;
+mod tls_keys;
+mod value;
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -44,9 +46,11 @@ use crate::tuner::{Configured, Values};
 use crate::volumes::{SettingsChange, Wanted};
 
 pub use errors::{ConfigError, ConfigErrors, Place};
-pub use keys::{CLIENT_KEYS, Key, LIMIT_KEYS, SERVER_KEYS, TLS_KEYS, VOLUME_KEYS, Value};
+pub use keys::{LIMIT_KEYS, SERVER_KEYS, VOLUME_KEYS};
 pub use listen::{DEFAULT_PORT, DEFAULT_SOCKET_MODE, Listen, ListenError};
 pub use map_keys::MAP_KEYS;
+pub use tls_keys::{CLIENT_KEYS, TLS_KEYS};
+pub use value::{Key, Value};
 
 /// Everything `headtime serve` is told.
 #[derive(Clone, Debug, Default)]
@@ -262,7 +266,7 @@ impl Config {
     pub fn apply(&mut self, flags: &Flags) -> Result<(), ConfigErrors> {
         let mut errors = Vec::new();
         let mut set = |config: &mut Self, key: &str, text: &str| {
-            let known = keys::find(SERVER_KEYS, key).expect("the flag has a key of its own name");
+            let known = value::find(SERVER_KEYS, key).expect("the flag has a key of its own name");
             if let Err(message) = (known.set)(config, Value::Flag(text)) {
                 errors.push(ConfigError { place: Place::Flag(format!("--{} {text}", key.replace('_', "-"))), message });
             }
@@ -309,7 +313,7 @@ impl Config {
         self.volumes.extend(flagged);
         for text in &flags.tunables {
             let (name, value) = text.split_once('=').unwrap_or((text, ""));
-            let known = TUNABLES.iter().any(|tunable| tunable.name == name).then(|| keys::find(SERVER_KEYS, name));
+            let known = TUNABLES.iter().any(|tunable| tunable.name == name).then(|| value::find(SERVER_KEYS, name));
             let set = match known {
                 Some(key) => key.and_then(|key| (key.set)(self, Value::Flag(value))),
                 None => self.tunables.set(name, value).map_err(|error| error.to_string()),
@@ -320,12 +324,12 @@ impl Config {
         }
         for text in &flags.map {
             self.map_named = true;
-            if let Err(message) = keys::set_pair(MAP_KEYS, "map", self, text) {
+            if let Err(message) = value::set_pair(MAP_KEYS, "map", self, text) {
                 errors.push(ConfigError { place: Place::Flag(format!("--map {text}")), message });
             }
         }
         for text in &flags.limits {
-            if let Err(message) = keys::set_pair(LIMIT_KEYS, "limit", &mut self.limits, text) {
+            if let Err(message) = value::set_pair(LIMIT_KEYS, "limit", &mut self.limits, text) {
                 errors.push(ConfigError { place: Place::Flag(format!("--limit {text}")), message });
             }
         }
@@ -446,10 +450,10 @@ impl VolumeConfig {
         let (name, size) = first.split_once('=').map_or((first, None), |(name, size)| (name, Some(size)));
         for (key, text) in [("name", Some(name)), ("size", size)] {
             let Some(text) = text else { continue };
-            let known = keys::find(VOLUME_KEYS, key).expect("a volume has a name and a size");
+            let known = value::find(VOLUME_KEYS, key).expect("a volume has a name and a size");
             messages.extend((known.set)(&mut volume, Value::Flag(text)).err());
         }
-        messages.extend(parts.filter_map(|part| keys::set_pair(VOLUME_KEYS, "volume", &mut volume, part).err()));
+        messages.extend(parts.filter_map(|part| value::set_pair(VOLUME_KEYS, "volume", &mut volume, part).err()));
         if messages.is_empty() { Ok(volume) } else { Err(messages) }
     }
 
@@ -458,7 +462,7 @@ impl VolumeConfig {
     /// # Errors
     /// The message of what is wrong with the key or its value.
     pub fn set(&mut self, key: &str, text: &str) -> Result<(), String> {
-        (keys::find(VOLUME_KEYS, key)?.set)(self, Value::Flag(text))
+        (value::find(VOLUME_KEYS, key)?.set)(self, Value::Flag(text))
     }
 
     /// What the drive's table is asked for.

@@ -1,0 +1,52 @@
+//! What the system asks of a server by signals.
+
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// SIGTERM, SIGINT and SIGHUP; made once, so that none is lost between two waits.
+pub(super) struct Signals {
+    terminate: Option<Signal>,
+    interrupt: Option<Signal>,
+    hangup: Option<Signal>,
+}
+
+/// What a signal asks for.
+#[derive(PartialEq, Eq)]
+pub(super) enum Asked {
+    End,
+    Reload,
+}
+
+impl Signals {
+    /// Listens from here on. A signal that cannot be had never comes, which is logged.
+    pub(super) fn new() -> Self {
+        let listen = |kind: SignalKind| {
+            let heard = signal(kind);
+            let told = |error| tracing::error!("signal {} cannot be received: {error}", kind.as_raw_value());
+            heard.map_err(told).ok()
+        };
+        let (terminate, interrupt, hangup) = (SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup());
+        Self { terminate: listen(terminate), interrupt: listen(interrupt), hangup: listen(hangup) }
+    }
+
+    pub(super) async fn next_or_hangup(&mut self) -> Asked {
+        let Self { terminate, interrupt, hangup } = self;
+        tokio::select! {
+            () = came(terminate) => Asked::End,
+            () = came(interrupt) => Asked::End,
+            () = came(hangup) => Asked::Reload,
+        }
+    }
+
+    pub(super) async fn next(&mut self) {
+        tokio::select! { () = came(&mut self.terminate) => {}, () = came(&mut self.interrupt) => {} }
+    }
+}
+
+async fn came(signal: &mut Option<Signal>) {
+    if let Some(signal) = signal {
+        if signal.recv().await.is_some() {
+            return;
+        }
+    }
+    std::future::pending().await
+}
