@@ -15,6 +15,9 @@ use common::client::Client;
 use common::{Sandbox, noise};
 use headtime_nbd::client::{Outcome, RequestError};
 use headtime_nbd::{Command, Errno};
+use headtime_serve::scans::{ScanState, StartScan};
+use headtime_serve::volumes::VolumeOrder;
+use headtime_tasks::TaskKind;
 use nbdkit::{Nbdkit, installed};
 use tokio::net::UnixStream;
 
@@ -172,4 +175,47 @@ fn a_drive_that_died_and_came_back_fails_the_first_flush_of_whoever_had_written(
     });
     assert_eq!(server.drain(Duration::from_secs(20)).exit_code(), 0);
     drop(third);
+}
+
+#[test]
+fn an_order_about_a_volume_that_the_drive_fails_leaves_what_scans_remember_of_it() {
+    if !installed(&["file", "error"]) {
+        return;
+    }
+    let sandbox = sandbox("");
+    let switch = sandbox.path("inject");
+    let only_if = format!("error-pwrite-file={}", switch.display());
+    let _drive = drive(&sandbox, &["--filter=error", "error-pwrite=EIO", "error-pwrite-rate=100%", &only_if]);
+    let server = sandbox.serve(&format!("state = {:?}\n{VOLUMES}", sandbox.path("state")));
+    let (scans, volumes) = (server.scans(), server.volume_orders());
+    let start = StartScan { target: "a".to_owned(), task: TaskKind::Scrub, digests: true, to: None, anew: false };
+    let state = scans.start(&start).unwrap().state_file;
+    let enough = Instant::now() + Duration::from_secs(60);
+    while scans.status()[0].state != ScanState::Complete {
+        assert!(Instant::now() < enough, "8 MiB take no minute: {:?}", scans.status());
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let remembered = || {
+        let now: Vec<_> = scans.status().into_iter().map(|scan| (scan.target, scan.state)).collect();
+        (now, Path::new(&state).exists())
+    };
+    let all_of_it = (vec![("a".to_owned(), ScanState::Complete)], true);
+    assert_eq!(remembered(), all_of_it);
+
+    std::fs::write(&switch, "").unwrap();
+    let order = VolumeOrder { name: "a".to_owned(), ..VolumeOrder::default() };
+    let shrunk = VolumeOrder { size: Some(headtime_units::ByteSize::new(4 << 20)), cut_data: true, ..order.clone() };
+    let refused = [volumes.remove(&order).unwrap_err(), volumes.set(&shrunk).unwrap_err()];
+    assert!(refused.iter().all(|error| error.to_string().contains("the drive's table of volumes")), "{refused:?}");
+    assert_eq!(remembered(), all_of_it, "the volume is as it was, and so is what is known of it");
+    assert!(scans.start(&start).is_ok(), "and it goes on being scanned");
+
+    std::fs::remove_file(&switch).unwrap();
+    volumes.remove(&VolumeOrder { force: true, ..order.clone() }).unwrap();
+    assert_eq!(remembered(), (vec![], false), "a volume that is gone has nothing to be remembered");
+    // As a crash right behind the removal would leave it.
+    std::fs::write(&state, "of another volume of this name").unwrap();
+    volumes.add(&VolumeOrder { size: Some(headtime_units::ByteSize::new(8 << 20)), ..order }).unwrap();
+    assert_eq!(remembered(), (vec![], false), "nor has a new one of its name");
+    assert_eq!(server.drain(Duration::from_secs(20)).exit_code(), 0);
 }

@@ -237,6 +237,8 @@ impl Volumes {
             return Ok(self.now(&after, |volume| volume.name == name, notes));
         }
         let volume = store.change(&*self.disk, |table| table.add(&wanted).cloned())?;
+        // A crash behind a removal may have left what was remembered of another of this name.
+        self.scans.forget_all(name);
         self.scans.set_target(name, Some(volume.extent));
         // Before it can be opened, so that its first request goes by its terms.
         let told = self.tell_shares(None, Some(&volume));
@@ -285,11 +287,11 @@ impl Volumes {
                 return Err(OrderError::Busy { name: name.to_owned(), requests: live.in_flight(), patience: PATIENCE });
             }
         }
-        if resized {
+        let done = store.change(&*self.disk, |table| table.change(&wanted, order.cut_data).cloned());
+        if resized && done.is_ok() {
             // What was remembered of the volume as it was says nothing of it as it is.
             self.scans.forget_all(name);
         }
-        let done = store.change(&*self.disk, |table| table.change(&wanted, order.cut_data).cloned());
         let settled = done.as_ref().unwrap_or(&before);
         self.scans.set_target(name, Some(settled.extent));
         if let Some(live) = live {
@@ -352,16 +354,15 @@ impl Volumes {
                 return Err(OrderError::Busy { name: name.to_owned(), requests: live.in_flight(), patience: PATIENCE });
             }
         }
-        self.scans.forget_all(name);
-        self.scans.set_target(name, None);
         if let Err(error) = store.change(&*self.disk, |table| table.remove(name)) {
-            self.scans.set_target(name, Some(before.extent));
             if let Some(live) = &live {
                 live.remove(false);
                 self.exports.serve(live, self.blocks);
             }
             return Err(error.into());
         }
+        self.scans.forget_all(name);
+        self.scans.set_target(name, None);
         tracing::info!(volume = name, "removed");
         self.tell_shares(Some(&before), None)?;
         Ok(self.now(store.table(), |_| false, notes))
