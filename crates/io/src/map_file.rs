@@ -49,6 +49,14 @@ pub enum MapFileError {
         /// The model here.
         ours: String,
     },
+    /// What is there cannot be told to be a map of this drive.
+    #[error("{} is there and is no map that can be read ({error}), so that it is left alone; move it away, or choose another file", path.display())]
+    NotAMap {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong with it.
+        error: Box<KeptMapError>,
+    },
     /// Another program is saving there.
     #[error("{}: another program is writing it; wait, or give each its own file", path.display())]
     Busy {
@@ -102,7 +110,10 @@ pub fn write_map(path: &Path, map: &KeptMap, replace: bool) -> Result<u64, MapFi
         if !replace {
             return Err(MapFileError::Exists { path: path.to_owned() });
         }
-        let there = read_map(path, ByteSize::new(u64::MAX))?;
+        let there = read_map(path, ByteSize::new(u64::MAX)).map_err(|error| match error {
+            MapFileError::Map { path, error } => MapFileError::NotAMap { path, error },
+            other => other,
+        })?;
         if there.drive() != map.drive() {
             let (theirs, ours) = (there.drive().model.clone(), map.drive().model.clone());
             return Err(MapFileError::OtherDrive { path: path.to_owned(), theirs, ours });
@@ -218,7 +229,7 @@ mod tests {
         write_map(&path, &map("ONE", 4), true).expect("it is of the same drive");
         assert_eq!(known(&path), 4);
         std::fs::write(&path, "dear diary").unwrap();
-        assert!(matches!(write_map(&path, &map("ONE", 5), true), Err(MapFileError::Map { .. })), "what is no map is left alone");
+        assert!(matches!(write_map(&path, &map("ONE", 5), true), Err(MapFileError::NotAMap { .. })), "what is no map is left alone");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "dear diary");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
     }

@@ -182,7 +182,8 @@ fn a_map_is_loaded_and_merged_while_clients_read_and_a_foreign_one_changes_nothi
     assert!(there.contains("exists") && there.contains("--force"), "{there}");
     let other = refusal(&server, "map.save", json!({"to": on("other.map"), "force": true}));
     assert!(other.contains("another drive") && other.contains("left alone"), "{other}");
-    assert!(refusal(&server, "map.save", json!({"to": on("text.map"), "force": true})).contains("no latency map"));
+    let text = refusal(&server, "map.save", json!({"to": on("text.map"), "force": true}));
+    assert!(text.contains("no latency map") && text.contains("text.map is there") && text.contains("move it away"), "{text}");
     assert_eq!(std::fs::read(on("text.map")).expect("it is there"), b"dear diary");
     assert!(maps.save(Some(&on("good.map")), true).is_ok() && maps.save(Some(&on("fresh.map")), false).is_ok());
     end(server);
@@ -204,6 +205,40 @@ fn a_file_that_is_refused_at_the_start_is_left_alone_and_the_server_serves() {
     assert!(server.maps().save(Some(&sandbox.path("elsewhere.map")), false).is_ok());
     end(server);
     assert_eq!(std::fs::read(&file).expect("it is there"), foreign);
+}
+
+#[test]
+fn a_file_that_was_refused_and_is_out_of_the_way_is_the_maps_own_again() {
+    let sandbox = Sandbox::with_tiny_drive();
+    let file = sandbox.path("tiny.map");
+    std::fs::write(&file, b"dear diary").expect("the folder is ours");
+    let server = sandbox.serve(&matrix(&file));
+    read(&sandbox, 24);
+    std::fs::remove_file(&file).expect("it is there");
+    let first = server.maps().save(None, false).expect("nothing is in the way").bytes;
+    let kept = server.maps().kept().expect("it goes by one");
+    assert!(kept.refused.is_none() && kept.save_failed.is_none(), "{kept:?}");
+    let saved = in_file(&file);
+    read(&sandbox, 160);
+    let learned = known(&server.maps().show().expect("it goes by one"));
+    assert!(learned > saved, "{learned} pairs after {saved}");
+    assert!(server.maps().save(None, false).expect("it is its own").bytes >= first, "without being forced");
+    read(&sandbox, 8);
+    end(server);
+    assert!(in_file(&file) >= learned, "and it is saved by itself in the end");
+}
+
+#[test]
+fn a_map_whose_folder_is_not_there_says_so_from_the_start_and_is_saved_once_it_is() {
+    let sandbox = Sandbox::with_tiny_drive();
+    let file = sandbox.path("later/tiny.map");
+    let server = sandbox.serve(&matrix(&file));
+    let failed = server.maps().kept().expect("it goes by one").save_failed.expect("it cannot be saved");
+    assert!(failed.contains("later is no folder") && failed.contains("make it"), "{failed}");
+    std::fs::create_dir(sandbox.path("later")).expect("the folder is ours");
+    read(&sandbox, 24);
+    end(server);
+    assert!(in_file(&file) > 0);
 }
 
 /// What a server that is killed has learned since the last time that it saved is all that is lost.

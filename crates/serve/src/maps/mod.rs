@@ -49,6 +49,8 @@ struct Last {
     /// Completions that the belief had learned from then.
     samples: u64,
     failed: Option<String>,
+    /// Whether this program has written the map's own file, so that what is there is no longer what was refused at the start.
+    own_written: bool,
 }
 
 /// A map that was saved.
@@ -146,7 +148,22 @@ impl MapOrderError {
 
 impl MapKeeper {
     pub(crate) fn new(drive: DriveHandle, saving: MapSaving) -> Self {
-        Self { drive, saving, writing: Mutex::default(), last: Mutex::default() }
+        let keeper = Self { drive, saving, writing: Mutex::default(), last: Mutex::default() };
+        keeper.look_for_folder();
+        keeper
+    }
+
+    /// A map that cannot be saved is better found out now than when it has been learned.
+    fn look_for_folder(&self) {
+        let believed = self.drive.believed();
+        let Some(file) = believed.file.as_ref().filter(|_| self.saving != MapSaving::Never) else { return };
+        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        if !folder.is_dir() {
+            let failed =
+                format!("{} is no folder, so that {} cannot be written; make it, and the map is saved there", folder.display(), file.display());
+            tracing::warn!("the latency map is not saved: {failed}");
+            self.lock().failed = Some(failed);
+        }
     }
 
     /// What the map knows.
@@ -166,7 +183,7 @@ impl MapKeeper {
         Some(MapKept {
             file: believed.file.clone(),
             restored: believed.restored,
-            refused: believed.refused.clone(),
+            refused: believed.refused.clone().filter(|_| !last.own_written),
             saved_seconds_ago: last.saved.as_ref().map(|(at, _)| at.elapsed().as_secs_f64()),
             save_failed: last.failed.clone(),
         })
@@ -190,7 +207,7 @@ impl MapKeeper {
         let samples = self.drive.snapshot().belief.samples;
         let map = self.drive.map()?.keep();
         // Its own file, as long as it is: what was refused there is somebody else's.
-        let replace = force || (Some(path) == own && believed.refused.is_none());
+        let replace = force || (Some(path) == own && (believed.refused.is_none() || self.lock().own_written));
         self.write(path, &map, replace, samples)
     }
 
@@ -267,7 +284,8 @@ impl MapKeeper {
         match written {
             Ok(bytes) => {
                 let saved = MapSaved { file: path.to_owned(), bytes };
-                *last = Last { saved: Some((Instant::now(), saved.clone())), samples, failed: None };
+                let own_written = last.own_written || self.drive.believed().file.as_deref() == Some(path);
+                *last = Last { saved: Some((Instant::now(), saved.clone())), samples, failed: None, own_written };
                 Ok(saved)
             }
             Err(error) => {
@@ -277,11 +295,11 @@ impl MapKeeper {
         }
     }
 
-    /// The map's own file, unless what is there was refused.
+    /// The map's own file, unless what is there was refused at the start and still is there.
     fn own_file(&self) -> Option<PathBuf> {
         let believed = self.drive.believed();
         let path = believed.file.clone()?;
-        (believed.refused.is_none() || !path.exists()).then_some(path)
+        (believed.refused.is_none() || self.lock().own_written || !path.exists()).then_some(path)
     }
 
     fn lock(&self) -> MutexGuard<'_, Last> {
