@@ -30,12 +30,14 @@ use crate::tuning::Tuning;
 
 mod at_drive;
 mod closing;
+mod complaints;
 mod scans;
 mod time_limits;
 mod unflushed;
 
 use at_drive::{AtDrive, Sent};
 pub use closing::DrainReport;
+use complaints::{Complaint, Complaints, Trust};
 use scans::Scans;
 use unflushed::Unflushed;
 
@@ -78,6 +80,8 @@ pub(crate) struct Engine {
     slow: SlowBook,
     lateness: Lateness,
     errors: ErrorCounts,
+    complaints: Complaints,
+    trust: Trust,
     letters: Vec<Letter>,
     ended: Vec<Ended>,
 }
@@ -128,6 +132,8 @@ impl Engine {
             slow: SlowBook::default(),
             lateness: Lateness::new(),
             errors: ErrorCounts::default(),
+            complaints: Complaints::default(),
+            trust: Trust::default(),
             letters: Vec::new(),
             ended: Vec::new(),
         }
@@ -265,6 +271,11 @@ impl Engine {
             self.complete(seen, over);
         }
         self.ended = ended;
+        if self.last_report == seen && self.trust.is_due(seen) {
+            if let Some(change) = self.trust.look(seen, &self.scheduler.belief_report()) {
+                tracing::warn!("{change}");
+            }
+        }
         seen
     }
 
@@ -356,8 +367,15 @@ impl Engine {
         // That the connection is gone was said once; of each request that meets it only who looks closely wants to read.
         if [Errno::CONNRESET, Errno::NOTCONN].iter().any(|gone| gone.raw_os_error() == error.errno()) {
             tracing::debug!(volume = volume.0, %error, "a request failed");
-        } else {
-            tracing::warn!(volume = volume.0, %error, "a request failed");
+            return;
+        }
+        let Some(Complaint { kept_back, last }) = self.complaints.hear(self.clock.now()) else { return };
+        if kept_back > 0 {
+            tracing::warn!("{kept_back} more requests failed meanwhile");
+        }
+        tracing::warn!(volume = volume.0, %error, "a request failed");
+        if last {
+            tracing::warn!("what else fails within this second is counted and not said one by one (`headtime status` has the number)");
         }
     }
 

@@ -14,7 +14,7 @@ use crate::sidecar::SidecarError;
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The file does not exist.
-    #[error("{} does not exist; create it with the size the drive shall have, such as `truncate -s 10G {}`", path.display(), path.display())]
+    #[error("{} does not exist; {}", path.display(), instead_of(path))]
     NotThere {
         /// The file.
         path: PathBuf,
@@ -48,7 +48,7 @@ pub enum OpenError {
         path: PathBuf,
     },
     /// The file is no whole number of sectors, or none at all.
-    #[error("{} is {bytes} bytes long, which is no whole number of sectors of {sector_bytes} bytes; `truncate -s {remedy} {}` makes it one", path.display(), path.display())]
+    #[error("{} is {bytes} bytes long, which is no whole number of sectors of {sector_bytes} bytes; if it is meant to be a drive, `truncate -s {remedy} {}` makes it one", path.display(), path.display())]
     WrongSize {
         /// The file.
         path: PathBuf,
@@ -137,6 +137,15 @@ pub enum OpenError {
     /// A thread or a descriptor was refused.
     #[error("the engine of the drive could not be started: {0}; raise the limits on threads and open files")]
     Engine(std::io::Error),
+}
+
+/// What to do where nothing is there. A file is not to be made among the devices.
+fn instead_of(path: &Path) -> String {
+    if path.starts_with("/dev") {
+        "look its name up again: `headtime devices` lists the devices of this machine".to_owned()
+    } else {
+        format!("look its name up again, or create it with the size the drive shall have, such as `truncate -s 10G {}`", path.display())
+    }
 }
 
 impl From<BeginError> for OpenError {

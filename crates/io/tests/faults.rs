@@ -174,6 +174,8 @@ fn what_cannot_be_a_drive_is_refused_with_a_reason() {
     let refusal = |path: &Path, options: DriveOptions| Drive::open(&Locator::Path(path.to_owned()), options).err().expect("no drive").to_string();
     let missing = refusal(&directory.path().join("missing"), DriveOptions::default());
     assert!(missing.contains("does not exist") && missing.contains("truncate -s"), "{missing}");
+    let device = refusal(Path::new("/dev/disk/by-id/no-such-disk"), DriveOptions::default());
+    assert!(device.contains("does not exist") && device.contains("headtime devices") && !device.contains("truncate"), "{device}");
     assert!(refusal(directory.path(), DriveOptions::default()).contains("a directory"));
     assert!(refusal(Path::new("/dev/null"), DriveOptions::default()).contains("character device"));
     let odd = directory.path().join("odd");

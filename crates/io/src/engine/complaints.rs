@@ -1,0 +1,112 @@
+//! What the log is told of a drive that does badly: enough to see to it, and no flood.
+//!
+//! A drive that is broken fails requests as fast as they are sent, some ten thousand a second. The first few of each second are said, the others counted; how many there were is
+//! said when the next one is, and all of them stand in the drive's snapshot. Whether the belief is trusted is said each time it changes.
+
+use headtime_sched::BeliefReport;
+use headtime_units::{Instant, Nanos};
+
+/// Failed requests of which each is said, in a second.
+const SAID: u32 = 10;
+const SECOND: Nanos = Nanos::from_secs(1);
+
+/// Keeps the log of failed requests short.
+#[derive(Debug, Default)]
+pub(super) struct Complaints {
+    /// When the second began, and how many were said in it.
+    since: Option<Instant>,
+    said: u32,
+    /// How many were not.
+    kept_back: u64,
+}
+
+/// What is to be said of a request that failed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Complaint {
+    /// How many were kept back before it, in seconds that are over.
+    pub(super) kept_back: u64,
+    /// Whether it is the last one of this second.
+    pub(super) last: bool,
+}
+
+impl Complaints {
+    /// What to say of one that failed at `now`; `None` to count it and say nothing.
+    pub(super) fn hear(&mut self, now: Instant) -> Option<Complaint> {
+        if self.since.is_none_or(|since| now.saturating_since(since) >= SECOND) {
+            (self.since, self.said) = (Some(now), 0);
+        }
+        if self.said == SAID {
+            self.kept_back += 1;
+            return None;
+        }
+        self.said += 1;
+        Some(Complaint { kept_back: std::mem::take(&mut self.kept_back), last: self.said == SAID })
+    }
+}
+
+/// Sees when a belief ceases to be trusted, and when it is again.
+#[derive(Debug, Default)]
+pub(super) struct Trust {
+    looked: Option<Instant>,
+    mistrusted: bool,
+}
+
+impl Trust {
+    /// Whether it is time to look: once a second, because a report has to be made for it.
+    pub(super) fn is_due(&self, now: Instant) -> bool {
+        self.looked.is_none_or(|looked| now.saturating_since(looked) >= SECOND)
+    }
+
+    /// What has changed, for the log.
+    pub(super) fn look(&mut self, now: Instant, report: &BeliefReport) -> Option<String> {
+        self.looked = Some(now);
+        if report.mistrusted == self.mistrusted {
+            return None;
+        }
+        self.mistrusted = report.mistrusted;
+        let wrong = report.error_rms_us.map_or(String::new(), |us| format!(" (wrong by {us:.0} us rms after {} completions)", report.samples));
+        Some(if self.mistrusted {
+            format!(
+                "where the head is foretold to be is no better than chance{wrong}: this is not the drive that the profile or map is of, or something comes between. Requests are ordered by \
+                 distance and scans leave gaps alone until it holds again; if it does not, characterise the drive (headtime characterize)"
+            )
+        } else {
+            format!("where the head is foretold to be holds again{wrong}: requests are ordered by it, and scans may use gaps")
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn of_a_flood_of_failures_ten_a_second_are_said_and_the_others_counted() {
+        let mut complaints = Complaints::default();
+        let mut hear = |ms: u64| complaints.hear(Instant::ORIGIN + Nanos::from_ms(ms));
+        let said: Vec<_> = (0..2_000).filter_map(&mut hear).collect();
+        assert_eq!(said.len(), 20, "two seconds");
+        assert_eq!(said.iter().map(|said| said.kept_back).collect::<Vec<_>>(), [[0; 10], [990, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat());
+        assert!(said[9].last && said[19].last && said.iter().filter(|said| said.last).count() == 2);
+        assert_eq!(hear(60_000), Some(Complaint { kept_back: 990, last: false }));
+        assert_eq!(hear(62_000), Some(Complaint { kept_back: 0, last: false }), "one now and then is always said");
+    }
+
+    #[test]
+    fn loss_and_return_of_trust_are_said_once_each() {
+        let mut trust = Trust::default();
+        let mut look = |second: u64, mistrusted: bool| {
+            let report = BeliefReport { mistrusted, samples: 500, error_rms_us: Some(1_234.5), ..BeliefReport::default() };
+            trust.look(Instant::ORIGIN + Nanos::from_secs(second), &report)
+        };
+        assert_eq!(look(1, false), None, "a belief is trusted at first");
+        let lost = look(2, true).expect("it has changed");
+        assert!(
+            lost.contains("no better than chance (wrong by 1234 us rms after 500 completions)") && lost.contains("headtime characterize"),
+            "{lost}"
+        );
+        assert_eq!(look(3, true), None);
+        assert!(look(4, false).expect("it has changed").contains("holds again"));
+        assert!(!trust.is_due(Instant::ORIGIN + Nanos::from_ms(4_999)) && trust.is_due(Instant::ORIGIN + Nanos::from_secs(5)));
+    }
+}
