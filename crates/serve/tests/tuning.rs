@@ -33,7 +33,7 @@ fn said(value: &str, source: &str) -> (String, String) {
 
 fn asked(error: TuneError) -> Vec<String> {
     match error {
-        TuneError::Asked(messages) => messages,
+        TuneError::Asked(messages) | TuneError::NoSuch(messages) => messages,
         TuneError::Failed(message) => panic!("{message}"),
     }
 }
@@ -216,6 +216,7 @@ fn orders_over_the_socket_are_whole_or_refused() {
     ] {
         let (was, message) = refused(&path, verb, arguments.clone());
         assert!(was == kind && message.contains(says), "{verb} {arguments}: {was:?} {message}");
+        assert!(verb != "tunables.get" || !message.contains("changed"), "who only asks changes nothing: {message}");
     }
     let _ = server.drain(Duration::from_secs(10));
 }

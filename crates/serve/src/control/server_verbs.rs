@@ -100,7 +100,7 @@ pub(super) fn answer(of: &impl Serialize) -> Result<serde_json::Value, Refused> 
 
 impl From<TuneError> for Refused {
     fn from(error: TuneError) -> Self {
-        let kind = if matches!(error, TuneError::Asked(_)) { RefusedKind::Asked } else { RefusedKind::Failed };
+        let kind = if matches!(error, TuneError::Asked(_) | TuneError::NoSuch(_)) { RefusedKind::Asked } else { RefusedKind::Failed };
         Self::new(kind, error.to_string())
     }
 }

@@ -153,6 +153,8 @@ impl Scans {
         fill: FillSettings,
         alone: bool,
     ) -> Self {
+        // Whoever reads it in a status has a working directory of his own.
+        let directory = directory.map(|directory| std::path::absolute(&directory).unwrap_or(directory));
         let mut targets = targets;
         targets.push((WHOLE_DRIVE.to_owned(), Extent::new(headtime_units::Lba::new(0), handle.capacity())));
         if handle.set_fill(fill).is_err() {

@@ -112,12 +112,15 @@ pub struct TunableChange {
     pub remembered: bool,
 }
 
-/// Why nothing was changed.
+/// Why nothing was changed, or told.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TuneError {
     /// What was asked for makes no sense.
     #[error("nothing was changed: {}", .0.join("; "))]
     Asked(Vec<String>),
+    /// What was to be told is nothing that there is.
+    #[error("{}", .0.join("; "))]
+    NoSuch(Vec<String>),
     /// It does, and went wrong.
     #[error("nothing was changed: {0}")]
     Failed(String),
@@ -169,12 +172,12 @@ impl Tuner {
     /// Those of these names, or all, as they are.
     ///
     /// # Errors
-    /// [`TuneError::Asked`], for names that there are not.
+    /// [`TuneError::NoSuch`].
     pub fn get(&self, names: &[String]) -> Result<Vec<TunableStatus>, TuneError> {
         let now = self.lock();
         let wrong: Vec<String> = names.iter().filter_map(|name| now.values.get(name).err()).collect();
         if !wrong.is_empty() {
-            return Err(TuneError::Asked(wrong));
+            return Err(TuneError::NoSuch(wrong));
         }
         let meant = |known: &Changeable| names.is_empty() || names.iter().any(|name| name == known.name);
         Ok(changeables().filter(meant).map(|known| self.status(&now, &known)).collect())
