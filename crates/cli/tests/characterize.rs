@@ -92,6 +92,8 @@ fn the_table_names_what_was_found_and_what_it_cost() {
     // With so little time the profile may be a poor one; what there is has to be told.
     assert!([0, 3].contains(&code(&output)), "{}", said(&output));
     let table = String::from_utf8(output.stdout).expect("text");
+    let said = String::from_utf8(output.stderr).expect("text");
+    assert!(said.contains("not enough time for") && said.contains("--seconds 80"), "{said}");
     for row in ["drive ", "verdict ", "rotation ", "cost ", "remarks"] {
         assert!(table.lines().any(|line| line.starts_with(row.trim_end())), "{row} is missing in\n{table}");
     }
@@ -205,21 +207,12 @@ fn an_emulated_drive_runs_in_virtual_time_as_the_unit_of_its_backing() {
     let folder = folder();
     let backing = folder.path().join("disk.img");
     // The unit is remembered beside the backing file once it was served.
-    let mut server = Program::start(&[
-        "emulate",
-        "maxtor-20gb@nocache",
-        "--seed",
-        "7",
-        "--backing",
-        text(&backing),
-        "--listen",
-        &format!("unix:{}", text(&folder.path().join("s"))),
-    ]);
+    let drive = format!("emulated:maxtor-20gb@nocache?backing={}", text(&backing));
+    let mut server = Program::start(&["emulate", &drive, "--seed", "7", "--listen", &format!("unix:{}", text(&folder.path().join("s")))]);
     server.line();
     server.signal(Signal::TERM);
     server.end();
     let out = folder.path().join("a.toml");
-    let drive = format!("emulated:maxtor-20gb@nocache?backing={}", text(&backing));
     let output = characterize(&[&drive, "--virtual", "-o", text(&out), "--seconds", "2", "--json"]);
     assert!([0, 3].contains(&code(&output)), "{}", said(&output));
     assert!(json(&output)["drive"].as_str().is_some_and(|drive| drive.contains("unit 7")), "{:#}", json(&output));

@@ -79,6 +79,16 @@ fn a_matrix_is_learned_shown_and_drawn() {
     let elements = markup::check_well_formed(&drawn);
     assert!(elements.iter().filter(|element| *element == "rect").count() > 10, "a heat map has squares");
     assert!(elements.iter().any(|element| element == "circle") && drawn.contains("distance in sectors"));
+    // What the shades mean stands above the squares, not on them.
+    let line = |text: &str| drawn.lines().position(|line| line.contains(text)).unwrap_or_else(|| panic!("no `{text}` in {drawn}"));
+    assert!(line("white unknown") < line("from LBA"));
+    let nothing = refusal(&["show", text_of(&map), "--svg", text_of(&folder.path().join("no.svg")), "--region", "100..200"]);
+    assert!(nothing.contains("no pair is known") && nothing.contains("100..200"), "{nothing}");
+    assert!(!folder.path().join("no.svg").exists());
+    // Left out: from the first cell that was seen to the last, which is behind 15.4 million sectors and before the drive's 17.9 million.
+    assert!(headtime(&["show", text_of(&map), "--svg", text_of(&svg)]).status.success());
+    let drawn = std::fs::read_to_string(&svg).expect("it was drawn");
+    assert!(drawn.contains("14M") && !drawn.contains("16M"), "the axis ends where knowledge does");
 }
 
 #[test]
@@ -175,7 +185,7 @@ fn a_compact_map_is_learned_kept_and_goes_on_and_is_not_merged() {
 fn what_makes_no_sense_is_refused_with_what_would() {
     let (folder, trace) = recording();
     let learn = |more: &[&str]| refusal(&[&["learn", "--profile", "atlas10k", text_of(&trace)], more].concat());
-    assert!(learn(&["--train", "1.5"]).contains("from 0 to 1"));
+    assert!(learn(&["--train", "1.5"]).contains("from 0 to 1") && learn(&["--train", "150%"]).contains("such as 50%"));
     assert!(learn(&["--kind", "matrix", "--bits", "5"]).contains("4, 8 or 16"));
     assert!(learn(&["--kind", "matrix", "--cell", "1000"]).contains("whole number"));
     assert!(learn(&["--memory", "1MiB"]).contains("allow more"));
@@ -183,6 +193,8 @@ fn what_makes_no_sense_is_refused_with_what_would() {
     std::fs::write(&past, "R Hit 99999999999 8 4000.0 0.0\n").unwrap();
     assert!(refusal(&["learn", "--profile", "atlas10k", text_of(&past)]).contains("past the end of atlas10k"));
     assert!(refusal(&["show", "/nowhere/at.map"]).contains("cannot be read"));
+    assert!(refusal(&["show", "/nowhere/at.map", "--region", "0..9"]).contains("--svg"), "a region is for the picture");
+    assert!(refusal(&["learn", "--profile", "atlas11k", text_of(&trace)]).starts_with("headtime: no profile is called `atlas11k`"));
 }
 
 /// The folder of recordings of real drives; `None`, with a message, where there is none.

@@ -246,6 +246,12 @@ fn a_backup_into_a_pipe_is_restored_and_a_stream_cut_off_is_refused() {
     let cut = headtime(&["scan", "restore", text(&stream), text(&place.path("half.img"))]);
     assert!(cut.status.code() == Some(1) && said(&cut).contains("ends in the middle"), "{}", said(&cut));
     assert!(!place.path("half.img").exists());
+    for nothing in ["", "hello"] {
+        std::fs::write(&stream, nothing).expect("the folder is ours");
+        let refused = headtime(&["scan", "restore", text(&stream), text(&place.path("none.img"))]);
+        assert!(refused.status.code() == Some(1) && said(&refused).contains("before a backup begins in it"), "{}", said(&refused));
+        assert!(!place.path("none.img").exists() && !place.path("none.img.part").exists());
+    }
 }
 
 #[test]
@@ -307,6 +313,8 @@ fn damaged_state_is_refused_with_its_name_and_begun_anew_only_when_asked() {
     let server = place.serve();
     let status = place.scanned("status", &["--task", "scrub"]);
     assert_eq!(status["state"], "broken");
+    let told = place.told("status", &["--task", "scrub"]);
+    assert!(told.starts_with("scrub of v: broken\n"), "how far it was is not known: {told}");
     let refused = place.scan("start", &["--task", "scrub"]);
     assert!(refused.status.code() == Some(1), "{}", said(&refused));
     for part in ["checksum", text(&state), "--anew"] {
@@ -314,7 +322,7 @@ fn damaged_state_is_refused_with_its_name_and_begun_anew_only_when_asked() {
     }
     assert!(std::fs::read(&state).expect("it is ours") == bytes, "state was thrown away unasked");
     assert_eq!(place.scanned("start", &["--task", "scrub", "--anew", "--wait"])["state"], "complete");
-    assert_eq!(place.scanned("cancel", &["--task", "scrub"])["state"], "complete");
+    assert_eq!(place.told("cancel", &["--task", "scrub"]), "scrub of v: cancelled at 100.0 % of 4 MiB, and forgotten\n");
     assert!(!state.exists());
     assert_eq!(place.scan("pause", &["--task", "scrub"]).status.code(), Some(2));
     stop(server);

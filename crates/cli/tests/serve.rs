@@ -164,6 +164,9 @@ fn a_server_that_cannot_start_says_why_and_what_to_do() {
         (&["serve", "--drive", text(&missing), "--listen", &listen, "--volume", "v=1GiB"], 1, "truncate"),
         (&["serve", "--config", text(&missing)], 2, "cannot be read"),
         (&["emulate", "wd40", "--backing", text(&missing), "--listen", &listen], 2, "atlas10k"),
+        (&["emulate", "emulated:wd40?backing=x", "--listen", &listen], 2, "atlas10k"),
+        (&["emulate", "atlas10k", "--listen", &listen], 2, "emulated:atlas10k?backing=FILE"),
+        (&["emulate", "emulated:atlas10k?backing=x", "--backing", text(&missing), "--listen", &listen], 2, "leave --backing out"),
     ];
     for (arguments, code, expected) in cases {
         let output = headtime(arguments);
@@ -192,9 +195,10 @@ fn a_hangup_ends_no_server_and_without_tls_there_is_nothing_to_read_again() {
 #[test]
 fn the_help_of_serve_lists_every_key() {
     let help = String::from_utf8(headtime(&["serve", "--help"]).stdout).expect("help is UTF-8");
-    use headtime_serve::config::{LIMIT_KEYS, MAP_KEYS, SERVER_KEYS, VOLUME_KEYS};
+    use headtime_serve::config::{CLIENT_KEYS, LIMIT_KEYS, MAP_KEYS, SERVER_KEYS, TLS_KEYS, VOLUME_KEYS};
     let names = SERVER_KEYS.iter().map(|key| key.name).chain(VOLUME_KEYS.iter().map(|key| key.name)).chain(LIMIT_KEYS.iter().map(|key| key.name));
-    let names = names.chain(MAP_KEYS.iter().map(|key| key.name));
+    let names = names.chain(MAP_KEYS.iter().map(|key| key.name)).chain(TLS_KEYS.iter().map(|key| key.name));
+    let names = names.chain(CLIENT_KEYS.iter().map(|key| key.name));
     for name in names {
         assert!(help.contains(&format!("  {name} = ")), "{name} is missing");
     }

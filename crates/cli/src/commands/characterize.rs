@@ -143,14 +143,26 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         print(&text(&answer))?
     }
     let verdict = finding.verdict.sentence();
+    let more_time = more_time(&finding, bound);
     match &finding.verdict {
         Verdict::Characterised { .. } => Ok(()),
-        _ if profile.is_none() => Err(Failure::Nothing(anyhow!("there is no profile: {verdict}"))),
+        _ if profile.is_none() => Err(Failure::Nothing(anyhow!("there is no profile: {verdict}{more_time}"))),
         _ => {
-            eprintln!("headtime: {verdict}");
+            eprintln!("headtime: {verdict}{more_time}");
             Ok(())
         }
     }
+}
+
+/// Where something ran out of time: that this, too, may be why.
+fn more_time(finding: &Finding, bound: Nanos) -> String {
+    let cut: Vec<&str> = finding.remarks.iter().filter_map(|remark| remark.split_once(": cut short")).map(|(stage, _)| stage).collect();
+    // The check is as long as there is time for it.
+    if cut.iter().all(|stage| *stage == "self-check") {
+        return String::new();
+    }
+    let seconds = (2 * bound.as_ns() / 1_000_000_000).min(86_400);
+    format!("\nheadtime: there was not enough time for {}, which may be the reason; begin anew with more: --seconds {seconds}", cut.join(", "))
 }
 
 /// What was found, when the drive held out to the end.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use clap::Args;
 use headtime_io::{EmulatedLocator, EmulationSnapshot, Locator, ProfileSource};
 use headtime_serve::config::{Config, Flags};
@@ -19,11 +19,11 @@ use crate::stop::Stop;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// The drive: a profile's name, NAME@SETUP, or the path of a profile file
+    /// The drive: a profile's name, NAME@SETUP, or the path of a profile file; or emulated:PROFILE?backing=FILE, as elsewhere
     pub profile: String,
     /// The file with the drive's bytes; made when it is missing
     #[arg(long, value_name = "FILE")]
-    pub backing: PathBuf,
+    pub backing: Option<PathBuf>,
     /// Where clients are awaited: unix:PATH or tcp:HOST:PORT; may be repeated
     #[arg(long, value_name = "ADDRESS", required = true)]
     pub listen: Vec<String>,
@@ -62,20 +62,36 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 }
 
 fn start(arguments: &Arguments) -> Result<Server, Failure> {
-    let (profile, setup) = arguments.profile.rsplit_once('@').map_or((arguments.profile.as_str(), None), |(profile, setup)| (profile, Some(setup)));
-    let emulated = EmulatedLocator {
-        profile: ProfileSource::of(profile),
-        setup: setup.map(str::to_string),
-        backing: arguments.backing.clone(),
-        seed: arguments.seed,
-        noise: arguments.noise == Noise::On,
-    };
+    let emulated = emulated(arguments)?;
     let flags = Flags { listen: arguments.listen.clone(), outstanding: arguments.outstanding.clone(), ..Flags::default() };
     let mut config = Config::from_flags(&flags).map_err(Failure::asked)?;
-    // Looked up here as well, so that a name nobody knows is refused with code 2 like everywhere else.
-    crate::drive_model::load(&arguments.profile)?;
     config.drive = Some(Locator::Emulated(emulated));
     serve_alone(&config).map_err(start_failure)
+}
+
+/// The drive, by either way of naming it.
+fn emulated(arguments: &Arguments) -> Result<EmulatedLocator, Failure> {
+    let noise = arguments.noise == Noise::On;
+    let named = arguments.profile.strip_prefix("emulated:").map(|rest| rest.split_once('?').map_or(rest, |(name, _)| name));
+    // Looked up here as well, so that a name nobody knows is refused with code 2 like everywhere else.
+    crate::drive_model::load(named.unwrap_or(&arguments.profile))?;
+    if named.is_some() {
+        if arguments.backing.is_some() {
+            return Err(Failure::Asked(anyhow!("{} names its file itself; leave --backing out", arguments.profile)));
+        }
+        return match Locator::parse(&arguments.profile).map_err(Failure::asked)? {
+            Locator::Emulated(named) => Ok(EmulatedLocator { seed: arguments.seed.or(named.seed), noise: noise && named.noise, ..named }),
+            other => Err(Failure::Asked(anyhow!("{other} is no emulated drive; write emulated:PROFILE?backing=FILE"))),
+        };
+    }
+    let Some(backing) = arguments.backing.clone() else {
+        return Err(Failure::Asked(anyhow!(
+            "which file has the drive's bytes? Add --backing FILE, or name the drive as elsewhere: 'emulated:{}?backing=FILE'",
+            arguments.profile
+        )));
+    };
+    let (profile, setup) = arguments.profile.rsplit_once('@').map_or((arguments.profile.as_str(), None), |(profile, setup)| (profile, Some(setup)));
+    Ok(EmulatedLocator { profile: ProfileSource::of(profile), setup: setup.map(str::to_string), backing, seed: arguments.seed, noise })
 }
 
 /// How the failure to start a server is told apart: nonsense in the configuration, or something that went wrong.

@@ -80,7 +80,7 @@ pub struct Learn {
     #[arg(long)]
     pub profile: String,
     /// The share of the recording that is learned from, its first requests; the rest is predicted
-    #[arg(long, default_value_t = 0.5, value_name = "SHARE")]
+    #[arg(long, default_value = "0.5", value_parser = parse_part, value_name = "SHARE")]
     pub train: f64,
     /// Which kind of map
     #[arg(long, value_enum, default_value_t)]
@@ -132,8 +132,8 @@ pub struct Show {
     /// Draws the times of a region's pairs, and times against distance, into this SVG file; of a map in a file
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_SERVER)]
     pub svg: Option<PathBuf>,
-    /// The region that is drawn, FIRST..END in sectors; left out: all that is covered
-    #[arg(long, value_parser = parse_region, value_name = "LBA..LBA")]
+    /// The region that is drawn, FIRST..END in sectors; left out: all that is known
+    #[arg(long, value_parser = parse_region, value_name = "LBA..LBA", requires = "svg")]
     pub region: Option<(u64, u64)>,
     /// Prints one JSON object instead of text
     #[arg(long)]
@@ -318,9 +318,6 @@ struct Learned {
 }
 
 fn learn(arguments: &Learn) -> Result<(), Failure> {
-    if !(0.0..=1.0).contains(&arguments.train) {
-        return Err(Failure::Asked(anyhow!("--train {} is no share; expected a number from 0 to 1", arguments.train)));
-    }
     let bits = EntryBits::from_bits(arguments.bits).ok_or_else(|| Failure::Asked(anyhow!("--bits {}; expected 4, 8 or 16", arguments.bits)))?;
     let profile = drive_model::load(&arguments.profile)?;
     let recording = read(&arguments.trace)?;
@@ -450,6 +447,14 @@ fn csv(predicted: &[Predicted]) -> anyhow::Result<String> {
         writeln!(text, "{recorded:.3},{likely:.3},{expected:.3},{worst:.3}")?;
     }
     Ok(text)
+}
+
+/// A share as a number or in percent.
+fn parse_part(text: &str) -> Result<f64, String> {
+    let number = text.strip_suffix('%').map_or_else(|| text.parse::<f64>().ok(), |percent| Some(percent.trim_end().parse::<f64>().ok()? / 100.0));
+    number
+        .filter(|number| (0.0..=1.0).contains(number))
+        .ok_or_else(|| format!("{text} is no share; expected a number from 0 to 1, or percent such as 50%"))
 }
 
 fn parse_region(text: &str) -> Result<(u64, u64), String> {

@@ -20,7 +20,7 @@ use headtime_units::parse_share;
 use crate::Failure;
 use crate::commands::control::{ServerChoice, refused};
 pub use show::line;
-use show::{finding, show};
+use show::{finding, show, show_cancelled};
 
 /// Arguments of `headtime scan`.
 #[derive(Debug, Args)]
@@ -190,7 +190,12 @@ fn order(verb: &str, meant: &Meant) -> Result<(), Failure> {
         return alone::order(verb, meant);
     }
     let answer = connect(&meant.server)?.scan(verb, &self::meant(meant)).map_err(refused)?;
-    show(&answer, meant.server.json)
+    told(verb, &answer, meant.server.json)
+}
+
+/// Prints what an order came to.
+fn told(verb: &str, answer: &ScanAnswer, json: bool) -> Result<(), Failure> {
+    if verb == "scan.cancel" { show_cancelled(answer, json) } else { show(answer, json) }
 }
 
 fn status(status: &Status) -> Result<(), Failure> {

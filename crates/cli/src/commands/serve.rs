@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
-use headtime_serve::config::{Config, Flags, Key, LIMIT_KEYS, MAP_KEYS, SERVER_KEYS, VOLUME_KEYS};
+use headtime_serve::config::{CLIENT_KEYS, Config, Flags, Key, LIMIT_KEYS, MAP_KEYS, SERVER_KEYS, TLS_KEYS, VOLUME_KEYS};
 use headtime_serve::{Drained, Server};
 use serde::Serialize;
 
@@ -64,7 +64,7 @@ pub struct Arguments {
     /// Of a raw device: set or keep the kernel's own scheduling; what is set is put back in the end
     #[arg(long, value_name = "WHAT")]
     pub kernel_knobs: Option<String>,
-    /// The control socket for `headtime scan`, `get`, `set`, `status` and `map`, or off; beside the drive unless given
+    /// The control socket for `headtime scan`, `volume`, `map`, `get`, `set`, `status`, `top`, `explain` and `reload`, or off; beside the drive unless given
     #[arg(long, value_name = "PATH")]
     pub control: Option<String>,
     /// The directory in which scans are remembered, or off; beside the drive unless given
@@ -293,6 +293,8 @@ fn long_help() -> String {
     text.push_str(&format!("\nKeys of a volume, in [[volume]] or behind --volume NAME=SIZE,:\n{}", keys(VOLUME_KEYS)));
     text.push_str(&format!("\nKeys of [map], or of --map:\n{}", keys(MAP_KEYS)));
     text.push_str(&format!("\nKeys of [limits], or of --limit:\n{}", keys(LIMIT_KEYS)));
+    text.push_str(&format!("\nKeys of [tls], which stand in the file alone (docs/tls.md):\n{}", keys(TLS_KEYS)));
+    text.push_str(&format!("\nKeys of a client, in [[client]]:\n{}", keys(CLIENT_KEYS)));
     text
 }
 

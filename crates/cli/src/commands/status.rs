@@ -2,6 +2,7 @@
 
 use clap::Args;
 use headtime_serve::status::{BeliefStatus, OpStatus, ServerStatus};
+use headtime_units::ByteSize;
 
 use crate::Failure;
 use crate::commands::control::{ServerChoice, ask};
@@ -84,7 +85,7 @@ fn volumes(status: &ServerStatus) -> String {
     for volume in &status.volumes {
         rows.push(vec![
             volume.name.clone(),
-            show_bytes(volume.size_bytes),
+            ByteSize::new(volume.size_bytes).to_string(),
             volume.deadline_ms.map_or("-".to_string(), |deadline| format!("{deadline} ms")),
             volume.priority.clone().unwrap_or_else(|| "-".to_string()),
             volume.reads.requests.to_string(),

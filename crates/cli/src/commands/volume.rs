@@ -181,7 +181,7 @@ fn text(answer: &VolumeAnswer) -> String {
 fn row(volume: &VolumeStatus, class: &ClassStatus) -> Vec<String> {
     const NONE: &str = "–";
     let of = |text: Option<String>| text.unwrap_or_else(|| NONE.to_owned());
-    let time = |seconds: f64| Nanos::from_ns((seconds * 1e9).round() as u64).to_string();
+    let time = |seconds: f64| short(&Nanos::from_ns((seconds * 1e9).round() as u64).to_string());
     let own = class.export == volume.name;
     let mut remarks: Vec<String> = Vec::new();
     if own {
@@ -202,6 +202,14 @@ fn row(volume: &VolumeStatus, class: &ClassStatus) -> Vec<String> {
         class.connections.map_or_else(|| "not served".to_owned(), |clients| clients.to_string()),
         remarks.join(", "),
     ]
+}
+
+/// A time without needless zeroes behind its point.
+fn short(time: &str) -> String {
+    match time.split_once(' ') {
+        Some((number, unit)) if number.contains('.') => format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.')),
+        _ => time.to_owned(),
+    }
 }
 
 fn percent(percent: f64) -> String {
@@ -227,6 +235,12 @@ fn long_help() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_are_as_they_were_written() {
+        let shown = |ns: u64| short(&Nanos::from_ns(ns).to_string());
+        assert_eq!([0, 250_000_000, 1_500_000, 30_000, 2_000_000_000].map(shown), ["0 s", "250 ms", "1.5 ms", "30 us", "2 s"]);
+    }
 
     #[test]
     fn a_size_may_stand_first_and_everything_else_is_a_pair() {

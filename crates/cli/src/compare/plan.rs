@@ -124,7 +124,8 @@ impl Plan {
             }
         }
         if plan.cases.is_empty() {
-            let reasons: Vec<&str> = plan.left_out.iter().map(|left_out| left_out.reason.as_str()).collect();
+            // Several policies may be left out for one reason.
+            let reasons = each_once(plan.left_out.iter().map(|left_out| left_out.reason.as_str()));
             return Err(Failure::Asked(anyhow!("nothing is left to compare: {}", reasons.join("; "))));
         }
         Ok(plan)
@@ -303,6 +304,17 @@ fn at(place: &str, failure: Failure) -> Failure {
     }
 }
 
+/// Texts in their order, those that are alike once.
+fn each_once<'a>(texts: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    let mut once = Vec::new();
+    for text in texts {
+        if !once.contains(&text) {
+            once.push(text);
+        }
+    }
+    once
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -363,6 +375,7 @@ mod tests {
         let asked = Asked { policies: words(&["sptf-oracle"]), drives: words(&["exos-2x18"]), ..Asked::default() };
         let message = Plan::new(asked).map(|_| ()).expect_err("no policy can run").message();
         assert!(message.starts_with("nothing is left to compare: policy sptf-oracle is an oracle of one arm"), "{message}");
+        assert_eq!(each_once(["b", "a", "b"].into_iter()), ["b", "a"]);
     }
 
     #[test]
@@ -371,7 +384,7 @@ mod tests {
             (Asked { policies: words(&["fastest"]), ..Asked::default() }, "--flag: there is no policy `fastest`; known are fcfs"),
             (Asked { beliefs: words(&["guess"]), ..Asked::default() }, "--flag: belief = guess: expected profile, matrix, compact"),
             (Asked { beliefs: words(&["compact:no.map"]), ..Asked::default() }, "--flag: map no.map cannot be read"),
-            (Asked { drives: words(&["wd40"]), ..Asked::default() }, "--flag: see `headtime profiles`"),
+            (Asked { drives: words(&["wd40"]), ..Asked::default() }, "--flag: no profile is called `wd40`; known are"),
             (Asked { workloads: words(&["./no.toml"]), ..Asked::default() }, "--flag: "),
             (
                 Asked { baseline: Some(Placed::new("edf".to_string(), "--baseline")), ..Asked::default() },

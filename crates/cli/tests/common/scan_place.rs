@@ -78,6 +78,13 @@ impl Place {
         headtime(&[&["scan", order, "v", "--drive", &self.drive, "--json"], more].concat())
     }
 
+    /// What people are told, which must be good news.
+    pub fn told(&self, order: &str, more: &[&str]) -> String {
+        let output = headtime(&[&["scan", order, "v", "--drive", &self.drive], more].concat());
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8(output.stdout).expect("text")
+    }
+
     /// The same, which must succeed; the scan's status.
     pub fn scanned(&self, order: &str, more: &[&str]) -> Value {
         let output = self.scan(order, more);

@@ -1,5 +1,6 @@
 //! The picture of a map: the times of a region's pairs as a heat map, and below it times against the distance in addresses.
 
+use anyhow::bail;
 use headtime_belief::maps::KeptMap as Map;
 use headtime_units::Lba;
 use plotters::prelude::*;
@@ -17,14 +18,35 @@ type Pair = (f64, f64, f64);
 /// The picture of the region from `first` up to but not including `end` as an SVG file.
 pub(super) fn draw(map: &Map, first: Lba, end: Lba) -> anyhow::Result<String> {
     let pairs = pairs(map, first, end);
+    if pairs.is_empty() {
+        bail!(
+            "of the sectors {first}..{end} no pair is known, so that there is nothing to draw; choose another region, or leave --region out",
+            first = first.get(),
+            end = end.get()
+        );
+    }
     let title = format!("{} map of {}: {} pairs", map.kind(), map.drive().model, pairs.len());
-    drawn((900, 1_240), |area| {
+    let squares = Squares::of(&pairs, first, end);
+    let legend = format!("light {} ms, dark {} ms, white unknown", number(squares.least), number(squares.most));
+    drawn((900, 1_264), |area| {
         area.fill(&WHITE)?;
         let area = area.titled(&title, (FONT, 20).into_font().color(&TEXT))?;
+        // Not on the squares, which are dark where times are long.
+        let area = area.titled(&legend, (FONT, 16).into_font().color(&TEXT))?;
         let (above, below) = area.split_vertically(800);
-        heat(&above, &pairs, first, end)?;
+        heat(&above, &squares)?;
         distance(&below, &pairs)
     })
+}
+
+/// From the first place that is known to the end of the last: of a compact map the whole drive, of a matrix the cells that were seen.
+pub(super) fn known_region(map: &Map) -> (u64, u64) {
+    let capacity = map.drive().capacity.get();
+    let Map::Matrix(matrix) = map else { return (0, capacity) };
+    let cell = matrix.shape().cell().get();
+    let seen = matrix.observed().flat_map(|(from, to, _)| [from, to]);
+    let (first, last) = seen.fold((u32::MAX, 0), |(first, last), number| (first.min(number), last.max(number)));
+    if first > last { (0, capacity) } else { (u64::from(first) * cell, ((u64::from(last) + 1) * cell).min(capacity)) }
 }
 
 /// The pairs that are known in the region; of a compact map, which knows them all, a grid.
@@ -52,8 +74,33 @@ fn pairs(map: &Map, first: Lba, end: Lba) -> Vec<Pair> {
     }
 }
 
-fn heat(area: &Area<'_>, pairs: &[Pair], first: Lba, end: Lba) -> Result<(), Box<dyn std::error::Error>> {
-    let (low, high) = (first.get() as f64, end.get() as f64);
+/// A region cut into squares.
+struct Squares {
+    low: f64,
+    high: f64,
+    /// The worst of the pairs that fall into each, in ms; those without any stay white: unknown.
+    worst: Vec<Option<f64>>,
+    least: f64,
+    most: f64,
+}
+
+impl Squares {
+    fn of(pairs: &[Pair], first: Lba, end: Lba) -> Self {
+        let (low, high) = (first.get() as f64, end.get() as f64);
+        let square = |place: f64| ((((place - low) * GRID as f64) / (high - low)) as usize).min(GRID - 1);
+        let mut worst = vec![None::<f64>; GRID * GRID];
+        for (from, to, ms) in pairs {
+            let there = &mut worst[square(*from) * GRID + square(*to)];
+            *there = Some(there.map_or(*ms, |before| before.max(*ms)));
+        }
+        let known = || worst.iter().flatten().copied();
+        let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
+        Self { low, high, worst, least, most }
+    }
+}
+
+fn heat(area: &Area<'_>, squares: &Squares) -> Result<(), Box<dyn std::error::Error>> {
+    let Squares { low, high, least, most, .. } = *squares;
     let mut chart =
         ChartBuilder::on(area).margin(8).margin_right(20).x_label_area_size(50).y_label_area_size(90).build_cartesian_2d(low..high, low..high)?;
     chart
@@ -66,30 +113,13 @@ fn heat(area: &Area<'_>, pairs: &[Pair], first: Lba, end: Lba) -> Result<(), Box
         .x_label_formatter(&|lba| address(*lba))
         .y_label_formatter(&|lba| address(*lba))
         .draw()?;
-    // The worst of the pairs that fall into a square; squares without any stay white: unknown.
     let side = (high - low) / GRID as f64;
-    let square = |place: f64| (((place - low) / side) as usize).min(GRID - 1);
-    let mut squares = vec![None::<f64>; GRID * GRID];
-    for (from, to, ms) in pairs {
-        let there = &mut squares[square(*from) * GRID + square(*to)];
-        *there = Some(there.map_or(*ms, |before| before.max(*ms)));
-    }
-    let known = || squares.iter().flatten().copied();
-    let (least, most) = (known().fold(f64::INFINITY, f64::min), known().fold(0.0, f64::max));
-    let filled = squares.iter().enumerate().filter_map(|(place, ms)| Some((place / GRID, place % GRID, (*ms)?)));
+    let filled = squares.worst.iter().enumerate().filter_map(|(place, ms)| Some((place / GRID, place % GRID, (*ms)?)));
     chart.draw_series(filled.map(|(row, column, ms)| {
         let corner = |row: usize, column: usize| (low + column as f64 * side, low + row as f64 * side);
         let share = if most > least { (ms - least) / (most - least) } else { 0.0 };
         Rectangle::new([corner(row, column), corner(row + 1, column + 1)], shade(share).filled())
     }))?;
-    if most > 0.0 {
-        let style = (FONT, 16).into_font().color(&TEXT);
-        chart.draw_series([Text::new(
-            format!("light {} ms, dark {} ms, white unknown", number(least), number(most)),
-            (low + side, high - side),
-            style,
-        )])?;
-    }
     Ok(())
 }
 

@@ -62,13 +62,16 @@ pub(crate) fn kept_text(kept: &MapKept) -> String {
     let mut text = String::new();
     match &kept.file {
         None => text.push_str("kept nowhere by itself\n"),
+        Some(file) if kept.refused.is_some() => {
+            text.push_str(&format!("not kept in {}, which is left alone until it is moved away; begun anew\n", file.display()));
+        }
         Some(file) => {
             let begun = if kept.restored { "begun with it" } else { "begun anew" };
             text.push_str(&format!("kept in {}, {begun}\n", file.display()));
         }
     }
     if let Some(refused) = &kept.refused {
-        text.push_str(&format!("refused at the start, and left alone: {refused}\n"));
+        text.push_str(&format!("refused at the start: {refused}\n"));
     }
     if let Some(ago) = kept.saved_seconds_ago {
         text.push_str(&format!("saved {ago:.0} s ago\n"));
@@ -101,13 +104,29 @@ pub(super) fn run(arguments: &Show) -> Result<(), Failure> {
     let map = file::read(file, ANY_MEMORY)?;
     if let Some(svg) = &arguments.svg {
         let capacity = map.drive().capacity.get();
-        let (first, end) = arguments.region.unwrap_or((0, capacity));
+        let (first, end) = arguments.region.unwrap_or_else(|| plot::known_region(&map));
         if end > capacity {
             return Err(Failure::Asked(anyhow!("the region {first}..{end} ends past the drive's {capacity} sectors; keep it within 0..{capacity}")));
         }
-        let drawn = plot::draw(&map, Lba::new(first), Lba::new(end))?;
+        let drawn = plot::draw(&map, Lba::new(first), Lba::new(end)).map_err(Failure::Asked)?;
         std::fs::write(svg, drawn).with_context(|| format!("cannot write {}", svg.display()))?;
     }
     let known = Known::of(&map, file);
     if arguments.json { print_json(&known) } else { print(&text(&known.map)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_that_was_refused_is_not_said_to_keep_the_map() {
+        let kept = MapKept { file: Some("a.map".into()), restored: false, refused: None, saved_seconds_ago: None, save_failed: None };
+        assert_eq!(kept_text(&kept), "kept in a.map, begun anew\n");
+        let refused = MapKept { refused: Some("it is damaged".into()), ..kept };
+        assert_eq!(
+            kept_text(&refused),
+            "not kept in a.map, which is left alone until it is moved away; begun anew\nrefused at the start: it is damaged\n"
+        );
+    }
 }

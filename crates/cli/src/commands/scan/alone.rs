@@ -14,7 +14,7 @@ use headtime_serve::scans::{AloneError, AloneOptions, Remembered, ScanAlone, Sca
 
 use super::progress::Progress;
 use super::show::{finding, show};
-use super::{Meant, Start, Status, found, is_over, refused};
+use super::{Meant, Start, Status, found, is_over, refused, told};
 use crate::Failure;
 use crate::logs::{self, Level};
 use crate::stop::Stop;
@@ -99,7 +99,7 @@ pub(super) fn order(verb: &str, meant: &Meant) -> Result<(), Failure> {
     let json = meant.server.json;
     let arguments = ScanArguments { target: Some(WHOLE_DRIVE.to_owned()), task: Some(meant.task.name().to_owned()), ..ScanArguments::default() };
     if let Some(mut client) = at_work(&drive)? {
-        return show(&client.scan(verb, &arguments).map_err(refused)?, json);
+        return told(verb, &client.scan(verb, &arguments).map_err(refused)?, json);
     }
     if verb != "scan.cancel" {
         return Err(Failure::Asked(anyhow!(
@@ -110,7 +110,7 @@ pub(super) fn order(verb: &str, meant: &Meant) -> Result<(), Failure> {
     let remembered = remembered(&drive, meant.state.as_deref())?;
     let not_there = || failure(AloneError::Scan(ScanError::NotThere { target: drive.to_string(), task: meant.task }));
     let status = remembered.ok_or_else(not_there)?.cancel(meant.task).map_err(failure)?;
-    show(&answer(vec![status]), json)
+    told(verb, &answer(vec![status]), json)
 }
 
 /// How scans of a drive are getting on, or how far they had come.

@@ -39,7 +39,9 @@ pub(super) fn run(restore: &Restore) -> Result<(), Failure> {
 
 /// Makes the image under another name, so that half of one is never taken for a whole.
 fn restore_image(stream: &Path, image: &Path) -> anyhow::Result<Restored> {
-    let mut from: Box<dyn std::io::Read> = if stream == Path::new("-") {
+    let standard_input = stream == Path::new("-");
+    let name = if standard_input { "standard input".to_owned() } else { stream.display().to_string() };
+    let mut from: Box<dyn std::io::Read> = if standard_input {
         Box::new(std::io::stdin().lock())
     } else {
         Box::new(File::open(stream).with_context(|| format!("{} cannot be opened", stream.display()))?)
@@ -54,12 +56,12 @@ fn restore_image(stream: &Path, image: &Path) -> anyhow::Result<Restored> {
     let mut restored = Restored { target: String::new(), bytes: 0, unreadable: Vec::new() };
     let mut buffer = vec![0; 1 << 20];
     loop {
-        let read = from.read(&mut buffer).with_context(|| format!("{} cannot be read", stream.display()))?;
+        let read = from.read(&mut buffer).with_context(|| format!("{name} cannot be read"))?;
         if read == 0 {
             break;
         }
         reader.feed(&buffer[..read]);
-        while let Some(record) = reader.next().with_context(|| stream.display().to_string())? {
+        while let Some(record) = reader.next().with_context(|| name.clone())? {
             match record {
                 Record::Header { target, bytes, .. } => {
                     to.set_len(bytes).with_context(cannot_write)?;
@@ -72,10 +74,14 @@ fn restore_image(stream: &Path, image: &Path) -> anyhow::Result<Restored> {
             }
         }
     }
+    if restored.target.is_empty() {
+        // Nothing of it is worth keeping.
+        let _ = std::fs::remove_file(&part);
+        anyhow::bail!("{name} ends before a backup begins in it; name what was written into the pipe of `scan start --task backup`, whole");
+    }
     anyhow::ensure!(
         reader.is_complete(),
-        "{} ends in the middle, so that {} is no backup; take the stream from its beginning to its end",
-        stream.display(),
+        "{name} ends in the middle, so that {} is no backup; take the stream from its beginning to its end",
         part.display()
     );
     to.sync_all().with_context(cannot_write)?;

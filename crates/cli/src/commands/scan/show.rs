@@ -2,6 +2,7 @@
 
 use headtime_serve::control::ScanAnswer;
 use headtime_serve::scans::{RangeList, ScanState, ScanStatus};
+use headtime_units::ByteSize;
 
 use crate::Failure;
 use crate::output::{print, print_json};
@@ -25,6 +26,20 @@ pub(super) fn show(answer: &ScanAnswer, json: bool) -> Result<(), Failure> {
     print(&text)
 }
 
+/// Prints what was cancelled: how far it had come, and that nothing is remembered of it any more.
+pub(super) fn show_cancelled(answer: &ScanAnswer, json: bool) -> Result<(), Failure> {
+    if json {
+        return print_json(answer);
+    }
+    let line = |scan: &ScanStatus| {
+        let came = if scan.bytes > 0 { format!(" at {:.1} % of {}", scan.share_done() * 100.0, ByteSize::new(scan.bytes)) } else { String::new() };
+        let left = if scan.output.is_empty() { String::new() } else { format!("; {} stays where it is, and is no backup", scan.output) };
+        let left = if scan.state == ScanState::Complete { left.replace(", and is no backup", "") } else { left };
+        format!("{} of {}: cancelled{came}, and forgotten{left}\n", scan.task, scan.target)
+    };
+    print(&answer.scans.iter().map(line).collect::<String>())
+}
+
 /// One scan in a line: how far it is and how fast.
 #[must_use]
 pub fn line(scan: &ScanStatus) -> String {
@@ -36,7 +51,11 @@ pub fn line(scan: &ScanStatus) -> String {
         ScanState::Broken => "broken",
         ScanState::Stopped => "stopped, and goes on when it is started again",
     };
-    let mut first = format!("{} of {}: {state}, {:.1} % of {:.1} MB", scan.task, scan.target, scan.share_done() * 100.0, scan.bytes as f64 / 1e6);
+    let mut first = format!("{} of {}: {state}", scan.task, scan.target);
+    // Of a state that cannot be read nothing is known.
+    if scan.bytes > 0 {
+        first.push_str(&format!(", {:.1} % of {}", scan.share_done() * 100.0, ByteSize::new(scan.bytes)));
+    }
     if scan.state == ScanState::Running {
         first.push_str(&format!(", {:.1} MB/s", scan.bytes_per_second / 1e6));
         if let Some(left) = scan.seconds_left {
