@@ -190,6 +190,7 @@ impl Engine {
                     let _ = answer.try_send(changed);
                 }
                 Letter::Watch(marks) => self.scans.watch(&marks),
+                Letter::KnowBy(known_by) => self.backend.know_by(known_by),
                 Letter::ScanStart { feed, wanted, paused } => self.scan_start(feed, wanted, paused),
                 Letter::ScanAgain(number, wanted) => self.scan_again(number, wanted),
                 Letter::ScanPause(number) => self.scan_pace(number, Some(true)),

@@ -9,6 +9,7 @@ use headtime_units::{Extent, Instant, SectorSize, Sectors};
 
 use crate::believed::Believed;
 use crate::clock::RealClock;
+use crate::known_by::KnownBy;
 use crate::mailbox::{Letter, Mailbox, OnDone, Place, Submission};
 use crate::options::{PolicyChoice, WriteMode};
 use crate::pending::{Pending, Slot, StartWhenRoom};
@@ -266,6 +267,15 @@ impl DriveHandle {
     /// As [`DriveHandle::set_policy`].
     pub fn watch_writes(&self, marks: &Arc<WriteMarks>) -> Result<(), SubmitError> {
         self.tell(Letter::Watch(Arc::clone(marks)))
+    }
+
+    /// By what the drive is told from others of its size when it was away and something answers in its place: from now on nothing else is sent to that before it was judged, and another drive is
+    /// one that is still away. Only an NBD drive is ever opened anew.
+    ///
+    /// # Errors
+    /// As [`DriveHandle::set_policy`].
+    pub fn know_by(&self, known_by: KnownBy) -> Result<(), SubmitError> {
+        self.tell(Letter::KnowBy(Arc::new(known_by)))
     }
 
     pub(crate) fn tell(&self, letter: Letter) -> Result<(), SubmitError> {

@@ -15,6 +15,7 @@ use headtime_sched::{Belief, FillSettings, IoPriority, Request, RequestId, Share
 
 use crate::believed::RunningMap;
 use crate::bell::Bell;
+use crate::known_by::KnownBy;
 use crate::request::{IoDone, IoError, SubmitError};
 use crate::room::Room;
 use crate::scan::{FeedShared, WriteMarks};
@@ -48,6 +49,7 @@ pub(crate) enum Letter {
     /// Changes of what volumes are promised; the answer goes back.
     ChangeShares(Vec<ShareChange>, SyncSender<Result<(), ShareRefusal>>),
     Watch(Arc<WriteMarks>),
+    KnowBy(Arc<KnownBy>),
     ScanStart {
         feed: Arc<FeedShared>,
         wanted: Wanted,

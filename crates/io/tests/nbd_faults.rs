@@ -7,7 +7,7 @@ mod common;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use headtime_io::{DriveOptions, Io, IoError, LinkState};
+use headtime_io::{DriveOptions, Io, IoError, KnownBy, LinkState};
 use headtime_nbd::{BlockSizes, Errno, ExportInfo};
 use headtime_units::Nanos;
 
@@ -141,6 +141,44 @@ fn a_drive_that_comes_back_with_larger_sectors_is_refused() {
         || matches!(drive.snapshot().link.expect("it has a link").state, LinkState::Away { cause, .. } if cause.contains("sector of 4096")),
     );
     fails(&read(&drive, 0), AWAY, &["its smallest block is a sector of 4096 bytes and was one of 512"]);
+}
+
+#[test]
+fn a_drive_that_starts_otherwise_than_the_one_that_went_away_is_refused_before_anything_is_written() {
+    let place = NbdPlace::new();
+    let server = place.puppet();
+    let drive = place.open("&reconnect_timeout=300ms", patient());
+    succeeds(&write(&drive, 0, 1));
+    let mark = pattern(at(0), 1);
+    let is_it = move |start: &[u8]| if start[..mark.len()] == mark { Ok(()) } else { Err("it has another mark".to_owned()) };
+    // More than is read at a time, and more than a piece that cannot be read.
+    drive.handle().know_by(KnownBy::start(200 << 10, is_it)).unwrap();
+    server.set_rule(|_| Rule::HangUp);
+    fails(&read(&drive, 0), LOST, &[]);
+    // Another drive of the same size is put in its place.
+    let home = std::mem::replace(&mut server.script().bytes, vec![0; SIZE as usize]);
+    server.script().log.clear();
+    server.set_rule(|_| Rule::Answer);
+    wait_until(
+        "the other drive was looked at",
+        || matches!(drive.snapshot().link.expect("it has a link").state, LinkState::Away { cause, .. } if cause.contains("it has another mark")),
+    );
+    fails(&write(&drive, 100, 2), AWAY, &["not the drive that went away: it has another mark"]);
+    assert!(server.script().log.iter().all(|(_, name, ..)| *name == "READ"), "nothing but reads came there");
+    server.script().bytes = home;
+    wait_until("the drive is back", || !is_away(&drive));
+    succeeds(&write(&drive, 100, 3));
+    assert!(holds(&drive, at(0), 1) && holds(&drive, at(100), 3));
+    // A start that cannot be read counts as zeroes, and then as another drive.
+    server.set_rule(|command| if command.range().0 == 100 * 512 { Rule::HangUp } else { Rule::Fail(Errno::Io) });
+    fails(&read(&drive, 100), LOST, &[]);
+    wait_until(
+        "its start was asked for",
+        || matches!(drive.snapshot().link.expect("it has a link").state, LinkState::Away { cause, .. } if cause.contains("it has another mark")),
+    );
+    server.set_rule(|_| Rule::Answer);
+    wait_until("the drive is back", || !is_away(&drive));
+    assert!(holds(&drive, at(0), 1));
 }
 
 #[test]

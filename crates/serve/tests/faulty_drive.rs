@@ -178,6 +178,57 @@ fn a_drive_that_died_and_came_back_fails_the_first_flush_of_whoever_had_written(
 }
 
 #[test]
+fn another_drive_of_the_same_size_in_the_place_of_the_one_that_went_away_is_neither_read_for_clients_nor_written() {
+    if !installed(&["file"]) {
+        return;
+    }
+    let sandbox = sandbox("&reconnect_timeout=100ms");
+    let [home, away, ours] = ["home.img", "away.img", "disk.img"].map(|name| sandbox.path(name));
+    // One with a table of volumes of its own, and one without.
+    let other = drive(&sandbox, &[]);
+    assert_eq!(sandbox.serve(VOLUMES).drain(Duration::from_secs(20)).exit_code(), 0);
+    other.kill_9();
+    std::fs::rename(&ours, &away).unwrap();
+    for (stranger, said) in [(Some(&away), "its table of volumes is that of drive"), (None, "it has no table of volumes that can be read")] {
+        std::fs::File::create(&ours).and_then(|file| file.set_len(32 << 20)).unwrap();
+        let first = drive(&sandbox, &[]);
+        let server = sandbox.serve(VOLUMES);
+        let third = runtime().block_on(async {
+            let mut a = open(&sandbox.socket(), "a").await;
+            a.write(0, noise(1, BLOCK)).await.unwrap();
+            a.request(Command::Flush).await.unwrap();
+            first.kill_9();
+            std::fs::rename(&ours, &home).unwrap();
+            match stranger {
+                Some(stranger) => std::fs::copy(stranger, &ours).map(|_| ()).unwrap(),
+                None => std::fs::File::create(&ours).and_then(|file| file.set_len(32 << 20)).unwrap(),
+            }
+            let before = std::fs::read(&ours).unwrap();
+            let second = drive(&sandbox, &[]);
+            let enough = Instant::now() + Duration::from_secs(60);
+            loop {
+                let text = failure(a.write(0, noise(2, BLOCK)).await);
+                if text.contains(said) {
+                    break;
+                }
+                assert!(Instant::now() < enough, "a minute with the other drive: {text}");
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+            second.kill_9();
+            assert!(std::fs::read(&ours).unwrap() == before, "nothing was written to the other drive");
+            std::fs::rename(&home, &ours).unwrap();
+            let third = drive(&sandbox, &[]);
+            let there = until_it_works(&mut a, Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false }).await;
+            assert_eq!(there, Outcome::Data(noise(1, BLOCK).into()));
+            third
+        });
+        server.drain(Duration::from_secs(20));
+        drop(third);
+        std::fs::remove_file(&ours).unwrap();
+    }
+}
+
+#[test]
 fn an_order_about_a_volume_that_the_drive_fails_leaves_what_scans_remember_of_it() {
     if !installed(&["file", "error"]) {
         return;

@@ -25,6 +25,7 @@ use headtime_sched::{Command, CommandId};
 use headtime_sim::DiskTime;
 use headtime_units::{Instant, Nanos};
 
+use crate::known_by::KnownBy;
 use crate::snapshot::LinkSnapshot;
 
 /// A command with the bytes it writes.
@@ -99,6 +100,11 @@ pub(crate) trait Backend: Send {
     /// The connection to the drive, where there is one.
     fn link(&self) -> Option<LinkSnapshot> {
         None
+    }
+
+    /// By what the drive is known when it comes back from an absence; of no use to a backend that never opens its drive anew.
+    fn know_by(&mut self, known_by: Arc<KnownBy>) {
+        let _ = known_by;
     }
 
     /// Lets go of the drive without waiting for what is still on its way. Buffers that the kernel may still use stay allocated for good.

@@ -8,7 +8,6 @@ use headtime_io::{Drive, DriveHandle, DriveOptions, Io, IoError, Locator, RawOpt
 use headtime_tasks::Subject;
 use headtime_units::{Extent, Lba, Sectors};
 
-use crate::volumes::slot::{self, SLOT_BYTES, SlotContent};
 use crate::volumes::{AREA_BYTES, DriveUuid};
 
 /// The identity of an open drive.
@@ -34,7 +33,7 @@ pub(super) fn of_open_drive(handle: &DriveHandle, locator: &Locator) -> Result<[
         }
         other => other?.to_vec(),
     };
-    Ok(of_area(&bytes).unwrap_or_else(|| by_name(locator)))
+    Ok(table_of(&bytes).unwrap_or_else(|| by_name(locator)))
 }
 
 /// The identity of a drive that is not open, with nothing changed on it and nobody kept from it.
@@ -56,17 +55,12 @@ pub(super) fn of_closed_drive(locator: &Locator) -> io::Result<[u8; 16]> {
             return of_open_drive(&drive.handle(), locator).map_err(io::Error::other);
         }
     };
-    Ok(of_area(&bytes).unwrap_or_else(|| by_name(locator)))
+    Ok(table_of(&bytes).unwrap_or_else(|| by_name(locator)))
 }
 
-/// The UUID of the newer of the tables in the first mebibyte of a drive, as a server would have it.
-fn of_area(area: &[u8]) -> Option<[u8; 16]> {
-    let table_at = |offset: u64| match slot::decode(area.get(offset as usize..offset as usize + SLOT_BYTES)?) {
-        SlotContent::Table { generation, table } => Some((generation, table.uuid())),
-        _ => None,
-    };
-    let newest = [0, AREA_BYTES / 2].into_iter().filter_map(table_at).max_by_key(|(generation, _)| *generation);
-    newest.map(|(_, DriveUuid(uuid))| uuid)
+/// As a server would have it.
+fn table_of(area: &[u8]) -> Option<[u8; 16]> {
+    DriveUuid::of_area(area).map(|DriveUuid(uuid)| uuid)
 }
 
 /// The disk's serial number, the file's path, the server's URI: what stays the same as long as it is the same drive.
@@ -113,9 +107,9 @@ mod tests {
         // One copy is enough.
         let mut bytes = std::fs::read(&path).unwrap();
         bytes[100] ^= 1;
-        assert_eq!(of_area(&bytes), Some(uuid));
+        assert_eq!(table_of(&bytes), Some(uuid));
         bytes[(AREA_BYTES / 2) as usize + 50] ^= 1;
-        assert_eq!(of_area(&bytes), None);
+        assert_eq!(table_of(&bytes), None);
     }
 
     #[test]

@@ -1,12 +1,12 @@
 //! What is on a drive when a server opens it: its volumes, made as they are wanted, and the exports in front of them.
 
-use headtime_io::DriveHandle;
+use headtime_io::{DriveHandle, KnownBy};
 use headtime_units::ByteSize;
 
 use crate::config::ServeLimits;
 use crate::disk::Disk as _;
 use crate::export::{Blocks, Export, Exports};
-use crate::volumes::{Ensured, LiveVolume, Opening, StoreError, Volume, VolumeStore, Wanted, shares};
+use crate::volumes::{AREA_BYTES, Ensured, LiveVolume, Opening, StoreError, Volume, VolumeStore, Wanted, shares};
 
 /// One volume on the drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -82,7 +82,10 @@ impl Contents {
         for served in served() {
             exports.serve(&LiveVolume::new(&served.volume, shape.sector), blocks);
         }
-        let told = Told { drive: table.uuid().0, volumes, opening: Some(opening), free: table.free().total };
+        let uuid = table.uuid();
+        // Refused only by a drive that is closing, which nobody will look for.
+        let _ = disk.know_by(KnownBy::start(AREA_BYTES, move |area| uuid.is_of(area)));
+        let told = Told { drive: uuid.0, volumes, opening: Some(opening), free: table.free().total };
         Ok(Self { exports, told, store: Some(store) })
     }
 }

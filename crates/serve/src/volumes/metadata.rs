@@ -16,7 +16,8 @@
 //! not known to be empty.
 
 use super::slot::{self, SLOT_BYTES, SlotContent};
-use super::table::{DriveShape, DriveUuid, VolumeTable};
+use super::table::{DriveShape, VolumeTable};
+use super::uuid::DriveUuid;
 use super::{AREA_BYTES, slot::DecodeError};
 use headtime_units::Sectors;
 

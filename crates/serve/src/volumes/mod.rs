@@ -50,6 +50,7 @@ pub mod shares;
 pub mod slot;
 mod store;
 mod table;
+mod uuid;
 
 pub use errors::{TableError, VolumeError};
 pub(crate) use live::{LiveVolume, Pass};
@@ -58,7 +59,8 @@ pub use orders::{ClassNow, OrderError, VolumeNow, VolumeOrder, Volumes, VolumesN
 pub use settings::{Class, ClassNames, ClassSettings, Classes, Settings, SettingsChange};
 pub use store::{StoreError, VolumeStore};
 
-pub use table::{DriveShape, DriveUuid, Ensured, FreeSpace, Volume, VolumeTable, Wanted, check_description, check_name};
+pub use table::{DriveShape, Ensured, FreeSpace, Volume, VolumeTable, Wanted, check_description, check_name};
+pub use uuid::DriveUuid;
 
 /// Bytes at the start of the drive that belong to the metadata.
 pub const AREA_BYTES: u64 = 1 << 20;

@@ -43,7 +43,8 @@ use headtime_units::{Extent, Nanos, SectorSize, Sectors, Share};
 
 use super::errors::TableError;
 use super::settings::{Class, ClassSettings, Settings};
-use super::table::{DriveShape, DriveUuid, Volume, VolumeTable};
+use super::table::{DriveShape, Volume, VolumeTable};
+use super::uuid::DriveUuid;
 
 /// Bytes of one slot; a multiple of every sector size.
 pub const SLOT_BYTES: usize = 256 << 10;

@@ -8,7 +8,8 @@ use headtime_units::{Extent, Lba, Sectors};
 use super::AREA_BYTES;
 use super::errors::VolumeError;
 use super::metadata::{Metadata, OpenError, Opening, Step};
-use super::table::{DriveUuid, Ensured, VolumeTable, Wanted};
+use super::table::{Ensured, VolumeTable, Wanted};
+use super::uuid::DriveUuid;
 use crate::disk::Disk;
 
 /// A drive's table of volumes, kept on the drive.

@@ -11,6 +11,7 @@ use headtime_units::{ByteSize, Extent, Lba, Nanos, SectorSize, Sectors, Share};
 
 use super::errors::{TableError, VolumeError};
 use super::settings::{Class, ClassSettings, Settings, SettingsChange};
+use super::uuid::DriveUuid;
 use super::{ALIGNMENT_BYTES, AREA_BYTES, slot};
 
 /// What of a drive matters to the table.
@@ -21,10 +22,6 @@ pub struct DriveShape {
     /// How many it has.
     pub capacity: Sectors,
 }
-
-/// A drive's own name, drawn when its first table was written; never changes afterwards.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct DriveUuid(pub [u8; 16]);
 
 /// One volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -356,19 +353,6 @@ impl VolumeTable {
     }
 }
 
-impl fmt::Display for DriveUuid {
-    /// The usual 8-4-4-4-12 hexadecimal digits.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (index, byte) in self.0.iter().enumerate() {
-            if matches!(index, 4 | 6 | 8 | 10) {
-                f.write_str("-")?;
-            }
-            write!(f, "{byte:02x}")?;
-        }
-        Ok(())
-    }
-}
-
 /// Whether a volume may be called `name`.
 ///
 /// # Errors
@@ -581,10 +565,5 @@ mod tests {
         assert_eq!(table.reserved_billionths(), 500_000_000);
         let lower = Wanted { size: None, settings: SettingsChange { limit: Some(Some(share(0.4))), ..SettingsChange::default() }, ..wanted("a", 0) };
         assert!(matches!(table.change(&lower, false), Err(VolumeError::ReserveAboveLimit { .. })));
-    }
-
-    #[test]
-    fn uuids_print_in_groups() {
-        assert_eq!(DriveUuid(std::array::from_fn(|index| index as u8)).to_string(), "00010203-0405-0607-0809-0a0b0c0d0e0f");
     }
 }

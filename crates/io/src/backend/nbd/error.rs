@@ -87,7 +87,7 @@ pub enum NbdError {
 }
 
 /// How an export differs from the one that was opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Difference {
     /// Another size.
     #[error("it has {now} ({} bytes) and had {before} ({} bytes)", now.get(), before.get())]
@@ -111,4 +111,7 @@ pub enum Difference {
         /// FLUSH or FUA.
         command: &'static str,
     },
+    /// What it is known by is not there.
+    #[error("{0}")]
+    Content(String),
 }

@@ -9,6 +9,9 @@
 //! *What is at the server* when the connection is lost fails, because nobody knows whether it happened. *What is not* waits for the next connection, until
 //! `reconnect_timeout` after the loss; from then on everything fails at once, until the drive is back.
 //!
+//! *What comes back may be another drive.* Its size, its sectors and what it promises have to be what they were, and where whoever uses the drive has said by what it is known
+//! ([`KnownBy`](crate::KnownBy)), its start is read and judged before anything else is sent. Until the right one is back it is away.
+//!
 //! *An old connection may still be read.* When we end a connection, a write that the server has received and not looked at may still happen, and would land on
 //! whatever a new connection wrote before. So we end our half only, and send nothing on the new connection until the server has closed its half of the old
 //! one, or for [`LINGER`] after the new one is there, whichever is first. A server that was stopped and goes on, the usual case, is waited for; one that keeps
@@ -25,6 +28,7 @@ use rustix::io::Errno;
 use super::error::NbdError;
 use super::establish::{Established, SCRATCH_BYTES, ended_by_server, establish, exchange};
 use super::jobs::{GivenUp, Jobs};
+use super::recognise::recognise;
 use super::shape::Shape;
 use super::shared::{Orders, Report, Shared};
 use super::socket::Socket;
@@ -226,7 +230,13 @@ impl Link {
         *next_attempt = None;
         self.attempts += 1;
         let (locator, shared) = (self.locator.clone(), Arc::clone(&self.shared));
-        let attempt = move || shared.arrived(establish(&locator));
+        let attempt = move || {
+            let established = establish(&locator);
+            shared.arrived(match shared.known_by() {
+                Some(known_by) => established.and_then(|established| recognise(established, &locator, &known_by)),
+                None => established,
+            });
+        };
         if let Err(error) = std::thread::Builder::new().name("headtime-connect".to_owned()).spawn(attempt) {
             let error = NbdError::System { uri: self.uri.clone(), doing: "starting a thread that connects", error: error.to_string() };
             self.attempt_failed(now, &error);

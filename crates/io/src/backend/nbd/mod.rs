@@ -11,6 +11,7 @@ mod error;
 mod establish;
 mod jobs;
 mod link;
+mod recognise;
 mod shape;
 mod shared;
 mod socket;
@@ -29,6 +30,7 @@ use crate::backend::{Backend, Ended, Work};
 use crate::believed::Model;
 use crate::bell::Bell;
 use crate::drive::Opened;
+use crate::known_by::KnownBy;
 use crate::locator::NbdLocator;
 use crate::open_error::OpenError;
 use crate::snapshot::LinkSnapshot;
@@ -140,6 +142,10 @@ impl Backend for NbdDrive {
 
     fn link(&self) -> Option<LinkSnapshot> {
         Some(self.shared.reports().view.clone())
+    }
+
+    fn know_by(&mut self, known_by: Arc<KnownBy>) {
+        self.shared.know_by(known_by);
     }
 
     fn abandon(mut self: Box<Self>) {

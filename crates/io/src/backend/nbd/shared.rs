@@ -12,11 +12,13 @@ use super::establish::Established;
 use super::jobs::Over;
 use crate::backend::Work;
 use crate::bell::Bell;
+use crate::known_by::KnownBy;
 use crate::snapshot::{LinkSnapshot, LinkState};
 
 pub(super) struct Shared {
     orders: Mutex<Orders>,
     reports: Mutex<Reports>,
+    known_by: Mutex<Option<Arc<KnownBy>>>,
     /// Rung for the connection's thread.
     wake: Bell,
     /// Rung for the engine.
@@ -52,7 +54,7 @@ impl Shared {
     pub(super) fn new(wake: Bell, bell: Arc<Bell>) -> Self {
         let view = LinkSnapshot { state: LinkState::Connected, losses: 0, attempts: 0 };
         let reports = Reports { queue: VecDeque::new(), view, broken: false };
-        Self { orders: Mutex::new(Orders::default()), reports: Mutex::new(reports), wake, bell }
+        Self { orders: Mutex::new(Orders::default()), reports: Mutex::new(reports), known_by: Mutex::default(), wake, bell }
     }
 
     pub(super) fn wake(&self) -> &Bell {
@@ -72,6 +74,15 @@ impl Shared {
     pub(super) fn arrived(&self, outcome: Result<Established, NbdError>) {
         lock(&self.orders).arrived = Some(outcome);
         self.wake.ring();
+    }
+
+    /// From the next attempt to connect on.
+    pub(super) fn know_by(&self, known_by: Arc<KnownBy>) {
+        *lock(&self.known_by) = Some(known_by);
+    }
+
+    pub(super) fn known_by(&self) -> Option<Arc<KnownBy>> {
+        lock(&self.known_by).clone()
     }
 
     pub(super) fn close(&self) {

@@ -1,0 +1,64 @@
+//! Whether what answers after an absence is the drive that went away: its start is read, and whoever uses the drive judges it.
+
+use std::time::{Duration, Instant};
+
+use headtime_nbd::Command as Request;
+use headtime_nbd::client::{Completion, Event, Outcome, RequestError};
+
+use super::error::{Difference, NbdError};
+use super::establish::{Established, SCRATCH_BYTES, exchange};
+use crate::known_by::KnownBy;
+use crate::locator::NbdLocator;
+
+/// Passes on an export that was opened anew if it is the drive; reads are all that is sent to it. May wait as long as connecting may.
+///
+/// # Errors
+/// [`NbdError::Changed`] when it is another drive, [`NbdError::Silent`] and the others when the server goes away again.
+pub(super) fn recognise(mut established: Established, locator: &NbdLocator, known_by: &KnownBy) -> Result<Established, NbdError> {
+    let uri = || locator.uri.to_string();
+    let deadline = Instant::now() + Duration::from_nanos(locator.connect_timeout.as_ns());
+    let shape = established.shape;
+    let end = known_by.bytes().min(shape.sector.bytes_of(shape.capacity));
+    let piece = u64::from(shape.longest).min(PIECE_BYTES);
+    let mut start = Vec::with_capacity(end as usize);
+    while (start.len() as u64) < end {
+        let offset = start.len() as u64;
+        let length = piece.min(end - offset) as u32;
+        match read(&mut established, locator, Request::Read { offset, length, unfragmented: false }, deadline)? {
+            Some(bytes) => start.extend_from_slice(&bytes),
+            None => start.resize(start.len() + length as usize, 0),
+        }
+    }
+    known_by.judge(&start).map_err(|said| NbdError::Changed { uri: uri(), difference: Difference::Content(said) })?;
+    Ok(established)
+}
+
+/// One read; `None` when the server cannot read there.
+fn read(established: &mut Established, locator: &NbdLocator, request: Request, deadline: Instant) -> Result<Option<bytes::Bytes>, NbdError> {
+    let Established { socket, machine, .. } = established;
+    let uri = || locator.uri.to_string();
+    let lost = |error: String| NbdError::Connect { uri: uri(), error };
+    machine.submit(request).map_err(|refused| lost(refused.to_string()))?;
+    let mut scratch = vec![0; SCRATCH_BYTES];
+    loop {
+        match machine.poll_event() {
+            Some(Event::Completed(Completion { result: Ok(Outcome::Data(bytes)), .. })) => return Ok(Some(bytes)),
+            Some(Event::Completed(Completion { result: Err(RequestError::Server { .. }), .. })) => return Ok(None),
+            Some(Event::Closed(reason)) => return Err(lost(reason.to_string())),
+            Some(_) => continue,
+            None => {}
+        }
+        match exchange(socket, machine, &mut scratch) {
+            Ok(true) => {}
+            Ok(false) if socket.wait(machine.output_bytes() > 0, deadline) => {}
+            Ok(false) => return Err(NbdError::Silent { uri: uri(), limit: locator.connect_timeout }),
+            Err(errno) => return Err(lost(std::io::Error::from(errno).to_string())),
+        }
+        if Instant::now() >= deadline {
+            return Err(NbdError::Silent { uri: uri(), limit: locator.connect_timeout });
+        }
+    }
+}
+
+/// What is read at a time: a sector that cannot be read hides no more than this.
+const PIECE_BYTES: u64 = 64 << 10;
