@@ -1,7 +1,7 @@
 #!/bin/sh
 # Sees to it that what `make demo` and `make test` need is on this machine; says what it installs.
 #
-#   setup.sh build   a Rust toolchain (1.85 or newer) and a C linker
+#   setup.sh build   a Rust toolchain (1.88 or newer) and a C linker
 #   setup.sh demo    fio; without it the demo falls back to its built-in load generator
 #   setup.sh test    the NBD clients and file system tools that the tests drive; tests of tools that are missing skip and say so
 #   setup.sh deny    cargo-deny, for the licence check
@@ -10,7 +10,7 @@
 # It installs Debian packages where apt-get is there and we are root (or sudo asks for no password), and otherwise says in one line what to run.
 set -u
 
-oldest_rust=1.85
+oldest_rust=1.88
 tools="${CARGO_TARGET_DIR:-target}/tools"
 
 say() { printf 'setup: %s\n' "$*"; }
@@ -39,7 +39,7 @@ build() {
     command -v cc >/dev/null || install gcc libc6-dev || say "no C linker: install one with 'apt-get install gcc libc6-dev'"
     rust_is_here && return
     command -v apt-get >/dev/null && as_root apt-get update -qq >/dev/null 2>&1 && updated=yes
-    # Debian 13 has a recent compiler under the plain names; Debian 12 keeps one for its browsers under names with -web.
+    # Debian 12 and 13 keep a recent compiler for their browsers under names with -web; later ones have it under the plain names.
     if at_least "$(candidate rustc)" "$oldest_rust"; then
         install cargo rustc rust-clippy rustfmt
     elif at_least "$(candidate rustc-web)" "$oldest_rust"; then
