@@ -28,7 +28,7 @@ use crate::shares::Payer;
 /// How many commands idle reading keeps at the drive, so that it does not lose a revolution between two.
 const IDLE_DEPTH: usize = 2;
 
-/// So many turns must have been saved up for each request held before time is taken from clients: what a command takes and as much again, so that what it
+/// So many turns must have been saved up for each client that is held up before time is taken from clients: what a command takes and as much again, so that what it
 /// costs does not stop the filling of gaps (guess: a turn of sectors, two more to get there and back, and a retry).
 const SHARE_TURNS: u64 = 8;
 
@@ -147,11 +147,13 @@ impl Scheduler {
     pub(super) fn client_came(&mut self, payer: Payer, before: Option<Ticket>, changes: Option<Extent>) {
         let now = self.now;
         let opens = if self.policy.keeps_limits() { self.shares.line(payer).map_or(now, |line| line.opens().max(now)) } else { now };
+        let held = self.tickets.len() - if self.policy.keeps_limits() { self.shares.held_back(now) } else { 0 };
         let Some(fill) = self.fill_at_work() else { return };
         // Who is at a limit waits for that, and is no sign of somebody who is about to ask for more.
         fill.clients_since = Some(fill.clients_since.map_or(opens, |since| since.min(opens)));
         if opens == now {
             fill.governor.seen(now);
+            fill.governor.came(held);
         }
         let Some((ticket, extent)) = before.zip(changes) else { return };
         let claims = fill.scans.claim_before_change(extent);
@@ -273,7 +275,7 @@ impl Scheduler {
         if tail <= 0.0 || self.now < fill.share_again {
             return None;
         }
-        if !fill.governor.affords((revolution * SHARE_TURNS).saturating_mul(held as u64)) {
+        if !fill.governor.affords((revolution * SHARE_TURNS).saturating_mul(fill.governor.held_up(held) as u64)) {
             return None;
         }
         let patient = fill.patient();
@@ -376,8 +378,10 @@ impl Scheduler {
             let since = fill.clients_since.map(|since| since.max(before).max(command.dispatched));
             let waited = since.map_or(Nanos::ZERO, |since| done.finished.saturating_since(since));
             match source {
-                FillSource::Share => fill.governor.kept_waiting_for_the_tail(waited, held),
-                _ => fill.governor.kept_waiting(waited, held),
+                FillSource::Share => fill.governor.kept_waiting_for_the_tail(waited, fill.governor.held_up(held)),
+                // The drive had nothing else to do, and will have again.
+                FillSource::Idle => fill.governor.kept_waiting(waited, held),
+                _ => fill.governor.kept_waiting(waited, fill.governor.held_up(held)),
             }
         }
         if done.outcome == Outcome::Success {
