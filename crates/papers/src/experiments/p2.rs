@@ -53,8 +53,10 @@ pub(super) struct Run {
     /// Commands at the drive; `None` leaves it to the policy.
     pub(super) outstanding: Option<usize>,
     pub(super) asks: Asks,
-    /// Requests counted, after a tenth as many of warm-up.
+    /// Requests counted, after those of the warm-up.
     pub(super) requests: u64,
+    /// Requests of the warm-up; `None` for a tenth as many as are counted.
+    pub(super) warm_up: Option<u64>,
     pub(super) scan: Option<BackgroundScan>,
     /// The run ends with so many scans, if not before.
     pub(super) passes: Option<u64>,
@@ -120,6 +122,7 @@ impl Run {
             outstanding: Some(2),
             asks,
             requests,
+            warm_up: None,
             scan: None,
             passes: None,
             in_firmware: false,
@@ -152,7 +155,7 @@ impl Run {
             unit,
             parameters,
             outstanding: self.outstanding,
-            warm_up: (self.requests / 10).max(100),
+            warm_up: self.warm_up.unwrap_or(self.requests / 10).max(100),
             requests: self.requests,
             background: self.scan.map(|scan| BackgroundScan { passes: self.passes, ..scan }),
             ..Experiment::new(Arc::new(model), entry, seed)
