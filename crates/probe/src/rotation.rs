@@ -14,7 +14,7 @@
 use crate::clock::Clock;
 use crate::knowledge::Anchor;
 use crate::numbers::{median, part, quantile, spread, wrap};
-use crate::session::{Session, Step, Stop};
+use crate::session::{QUIET_TURNS, Session, Step, Stop};
 
 /// Lengths of the ring, one after the other.
 const RINGS: [u64; 5] = [1, 6, 24, 96, 384];
@@ -24,6 +24,10 @@ const ROUNDS: [usize; 5] = [32, 12, 8, 7, 6];
 const PERIODS_NS: (f64, f64) = (2.4e6, 30e6);
 /// Parts of a period that are told from it.
 const MOST_PARTS: u32 = 8;
+/// Readings of anchors before the clock is gone by where times are noisy, and random reads between two: some four seconds, after which a line through readings that scatter by 30 us
+/// foretells half a second to 5 us.
+const GOING_READINGS: u64 = 50;
+const GOING_APART: u64 = 6;
 /// The least score of a drive that turns (guess: with 50 us of noise a 4 ms turn scores 0.997).
 const LEAST_SCORE: f64 = 0.8;
 
@@ -60,6 +64,7 @@ pub(crate) fn find(session: &mut Session) -> Step<bool> {
         session.know.forget = if session.know.hit_ns.is_some() { ring + ring / 3 } else { 0 };
         session.know.clock = Clock::new(period_ns, noise_ns, headtime_units::Instant::from_ns(at as u64));
         session.know.turns = Some(true);
+        set_going(session)?;
         return Ok(true);
     }
     // Answers nearly all alike and quick: so long a cache hit takes.
@@ -81,6 +86,19 @@ pub(crate) fn find(session: &mut Session) -> Step<bool> {
         span / 1e6
     );
     Ok(true)
+}
+
+/// Lets the clock see its anchors over some seconds where times are noisy: a line through a fraction of a second foretells the next one to worse than a reading is off, and all that is
+/// read meanwhile is off by the same.
+fn set_going(session: &mut Session) -> Step<()> {
+    if session.know.noise_turns() < QUIET_TURNS {
+        return Ok(());
+    }
+    for _ in 0..GOING_READINGS {
+        session.shake(GOING_APART)?;
+        session.read_clock()?;
+    }
+    Ok(())
 }
 
 /// The sectors of the ring and their angles, as far as the median of a sector's completions tells them; counted from the time `at`.
@@ -156,7 +174,6 @@ fn best_period(seen: &[Vec<f64>]) -> (f64, f64) {
 fn refine(seen: &[Vec<f64>], period_ns: f64) -> (f64, f64) {
     let mut period = period_ns;
     let rounds = seen.iter().map(Vec::len).max().unwrap_or(0);
-    let mut noise = 0.0;
     let mut apart = 1;
     while apart < rounds {
         let spacings = spacings(seen, apart);
@@ -172,16 +189,19 @@ fn refine(seen: &[Vec<f64>], period_ns: f64) -> (f64, f64) {
         if lever > 0.0 {
             period = product / lever;
         }
-        noise = spread(&off) / core::f64::consts::SQRT_2;
         apart = if apart * 2 < rounds || apart + 1 == rounds { apart * 2 } else { rounds - 1 };
     }
-    (period, noise)
+    // Of the longest spacings there is one for each sector, which of a single sector says nothing of noise.
+    let off: Vec<f64> = spacings(seen, 1).iter().map(|spacing| wrap(spacing / period) * period).collect();
+    (period, spread(&off) / core::f64::consts::SQRT_2)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::bench::{Bench, plain};
     use crate::draw::Draw;
+    use headtime_sim::DriveTruth;
 
     /// Completions of sectors read every `gap` turns or so.
     fn completions(period: f64, sectors: usize, gap: u64, noise: f64, seed: u64) -> Vec<Vec<f64>> {
@@ -206,6 +226,31 @@ mod tests {
             assert!(score > 0.9 && (coarse / period - 1.0).abs() < 0.02, "{period}: {coarse}, score {score}");
             let (fine, _) = refine(&seen, coarse);
             assert!((fine / period - 1.0).abs() < 5e-4, "{period}: {fine}");
+        }
+    }
+
+    #[test]
+    fn the_noise_of_a_reading_is_seen_in_one_sector_too() {
+        for (sectors, seed) in [(1, 1), (1, 2), (6, 3), (24, 4)] {
+            let seen = completions(6e6, sectors, 3, 80_000.0, seed);
+            // Evenly spread over 80 us, a deviation of 23; of seven spacings of one sector it is seen roughly.
+            let (_, noise) = refine(&seen, 6e6);
+            assert!((8_000.0..50_000.0).contains(&noise), "{sectors} sectors: {noise} ns");
+        }
+    }
+
+    #[test]
+    fn where_times_are_noisy_the_clock_foretells_the_next_second_before_it_is_gone_by() {
+        for seed in 1..=3 {
+            let profile = headtime_mechanics::DriveProfile { cache: None, ..plain("cheetah10k7") };
+            let truth = DriveTruth::draw(&profile, seed).expect("a drive");
+            let real_ns = truth.mechanism().period().as_ns_f64();
+            let mut bench = Bench::new(truth);
+            bench.know = crate::knowledge::Knowledge { capacity: bench.know.capacity, ..Default::default() };
+            assert!(bench.run(seed, find), "seed {seed}: it turns");
+            let ppm = (bench.know.clock.period_ns() / real_ns - 1.0) * 1e6;
+            // So many microseconds in a second; one reading scatters by some twenty.
+            assert!(ppm.abs() < 15.0, "seed {seed}: {ppm} ppm");
         }
     }
 

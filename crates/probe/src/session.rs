@@ -304,9 +304,11 @@ impl<'a> Session<'a> {
             None => self.know.now,
         };
         let every = if self.know.noise_turns() < NOISY_TURNS { ANCHOR_EVERY_NS } else { NOISY_ANCHOR_EVERY_NS };
-        if self.know.clock.age_ns(now) < every {
-            return Ok(());
-        }
+        if self.know.clock.age_ns(now) < every { Ok(()) } else { self.read_clock() }
+    }
+
+    /// Reads the next anchor.
+    pub(crate) fn read_clock(&mut self) -> Step<()> {
         for _ in 0..TRIES {
             let Some(anchor) = self.next_anchor() else { break };
             let answer = self.read_at_once(anchor.lba, 1)?;

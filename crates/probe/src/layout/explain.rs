@@ -243,8 +243,10 @@ fn explain_anew(session: &mut Session, zone: &mut ZoneSketch, bad: u64, before: 
         zone.checked = bad + 1;
         return Ok(());
     }
-    // Where the first one's beginning was counted, one that is longer is whole, and the last of its zone; else it may begin with what is left of another track.
+    // Where the first one's beginning was counted, one that is longer is whole, and the last of its zone; else it may begin with what is left of another track. One that spares leave no
+    // longer than those of the next zone, or than such a rest and one of them, is told by how its sectors pass.
     let of_new = one.abs_diff(two) <= 1 && two != zone.sectors_per_track || one >= two && before.is_none();
+    let of_new = of_new && (two >= zone.sectors_per_track || is_shorter(session, zone, bad, zone.sectors_per_track - two)?);
     zone.end_lba = Some(if of_new { start } else { first.end });
     Ok(())
 }

@@ -34,6 +34,8 @@ const SAME_SECTORS: f64 = 0.2;
 const KNOWN_READINGS: usize = 24;
 /// Tracks of a zone's first round that are read where times are noisy.
 const ROUND_READS: u64 = 32;
+/// Readings of a zone's first tracks that lie further off its steps than so many deviations of one were not of the tracks that they were taken for.
+const UNEVEN_NOISE: f64 = 4.0;
 /// First tracks of a zone of which three in four have to be as its steps say.
 const HELD_TRACKS: u64 = 8;
 
@@ -87,11 +89,15 @@ fn long_unit(session: &mut Session, zone: &mut ZoneSketch, allowed: f64) -> Step
     while let Some(unit) = first_deviation(session, zone, 1, LONGEST_UNIT, allowed)? {
         let stepped_over = count(session, zone, unit, Where::Here)?.map_or(0, |(extra, _)| extra.max(0).unsigned_abs());
         // Track 1 is where the first step was seen.
-        if unit == 1 || before == Some(unit) {
+        if unit == 1 {
             break;
         }
         if stepped_over == 0 {
             return Ok(goes_on_behind(session, zone, unit)?.then_some(unit));
+        }
+        // What was counted here and is counted here again is none.
+        if before == Some(unit) {
+            break;
         }
         let end = zone.track_start(unit) - stepped_over;
         take_skip(zone, Skip { lba: end, sectors: stepped_over, loose: false });
@@ -233,7 +239,8 @@ pub(crate) fn begin_next(session: &mut Session, lba: u64, sectors: Option<u64>, 
         None => sectors_by_stair(session, lba, about, pattern, steps)?,
     };
     let zone = begin(session, lba, sectors, about, pattern, groups)?;
-    if !holds(session, &zone)? {
+    let is_even = zone.deviation <= LEAST_DEVIATION.max(UNEVEN_NOISE * session.know.noise_turns());
+    if !is_even || !holds(session, &zone)? {
         return Err(Stop::Hopeless(format!("the tracks from sector {} on do not go on in the rhythm of those before", zone.first_lba)));
     }
     if let Some(before) = session.know.zones.last_mut() {
@@ -272,10 +279,12 @@ fn begin(session: &mut Session, lba: u64, sectors: Option<u64>, about: f64, patt
     let unit = pattern.unit.min(Pattern::NEVER);
     let firsts = [(0, 1), (1, unit), (2, pattern.period())];
     for (kind, stride) in firsts {
-        if stride >= Pattern::NEVER || (kind > 0 && stride == firsts[kind - 1].1) || out_of_reach(session, &zone, stride) {
+        // Of two steps of the same stride that is taken which the rhythm has: of rows of one surface, one after the other, the third.
+        let is_taken = stride < Pattern::NEVER && pattern.steps_to(stride, None)[kind] > 0;
+        if !is_taken || out_of_reach(session, &zone, stride) {
             continue;
         }
-        if kind == 2 {
+        if kind == 2 && pattern.units > 1 {
             // Spares before it move it; what follows further on is learned when it is come to.
             zone.steps[2] = zone.steps[1];
             take_usual(session, &mut zone, kind);
@@ -304,8 +313,13 @@ fn begin(session: &mut Session, lba: u64, sectors: Option<u64>, about: f64, patt
         };
         let mut times = 1;
         while times <= most.min(64) && !out_of_reach(session, &zone, stride * times) {
-            // A reading off by more is a defect's or another zone's.
-            is_surely_as_foretold(session, &mut zone, stride * times, LEAST_DEVIATION)?;
+            // A reading off by more is a defect's or another zone's, or the step is not known well enough yet to go so far: then from where it was.
+            if !is_surely_as_foretold(session, &mut zone, stride * times, LEAST_DEVIATION)? && times > 1 && session.know.noise_turns() >= QUIET_TURNS
+            {
+                for track in [stride * times / 2, stride * times * 3 / 4, stride * times] {
+                    is_surely_as_foretold(session, &mut zone, track, LEAST_DEVIATION)?;
+                }
+            }
             times *= 2;
         }
     }
@@ -480,9 +494,13 @@ fn is_surely_as_foretold(session: &mut Session, zone: &mut ZoneSketch, track: u6
         return is_within(session, zone, track, allowed);
     }
     for _ in 0..2 {
-        let angle = track_angle(session, zone, track)?;
+        let mut seen = Vec::new();
+        let angle = track_angle_seen(session, zone, track, &mut seen)?;
         if wrap(angle - zone.track_angle(track)).abs() <= allowed {
-            zone.take_angle(track, angle);
+            // All of them, as of those of the first step: the middle one of a few is earlier than their mean where noise makes late, and says more than one.
+            seen.retain(|(lba, turns)| wrap(turns - zone.angle(*lba)).abs() <= 2.0 * allowed);
+            zone.readings.extend(seen);
+            zone.take_reading_last();
             return Ok(true);
         }
     }

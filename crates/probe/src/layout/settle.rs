@@ -4,11 +4,13 @@
 //! within one: with four surfaces an error of `e` in each track skew hides behind one of `−3e` in the cylinder skew. Most apart are the first track of such a group and its last, so
 //! half of the readings are put there. With a deviation of `d` sectors `n` readings leave an error of about `2d/√n` in the last step of a group, however many tracks it has.
 //!
-//! Worked example: 30 us of jitter on tracks of 1,400 sectors and 8.3 ms are 5 sectors; 280 readings leave 0.6 sectors, the most that is left where there is time.
+//! Worked example: 30 us of jitter on tracks of 1,400 sectors and 8.3 ms are 5 sectors; 280 readings leave 0.6 sectors, the most that is left where there is time. On tracks of 300 sectors
+//! and 11 ms they are 0.8 sectors, and 7 readings would leave as much; but that is 20 us, so that 64 are taken, which leave a quarter of the noise.
 //!
 //! Readings of the walk count for a zone that has too few others: the clock was not as sure then, and wrong for all of a zone alike.
 
 use super::sketch::ZoneSketch;
+use super::slips::slight_ns;
 use super::track::LEAST_JUMP;
 use crate::numbers::{FAR, mean, spread, wrap};
 use crate::session::{Session, Step};
@@ -17,9 +19,11 @@ use crate::session::{Session, Step};
 const STEP_READS: u64 = 100;
 const FEWEST: usize = 40;
 const MOST: usize = 1_200;
+/// The most where a step is good to a part of a sector and not yet slight beside the noise: 200 leave a seventh of a deviation.
+const MOST_SLIGHT: usize = 200;
 /// Readings kept of a settled zone.
 const KEPT: usize = 240;
-/// Error of a step that is good enough, sectors.
+/// Error of a step that is good enough, sectors, where that is slight beside the noise: sectors are long where tracks have few of them, while completions scatter no more.
 const FINE_SECTORS: f64 = 0.6;
 
 /// Reads some more tracks all over a zone, `most` in all if its noise asks for so many, and fits its steps to them.
@@ -30,7 +34,8 @@ pub(crate) fn settle(session: &mut Session, number: usize, most: usize) -> Step<
     let noise = session.know.noise_turns();
     // Readings in the wrong place are a skew off, and late ones are not to be left out while early ones count.
     let allowed = LEAST_JUMP.max(FAR * noise);
-    let quiet = noise * (zone.sectors_per_track as f64) < FINE_SECTORS;
+    let fine = FINE_SECTORS.min(slight_ns(session) / session.know.clock.period_ns() * zone.sectors_per_track as f64);
+    let quiet = noise * (zone.sectors_per_track as f64) < fine;
     let mut fresh = zone.settling.clone();
     let reads = if zone.lost { 0 } else { STEP_READS.min(tracks / 4) };
     for count in 0..reads {
@@ -46,7 +51,8 @@ pub(crate) fn settle(session: &mut Session, number: usize, most: usize) -> Step<
     }
     let error = error_sectors(&zone, &fresh);
     let stuck = fresh.len() < zone.settling.len() + FEWEST / 2;
-    if error > FINE_SECTORS && fresh.len() < most.min(MOST) && !quiet && !stuck {
+    let wanted = if error > FINE_SECTORS { MOST } else { MOST_SLIGHT };
+    if error > fine && fresh.len() < most.min(wanted) && !quiet && !stuck {
         zone.settling = fresh;
         session.know.zones[number] = zone;
         return Ok(());

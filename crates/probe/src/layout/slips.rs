@@ -14,11 +14,14 @@ use serde::{Deserialize, Serialize};
 /// Counts of one step, and of one plan.
 const COUNTS: usize = 8;
 const PLANNED: usize = 128;
-/// An error that is left as it is, nanoseconds, where the slips are too many to be known one by one; or this part of a completion's noise.
+/// An error that is left as it is, nanoseconds, where slips are too many to be known one by one, and of steps; or this part of a completion's noise.
 const SLIGHT_NS: f64 = 4_000.0;
 const SLIGHT_SHARE: f64 = 0.25;
 /// So many slips are looked for one by one (guess: a drive of 20 GB has fewer).
 const FEW_SLIPS: f64 = 160.0;
+/// So often is a count tried anew that came to nothing, and so many tracks before.
+const RETRIES: u64 = 2;
+const APART: u64 = 3;
 /// Tracks that questions about one count may be spread over.
 const ROOM: u64 = 24;
 
@@ -49,12 +52,17 @@ pub(crate) fn sound(session: &mut Session) -> Step<bool> {
     Ok(false)
 }
 
+/// An error that is left as it is beside the noise of a completion, nanoseconds.
+pub(super) fn slight_ns(session: &Session) -> f64 {
+    SLIGHT_NS.max(SLIGHT_SHARE * session.know.clock.noise_ns())
+}
+
 /// What to count next: the stretches that spoil most, the last of them first.
 fn plan(session: &Session) -> Vec<Stretch> {
     let mut stretches: Vec<Stretch> = Vec::new();
     let rate = session.know.slip_rate();
     let period = session.know.clock.period_ns();
-    let slight_ns = SLIGHT_NS.max(SLIGHT_SHARE * session.know.clock.noise_ns());
+    let slight_ns = slight_ns(session);
     let exactly = rate * (session.know.capacity as f64) < FEW_SLIPS;
     for (number, zone) in session.know.zones.iter().enumerate().filter(|(_, zone)| !zone.lost) {
         let end = zone.end_lba.unwrap_or(session.know.capacity);
@@ -115,16 +123,24 @@ fn sound_one(session: &mut Session, stretch: Stretch) -> Step<()> {
     let mut flat = zone.clone();
     flat.spread(stretch.from, stretch.to, 0);
     flat.spread(stretch.from, stretch.from + 2, guess);
-    let border = flat.track_start(track + 1);
-    if border <= stretch.from + 2 || border >= stretch.to || border >= session.know.capacity {
-        // Nothing can be counted there; in halves it is not planned for ever.
-        session.know.zones[stretch.zone].note_sounded(stretch.from + (stretch.to - stretch.from) / 2);
-        return Ok(());
+    let (mut border, mut counted) = (0, None);
+    for attempt in 0..=RETRIES {
+        // Readings that came late, or a track that is elsewhere: a number that is not known spoils all behind it, so that it is asked for shortly before.
+        let track = track - (attempt * APART).min((track - first) / 2);
+        border = flat.track_start(track + 1);
+        if border <= stretch.from + 2 || border >= stretch.to || border >= session.know.capacity {
+            // Nothing can be counted there; in halves it is not planned for ever.
+            session.know.zones[stretch.zone].note_sounded(stretch.from + (stretch.to - stretch.from) / 2);
+            return Ok(());
+        }
+        let found = count(session, &flat, track, place)?.and_then(|(extra, _)| guess.checked_add_signed(extra));
+        counted = found.filter(|before| !stretch.counted || *before <= whole);
+        if counted.is_some() {
+            break;
+        }
     }
-    let counted = count(session, &flat, track, place)?;
     let zone = &mut session.know.zones[stretch.zone];
-    let before = counted.and_then(|(extra, _)| guess.checked_add_signed(extra)).filter(|before| !stretch.counted || *before <= whole);
-    let Some(before) = before else {
+    let Some(before) = counted else {
         zone.note_sounded(border);
         return Ok(());
     };

@@ -144,9 +144,18 @@ fn first_bad(session: &mut Session, zone: &ZoneSketch, mut good: u64, mut bad: u
     while bad > good {
         let middle = good + (bad - good) / 2;
         let most = likely(session, zone, middle);
-        if is_short_by_at_most(session, zone, middle, most)? { good = middle + 1 } else { bad = middle }
+        let fits = is_short_by_at_most(session, zone, middle, most)? && fits_shortly_before(session, zone, middle, most)?;
+        if fits { good = middle + 1 } else { bad = middle }
     }
     Ok(bad)
+}
+
+/// Whether a track shortly before one is as foretold too, but for as many sectors stepped over as may be. Two readings at a border may fit by chance where another zone has begun, three
+/// hardly: of its tracks each next one is off by as much more.
+fn fits_shortly_before(session: &mut Session, zone: &ZoneSketch, track: u64, most: i64) -> Step<bool> {
+    let off = off_in_middle(session, zone, track.saturating_sub(BEFORE))?;
+    let later = most as f64 / zone.sectors_per_track as f64;
+    Ok((-LEAST_DEVIATION..=later + LEAST_DEVIATION).contains(&off))
 }
 
 /// As many slips as the stretch up to a track may have since they were counted.
