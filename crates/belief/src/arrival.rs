@@ -22,6 +22,8 @@ const FIRST_SPREAD_NS: f64 = 100_000.0;
 const SPREAD_BOUNDS_NS: (f64, f64) = (3_000.0, 3_000_000.0);
 /// Observations near the edge after which spread and bias are half sure (guess: the deviation of a deviation is then 3 %).
 const HALF_SURE: f64 = 500.0;
+/// The most by which the logarithm of the spread moves at once: the first sights say little each, and must not throw it about (guess: to the double or the half).
+const MOST_STEP: f64 = 0.7;
 /// Outside this many spreads the chance is taken as none: 3 × 10⁻⁵ of a revolution is a fraction of a microsecond.
 const EDGE_SPREADS: u64 = 4;
 
@@ -95,12 +97,13 @@ impl Arrival {
         let by_bias = -(at_high - at_low) / likelihood;
         let by_spread = -(bounded_product(high, at_high) - bounded_product(low, at_low)) / likelihood;
         // Large steps first, so that a first guess that is far off is left quickly; small ones later, so that noise averages out.
-        // The spread may go faster than the bias: the first guess is a multiple of what a quiet drive shows, and each step is a small part of it.
-        let spread_rate = (4.0 / (f64::from(self.informative) + 20.0)).max(0.03);
+        // The spread goes faster: of a quiet drive the first guess is some thirty times what it shows, a sight says about an eighth of a step against it, and the smaller it gets the fewer
+        // completions are near enough to the edge to say anything. While it is too wide, both margins and what is taken for bias are too large.
+        let spread_rate = (10.0 / (f64::from(self.informative) + 20.0)).max(0.03);
         let rate = (2.0 / (f64::from(self.informative) + 10.0)).max(0.01);
         self.bias_ns += rate * self.spread_ns * by_bias.clamp(-3.0, 3.0);
         self.bias_ns = self.bias_ns.clamp(-turn / 4.0, turn / 4.0);
-        let spread = self.spread_ns * libm::exp(0.5 * spread_rate * by_spread.clamp(-3.0, 3.0));
+        let spread = self.spread_ns * libm::exp((spread_rate * by_spread).clamp(-MOST_STEP, MOST_STEP));
         self.spread_ns = spread.clamp(SPREAD_BOUNDS_NS.0, SPREAD_BOUNDS_NS.1.min(turn / 4.0));
     }
 }
@@ -137,6 +140,21 @@ mod tests {
             let (bias, spread) = (arrival.bias_ns() / 1e3, arrival.spread().as_us_f64());
             assert!((bias - bias_us).abs() < 0.35 * spread_us, "seed {seed}: bias {bias} us, real {bias_us}");
             assert!((0.6..1.7).contains(&(spread / spread_us)), "seed {seed}: spread {spread} us, real {spread_us}");
+        }
+    }
+
+    #[test]
+    fn the_first_guess_of_the_spread_is_left_behind_within_some_thousand_completions() {
+        for (seed, spread_us, within_us) in [(1, 0.0, 22.0), (2, 2.0, 22.0), (3, 0.0, 22.0), (4, 10.0, 27.0)] {
+            let (mut arrival, mut rng) = (Arrival::new(), ChaCha8Rng::seed_from_u64(seed));
+            for _ in 0..6_000 {
+                // About as long as the waits of the best of 64 requests.
+                let wait_ns = rng.random_range(0.0..1e6_f64);
+                let error_ns = spread_us * 1e3 * normal(&mut rng) - arrival.bias_ns();
+                arrival.observe(Nanos::from_ns(wait_ns as u64), TURN, i32::from(error_ns > wait_ns));
+            }
+            let spread = arrival.spread().as_us_f64();
+            assert!((0.6 * spread_us..within_us).contains(&spread), "seed {seed}: spread {spread} us, real {spread_us}");
         }
     }
 
