@@ -18,7 +18,7 @@
 use headtime_mechanics::cache::CacheTimes;
 use headtime_mechanics::{DriveProfile, InterfaceTimes};
 use headtime_sched::{Measured, Op};
-use headtime_units::{Instant, Nanos, Sectors};
+use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::moved::Moved;
 use crate::profile::{ProfileBelief, Way, direction};
@@ -59,8 +59,10 @@ pub(crate) struct Seen {
 pub(crate) struct Hits {
     times: Option<CacheTimes>,
     write_back: bool,
-    /// Whether the head goes on behind a read, off its track.
-    reads_on: bool,
+    /// How far the head goes on behind a read, off its track; zero where it does not.
+    reads_on: Sectors,
+    /// Where the last access ended, if it was a read.
+    read_to: Option<Lba>,
     pub(crate) count: u64,
     /// A write was answered and has still to be brought to the medium, so the head's next way is not the one believed.
     pub(crate) to_be_written: bool,
@@ -69,10 +71,10 @@ pub(crate) struct Hits {
 impl Hits {
     pub(crate) fn of(profile: &DriveProfile) -> Self {
         let cache = profile.cache.as_ref();
-        let reads_on =
-            |cache: &headtime_mechanics::profile::Cache| cache.read_ahead_sectors > 0 && !cache.whole_track && !cache.read_ahead_within_track;
+        let goes_on = cache.filter(|cache| !cache.whole_track && !cache.read_ahead_within_track);
+        let reads_on = Sectors::new(goes_on.map_or(0, |cache| u64::from(cache.read_ahead_sectors.min(cache.segment_sectors))));
         let write_back = cache.is_some_and(|cache| cache.write_back);
-        Self { times: cache.map(CacheTimes::new), write_back, reads_on: cache.is_some_and(reads_on), count: 0, to_be_written: false }
+        Self { times: cache.map(CacheTimes::new), write_back, reads_on, read_to: None, count: 0, to_be_written: false }
     }
 
     /// Whether commands of this kind end in the cache.
@@ -85,9 +87,19 @@ impl Hits {
         self.to_be_written |= op != Op::Read;
     }
 
+    /// Notes where an access ended.
+    pub(crate) fn ended(&mut self, op: Op, extent: Extent) {
+        self.read_to = (op == Op::Read).then_some(extent.end());
+    }
+
+    /// How far the drive reads on by itself behind the last access, where that was a read up to `from`.
+    pub(crate) fn reads_on_from(&self, from: Lba) -> Sectors {
+        if self.read_to == Some(from) { self.reads_on } else { Sectors::ZERO }
+    }
+
     /// Whether the head may have left the track on which it ended, because it had time for it.
     pub(crate) fn strayed(&self, idle: Nanos, revolution: Nanos) -> bool {
-        self.reads_on && idle > revolution / 4
+        !self.reads_on.is_zero() && idle > revolution / 4
     }
 
     /// The latest that an answer from the cache is reported when the drive can begin at `from`.
@@ -134,5 +146,26 @@ impl ProfileBelief {
             return Some(Verdict::Hit);
         }
         (self.hits.write_back && target.op != Op::Read).then_some(Verdict::InBuffer)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_drive_reads_on_behind_a_read_and_nothing_else_as_far_as_its_profile_says() {
+        let load = |name| headtime_mechanics::catalog::load(name).expect("a profile of the catalogue");
+        let mut hits = Hits::of(&load("deskstar34gxp@papers"));
+        let (extent, end) = (Extent::from_numbers(800, 8), Lba::new(808));
+        assert_eq!(hits.reads_on_from(end), Sectors::ZERO, "nothing was read yet");
+        hits.ended(Op::Read, extent);
+        assert_eq!(hits.reads_on_from(end), Sectors::new(261));
+        assert_eq!(hits.reads_on_from(Lba::new(816)), Sectors::ZERO);
+        hits.ended(Op::Write, extent);
+        assert_eq!(hits.reads_on_from(end), Sectors::ZERO);
+        let mut none = Hits::of(&load("deskstar34gxp@nocache"));
+        none.ended(Op::Read, extent);
+        assert_eq!(none.reads_on_from(end), Sectors::ZERO);
     }
 }

@@ -54,6 +54,7 @@ impl ProfileBelief {
         if !measured.succeeded || !measured.target.op.moves_head() {
             return nothing;
         }
+        self.hits.ended(measured.target.op, extent);
         let media_end = self.media_end(&measured.target, measured.finished);
         // Where the ends are known to lie elsewhere, what was lost there is explained.
         let ends_at_home = !Moved::holds(measured.target.start) && !Moved::holds(measured.target.end);

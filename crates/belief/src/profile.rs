@@ -18,7 +18,7 @@ use std::sync::Arc;
 
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot};
 use headtime_sched::{Estimate, Head, Known, Likely, Op, Pair, Place, Positioning, Target, TrackMap};
-use headtime_units::{Angle, Extent, Instant, Nanos, RotationPeriod, Sectors};
+use headtime_units::{Angle, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
 
 use crate::angles::AngleMap;
 use crate::arrival::Arrival;
@@ -278,6 +278,10 @@ impl Positioning for ProfileBelief {
 
     fn takes_into_cache(&self, op: Op) -> bool {
         self.hits.takes(op)
+    }
+
+    fn reads_on(&self, from: Lba) -> Sectors {
+        self.hits.reads_on_from(from)
     }
 
     fn tracks(&self) -> Option<&dyn TrackMap> {

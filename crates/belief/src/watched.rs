@@ -14,7 +14,7 @@
 
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Likely, Measured, Op, Pair, Positioning, Target, TrackMap};
-use headtime_units::{Extent, Instant, Nanos, Sectors};
+use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::linear::LinearBelief;
 use crate::profile::ProfileBelief;
@@ -105,6 +105,11 @@ impl Positioning for WatchedBelief {
 
     fn takes_into_cache(&self, op: Op) -> bool {
         self.believed().takes_into_cache(op)
+    }
+
+    /// The profile's cache is what it is wherever the sectors are.
+    fn reads_on(&self, from: Lba) -> Sectors {
+        self.by_profile.reads_on(from)
     }
 
     fn tracks(&self) -> Option<&dyn TrackMap> {

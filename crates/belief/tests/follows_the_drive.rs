@@ -7,19 +7,53 @@ use std::sync::Arc;
 use headtime_belief::{LinearBelief, ProfileBelief};
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
-use headtime_sim::{Experiment, Unit, run};
+use headtime_sim::{Experiment, Measures, Unit, run};
 use headtime_units::Nanos;
-use headtime_workload::{StreamConfig, Workload};
+use headtime_workload::{Order, StreamConfig, Workload};
 
 fn iops(drive: &str, unit: Unit, policy: &str, clients: u32, seed: u64, belief: &dyn Fn(&DriveProfile) -> Box<dyn Belief + Send>) -> f64 {
+    measured(drive, unit, policy, &[StreamConfig::closed(clients)], seed, belief).iops
+}
+
+fn measured(
+    drive: &str,
+    unit: Unit,
+    policy: &str,
+    streams: &[StreamConfig],
+    seed: u64,
+    belief: &dyn Fn(&DriveProfile) -> Box<dyn Belief + Send>,
+) -> Measures {
     let profile = Arc::new(catalog::load(drive).expect("a profile of the catalogue"));
     let mut experiment = Experiment::new(profile.clone(), PolicyEntry::find(policy).expect("a policy of the table"), seed);
     experiment.unit = unit;
     experiment.warm_up = 4_000;
     experiment.requests = 6_000;
     let sector = profile.sector_size().expect("a profile of the catalogue");
-    let workload = Workload::new(&[StreamConfig::closed(clients)], sector, profile.capacity(), seed).expect("a workload that fits");
-    run(&experiment, workload, belief).unwrap_or_else(|error| panic!("seed {seed}: {policy} on {drive}: {error}")).iops
+    let workload = Workload::new(streams, sector, profile.capacity(), seed).expect("a workload that fits");
+    run(&experiment, workload, belief).unwrap_or_else(|error| panic!("seed {seed}: {policy} on {drive}: {error}"))
+}
+
+/// So many clients of one sequential reader: runs of 1,024 requests of 4 KiB from random places.
+fn one_reader(clients: u32) -> StreamConfig {
+    StreamConfig { order: Order::FixedRuns { requests: 1_024 }, positions: Some(1), ..StreamConfig::closed(clients) }
+}
+
+#[test]
+fn one_deep_sequential_reader_of_a_drive_that_reads_ahead_is_served_in_order() {
+    for (drive, seed) in [("deskstar34gxp@papers", 31), ("maxtor-20gb", 32)] {
+        let rate = |policy| measured(drive, Unit::Drawn, policy, &[one_reader(20)], seed, &from_profile).iops;
+        let (believed, in_order) = (rate("sptf-expected"), rate("fcfs"));
+        assert!(believed > 0.9 * in_order, "seed {seed}: {believed:.0} IOPS on {drive}, {in_order:.0} in the order of arrival");
+    }
+}
+
+#[test]
+fn a_deep_sequential_reader_starves_nobody() {
+    for seed in [33, 34] {
+        let streams = [one_reader(20), StreamConfig::closed(2)];
+        let response = measured("deskstar34gxp@papers", Unit::Drawn, "sptf-expected", &streams, seed, &from_profile).response_ms;
+        assert!(response.max < 20.0 * response.mean, "seed {seed}: {:.0} ms at longest, {:.1} on average", response.max, response.mean);
+    }
 }
 
 fn from_profile(profile: &DriveProfile) -> Box<dyn Belief + Send> {

@@ -190,6 +190,12 @@ pub trait Positioning {
         false
     }
 
+    /// How many sectors the drive reads on by itself where its last access ended at `from`, as long as nobody wants the arm elsewhere: zero where it does not, or nobody knows.
+    fn reads_on(&self, from: Lba) -> Sectors {
+        let _ = from;
+        Sectors::ZERO
+    }
+
     /// How many arms the drive has that work at the same time, at least 1.
     fn arms(&self) -> usize {
         1
