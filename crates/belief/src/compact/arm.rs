@@ -7,10 +7,14 @@
 //! Worked example, 8 ms a turn: accesses over a fifth of the stroke take 9.1, 12.0 and 5.6 ms until their first sector passes. Their intervals are 1.1 to 9.1, 4.0 to 12.0 and −2.4 to
 //! 5.6: 4.0 to 5.6 has all votes, 4.8 ms is taken. After some hundred accesses what is left is as long as the noise.
 //!
+//! Steps and dips of the curve are finer than these classes tell; the whole stroke cut evenly knows them ([`Curve`]), where it has votes enough.
+//!
 //! Guarantees: one access that took turns longer for reasons of its own moves nothing once ten others have voted. Cost: a vote adds to the cells of an interval and counts one or two classes again,
 //! at most 35,000 additions; a look-up is a division and an interpolation. 400 KiB. Source: ours.
 
 use headtime_units::Nanos;
+
+use super::curve::Curve;
 
 /// Classes of distance: four for each power of two.
 const CLASSES: usize = 4 * OCTAVES as usize + 1;
@@ -43,6 +47,8 @@ pub(super) struct ArmVotes {
     rise_ns: f64,
     /// The class that was counted in turn last.
     changed: u32,
+    /// The same more finely.
+    curve: Curve,
 }
 
 impl ArmVotes {
@@ -55,14 +61,15 @@ impl ArmVotes {
             times: Vec::new(),
             rise_ns: 0.0,
             changed: 0,
+            curve: Curve::new(turn.as_ns().max(1) as f64),
         };
         arm.rise_ns = 2.0 * arm.turn_ns;
         arm.times = (0..CLASSES).map(|class| arm.first_guess(class)).collect();
         arm
     }
 
-    /// The arm of a saved map: what [`ArmVotes::numbers`] were; `None` where they cannot be.
-    pub(super) fn restored(numbers: &[f64]) -> Option<Self> {
+    /// The arm of a saved map: what [`ArmVotes::numbers`] and [`ArmVotes::curve_numbers`] were, the latter nothing of a map that knew none; `None` where they cannot be.
+    pub(super) fn restored(numbers: &[f64], curve: &[f64]) -> Option<Self> {
         let (votes, rest) = numbers.split_at_checked(CLASSES * CELLS)?;
         let (voters, rest) = rest.split_at_checked(CLASSES)?;
         let (times, rest) = rest.split_at_checked(CLASSES)?;
@@ -77,29 +84,40 @@ impl ArmVotes {
         if votes.chunks(CELLS).zip(&voters).any(|(votes, voters)| votes.iter().any(|vote| vote > voters)) {
             return None;
         }
-        Some(Self { turn_ns, votes, voters, times: times.to_vec(), rise_ns, changed: changed as u32 })
+        let curve = if curve.is_empty() { Curve::new(turn_ns) } else { Curve::restored(turn_ns, curve)? };
+        Some(Self { turn_ns, votes, voters, times: times.to_vec(), rise_ns, changed: changed as u32, curve })
     }
 
     /// Bytes of memory.
     pub(super) fn memory(&self) -> u64 {
-        (4 * (self.votes.len() + self.voters.len()) + 8 * self.times.len()) as u64
+        (4 * (self.votes.len() + self.voters.len()) + 8 * self.times.len()) as u64 + self.curve.memory()
     }
 
-    /// Everything, for saving.
+    /// The finer part, for saving.
+    pub(super) fn curve_numbers(&self) -> Vec<f64> {
+        self.curve.numbers()
+    }
+
+    /// Everything else, for saving.
     pub(super) fn numbers(&self) -> Vec<f64> {
         let counts = self.votes.iter().chain(&self.voters).map(|count| f64::from(*count));
         counts.chain(self.times.iter().copied()).chain([self.turn_ns, self.rise_ns, f64::from(self.changed)]).collect()
     }
 
-    /// The time over a share of the stroke, 0 to 1; never less for a greater share.
+    /// The time over a share of the stroke, 0 to 1.
     pub(super) fn time_ns(&self, share: f64) -> f64 {
-        let place = place_of(share);
-        let class = (place as usize).min(CLASSES - 1);
-        let next = (class + 1).min(CLASSES - 1);
-        let part = (place - class as f64).clamp(0.0, 1.0);
-        self.times[class] * (1.0 - part) + self.times[next] * part
+        self.curve.time_ns(share, |share| self.coarse_ns(share))
     }
 
+    /// No time over this share of the stroke or a greater one is less.
+    pub(super) fn floor_ns(&self, share: f64) -> f64 {
+        self.curve.floor_ns(share, |share| self.coarse_ns(share))
+    }
+
+    /// What the classes by powers of two say; never less for a greater share.
+    fn coarse_ns(&self, share: f64) -> f64 {
+        coarse_ns(&self.times, share)
+    }
     /// Takes in that the first sector passed `passed_ns` after the arm set out over this share of the stroke.
     pub(super) fn vote(&mut self, share: f64, passed_ns: f64) {
         let class = (libm::round(place_of(share)) as usize).min(CLASSES - 1);
@@ -126,6 +144,7 @@ impl ArmVotes {
         if self.changed == 0 {
             self.rise_ns = self.rise();
         }
+        self.curve.vote(share, passed_ns, |share| coarse_ns(&self.times, share));
     }
 
     /// Counts one class again.
@@ -193,6 +212,15 @@ impl ArmVotes {
     fn first_guess(&self, class: usize) -> f64 {
         if class == 0 { 0.0 } else { self.turn_ns * (1.0 / 12.0 + 2.0 * libm::sqrt(share_of(class))) }
     }
+}
+
+/// What times of the classes say over a share of the stroke.
+fn coarse_ns(times: &[f64], share: f64) -> f64 {
+    let place = place_of(share);
+    let class = (place as usize).min(CLASSES - 1);
+    let next = (class + 1).min(CLASSES - 1);
+    let part = (place - class as f64).clamp(0.0, 1.0);
+    times[class] * (1.0 - part) + times[next] * part
 }
 
 /// The distance in the middle of a class.
@@ -265,11 +293,11 @@ mod tests {
     fn what_was_saved_answers_as_before_and_nonsense_is_no_arm() {
         let (mut arm, mut rng) = (ArmVotes::new(TURN), ChaCha8Rng::seed_from_u64(9));
         (0..999).for_each(|_| arm.vote(rng.random(), rng.random_range(0.0..3e7)));
-        let again = ArmVotes::restored(&arm.numbers()).unwrap();
+        let again = ArmVotes::restored(&arm.numbers(), &arm.curve_numbers()).unwrap();
         assert_eq!(again, arm);
         let mut more_votes_than_voters = arm.numbers();
         more_votes_than_voters[0] = 5_000.0;
-        assert_eq!(ArmVotes::restored(&more_votes_than_voters), None);
-        assert_eq!(ArmVotes::restored(&arm.numbers()[1..]), None);
+        assert_eq!(ArmVotes::restored(&more_votes_than_voters, &[]), None);
+        assert_eq!(ArmVotes::restored(&arm.numbers()[1..], &[]), None);
     }
 }

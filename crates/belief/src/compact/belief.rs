@@ -14,14 +14,11 @@ use headtime_mechanics::DriveProfile;
 use headtime_sched::{Belief, BeliefReport, Estimate, Head, Known, Learned, Measured, Op, Pair, Place, Positioning, Target};
 use headtime_units::{Angle, ByteSize, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
 
-use super::budget::Budget;
-use super::grow::Survey;
 use super::map::{Arm, CompactError, CompactMap, CompactSettings, PairTime, share};
 use super::places::{BANDS, Places, is_unknown};
 use super::recheck::Recheck;
-use super::refit::Refit;
+use super::searching::{FIRST_SEARCH, FIRST_SURVEY, Work};
 use super::sights::{Sight, Sights};
-use crate::arrival::Arrival;
 use crate::matrix::MappedDrive;
 use crate::moved::Reading;
 use crate::profile::direction;
@@ -45,30 +42,22 @@ pub struct CompactBelief {
     pub(super) learning: Learning,
     pub(super) spindle: Spindle,
     pub(super) sights: Sights,
-    work: Work,
+    pub(super) work: Work,
     /// After how many sights angles are searched for next.
-    next_search: u64,
+    pub(super) next_search: u64,
     /// The share of angles that were as believed, lately.
-    agreement: f64,
-    judged: u64,
+    pub(super) agreement: f64,
+    pub(super) judged: u64,
     /// Whether angles were as believed at some time since they were last searched for.
-    proven: bool,
+    pub(super) proven: bool,
     /// Of strips, whether what is seen since speaks for them.
-    recheck: Recheck,
-    /// Operations of a search for strips with the newest completion.
-    searched: u64,
+    pub(super) recheck: Recheck,
+    /// Operations of a search with the newest completion.
+    pub(super) searched: u64,
     samples: u64,
     cache_hits: u64,
     squared_us: f64,
     missed: f64,
-}
-
-/// A search for angles that is under way.
-#[derive(Clone, Debug)]
-enum Work {
-    None,
-    Refit(Box<Refit>),
-    Survey(Box<Survey>),
 }
 
 /// Departure, arrival, and the wait behind it; no wait where an angle is not known.
@@ -132,21 +121,16 @@ impl CompactBelief {
     /// What map, sights and a search at work take of memory at the moment; the layout of a profile left out, which is the profile's.
     #[must_use]
     pub fn memory(&self) -> ByteSize {
-        let work = match &self.work {
-            Work::None => 0,
-            Work::Refit(refit) => refit.memory(),
-            Work::Survey(survey) => survey.memory(),
-        };
-        ByteSize::new(self.map.memory().get() + self.sights.memory() + self.recheck.memory() + work)
+        ByteSize::new(self.map.memory().get() + self.sights.memory() + self.recheck.memory() + self.work.memory())
     }
 
-    /// How many operations of a search for strips the newest completion took, one complex multiplication each: never more than [`CompactBelief::MOST_SEARCHED`].
+    /// How many operations of a search the newest completion took, one complex multiplication each: never more than [`CompactBelief::MOST_SEARCHED`].
     #[must_use]
     pub fn searched(&self) -> u64 {
         self.searched
     }
 
-    /// The most operations of a search for strips that one completion takes.
+    /// The most operations of a search that one completion takes.
     pub const MOST_SEARCHED: u64 = super::budget::MOST;
 
     /// Chooses what is learned from now on.
@@ -154,29 +138,9 @@ impl CompactBelief {
         self.learning = learning;
     }
 
-    /// Searches all that was seen for what it says of angles, and comes back when that is done: for whoever has nothing else to do meanwhile.
-    pub fn settle(&mut self) {
-        for _ in 0..SETTLING {
-            if self.is_right() {
-                return;
-            }
-            self.work = Work::None;
-            self.begin_search();
-            while !matches!(self.work, Work::None) {
-                self.go_on();
-            }
-        }
-    }
-
     /// Whether angles are believed at the moment.
     pub(super) fn trusted(&self) -> bool {
         self.judged < LEAST_JUDGED || self.agreement > MISTRUSTED
-    }
-
-    /// Whether angles are believed so rightly that a search could only spoil what was learned on top of them.
-    fn is_right(&self) -> bool {
-        let right = if self.map.is_of_profile() { RIGHT } else { RIGHT_STRIPS };
-        self.map.known_share() > RIGHT && self.judged >= LEAST_JUDGED && self.agreement > right
     }
 
     fn place(&self, of: Place, lba: Lba) -> Place {
@@ -240,70 +204,8 @@ impl CompactBelief {
         apart && took < least
     }
 
-    fn begin_search(&mut self) {
-        self.work = match &self.map.places {
-            Places::Profile(of) => {
-                let sights = self.sights.newest(MOST_SEARCHED);
-                let refit = Refit::begin(of.layout().clone(), &of.shifts, self.spindle.period(), sights);
-                refit.map_or(Work::None, |refit| Work::Refit(Box::new(refit)))
-            }
-            Places::Strips(strips) => {
-                let (capacity, period) = (self.map.capacity(), self.spindle.period());
-                Work::Survey(Box::new(Survey::begin(capacity, period, strips.clone(), &self.sights)))
-            }
-        };
-    }
-
-    /// A little of the search that is under way.
-    fn go_on(&mut self) {
-        let mut budget = Budget::slice();
-        self.searched = 0;
-        let period = match &mut self.work {
-            Work::None => return,
-            Work::Refit(refit) => {
-                let Some(found) = refit.step() else { return };
-                if let Places::Profile(of) = &mut self.map.places {
-                    of.shifts = found.shifts;
-                }
-                found.period
-            }
-            Work::Survey(survey) => {
-                let found = survey.step(&self.sights, &mut budget);
-                self.searched = budget.spent();
-                let Some(found) = found else { return };
-                if found.strips.strips().is_empty() {
-                    self.work = Work::None;
-                    return;
-                }
-                self.recheck = Recheck::begin(&found.strips);
-                let before = core::mem::replace(&mut self.map.places, Places::Strips(found.strips));
-                self.turn_moved(&before);
-                found.period
-            }
-        };
-        self.work = Work::None;
-        self.take_angles(period);
-    }
-
-    /// Angles are believed anew: what was learned on top of the old ones is void, and the platter is read again from the newest sights.
-    fn take_angles(&mut self, period: RotationPeriod) {
-        self.map.period = period;
-        self.map.angles = crate::angles::AngleMap::new(self.map.capacity());
-        if !self.map.is_of_profile() {
-            // When the arm comes was held against angles that were partly wrong.
-            self.map.arrival = Arrival::new();
-        }
-        self.spindle = Spindle::new(period);
-        (self.agreement, self.judged, self.proven) = (1.0, 0, false);
-        for sight in self.sights.newest(REREAD) {
-            self.read_angle(sight, Reading::Home);
-        }
-        let places = &self.map.places;
-        self.map.moved.reconsider(|lba| places.end_angle(lba));
-    }
-
     /// Follows the platter by one sight, and learns what the angle differs by region. The error in turns, where an angle was believed.
-    fn read_angle(&mut self, sight: Sight, reading: Reading) -> Option<f64> {
+    pub(super) fn read_angle(&mut self, sight: Sight, reading: Reading) -> Option<f64> {
         let angle = match reading {
             Reading::Home | Reading::Odd => self.map.places.end_angle(sight.last)? + self.map.angles.offset(sight.last),
             Reading::Moved(angle) => angle,
@@ -315,32 +217,6 @@ impl CompactBelief {
             self.map.angles.observe(sight.last, -bounded);
         }
         before.map(|before| angle.signed_turns_from(before))
-    }
-
-    fn note_agreement(&mut self, error_turns: f64) {
-        self.judged += 1;
-        let agrees = f64::from(u8::from(error_turns.abs() < AGREES_TURNS));
-        self.agreement += (agrees - self.agreement) * (1.0 / self.judged as f64).max(AGREEMENT_WEIGHT);
-        self.proven |= self.judged >= LEAST_JUDGED && self.agreement > PROVEN;
-        if self.proven && !self.trusted() {
-            // Another drive, or one that was changed: what was seen before says nothing of it.
-            self.sights.keep_newest(LEAST_JUDGED as usize);
-            self.map.moved = self.map.places.none_moved();
-            (self.work, self.next_search) = (Work::None, self.sights.taken() + FIRST_SEARCH / 2);
-            self.proven = false;
-        }
-    }
-
-    /// Holds the strip of a sight against it: what proves wrong is unknown again and soon looked for anew. Only while most angles are right, so that it is the strip and not the platter that is off.
-    fn hold_against(&mut self, sight: Sight, error_turns: f64) {
-        let Places::Strips(strips) = &self.map.places else { return };
-        if self.agreement < PROVEN || self.judged < LEAST_JUDGED {
-            return;
-        }
-        if let Some(left) = self.recheck.take(strips, sight.last, error_turns) {
-            self.map.places = Places::Strips(left);
-            self.next_search = self.next_search.min(self.sights.taken() + FIRST_SEARCH);
-        }
     }
 
     /// What the completion says of the arm and of the worst.
@@ -421,7 +297,7 @@ impl Positioning for CompactBelief {
         from + turned.unwrap_or_default()
     }
 
-    /// Of a profile what its curve and the residuals say; without one what the votes say, which never fall with distance. What follows in the neighbouring band of addresses may need no arm.
+    /// Of a profile what its curve and the residuals say; without one the least that votes say from there on. What follows in the neighbouring band of addresses may need no arm.
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
         match (&self.map.places, &self.map.arm) {
             (Places::Profile(of), Arm::Profile(seeks)) => {
@@ -430,7 +306,7 @@ impl Positioning for CompactBelief {
                 Nanos::from_ns(of.mechanism.arm_lower_bound(cylinders).as_ns().saturating_add_signed(learned as i64 - 1))
             }
             (_, Arm::Votes(_)) if cylinders <= 1 => Nanos::ZERO,
-            (_, Arm::Votes(votes)) => self.map.voted(votes, f64::from(cylinders.min(BANDS)) / f64::from(BANDS)),
+            (_, Arm::Votes(votes)) => self.map.floor(votes, f64::from(cylinders.min(BANDS)) / f64::from(BANDS)),
             (Places::Strips(_), Arm::Profile(_)) => unreachable!("a map without a profile has no residuals against one"),
         }
     }
@@ -481,12 +357,7 @@ impl Belief for CompactBelief {
             }
         }
         self.go_on();
-        if matches!(self.work, Work::None) && self.sights.taken() >= self.next_search && !self.is_right() {
-            let taken = self.sights.taken();
-            self.next_search = taken
-                + if self.map.is_of_profile() { (taken / 2).clamp(FIRST_SEARCH, LAST_SEARCH) } else { (taken / 4).clamp(FIRST_SEARCH, LAST_SURVEY) };
-            self.begin_search();
-        }
+        self.begin_if_due();
         Learned::Media
     }
 
@@ -504,31 +375,13 @@ impl Belief for CompactBelief {
     }
 }
 
-/// The first search for angles, and the longest that the next one is put off, in completions.
-const FIRST_SEARCH: u64 = 256;
-const LAST_SEARCH: u64 = 16_384;
-/// The first search for strips (a drive has some ten zones, and each wants some dozens of sights), and the longest that the next one is put off.
-const FIRST_SURVEY: u64 = 512;
-const LAST_SURVEY: u64 = 16_384;
-/// No search looks at more sights.
-const MOST_SEARCHED: usize = 16_384;
-/// Searches after which nothing more is found in the same sights.
-const SETTLING: usize = 2;
-/// Sights by which the platter is read again after a search: some seconds of a busy drive.
-const REREAD: usize = 256;
 /// An angle this far from the believed one is another (guess), in turns: chance alone makes a tenth agree.
 pub(super) const AGREES_TURNS: f64 = 0.05;
 /// Below this share of agreement angles count as unknown (guess: well above chance, well below a drive with two thirds of its slips unknown).
 const MISTRUSTED: f64 = 0.25;
-/// Above this share they are proven; if they fail afterwards, the drive has changed.
-const PROVEN: f64 = 0.6;
-/// Above this share nothing is searched for: what is left are outliers.
-const RIGHT: f64 = 0.95;
-/// The same of strips: a search of theirs goes on from what is known, and a tooth that is still missing costs few of these and many predictions.
-const RIGHT_STRIPS: f64 = 0.99;
 /// Weight of a completion in that share, and how many are needed to judge.
-const AGREEMENT_WEIGHT: f64 = 1.0 / 128.0;
-const LEAST_JUDGED: u64 = 128;
+pub(super) const AGREEMENT_WEIGHT: f64 = 1.0 / 128.0;
+pub(super) const LEAST_JUDGED: u64 = 128;
 /// With a deviation below this the platter is known well enough to hold a missed turn against the arm, in turns.
 const SHARP_TURNS: f64 = 0.02;
 /// Without a profile: no access elsewhere takes less (guess: half of the shortest seek and settle).

@@ -42,6 +42,11 @@ impl Budget {
         self.spent += operations;
     }
 
+    /// Nothing more is done of this slice.
+    pub(super) fn exhaust(&mut self) {
+        self.spent = self.spent.max(SLICE);
+    }
+
     /// How many were done.
     pub(super) fn spent(&self) -> u64 {
         self.spent

@@ -2,9 +2,9 @@
 //!
 //! ```text
 //! header   "HTCOMPCT" · version · bytes of the body · checksum of the header
-//! body     drive, speed, settings · places (a profile and shifts, or strips and votes) · angles, arrivals, tails · moved sectors · checksum of the body
+//! body     drive, speed, settings · places (a profile and shifts, or strips and votes) · angles, arrivals, tails · moved sectors · of votes the finer ones · checksum of the body
 //! ```
-//! Version 1 ended with the tails; it is still read, and nothing is moved then.
+//! Version 1 ended with the tails, version 2 with the moved sectors; they are still read, and nothing is moved then, or the arm known by powers of two of the distance alone.
 //!
 //! Numbers are little endian, checksums CRC-32C; tables that are mostly zero are stored as rows of zeros and rows of numbers. Magic, version and length stay where they are in every version.
 //!
@@ -102,6 +102,9 @@ impl CompactMap {
             body.u64(run);
             body.table(likelihoods.into_iter());
         }
+        if let Arm::Votes(votes) = &self.arm {
+            body.table(votes.curve_numbers().into_iter());
+        }
         let Writer(body) = body;
         let mut bytes = COMPACT_MAGIC.to_vec();
         bytes.extend(VERSION.to_le_bytes());
@@ -161,6 +164,7 @@ impl CompactMap {
         }
         let settings = CompactSettings { memory, worst_share, sector_ns };
         let drive = MappedDrive { model, capacity, sector };
+        let mut votes = Vec::new();
         let mut map = match body.u64()? {
             STRIPS => {
                 let count = body.count(8 * 8)?;
@@ -169,10 +173,9 @@ impl CompactMap {
                 if !apart || strips.iter().any(|strip| strip.first >= strip.end || strip.end > capacity.get()) {
                     return Err(damaged("its strips overlap, or lie past the drive's end"));
                 }
-                let votes = ArmVotes::restored(&body.table()?).ok_or_else(|| damaged("its arm has votes that cannot be"))?;
+                votes = body.table()?;
                 let mut map = Self::unknown(drive, period, settings)?;
                 map.places = Places::Strips(Strips::new(strips, capacity.get()));
-                map.arm = Arm::Votes(votes);
                 map
             }
             PROFILE => {
@@ -213,6 +216,10 @@ impl CompactMap {
         map.moved = map.places.none_moved();
         if version >= 2 {
             map.moved = body.moved(map.moved, capacity)?;
+        }
+        if let Arm::Votes(of) = &mut map.arm {
+            let curve = if version >= 3 { body.table()? } else { Vec::new() };
+            **of = ArmVotes::restored(&votes, &curve).ok_or_else(|| damaged("its arm has votes that cannot be"))?;
         }
         if !body.0.is_empty() {
             return Err(damaged(format!("{} bytes of its body mean nothing", body.0.len())));
@@ -360,7 +367,7 @@ fn damaged(what: impl Into<String>) -> CompactDecodeError {
 /// What the bytes of a compact map begin with.
 pub const COMPACT_MAGIC: [u8; 8] = *b"HTCOMPCT";
 /// The format written here.
-const VERSION: u32 = 2;
+const VERSION: u32 = 3;
 /// Magic, version, length, checksum.
 const HEADER_BYTES: usize = 24;
 const STRIPS: u64 = 0;

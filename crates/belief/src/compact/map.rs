@@ -90,7 +90,7 @@ pub struct CompactMap {
 pub(super) enum Arm {
     /// What differs from the profile's curve.
     Profile(Box<SeekResiduals>),
-    Votes(ArmVotes),
+    Votes(Box<ArmVotes>),
 }
 
 /// What it takes to get from one sector to another: from the end of the one to the start of the other, the head's way and the platter's.
@@ -122,7 +122,7 @@ impl CompactMap {
     /// # Errors
     /// See [`CompactError`].
     pub fn unknown(drive: MappedDrive, period: RotationPeriod, settings: CompactSettings) -> Result<Self, CompactError> {
-        let arm = Arm::Votes(ArmVotes::new(period.as_nanos()));
+        let arm = Arm::Votes(Box::new(ArmVotes::new(period.as_nanos())));
         Self::with(drive, settings, period, Places::Strips(Strips::default()), arm)
     }
 
@@ -216,6 +216,18 @@ impl CompactMap {
         Some(self.priced(to, arm, wait, moves, self.arrival.spread()))
     }
 
+    /// How long the arm takes from the end of the sector `from` to the start of `to`, most likely, for a read.
+    ///
+    /// # Panics
+    /// When the drive has no such sectors.
+    #[must_use]
+    pub fn arm(&self, from: Lba, to: Lba) -> Nanos {
+        let capacity = self.drive.capacity;
+        assert!(from.get() < capacity.get() && to.get() < capacity.get(), "LBA {from:?} and {to:?} of a drive with {capacity}");
+        let (here, there) = (self.moved.end(from, self.places.end(from, capacity)), self.moved.start(to, self.places.start(to, capacity)));
+        self.arm_time(here, there, false).0
+    }
+
     /// What an arm time and a wait are expected to be and at worst.
     pub(super) fn priced(&self, to: Lba, arm: Nanos, wait: Nanos, moves: bool, spread: Nanos) -> PairTime {
         let turn = self.period.as_nanos();
@@ -250,6 +262,11 @@ impl CompactMap {
     /// What votes say of a share of the stroke, with the bias of arrivals.
     pub(super) fn voted(&self, votes: &ArmVotes, share: f64) -> Nanos {
         Nanos::from_ns((votes.time_ns(share) + self.arrival.bias_ns()).max(0.0) as u64)
+    }
+
+    /// No estimate from this share of the stroke on is less, nor with the bias of arrivals.
+    pub(super) fn floor(&self, votes: &ArmVotes, share: f64) -> Nanos {
+        Nanos::from_ns((votes.floor_ns(share) + self.arrival.bias_ns()).max(0.0) as u64)
     }
 
     /// The transfer time of the sectors.

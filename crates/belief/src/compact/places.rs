@@ -129,11 +129,9 @@ impl Places {
             }
             Self::Strips(strips) => {
                 let turn = revolution.as_ns() as f64;
-                let ns = strips.of(extent.start).map_or(sector_ns, |strip| {
-                    // Within a track without the skews, over many tracks with them.
-                    if extent.len.get() as f64 * strip.slope < 1.0 { strip.sector() * turn } else { strip.slope * turn }
-                });
-                Nanos::from_ns((extent.len.get() as f64 * ns) as u64)
+                let sectors = extent.len.get();
+                let ns = strips.turns_over(extent.start, sectors).map_or(sectors as f64 * sector_ns, |turns| turns * turn);
+                Nanos::from_ns(ns as u64)
             }
         }
     }

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use headtime_mechanics::Layout;
 use headtime_units::{Angle, Lba};
 
+use super::budget::Budget;
 use super::shifts::{Shift, Shifts};
 
 /// What a change costs beside the logarithm of the number of shifts that there are to choose from (guess: of fifteen sights one lies behind a change).
@@ -27,6 +28,9 @@ const MOST: f32 = 4.0;
 const REACH_SHARE: f64 = 3e-5;
 /// The fewest and the most sectors of reach. Down to a quarter of it shifts may be negative: of a layout that has too many slips, or where spares begin anew.
 const REACH: (u64, u64) = (64, 8_192);
+
+/// What it takes to go back by one sight, which is somewhere else in memory, in operations.
+const TRACING: u64 = 100;
 
 /// A sight as the search takes it: the address, and the angle at which its end passed.
 #[derive(Clone, Copy, Debug)]
@@ -122,21 +126,58 @@ impl Search {
         (4 * self.cost.capacity() + self.taken.capacity() * of_one) as u64
     }
 
-    /// The cheapest shifts.
-    pub(super) fn finish(self) -> Shifts {
-        let mut state = (0..self.cost.len()).min_by(|a, b| self.cost[*a].total_cmp(&self.cost[*b])).unwrap_or(0);
-        let mut rows = Vec::new();
-        for number in (0..self.taken.len()).rev() {
-            let taken = &self.taken[number];
-            let before = if taken.changed[state / 64] >> (state % 64) & 1 == 1 { taken.cheapest as usize } else { state };
-            if before != state || number == 0 {
-                let first = if number == 0 { 0 } else { self.taken[number - 1].last.midpoint(taken.last) + 1 };
-                rows.push(Shift { first, sectors: self.lowest + state as i64 });
+    /// What one sight costs, in operations: shifts are gone through three times, several at once.
+    pub(super) fn operations(&self) -> u64 {
+        self.cost.len() as u64
+    }
+
+    /// The way back along the cheapest shifts.
+    pub(super) fn trace(self) -> Trace {
+        let state = (0..self.cost.len()).min_by(|a, b| self.cost[*a].total_cmp(&self.cost[*b])).unwrap_or(0);
+        Trace { lowest: self.lowest, left: self.taken, behind: None, state, rows: Vec::new() }
+    }
+}
+
+/// The cheapest shifts, from the last sight back to the first.
+#[derive(Clone, Debug)]
+pub(super) struct Trace {
+    lowest: i64,
+    left: Vec<Taken>,
+    /// The sight that was looked at last: its address and shift.
+    behind: Option<(u64, usize)>,
+    state: usize,
+    rows: Vec<Shift>,
+}
+
+impl Trace {
+    /// Bytes of memory.
+    pub(super) fn memory(&self) -> u64 {
+        let of_one = size_of::<Taken>() + self.left.first().map_or(0, |taken| 8 * taken.changed.len());
+        (self.left.capacity() * of_one + self.rows.capacity() * size_of::<Shift>()) as u64
+    }
+
+    /// Goes back as far as the budget allows; the shifts when the first sight is reached.
+    pub(super) fn go_on(&mut self, budget: &mut Budget) -> Option<Shifts> {
+        while budget.is_left() {
+            let taken = self.left.pop();
+            budget.spend(TRACING);
+            // Half-way between two sights with different shifts the one becomes the other.
+            if let Some((last, state)) = self.behind
+                && taken.as_ref().is_none_or(|_| state != self.state)
+            {
+                let first = taken.as_ref().map_or(0, |taken| taken.last.midpoint(last) + 1);
+                self.rows.push(Shift { first, sectors: self.lowest + state as i64 });
             }
-            state = before;
+            let Some(taken) = taken else {
+                self.rows.reverse();
+                return Some(Shifts::new(std::mem::take(&mut self.rows)));
+            };
+            self.behind = Some((taken.last, self.state));
+            if taken.changed[self.state / 64] >> (self.state % 64) & 1 == 1 {
+                self.state = taken.cheapest as usize;
+            }
         }
-        rows.reverse();
-        Shifts::new(rows)
+        None
     }
 }
 
@@ -151,7 +192,12 @@ mod tests {
     fn find(layout: &Arc<Layout>, seen: &[Seen]) -> Shifts {
         let mut search = Search::new(layout.clone(), 0.004);
         seen.iter().for_each(|seen| search.step(*seen));
-        search.finish()
+        let mut trace = search.trace();
+        loop {
+            if let Some(shifts) = trace.go_on(&mut Budget::slice()) {
+                return shifts;
+            }
+        }
     }
 
     /// A unit with `rows` of slips that the layout does not know of is found out by random sights, of which some are anywhere.

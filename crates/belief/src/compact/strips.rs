@@ -144,6 +144,18 @@ impl Strips {
         Some(angle_of_turns(strip.turns(strip.place(lba.get())) + strip.sector()))
     }
 
+    /// Turns from the beginning of the first of so many sectors to the end of the last, as far as the strip that the first lies on goes: a read that crosses from one track to the next waits for the skew.
+    pub(super) fn turns_over(&self, first: Lba, sectors: u64) -> Option<f64> {
+        let strip = self.of(first)?;
+        let begin = strip.place(first.get());
+        let last = begin + sectors.saturating_sub(1) as f64;
+        let passing = sectors as f64 * strip.sector();
+        let skews = strip.turns(last) - strip.turns(begin) + strip.sector() - passing;
+        // Where a track seems to begin before the one before it ended, it is there again a turn later; within one turn of sectors no more than that is waited for.
+        let turns_more = if passing < 1.0 { -libm::floor(skews + LEAST_SKEW) } else { libm::ceil((-LEAST_SKEW - skews).max(0.0)) };
+        Some(passing + skews + turns_more)
+    }
+
     /// How far in on the drive the address lies, from 0 to 1, by tracks rather than by addresses: inner tracks hold fewer sectors.
     pub(super) fn depth(&self, lba: Lba, capacity: u64) -> f64 {
         let behind = self.strips.partition_point(|strip| strip.first <= lba.get());
@@ -162,6 +174,9 @@ impl Strips {
     }
 }
 
+/// What a step to another track may seem to save, in turns (guess: teeth are found to within less).
+const LEAST_SKEW: f64 = 0.01;
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,6 +194,18 @@ mod tests {
         assert_eq!(turns(10_000), None, "nothing is known there");
         assert!((strips.strips()[0].sector() - 0.001).abs() < 1e-12);
         assert!(strips.end(Lba::new(500)).unwrap().signed_turns_from(Angle::from_turns(0.501)).abs() < 1e-6);
+    }
+
+    #[test]
+    fn a_read_across_the_end_of_a_track_takes_the_skew_longer() {
+        let strips = Strips::new(vec![strip()], 20_000);
+        let turns = |lba, sectors| libm::round(strips.turns_over(Lba::new(lba), sectors).unwrap() * 1e6) / 1e6;
+        assert_eq!([turns(100, 8), turns(992, 8), turns(996, 8), turns(1_000, 8), turns(500, 2_000)], [0.008, 0.008, 0.108, 0.008, 2.2]);
+        assert_eq!(strips.turns_over(Lba::new(10_000), 8), None);
+        // A tooth the other way: the next track's sectors passed already, and come again.
+        let early = Strip { teeth: vec![Tooth { period: 1_000.0, offset: 0.0, height: 0.2 }], slope: 0.0008, ..strip() };
+        let strips = Strips::new(vec![early], 20_000);
+        assert!((strips.turns_over(Lba::new(996), 8).unwrap() - (1.008 - 0.2)).abs() < 1e-6);
     }
 
     #[test]

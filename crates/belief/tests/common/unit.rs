@@ -34,6 +34,19 @@ pub struct Told {
     pub right: bool,
     /// Whether it hung on noise if the read took a turn more.
     pub at_the_edge: bool,
+    /// Whether somebody who knows the unit's mechanics, but not its noise, would have been right.
+    pub foreseeable: bool,
+    /// Whether the most likely time, rather than the expected one, would have been right.
+    pub likely_right: bool,
+    /// The most likely response time less the real one.
+    pub likely_off_ns: i64,
+    /// The expected one less the most likely one.
+    pub hedge_ns: i64,
+    /// What the drive took before the arm set out, how long the arm really took, and then the platter.
+    pub overhead: Nanos,
+    pub arm: Nanos,
+    pub rotate: Nanos,
+    pub response: Nanos,
 }
 
 impl Unit {
@@ -49,10 +62,21 @@ impl Unit {
         &self.truth
     }
 
-    /// Reads 4 KiB (sectors of 512 bytes) anywhere.
+    /// What a scheduler would know of the head.
+    pub fn head(&self) -> Option<Head> {
+        self.head
+    }
+
+    /// 4 KiB (sectors of 512 bytes) anywhere on a drive of this size.
+    pub fn anywhere(&mut self, capacity: Sectors) -> Extent {
+        let page = self.rng.random_range(0..capacity.get() / 8);
+        Extent::new(Lba::new(page * 8), Sectors::new(8))
+    }
+
+    /// Reads 4 KiB anywhere.
     pub fn read_anywhere(&mut self, belief: &mut dyn Belief) -> Told {
-        let page = self.rng.random_range(0..belief.capacity().get() / 8);
-        self.read(belief, Extent::new(Lba::new(page * 8), Sectors::new(8)))
+        let extent = self.anywhere(belief.capacity());
+        self.read(belief, extent)
     }
 
     /// Reads these sectors.
@@ -72,8 +96,19 @@ impl Unit {
         let foretold = (estimate.expected_cost(dispatched) + finished.saturating_since(reported)).as_ns() as f64;
         let response = finished.saturating_since(dispatched).as_ns() as f64;
         let turn = mechanism.period().as_nanos();
+        let likely = (estimate.depart.saturating_since(dispatched) + estimate.positioning + estimate.transfer + finished.saturating_since(reported))
+            .as_ns() as f64;
+        let right = |foretold: f64| (foretold - response).abs() <= 0.05 * response;
         let told = Told {
-            right: (foretold - response).abs() <= 0.05 * response,
+            right: right(foretold),
+            foreseeable: right(completed.saturating_since(dispatched).as_ns() as f64),
+            likely_right: right(likely),
+            likely_off_ns: (likely - response) as i64,
+            hedge_ns: (foretold - likely) as i64,
+            overhead: depart.saturating_since(dispatched),
+            arm: way.seek,
+            rotate: way.rotate,
+            response: finished.saturating_since(dispatched),
             at_the_edge: !way.seek.is_zero() && (way.rotate < EDGE || turn.saturating_sub(way.rotate) < EDGE),
         };
         match belief.learn(&Measured { target, dispatched, finished, head_before: self.head, succeeded: true }) {
