@@ -8,8 +8,10 @@ use std::fmt;
 /// went away may have happened or not.
 pub struct KnownBy {
     bytes: u64,
-    judge: Box<dyn Fn(&[u8]) -> Result<(), String> + Send + Sync>,
+    judge: Box<Judge>,
 }
+
+type Judge = dyn Fn(&[u8]) -> Result<(), String> + Send + Sync;
 
 impl KnownBy {
     /// `judge` is given the first `bytes` of a drive, or all there is of a smaller one, with zeroes in place of what cannot be read; it answers what makes it another drive, as the end of
