@@ -81,7 +81,7 @@ impl AngleMap {
             }
             *bin = Bin { turns: pair[0] as f32, seen: pair[1] as u16 };
         }
-        (numbers.len() % 2 == 0 && pairs.next().is_none()).then_some(map)
+        (numbers.len().is_multiple_of(2) && pairs.next().is_none()).then_some(map)
     }
 
     /// The bin of the finest level; the coarser ones follow by dividing by eight, which rounds as dividing the address would.

@@ -147,7 +147,7 @@ impl SeekResiduals {
         }
         residuals.lowest_region_ns = lowest(&residuals.regions);
         residuals.lowest_ns = lowest(&residuals.kinds) + lowest(&residuals.distances) + residuals.lowest_region_ns;
-        (numbers.len() % 2 == 0 && pairs.next().is_none()).then_some(residuals)
+        (numbers.len().is_multiple_of(2) && pairs.next().is_none()).then_some(residuals)
     }
 
     /// The cells of distance and of region; none where the arm stays on its cylinder.

@@ -33,7 +33,7 @@ fn recording(lines: &str) -> (tempfile::TempDir, PathBuf) {
 /// Sixty made-up accesses: reads and writes all over an Atlas 10K, none longer than 12 ms.
 fn sixty_accesses() -> String {
     let line = |number: u64| {
-        let direction = if number % 3 == 0 { 'W' } else { 'R' };
+        let direction = if number.is_multiple_of(3) { 'W' } else { 'R' };
         let (lba, sectors) = ((number * 7_777_777) % 17_900_000, 4 + number % 5);
         format!("{direction} Hit {lba} {sectors} {}.0 {}.0\n", 2_000 + (number * 997) % 10_000, (number * 613) % 5_000)
     };

@@ -83,7 +83,7 @@ impl WriteData {
     /// Joins the pieces; copies only when there are several, or when `aligned` is asked for and the bytes are not.
     pub(crate) fn join(mut pieces: Vec<Bytes>, aligned: bool) -> Self {
         match pieces.as_slice() {
-            [only] if !aligned || (only.as_ptr() as usize) % ALIGNMENT == 0 => Self::Shared(pieces.pop().expect("the slice has one piece")),
+            [only] if !aligned || (only.as_ptr() as usize).is_multiple_of(ALIGNMENT) => Self::Shared(pieces.pop().expect("the slice has one piece")),
             _ => Self::Copied(AlignedBuffer::of(&pieces)),
         }
     }

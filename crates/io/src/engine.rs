@@ -272,10 +272,11 @@ impl Engine {
             self.complete(seen, over);
         }
         self.ended = ended;
-        if self.last_report == seen && self.trust.is_due(seen) {
-            if let Some(change) = self.trust.look(seen, &self.scheduler.belief_report()) {
-                tracing::warn!("{change}");
-            }
+        if self.last_report == seen
+            && self.trust.is_due(seen)
+            && let Some(change) = self.trust.look(seen, &self.scheduler.belief_report())
+        {
+            tracing::warn!("{change}");
         }
         seen
     }

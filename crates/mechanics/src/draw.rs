@@ -121,7 +121,7 @@ fn random_interface(rng: &mut impl Rng) -> Interface {
         write_after_write_us: optional(rng),
         completion_us: rng.random_range(0.0..100.0),
         write_completion_us: optional(rng),
-        read_buffered: Rng::next_u32(rng) % 4 == 0,
+        read_buffered: Rng::next_u32(rng).is_multiple_of(4),
         bus_mb_per_s: [1.0, 5.0, 80.0, 600.0][rng.random_range(0..4)],
     }
 }

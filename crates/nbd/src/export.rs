@@ -180,7 +180,7 @@ impl ExportInfo {
         check_string("name", &self.name)?;
         check_string("description", &self.description)?;
         let minimum = self.block_sizes.minimum;
-        if self.size_bytes % u64::from(minimum) != 0 {
+        if !self.size_bytes.is_multiple_of(u64::from(minimum)) {
             return Err(ExportInfoError::Size { name: self.name.clone(), size_bytes: self.size_bytes, minimum });
         }
         Ok(())

@@ -60,7 +60,7 @@ pub(crate) fn find(session: &mut Session) -> Step<()> {
         && are_apart(session, half - small, half)?
         && !are_apart(session, 0, half - eighth)?
         && !are_apart(session, half, capacity - eighth)?;
-    if !halves || capacity % 2 != 0 {
+    if !halves || !capacity.is_multiple_of(2) {
         session.know.remarks.push("two arms serve the drive, but not each its half of the addresses; such a drive is not understood".into());
         return Ok(());
     }

@@ -138,8 +138,8 @@ impl Front for Buggy {
             }
             self.reports += 1;
             let copies = match self.bug {
-                Bug::LosesAReport if self.reports % 20 == 0 => 0,
-                Bug::ReportsTwice if self.reports % 20 == 0 => 2,
+                Bug::LosesAReport if self.reports.is_multiple_of(20) => 0,
+                Bug::ReportsTwice if self.reports.is_multiple_of(20) => 2,
                 _ => 1,
             };
             reports.extend(std::iter::repeat_n(finished, copies));

@@ -166,7 +166,7 @@ impl SectorSize {
     /// The sectors in `bytes`, `None` when it is no whole number of sectors.
     #[must_use]
     pub const fn sectors_of(self, bytes: u64) -> Option<Sectors> {
-        if bytes % self.0 as u64 == 0 { Some(Sectors(bytes / self.0 as u64)) } else { None }
+        if bytes.is_multiple_of(self.0 as u64) { Some(Sectors(bytes / self.0 as u64)) } else { None }
     }
 }
 
@@ -245,7 +245,7 @@ impl fmt::Display for ByteSize {
         const UNITS: [(&str, u64); 5] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
         for (unit, bytes) in UNITS {
             if self.0 >= bytes {
-                return if self.0 % bytes == 0 {
+                return if self.0.is_multiple_of(bytes) {
                     write!(f, "{} {unit}", self.0 / bytes)
                 } else {
                     write!(f, "{:.1} {unit}", self.0 as f64 / bytes as f64)

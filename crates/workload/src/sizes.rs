@@ -128,7 +128,7 @@ impl SectorSizes {
     }
 
     fn check_most(what: &str, middle: u64, most: u64, multiple: u64, check: &Check) -> Result<(), StreamFault> {
-        if most % multiple == 0 && most >= middle {
+        if most.is_multiple_of(multiple) && most >= middle {
             return Ok(());
         }
         let expected = format!("a multiple of {multiple} bytes, no less than the {what} of {middle}");

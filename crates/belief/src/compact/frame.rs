@@ -229,7 +229,8 @@ mod tests {
                 truth.push(real.angle_at(at, Angle::HALF) + wandered);
             }
             // A third is right.
-            let believed = |number: usize| if number % 3 == 0 { truth[number] } else { Angle::from_raw((number as u32).wrapping_mul(0x9E37_79B9)) };
+            let believed =
+                |number: usize| if number.is_multiple_of(3) { truth[number] } else { Angle::from_raw((number as u32).wrapping_mul(0x9E37_79B9)) };
             let mut fit = Fit::begin(nominal, sights.iter().enumerate().map(|(number, at)| (*at, believed(number))));
             let frame = loop {
                 let mut budget = Budget::slice();

@@ -68,7 +68,7 @@ impl Watch for Observer<'_> {
     fn finished(&mut self, now: Instant, finished: &Finished) {
         self.finished += 1;
         self.held -= 1;
-        if self.finished % TOLD_EVERY == 0 {
+        if self.finished.is_multiple_of(TOLD_EVERY) {
             (self.tell)(TOLD_EVERY);
         }
         if self.finished > self.warm_up && self.finished <= self.warm_up + self.requests && finished.outcome == Result::Success {

@@ -91,7 +91,10 @@ impl fmt::Display for NbdLocator {
 fn exact(span: Nanos) -> String {
     let ns = span.as_ns();
     let units = [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")];
-    units.iter().find(|(per_unit, _)| ns % per_unit == 0).map_or_else(|| format!("{ns}ns"), |(per_unit, unit)| format!("{}{unit}", ns / per_unit))
+    units
+        .iter()
+        .find(|(per_unit, _)| ns.is_multiple_of(*per_unit))
+        .map_or_else(|| format!("{ns}ns"), |(per_unit, unit)| format!("{}{unit}", ns / per_unit))
 }
 
 const SETTINGS: [&str; 3] = ["queue_depth", "reconnect_timeout", "connect_timeout"];

@@ -275,7 +275,7 @@ impl<'t> Described<'t> {
             7 | 10 => self.at_the_end(zone, self.spares + slipped, self.slips.clone(), number)?,
             2 | 8 => {
                 let cylinders = if scheme.sparing == 2 { 1 } else { scheme.range_cylinders };
-                if self.dead == 0 && self.cylinders() % cylinders == 0 {
+                if self.dead == 0 && self.cylinders().is_multiple_of(cylinders) {
                     let spare_cylinders = u32::try_from(cylinders).ok().filter(|_| self.spares > 0);
                     Zone { spares: self.spares, spare_cylinders, slips: self.slips.clone(), ..zone }
                 } else {

@@ -84,10 +84,10 @@ impl LayoutZone {
     #[inline(always)]
     pub(crate) fn locate(&self, lba: u64) -> Located {
         let home = self.home(lba - self.first_lba + self.reserved).physical;
-        if !self.remaps.is_empty() {
-            if let Some(spare) = self.remaps.spare_of(home) {
-                return self.located(spare);
-            }
+        if !self.remaps.is_empty()
+            && let Some(spare) = self.remaps.spare_of(home)
+        {
+            return self.located(spare);
         }
         self.located(home)
     }

@@ -107,7 +107,7 @@ impl Header {
             return Err(fault(spec.beyond_end, "the range reaches past the end of the export"));
         }
         let minimum = export.block_sizes.minimum;
-        if self.offset % u64::from(minimum) != 0 || self.length % minimum != 0 {
+        if !self.offset.is_multiple_of(u64::from(minimum)) || !self.length.is_multiple_of(minimum) {
             return Err(fault(Errno::Invalid, "offset or length is not a multiple of the minimum block size"));
         }
         if spec.payload && self.length > export.block_sizes.maximum {

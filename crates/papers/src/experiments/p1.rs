@@ -40,7 +40,7 @@ const PAGE: u64 = 4_096;
 /// Positions at the scale asked for, as many as keep the number of pairs in proportion to it, a prime; `share` of the paper's number of pairs at full scale.
 pub(super) fn positions(context: &Context<'_>, share: f64) -> u64 {
     let wanted = (POSITIONS as f64 * libm::sqrt(share * context.scale())) as u64;
-    let prime = |number: &u64| (2..).take_while(|part| part * part <= *number).all(|part| number % part != 0);
+    let prime = |number: &u64| (2..).take_while(|part| part * part <= *number).all(|part| !number.is_multiple_of(part));
     (0..=wanted.max(FEWEST)).rev().find(prime).expect("there are primes below any such number")
 }
 

@@ -98,7 +98,7 @@ struct Windows {
 impl Watch for Windows {
     fn finished(&mut self, now: Instant, _finished: &headtime_sched::Finished) {
         self.finished += 1;
-        if self.finished % self.each == 0 {
+        if self.finished.is_multiple_of(self.each) {
             self.ends.push(now);
         }
     }

@@ -115,7 +115,7 @@ struct Rounds {
 impl Watch for Rounds {
     fn finished(&mut self, now: Instant, _finished: &headtime_sched::Finished) {
         self.finished += 1;
-        if self.finished % LENGTH == 0 {
+        if self.finished.is_multiple_of(LENGTH) {
             self.ends.push(now);
         }
     }

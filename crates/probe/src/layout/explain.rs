@@ -275,7 +275,7 @@ fn doubtful_end(zone: &ZoneSketch) -> Option<u64> {
     if zone.pattern.in_bands() || unit >= Pattern::NEVER || zone.groups.is_some() {
         return None;
     }
-    let at_cylinder = |skip: &&Skip| skip.sectors >= LEAST_SPARES && zone.physical(skip.lba) % (unit * zone.sectors_per_track) == 0;
+    let at_cylinder = |skip: &&Skip| skip.sectors >= LEAST_SPARES && zone.physical(skip.lba).is_multiple_of(unit * zone.sectors_per_track);
     zone.skips.iter().find(at_cylinder).map(|skip| skip.lba)
 }
 
@@ -339,7 +339,7 @@ fn narrow_band(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<b
 /// As many sectors stepped over in the second part of a zone as in an equally long first one, both ending with a cylinder or band: groups.
 fn find_groups(zone: &mut ZoneSketch, track: u64) {
     let unit = if zone.pattern.in_bands() { zone.pattern.period() } else { zone.pattern.unit };
-    if zone.groups.is_some() || unit >= Pattern::NEVER || track % unit != 0 || zone.reserved != 0 {
+    if zone.groups.is_some() || unit >= Pattern::NEVER || !track.is_multiple_of(unit) || zone.reserved != 0 {
         return;
     }
     let Some(last) = zone.skips.last().copied() else { return };

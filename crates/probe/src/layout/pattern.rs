@@ -190,7 +190,7 @@ fn first_rhythm(session: &mut Session, zone: &ZoneSketch) -> Step<FirstTracks> {
     // Of some ninety readings chance alone explains a tenth or two.
     let best = best.filter(|((left, _), _)| plain > 1.5 * left.max(floor));
     let (unit, a, b) = best.map_or((Pattern::NEVER, every, 0.0), |((_, [_, a, b]), unit)| (unit, a, b));
-    let off = |track: u64, pair: &[f64]| (pair[1] - pair[0] - a - if (track + 1) % unit == 0 { b } else { 0.0 }).abs();
+    let off = |track: u64, pair: &[f64]| (pair[1] - pair[0] - a - if (track + 1).is_multiple_of(unit) { b } else { 0.0 }).abs();
     let off: Vec<f64> = rows.windows(2).zip(0..).map(|(pair, track)| off(track, pair)).collect();
     let rhythm = best.is_some().then(|| (unit, [part(zone.steps[0] + a), part(zone.steps[0] + a + b)]));
     Ok(FirstTracks { rhythm, scatter: NORMAL_OF_MEDIAN * median(&off) / core::f64::consts::SQRT_2 })

@@ -277,9 +277,9 @@ impl Wanted {
         while word == 0 {
             place += 1;
             // Blocks and regions without any are passed over.
-            while place % step == 0 && self.blocks.get(place / step).is_some_and(|sum| *sum == 0) {
+            while place.is_multiple_of(step) && self.blocks.get(place / step).is_some_and(|sum| *sum == 0) {
                 let block = place / step;
-                let empty_region = block % step == 0 && self.regions[block / step] == 0;
+                let empty_region = block.is_multiple_of(step) && self.regions[block / step] == 0;
                 place += if empty_region { step * step } else { step };
             }
             if place as u64 * WORD >= end {

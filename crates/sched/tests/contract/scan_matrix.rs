@@ -27,7 +27,7 @@ impl Policy for Refusing {
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
         self.asked += 1;
-        if self.asked % 3 == 0 {
+        if self.asked.is_multiple_of(3) {
             return Choice::one(view.queue.oldest().map(|oldest| oldest.ticket));
         }
         Choice::Hold { until: view.now + Nanos::from_ms(7), reason: self.reason }

@@ -43,10 +43,10 @@ impl Signals {
 }
 
 async fn came(signal: &mut Option<Signal>) {
-    if let Some(signal) = signal {
-        if signal.recv().await.is_some() {
-            return;
-        }
+    if let Some(signal) = signal
+        && signal.recv().await.is_some()
+    {
+        return;
     }
     std::future::pending().await
 }

@@ -4,8 +4,6 @@
 //! `next_id`, extents start on [`ALIGNMENT_BYTES`], lie behind the metadata area and on the drive, and no two overlap. Volumes are kept in the order
 //! of their addresses.
 
-use std::fmt;
-
 use headtime_sched::VolumeId;
 use headtime_units::{ByteSize, Extent, Lba, Nanos, SectorSize, Sectors, Share};
 
@@ -324,10 +322,10 @@ impl VolumeTable {
             if !on_drive || !start {
                 return Err(TableError::Extent { name: name(), extent: volume.extent, capacity });
             }
-            if let Some(before) = index.checked_sub(1).map(|before| &self.volumes[before]) {
-                if before.extent.end() > volume.extent.start {
-                    return Err(TableError::Overlap { first: before.name.clone(), second: name() });
-                }
+            if let Some(before) = index.checked_sub(1).map(|before| &self.volumes[before])
+                && before.extent.end() > volume.extent.start
+            {
+                return Err(TableError::Overlap { first: before.name.clone(), second: name() });
             }
         }
         Ok(())

@@ -25,7 +25,7 @@ pub fn draw(world: &World, rng: &mut ChaCha8Rng) -> Order {
     }
     let volume = others[rng.random_range(0..others.len())];
     let name = if rng.random_bool(0.9) { volume.name.clone() } else { any(rng) };
-    let class = || format!("{}@{}", volume.name, if volume.number % 2 == 0 { "bulk" } else { "realtime" });
+    let class = || format!("{}@{}", volume.name, if volume.number.is_multiple_of(2) { "bulk" } else { "realtime" });
     let (verb, name, mut settings) = match rng.random_range(0..15) {
         0..=5 => ("volume.set", name, vec![("size".to_owned(), new_size(world, volume, rng).to_string())]),
         6..=7 => ("volume.set", name, settings(true, rng)),

@@ -346,7 +346,7 @@ pub(crate) mod written {
 
     pub(crate) fn bytes(bytes: u64) -> String {
         for (unit, name) in [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
-            if bytes % unit == 0 && bytes > 0 {
+            if bytes.is_multiple_of(unit) && bytes > 0 {
                 return format!("{}{name}", bytes / unit);
             }
         }
@@ -360,7 +360,7 @@ pub(crate) mod written {
     pub(crate) fn time(span: Nanos) -> String {
         let ns = span.as_ns();
         for (unit, name) in [(1_000_000_000, "s"), (1_000_000, "ms"), (1_000, "us")] {
-            if ns % unit == 0 && ns > 0 {
+            if ns.is_multiple_of(unit) && ns > 0 {
                 return format!("\"{}{name}\"", ns / unit);
             }
         }

@@ -115,7 +115,7 @@ impl PowerCutDrive {
     #[must_use]
     pub fn physical_block(mut self, bytes: u32) -> Self {
         let sector = self.platter.sector_size().bytes();
-        assert!(bytes > 0 && bytes % sector == 0, "a physical block of {bytes} bytes is no whole number of sectors of {sector} bytes");
+        assert!(bytes > 0 && bytes.is_multiple_of(sector), "a physical block of {bytes} bytes is no whole number of sectors of {sector} bytes");
         self.physical_block = bytes;
         self
     }

@@ -132,7 +132,7 @@ impl DriveProfile {
             }
         } else {
             let group = zone.group_cylinders();
-            if let Some(band) = self.geometry.band_cylinders.filter(|band| group % band != 0) {
+            if let Some(band) = self.geometry.band_cylinders.filter(|band| !group.is_multiple_of(*band)) {
                 let expected = format!("a multiple of geometry.band_cylinders = {band}, as a band is filled as a whole");
                 return Err(self.refuse_in_zone(number, "spare_cylinders", group, expected, "round it"));
             }
