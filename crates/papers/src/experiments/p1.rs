@@ -15,7 +15,7 @@ use headtime_belief::compact::{CompactBelief, CompactMap, CompactSettings};
 use headtime_belief::matrix::{Exploration, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape, SharedMatrix};
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
-use headtime_sim::{Experiment, Measures, run};
+use headtime_sim::{DriveTruth, Experiment, Measures, OraclePositioning, run};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use headtime_workload::{Alignment, Arrival, Ask, ClientId, Operation, Place, Sizes, Source, StreamConfig, Workload};
 
@@ -243,6 +243,8 @@ pub(super) enum Knows {
     Profile(Arc<Characterised>),
     /// The profile of the model: on a nominal unit without noise that is all there is to know.
     Model,
+    /// The drawn unit of this seed as it truly is, but for chance (late reports and retries) and its cache: an oracle.
+    Truth(u64),
 }
 
 impl Knows {
@@ -253,6 +255,7 @@ impl Knows {
             Self::Compact(_) => "compact map",
             Self::Profile(_) => "characterised profile",
             Self::Model => "the model's profile",
+            Self::Truth(_) => "oracle",
         }
     }
 
@@ -267,6 +270,7 @@ impl Knows {
             Self::Compact(map) => Box::new(CompactBelief::new(CompactMap::clone(map))),
             Self::Profile(found) => Box::new(ProfileBelief::new(&found.profile)?),
             Self::Model => Box::new(ProfileBelief::new(profile)?),
+            Self::Truth(seed) => Box::new(OraclePositioning::new(&DriveTruth::draw(profile, *seed)?)?),
         })
     }
 }

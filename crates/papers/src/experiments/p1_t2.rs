@@ -33,7 +33,7 @@ type Figures = (f64, f64, f64);
 const SCHEDULERS: [(&str, &str, Option<usize>, Figures); 4] = [
     ("EDF", "edf", None, (99.0, 198.0, 130.0)),
     // The paper keeps one time of a pair, the worst, and reckons overtime from it.
-    ("G-MATRIX", "g-matrix:worst_percent=100", None, (86.0, 192.0, 172.0)),
+    (PUBLISHED, "g-matrix:worst_percent=100", None, (86.0, 192.0, 172.0)),
     ("TCQ4", "firmware", Some(4), (407.0, 419.0, 169.0)),
     ("TCQ64", "firmware", Some(64), (955.0, 1_272.0, 236.0)),
 ];
@@ -41,6 +41,12 @@ const SCHEDULERS: [(&str, &str, Option<usize>, Figures); 4] = [
 const FEW_MISSES: f64 = 0.01;
 const GAIN: f64 = 1.25;
 const TOLERANCE: f64 = 0.1;
+/// Requests looked ahead over, and the share of chains that may exceed their margin: the paper's four, more, and a margin that leaves out what is as rare as a retry.
+const SAFEGUARDS: [(u32, f64); 3] = [(4, 1e-4), MORE, (6, 1e-3)];
+const MORE: (u32, f64) = (6, 1e-4);
+const HALF: &str = "half a matrix";
+const BOTH: &str = "map of both directions";
+const PUBLISHED: &str = "G-MATRIX as published";
 
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let (requests, positions) = (context.requests(REQUESTS), p1::positions(context, 0.25));
@@ -61,7 +67,7 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let mut runs: Vec<Run> =
         SCHEDULERS.iter().map(|(_, policy, depth, _)| depth.map_or(run(policy, &knows), |depth| run(policy, &knows).in_drive(depth))).collect();
     let beyond = [
-        ("map of both directions", Knows::Map(Arc::clone(&maps[1]))),
+        (BOTH, Knows::Map(Arc::clone(&maps[1]))),
         ("compact map from nothing", Knows::Compact(Arc::clone(&compact[0]))),
         ("compact map from the characterised profile", Knows::Compact(Arc::clone(&compact[1]))),
         ("characterised profile", Knows::Profile(Arc::clone(&found))),
@@ -87,6 +93,25 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             runs.push(Run { unit: UnitOf::Nominal, ..run(&policy, &knows) });
         }
     }
+    let truth = ("exact times of the unit (oracle)", Knows::Truth(context.seed()));
+    let half = (HALF, knows);
+    for (k, target) in SAFEGUARDS {
+        for (words, knows) in [&half].into_iter().chain(&beyond).chain([&truth]) {
+            names.push(safeguarded(k, target, words));
+            runs.push(run(&format!("g-matrix:lookahead_k={k},miss_target={target}"), knows));
+        }
+    }
+    // The same without the safeguard, and what a policy that sees the whole queue makes of the same times.
+    for (words, knows) in [&half, &beyond[0], &truth] {
+        names.push(format!("G-MATRIX, k = {}, by {words}, overtime from expected times", MORE.0));
+        runs.push(run(&format!("g-matrix:lookahead_k={}", MORE.0), knows));
+    }
+    names.push(format!("G-MATRIX by {}, overtime from expected times", truth.0));
+    runs.push(run("g-matrix", &truth.1));
+    names.push(format!("headtime by {}", truth.0));
+    runs.push(run("headtime", &truth.1));
+    names.push("headtime by a characterised profile".to_string());
+    runs.push(run("headtime", &beyond[3].1));
     let measured = context.run(&runs)?;
 
     let mut findings = Findings {
@@ -97,7 +122,8 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     };
     findings.parameters.push(Parameter::new("processes", "8 with a deadline of 200 ms and 8 with one of 100 ms, synchronous, without think time"));
     findings.notes.push(format!("The characterised profile: {}.", found.words()));
-    findings.notes.extend([EDF_MISSES, CAUSES].map(str::to_string));
+    findings.notes.extend([EDF_MISSES, CAUSES, SAFEGUARD, LIMIT].map(str::to_string));
+    let judged = [HALF, BOTH, beyond[3].0].map(|words| safeguarded(MORE.0, MORE.1, words));
     for ((name, run), measured) in names.iter().zip(&runs).zip(&measured) {
         let noise = if run.unit == UnitOf::Nominal { "no noise" } else { "drawn unit with noise" };
         let what = |name: &str, text: &str| format!("{name}: {text} ({noise})");
@@ -135,22 +161,8 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 misses.value == 0.0,
                 format!("{} of {}; see the notes.", measured.deadline_misses, measured.deadline_requests),
             ),
-            "G-MATRIX" => {
-                let met = misses.value <= FEW_MISSES;
-                Row::judged(
-                    text,
-                    Published::Number(0.0),
-                    misses,
-                    "% of requests",
-                    met,
-                    format!(
-                        "{} of {}; target at most {FEW_MISSES} %, set by the project: {}.",
-                        measured.deadline_misses,
-                        measured.deadline_requests,
-                        if met { "reached" } else { "missed: see the notes" }
-                    ),
-                )
-            }
+            PUBLISHED => held(text, Published::Number(0.0), measured, "see the notes"),
+            _ if judged.contains(name) => held(text, Published::Nothing, measured, "see the notes"),
             "TCQ4" | "TCQ64" => Row::shape(
                 text,
                 "many: it knows no deadlines",
@@ -162,13 +174,41 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             _ => Row::unpublished(text, misses, "% of requests", "Nobody published it: the same policy with other knowledge of the drive."),
         });
     }
-    let gain = iops(&measured[1]).over(iops(&measured[0]));
-    let met = gain.value >= GAIN;
-    let reason = format!("Target {GAIN}, set by the project: {}.", if met { "reached" } else { "missed" });
-    findings.rows.push(Row::judged("G-MATRIX over EDF, throughput (drawn unit with noise)", Published::Number(1.32), gain, "ratio", met, reason));
+    let of = |name: &String| &measured[names.iter().position(|other| other == name).expect("a row of the table")];
+    let edf = iops(&measured[0]);
+    for (name, published) in
+        [(&PUBLISHED.to_string(), Published::Number(1.32))].into_iter().chain(judged.iter().map(|name| (name, Published::Nothing)))
+    {
+        let gain = iops(of(name)).over(edf);
+        let met = gain.value >= GAIN;
+        let reason = format!("Target {GAIN}, set by the project: {}.", if met { "reached" } else { "missed" });
+        findings.rows.push(Row::judged(format!("{name} over EDF, throughput (drawn unit with noise)"), published, gain, "ratio", met, reason));
+    }
     findings.plot.panels.push(Panel { title: "high priority, 100 ms".to_string(), series: points(&names, &measured, 1) });
     findings.plot.panels.push(Panel { title: "low priority, 200 ms".to_string(), series: points(&names, &measured, 0) });
     Ok(findings)
+}
+
+/// The name of a row with a margin.
+fn safeguarded(k: u32, target: f64, words: &str) -> String {
+    format!("G-MATRIX safeguarded to {target}, k = {k}, by {words}")
+}
+
+/// Whether few enough deadlines were missed.
+fn held(text: String, published: Published, measured: &Measures, else_see: &str) -> Row {
+    let (missed, half_width) = share(measured.deadline_misses, measured.deadline_requests);
+    let misses = Estimated::new(100.0 * missed, Some(100.0 * half_width));
+    let met = misses.value <= FEW_MISSES;
+    let (missed, of) = (measured.deadline_misses, measured.deadline_requests);
+    let verdict = if met { "reached".to_string() } else { format!("missed: {else_see}") };
+    Row::judged(
+        text,
+        published,
+        misses,
+        "% of requests",
+        met,
+        format!("{missed} of {of}; target at most {FEW_MISSES} %, set by the project: {verdict}."),
+    )
 }
 
 fn points(names: &[String], measured: &[Measures], stream: usize) -> Vec<Series> {
@@ -184,3 +224,32 @@ const CAUSES: &str = "Why G-MATRIX misses: it lets a request wait until by its t
      most; the paper keeps the worst and reckons from that, and so do the rows beside the published ones. Half a matrix keeps the worse of two directions, which is too long for one of them: where all orders \
      seem late, the least late is chosen by wrong times. Retries (one access in a thousand takes a turn more) are missed by whoever has no slack left. And four requests see no fifth: the rows without noise \
      show what each leaves. Of a profile the worst is a whole turn at every request, and the sum of four of them is no forecast.";
+const SAFEGUARD: &str = "Safeguarded: a margin before deadlines, the quantile of what chains of accesses took longer than foretold, fitted while running. It takes away misses by surprise, for about one per cent of throughput \
+     where times are known; what is left are requests that came too thick for the k that are looked at, and those only a larger k meets. By half a matrix single times are off by milliseconds, so that the margin is a large part of \
+     the slack there is, all orders seem late more often, and more is missed with k = 4 than without it.";
+const LIMIT: &str = "What anybody could reach: noise (late reports, retries) is drawn for each access and known to nobody before. The oracle knows the unit's times but for that; EDF asks for no times, so that an oracle's EDF is EDF. \
+     With the margin and k = 6 the oracle misses next to nothing at half as much again as EDF's throughput, so 10⁻⁴ can be had with this noise at this load. With k = 4 the oracle misses 2 to 4 in 10,000.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::context::PointOfWork;
+
+    const SEED: u64 = 4;
+
+    /// Ten thousand requests on a unit with noise, by its exact times: retries are missed by those who have no slack, and a margin of a retry keeps them.
+    #[test]
+    fn a_margin_keeps_deadlines_that_noise_would_miss_and_costs_little() {
+        let run = |policy: &str| {
+            let run = Run {
+                streams: CLASSES.iter().map(|(_, clients, deadline)| (*clients, Some(*deadline))).collect(),
+                ..Run::of(DRIVE, policy, Knows::Truth(SEED), 997, 1, 10_000)
+            };
+            PointOfWork::run(&run, SEED).expect("it runs")
+        };
+        let (published, safeguarded) = (run("g-matrix:lookahead_k=5"), run("g-matrix:lookahead_k=5,miss_target=0.001"));
+        let misses = [&published, &safeguarded].map(|measured| measured.deadline_misses);
+        assert!(misses[0] >= 4 && misses[1] * 2 <= misses[0], "seed {SEED}: {misses:?}");
+        assert!(safeguarded.iops > 0.97 * published.iops, "seed {SEED}: {} and {}", safeguarded.iops, published.iops);
+    }
+}

@@ -16,11 +16,14 @@ use alloc::vec::Vec;
 
 use headtime_units::{Instant, Nanos};
 
-use super::Costs;
 use super::path::Path;
+use super::{Costs, Margins};
 
 /// The most requests that are looked ahead over: 8! = 40,320 orders.
 pub const LOOKAHEAD_MOST: usize = 8;
+
+/// Nobody has to be early.
+const NO_MARGINS: Margins = [0; LOOKAHEAD_MOST];
 
 /// How far to look ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,19 +67,21 @@ impl Lookahead {
     /// Request `i` is due at `deadlines[i]`, which ascend ([`Instant::NEVER`]: no deadline); more than k need not be named. The head is free at `free_at`.
     #[must_use]
     pub fn look(self, costs: &impl Costs, deadlines: &[Instant], free_at: Instant) -> Option<Outlook> {
-        self.look_by(costs, costs, deadlines, free_at)
+        self.look_by(costs, costs, &NO_MARGINS, deadlines, free_at)
     }
 
     /// As [`Lookahead::look`], with overtime reckoned from `times`, which may be the longer ones of what is not certain, and the path measured in `costs`.
+    ///
+    /// The request in place n of an order is to end the nth of `margins` before its deadline ([`ChainExcess`](super::ChainExcess); all zero: just in time), so that overtime counts from there.
     #[must_use]
-    pub fn look_by(self, costs: &impl Costs, times: &impl Costs, deadlines: &[Instant], free_at: Instant) -> Option<Outlook> {
+    pub fn look_by(self, costs: &impl Costs, times: &impl Costs, margins: &Margins, deadlines: &[Instant], free_at: Instant) -> Option<Outlook> {
         debug_assert!(deadlines.is_sorted(), "the requests are looked at in the order of their deadlines");
         let mut window = [0; LOOKAHEAD_MOST];
         let count = self.k.min(deadlines.len());
         for (rank, request) in window[..count].iter_mut().enumerate() {
             *request = rank;
         }
-        self.look_at(costs, times, &window[..count], deadlines, None, free_at)
+        self.look_at(costs, times, margins, (&window[..count], deadlines), None, free_at)
     }
 
     /// The whole queue ordered by sending the first again and again, as the paper prints it. A live queue wants [`Lookahead::look`], which sees who has come since.
@@ -86,7 +91,7 @@ impl Lookahead {
         let mut left: Vec<usize> = (0..deadlines.len()).collect();
         let mut order = Vec::with_capacity(left.len());
         let (mut from, mut now) = (None, free_at);
-        while let Some(outlook) = self.look_at(costs, costs, &left[..self.k.min(left.len())], deadlines, from, now) {
+        while let Some(outlook) = self.look_at(costs, costs, &NO_MARGINS, (&left[..self.k.min(left.len())], deadlines), from, now) {
             now += costs.after(from, outlook.first);
             from = Some(outlook.first);
             left.retain(|request| *request != outlook.first);
@@ -100,12 +105,12 @@ impl Lookahead {
         self,
         costs: &impl Costs,
         times: &impl Costs,
-        window: &[usize],
-        deadlines: &[Instant],
+        margins: &Margins,
+        (window, deadlines): (&[usize], &[Instant]),
         from: Option<usize>,
         free_at: Instant,
     ) -> Option<Outlook> {
-        let mut search = Search::new(window.len(), free_at);
+        let mut search = Search::new(window.len(), margins, free_at);
         for (to, request) in window.iter().enumerate() {
             search.deadlines[to] = deadlines[*request];
             search.begins[to] = Step { cost: costs.after(from, *request), time: times.after(from, *request) };
@@ -140,7 +145,8 @@ struct Reached {
 /// All orders of a few requests, tried depth first in the order of numbers.
 struct Search {
     count: usize,
-    free_at: Instant,
+    /// When the head is free, and the margin of each place added.
+    free_at: [Instant; LOOKAHEAD_MOST],
     deadlines: [Instant; LOOKAHEAD_MOST],
     begins: [Step; LOOKAHEAD_MOST],
     goes_on: [[Step; LOOKAHEAD_MOST]; LOOKAHEAD_MOST],
@@ -149,7 +155,8 @@ struct Search {
 }
 
 impl Search {
-    fn new(count: usize, free_at: Instant) -> Self {
+    fn new(count: usize, margins: &Margins, free_at: Instant) -> Self {
+        let free_at = margins.map(|margin| free_at.offset_by_ns(margin));
         let row = [Step::default(); LOOKAHEAD_MOST];
         Self { count, free_at, deadlines: [Instant::NEVER; LOOKAHEAD_MOST], begins: row, goes_on: [row; LOOKAHEAD_MOST], best: None }
     }
@@ -160,7 +167,8 @@ impl Search {
         if self.best.is_some_and(|(least, shortest, _)| (reached.overtime, reached.length) >= (least, shortest)) {
             return;
         }
-        if served.count_ones() as usize == self.count {
+        let place = served.count_ones() as usize;
+        if place == self.count {
             if self.count > 0 {
                 self.best = Some((reached.overtime, reached.length, reached.first));
             }
@@ -169,7 +177,7 @@ impl Search {
         for next in (0..self.count).filter(|next| served >> next & 1 == 0) {
             let step = last.map_or(self.begins[next], |last| self.goes_on[last][next]);
             let time = reached.time.saturating_add(step.time);
-            let late = (self.free_at + time).saturating_since(self.deadlines[next]);
+            let late = (self.free_at[place] + time).saturating_since(self.deadlines[next]);
             let (length, overtime) = (reached.length.saturating_add(step.cost), reached.overtime.max(late));
             let first = last.map_or(next, |_| reached.first);
             self.extend(Some(next), served | 1 << next, Reached { length, time, overtime, first });
@@ -217,6 +225,22 @@ mod tests {
         assert_eq!(outlook, Outlook { first: 1, overtime: Nanos::ZERO, length: ms(3) });
     }
 
+    #[test]
+    fn a_margin_is_kept_before_the_deadline() {
+        let costs = (|to: usize| ms([6, 3][to]), |from: usize, _: usize| ms([7, 4][from]));
+        let look = |margins_ms: [u64; 2]| {
+            let mut margins = NO_MARGINS;
+            margins.iter_mut().zip(margins_ms).for_each(|(margin, wanted)| *margin = ms(wanted).as_ns() as i64);
+            Lookahead::new(2).unwrap().look_by(&costs, &costs, &margins, &due(&[8, 20]), Instant::ORIGIN).unwrap()
+        };
+        // B A ends at 3 and 7, A B at 6 and 13: both hold, and the shorter goes. With two accesses A has 1 ms to spare, alone 2.
+        assert_eq!(look([0, 0]), Outlook { first: 1, overtime: Nanos::ZERO, length: ms(7) });
+        assert_eq!(look([0, 1]), Outlook { first: 1, overtime: Nanos::ZERO, length: ms(7) });
+        assert_eq!(look([2, 2]), Outlook { first: 0, overtime: Nanos::ZERO, length: ms(13) });
+        // Nothing keeps 3 ms: 1 ms short is better than 2.
+        assert_eq!(look([3, 3]), Outlook { first: 0, overtime: ms(1), length: ms(13) });
+    }
+
     /// The same by its definition: every order in full, overtime first, then length, then the order of deadlines.
     fn by_definition(costs: &impl Costs, orders: &[Vec<usize>], deadlines: &[Instant], free_at: Instant) -> Option<Outlook> {
         let judged = orders.iter().filter(|order| !order.is_empty()).map(|order| {
@@ -254,6 +278,14 @@ mod tests {
             let count = k.min(drawn.len());
             let expected = by_definition(&drawn, &every_order(count), &deadlines[..count], free_at);
             prop_assert_eq!(lookahead.look(&drawn, &deadlines, free_at), expected);
+            // The same margin everywhere is as if all were due so much earlier.
+            let earlier: Vec<Instant> = deadlines.iter().map(|due| due.saturating_back(ms(2))).collect();
+            let (margins, far) = ([ms(2).as_ns() as i64; LOOKAHEAD_MOST], ms(2));
+            let shifted: Vec<Instant> = earlier.iter().map(|due| *due + far).collect();
+            prop_assert_eq!(
+                lookahead.look_by(&drawn, &drawn, &margins, &shifted, free_at),
+                by_definition(&drawn, &every_order(count), &earlier[..count], free_at)
+            );
             let all = lookahead.order_all(&drawn, &deadlines, free_at);
             prop_assert_eq!(all.first(), expected.map(|outlook| outlook.first));
             let mut everyone = all.order().to_vec();

@@ -16,6 +16,7 @@
 //!
 //! Source: P1 sections 3.2 and 3.3.
 
+mod excess;
 mod insertion;
 mod live;
 mod lookahead;
@@ -28,6 +29,7 @@ mod golden;
 #[cfg(test)]
 mod trial;
 
+pub use excess::{ChainExcess, Margins};
 pub use insertion::{insert_in_order, insert_nearest_first};
 pub use live::LiveTour;
 pub use lookahead::{LOOKAHEAD_MOST, Lookahead, Outlook};
