@@ -222,7 +222,7 @@ fn another_drive_of_the_same_size_in_the_place_of_the_one_that_went_away_is_neit
             assert_eq!(there, Outcome::Data(noise(1, BLOCK).into()));
             third
         });
-        // The write that failed may have made the volume's end unclean; which it is does not matter here.
+        // A write failed while the drive was away, so that the end need not be clean.
         let _ = server.drain(Duration::from_secs(20));
         drop(third);
         std::fs::remove_file(&ours).unwrap();
