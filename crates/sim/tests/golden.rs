@@ -12,14 +12,14 @@ use headtime_workload::{Mix, StreamConfig, Workload};
 /// Drive, policy, clients, share of reads, seed; then IOPS, mean response in milliseconds, and seconds of seeking, turning and passing.
 const GOLDEN: &str = "\
 atlas10k fcfs 1 1 1: 112.149 8.9167 11.104644 5.981450 0.321450
-atlas10k sptf 16 1 2: 197.089 81.4982 7.155799 2.671772 0.320147
-atlas10k sptf-expected 64 0.7 3: 253.393 252.3598 5.938203 1.633935 0.320735
+atlas10k sptf 16 1 2: 197.131 81.2321 7.184109 2.641250 0.320177
+atlas10k sptf-expected 64 0.7 3: 252.847 253.6732 5.992045 1.597113 0.320758
 atlas10k firmware 32 0.7 4: 228.057 140.4509 6.627093 1.822859 0.319783
 atlas10k@recorded fcfs 4 0.5 5: 102.783 38.9179 7.237994 3.937952 0.207441
 cheetah15k5 clook 16 0.7 6: 247.039 64.7117 4.030110 4.001579 0.064211
 cheetah15k5 sptf-oracle 16 1 7: 302.740 52.8381 4.938886 1.602972 0.064467
-nearline-20tb headtime 16 0.7 8: 162.282 98.6590 6.991618 3.771020 0.030970
-nearline-20tb@nocache sptf-expected 64 1 9: 258.865 247.2586 5.205070 2.484221 0.036750
+nearline-20tb headtime 16 0.7 8: 160.868 99.3738 6.936418 3.880070 0.030875
+nearline-20tb@nocache sptf-expected 64 1 9: 252.082 254.1942 5.316151 2.580959 0.036821
 exos-2x18 clook 32 1 10: 145.099 220.4726 5.904752 8.310569 0.037689
 deskstar34gxp sstf 8 0.5 11: 83.148 96.1304 10.328033 5.384167 0.237346
 ";
