@@ -19,8 +19,8 @@
 //! Worked example, 1 %: a hundred responses of 8 ms bring 8 ms. A gap is missed by a revolution of 6 ms with two requests held, and of late it were up to four: −24 ms, the
 //! balance is −16 ms, and two hundred responses go by before the next gap is filled.
 //!
-//! A fill is a *risk*: the share of fills lately that cost a turn, times a turn. Where what could be read in a gap would be read outright in less time than that, it is left.
-//! Example: of a hundred fills two were late, and a track has 300 sectors: what is less than 6 sectors is not worth the risk.
+//! A fill is a *risk*: the share of fills lately that cost a turn, times a turn. All that is left of a track would take a turn outright, however little that is; where the part of it that could be read in a
+//! gap is less than the risk, it is left. Example: of a hundred fills two were late, and 300 sectors of a track are wanted: what is less than 6 of them is not worth the risk. Of five that are left, one is.
 //!
 //! Guarantees: since the first scan began the mean response has grown by no more than `max_impact`, as far as predictions are right on average and no single read costs more
 //! than what has been saved up; while the tail of a scan is read it may grow by about `tail_share`. Gaps are never paid for out of what is saved for the tail: when they
@@ -105,7 +105,7 @@ impl Governor {
         turns > 0
     }
 
-    /// Whether reading `part` of a turn is worth the risk that the request behind it is late.
+    /// Whether reading `part` of what takes a turn is worth the risk that the request behind it is late.
     pub(crate) fn worth_the_risk(&self, part: f64) -> bool {
         part >= self.late
     }

@@ -22,7 +22,7 @@
 //!
 //! Guarantees: with as many looks as there are tracks it finds what a look at every track finds. The best is asked for once more: the belief's own estimate of B behind
 //! it must say that B is in time, else the track is left out and the search goes on with what is left of its looks. Where slipped sectors that nobody knows of have
-//! displaced what lies on a track, as many sectors are left at its ends: they may lie on the next one. Cost: 0.1–0.3 µs a track.
+//! displaced what lies on a track, its ends may lie on the next one: they are read where there is time for going there, too, and otherwise as many sectors are left. Cost: 0.1–0.3 µs a track.
 //!
 //! Source: P2, sections 2 and 4.2; docs/limits.md 7.
 
@@ -119,7 +119,7 @@ pub(crate) fn search(gap: &Gap<'_>, effort: u32, looks: &mut Looks) -> Option<Pi
 }
 
 impl Gap<'_> {
-    /// The piece, or what is left of it away from ends of its track that may lie elsewhere, if the belief says, too, that the request behind the gap is in time.
+    /// The piece, or what is left of it away from ends of its track that may lie elsewhere where there is no time for going there, if the belief says, too, that the request behind the gap is in time.
     fn confirmed(&self, piece: Piece) -> Option<Piece> {
         if !self.in_time(&piece) {
             return None;
@@ -131,6 +131,10 @@ impl Gap<'_> {
         }
         let first = track.extent.start + Sectors::new(edge);
         let behind = Lba::new(track.extent.end().get().saturating_sub(edge));
+        let padded = self.padded(piece.extent, first, if piece.merged { piece.extent.end() } else { behind }, edge);
+        if padded == piece.extent || self.in_time(&Piece { extent: padded, ..piece }) {
+            return Some(piece);
+        }
         let end = if piece.merged { piece.extent.end() } else { piece.extent.end().min(behind) };
         let inner = part(piece.extent, piece.extent.start.max(first), end)?;
         let wanted = self.scans.hull_in(inner)?;
@@ -147,6 +151,13 @@ impl Gap<'_> {
         let len = track.extent.len.get();
         let last = |left: u64| left.min(len / 3);
         ((taken + LEFTOVER * (last(left) - last(left.saturating_sub(taken)))) << 16) / len
+    }
+
+    /// What would be read with it if it went on as far as its ends may be displaced, where they lie outside of `first` to `behind`.
+    fn padded(&self, extent: Extent, first: Lba, behind: Lba, edge: u64) -> Extent {
+        let start = if extent.start < first { extent.start.get().saturating_sub(edge) } else { extent.start.get() };
+        let end = if extent.end() > behind { (extent.end().get() + edge).min(self.belief.capacity().get()) } else { extent.end().get() };
+        Extent::from_numbers(start, end - start)
     }
 
     /// Whether the belief says, too, that the request behind the gap is in time, and not by a hair.
@@ -444,6 +455,7 @@ mod tests {
         cylinders: u32,
         heads: u16,
         sectors: u64,
+        displaced: u64,
     }
 
     impl Toy {
@@ -478,6 +490,10 @@ mod tests {
 
         fn heads(&self) -> u16 {
             self.heads
+        }
+
+        fn displaced(&self, _: &TrackSpan) -> u64 {
+            self.displaced
         }
 
         fn track_at(&self, cylinder: u32, head: u16) -> Option<TrackSpan> {
@@ -580,7 +596,7 @@ mod tests {
             start_ns in 0_u64..20_000_000,
             conservatism_us in 0_u64..300,
         ) {
-            let toy = Toy { cylinders, heads, sectors };
+            let toy = Toy { cylinders, heads, sectors, displaced: 0 };
             let scans = scans(&toy, &wanted, 1);
             let places = toy.capacity().get() as usize;
             let one = |lba: usize| toy.target(Op::Read, Extent::from_numbers(lba as u64, 1));
@@ -620,7 +636,7 @@ mod tests {
             b in any::<prop::sample::Index>(),
             start_ns in 0_u64..20_000_000,
         ) {
-            let toy = Toy { cylinders: 6, heads: 2, sectors };
+            let toy = Toy { cylinders: 6, heads: 2, sectors, displaced: 0 };
             let scans = scans(&toy, &[true], 1);
             let places = toy.capacity().get() as usize;
             let one = |lba: usize| toy.target(Op::Read, Extent::from_numbers(lba as u64, 1));
@@ -644,6 +660,43 @@ mod tests {
         }
     }
 
+    /// Wherever A ends in a turn.
+    #[test]
+    fn ends_of_tracks_that_may_lie_elsewhere_are_read_where_there_is_time_for_going_there_and_left_elsewhere() {
+        let toy = Toy { cylinders: 8, heads: 2, sectors: 40, displaced: 2 };
+        let scans = scans(&toy, &[true], 1);
+        let one = |lba: u64| toy.target(Op::Read, Extent::from_numbers(lba, 1));
+        let (a, next) = (one(100), one(330));
+        let (mut read, mut left) = (0, 0);
+        for start_us in (0..12_000).step_by(50) {
+            let head = Head::after(&a, Instant::from_ns(start_us * 1_000));
+            let likely = toy.likely(&head, head.free_at, &next);
+            let begin = likely.depart + likely.positioning;
+            let rules =
+                Rules { conservatism: Nanos::ZERO, follow: Nanos::ZERO, edge: 2, several_per_track: true, behind: true, merge: false, alone: true };
+            let ready = head.free_at + OVERHEAD;
+            let gap =
+                Gap { map: &toy, belief: &toy, scans: &scans, rules, now: head.free_at, head, ready, next_sent: head.free_at, next: &next, begin };
+            let Some(piece) = search(&gap, u32::MAX, &mut Looks::default()) else { continue };
+            let track = toy.track_of(piece.extent.start).extent;
+            let at_start = piece.extent.start.get() < track.start.get() + 2;
+            let at_end = piece.extent.end().get() > track.end().get() - 2;
+            if !at_start && !at_end {
+                let touches = piece.extent.start.get() == track.start.get() + 2 || piece.extent.end().get() == track.end().get() - 2;
+                left += u64::from(touches);
+                continue;
+            }
+            read += 1;
+            let from = piece.extent.start.get() - if at_start { 2 } else { 0 };
+            let upto = piece.extent.end().get() + if at_end { 2 } else { 0 };
+            let around = toy.target(Op::Read, Extent::from_numbers(from, upto - from));
+            let first = toy.likely(&head, head.free_at, &around);
+            let behind = toy.likely(&Head::after(&around, first.depart + first.positioning + around.transfer), head.free_at, &next);
+            assert!(behind.depart + behind.positioning <= begin + TURN / 16, "{piece:?} after {start_us} us");
+        }
+        assert!(read > 0 && left > 0, "{read} read, {left} left");
+    }
+
     #[test]
     fn leftovers_are_read_before_other_tracks_are_begun_and_short_tracks_count_as_long_ones_do() {
         let track = |sectors| TrackSpan { extent: Extent::from_numbers(0, sectors), start: Place::default(), sector: u64::MAX / sectors };
@@ -656,7 +709,7 @@ mod tests {
 
     #[test]
     fn with_read_ahead_nothing_is_read_apart_on_the_tracks_of_the_two_requests() {
-        let toy = Toy { cylinders: 1, heads: 2, sectors: 40 };
+        let toy = Toy { cylinders: 1, heads: 2, sectors: 40, displaced: 0 };
         let scans = scans(&toy, &[true], 1);
         let one = |lba: u64| toy.target(Op::Read, Extent::from_numbers(lba, 1));
         let (a, next) = (one(3), one(60));

@@ -35,7 +35,7 @@ pub struct FillSettings {
     /// How many requests of clients must be held, the next one and those at the drive included, before a gap is searched.
     pub waiting_needed: usize,
     /// So many sectors are left at either end of a track, at most: as many as the belief has seen them displaced by, because the unit has slipped sectors that its layout does
-    /// not know of. They are read in idle time, or as the tail of a scan.
+    /// not know of. They are read where there is time for going to the next track, in idle time, or as the tail of a scan.
     pub edge: Sectors,
     /// Tracks looked at per search, at most; a quarter of it while the drive has nothing to do.
     pub effort: u32,

@@ -234,7 +234,9 @@ impl Scheduler {
         let effort = if idle { settings.effort / HASTE } else { settings.effort };
         let governor = &fill.governor;
         let free = |piece: &Piece| {
-            let part = piece.value as f64 / map.track_of(piece.extent.start).extent.len.get() as f64;
+            // All that is left of its track would take a turn outright, however little that is.
+            let left = fill.scans.count_in(map.track_of(piece.extent.start).extent).max(piece.value);
+            let part = piece.value as f64 / left as f64;
             governor.worth_the_risk(part) && self.overlap.read_is_free(piece.extent)
         };
         let Some(found) = search(&gap, effort, &mut fill.looks).filter(free) else { return Filled::Not };
