@@ -51,6 +51,19 @@ fn errno<T: std::fmt::Debug>(result: Result<T, RequestError>) -> Errno {
     }
 }
 
+/// The volumes when the server has noticed that no client is there any more.
+fn once_all_have_left(orders: &mut ControlClient) -> Vec<VolumeStatus> {
+    let enough = std::time::Instant::now() + Duration::from_secs(60);
+    loop {
+        let now = volumes(orders);
+        if now.iter().flat_map(|volume| &volume.classes).all(|class| class.connections == Some(0)) {
+            return now;
+        }
+        assert!(std::time::Instant::now() < enough, "a minute after the clients left: {now:?}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
 fn volumes(control: &mut ControlClient) -> Vec<VolumeStatus> {
     done(control, "volume.list", &VolumeArguments::default()).volumes
 }
@@ -87,7 +100,7 @@ fn a_volume_is_made_changed_and_removed_while_another_is_in_use_and_all_survives
         a.leave().await;
         b.leave().await;
     });
-    let before = volumes(&mut orders);
+    let before = once_all_have_left(&mut orders);
     assert_eq!(server.drain(Duration::from_secs(10)).exit_code(), 0);
 
     // The configuration names `a` only, and says nothing of its reserve.
