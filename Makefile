@@ -17,7 +17,7 @@ export CARGO_INCREMENTAL ?= 0
 CLIPPY_FLAGS := $(if $(CI),-D warnings)
 TOOLS := $(if $(CARGO_TARGET_DIR),$(CARGO_TARGET_DIR),target)/tools/bin
 
-.PHONY: help demo test check fmt lint doc licences unit properties instructions bench bench-nbd fuzz realtime setup-build clean
+.PHONY: help demo test check fmt lint doc licenses unit properties instructions bench bench-nbd fuzz realtime setup-build clean
 
 help: ## lists the commands
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 14
@@ -29,11 +29,11 @@ demo: setup-build ## serves an emulated drive to three clients for a minute, und
 	@scripts/setup.sh demo
 	cargo run --locked --release --quiet -p headtime -- demo --out target/demo
 
-test: setup-build ## formatting, lints, documentation, licences, and every test; closes with a line that counts the tests
+test: setup-build ## formatting, lints, documentation, licenses, and every test; closes with a line that counts the tests
 	@scripts/setup.sh test
 	@$(MAKE) --no-print-directory check instructions unit
 
-check: fmt lint doc licences ## everything but the tests
+check: fmt lint doc licenses ## everything but the tests
 
 fmt: ## checks the formatting
 	@if cargo fmt --version >/dev/null 2>&1; then cargo fmt --all --check; else echo "skipped: formatting, since rustfmt is not installed"; fi
@@ -44,9 +44,9 @@ lint: ## clippy over everything
 doc: ## builds the documentation
 	RUSTDOCFLAGS="$(CLIPPY_FLAGS)" cargo doc --locked --quiet --workspace --no-deps
 
-licences: ## checks the licences of everything that is linked in
+licenses: ## checks the licenses of everything that is linked in
 	@scripts/setup.sh deny
-	@PATH="$(TOOLS):$$PATH"; if command -v cargo-deny >/dev/null; then cargo deny --locked --log-level warn check licenses bans sources; else echo "skipped: licences, since cargo-deny is not installed"; fi
+	@PATH="$(TOOLS):$$PATH"; if command -v cargo-deny >/dev/null; then cargo deny --locked --log-level warn check licenses bans sources; else echo "skipped: licenses, since cargo-deny is not installed"; fi
 
 # Every machine tries the same random cases, so that a change is refused for what it changes; `make properties` tries others.
 PROPTEST_RNG_SEED ?= 1

@@ -11,8 +11,8 @@ set -u -o pipefail
 here=$(cd "$(dirname "$0")/.." && pwd)
 expected="$here/crates/sim/benches/instructions.expected"
 tools="${CARGO_TARGET_DIR:-$here/target}/tools/bin"
-most_percent=110   # a count above so many percent of the committed one fails
-least_percent=90   # below so many it is time to commit the new ones
+max_percent=110   # a count above so many percent of the committed one fails
+min_percent=90   # below so many it is time to commit the new ones
 accept=no
 case "${1:-}" in
     --accept) accept=yes ;;
@@ -46,7 +46,7 @@ fi
 
 committed="$expected"
 [ -f "$committed" ] || committed=/dev/null
-echo "$counts" | awk -v compiler="$compiler" -v most=$most_percent -v least=$least_percent '
+echo "$counts" | awk -v compiler="$compiler" -v most=$max_percent -v least=$min_percent '
     pass == 1 { if ($1 == compiler) { known[$2] = $3 }; next }
     {
         seen[$1] = 1

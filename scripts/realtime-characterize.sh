@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Characterises emulated drives in real time, over NBD, on this machine, and says how near the profile came to the truth. Needs an idle machine; takes six minutes
+# Characterizes emulated drives in real time, over NBD, on this machine, and says how near the profile came to the truth. Needs an idle machine; takes six minutes
 # for each drive.
 #
 # scripts/realtime-characterize.sh [PROFILE…]     (atlas10k unless named; HEADTIME names the program, target/release/headtime unless set)

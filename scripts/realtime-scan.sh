@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
-# What a scrub costs clients and what it gets, in real time on this machine: an emulated drive behind NBD, served with the profile that characterising has found, under fio's transactions with and
+# What a scrub costs clients and what it gets, in real time on this machine: an emulated drive behind NBD, served with the profile that characterizing has found, under fio's transactions with and
 # without a scrub beside them, in turn. Needs an idle machine and fio with its nbd engine; takes ten minutes.
 #
 # scripts/realtime-scan.sh [PROFILE] [PAIRS] [SECONDS] [POLICY]     (atlas10k, 4, 25, sptf-sw:within_percent=60 unless given; HEADTIME names the program, target/release/headtime unless set)
 #
 # The transactions are those of Lumb, Schindler and Ganger (2002), 4.1: ten tasks, 30 ms of thinking, two reads for each write, places uniform, sizes exponential around 8 KiB in steps of 4 KiB.
 # The policy is the paper's beside scans: the shortest seek among what is at hand within 60 %, which leaves long waits for the platter to read in.
-# The drive is characterised over NBD first, as it is served afterwards. With CHARACTERIZE=virtual that is done in virtual time: the same unit without the waiting, and without what a command takes on
+# The drive is characterized over NBD first, as it is served afterwards. With CHARACTERIZE=virtual that is done in virtual time: the same unit without the waiting, and without what a command takes on
 # its way here.
 source "$(dirname "$0")/realtime.sh"
 profile=${1:-atlas10k} pairs=${2:-4} seconds=${3:-25} policy=${4:-sptf-sw:within_percent=60}
@@ -59,8 +59,8 @@ def foreground(name):
     weigh = lambda figure: sum(figure(part["lat_ns"]) * part["total_ios"] for part in parts) / ios / 1e6
     return weigh(lambda lat: lat["mean"]), weigh(lambda lat: lat["percentile"]["99.000000"]), sum(part["iops"] for part in parts)
 found = json.load(open(f"{work}/found.json"))
-within = f"{found['check']['within_50_us']:.1%} of reads foretold within 50 us, " if found["check"] else ""
-print(f"characterised: {found['verdict']}; {within}{found['cost']['drive_seconds']:.0f} s of drive time")
+within = f"{found['check']['within_50_us']:.1%} of reads predicted within 50 us, " if found["check"] else ""
+print(f"characterized: {found['verdict']}; {within}{found['cost']['drive_seconds']:.0f} s of drive time")
 print(f"transactions on {profile}, unit 3, behind NBD, {policy}; a scrub beside every second run")
 print(f"{'pair':>4} {'mean ms without':>16} {'with':>8} {'p99 ms without':>15} {'with':>8} {'req/s without':>14} {'with':>7} {'free MB/s':>10} {'in gaps':>8} {'idle':>6}")
 rows = []

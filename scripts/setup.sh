@@ -4,7 +4,7 @@
 #   setup.sh build   a Rust toolchain (1.88 or newer) and a C linker
 #   setup.sh demo    fio; without it the demo falls back to its built-in load generator
 #   setup.sh test    the NBD clients and file system tools that the tests drive; tests of tools that are missing skip and say so
-#   setup.sh deny    cargo-deny, for the licence check
+#   setup.sh deny    cargo-deny, for the license check
 #   setup.sh instructions   valgrind and gungraun's runner, for the instruction counts
 #
 # It installs Debian packages where apt-get is there and we are root (or sudo asks for no password), and otherwise says in one line what to run.
@@ -79,7 +79,7 @@ instructions() {
     wanted=$(sed -n '/^name = "gungraun-runner"$/{n;s/version = "\(.*\)"/\1/p;}' Cargo.lock)
     case "$("$tools/bin/gungraun-runner" --version 2>/dev/null)" in *" $wanted") return ;; esac
     say "building gungraun-runner, which takes a minute or two once"
-    # It only starts valgrind and reads what that wrote: built without optimising, in half the time.
+    # It only starts valgrind and reads what that wrote: built without optimizing, in half the time.
     cargo install --quiet --locked --debug --root "$tools" --version "$wanted" gungraun-runner || say "gungraun-runner could not be built; instruction counts will be skipped"
 }
 

@@ -1,7 +1,9 @@
-//! What the belief makes of drawn units: prediction error, turns missed and throughput, for some drives and seeds.
+//! What the belief makes of drawn units: prediction error, turns missed and throughput, for some
+//! drives and seeds.
 //!
-//! `cargo run -p headtime-belief --example figures [REQUESTS] [DRIVE ...]` prints a line for each drive, seed and queue; the same figures on every machine. For
-//! comparing one state of the code with another.
+//! `cargo run -p headtime-belief --example figures [REQUESTS] [DRIVE ...]` prints a line for each
+//! drive, seed and queue; the same figures on every machine. For comparing one state of the code
+//! with another.
 
 use headtime_mechanics::{Direction, catalog};
 use headtime_sched::{Belief, BeliefReport, Finished, Limits, Place, PolicyEntry, Scheduler};
@@ -11,7 +13,8 @@ use headtime_workload::{StreamConfig, Workload};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-const DRIVES: [&str; 4] = ["atlas10k", "savvio15k2@nocache", "nearline-20tb@nocache", "ultrastar-hc570@nocache"];
+const DRIVES: [&str; 4] =
+    ["atlas10k", "savvio15k2@nocache", "nearline-20tb@nocache", "ultrastar-hc570@nocache"];
 const SEEDS: std::ops::RangeInclusive<u64> = 1..=3;
 const CLIENTS: [u32; 2] = [16, 64];
 
@@ -30,14 +33,25 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let requests: u64 = arguments.next().map_or(Ok(12_000), |text| text.parse())?;
     let named: Vec<String> = arguments.collect();
     let drives = if named.is_empty() { DRIVES.map(str::to_owned).to_vec() } else { named };
-    println!("{:<26} {:>4} {:>5} {:>8} {:>9} {:>8} {:>10} {:>10}", "drive", "seed", "queue", "IOPS", "error us", "missed", "arm us", "spread us");
+    println!(
+        "{:<26} {:>4} {:>5} {:>8} {:>9} {:>8} {:>10} {:>10}",
+        "drive", "seed", "queue", "IOPS", "error us", "missed", "arm us", "spread us"
+    );
     for drive in &drives {
         for clients in CLIENTS {
             let mut sum = 0.0;
             for seed in SEEDS {
-                let Figures { iops, report, arm_us, spread_us } = one(drive, clients, seed, requests)?;
-                let (error, missed) = (report.error_rms_us.unwrap_or(f64::NAN), report.missed_revolutions.unwrap_or(f64::NAN));
-                println!("{drive:<26} {seed:>4} {clients:>5} {iops:>8.2} {error:>9.1} {:>7.2}% {arm_us:>10.1} {spread_us:>10.1}", missed * 100.0);
+                let Figures { iops, report, arm_us, spread_us } =
+                    one(drive, clients, seed, requests)?;
+                let (error, missed) = (
+                    report.error_rms_us.unwrap_or(f64::NAN),
+                    report.missed_revolutions.unwrap_or(f64::NAN),
+                );
+                println!(
+                    "{drive:<26} {seed:>4} {clients:>5} {iops:>8.2} {error:>9.1} {:>7.2}% \
+                        {arm_us:>10.1} {spread_us:>10.1}",
+                    missed * 100.0
+                );
                 sum += iops;
             }
             println!("{drive:<26} mean {clients:>5} {:>8.2}", sum / SEEDS.count() as f64);
@@ -55,14 +69,25 @@ struct Figures {
     spread_us: f64,
 }
 
-fn one(drive: &str, clients: u32, seed: u64, requests: u64) -> Result<Figures, Box<dyn std::error::Error>> {
+fn one(
+    drive: &str,
+    clients: u32,
+    seed: u64,
+    requests: u64,
+) -> Result<Figures, Box<dyn std::error::Error>> {
     let profile = catalog::load(drive)?;
     let truth = DriveTruth::draw(&profile, seed)?;
     let simulated = SimulatedDrive::new(truth.clone())?;
     let (entry, parameters) = PolicyEntry::parse("sptf-expected")?;
     let belief = headtime_belief::of_profile(&profile)?;
-    let scheduler = Scheduler::new(belief, (entry.build)(&parameters), simulated.traits(), Limits::default());
-    let workload = Workload::new(&[StreamConfig::closed(clients)], profile.sector_size()?, profile.capacity(), seed)?;
+    let scheduler =
+        Scheduler::new(belief, (entry.build)(&parameters), simulated.traits(), Limits::default());
+    let workload = Workload::new(
+        &[StreamConfig::closed(clients)],
+        profile.sector_size()?,
+        profile.capacity(),
+        seed,
+    )?;
     let mut engine = Engine::new(scheduler, simulated, workload, None);
     let (mut count, mut half) = (Count::default(), None);
     while count.0 < requests {
@@ -87,10 +112,17 @@ fn one(drive: &str, clients: u32, seed: u64, requests: u64) -> Result<Figures, B
 fn arm_error_us(belief: &dyn Belief, truth: &DriveTruth) -> f64 {
     let Some(tracks) = belief.tracks() else { return f64::NAN };
     let mut rng = ChaCha8Rng::seed_from_u64(1);
-    let mut place = || Place { cylinder: rng.random_range(0..tracks.cylinders()), head: rng.random_range(0..tracks.heads()), ..Place::default() };
+    let mut place = || Place {
+        cylinder: rng.random_range(0..tracks.cylinders()),
+        head: rng.random_range(0..tracks.heads()),
+        ..Place::default()
+    };
     let mut error_us = || {
         let (from, to) = (place(), place());
-        let position = |place: Place| headtime_mechanics::HeadPosition { cylinder: place.cylinder, head: place.head };
+        let position = |place: Place| headtime_mechanics::HeadPosition {
+            cylinder: place.cylinder,
+            head: place.head,
+        };
         let real = truth.mechanism().arm_time(position(from), position(to), Direction::Read);
         tracks.arm_time(from, to).as_us_f64() - real.as_us_f64()
     };

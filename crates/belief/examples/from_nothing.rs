@@ -1,8 +1,13 @@
-//! What a compact map finds out of drawn units from nothing: how much it knows, how much of that is wrong, and how many predictions are right.
+//! What a compact map finds out of drawn units from nothing: how much it knows, how much of that is
+//! wrong, and how many predictions are right.
 //!
-//! `cargo run --release -p headtime-belief --example from_nothing [REQUESTS] [FIRST_SEED-LAST_SEED] [DRIVE ...]` reads 4 KiB anywhere, one at a time, and prints a line for each drive, seed and power of two of
-//! requests; the same figures on every machine. *Known*: addresses whose angle the map believes to know. *Wrong*: of those, the ones that lie more than a twentieth of a turn elsewhere (the truth says so,
-//! the map never sees it). *Right*: predictions within 5 % of what the access came to, of the last quarter of the requests, without those within 100 us of just missing their sector.
+//! `cargo run --release -p headtime-belief --example from_nothing [REQUESTS] [FIRST_SEED-LAST_SEED]
+//! [DRIVE ...]` reads 4 KiB anywhere, one at a time, and prints a line for each drive, seed and
+//! power of two of requests; the same figures on every machine. *Known*: addresses whose angle the
+//! map believes to know. *Wrong*: of those, the ones that lie more than a twentieth of a turn
+//! elsewhere (the truth says so, the map never sees it). *Right*: predictions within 5 % of what
+//! the access came to, of the last quarter of the requests, without those within 100 us of just
+//! missing their sector.
 
 use headtime_belief::compact::{CompactBelief, CompactSettings};
 use headtime_belief::matrix::MappedDrive;
@@ -13,7 +18,8 @@ mod unit;
 
 use unit::Unit;
 
-const DRIVES: [&str; 4] = ["nearline-20tb@nocache", "cheetah10k7@papers", "atlas10k", "cheetah15k5"];
+const DRIVES: [&str; 4] =
+    ["nearline-20tb@nocache", "cheetah10k7@papers", "atlas10k", "cheetah15k5"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);
@@ -22,7 +28,10 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (first, last) = seeds.split_once('-').unwrap_or((&seeds, &seeds));
     let named: Vec<String> = arguments.collect();
     let drives = if named.is_empty() { DRIVES.map(str::to_owned).to_vec() } else { named };
-    println!("{:<26} {:>5} {:>8} {:>7} {:>8} {:>8} {:>8}", "drive", "seed", "requests", "strips", "known %", "wrong %", "right %");
+    println!(
+        "{:<26} {:>5} {:>8} {:>7} {:>8} {:>8} {:>8}",
+        "drive", "seed", "requests", "strips", "known %", "wrong %", "right %"
+    );
     for drive in &drives {
         for seed in first.parse::<u64>()?..=last.parse()? {
             one(drive, seed, requests)?;
@@ -33,8 +42,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
 
 fn one(drive: &str, seed: u64, requests: u64) -> Result<(), Box<dyn std::error::Error>> {
     let profile = catalog::load(drive)?;
-    let mapped = MappedDrive { model: profile.model.clone(), capacity: profile.capacity(), sector: profile.sector_size()? };
-    let mut belief = CompactBelief::unknown(mapped, profile.rotation_period()?, CompactSettings::default())?;
+    let mapped = MappedDrive {
+        model: profile.model.clone(),
+        capacity: profile.capacity(),
+        sector: profile.sector_size()?,
+    };
+    let mut belief =
+        CompactBelief::unknown(mapped, profile.rotation_period()?, CompactSettings::default())?;
     let mut unit = Unit::draw(&profile, seed);
     let (mut right, mut away, mut next) = (0_u64, 0_u64, 1_024);
     let (mut searched, mut most, mut searching) = (0_u64, 0_u64, 0_u64);
@@ -50,11 +64,18 @@ fn one(drive: &str, seed: u64, requests: u64) -> Result<(), Box<dyn std::error::
         if number + 1 == next {
             let (known, wrong) = unit::known_and_wrong(&belief, unit.truth(), seed);
             let right_percent = 100.0 * right as f64 / away.max(1) as f64;
-            println!("{drive:<26} {seed:>5} {next:>8} {:>7} {known:>8.1} {wrong:>8.1} {right_percent:>8.1}", belief.map().regions());
+            println!(
+                "{drive:<26} {seed:>5} {next:>8} {:>7} {known:>8.1} {wrong:>8.1} \
+                    {right_percent:>8.1}",
+                belief.map().regions()
+            );
             (right, away, next) = (0, 0, next * 2);
         }
     }
     let (mean, share) = (searched / searching.max(1), 100.0 * searching as f64 / requests as f64);
-    println!("{drive:<26} {seed:>5} searched after {share:.1} % of the requests, {mean} operations on average and {most} at most");
+    println!(
+        "{drive:<26} {seed:>5} searched after {share:.1} % of the requests, {mean} operations on \
+            average and {most} at most"
+    );
     Ok(())
 }

@@ -1,10 +1,17 @@
-//! Which predictions of a compact map are wrong, and why: the truth is asked to judge by, and never shown to the map.
+//! Which predictions of a compact map are wrong, and why: the truth is asked to judge by, and never
+//! shown to the map.
 //!
-//! `cargo run --release -p headtime-belief --example wrong profile|nothing[+each] [REQUESTS] [FIRST_SEED-LAST_SEED] [DRIVE ...]` reads 4 KiB anywhere, one at a time, as `from_nothing` does, and says of the
-//! last quarter of the reads, in per cent of those further than 100 us from just missing their sector, how many were foretold wrongly for which reason. The first that holds counts:
-//! *noise* (who knows the mechanics would have been wrong), *unknown* (no angle is believed), *angle* (where the read began or came from lies more than a fiftieth of a turn elsewhere), *arm* (the arm's time was
-//! off by more than the slack; without a profile what the drive takes before the arm sets out counts as the arm's), *phase* (the most likely time is a turn or so off though arm and angles are right), *hedge* (the most likely time was right, the expected one not), *rest* (nearly all of it reads
-//! across the end of a track, where that is believed some sectors off). With `+each` every wrong one is printed besides.
+//! `cargo run --release -p headtime-belief --example wrong profile|nothing[+each] [REQUESTS]
+//! [FIRST_SEED-LAST_SEED] [DRIVE ...]` reads 4 KiB anywhere, one at a time, as `from_nothing` does,
+//! and says of the last quarter of the reads, in per cent of those further than 100 us from just
+//! missing their sector, how many were predicted wrongly for which reason. The first that holds
+//! counts: *noise* (who knows the mechanics would have been wrong), *unknown* (no angle is
+//! believed), *angle* (where the read began or came from lies more than a fiftieth of a turn
+//! elsewhere), *arm* (the arm's time was off by more than the slack; without a profile what the
+//! drive takes before the arm sets out counts as the arm's), *phase* (the most likely time is a
+//! turn or so off though arm and angles are right), *hedge* (the most likely time was right, the
+//! expected one not), *rest* (nearly all of it reads across the end of a track, where that is
+//! believed some sectors off). With `+each` every wrong one is printed besides.
 
 use headtime_belief::compact::{CompactBelief, CompactSettings};
 use headtime_belief::matrix::MappedDrive;
@@ -17,7 +24,8 @@ mod unit;
 
 use unit::Unit;
 
-const DRIVES: [&str; 4] = ["nearline-20tb@nocache", "cheetah10k7@papers", "atlas10k", "savvio15k2@nocache"];
+const DRIVES: [&str; 4] =
+    ["nearline-20tb@nocache", "cheetah10k7@papers", "atlas10k", "savvio15k2@nocache"];
 const REASONS: [&str; 7] = ["noise", "unknown", "angle", "arm", "phase", "hedge", "rest"];
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
@@ -29,7 +37,13 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     let (first, last) = seeds.split_once('-').unwrap_or((&seeds, &seeds));
     let named: Vec<String> = arguments.collect();
     let drives = if named.is_empty() { DRIVES.map(str::to_owned).to_vec() } else { named };
-    println!("{:<26} {:>5} {:>7} {} arm off us: median, 90 %, 99 %", "drive", "seed", "right", REASONS.map(|reason| format!("{reason:>8}")).join(""));
+    println!(
+        "{:<26} {:>5} {:>7} {} arm off us: median, 90 %, 99 %",
+        "drive",
+        "seed",
+        "right",
+        REASONS.map(|reason| format!("{reason:>8}")).join("")
+    );
     for drive in &drives {
         for seed in first.parse::<u64>()?..=last.parse()? {
             one(drive, seed, requests, from_profile, each)?;
@@ -38,21 +52,34 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-fn one(drive: &str, seed: u64, requests: u64, from_profile: bool, each: bool) -> Result<(), Box<dyn std::error::Error>> {
+fn one(
+    drive: &str,
+    seed: u64,
+    requests: u64,
+    from_profile: bool,
+    each: bool,
+) -> Result<(), Box<dyn std::error::Error>> {
     let profile = catalog::load(drive)?;
     let mut belief = if from_profile {
         CompactBelief::of_profile(&profile, CompactSettings::default())?
     } else {
-        let mapped = MappedDrive { model: profile.model.clone(), capacity: profile.capacity(), sector: profile.sector_size()? };
+        let mapped = MappedDrive {
+            model: profile.model.clone(),
+            capacity: profile.capacity(),
+            sector: profile.sector_size()?,
+        };
         CompactBelief::unknown(mapped, profile.rotation_period()?, CompactSettings::default())?
     };
     let mut unit = Unit::draw(&profile, seed);
     let turn = unit.truth().mechanism().period().as_nanos().as_ns() as f64;
-    let (mut away, mut right, mut counts, mut arms, mut before) = (0_u64, 0_u64, [0_u64; REASONS.len()], Vec::new(), Lba::new(0));
+    let (mut away, mut right, mut counts, mut arms, mut before) =
+        (0_u64, 0_u64, [0_u64; REASONS.len()], Vec::new(), Lba::new(0));
     for number in 0..requests {
         let extent = unit.anywhere(belief.map().capacity());
         let target = belief.target(Op::Read, extent);
-        let known = unit.head().is_some_and(|head| belief.known(&head, Instant::ORIGIN, &target) == Known::Yes);
+        let known = unit
+            .head()
+            .is_some_and(|head| belief.known(&head, Instant::ORIGIN, &target) == Known::Yes);
         let arm = belief.map().arm(before, extent.start);
         let came = belief.target(Op::Read, Extent::new(before, Sectors::new(1)));
         let told = unit.read(&mut belief, extent);
@@ -69,8 +96,10 @@ fn one(drive: &str, seed: u64, requests: u64, from_profile: bool, each: bool) ->
             continue;
         }
         let mechanism = unit.truth().mechanism();
-        let between = (target.start.angle - came.end.angle)
-            .signed_turns_from(mechanism.spot(extent.start).angle - mechanism.end_spot(Extent::new(from, Sectors::new(1))).angle);
+        let between = (target.start.angle - came.end.angle).signed_turns_from(
+            mechanism.spot(extent.start).angle
+                - mechanism.end_spot(Extent::new(from, Sectors::new(1))).angle,
+        );
         let (early, late) = (told.rotate.as_ns() as f64, turn - told.rotate.as_ns() as f64);
         let reason = if !told.foreseeable {
             0
@@ -90,7 +119,8 @@ fn one(drive: &str, seed: u64, requests: u64, from_profile: bool, each: bool) ->
         counts[reason] += 1;
         if each {
             println!(
-                "  {:<8} arm {:>6} off {:>6.0} us, slack {:>5.0}/{:>5.0}, angle off {:>6.0} us, likely off {:>6} us, hedge {:>5} us of {} us",
+                "  {:<8} arm {:>6} off {:>6.0} us, slack {:>5.0}/{:>5.0}, angle off {:>6.0} us, \
+                    likely off {:>6} us, hedge {:>5} us of {} us",
                 REASONS[reason],
                 told.arm.as_ns() / 1000,
                 arm_off / 1e3,
@@ -105,8 +135,15 @@ fn one(drive: &str, seed: u64, requests: u64, from_profile: bool, each: bool) ->
     }
     arms.sort_by(f64::total_cmp);
     let percent = |count: u64| 100.0 * count as f64 / away.max(1) as f64;
-    let at = |part: f64| arms.get((arms.len() as f64 * part) as usize).copied().unwrap_or(0.0) / 1e3;
+    let at =
+        |part: f64| arms.get((arms.len() as f64 * part) as usize).copied().unwrap_or(0.0) / 1e3;
     let reasons = counts.map(|count| format!("{:>8.3}", percent(count))).join("");
-    println!("{drive:<26} {seed:>5} {:>7.3} {reasons} {:>10.0} {:>4.0} {:>4.0}", percent(right), at(0.5), at(0.9), at(0.99));
+    println!(
+        "{drive:<26} {seed:>5} {:>7.3} {reasons} {:>10.0} {:>4.0} {:>4.0}",
+        percent(right),
+        at(0.5),
+        at(0.9),
+        at(0.99)
+    );
     Ok(())
 }

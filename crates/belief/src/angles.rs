@@ -1,20 +1,25 @@
 //! How far the angles of a unit lie from its profile, by region: learned where the drive is used.
 //!
-//! A profile knows the layout of a model, not the defects of a unit: each slipped sector moves everything behind it, up to the end of its zone, by one sector's
-//! angle. On a 20 TB drive with a slip in a million sectors the last tracks of a zone come by some milliseconds late. That error grows slowly with the address,
-//! so it can be learned by region: levels of ever narrower bins, each holding what the levels above leave over.
+//! A profile knows the layout of a model, not the defects of a unit: each slipped sector moves
+//! everything behind it, up to the end of its zone, by one sector's angle. On a 20 TB drive with a
+//! slip in a million sectors the last tracks of a zone come by some milliseconds late. That error
+//! grows slowly with the address, so it can be learned by region: levels of ever narrower bins,
+//! each holding what the levels above leave over.
 //!
-//! Worked example: a zone is 2 ms late at its end and right at its start. After some requests the bins of the coarsest level hold the mean of their part, say
-//! 1 ms; those of the finer levels learn −1 … +1 ms around it, each from the few requests that fell into it. A bin never visited adds nothing, so a request
-//! there gets what its neighbourhood knows.
+//! Worked example: a zone is 2 ms late at its end and right at its start. After some requests the
+//! bins of the coarsest level hold the mean of their part, say 1 ms; those of the finer levels
+//! learn −1 … +1 ms around it, each from the few requests that fell into it. A bin never visited
+//! adds nothing, so a request there gets what its neighborhood knows.
 //!
-//! Guarantees that an error which is the same in a region vanishes with the requests served there. Does not follow jumps within a bin (a zone's border) nor single
-//! tracks of a large drive: those stay as spread. Cost: a division and four look-ups; 300 KiB. Source: ours; the effect is what the recorded Cheetah 15K.5 shows further in.
+//! Guarantees that an error which is the same in a region vanishes with the requests served there.
+//! Does not follow jumps within a bin (a zone's border) nor single tracks of a large drive: those
+//! stay as spread. Cost: a division and four look-ups; 300 KiB. Source: ours; the effect is what
+//! the recorded Cheetah 15K.5 shows further in.
 
 use headtime_units::{Angle, Lba, Sectors};
 
-/// Bins of each level, the coarsest first: each bin is cut into eight of the next level. The finest are 2 tracks of a 9 GB drive, 0.6 GB of a 20 TB
-/// one (guess).
+/// Bins of each level, the coarsest first: each bin is cut into eight of the next level. The finest
+/// are 2 tracks of a 9 GB drive, 0.6 GB of a 20 TB one (guess).
 const LEVELS: [usize; 4] = [64, 512, 4_096, 32_768];
 /// By how many bits a bin's number in the finest level is longer than in each level.
 const SHIFTS: [u32; LEVELS.len()] = [9, 6, 3, 0];
@@ -47,7 +52,8 @@ impl AngleMap {
     /// How much later than the profile says `lba` comes by.
     pub(crate) fn offset(&self, lba: Lba) -> Angle {
         let finest = self.finest(lba);
-        let turns: f32 = self.levels.iter().zip(SHIFTS).map(|(level, shift)| level[finest >> shift].turns).sum();
+        let turns: f32 =
+            self.levels.iter().zip(SHIFTS).map(|(level, shift)| level[finest >> shift].turns).sum();
         angle_of_turns(f64::from(turns))
     }
 
@@ -67,7 +73,11 @@ impl AngleMap {
 
     /// Offset and observations of every bin, the coarsest level first: for saving.
     pub(crate) fn numbers(&self) -> Vec<f64> {
-        self.levels.iter().flatten().flat_map(|bin| [f64::from(bin.turns), f64::from(bin.seen)]).collect()
+        self.levels
+            .iter()
+            .flatten()
+            .flat_map(|bin| [f64::from(bin.turns), f64::from(bin.seen)])
+            .collect()
     }
 
     /// The map that [`AngleMap::numbers`] were of; `None` where they cannot be.
@@ -84,7 +94,8 @@ impl AngleMap {
         (numbers.len().is_multiple_of(2) && pairs.next().is_none()).then_some(map)
     }
 
-    /// The bin of the finest level; the coarser ones follow by dividing by eight, which rounds as dividing the address would.
+    /// The bin of the finest level; the coarser ones follow by dividing by eight, which rounds as
+    /// dividing the address would.
     fn finest(&self, lba: Lba) -> usize {
         let bins = LEVELS[LEVELS.len() - 1];
         let capacity = self.capacity.get().max(1);
@@ -96,7 +107,8 @@ impl AngleMap {
     }
 }
 
-/// [`Angle::from_turns`] without calls, for numbers of turns that are not astronomic: it is asked for several times for each request.
+/// [`Angle::from_turns`] without calls, for numbers of turns that are not astronomic: it is asked
+/// for several times for each request.
 pub(crate) fn angle_of_turns(turns: f64) -> Angle {
     if turns.is_nan() || turns.abs() > 1e9 {
         return Angle::from_turns(turns);
@@ -106,7 +118,8 @@ pub(crate) fn angle_of_turns(turns: f64) -> Angle {
     Angle::from_raw(rounded((turns - floor) * 4_294_967_296.0) as u32)
 }
 
-/// `libm::round(value) as u64` without a call; `value` is not negative and below 2⁵³, where every number has its neighbours apart by at most one.
+/// `libm::round(value) as u64` without a call; `value` is not negative and below 2⁵³, where every
+/// number has its neighbors apart by at most one.
 pub(crate) fn rounded(value: f64) -> u64 {
     let cut = value as u64;
     cut + u64::from(value - cut as f64 >= 0.5)
@@ -131,21 +144,28 @@ mod tests {
         let mut error = |map: &mut AngleMap, teach: bool| {
             let lba = rng.random_range(0..CAPACITY.get());
             let noise = if teach { rng.random_range(-0.005..0.005) } else { 0.0 };
-            let error = Angle::from_turns(truth(lba, 0.4)).signed_turns_from(map.offset(Lba::new(lba))) + noise;
+            let error = Angle::from_turns(truth(lba, 0.4))
+                .signed_turns_from(map.offset(Lba::new(lba)))
+                + noise;
             if teach {
                 map.observe(Lba::new(lba), error);
             }
             error
         };
-        let mean_square = |map: &mut AngleMap, error: &mut dyn FnMut(&mut AngleMap, bool) -> f64| {
-            (0..2_000).map(|_| error(map, false)).map(|error| error * error).sum::<f64>() / 2_000.0
-        };
+        let mean_square =
+            |map: &mut AngleMap, error: &mut dyn FnMut(&mut AngleMap, bool) -> f64| {
+                (0..2_000).map(|_| error(map, false)).map(|error| error * error).sum::<f64>()
+                    / 2_000.0
+            };
         let before = mean_square(&mut map, &mut error).sqrt();
         for _ in 0..20_000 {
             error(&mut map, true);
         }
         let after = mean_square(&mut map, &mut error).sqrt();
-        assert!(before > 0.15 && after < 0.02, "RMS error in turns: {before} before, {after} after");
+        assert!(
+            before > 0.15 && after < 0.02,
+            "RMS error in turns: {before} before, {after} after"
+        );
     }
 
     #[test]
@@ -156,8 +176,13 @@ mod tests {
             for _ in 0..2_000 {
                 let lba = rng.random_range(0..capacity) >> rng.random_range(0..64);
                 for (bins, shift) in LEVELS.into_iter().zip(SHIFTS) {
-                    let by_address = (u128::from(lba) * bins as u128 / u128::from(capacity)) as usize;
-                    assert_eq!(map.finest(Lba::new(lba)) >> shift, by_address, "LBA {lba} of {capacity}, {bins} bins");
+                    let by_address =
+                        (u128::from(lba) * bins as u128 / u128::from(capacity)) as usize;
+                    assert_eq!(
+                        map.finest(Lba::new(lba)) >> shift,
+                        by_address,
+                        "LBA {lba} of {capacity}, {bins} bins"
+                    );
                 }
             }
         }
@@ -167,13 +192,33 @@ mod tests {
     fn the_short_ways_to_an_angle_and_to_a_whole_number_are_those_of_the_library() {
         let mut rng = ChaCha8Rng::seed_from_u64(9);
         let ticks = |count: f64| count / 4_294_967_296.0;
-        let edges = [0.0, -0.0, 0.5, -0.5, 1.0, -1.0, 1e-300, -1e-300, ticks(0.5), -ticks(0.5), ticks(0.499_999_999_999_999_94), 1e12, f64::NAN];
-        let drawn = (0..100_000).map(|_| rng.random_range(-3.0..3.0_f64) * libm::exp2(f64::from(rng.random_range(-60_i32..20))));
+        let edges = [
+            0.0,
+            -0.0,
+            0.5,
+            -0.5,
+            1.0,
+            -1.0,
+            1e-300,
+            -1e-300,
+            ticks(0.5),
+            -ticks(0.5),
+            ticks(0.499_999_999_999_999_94),
+            1e12,
+            f64::NAN,
+        ];
+        let drawn = (0..100_000).map(|_| {
+            rng.random_range(-3.0..3.0_f64) * libm::exp2(f64::from(rng.random_range(-60_i32..20)))
+        });
         for turns in edges.into_iter().chain(drawn) {
             assert_eq!(angle_of_turns(turns), Angle::from_turns(turns), "{turns} turns");
             let value = turns.abs().min(1e15);
             assert_eq!(rounded(value), libm::round(value) as u64, "{value}");
-            assert_eq!(rounded(libm::floor(value) + 0.5), libm::round(libm::floor(value) + 0.5) as u64, "{value} to a half");
+            assert_eq!(
+                rounded(libm::floor(value) + 0.5),
+                libm::round(libm::floor(value) + 0.5) as u64,
+                "{value} to a half"
+            );
         }
     }
 

@@ -1,19 +1,27 @@
-//! [`ArmsBelief`]: a drive whose arms move independently over one spindle, each with its own range of addresses: a [`ProfileBelief`] of each arm.
+//! [`ArmsBelief`]: a drive whose arms move independently over one spindle, each with its own range
+//! of addresses: a [`ProfileBelief`] of each arm.
 //!
-//! A scheduler follows one head: that of the last command sent. For what lies on that head's arm an estimate is that arm's belief's. What lies on another arm is reckoned
-//! from where *that* arm ended its last command, and begins at once. So that both arms work, the *expected* positioning time of the two is counted from the same
-//! moment, when the command is sent: what must wait for the head's arm is the wait dearer than what need not.
+//! A scheduler follows one head: that of the last command sent. For what lies on that head's arm an
+//! estimate is that arm's belief's. What lies on another arm is computed from where *that* arm
+//! ended its last command, and begins at once. So that both arms work, the *expected* positioning
+//! time of the two is counted from the same moment, when the command is sent: what must wait for
+//! the head's arm is the wait dearer than what need not.
 //!
-//! Worked example: arm 1 is at work until 6 ms; a command is chosen at 0. A target 3 ms from arm 0's last place is expected after 3 ms, one that is 1 ms from where
-//! arm 1 will end after 7 ms: arm 0 gets to work.
+//! Worked example: arm 1 is at work until 6 ms; a command is chosen at 0. A target 3 ms from arm
+//! 0's last place is expected after 3 ms, one that is 1 ms from where arm 1 will end after 7 ms:
+//! arm 0 gets to work.
 //!
-//! Guarantees what [`Positioning`] demands: as `depart` is not before the head is free, the most likely positioning time of a target on another arm is what is left of
-//! it then, nothing where it is over. Of several commands at one arm it sees those that are reported, and the last one sent. Knows no tracks, so nothing is read in
-//! gaps; learns nothing from commands that lie on several arms. Cylinders are numbered alike on all arms, so a sweep takes all arms along. Cost: as a
+//! Guarantees what [`Positioning`] demands: as `depart` is not before the head is free, the most
+//! likely positioning time of a target on another arm is what is left of it then, nothing where it
+//! is over. Of several commands at one arm it sees those that are reported, and the last one sent.
+//! Knows no tracks, so nothing is read in gaps; learns nothing from commands that lie on several
+//! arms. Cylinders are numbered alike on all arms, so a sweep takes all arms along. Cost: as a
 //! [`ProfileBelief`]; nothing is pruned by distance. Source: ours; P2 knows drives with one arm.
 
 use headtime_mechanics::{DriveProfile, ProfileError};
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Likely, Measured, Op, Pair, Positioning, Target};
+use headtime_sched::{
+    Belief, BeliefReport, Estimate, Head, Learned, Likely, Measured, Op, Pair, Positioning, Target,
+};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::profile::ProfileBelief;
@@ -29,7 +37,7 @@ pub struct ArmsBelief {
 #[derive(Clone, Debug)]
 struct Arm {
     belief: ProfileBelief,
-    /// Where its last command left it, in its own addresses; `None` when that is in doubt.
+    /// Where its last command left it, in its own addresses; `None` when that is in reject.
     head: Option<Head>,
 }
 
@@ -41,7 +49,8 @@ impl ArmsBelief {
     pub fn new(profile: &DriveProfile) -> Result<Self, ProfileError> {
         let belief = ProfileBelief::new(profile)?;
         let sectors = belief.capacity().get();
-        let arms = (0..profile.actuators()).map(|_| Arm { belief: belief.clone(), head: None }).collect();
+        let arms =
+            (0..profile.actuators()).map(|_| Arm { belief: belief.clone(), head: None }).collect();
         Ok(Self { arms, sectors })
     }
 
@@ -67,7 +76,8 @@ impl ArmsBelief {
         (arm, Head { next_lba: Lba::new(head.next_lba.get() - arm as u64 * self.sectors), ..*head })
     }
 
-    /// The target on its arm, that arm's head, and whether it is the head that the scheduler follows.
+    /// The target on its arm, that arm's head, and whether it is the head that the scheduler
+    /// follows.
     fn at_its_arm(&self, head: &Head, target: &Target) -> (&ProfileBelief, Head, Target, bool) {
         let (arm, local) = self.its_arms(target);
         let (followed, followed_head) = self.followed(head);
@@ -107,10 +117,14 @@ impl Positioning for ArmsBelief {
             return likely;
         }
         let depart = likely.depart.max(head.free_at);
-        Likely { depart, positioning: (likely.depart + likely.positioning).saturating_since(depart) }
+        Likely {
+            depart,
+            positioning: (likely.depart + likely.positioning).saturating_since(depart),
+        }
     }
 
-    /// As if the arm that serves `to` had served `from` too: cylinders and angles are numbered alike on all arms.
+    /// As if the arm that serves `to` had served `from` too: cylinders and angles are numbered
+    /// alike on all arms.
     fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
         let ((_, from), (arm, to)) = (self.its_arms(from), self.its_arms(to));
         self.arms[arm].belief.pair(&from, &to, near, hidden)
@@ -145,13 +159,17 @@ impl Belief for ArmsBelief {
             return Learned::Media;
         }
         if measured.head_before.is_none() {
-            // Whoever sent it does not know where the heads are: a flush, say, has sent them to places unknown.
+            // Whoever sent it does not know where the heads are: a flush, say, has sent them to
+            // places unknown.
             self.arms.iter_mut().for_each(|arm| arm.head = None);
         }
         let arm = &mut self.arms[arm];
         let learned = arm.belief.learn(&Measured { target, head_before: arm.head, ..*measured });
         match learned {
-            Learned::Media => arm.head = Some(Head::after(&target, arm.belief.media_end(&target, measured.finished))),
+            Learned::Media => {
+                arm.head =
+                    Some(Head::after(&target, arm.belief.media_end(&target, measured.finished)))
+            }
             Learned::Doubtful => arm.head = None,
             Learned::CacheHit => {}
         }

@@ -1,13 +1,16 @@
 //! What is known of a drive: implementations of [`headtime_sched::Belief`].
 //!
-//! A belief starts from what someone says of the drive (its profile, or only its size) and is taught by measured completions. It never sees
-//! the truth of a simulated drive; that the crate cannot even name it is part of the layering test.
+//! A belief starts from what someone says of the drive (its profile, or only its size) and is
+//! taught by measured completions. It never sees the truth of a simulated drive; that the crate
+//! cannot even name it is part of the layering test.
 //!
-//! - [`ProfileBelief`]: the nominal mechanics of a profile with a fitted period, phase and arrival offset.
+//! - [`ProfileBelief`]: the nominal mechanics of a profile with a fitted period, phase and arrival
+//!   offset.
 //! - [`WatchedBelief`]: the same, as long as its predictions hold; by distance while they do not.
 //! - [`ArmsBelief`]: the same for each arm of a drive that has several.
 //! - [`LinearBelief`]: cost by distance, for drives of which only the capacity is known.
-//! - [`maps::MapBelief`]: a latency map, the published matrix ([`matrix`]) or the compact one ([`compact`]), which can be kept and gone on with.
+//! - [`maps::MapBelief`]: a latency map, the published matrix ([`matrix`]) or the compact one
+//!   ([`compact`]), which can be kept and gone on with.
 //!
 //! [`of_profile`] takes the right one for a model of drive.
 
@@ -38,7 +41,8 @@ pub use watched::WatchedBelief;
 use headtime_mechanics::{DriveProfile, ProfileError};
 use headtime_sched::Belief;
 
-/// What is believed of a drive of this model before it has been seen: its mechanics, those of each arm where it has several.
+/// What is believed of a drive of this model before it has been seen: its mechanics, those of each
+/// arm where it has several.
 ///
 /// # Errors
 /// Whatever is wrong with the profile.

@@ -1,22 +1,29 @@
-//! A belief for a drive of which only the capacity is known: cost by distance in addresses, learned.
+//! A belief for a drive of which only the capacity is known: cost by distance in addresses,
+//! learned.
 //!
-//! Distances fall into classes by powers of two, forward and backward apart. Each class keeps a slow mean of the positioning time seen at that
-//! distance, and the worst seen. Until a class has been seen it answers what a 7,200 rpm disk would do on average.
+//! Distances fall into classes by powers of two, forward and backward apart. Each class keeps a
+//! slow mean of the positioning time seen at that distance, and the worst seen. Until a class has
+//! been seen it answers what a 7,200 rpm disk would do on average.
 //!
-//! Worked example: on a file cached in memory every class soon answers some microseconds, so distances stop mattering and every order is as good as
-//! any other. On a disk the class of 2²⁰ sectors settles near its mean seek plus half a revolution.
+//! Worked example: on a file cached in memory every class soon answers some microseconds, so
+//! distances stop mattering and every order is as good as any other. On a disk the class of 2²⁰
+//! sectors settles near its mean seek plus half a revolution.
 //!
-//! Guarantees nothing about rotation: two targets at the same distance cost the same. This is what a policy by address distance (SSTF, C-LOOK) knows, and
-//! what a plain file or an SSD gets. Cost: O(1). Source: P1 section 2 (why distance alone is not enough), the classes are ours.
+//! Guarantees nothing about rotation: two targets at the same distance cost the same. This is what
+//! a policy by address distance (SSTF, C-LOOK) knows, and what a plain file or an SSD gets. Cost:
+//! O(1). Source: P1 section 2 (why distance alone is not enough), the classes are ours.
 
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target};
+use headtime_sched::{
+    Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target,
+};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 /// Bands of addresses that stand for cylinders.
 const BANDS: u64 = 1 << 16;
 /// Distance classes in each direction: one per power of two, and one for no distance at all.
 const CLASSES: usize = 65;
-/// Media rate assumed for transfers: 200 MB/s at 512 bytes a sector (guess: middle of a modern disk).
+/// Media rate assumed for transfers: 200 MB/s at 512 bytes a sector (guess: middle of a modern
+/// disk).
 const TRANSFER_NS_PER_SECTOR: u64 = 2_560;
 /// Weight of a new observation once a class is well known.
 const STEADY_WEIGHT: f64 = 1.0 / 64.0;
@@ -44,11 +51,18 @@ impl LinearBelief {
     #[must_use]
     pub fn new(capacity: Sectors) -> Self {
         let classes: Vec<Class> = (0..CLASSES).map(|class| first_guess(class, capacity)).collect();
-        Self { capacity, forward: classes.clone(), backward: classes, samples: 0, squared_error_us: 0.0 }
+        Self {
+            capacity,
+            forward: classes.clone(),
+            backward: classes,
+            samples: 0,
+            squared_error_us: 0.0,
+        }
     }
 
     fn place(&self, lba: Lba) -> Place {
-        let band = u128::from(lba.get()) * u128::from(BANDS) / u128::from(self.capacity.get().max(1));
+        let band =
+            u128::from(lba.get()) * u128::from(BANDS) / u128::from(self.capacity.get().max(1));
         Place { cylinder: band.min(u128::from(BANDS - 1)) as u32, head: 0, angle: Angle::ZERO }
     }
 
@@ -58,7 +72,8 @@ impl LinearBelief {
     }
 }
 
-/// What a 7,200 rpm disk would take: half a revolution, and a seek that grows with the root of the distance to 16 ms (guess, ecosystem figures).
+/// What a 7,200 rpm disk would take: half a revolution, and a seek that grows with the root of the
+/// distance to 16 ms (guess, ecosystem figures).
 fn first_guess(class: usize, capacity: Sectors) -> Class {
     if class == 0 {
         return Class { mean_ns: 0.0, worst_ns: 8_400_000, seen: 0 };
@@ -82,7 +97,13 @@ impl Positioning for LinearBelief {
 
     fn target(&self, op: Op, extent: Extent) -> Target {
         let transfer = Nanos::from_ns(extent.len.get().saturating_mul(TRANSFER_NS_PER_SECTOR));
-        Target { op, extent, start: self.place(extent.start), end: self.place(extent.last()), transfer }
+        Target {
+            op,
+            extent,
+            start: self.place(extent.start),
+            end: self.place(extent.last()),
+            transfer,
+        }
     }
 
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
@@ -114,16 +135,23 @@ impl Positioning for LinearBelief {
 
 impl Belief for LinearBelief {
     fn learn(&mut self, measured: &Measured) -> Learned {
-        let (Some(head), true) = (measured.head_before, measured.succeeded) else { return Learned::Media };
+        let (Some(head), true) = (measured.head_before, measured.succeeded) else {
+            return Learned::Media;
+        };
         let busy = measured.finished.saturating_since(measured.dispatched.max(head.free_at));
         let positioning = busy.saturating_sub(measured.target.transfer);
         let (forward, index) = class_of(&head, &measured.target);
         let class = if forward { &mut self.forward[index] } else { &mut self.backward[index] };
         let error_ns = positioning.as_ns() as f64 - class.mean_ns;
         class.seen = class.seen.saturating_add(1);
-        // The first observation replaces the guess; later ones count less and less, down to the steady weight.
+        // The first observation replaces the guess; later ones count less and less, down to the
+        // steady weight.
         class.mean_ns += error_ns * (1.0 / f64::from(class.seen)).max(STEADY_WEIGHT);
-        class.worst_ns = if class.seen == 1 { positioning.as_ns() } else { class.worst_ns.max(positioning.as_ns()) };
+        class.worst_ns = if class.seen == 1 {
+            positioning.as_ns()
+        } else {
+            class.worst_ns.max(positioning.as_ns())
+        };
         self.samples += 1;
         let weight = (1.0 / self.samples as f64).max(1.0 / 256.0);
         self.squared_error_us += weight * (error_ns * error_ns / 1e6 - self.squared_error_us);
@@ -148,24 +176,43 @@ mod tests {
         for round in 1..=times {
             let dispatched = Instant::from_ns(u64::from(round) * 1_000_000_000);
             let finished = dispatched + takes + target.transfer;
-            belief.learn(&Measured { target, dispatched, finished, head_before: Some(head), succeeded: true });
+            belief.learn(&Measured {
+                target,
+                dispatched,
+                finished,
+                head_before: Some(head),
+                succeeded: true,
+            });
         }
     }
 
     #[test]
-    fn a_distance_that_was_seen_answers_what_was_seen_and_its_neighbours_do_not() {
+    fn a_distance_that_was_seen_answers_what_was_seen_and_its_neighbors_do_not() {
         let mut belief = LinearBelief::new(CAPACITY);
         teach(&mut belief, 1_000, Nanos::from_us(70), 20);
         let target = belief.target(Op::Read, Extent::from_numbers(1 << 20, 8));
         let at = |distance: u64| Head { next_lba: Lba::new((1 << 20) - distance), ..Head::UNKNOWN };
-        assert_eq!(belief.estimate(&at(900), Instant::ORIGIN, &target).positioning, Nanos::from_us(70));
-        assert!(belief.estimate(&at(100_000), Instant::ORIGIN, &target).positioning > Nanos::from_ms(4));
+        assert_eq!(
+            belief.estimate(&at(900), Instant::ORIGIN, &target).positioning,
+            Nanos::from_us(70)
+        );
+        assert!(
+            belief.estimate(&at(100_000), Instant::ORIGIN, &target).positioning > Nanos::from_ms(4)
+        );
     }
 
     #[test]
     fn before_anything_is_known_further_costs_more() {
         let belief = LinearBelief::new(CAPACITY);
-        let cost = |lba: u64| belief.estimate(&Head::UNKNOWN, Instant::ORIGIN, &belief.target(Op::Read, Extent::from_numbers(lba, 8))).expected;
+        let cost = |lba: u64| {
+            belief
+                .estimate(
+                    &Head::UNKNOWN,
+                    Instant::ORIGIN,
+                    &belief.target(Op::Read, Extent::from_numbers(lba, 8)),
+                )
+                .expected
+        };
         assert_eq!(cost(0), Nanos::ZERO);
         assert!(cost(1_000) < cost(1 << 24) && cost(1 << 24) < cost(1 << 31));
     }
@@ -174,7 +221,13 @@ mod tests {
     fn failed_commands_and_uncertain_heads_teach_nothing() {
         let mut belief = LinearBelief::new(CAPACITY);
         let target = belief.target(Op::Read, Extent::from_numbers(4_096, 8));
-        let measured = Measured { target, dispatched: Instant::ORIGIN, finished: Instant::from_ns(1), head_before: None, succeeded: true };
+        let measured = Measured {
+            target,
+            dispatched: Instant::ORIGIN,
+            finished: Instant::from_ns(1),
+            head_before: None,
+            succeeded: true,
+        };
         belief.learn(&measured);
         belief.learn(&Measured { head_before: Some(Head::UNKNOWN), succeeded: false, ..measured });
         assert_eq!(belief.report().samples, 0);

@@ -1,23 +1,35 @@
-//! A belief from a drive's profile: the nominal mechanics, with period, phase and arrival fitted to what the drive does.
+//! A belief from a drive's profile: the nominal mechanics, with period, phase and arrival fitted to
+//! what the drive does.
 //!
-//! A [`DriveProfile`] says where every sector is, how long the arm takes and how fast the platter should turn. It does not say where the
-//! platter is now, how fast this unit really turns, where its defects moved its sectors, or how late its head arrives. Those are fitted from measured
-//! completions: period and phase by the spindle filter, angles by region, lateness and its spread by the turns missed and caught, the same by where the
-//! arm goes, places that cost more than they should, and sectors that lie elsewhere.
+//! A [`DriveProfile`] says where every sector is, how long the arm takes and how fast the platter
+//! should turn. It does not say where the platter is now, how fast this unit really turns, where
+//! its defects moved its sectors, or how late its head arrives. Those are fitted from measured
+//! completions: period and phase by the spindle filter, angles by region, lateness and its spread
+//! by the turns missed and caught, the same by where the arm goes, places that cost more than they
+//! should, and sectors that lie elsewhere.
 //!
-//! Worked example, 20 TB 7,200 rpm: the head is free at t = 0 on cylinder 1,000; a request waits on cylinder 51,000 at angle 0.25. The arm takes 4.7 ms, so
-//! the head arrives at the believed angle of t = 4.7 ms, say 0.20, and waits 0.05 turns = 417 us: positioning 5.1 ms. With a spread of 100 us the chance of
-//! missing is Φ(−4.17) ≈ 0: expected equals most likely. At angle 0.205 the wait would be 42 us, the chance of missing 0.34, and the expected cost 2.8 ms more.
+//! Worked example, 20 TB 7,200 rpm: the head is free at t = 0 on cylinder 1,000; a request waits on
+//! cylinder 51,000 at angle 0.25. The arm takes 4.7 ms, so the head arrives at the believed angle
+//! of t = 4.7 ms, say 0.20, and waits 0.05 turns = 417 us: positioning 5.1 ms. With a spread of 100
+//! us the chance of missing is Φ(−4.17) ≈ 0: expected equals most likely. At angle 0.205 the wait
+//! would be 42 us, the chance of missing 0.34, and the expected cost 2.8 ms more.
 //!
-//! Guarantees: before the first completion estimates count half a revolution, never a guessed angle. Does not learn the angle of single tracks of a large drive:
-//! that stays as spread. Assumes that a command has the bus for itself: where a large write's data cross it while a read's should, the read looks late by up to a
-//! millisecond. Cost: an estimate is a seek look-up, three look-ups of what was learned of the arm, two multiplications, and near the edge two error functions.
-//! What is learned from a completion, and from which not, stands in `learning.rs`; the tracks in `tracks.rs`. Source: P2 sections 3.2 and 3.3; docs/limits.md 4.
+//! Guarantees: before the first completion estimates count half a revolution, never a guessed
+//! angle. Does not learn the angle of single tracks of a large drive: that stays as spread. Assumes
+//! that a command has the bus for itself: where a large write's data cross it while a read's
+//! should, the read looks late by up to a millisecond. Cost: an estimate is a seek look-up, three
+//! look-ups of what was learned of the arm, two multiplications, and near the edge two error
+//! functions. What is learned from a completion, and from which not, stands in `learning.rs`; the
+//! tracks in `tracks.rs`. Source: P2 sections 3.2 and 3.3; docs/limits.md 4.
 
 use std::sync::Arc;
 
-use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot};
-use headtime_sched::{Estimate, Head, Known, Likely, Op, Pair, Place, Positioning, Target, TrackMap};
+use headtime_mechanics::{
+    Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot,
+};
+use headtime_sched::{
+    Estimate, Head, Known, Likely, Op, Pair, Place, Positioning, Target, TrackMap,
+};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
 
 use crate::angles::AngleMap;
@@ -110,7 +122,12 @@ impl ProfileBelief {
 
     /// The most likely time of the arm, and whether it moves or heads are switched at all.
     #[inline]
-    pub(crate) fn arm(&self, from: HeadPosition, to: HeadPosition, direction: Direction) -> (Nanos, bool) {
+    pub(crate) fn arm(
+        &self,
+        from: HeadPosition,
+        to: HeadPosition,
+        direction: Direction,
+    ) -> (Nanos, bool) {
         arm_time(&self.mechanism, &self.arrival, &self.seeks, from, to, direction)
     }
 
@@ -122,7 +139,13 @@ impl ProfileBelief {
 
     /// The same, with `under` saying which angle is under the head at its arrival.
     #[inline]
-    fn way_under(&self, head: &Head, dispatch: Instant, target: &Target, under: impl Fn(Instant) -> Angle) -> Way {
+    fn way_under(
+        &self,
+        head: &Head,
+        dispatch: Instant,
+        target: &Target,
+        under: impl Fn(Instant) -> Angle,
+    ) -> Way {
         let (started, data_there) = self.ready(dispatch, target);
         let depart = started.max(head.free_at);
         let from = HeadPosition { cylinder: head.place.cylinder, head: head.place.head };
@@ -130,12 +153,27 @@ impl ProfileBelief {
         let (arm, moves) = self.arm(from, to, direction(target.op));
         let arrival = (depart + arm).max(data_there);
         let by_arm = moves && arrival > data_there;
-        // The sector right behind the last one comes right behind it: whatever is unknown about the angle is the same for both.
+        // The sector right behind the last one comes right behind it: whatever is unknown about the
+        // angle is the same for both.
         if !moves && target.extent.start == head.next_lba && arrival == head.free_at {
-            return Way { depart, arrival, wait: Nanos::ZERO, moves, by_arm, known: self.phase_known };
+            return Way {
+                depart,
+                arrival,
+                wait: Nanos::ZERO,
+                moves,
+                by_arm,
+                known: self.phase_known,
+            };
         }
         let wait = self.mechanism.period().time_of(under(arrival).until(target.start.angle));
-        Way { depart, arrival, wait, moves, by_arm, known: self.phase_known && target.start.head != NOWHERE }
+        Way {
+            depart,
+            arrival,
+            wait,
+            moves,
+            by_arm,
+            known: self.phase_known && target.start.head != NOWHERE,
+        }
     }
 
     /// Positioning time from departure on: most likely, expected and at worst.
@@ -148,29 +186,50 @@ impl ProfileBelief {
         }
         let spread = self.spread_at(way.arrival);
         let positioning = before_wait + way.wait;
-        // Without a movement of the arm nothing arrives late, and nothing is missed or caught by surprise.
-        let slip = if way.moves { Arrival::expected_slip(way.wait, self.revolution, spread) } else { 0.0 };
+        // Without a movement of the arm nothing arrives late, and nothing is missed or caught by
+        // surprise.
+        let slip =
+            if way.moves { Arrival::expected_slip(way.wait, self.revolution, spread) } else { 0.0 };
         let slip_ns = slip * self.revolution.as_ns() as f64;
         let expected = Nanos::from_ns(positioning.as_ns().saturating_add_signed(slip_ns as i64));
         // One revolution more than arriving exactly on time can cost, and the tail of the arrival.
         [positioning, expected.max(before_wait), before_wait + self.revolution + spread * 4]
     }
 
-    /// The same for a target whose sectors lie elsewhere, on one of several cylinders: expected on average over them, at worst on the furthest.
-    fn priced_elsewhere(&self, way: &Way, head: &Head, target: &Target, way_to: impl Fn(&Target) -> Way) -> [Nanos; 3] {
+    /// The same for a target whose sectors lie elsewhere, on one of several cylinders: expected on
+    /// average over them, at worst on the furthest.
+    fn priced_elsewhere(
+        &self,
+        way: &Way,
+        head: &Head,
+        target: &Target,
+        way_to: impl Fn(&Target) -> Way,
+    ) -> [Nanos; 3] {
         let [positioning, expected, worst] = self.priced(way);
         if !way.moves {
             return [positioning, expected, worst];
         }
         let at = |cylinder: u32| Target { start: Place { cylinder, ..target.start }, ..*target };
         let whereabouts = self.moved.arm_of(target.extent.start);
-        let (first, last) = whereabouts.map_or((0, self.mechanism.layout().cylinders().saturating_sub(1)), Whereabouts::span);
-        let furthest = if head.place.cylinder.abs_diff(first) > head.place.cylinder.abs_diff(last) { first } else { last };
-        let longest = way_to(&at(furthest)).arrival.saturating_since(way.depart) + self.revolution + self.spread_at(way.arrival) * 4;
-        let average = whereabouts.filter(|whereabouts| whereabouts.cylinder() == target.start.cylinder).map_or(expected, |whereabouts| {
-            let likely = whereabouts.likely();
-            likely.into_iter().fold(Nanos::ZERO, |sum, cylinder| sum + self.priced(&way_to(&at(cylinder)))[1]) / likely.len() as u64
-        });
+        let (first, last) = whereabouts
+            .map_or((0, self.mechanism.layout().cylinders().saturating_sub(1)), Whereabouts::span);
+        let furthest = if head.place.cylinder.abs_diff(first) > head.place.cylinder.abs_diff(last) {
+            first
+        } else {
+            last
+        };
+        let longest = way_to(&at(furthest)).arrival.saturating_since(way.depart)
+            + self.revolution
+            + self.spread_at(way.arrival) * 4;
+        let average = whereabouts
+            .filter(|whereabouts| whereabouts.cylinder() == target.start.cylinder)
+            .map_or(expected, |whereabouts| {
+                let likely = whereabouts.likely();
+                likely
+                    .into_iter()
+                    .fold(Nanos::ZERO, |sum, cylinder| sum + self.priced(&way_to(&at(cylinder)))[1])
+                    / likely.len() as u64
+            });
         [positioning, average.max(way.arrival.saturating_since(way.depart)), worst.max(longest)]
     }
 
@@ -180,13 +239,17 @@ impl ProfileBelief {
         if target.op != Op::Read {
             return overhead;
         }
-        // On a bus slower than the media the burst starts with the first sector and outlasts the media.
+        // On a bus slower than the media the burst starts with the first sector and outlasts the
+        // media.
         let but_the_first = target.transfer.saturating_sub(per_sector(target));
-        let late = self.interface.bus_time(target.extent.len).saturating_sub(self.interface.bus_time(Sectors::new(1)) + but_the_first);
+        let late = self
+            .interface
+            .bus_time(target.extent.len)
+            .saturating_sub(self.interface.bus_time(Sectors::new(1)) + but_the_first);
         overhead + late
     }
 
-    /// The spread of the arrival at `at`, wider where the angle itself is in doubt.
+    /// The spread of the arrival at `at`, wider where the angle itself is in reject.
     pub(crate) fn spread_at(&self, at: Instant) -> Nanos {
         let arrival = self.arrival.spread();
         if at <= self.sharp_until {
@@ -208,7 +271,8 @@ pub(crate) struct Way {
     pub(crate) moves: bool,
     /// Whether the arm moves, and nothing else holds the access up.
     pub(crate) by_arm: bool,
-    /// Whether the wait is: of a platter that was never seen, and of sectors that nobody knows where to look for, it is not.
+    /// Whether the wait is: of a platter that was never seen, and of sectors that nobody knows
+    /// where to look for, it is not.
     pub(crate) known: bool,
 }
 
@@ -219,15 +283,32 @@ impl Positioning for ProfileBelief {
 
     fn target(&self, op: Op, extent: Extent) -> Target {
         let start = self.mechanism.spot(extent.start);
-        // From the start of its first sector an access seeks and waits only between tracks, and that is part of the transfer.
-        let access = self.mechanism.access(start.position, Instant::ORIGIN, direction(op), extent, Instant::ORIGIN);
-        let wait = self.mechanism.positioning_to(start.position, Instant::ORIGIN, direction(op), &start).rotate;
+        // From the start of its first sector an access seeks and waits only between tracks, and
+        // that is part of the transfer.
+        let access = self.mechanism.access(
+            start.position,
+            Instant::ORIGIN,
+            direction(op),
+            extent,
+            Instant::ORIGIN,
+        );
+        let wait = self
+            .mechanism
+            .positioning_to(start.position, Instant::ORIGIN, direction(op), &start)
+            .rotate;
         let transfer = access.finish.saturating_since(Instant::ORIGIN + wait);
-        let mut target = Target { op, extent, start: place(start), end: place(self.mechanism.end_spot(extent)), transfer };
+        let mut target = Target {
+            op,
+            extent,
+            start: place(start),
+            end: place(self.mechanism.end_spot(extent)),
+            transfer,
+        };
         target.start.angle += self.angles.offset(extent.start);
         target.end.angle += self.angles.offset(extent.last());
-        let mut target =
-            self.moved.corrected(target, self.mechanism.period(), |from, to| self.mechanism.arm_time(position(from), position(to), direction(op)));
+        let mut target = self.moved.corrected(target, self.mechanism.period(), |from, to| {
+            self.mechanism.arm_time(position(from), position(to), direction(op))
+        });
         if !Moved::holds(target.start) && !Moved::holds(target.end) {
             target.transfer += self.remaps.lost(extent);
         }
@@ -249,9 +330,17 @@ impl Positioning for ProfileBelief {
         let head = Head::after(from, near);
         let dispatch = if hidden { Instant::ORIGIN } else { near + self.reported_after(from) };
         let period = self.mechanism.period();
-        let way_to = |to: &Target| self.way_under(&head, dispatch, to, |arrival| from.end.angle + period.angle_of(arrival.saturating_since(near)));
+        let way_to = |to: &Target| {
+            self.way_under(&head, dispatch, to, |arrival| {
+                from.end.angle + period.angle_of(arrival.saturating_since(near))
+            })
+        };
         let way = way_to(to);
-        let [_, expected, worst] = if Moved::holds(to.start) { self.priced_elsewhere(&way, &head, to, way_to) } else { self.priced(&way) };
+        let [_, expected, worst] = if Moved::holds(to.start) {
+            self.priced_elsewhere(&way, &head, to, way_to)
+        } else {
+            self.priced(&way)
+        };
         let lost = way.depart.saturating_since(near) + to.transfer;
         Pair { expected: lost + expected, worst: lost + worst, known: Known::Yes }
     }
@@ -265,7 +354,12 @@ impl Positioning for ProfileBelief {
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
         let learned_ns = (self.arrival.bias_ns() + self.seeks.lowest_ns()).min(0.0);
         // One nanosecond for the rounding of a sum of several parts.
-        Nanos::from_ns(self.mechanism.arm_lower_bound(cylinders).as_ns().saturating_add_signed(learned_ns as i64 - 1))
+        Nanos::from_ns(
+            self.mechanism
+                .arm_lower_bound(cylinders)
+                .as_ns()
+                .saturating_add_signed(learned_ns as i64 - 1),
+        )
     }
 
     fn revolution(&self) -> Nanos {
@@ -306,10 +400,15 @@ pub(crate) fn arm_time(
 ) -> (Nanos, bool) {
     let nominal = mechanism.arm_time(from, to, direction);
     if nominal.is_zero() {
-        // Where the arm does not move there is nothing to arrive late: only the angle is in question.
+        // Where the arm does not move there is nothing to arrive late: only the angle is in
+        // question.
         return (nominal, false);
     }
-    let movement = Movement { from_cylinder: from.cylinder, to_cylinder: to.cylinder, writes: direction == Direction::Write };
+    let movement = Movement {
+        from_cylinder: from.cylinder,
+        to_cylinder: to.cylinder,
+        writes: direction == Direction::Write,
+    };
     let learned_ns = arrival.bias_ns() + seeks.offset_ns(movement);
     (Nanos::from_ns(nominal.as_ns().saturating_add_signed(learned_ns as i64)), true)
 }

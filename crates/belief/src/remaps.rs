@@ -1,26 +1,32 @@
-//! Places that are read later than their addresses say: sectors that the drive keeps elsewhere, learned from turns lost at the same place again and again.
+//! Places that are read later than their addresses say: sectors that the drive keeps elsewhere,
+//! learned from turns lost at the same place again and again.
 //!
-//! A sector that went bad while the drive runs lives on a spare. An access that passes over it goes there and comes back, which costs two seeks and some turns. Once
-//! that is nobody's fault (a retry, an interrupt); twice at one place it is the place's. The first time a *suspect* is written down; an access that
-//! covers it in time clears it, a second loss there makes it *known*, with the sectors that both accesses had in common and the lesser of the two losses.
-//! From then on accesses that touch it are expected to take that much longer.
+//! A sector that went bad while the drive runs lives on a spare. An access that passes over it goes
+//! there and comes back, which costs two seeks and some turns. Once that is nobody's fault (a
+//! retry, an interrupt); twice at one place it is the place's. The first time a *suspect* is
+//! written down; an access that covers it in time clears it, a second loss there makes it *known*,
+//! with the sectors that both accesses had in common and the lesser of the two losses. From then on
+//! accesses that touch it are expected to take that much longer.
 //!
-//! Worked example: a read of sectors 800 to 807 comes 16.7 ms late, two turns; later one of 804 to 819 does. Sectors 804 to 807 are known to cost 16.7 ms. A read
-//! of 806 to 809 in time leaves 804 and 805.
+//! Worked example: a read of sectors 800 to 807 comes 16.7 ms late, two turns; later one of 804 to
+//! 819 does. Sectors 804 to 807 are known to cost 16.7 ms. A read of 806 to 809 in time leaves 804
+//! and 805.
 //!
-//! Guarantees: a single loss changes no estimate; at most [`MOST_KNOWN`] places and [`MOST_SUSPECTS`] suspects are kept, the oldest go first. Does not learn where the
-//! spare is, so it does not tell reads before it from reads behind. Cost: nothing while nothing is known; a binary search then. Source: P2 sections 3.1 and 3.3.
+//! Guarantees: a single loss changes no estimate; at most [`MAX_KNOWN`] places and
+//! [`MAX_SUSPECTS`] suspects are kept, the oldest go first. Does not learn where the spare is, so
+//! it does not tell reads before it from reads behind. Cost: nothing while nothing is known; a
+//! binary search then. Source: P2 sections 3.1 and 3.3.
 
 use std::collections::VecDeque;
 
 use headtime_units::{Extent, Lba, Nanos, Sectors};
 
 /// Places known at most (guess: drives are replaced before they have remapped so many in use).
-const MOST_KNOWN: usize = 256;
+const MAX_KNOWN: usize = 256;
 /// Suspects kept at most (guess).
-const MOST_SUSPECTS: usize = 64;
+const MAX_SUSPECTS: usize = 64;
 /// Losses beyond this are something else, a spin-up or a reset (guess).
-const MOST_LOST: Nanos = Nanos::from_ms(200);
+const MAX_LOST: Nanos = Nanos::from_ms(200);
 
 /// Places that cost more than they should.
 #[derive(Clone, Debug, Default)]
@@ -50,9 +56,10 @@ impl Remaps {
         self.known[self.touched(extent)].iter().fold(Nanos::ZERO, |sum, known| sum + known.lost)
     }
 
-    /// An access to `extent` took `lost` longer than it would have if nothing were remapped, for no reason that the arm could have.
+    /// An access to `extent` took `lost` longer than it would have if nothing were remapped, for no
+    /// reason that the arm could have.
     pub(crate) fn late(&mut self, extent: Extent, lost: Nanos) {
-        if lost > MOST_LOST {
+        if lost > MAX_LOST {
             return;
         }
         self.losses += 1;
@@ -67,33 +74,41 @@ impl Remaps {
             return;
         }
         let here = Remapped { extent, lost, last_loss: self.losses };
-        let Some(place) = self.suspects.iter().position(|suspect| suspect.extent.overlaps(extent)) else {
-            if self.suspects.len() == MOST_SUSPECTS {
+        let Some(place) = self.suspects.iter().position(|suspect| suspect.extent.overlaps(extent))
+        else {
+            if self.suspects.len() == MAX_SUSPECTS {
                 self.suspects.pop_front();
             }
             return self.suspects.push_back(here);
         };
         let suspect = self.suspects.remove(place).unwrap_or(here);
         let common = suspect.extent.intersection(extent).unwrap_or(extent);
-        if self.known.len() == MOST_KNOWN {
-            let oldest = (0..MOST_KNOWN).min_by_key(|place| self.known[*place].last_loss);
+        if self.known.len() == MAX_KNOWN {
+            let oldest = (0..MAX_KNOWN).min_by_key(|place| self.known[*place].last_loss);
             oldest.map(|oldest| self.known.remove(oldest));
         }
         let place = self.known.partition_point(|known| known.extent.start < common.start);
-        self.known.insert(place, Remapped { extent: common, lost: suspect.lost.min(lost), last_loss: self.losses });
+        self.known.insert(
+            place,
+            Remapped { extent: common, lost: suspect.lost.min(lost), last_loss: self.losses },
+        );
     }
 
     /// An access to `extent` came as early as it would if nothing in it were remapped.
     pub(crate) fn in_time(&mut self, extent: Extent) {
         if self.suspects.iter().any(|suspect| suspect.extent.overlaps(extent)) {
-            self.suspects = self.suspects.iter().filter_map(|suspect| suspect.without(extent)).collect();
+            self.suspects =
+                self.suspects.iter().filter_map(|suspect| suspect.without(extent)).collect();
         }
         if !self.known.is_empty() {
             let touched = self.touched(extent);
             if touched.is_empty() {
                 return;
             }
-            let left: Vec<Remapped> = self.known[touched.clone()].iter().filter_map(|known| known.without(extent)).collect();
+            let left: Vec<Remapped> = self.known[touched.clone()]
+                .iter()
+                .filter_map(|known| known.without(extent))
+                .collect();
             self.known.splice(touched, left);
         }
     }
@@ -107,16 +122,21 @@ impl Remaps {
 }
 
 impl Remapped {
-    /// What is left when `extent` is known to be where it should: the greater part where there are two.
+    /// What is left when `extent` is known to be where it should: the greater part where there are
+    /// two.
     fn without(self, extent: Extent) -> Option<Self> {
         let (start, end) = (self.extent.start.get(), self.extent.end().get());
-        let (from, to) = (extent.start.get().clamp(start, end), extent.end().get().clamp(start, end));
+        let (from, to) =
+            (extent.start.get().clamp(start, end), extent.end().get().clamp(start, end));
         if from >= to {
             return Some(self);
         }
         let (first, last) = ((start, from), (to, end));
         let (start, end) = if first.1 - first.0 >= last.1 - last.0 { first } else { last };
-        (start < end).then(|| Self { extent: Extent::new(Lba::new(start), Sectors::new(end - start)), ..self })
+        (start < end).then(|| Self {
+            extent: Extent::new(Lba::new(start), Sectors::new(end - start)),
+            ..self
+        })
     }
 }
 
@@ -138,9 +158,15 @@ mod tests {
         remaps.late(extent(800, 8), TWO_TURNS + Nanos::from_us(20));
         assert_eq!(remaps.lost(extent(800, 8)), Nanos::ZERO, "a single loss changes nothing");
         remaps.late(extent(804, 16), TWO_TURNS);
-        assert_eq!([800, 804, 807, 808].map(|start| remaps.lost(extent(start, 1))), [Nanos::ZERO, TWO_TURNS, TWO_TURNS, Nanos::ZERO]);
+        assert_eq!(
+            [800, 804, 807, 808].map(|start| remaps.lost(extent(start, 1))),
+            [Nanos::ZERO, TWO_TURNS, TWO_TURNS, Nanos::ZERO]
+        );
         remaps.in_time(extent(806, 4));
-        assert_eq!([804, 805, 806].map(|start| remaps.lost(extent(start, 1))), [TWO_TURNS, TWO_TURNS, Nanos::ZERO]);
+        assert_eq!(
+            [804, 805, 806].map(|start| remaps.lost(extent(start, 1))),
+            [TWO_TURNS, TWO_TURNS, Nanos::ZERO]
+        );
     }
 
     #[test]
@@ -159,9 +185,14 @@ mod tests {
             let (mut remaps, mut rng) = (Remaps::default(), ChaCha8Rng::seed_from_u64(seed));
             for _ in 0..200_000 {
                 let place = extent(rng.random_range(0..10_000) * 8, 8);
-                if rng.random_bool(0.001) { remaps.late(place, TWO_TURNS) } else { remaps.in_time(place) }
+                if rng.random_bool(0.001) {
+                    remaps.late(place, TWO_TURNS)
+                } else {
+                    remaps.in_time(place)
+                }
             }
-            // Two retries at one place with none in time between them: one in a thousand of the two hundred.
+            // Two retries at one place with none in time between them: one in a thousand of the two
+            // hundred.
             assert!(remaps.known.len() <= 1, "seed {seed}: {} places", remaps.known.len());
         }
     }
@@ -177,8 +208,14 @@ mod tests {
                 } else {
                     remaps.in_time(place)
                 }
-                assert!(remaps.known.len() <= MOST_KNOWN && remaps.suspects.len() <= MOST_SUSPECTS, "seed {seed}");
-                let in_order = remaps.known.windows(2).all(|pair| pair[0].extent.end() <= pair[1].extent.start);
+                assert!(
+                    remaps.known.len() <= MAX_KNOWN && remaps.suspects.len() <= MAX_SUSPECTS,
+                    "seed {seed}"
+                );
+                let in_order = remaps
+                    .known
+                    .windows(2)
+                    .all(|pair| pair[0].extent.end() <= pair[1].extent.start);
                 assert!(in_order, "seed {seed}: {:?}", remaps.known);
             }
         }

@@ -1,34 +1,48 @@
-//! How much longer or shorter than its profile's curve a unit's arm takes, by where it goes: learned from revolutions missed and caught.
+//! How much longer or shorter than its profile's curve a unit's arm takes, by where it goes:
+//! learned from revolutions missed and caught.
 //!
-//! What is learned is a sum of three parts: one by *kind* (read or write, with or without a movement of the arm), one by *distance and direction* (a class for each
-//! power of two, inwards and outwards apart), one by *region* (where the arm sets out, where it goes). Each part is a table of *cells*, each a mean and a
-//! variance. A completion says in which interval the arrival error lies (`arrival.rs`), never where in it; each cell concerned moves by its variance times the slope
-//! of that interval's likelihood, and its variance shrinks by the curvature (assumed-density filtering, which is exact for one interval of a normal). A cell that
-//! has seen little moves far, one that has seen much hardly. How far at first follows the spread of all arrivals, so that an arm which errs little is not
-//! made out to err much, and one that errs much is soon followed.
+//! What is learned is a sum of three parts: one by *kind* (read or write, with or without a
+//! movement of the arm), one by *distance and direction* (a class for each power of two, inwards
+//! and outwards apart), one by *region* (where the arm sets out, where it goes). Each part is a
+//! table of *cells*, each a mean and a variance. A completion says in which interval the arrival
+//! error lies (`arrival.rs`), never where in it; each cell concerned moves by its variance times
+//! the slope of that interval's likelihood, and its variance shrinks by the curvature
+//! (assumed-density filtering, which is exact for one interval of a normal). A cell that has seen
+//! little moves far, one that has seen much hardly. How far at first follows the spread of all
+//! arrivals, so that an arm which errs little is not made out to err much, and one that errs much
+//! is soon followed.
 //!
-//! Worked example, a spread of 100 us, three new cells: a wait of 30 us is predicted and missed. The arrival error is above 30 us, on average of such cases 97 us. Of
-//! that the cell of the region takes 24 us, those of kind and of distance 6 us each: the same seek is next expected 36 us later.
+//! Worked example, a spread of 100 us, three new cells: a wait of 30 us is predicted and missed.
+//! The arrival error is above 30 us, on average of such cases 97 us. Of that the cell of the region
+//! takes 24 us, those of kind and of distance 6 us each: the same seek is next expected 36 us
+//! later.
 //!
-//! Guarantees: a revolution lost to something else (a retry) moves nothing unless the sector was nearly missed anyway, because such losses are part of what is
-//! expected; no cell leaves ±0.5 ms ([`MOST_NS`]); [`SeekResiduals::lowest_ns`] is never above any offset of a seek, so that a search pruned by it stays exact.
-//! Does not follow single cylinders. Cost: an offset is three look-ups, some 5 ns; 20 KiB. Source: ours, on P2 section 3.3.
+//! Guarantees: a revolution lost to something else (a retry) moves nothing unless the sector was
+//! nearly missed anyway, because such losses are part of what is expected; no cell leaves ±0.5 ms
+//! ([`MAX_NS`]); [`SeekResiduals::lowest_ns`] is never above any offset of a seek, so that a
+//! search pruned by it stays exact. Does not follow single cylinders. Cost: an offset is three
+//! look-ups, some 5 ns; 20 KiB. Source: ours, on P2 section 3.3.
 
 use crate::normal::{bounded_product, density, upper_tail};
 
-/// Regions of the stroke, from the outermost cylinder to the innermost (guess: few enough to be visited within some ten thousand seeks).
+/// Regions of the stroke, from the outermost cylinder to the innermost (guess: few enough to be
+/// visited within some ten thousand seeks).
 const REGIONS: u32 = 32;
 /// Classes of distance in each direction: one for each power of two that a distance of 32 bits has.
 const DISTANCES: usize = 32;
-/// What of the variance of the arrival is taken for that of a cell before anything is known of it, where many seeks share the cell and where few do (guess: in all
-/// somewhat less than half of it is the arm's).
+/// What of the variance of the arrival is taken for that of a cell before anything is known of it,
+/// where many seeks share the cell and where few do (guess: in all somewhat less than half of it is
+/// the arm's).
 const SHARED_PART: f64 = 0.0625;
 const REGION_PART: f64 = 0.25;
-/// A cell is never believed to be known better than this, in ns, so that it keeps following (guess).
-const LEAST_NS: f64 = 2_000.0;
-/// No cell goes further than this, in ns (guess: a tenth of an average seek; the parts together can be three times as far off).
-const MOST_NS: f64 = 500_000.0;
-/// The share of completions taken to be a revolution off for reasons that are not the arm's (guess: ten times what profiles say of retries).
+/// A cell is never believed to be known better than this, in ns, so that it keeps following
+/// (guess).
+const MIN_NS: f64 = 2_000.0;
+/// No cell goes further than this, in ns (guess: a tenth of an average seek; the parts together can
+/// be three times as far off).
+const MAX_NS: f64 = 500_000.0;
+/// The share of completions taken to be a revolution off for reasons that are not the arm's (guess:
+/// ten times what profiles say of retries).
 const ELSEWHERE: f64 = 0.01;
 
 /// What is known of the arm's errors.
@@ -39,7 +53,8 @@ pub(crate) struct SeekResiduals {
     kinds: [Cell; 4],
     distances: [Cell; 2 * DISTANCES],
     regions: Vec<Cell>,
-    /// The least mean of a region, and the sum of the least of all three parts; 0 where all are above.
+    /// The least mean of a region, and the sum of the least of all three parts; 0 where all are
+    /// above.
     lowest_region_ns: f64,
     lowest_ns: f64,
 }
@@ -76,12 +91,15 @@ impl SeekResiduals {
         }
     }
 
-    /// How much longer the arm takes than the profile says, in ns; for a movement of the arm or a switch of heads.
+    /// How much longer the arm takes than the profile says, in ns; for a movement of the arm or a
+    /// switch of heads.
     #[inline]
     pub(crate) fn offset_ns(&self, movement: Movement) -> f64 {
         let kind = self.kinds[movement.kind()].mean_ns;
         match self.parts(movement) {
-            Some((distance, region)) => kind + self.distances[distance].mean_ns + self.regions[region].mean_ns,
+            Some((distance, region)) => {
+                kind + self.distances[distance].mean_ns + self.regions[region].mean_ns
+            }
             None => kind,
         }
     }
@@ -91,23 +109,39 @@ impl SeekResiduals {
         self.lowest_ns
     }
 
-    /// How much longer than the profile says the arm takes before a write than before a read, in ns.
+    /// How much longer than the profile says the arm takes before a write than before a read, in
+    /// ns.
     pub(crate) fn write_extra_ns(&self) -> f64 {
-        let of = |writes| self.kinds[Movement { from_cylinder: 0, to_cylinder: 1, writes }.kind()].mean_ns;
+        let of = |writes| {
+            self.kinds[Movement { from_cylinder: 0, to_cylinder: 1, writes }.kind()].mean_ns
+        };
         of(true) - of(false)
     }
 
-    /// Takes in that the arm came between `low_ns` and `high_ns` later than all that is believed said, which errs by `spread_ns` (a standard deviation) in all;
-    /// `sure`, 0 to 1, is how well that is known itself.
-    pub(crate) fn observe(&mut self, movement: Movement, low_ns: f64, high_ns: f64, spread_ns: f64, sure: f64) {
+    /// Takes in that the arm came between `low_ns` and `high_ns` later than all that is believed
+    /// said, which errs by `spread_ns` (a standard deviation) in all; `sure`, 0 to 1, is how well
+    /// that is known itself.
+    pub(crate) fn observe(
+        &mut self,
+        movement: Movement,
+        low_ns: f64,
+        high_ns: f64,
+        spread_ns: f64,
+        sure: f64,
+    ) {
         let parts = self.parts(movement);
         let deviation = spread_ns;
-        let Some((slope, curvature)) = gradient(low_ns / deviation, high_ns / deviation) else { return };
+        let Some((slope, curvature)) = gradient(low_ns / deviation, high_ns / deviation) else {
+            return;
+        };
         let teach = |cell: &mut Cell, part: f64| {
             let known = cell.variance.min(sure * part * spread_ns * spread_ns);
             let mean = cell.mean_ns + known / deviation * slope;
             let variance = known - known * known / (deviation * deviation) * curvature;
-            *cell = Cell { mean_ns: mean.clamp(-MOST_NS, MOST_NS), variance: variance.max(LEAST_NS * LEAST_NS) };
+            *cell = Cell {
+                mean_ns: mean.clamp(-MAX_NS, MAX_NS),
+                variance: variance.max(MIN_NS * MIN_NS),
+            };
         };
         let before = parts.map_or(0.0, |(_, region)| self.regions[region].mean_ns);
         teach(&mut self.kinds[movement.kind()], SHARED_PART);
@@ -131,22 +165,30 @@ impl SeekResiduals {
 
     /// Mean and variance of every cell: for saving.
     pub(crate) fn numbers(&self) -> Vec<f64> {
-        self.kinds.iter().chain(&self.distances).chain(&self.regions).flat_map(|cell| [cell.mean_ns, cell.variance]).collect()
+        self.kinds
+            .iter()
+            .chain(&self.distances)
+            .chain(&self.regions)
+            .flat_map(|cell| [cell.mean_ns, cell.variance])
+            .collect()
     }
 
     /// The residuals that [`SeekResiduals::numbers`] were of; `None` where they cannot be.
     pub(crate) fn restored(cylinders: u32, numbers: &[f64]) -> Option<Self> {
         let mut residuals = Self::new(cylinders);
         let mut pairs = numbers.chunks_exact(2);
-        for cell in residuals.kinds.iter_mut().chain(&mut residuals.distances).chain(&mut residuals.regions) {
+        for cell in
+            residuals.kinds.iter_mut().chain(&mut residuals.distances).chain(&mut residuals.regions)
+        {
             let pair = pairs.next()?;
-            if !(pair[0].abs() <= MOST_NS && pair[1] >= 0.0) {
+            if !(pair[0].abs() <= MAX_NS && pair[1] >= 0.0) {
                 return None;
             }
             *cell = Cell { mean_ns: pair[0], variance: pair[1] };
         }
         residuals.lowest_region_ns = lowest(&residuals.regions);
-        residuals.lowest_ns = lowest(&residuals.kinds) + lowest(&residuals.distances) + residuals.lowest_region_ns;
+        residuals.lowest_ns =
+            lowest(&residuals.kinds) + lowest(&residuals.distances) + residuals.lowest_region_ns;
         (numbers.len().is_multiple_of(2) && pairs.next().is_none()).then_some(residuals)
     }
 
@@ -155,9 +197,14 @@ impl SeekResiduals {
     fn parts(&self, movement: Movement) -> Option<(usize, usize)> {
         let Movement { from_cylinder, to_cylinder, .. } = movement;
         let distance = from_cylinder.abs_diff(to_cylinder).checked_ilog2()? as usize;
-        let region = |cylinder: u32| (((u64::from(cylinder) * self.regions_per_cylinder) >> 32) as u32).min(REGIONS - 1);
+        let region = |cylinder: u32| {
+            (((u64::from(cylinder) * self.regions_per_cylinder) >> 32) as u32).min(REGIONS - 1)
+        };
         let inwards = usize::from(to_cylinder > from_cylinder);
-        Some((distance + inwards * DISTANCES, (region(from_cylinder) * REGIONS + region(to_cylinder)) as usize))
+        Some((
+            distance + inwards * DISTANCES,
+            (region(from_cylinder) * REGIONS + region(to_cylinder)) as usize,
+        ))
     }
 }
 
@@ -172,8 +219,9 @@ fn lowest(cells: &[Cell]) -> f64 {
     cells.iter().map(|cell| cell.mean_ns).fold(0.0, f64::min)
 }
 
-/// Of the logarithm of the chance that a standard normal lies between the two bounds: its slope in the mean, and its curvature, turned to be positive.
-/// None where the interval says nothing: nearly everything lies in it.
+/// Of the logarithm of the chance that a standard normal lies between the two bounds: its slope in
+/// the mean, and its curvature, turned to be positive. None where the interval says nothing: nearly
+/// everything lies in it.
 fn gradient(low: f64, high: f64) -> Option<(f64, f64)> {
     if low < -4.0 && high > 4.0 {
         return None;
@@ -182,7 +230,10 @@ fn gradient(low: f64, high: f64) -> Option<(f64, f64)> {
     let chance = inside + ELSEWHERE;
     let (at_low, at_high) = ((1.0 - ELSEWHERE) * density(low), (1.0 - ELSEWHERE) * density(high));
     let slope = (at_low - at_high) / chance;
-    Some((slope, slope * slope + (bounded_product(high, at_high) - bounded_product(low, at_low)) / chance))
+    Some((
+        slope,
+        slope * slope + (bounded_product(high, at_high) - bounded_product(low, at_low)) / chance,
+    ))
 }
 
 #[cfg(test)]
@@ -203,11 +254,17 @@ mod tests {
     fn truth(movement: Movement) -> f64 {
         let (from, to) = (f64::from(movement.from_cylinder), f64::from(movement.to_cylinder));
         let by_direction = if to > from { 40_000.0 } else { -30_000.0 };
-        by_direction + 60_000.0 * libm::sin(9.0 * to / f64::from(CYLINDERS)) + if movement.writes { 25_000.0 } else { 0.0 }
+        by_direction
+            + 60_000.0 * libm::sin(9.0 * to / f64::from(CYLINDERS))
+            + if movement.writes { 25_000.0 } else { 0.0 }
     }
 
     fn drawn(rng: &mut ChaCha8Rng) -> Movement {
-        Movement { from_cylinder: rng.random_range(0..CYLINDERS), to_cylinder: rng.random_range(0..CYLINDERS), writes: rng.random_bool(0.3) }
+        Movement {
+            from_cylinder: rng.random_range(0..CYLINDERS),
+            to_cylinder: rng.random_range(0..CYLINDERS),
+            writes: rng.random_bool(0.3),
+        }
     }
 
     /// One access with the wait that a scheduler which likes short ones would choose.
@@ -222,14 +279,18 @@ mod tests {
 
     fn rms_ns(residuals: &SeekResiduals, seed: u64) -> f64 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
-        let squares = (0..2_000).map(|_| drawn(&mut rng)).map(|movement| truth(movement) - residuals.offset_ns(movement)).map(|error| error * error);
+        let squares = (0..2_000)
+            .map(|_| drawn(&mut rng))
+            .map(|movement| truth(movement) - residuals.offset_ns(movement))
+            .map(|error| error * error);
         libm::sqrt(squares.sum::<f64>() / 2_000.0)
     }
 
     #[test]
     fn what_the_arm_errs_by_direction_kind_and_region_is_learned_within_some_ten_thousand_seeks() {
         for seed in 1..=4 {
-            let (mut residuals, mut rng) = (SeekResiduals::new(CYLINDERS), ChaCha8Rng::seed_from_u64(seed));
+            let (mut residuals, mut rng) =
+                (SeekResiduals::new(CYLINDERS), ChaCha8Rng::seed_from_u64(seed));
             let before = rms_ns(&residuals, seed);
             (0..2_000).for_each(|_| teach(&mut residuals, &mut rng, 30_000.0, false));
             let soon = rms_ns(&residuals, seed);
@@ -244,18 +305,26 @@ mod tests {
 
     #[test]
     fn a_retry_teaches_nothing_unless_the_sector_was_nearly_missed() {
-        let (mut residuals, movement) = (SeekResiduals::new(CYLINDERS), Movement { from_cylinder: 5, to_cylinder: 90_000, writes: false });
+        let (mut residuals, movement) = (
+            SeekResiduals::new(CYLINDERS),
+            Movement { from_cylinder: 5, to_cylinder: 90_000, writes: false },
+        );
         residuals.observe(movement, 3e6, 3e6 + TURN_NS, 100_000.0, 1.0);
         assert!(residuals.offset_ns(movement).abs() < 10.0, "{} ns", residuals.offset_ns(movement));
         let mut fresh = SeekResiduals::new(CYLINDERS);
         fresh.observe(movement, 30_000.0, 30_000.0 + TURN_NS, 100_000.0, 1.0);
-        assert!((35_000.0..37_500.0).contains(&fresh.offset_ns(movement)), "{} ns, the header says 36,000", fresh.offset_ns(movement));
+        assert!(
+            (35_000.0..37_500.0).contains(&fresh.offset_ns(movement)),
+            "{} ns, the header says 36,000",
+            fresh.offset_ns(movement)
+        );
     }
 
     #[test]
     fn no_offset_is_below_the_lowest_whatever_was_seen() {
         for seed in 1..=20 {
-            let (mut residuals, mut rng) = (SeekResiduals::new(CYLINDERS), ChaCha8Rng::seed_from_u64(seed));
+            let (mut residuals, mut rng) =
+                (SeekResiduals::new(CYLINDERS), ChaCha8Rng::seed_from_u64(seed));
             for _ in 0..2_000 {
                 let retried = rng.random_bool(0.02);
                 teach(&mut residuals, &mut rng, 60_000.0, retried);
@@ -269,7 +338,15 @@ mod tests {
     fn a_switch_of_heads_is_a_kind_of_its_own() {
         let mut residuals = SeekResiduals::new(CYLINDERS);
         let switch = Movement { from_cylinder: 7, to_cylinder: 7, writes: false };
-        (0..50).for_each(|_| residuals.observe(switch, 20_000.0 - residuals.offset_ns(switch), f64::INFINITY, 10_000.0, 1.0));
+        (0..50).for_each(|_| {
+            residuals.observe(
+                switch,
+                20_000.0 - residuals.offset_ns(switch),
+                f64::INFINITY,
+                10_000.0,
+                1.0,
+            )
+        });
         assert!(residuals.offset_ns(switch) > 15_000.0);
         assert_eq!(residuals.offset_ns(Movement { to_cylinder: 8, ..switch }), 0.0);
     }

@@ -1,10 +1,13 @@
-//! The tracks of a [`ProfileBelief`]: what lies on one, and at which angle, for whoever looks for something to read on the way.
+//! The tracks of a [`ProfileBelief`]: what lies on one, and at which angle, for whoever looks for
+//! something to read on the way.
 //!
-//! A track is told as one row of addresses that follow each other without a gap, from the place of the first: slipped sectors between them are left out of
-//! account, so that what lies behind one on its track comes by a sector later than a row says (a sector is some 2 to 20 us). Angles count what was learned of the
-//! region.
+//! A track is told as one row of addresses that follow each other without a gap, from the place of
+//! the first: slipped sectors between them are left out of account, so that what lies behind one on
+//! its track comes by a sector later than a row says (a sector is some 2 to 20 us). Angles count
+//! what was learned of the region.
 //!
-//! Worked example, Atlas 10K, cylinder 100, head 2: 334 sectors from LBA 201,067 on, each 2⁶⁴/334 of a turn. Sector 50 of them passes at the row's start plus 50/334 turn.
+//! Worked example, Atlas 10K, cylinder 100, head 2: 334 sectors from LBA 201,067 on, each 2⁶⁴/334
+//! of a turn. Sector 50 of them passes at the row's start plus 50/334 turn.
 //!
 //! Cost: that of [`Layout::row_at`](headtime_mechanics::Layout::row_at), some 60 ns.
 
@@ -61,7 +64,8 @@ impl TrackMap for ProfileBelief {
         self.arrival.spread()
     }
 
-    /// Each slipped sector that the layout does not know of moves what is behind it by a sector, and that shows as an angle.
+    /// Each slipped sector that the layout does not know of moves what is behind it by a sector,
+    /// and that shows as an angle.
     fn displaced(&self, track: &TrackSpan) -> u64 {
         let off = self.angles.offset(track.extent.start).signed_turns_from(Angle::ZERO).abs();
         libm::round(off / (track.sector as f64 / TURN)) as u64
@@ -90,11 +94,13 @@ mod tests {
 
     /// The angle at which a row says that its `index`-th sector starts.
     fn angle_in_row(span: &TrackSpan, index: u64) -> Angle {
-        let turn = (u64::from(span.start.angle.as_raw()) << 32).wrapping_add(span.sector.wrapping_mul(index));
+        let turn = (u64::from(span.start.angle.as_raw()) << 32)
+            .wrapping_add(span.sector.wrapping_mul(index));
         Angle::from_raw((turn >> 32) as u32)
     }
 
-    /// Each row of the drive holds what the layout says, at the angle that it says; how many sectors were looked at.
+    /// Each row of the drive holds what the layout says, at the angle that it says; how many
+    /// sectors were looked at.
     fn check_rows(profile: &DriveProfile, what: &str, tracks: impl Iterator<Item = Track>) -> u64 {
         let belief = ProfileBelief::new(profile).expect("a valid profile");
         let layout: &Layout = belief.layout();
@@ -105,18 +111,31 @@ mod tests {
                 assert!(runs.is_empty(), "{what}: {track} holds {runs:?} but is told to be empty");
                 continue;
             };
-            assert_eq!((span.start.cylinder, span.start.head), (track.cylinder, track.head), "{what}");
+            assert_eq!(
+                (span.start.cylinder, span.start.head),
+                (track.cylinder, track.head),
+                "{what}"
+            );
             let longest = runs.iter().map(|run| run.extent.len).max().unwrap_or_default();
-            assert!(span.extent.len >= longest, "{what}: {track} holds a run of {longest}, told are {}", span.extent);
+            assert!(
+                span.extent.len >= longest,
+                "{what}: {track} holds a run of {longest}, told are {}",
+                span.extent
+            );
             let first = layout.lba_to_physical(span.extent.start);
             for index in 0..span.extent.len.get() {
                 let lba = Lba::new(span.extent.start.get() + index);
                 let address = layout.lba_to_physical(lba);
                 assert_eq!(address.track(), track, "{what}: {lba}");
-                let slipped = u64::from(address.sector).checked_sub(u64::from(first.sector) + index).expect("a row never overtakes its sectors");
+                let slipped = u64::from(address.sector)
+                    .checked_sub(u64::from(first.sector) + index)
+                    .expect("a row never overtakes its sectors");
                 let told = angle_in_row(&span, index + slipped);
                 let off = told.signed_turns_from(layout.spot(lba).angle);
-                assert!(off.abs() < 4.0 / 4_294_967_296.0, "{what}: {track}, {lba} told {off} turns off, {slipped} slips before");
+                assert!(
+                    off.abs() < 4.0 / 4_294_967_296.0,
+                    "{what}: {track}, {lba} told {off} turns off, {slipped} slips before"
+                );
                 seen += 1;
             }
             let other = belief.track_of(span.extent.last());
@@ -127,7 +146,8 @@ mod tests {
 
     fn all_tracks(profile: &DriveProfile) -> impl Iterator<Item = Track> + use<> {
         let heads = profile.geometry.heads;
-        (0..profile.cylinders()).flat_map(move |cylinder| (0..heads).map(move |head| Track { cylinder, head }))
+        (0..profile.cylinders())
+            .flat_map(move |cylinder| (0..heads).map(move |head| Track { cylinder, head }))
     }
 
     #[test]
@@ -141,29 +161,42 @@ mod tests {
             assert!(seen > 0, "drawn drive {seed} has no sector on its rows");
             if profile.runs.is_empty() {
                 let measured = draw::measured(&profile);
-                check_rows(&measured, &format!("drawn drive {seed}, measured"), all_tracks(&measured));
+                check_rows(
+                    &measured,
+                    &format!("drawn drive {seed}, measured"),
+                    all_tracks(&measured),
+                );
             }
         }
         for name in ["atlas10k", "nearline-20tb", "cheetah15k5"] {
-            let profile = catalog::load(name).expect("a profile of the catalogue");
+            let profile = catalog::load(name).expect("a profile of the catalog");
             let step = (profile.cylinders() / 40) as usize;
-            check_rows(&profile, name, all_tracks(&profile).step_by(step * usize::from(profile.geometry.heads) + 1));
+            check_rows(
+                &profile,
+                name,
+                all_tracks(&profile).step_by(step * usize::from(profile.geometry.heads) + 1),
+            );
         }
     }
 
     #[test]
     fn what_was_learned_of_angles_says_by_how_many_sectors_a_track_is_displaced() {
-        let profile = catalog::load("atlas10k").expect("a profile of the catalogue");
+        let profile = catalog::load("atlas10k").expect("a profile of the catalog");
         for slips in [-3_i32, -1, 0, 1, 2] {
             let mut belief = ProfileBelief::new(&profile).expect("a valid profile");
             let track = belief.track_at(3_000, 2).expect("it holds data");
             assert_eq!(belief.displaced(&track), 0, "nothing was seen so far");
             let seen = f64::from(slips) * track.sector as f64 / TURN;
             for _ in 0..2_000 {
-                let believed = belief.angles.offset(track.extent.start).signed_turns_from(Angle::ZERO);
+                let believed =
+                    belief.angles.offset(track.extent.start).signed_turns_from(Angle::ZERO);
                 belief.angles.observe(track.extent.start, seen - believed);
             }
-            assert_eq!(belief.displaced(&track), u64::from(slips.unsigned_abs()), "{slips} slipped sectors");
+            assert_eq!(
+                belief.displaced(&track),
+                u64::from(slips.unsigned_abs()),
+                "{slips} slipped sectors"
+            );
         }
     }
 
@@ -177,30 +210,49 @@ mod tests {
                 let lba = Lba::new(rng.random_range(0..belief.capacity().get()));
                 let (span, spot) = (belief.track_of(lba), belief.layout().spot(lba));
                 assert!(span.extent.contains(lba), "drawn drive {seed}: {lba} is not in {span:?}");
-                assert_eq!((span.start.cylinder, span.start.head), (spot.position.cylinder, spot.position.head), "drawn drive {seed}");
+                assert_eq!(
+                    (span.start.cylinder, span.start.head),
+                    (spot.position.cylinder, spot.position.head),
+                    "drawn drive {seed}"
+                );
             }
         }
     }
 
     #[test]
-    fn what_is_reckoned_by_tracks_is_what_an_estimate_says() {
+    fn what_is_computed_by_tracks_is_what_an_estimate_says() {
         for seed in 0..100 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let profile = draw::random_profile(&mut rng);
             let mut belief = ProfileBelief::new(&profile).expect("a valid profile");
             assert_eq!(belief.angle_at(Instant::ORIGIN), None, "no phase is known at first");
-            belief.take_phase(Mechanism::nominal(&profile).expect("a valid profile").period(), Angle::from_raw(rng.random()));
+            belief.take_phase(
+                Mechanism::nominal(&profile).expect("a valid profile").period(),
+                Angle::from_raw(rng.random()),
+            );
             for _ in 0..50 {
-                let at = |rng: &mut ChaCha8Rng| Extent::from_numbers(rng.random_range(0..belief.capacity().get()), 1);
-                let (from, to) = (belief.target(Op::Read, at(&mut rng)), belief.target(Op::Read, at(&mut rng)));
+                let at = |rng: &mut ChaCha8Rng| {
+                    Extent::from_numbers(rng.random_range(0..belief.capacity().get()), 1)
+                };
+                let (from, to) =
+                    (belief.target(Op::Read, at(&mut rng)), belief.target(Op::Read, at(&mut rng)));
                 let free_at = Instant::from_ns(rng.random_range(0..1_000_000_000));
                 let head = headtime_sched::Head::after(&from, free_at);
                 let likely = belief.likely(&head, free_at, &to);
                 assert_eq!(likely.depart, free_at + belief.read_overhead(), "drawn drive {seed}");
                 let arrival = likely.depart + belief.arm_time(from.end, to.start);
-                let wait = belief.time_of(belief.angle_at(arrival).expect("the phase is known").until(to.start.angle));
-                assert_eq!(arrival + wait, likely.depart + likely.positioning, "drawn drive {seed}");
-                assert!(belief.seek_lower_bound(from.end.cylinder.abs_diff(to.start.cylinder)) <= belief.arm_time(from.end, to.start));
+                let wait = belief.time_of(
+                    belief.angle_at(arrival).expect("the phase is known").until(to.start.angle),
+                );
+                assert_eq!(
+                    arrival + wait,
+                    likely.depart + likely.positioning,
+                    "drawn drive {seed}"
+                );
+                assert!(
+                    belief.seek_lower_bound(from.end.cylinder.abs_diff(to.start.cylinder))
+                        <= belief.arm_time(from.end, to.start)
+                );
             }
         }
     }

@@ -1,21 +1,29 @@
 //! Whether predictions still hold: a running test of errors against chance.
 //!
-//! A drive that is not what its profile says (another model in the same slot, a layout that was measured wrong) shows its sectors at any angle: the error of a
-//! prediction, whole turns taken out, is spread evenly over half a turn either way. A belief that holds shows most of them near nothing. Each error is
-//! worth the logarithm of how much likelier it is under the second than under the first; the sum of them, never above nothing where it counts against trust
-//! and never below where it counts for it, is the evidence (a cumulative sum test).
+//! A drive that is not what its profile says (another model in the same slot, a layout that was
+//! measured wrong) shows its sectors at any angle: the error of a prediction, whole turns taken
+//! out, is spread evenly over half a turn either way. A belief that holds shows most of them near
+//! nothing. Each error is worth the logarithm of how much likelier it is under the second than
+//! under the first; the sum of them, never above nothing where it counts against trust and never
+//! below where it counts for it, is the evidence (a cumulative sum test).
 //!
-//! Worked example: an error of 0.01 turns counts 2.1 − 0.2 = 1.9 for the belief, one of 0.25 turns 1.4 against it. Errors all over the turn count 0.7 against it on
-//! average, so that after some 80 of them trust is gone; errors of 0.02 turns count 1.7 for it, so that after some 25 of them it is back.
+//! Worked example: an error of 0.01 turns counts 2.1 − 0.2 = 1.9 for the belief, one of 0.25 turns
+//! 1.4 against it. Errors all over the turn count 0.7 against it on average, so that after some 80
+//! of them trust is gone; errors of 0.02 turns count 1.7 for it, so that after some 25 of them it
+//! is back.
 //!
-//! Guarantees: a share of outliers below a third never takes trust away, however long it goes on. Does not see errors of the arm, nor of overheads: they move whole
-//! turns, and a belief that errs only there still knows more than distance. Cost: a logarithm and an exponential a completion. Source: ours; the test is Page's.
+//! Guarantees: a share of outliers below a third never takes trust away, however long it goes on.
+//! Does not see errors of the arm, nor of overheads: they move whole turns, and a belief that errs
+//! only there still knows more than distance. Cost: a logarithm and an exponential a completion.
+//! Source: ours; the test is Page's.
 
 /// Share of errors that have nothing to do with the belief even when it holds (guess).
 const OUTLIERS: f64 = 0.2;
-/// The mean error of a belief that holds, in half turns (guess: between that of a drive with many unlearned slips, 0.1, and chance, 0.5).
+/// The mean error of a belief that holds, in half turns (guess: between that of a drive with many
+/// unlearned slips, 0.1, and chance, 0.5).
 const MEAN_HALVES: f64 = 0.1;
-/// Evidence that takes trust away, and that brings it back: one in e^60, and in e^40, by chance (guess: safe for years, and quick within a second or two).
+/// Evidence that takes trust away, and that brings it back: one in e^60, and in e^40, by chance
+/// (guess: safe for years, and quick within a second or two).
 const AGAINST: f64 = 60.0;
 const FOR: f64 = 40.0;
 
@@ -40,7 +48,8 @@ impl Trust {
     /// Takes in an error in turns, −0.5 to 0.5. Whether trust was lost or won back by it.
     pub(crate) fn note(&mut self, error_turns: f64) -> bool {
         let halves = (2.0 * error_turns.abs()).min(1.0);
-        let score = libm::log(OUTLIERS + (1.0 - OUTLIERS) / MEAN_HALVES * libm::exp(-halves / MEAN_HALVES));
+        let score =
+            libm::log(OUTLIERS + (1.0 - OUTLIERS) / MEAN_HALVES * libm::exp(-halves / MEAN_HALVES));
         self.evidence = (self.evidence + if self.holds { -score } else { score }).max(0.0);
         let changes = self.evidence > if self.holds { AGAINST } else { FOR };
         if changes {
@@ -66,17 +75,28 @@ mod tests {
         for seed in 0..50 {
             let (mut trust, mut rng) = (Trust::new(), ChaCha8Rng::seed_from_u64(seed));
             let lost = changes_after(&mut trust, 1_000, || rng.random_range(-0.5..0.5));
-            assert!(lost.is_some_and(|lost| (40..200).contains(&lost)) && !trust.holds(), "seed {seed}: lost after {lost:?}");
+            assert!(
+                lost.is_some_and(|lost| (40..200).contains(&lost)) && !trust.holds(),
+                "seed {seed}: lost after {lost:?}"
+            );
             let back = changes_after(&mut trust, 1_000, || rng.random_range(-0.03..0.03));
-            assert!(back.is_some_and(|back| (20..60).contains(&back)) && trust.holds(), "seed {seed}: back after {back:?}");
+            assert!(
+                back.is_some_and(|back| (20..60).contains(&back)) && trust.holds(),
+                "seed {seed}: back after {back:?}"
+            );
         }
     }
 
     #[test]
     fn chance_does_not_win_trust_back() {
         for seed in 0..10 {
-            let (mut trust, mut rng) = (Trust { holds: false, evidence: 0.0 }, ChaCha8Rng::seed_from_u64(seed));
-            assert_eq!(changes_after(&mut trust, 200_000, || rng.random_range(-0.5..0.5)), None, "seed {seed}");
+            let (mut trust, mut rng) =
+                (Trust { holds: false, evidence: 0.0 }, ChaCha8Rng::seed_from_u64(seed));
+            assert_eq!(
+                changes_after(&mut trust, 200_000, || rng.random_range(-0.5..0.5)),
+                None,
+                "seed {seed}"
+            );
         }
     }
 
@@ -84,7 +104,13 @@ mod tests {
     fn a_quarter_of_outliers_and_errors_of_slips_do_not_lose_trust() {
         for seed in 0..10 {
             let (mut trust, mut rng) = (Trust::new(), ChaCha8Rng::seed_from_u64(seed));
-            let error = || if rng.random_bool(0.25) { rng.random_range(-0.5..0.5) } else { rng.random_range(-0.1..0.1) };
+            let error = || {
+                if rng.random_bool(0.25) {
+                    rng.random_range(-0.5..0.5)
+                } else {
+                    rng.random_range(-0.1..0.1)
+                }
+            };
             assert_eq!(changes_after(&mut trust, 200_000, error), None, "seed {seed}");
         }
     }

@@ -1,26 +1,36 @@
-//! [`WatchedBelief`]: a belief from a profile that watches its own errors, and goes by distance alone while its predictions do not hold.
+//! [`WatchedBelief`]: a belief from a profile that watches its own errors, and goes by distance
+//! alone while its predictions do not hold.
 //!
-//! It keeps two beliefs and teaches both: that of the profile, and one by distance. As long as completions come at the angles that the profile says, it is the first
-//! one; when they come at any angle (`trust.rs`) it is the second, and knows no tracks, so that nothing is read in gaps that may not be there. The first
-//! one then starts from the profile anew, again and again, and when its predictions hold for some time it is believed again: a drive that was taken out and
-//! came back is known within a second or two.
+//! It keeps two beliefs and teaches both: that of the profile, and one by distance. As long as
+//! completions come at the angles that the profile says, it is the first one; when they come at any
+//! angle (`trust.rs`) it is the second, and knows no tracks, so that nothing is read in gaps that
+//! may not be there. The first one then starts from the profile again, again and again, and when its
+//! predictions hold for some time it is believed again: a drive that was taken out and came back is
+//! known within a second or two.
 //!
-//! Worked example: a slot held a 15,000 rpm drive and now holds one of 10,000 rpm. About 80 completions later the order is by distance, as for a drive of which nothing
-//! is known but its size. The report says so ([`BeliefReport::mistrusted`]).
+//! Worked example: a slot held a 15,000 rpm drive and now holds one of 10,000 rpm. About 80
+//! completions later the order is by distance, as for a drive of which nothing is known but its
+//! size. The report says so ([`BeliefReport::mistrusted`]).
 //!
-//! Guarantees that what it believes is one of the two beliefs at any time. Places of requests that wait while it changes are those of the belief before: their order
-//! may be poor, no more. Does not notice that a drive is smaller or larger than its profile; whoever opens drives does. Cost: a few divisions and a logarithm for each
-//! completion, besides what the two beliefs cost; an estimate costs what it costs in the one at work. Source: ours; P2 has its profile checked once.
+//! Guarantees that what it believes is one of the two beliefs at any time. Places of requests that
+//! wait while it changes are those of the belief before: their order may be poor, no more. Does not
+//! notice that a drive is smaller or larger than its profile; whoever opens drives does. Cost: a
+//! few divisions and a logarithm for each completion, besides what the two beliefs cost; an
+//! estimate costs what it costs in the one at work. Source: ours; P2 has its profile checked once.
 
 use headtime_mechanics::{DriveProfile, ProfileError};
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Likely, Measured, Op, Pair, Positioning, Target, TrackMap};
+use headtime_sched::{
+    Belief, BeliefReport, Estimate, Head, Learned, Likely, Measured, Op, Pair, Positioning, Target,
+    TrackMap,
+};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::linear::LinearBelief;
 use crate::profile::ProfileBelief;
 use crate::trust::Trust;
 
-/// After so many errors without trust the profile's belief starts anew, so that what it took from another drive does not stay (guess).
+/// After so many errors without trust the profile's belief starts again, so that what it took from
+/// another drive does not stay (guess).
 const PATIENCE: u32 = 512;
 
 /// A profile's belief as long as it holds.
@@ -33,7 +43,7 @@ pub struct WatchedBelief {
     mixed: bool,
     /// Where the profile's belief takes the head to be, while `mixed`.
     head: Option<Head>,
-    /// Errors seen since the profile's belief started anew.
+    /// Errors seen since the profile's belief started again.
     errors: u32,
 }
 
@@ -45,7 +55,14 @@ impl WatchedBelief {
     pub fn new(profile: &DriveProfile) -> Result<Self, ProfileError> {
         let by_profile = ProfileBelief::new(profile)?;
         let by_distance = LinearBelief::new(by_profile.capacity());
-        Ok(Self { by_profile, by_distance, trust: Trust::new(), mixed: false, head: None, errors: 0 })
+        Ok(Self {
+            by_profile,
+            by_distance,
+            trust: Trust::new(),
+            mixed: false,
+            head: None,
+            errors: 0,
+        })
     }
 
     /// Whether the profile is believed at the moment.
@@ -64,8 +81,11 @@ impl WatchedBelief {
             return *measured;
         }
         let target = self.by_profile.target(measured.target.op, measured.target.extent);
-        let head_before = measured.head_before.and_then(|before| self.head.filter(|head| head.next_lba == before.next_lba));
-        self.head = Some(Head::after(&target, self.by_profile.media_end(&target, measured.finished)));
+        let head_before = measured
+            .head_before
+            .and_then(|before| self.head.filter(|head| head.next_lba == before.next_lba));
+        self.head =
+            Some(Head::after(&target, self.by_profile.media_end(&target, measured.finished)));
         Measured { target, head_before, ..*measured }
     }
 }
@@ -80,15 +100,27 @@ impl Positioning for WatchedBelief {
     }
 
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
-        if self.trust.holds() { self.by_profile.estimate(head, dispatch, target) } else { self.by_distance.estimate(head, dispatch, target) }
+        if self.trust.holds() {
+            self.by_profile.estimate(head, dispatch, target)
+        } else {
+            self.by_distance.estimate(head, dispatch, target)
+        }
     }
 
     fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
-        if self.trust.holds() { self.by_profile.likely(head, dispatch, target) } else { self.by_distance.likely(head, dispatch, target) }
+        if self.trust.holds() {
+            self.by_profile.likely(head, dispatch, target)
+        } else {
+            self.by_distance.likely(head, dispatch, target)
+        }
     }
 
     fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
-        if self.trust.holds() { self.by_profile.pair(from, to, near, hidden) } else { self.by_distance.pair(from, to, near, hidden) }
+        if self.trust.holds() {
+            self.by_profile.pair(from, to, near, hidden)
+        } else {
+            self.by_distance.pair(from, to, near, hidden)
+        }
     }
 
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
@@ -145,6 +177,10 @@ impl Belief for WatchedBelief {
         if self.trust.holds() {
             return by_profile;
         }
-        BeliefReport { mistrusted: true, cache_hits: by_profile.cache_hits, ..self.by_distance.report() }
+        BeliefReport {
+            mistrusted: true,
+            cache_hits: by_profile.cache_hits,
+            ..self.by_distance.report()
+        }
     }
 }

@@ -1,6 +1,8 @@
-//! The belief against simulated drives whose truth it never sees: what does it keep of what perfect knowledge would bring?
+//! The belief against simulated drives whose truth it never sees: what does it keep of what perfect
+//! knowledge would bring?
 //!
-//! Every comparison runs the same request stream on the same drawn unit, so the ratios are exact for a seed; the bounds leave room for other seeds.
+//! Every comparison runs the same request stream on the same drawn unit, so the ratios are exact
+//! for a seed; the bounds leave room for other seeds.
 
 use std::sync::Arc;
 
@@ -11,7 +13,14 @@ use headtime_sim::{Experiment, Measures, Unit, run};
 use headtime_units::Nanos;
 use headtime_workload::{Order, StreamConfig, Workload};
 
-fn iops(drive: &str, unit: Unit, policy: &str, clients: u32, seed: u64, belief: &dyn Fn(&DriveProfile) -> Box<dyn Belief + Send>) -> f64 {
+fn iops(
+    drive: &str,
+    unit: Unit,
+    policy: &str,
+    clients: u32,
+    seed: u64,
+    belief: &dyn Fn(&DriveProfile) -> Box<dyn Belief + Send>,
+) -> f64 {
     measured(drive, unit, policy, &[StreamConfig::closed(clients)], seed, belief).iops
 }
 
@@ -23,27 +32,42 @@ fn measured(
     seed: u64,
     belief: &dyn Fn(&DriveProfile) -> Box<dyn Belief + Send>,
 ) -> Measures {
-    let profile = Arc::new(catalog::load(drive).expect("a profile of the catalogue"));
-    let mut experiment = Experiment::new(profile.clone(), PolicyEntry::find(policy).expect("a policy of the table"), seed);
+    let profile = Arc::new(catalog::load(drive).expect("a profile of the catalog"));
+    let mut experiment = Experiment::new(
+        profile.clone(),
+        PolicyEntry::find(policy).expect("a policy of the table"),
+        seed,
+    );
     experiment.unit = unit;
     experiment.warm_up = 4_000;
     experiment.requests = 6_000;
-    let sector = profile.sector_size().expect("a profile of the catalogue");
-    let workload = Workload::new(streams, sector, profile.capacity(), seed).expect("a workload that fits");
-    run(&experiment, workload, belief).unwrap_or_else(|error| panic!("seed {seed}: {policy} on {drive}: {error}"))
+    let sector = profile.sector_size().expect("a profile of the catalog");
+    let workload =
+        Workload::new(streams, sector, profile.capacity(), seed).expect("a workload that fits");
+    run(&experiment, workload, belief)
+        .unwrap_or_else(|error| panic!("seed {seed}: {policy} on {drive}: {error}"))
 }
 
 /// So many clients of one sequential reader: runs of 1,024 requests of 4 KiB from random places.
 fn one_reader(clients: u32) -> StreamConfig {
-    StreamConfig { order: Order::FixedRuns { requests: 1_024 }, positions: Some(1), ..StreamConfig::closed(clients) }
+    StreamConfig {
+        order: Order::FixedRuns { requests: 1_024 },
+        positions: Some(1),
+        ..StreamConfig::closed(clients)
+    }
 }
 
 #[test]
 fn one_deep_sequential_reader_of_a_drive_that_reads_ahead_is_served_in_order() {
     for (drive, seed) in [("deskstar34gxp@papers", 31), ("maxtor-20gb", 32)] {
-        let rate = |policy| measured(drive, Unit::Drawn, policy, &[one_reader(20)], seed, &from_profile).iops;
+        let rate = |policy| {
+            measured(drive, Unit::Drawn, policy, &[one_reader(20)], seed, &from_profile).iops
+        };
         let (believed, in_order) = (rate("sptf-expected"), rate("fcfs"));
-        assert!(believed > 0.9 * in_order, "seed {seed}: {believed:.0} IOPS on {drive}, {in_order:.0} in the order of arrival");
+        assert!(
+            believed > 0.9 * in_order,
+            "seed {seed}: {believed:.0} IOPS on {drive}, {in_order:.0} in the order of arrival"
+        );
     }
 }
 
@@ -51,13 +75,26 @@ fn one_deep_sequential_reader_of_a_drive_that_reads_ahead_is_served_in_order() {
 fn a_deep_sequential_reader_starves_nobody() {
     for seed in [33, 34] {
         let streams = [one_reader(20), StreamConfig::closed(2)];
-        let response = measured("deskstar34gxp@papers", Unit::Drawn, "sptf-expected", &streams, seed, &from_profile).response_ms;
-        assert!(response.max < 20.0 * response.mean, "seed {seed}: {:.0} ms at longest, {:.1} on average", response.max, response.mean);
+        let response = measured(
+            "deskstar34gxp@papers",
+            Unit::Drawn,
+            "sptf-expected",
+            &streams,
+            seed,
+            &from_profile,
+        )
+        .response_ms;
+        assert!(
+            response.max < 20.0 * response.mean,
+            "seed {seed}: {:.0} ms at longest, {:.1} on average",
+            response.max,
+            response.mean
+        );
     }
 }
 
 fn from_profile(profile: &DriveProfile) -> Box<dyn Belief + Send> {
-    Box::new(ProfileBelief::new(profile).expect("a profile of the catalogue"))
+    Box::new(ProfileBelief::new(profile).expect("a profile of the catalog"))
 }
 
 #[test]
@@ -65,20 +102,29 @@ fn on_a_drive_like_its_profile_the_belief_is_nearly_as_good_as_the_truth() {
     for (drive, seed) in [("atlas10k", 3), ("nearline-20tb", 4)] {
         let believed = iops(drive, Unit::Nominal, "sptf-expected", 64, seed, &from_profile);
         let oracle = iops(drive, Unit::Nominal, "sptf-oracle", 64, seed, &from_profile);
-        assert!(believed > 0.96 * oracle, "seed {seed}: {believed:.1} IOPS on {drive}, {oracle:.1} with perfect knowledge");
+        assert!(
+            believed > 0.96 * oracle,
+            "seed {seed}: {believed:.1} IOPS on {drive}, {oracle:.1} with perfect knowledge"
+        );
     }
 }
 
 #[test]
 fn on_drawn_drives_most_of_the_gain_over_distance_alone_is_kept() {
-    for (drive, seed, kept) in [("atlas10k", 11, 0.7), ("atlas10k", 12, 0.7), ("nearline-20tb", 13, 0.5), ("nearline-20tb", 14, 0.5)] {
+    for (drive, seed, kept) in [
+        ("atlas10k", 11, 0.7),
+        ("atlas10k", 12, 0.7),
+        ("nearline-20tb", 13, 0.5),
+        ("nearline-20tb", 14, 0.5),
+    ] {
         let by_distance = iops(drive, Unit::Drawn, "sstf", 64, seed, &from_profile);
         let believed = iops(drive, Unit::Drawn, "sptf-expected", 64, seed, &from_profile);
         let oracle = iops(drive, Unit::Drawn, "sptf-oracle", 64, seed, &from_profile);
         let share = (believed - by_distance) / (oracle - by_distance);
         assert!(
             share > kept,
-            "seed {seed}: {drive} at {by_distance:.1} by distance, {believed:.1} believed, {oracle:.1} oracle: {share:.2} of the gain"
+            "seed {seed}: {drive} at {by_distance:.1} by distance, {believed:.1} believed, \
+                {oracle:.1} oracle: {share:.2} of the gain"
         );
     }
 }
@@ -87,41 +133,69 @@ fn on_drawn_drives_most_of_the_gain_over_distance_alone_is_kept() {
 fn counting_the_chance_of_missing_beats_trusting_the_prediction() {
     for seed in [21, 22] {
         let trusting = iops("nearline-20tb", Unit::Drawn, "sptf", 64, seed, &from_profile);
-        let expecting = iops("nearline-20tb", Unit::Drawn, "sptf-expected", 64, seed, &from_profile);
-        assert!(expecting > trusting, "seed {seed}: {expecting:.1} IOPS by expected cost, {trusting:.1} by the most likely");
+        let expecting =
+            iops("nearline-20tb", Unit::Drawn, "sptf-expected", 64, seed, &from_profile);
+        assert!(
+            expecting > trusting,
+            "seed {seed}: {expecting:.1} IOPS by expected cost, {trusting:.1} by the most likely"
+        );
     }
 }
 
 #[test]
 fn a_belief_by_distance_alone_still_beats_the_order_of_arrival() {
-    let by_distance = |profile: &DriveProfile| -> Box<dyn Belief + Send> { Box::new(LinearBelief::new(profile.capacity())) };
+    let by_distance = |profile: &DriveProfile| -> Box<dyn Belief + Send> {
+        Box::new(LinearBelief::new(profile.capacity()))
+    };
     let fcfs = iops("atlas10k", Unit::Drawn, "fcfs", 32, 31, &by_distance);
     let sstf = iops("atlas10k", Unit::Drawn, "sptf", 32, 31, &by_distance);
-    assert!(sstf > 1.2 * fcfs, "seed 31: {sstf:.1} IOPS by learned distance, {fcfs:.1} in the order of arrival");
+    assert!(
+        sstf > 1.2 * fcfs,
+        "seed 31: {sstf:.1} IOPS by learned distance, {fcfs:.1} in the order of arrival"
+    );
 }
 
 #[test]
 fn deadlines_hold_at_more_than_the_throughput_of_edf() {
-    // The load of P1's table 2, eight readers with half the time of eight others; 125 and 250 ms where the paper's faster drive had 100 and 200.
-    let profile = Arc::new(catalog::load("atlas10k").expect("a profile of the catalogue"));
-    let sector = profile.sector_size().expect("a profile of the catalogue");
+    // The load of P1's table 2, eight readers with half the time of eight others; 125 and 250 ms
+    // where the paper's faster drive had 100 and 200.
+    let profile = Arc::new(catalog::load("atlas10k").expect("a profile of the catalog"));
+    let sector = profile.sector_size().expect("a profile of the catalog");
     let measure = |policy: &str, seed: u64| {
-        let mut experiment = Experiment::new(profile.clone(), PolicyEntry::find(policy).expect("a policy of the table"), seed);
+        let mut experiment = Experiment::new(
+            profile.clone(),
+            PolicyEntry::find(policy).expect("a policy of the table"),
+            seed,
+        );
         experiment.unit = Unit::Drawn;
         experiment.warm_up = 3_000;
         experiment.requests = 10_000;
-        let streams = [125, 250].map(|ms| StreamConfig { deadline: Some(Nanos::from_ms(ms)), ..StreamConfig::closed(8) });
-        let workload = Workload::new(&streams, sector, profile.capacity(), seed).expect("a workload that fits");
-        run(&experiment, workload, &from_profile).unwrap_or_else(|error| panic!("seed {seed}: {policy}: {error}"))
+        let streams = [125, 250].map(|ms| StreamConfig {
+            deadline: Some(Nanos::from_ms(ms)),
+            ..StreamConfig::closed(8)
+        });
+        let workload = Workload::new(&streams, sector, profile.capacity(), seed)
+            .expect("a workload that fits");
+        run(&experiment, workload, &from_profile)
+            .unwrap_or_else(|error| panic!("seed {seed}: {policy}: {error}"))
     };
     for seed in [41, 42] {
-        let [edf, unconstrained, ours] = ["edf", "sptf-expected", "headtime"].map(|policy| measure(policy, seed));
+        let [edf, unconstrained, ours] =
+            ["edf", "sptf-expected", "headtime"].map(|policy| measure(policy, seed));
         let told = format!(
             "seed {seed}: edf {:.0} IOPS, {} misses; sptf-expected {:.0}, {}; headtime {:.0}, {}",
-            edf.iops, edf.deadline_misses, unconstrained.iops, unconstrained.deadline_misses, ours.iops, ours.deadline_misses
+            edf.iops,
+            edf.deadline_misses,
+            unconstrained.iops,
+            unconstrained.deadline_misses,
+            ours.iops,
+            ours.deadline_misses
         );
         println!("{told}");
         assert!(ours.iops > 1.2 * edf.iops, "{told}");
-        assert!(ours.deadline_misses * 3 < unconstrained.deadline_misses.min(edf.deadline_misses), "{told}");
+        assert!(
+            ours.deadline_misses * 3 < unconstrained.deadline_misses.min(edf.deadline_misses),
+            "{told}"
+        );
     }
 }

@@ -11,17 +11,24 @@ use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 fn load(name: &str) -> DriveProfile {
-    catalog::load(name).expect("a profile of the catalogue")
+    catalog::load(name).expect("a profile of the catalog")
 }
 
 fn of_profile(profile: &DriveProfile) -> Box<dyn Belief + Send> {
-    headtime_belief::of_profile(profile).expect("a profile of the catalogue")
+    headtime_belief::of_profile(profile).expect("a profile of the catalog")
 }
 
 /// Error of predictions in microseconds, the worst of ten looks in some minutes.
 fn worst_error_us(profile: &DriveProfile, seed: u64) -> f64 {
     let truth = DriveTruth::draw(profile, seed).expect("a valid profile");
-    let mut run = Run::new(truth, of_profile(profile), "sptf-expected", &[StreamConfig::closed(16)], profile, seed);
+    let mut run = Run::new(
+        truth,
+        of_profile(profile),
+        "sptf-expected",
+        &[StreamConfig::closed(16)],
+        profile,
+        seed,
+    );
     run.go_on(6_000);
     let mut looks = (0..10).map(|_| {
         run.go_on(1_500);
@@ -33,27 +40,47 @@ fn worst_error_us(profile: &DriveProfile, seed: u64) -> f64 {
 #[test]
 fn a_spindle_that_warms_up_is_followed() {
     // As drives do (some ppm within ten minutes), and five times as fast.
-    for (drive, seed, ppm) in
-        [("nearline-20tb@nocache", 1, 10.0), ("atlas10k", 3, 10.0), ("savvio15k2@nocache", 2, 10.0), ("nearline-20tb@nocache", 1, 50.0)]
-    {
+    for (drive, seed, ppm) in [
+        ("nearline-20tb@nocache", 1, 10.0),
+        ("atlas10k", 3, 10.0),
+        ("savvio15k2@nocache", 2, 10.0),
+        ("nearline-20tb@nocache", 1, 50.0),
+    ] {
         let steady = load(drive);
         let mut drifting = steady.clone();
-        (drifting.variation.spindle_drift_ppm, drifting.variation.spindle_drift_period_s) = (ppm, 600.0);
+        (drifting.variation.spindle_drift_ppm, drifting.variation.spindle_drift_period_s) =
+            (ppm, 600.0);
         let (with, without) = (worst_error_us(&drifting, seed), worst_error_us(&steady, seed));
-        println!("seed {seed}: {drive}: {with:.1} us with {ppm} ppm in ten minutes, {without:.1} us without");
-        assert!(with < 1.25 * without + 5.0, "seed {seed}: {drive}: {with:.1} us with {ppm} ppm in ten minutes, {without:.1} us without");
+        println!(
+            "seed {seed}: {drive}: {with:.1} us with {ppm} ppm in ten minutes, {without:.1} us \
+                without"
+        );
+        assert!(
+            with < 1.25 * without + 5.0,
+            "seed {seed}: {drive}: {with:.1} us with {ppm} ppm in ten minutes, {without:.1} us \
+                without"
+        );
     }
 }
 
-/// Root mean square of the error of the arm's time in microseconds, over seeks as the policy makes them.
+/// Root mean square of the error of the arm's time in microseconds, over seeks as the policy makes
+/// them.
 fn arm_error_us(run: &Run, truth: &DriveTruth, seed: u64) -> f64 {
     let tracks = run.belief().tracks().expect("the profile holds");
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
-    let mut place = || Place { cylinder: rng.random_range(0..tracks.cylinders()), ..Place::default() };
+    let mut place =
+        || Place { cylinder: rng.random_range(0..tracks.cylinders()), ..Place::default() };
     let mut error_us = || {
         let (from, to) = (place(), place());
-        let position = |place: Place| headtime_mechanics::HeadPosition { cylinder: place.cylinder, head: place.head };
-        let real = truth.mechanism().arm_time(position(from), position(to), headtime_mechanics::Direction::Read);
+        let position = |place: Place| headtime_mechanics::HeadPosition {
+            cylinder: place.cylinder,
+            head: place.head,
+        };
+        let real = truth.mechanism().arm_time(
+            position(from),
+            position(to),
+            headtime_mechanics::Direction::Read,
+        );
         tracks.arm_time(from, to).as_us_f64() - real.as_us_f64()
     };
     libm::sqrt((0..4_000).map(|_| error_us()).map(|error| error * error).sum::<f64>() / 4_000.0)
@@ -71,11 +98,26 @@ fn an_arm_that_errs_by_region_is_learned_and_the_rest_of_its_errors_is_not_made_
         let mut profile = load(drive);
         profile.variation.seek_residual_us *= times;
         let truth = DriveTruth::draw(&profile, seed).expect("a valid profile");
-        let mut run = Run::new(truth.clone(), of_profile(&profile), "fcfs", &[StreamConfig::closed(4)], &profile, seed);
+        let mut run = Run::new(
+            truth.clone(),
+            of_profile(&profile),
+            "fcfs",
+            &[StreamConfig::closed(4)],
+            &profile,
+            seed,
+        );
         let before = arm_error_us(&run, &truth, seed);
         run.go_on(40_000);
         let after = arm_error_us(&run, &truth, seed);
-        println!("seed {seed}: {drive} with {} us: {before:.1} us before, {after:.1} us after 40,000 seeks", profile.variation.seek_residual_us);
-        assert!(after < most * before, "seed {seed}: {drive}: the arm was {before:.1} us off and is {after:.1} us off after 40,000 seeks");
+        println!(
+            "seed {seed}: {drive} with {} us: {before:.1} us before, {after:.1} us after 40,000 \
+                seeks",
+            profile.variation.seek_residual_us
+        );
+        assert!(
+            after < most * before,
+            "seed {seed}: {drive}: the arm was {before:.1} us off and is {after:.1} us off after \
+                40,000 seeks"
+        );
     }
 }

@@ -1,10 +1,14 @@
-//! What single completions teach, and what they do not: a belief in front of a mechanism, one command at a time.
+//! What single completions teach, and what they do not: a belief in front of a mechanism, one
+//! command at a time.
 
 use std::sync::Arc;
 
 use headtime_belief::compact::{CompactBelief, CompactSettings};
 use headtime_belief::{ProfileBelief, WatchedBelief};
-use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Layout, Mechanism, Variation, catalog, draw};
+use headtime_mechanics::{
+    Direction, DriveProfile, HeadPosition, InterfaceTimes, Layout, Mechanism, Variation, catalog,
+    draw,
+};
 use headtime_sched::{Belief, Head, Learned, Measured, Op, Place, Positioning as _, TrackMap};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 use rand::{RngExt, SeedableRng};
@@ -37,7 +41,7 @@ enum Odd {
 }
 
 fn load(name: &str) -> DriveProfile {
-    catalog::load(name).expect("a profile of the catalogue")
+    catalog::load(name).expect("a profile of the catalog")
 }
 
 impl<V: Variation> Bare<V> {
@@ -45,7 +49,16 @@ impl<V: Variation> Bare<V> {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         mechanism.set_rotation(mechanism.period(), Angle::from_raw(rng.random()));
         let interface = InterfaceTimes::from_profile(profile).expect("a valid profile");
-        Self { mechanism, interface, now: Instant::from_ns(1), at: HeadPosition::PARKED, head: None, op: Op::Read, moved: None, rng }
+        Self {
+            mechanism,
+            interface,
+            now: Instant::from_ns(1),
+            at: HeadPosition::PARKED,
+            head: None,
+            op: Op::Read,
+            moved: None,
+            rng,
+        }
     }
 
     fn drawn(&mut self) -> Extent {
@@ -63,16 +76,26 @@ impl<V: Variation> Bare<V> {
     /// Within the sectors that are kept elsewhere.
     fn drawn_moved(&mut self) -> Extent {
         let (from, _) = self.moved.expect("some are moved");
-        Extent::new(from.start + Sectors::new(self.rng.random_range(0..from.len.get() / 8) * 8), Sectors::new(8))
+        Extent::new(
+            from.start + Sectors::new(self.rng.random_range(0..from.len.get() / 8) * 8),
+            Sectors::new(8),
+        )
     }
 
-    /// How far off what is foreseen of a read of `extent` is, in ms, and whether it takes longer than the worst.
+    /// How far off what is predicted of a read of `extent` is, in ms, and whether it takes longer
+    /// than the worst.
     fn off_ms(&mut self, belief: &dyn Belief, extent: Extent) -> (f64, bool) {
         let (head, target) = (self.head.expect("known"), belief.target(Op::Read, extent));
         let estimate = belief.estimate(&head, self.now, &target);
         let depart = self.now + self.interface.command_overhead(Direction::Read, None);
-        let finish = self.mechanism.access(self.at, depart, Direction::Read, self.real(extent), Instant::ORIGIN).finish;
-        (finish.signed_since(estimate.finish()) as f64 / 1e6, finish > estimate.depart + estimate.worst + estimate.transfer)
+        let finish = self
+            .mechanism
+            .access(self.at, depart, Direction::Read, self.real(extent), Instant::ORIGIN)
+            .finish;
+        (
+            finish.signed_since(estimate.finish()) as f64 / 1e6,
+            finish > estimate.depart + estimate.worst + estimate.transfer,
+        )
     }
 
     /// The next command, on an idle drive.
@@ -87,19 +110,42 @@ impl<V: Variation> Bare<V> {
         let finished = if odd == Odd::Hit {
             depart + self.interface.bus_time(extent.len) + self.interface.completion_overhead()
         } else {
-            let access = self.mechanism.access(self.at, depart, direction, self.real(extent), Instant::ORIGIN);
+            let access = self.mechanism.access(
+                self.at,
+                depart,
+                direction,
+                self.real(extent),
+                Instant::ORIGIN,
+            );
             self.at = access.end;
-            let late = if let Odd::Retried(turns) = odd { self.mechanism.period().as_nanos() * turns } else { Nanos::ZERO };
+            let late = if let Odd::Retried(turns) = odd {
+                self.mechanism.period().as_nanos() * turns
+            } else {
+                Nanos::ZERO
+            };
             let completed = match direction {
-                Direction::Read => self.interface.read_completed(access.first_sector, access.finish, extent.len, Instant::ORIGIN),
+                Direction::Read => self.interface.read_completed(
+                    access.first_sector,
+                    access.finish,
+                    extent.len,
+                    Instant::ORIGIN,
+                ),
                 Direction::Write => self.interface.write_completed(access.finish),
             };
             completed + late
         };
-        let learned = belief.learn(&Measured { target, dispatched, finished, head_before: self.head, succeeded: true });
+        let learned = belief.learn(&Measured {
+            target,
+            dispatched,
+            finished,
+            head_before: self.head,
+            succeeded: true,
+        });
         match learned {
             Learned::CacheHit => {}
-            Learned::Media => self.head = Some(Head::after(&target, belief.media_end(&target, finished))),
+            Learned::Media => {
+                self.head = Some(Head::after(&target, belief.media_end(&target, finished)))
+            }
             Learned::Doubtful => self.head = None,
         }
         self.now = finished + Nanos::from_us(self.rng.random_range(0..3_000));
@@ -128,8 +174,21 @@ fn about(a: Nanos, b: Nanos) -> bool {
 /// What a belief says of a hundred ways.
 fn told(belief: &dyn Belief) -> Vec<headtime_sched::Estimate> {
     let mut rng = ChaCha8Rng::seed_from_u64(9);
-    let mut target = || belief.target(Op::Read, Extent::from_numbers(rng.random_range(0..belief.capacity().get() - 8), 8));
-    (0..100).map(|step| belief.estimate(&Head::after(&target(), Instant::from_ns(step)), Instant::from_ns(step * 1_000_000), &target())).collect()
+    let mut target = || {
+        belief.target(
+            Op::Read,
+            Extent::from_numbers(rng.random_range(0..belief.capacity().get() - 8), 8),
+        )
+    };
+    (0..100)
+        .map(|step| {
+            belief.estimate(
+                &Head::after(&target(), Instant::from_ns(step)),
+                Instant::from_ns(step * 1_000_000),
+                &target(),
+            )
+        })
+        .collect()
 }
 
 #[test]
@@ -148,23 +207,29 @@ fn a_hit_is_told_and_changes_nothing_but_its_count() {
 }
 
 #[test]
-fn a_head_that_was_elsewhere_is_doubted_and_its_angle_used() {
+fn a_head_that_was_elsewhere_is_rejected_and_its_angle_used() {
     let (mut bare, mut belief) = nominal("nearline-20tb", 2);
     bare.serve_many(&mut belief, 500);
-    let (inner, outer) = (Extent::from_numbers(belief.capacity().get() - 800, 8), Extent::from_numbers(0, 8));
+    let (inner, outer) =
+        (Extent::from_numbers(belief.capacity().get() - 800, 8), Extent::from_numbers(0, 8));
     let last = belief.cylinders() - 1;
-    let mut doubted = 0;
+    let mut rejected = 0;
     for round in 0..60 {
-        // To the edge and, with the head back at the hub by itself, to the hub: no arm is that fast.
+        // To the edge and, with the head back at the hub by itself, to the hub: no arm is that
+        // fast.
         bare.serve(&mut belief, outer, Odd::Nothing);
         let learned = bare.serve(&mut belief, inner, Odd::HeadOn(last));
-        doubted += u32::from(learned == Learned::Doubtful);
+        rejected += u32::from(learned == Learned::Doubtful);
         assert_ne!(learned, Learned::CacheHit, "round {round}");
     }
     // With a long wait the arm could have come in time.
-    assert!(doubted > 20, "{doubted} of 60 doubted");
+    assert!(rejected > 20, "{rejected} of 60 rejected");
     let arm = belief.arm_time(Place::default(), Place { cylinder: last, ..Place::default() });
-    let real = bare.mechanism.arm_time(HeadPosition::PARKED, HeadPosition { cylinder: last, head: 0 }, Direction::Read);
+    let real = bare.mechanism.arm_time(
+        HeadPosition::PARKED,
+        HeadPosition { cylinder: last, head: 0 },
+        Direction::Read,
+    );
     let off = arm.as_us_f64() - real.as_us_f64();
     assert!(off.abs() < 60.0, "the arm is believed {off} us off after the head was elsewhere");
     let error_us = belief.report().error_rms_us.expect("predictions were judged");
@@ -172,30 +237,39 @@ fn a_head_that_was_elsewhere_is_doubted_and_its_angle_used() {
 }
 
 #[test]
-fn a_retry_is_doubted_and_teaches_neither_arm_nor_place() {
+fn a_retry_is_rejected_and_teaches_neither_arm_nor_place() {
     let (mut bare, mut belief) = nominal("nearline-20tb", 3);
     bare.serve_many(&mut belief, 500);
     for _ in 0..20 {
         let extent = bare.drawn();
-        let (transfer, arm) =
-            (belief.target(Op::Read, extent).transfer, belief.arm_time(Place::default(), Place { cylinder: 200_000, ..Place::default() }));
+        let (transfer, arm) = (
+            belief.target(Op::Read, extent).transfer,
+            belief.arm_time(Place::default(), Place { cylinder: 200_000, ..Place::default() }),
+        );
         assert_eq!(bare.serve(&mut belief, extent, Odd::Retried(3)), Learned::Doubtful);
         assert!(about(belief.target(Op::Read, extent).transfer, transfer));
-        assert_eq!(belief.arm_time(Place::default(), Place { cylinder: 200_000, ..Place::default() }), arm);
+        assert_eq!(
+            belief.arm_time(Place::default(), Place { cylinder: 200_000, ..Place::default() }),
+            arm
+        );
         bare.serve_many(&mut belief, 1);
     }
 }
 
 #[test]
-fn a_remapped_sector_is_known_when_it_was_met_twice_and_its_cost_foreseen() {
+fn a_remapped_sector_is_known_when_it_was_met_twice_and_its_cost_predicted() {
     for seed in 1..=5 {
         let profile = load("atlas10k");
         let mut layout = Layout::new(&profile).expect("a valid profile");
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let bad = Extent::from_numbers(rng.random_range(1_000..100_000) * 8, 8);
         layout.remap(headtime_units::Lba::new(bad.start.get() + 3)).expect("the zone has spares");
-        let mechanism = Mechanism::new(&profile, Arc::new(layout), headtime_mechanics::Nominal).expect("a valid profile");
-        let (mut bare, mut belief) = (Bare::new(mechanism, &profile, seed), ProfileBelief::new(&profile).expect("a valid profile"));
+        let mechanism = Mechanism::new(&profile, Arc::new(layout), headtime_mechanics::Nominal)
+            .expect("a valid profile");
+        let (mut bare, mut belief) = (
+            Bare::new(mechanism, &profile, seed),
+            ProfileBelief::new(&profile).expect("a valid profile"),
+        );
         bare.serve_many(&mut belief, 500);
         let transfer = |belief: &ProfileBelief| belief.target(Op::Read, bad);
         let usual = transfer(&belief).transfer;
@@ -209,29 +283,45 @@ fn a_remapped_sector_is_known_when_it_was_met_twice_and_its_cost_foreseen() {
             }
             assert!(time > 1 || lost < Nanos::from_us(1), "seed {seed}: one loss is nobody's");
         }
-        assert!(learned_after.is_some_and(|time| time <= 6), "seed {seed}: known after {learned_after:?} reads");
+        assert!(
+            learned_after.is_some_and(|time| time <= 6),
+            "seed {seed}: known after {learned_after:?} reads"
+        );
         let lost = transfer(&belief).transfer.saturating_sub(usual);
-        assert!(lost > belief.revolution() / 2, "seed {seed}: {lost} foreseen");
-        // What is foreseen now is what comes.
+        assert!(lost > belief.revolution() / 2, "seed {seed}: {lost} predicted");
+        // What is predicted now is what comes.
         let (head, dispatched) = (bare.head.expect("known"), bare.now);
-        let foreseen = belief.estimate(&head, dispatched, &transfer(&belief)).finish();
-        let access = bare.mechanism.access(bare.at, dispatched + belief.read_overhead(), Direction::Read, bad, Instant::ORIGIN);
-        let off = access.finish.signed_since(foreseen) as f64 / 1e6;
-        assert!(off.abs() < 3.0, "seed {seed}: comes {off} ms later than foreseen");
+        let predicted = belief.estimate(&head, dispatched, &transfer(&belief)).finish();
+        let access = bare.mechanism.access(
+            bare.at,
+            dispatched + belief.read_overhead(),
+            Direction::Read,
+            bad,
+            Instant::ORIGIN,
+        );
+        let off = access.finish.signed_since(predicted) as f64 / 1e6;
+        assert!(off.abs() < 3.0, "seed {seed}: comes {off} ms later than predicted");
         let beside = Extent::new(bad.end(), Sectors::new(8));
         let untaught = ProfileBelief::new(&profile).expect("a valid profile");
-        assert!(about(belief.target(Op::Read, beside).transfer, untaught.target(Op::Read, beside).transfer), "seed {seed}");
+        assert!(
+            about(
+                belief.target(Op::Read, beside).transfer,
+                untaught.target(Op::Read, beside).transfer
+            ),
+            "seed {seed}"
+        );
     }
 }
 
 fn both_of_profile(name: &str) -> [Box<dyn Belief>; 2] {
     let profile = load(name);
-    let compact = CompactBelief::of_profile(&profile, CompactSettings::default()).expect("a valid profile");
+    let compact =
+        CompactBelief::of_profile(&profile, CompactSettings::default()).expect("a valid profile");
     [Box::new(ProfileBelief::new(&profile).expect("a valid profile")), Box::new(compact)]
 }
 
 #[test]
-fn a_run_of_sectors_that_was_moved_is_foreseen_and_the_others_as_before() {
+fn a_run_of_sectors_that_was_moved_is_predicted_and_the_others_as_before() {
     for seed in 1..=3 {
         for (number, mut belief) in both_of_profile("atlas10k").into_iter().enumerate() {
             let (mut bare, _) = nominal("atlas10k", seed);
@@ -245,7 +335,11 @@ fn a_run_of_sectors_that_was_moved_is_foreseen_and_the_others_as_before() {
                 bare.serve_many(belief.as_mut(), 4);
             }
             // The first few were believed at home, where the arm gets sooner.
-            assert!(exceeded < 40, "seed {seed}, belief {number}: {exceeded} of 400 took longer than the worst while they were found");
+            assert!(
+                exceeded < 40,
+                "seed {seed}, belief {number}: {exceeded} of 400 took longer than the worst while \
+                    they were found"
+            );
             let (mut right, mut others, mut longer_later) = (0, 0, 0);
             for _ in 0..300 {
                 let extent = bare.drawn_moved();
@@ -256,10 +350,20 @@ fn a_run_of_sectors_that_was_moved_is_foreseen_and_the_others_as_before() {
                 others += u32::from(bare.off_ms(belief.as_ref(), beside).0.abs() < 0.1);
                 bare.serve_many(belief.as_mut(), 1);
             }
-            println!("seed {seed}, belief {number}: {right} and {others} of 300, {exceeded} of 400 and {longer_later} of 300 exceeded");
+            println!(
+                "seed {seed}, belief {number}: {right} and {others} of 300, {exceeded} of 400 and \
+                    {longer_later} of 300 exceeded"
+            );
             // At its ends the run is believed to begin later and to end sooner than it does.
-            assert!(longer_later <= 6, "seed {seed}, belief {number}: {longer_later} of 300 took longer than the worst");
-            assert!(right >= 270 && others >= 297, "seed {seed}, belief {number}: {right} of 300 moved ones and {others} of 300 others foreseen");
+            assert!(
+                longer_later <= 6,
+                "seed {seed}, belief {number}: {longer_later} of 300 took longer than the worst"
+            );
+            assert!(
+                right >= 270 && others >= 297,
+                "seed {seed}, belief {number}: {right} of 300 moved ones and {others} of 300 \
+                    others predicted"
+            );
             // They are put back.
             bare.moved = None;
             for _ in 0..1_000 {
@@ -267,8 +371,18 @@ fn a_run_of_sectors_that_was_moved_is_foreseen_and_the_others_as_before() {
                 bare.serve(belief.as_mut(), extent, Odd::Nothing);
                 bare.serve_many(belief.as_mut(), 2);
             }
-            let back = (0..300).filter(|page| bare.off_ms(belief.as_ref(), Extent::from_numbers(4_000_000 + page * 8, 8)).0.abs() < 0.1).count();
-            assert!(back >= 280, "seed {seed}, belief {number}: {back} of 300 foreseen where they were before");
+            let back = (0..300)
+                .filter(|page| {
+                    bare.off_ms(belief.as_ref(), Extent::from_numbers(4_000_000 + page * 8, 8))
+                        .0
+                        .abs()
+                        < 0.1
+                })
+                .count();
+            assert!(
+                back >= 280,
+                "seed {seed}, belief {number}: {back} of 300 predicted where they were before"
+            );
         }
     }
 }
@@ -290,7 +404,8 @@ fn the_lower_bound_of_seeks_is_one_after_any_lessons() {
         let mut belief = ProfileBelief::new(&profile).expect("a drawn profile is valid");
         let capacity = belief.capacity().get();
         if capacity > 2_000 {
-            bare.moved = Some((Extent::from_numbers(capacity / 16 * 8, 400), Lba::new(capacity - 400)));
+            bare.moved =
+                Some((Extent::from_numbers(capacity / 16 * 8, 400), Lba::new(capacity - 400)));
         }
         for _ in 0..400 {
             bare.op = [Op::Read, Op::Zero][rng.random_range(0..2)];
@@ -300,10 +415,15 @@ fn the_lower_bound_of_seeks_is_one_after_any_lessons() {
                 2 => Odd::HeadOn(rng.random_range(0..profile.cylinders())),
                 _ => Odd::Nothing,
             };
-            let extent = if bare.moved.is_some() && bare.rng.random_bool(0.2) { bare.drawn_moved() } else { bare.drawn() };
+            let extent = if bare.moved.is_some() && bare.rng.random_bool(0.2) {
+                bare.drawn_moved()
+            } else {
+                bare.drawn()
+            };
             bare.serve(&mut belief, extent, odd);
         }
-        let bounds: Vec<Nanos> = (0..=profile.cylinders()).map(|cylinders| belief.seek_lower_bound(cylinders)).collect();
+        let bounds: Vec<Nanos> =
+            (0..=profile.cylinders()).map(|cylinders| belief.seek_lower_bound(cylinders)).collect();
         assert!(bounds.is_sorted(), "seed {seed}: {bounds:?}");
         for _ in 0..200 {
             let op = [Op::Read, Op::Zero][rng.random_range(0..2)];
@@ -313,7 +433,10 @@ fn the_lower_bound_of_seeks_is_one_after_any_lessons() {
             let estimate = belief.estimate(&Head::after(&from, bare.now), bare.now, &to);
             let distance = from.end.cylinder.abs_diff(to.start.cylinder);
             let bound = bounds[distance as usize];
-            assert!(bound <= estimate.positioning && bound <= estimate.expected, "seed {seed}: {bound} at {distance} cylinders, {estimate:?}");
+            assert!(
+                bound <= estimate.positioning && bound <= estimate.expected,
+                "seed {seed}: {bound} at {distance} cylinders, {estimate:?}"
+            );
             assert!(estimate.positioning <= estimate.worst, "seed {seed}: {estimate:?}");
         }
     }
@@ -323,17 +446,25 @@ fn the_lower_bound_of_seeks_is_one_after_any_lessons() {
 fn a_drive_that_comes_back_is_believed_again() {
     for seed in 1..=5 {
         let (own, other) = (load("savvio15k2@nocache"), load("savvio10k2@nocache"));
-        let drive = |profile: &DriveProfile| Bare::new(Mechanism::nominal(profile).expect("a valid profile"), profile, seed);
+        let drive = |profile: &DriveProfile| {
+            Bare::new(Mechanism::nominal(profile).expect("a valid profile"), profile, seed)
+        };
         let mut belief = WatchedBelief::new(&own).expect("a valid profile");
         let (mut first, mut second) = (drive(&own), drive(&other));
         first.serve_many(&mut belief, 300);
         assert!(belief.trusts_profile() && belief.tracks().is_some(), "seed {seed}");
         second.now = first.now;
         second.serve_many(&mut belief, 1_500);
-        assert!(!belief.trusts_profile() && belief.tracks().is_none() && belief.report().mistrusted, "seed {seed}");
+        assert!(
+            !belief.trusts_profile() && belief.tracks().is_none() && belief.report().mistrusted,
+            "seed {seed}"
+        );
         first.now = second.now;
         first.serve_many(&mut belief, 1_000);
-        assert!(belief.trusts_profile() && belief.tracks().is_some() && !belief.report().mistrusted, "seed {seed}");
+        assert!(
+            belief.trusts_profile() && belief.tracks().is_some() && !belief.report().mistrusted,
+            "seed {seed}"
+        );
         let error_us = belief.report().error_rms_us.expect("predictions were judged");
         assert!(error_us < 50.0, "seed {seed}: {error_us} us");
     }

@@ -1,12 +1,18 @@
-//! What beliefs say of a pair in a way of their own, against the definition: an estimate from where the head is when the one has passed.
+//! What beliefs say of a pair in a way of their own, against the definition: an estimate from where
+//! the head is when the one has passed.
 
 mod common;
 
 use common::Run;
 use headtime_belief::compact::{CompactBelief, CompactSettings};
-use headtime_belief::matrix::{Exploration, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape, SharedMatrix};
+use headtime_belief::matrix::{
+    Exploration, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings,
+    MatrixShape, SharedMatrix,
+};
 use headtime_mechanics::{DriveProfile, catalog};
-use headtime_sched::{Belief, Estimate, Head, Known, Likely, Op, Pair, Positioning, Target, TrackMap};
+use headtime_sched::{
+    Belief, Estimate, Head, Known, Likely, Op, Pair, Positioning, Target, TrackMap,
+};
 use headtime_sim::DriveTruth;
 use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 use headtime_workload::{Mix, StreamConfig};
@@ -64,10 +70,14 @@ const NOWHERE: u16 = u16::MAX;
 fn drawn(belief: &dyn Belief, rng: &mut ChaCha8Rng) -> Target {
     let len = rng.random_range(1..40);
     let start = rng.random_range(0..belief.capacity().get() - len);
-    belief.target(if rng.random_bool(0.3) { Op::Write } else { Op::Read }, Extent::from_numbers(start, len))
+    belief.target(
+        if rng.random_bool(0.3) { Op::Write } else { Op::Read },
+        Extent::from_numbers(start, len),
+    )
 }
 
-/// Both answers of some pairs agree to within the rounding of an instant, but where that decides whether a sector is just missed.
+/// Both answers of some pairs agree to within the rounding of an instant, but where that decides
+/// whether a sector is just missed.
 fn check(belief: &dyn Belief, now: Instant, what: &str) {
     let (mut rng, definition) = (ChaCha8Rng::seed_from_u64(5), ByDefinition(belief));
     let turn = belief.revolution();
@@ -79,47 +89,64 @@ fn check(belief: &dyn Belief, now: Instant, what: &str) {
             to = belief.target(from.op, Extent::from_numbers(from.extent.end().get(), 8));
         }
         for hidden in [false, true] {
-            let (own, defined) = (belief.pair(&from, &to, now, hidden), definition.pair(&from, &to, now, hidden));
+            let (own, defined) =
+                (belief.pair(&from, &to, now, hidden), definition.pair(&from, &to, now, hidden));
             if from.end.head == NOWHERE {
                 // The definition asks when an angle passes that nobody knows.
                 continue;
             }
             assert_eq!(own.known, defined.known, "{what}: {from:?} to {to:?}");
             let off = apart(own.expected, defined.expected).max(apart(own.worst, defined.worst));
-            // The angle is in doubt a little more or less at another instant.
+            // The angle is in reject a little more or less at another instant.
             if off > 5_000 {
-                assert!(off.abs_diff(turn.as_ns()) < 5_000, "{what}: {own:?}, by definition {defined:?}, {from:?} to {to:?}");
+                assert!(
+                    off.abs_diff(turn.as_ns()) < 5_000,
+                    "{what}: {own:?}, by definition {defined:?}, {from:?} to {to:?}"
+                );
                 at_the_edge += 1;
             }
             let arm = belief.seek_lower_bound(from.end.cylinder.abs_diff(to.start.cylinder));
-            assert!(own.expected >= arm + to.transfer, "{what}: {own:?} is below its bound of {arm}");
+            assert!(
+                own.expected >= arm + to.transfer,
+                "{what}: {own:?} is below its bound of {arm}"
+            );
         }
         let (mut both, turned) = (None, belief.pair(&to, &from, now, true));
-        belief.pairs(&from, &mut core::iter::once(&to), now, true, &mut |there, back| both = Some((there, back)));
+        belief.pairs(&from, &mut core::iter::once(&to), now, true, &mut |there, back| {
+            both = Some((there, back))
+        });
         assert_eq!(both, Some((belief.pair(&from, &to, now, true), turned)), "{what}");
     }
     assert!(at_the_edge < 3, "{what}: {at_the_edge} of 1,600 pairs are a turn apart");
 }
 
 fn load(name: &str) -> DriveProfile {
-    catalog::load(name).expect("a profile of the catalogue")
+    catalog::load(name).expect("a profile of the catalog")
 }
 
 fn mapped(profile: &DriveProfile) -> MappedDrive {
-    MappedDrive { model: profile.model.clone(), capacity: profile.capacity(), sector: profile.sector_size().expect("a valid profile") }
+    MappedDrive {
+        model: profile.model.clone(),
+        capacity: profile.capacity(),
+        sector: profile.sector_size().expect("a valid profile"),
+    }
 }
 
 #[test]
 fn a_pair_is_what_an_estimate_from_the_end_of_the_first_says() {
     let (drive, seed) = ("atlas10k", 3);
     let profile = load(drive);
-    let compact = |profile: &DriveProfile| CompactBelief::of_profile(profile, CompactSettings::default()).expect("a valid profile");
+    let compact = |profile: &DriveProfile| {
+        CompactBelief::of_profile(profile, CompactSettings::default()).expect("a valid profile")
+    };
     let nothing = |profile: &DriveProfile| {
         let period = profile.rotation_period().expect("a valid profile");
-        CompactBelief::unknown(mapped(profile), period, CompactSettings::default()).expect("a valid profile")
+        CompactBelief::unknown(mapped(profile), period, CompactSettings::default())
+            .expect("a valid profile")
     };
     let matrix = |profile: &DriveProfile| {
-        let shape = MatrixShape::new(mapped(profile), &MatrixSettings::default()).expect("cells suit any drive");
+        let shape = MatrixShape::new(mapped(profile), &MatrixSettings::default())
+            .expect("cells suit any drive");
         MatrixBelief::new(
             SharedMatrix::new(LatencyMatrix::new(shape)),
             MatrixOptions { exploration: Exploration::Prefer, ..MatrixOptions::default() },
@@ -141,13 +168,20 @@ fn a_pair_is_what_an_estimate_from_the_end_of_the_first_says() {
     }
 }
 
-/// Whether a path is the one that the times of all pairs give, though most of them are not asked for.
+/// Whether a path is the one that the times of all pairs give, though most of them are not asked
+/// for.
 #[test]
 fn bounds_of_the_arm_change_no_path() {
     let profile = load("atlas10k");
     let truth = DriveTruth::draw(&profile, 6).expect("a valid profile");
-    let mut run =
-        Run::new(truth, headtime_belief::of_profile(&profile).expect("a valid profile"), "satf-map", &[StreamConfig::closed(16)], &profile, 6);
+    let mut run = Run::new(
+        truth,
+        headtime_belief::of_profile(&profile).expect("a valid profile"),
+        "satf-map",
+        &[StreamConfig::closed(16)],
+        &profile,
+        6,
+    );
     run.go_on(2_000);
     let (belief, now) = (run.belief(), run.now());
     let mut rng = ChaCha8Rng::seed_from_u64(7);
@@ -196,7 +230,10 @@ impl headtime_sched::tour::Costs for Bounded<'_> {
 
     fn least(&self, one: usize, other: usize) -> [Nanos; 2] {
         let (one, other) = (&self.targets[one], &self.targets[other]);
-        let arm = |from: &Target, to: &Target| self.belief.seek_lower_bound(from.end.cylinder.abs_diff(to.start.cylinder)) + to.transfer;
+        let arm = |from: &Target, to: &Target| {
+            self.belief.seek_lower_bound(from.end.cylinder.abs_diff(to.start.cylinder))
+                + to.transfer
+        };
         [arm(one, other), arm(other, one)]
     }
 

@@ -1,8 +1,11 @@
-//! 4 KiB requests over NBD: Headtime on a drive in memory beside nbdkit's memory plugin and qemu-nbd on a file in memory, by fio.
+//! 4 KiB requests over NBD: Headtime on a drive in memory beside nbdkit's memory plugin and
+//! qemu-nbd on a file in memory, by fio.
 //!
-//! `make bench-nbd`, or `cargo bench -p headtime --bench nbd -- --repeats 15 --seconds 1 --rw randread --policy fcfs`. All servers run from the start to the end;
-//! in each repeat fio visits each of them in turn, so that whatever the machine does meets all alike. Printed are medians and ranges over the repeats,
-//! and the median and range of the ratio to nbdkit within each repeat. Nothing here passes or fails: machines are too different for that.
+//! `make bench-nbd`, or `cargo bench -p headtime --bench nbd -- --repeats 15 --seconds 1 --rw
+//! randread --policy fcfs`. All servers run from the start to the end; in each repeat fio visits
+//! each of them in turn, so that whatever the machine does meets all alike. Printed are medians and
+//! ranges over the repeats, and the median and range of the ratio to nbdkit within each repeat.
+//! Nothing here passes or fails: machines are too different for that.
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -12,7 +15,8 @@ use std::time::{Duration, Instant};
 
 type Outcome<T> = Result<T, Box<dyn Error>>;
 
-/// A server under test: its name, how it is started (`{socket}` and `{folder}` are filled in), and the export's name.
+/// A server under test: its name, how it is started (`{socket}` and `{folder}` are filled in), and
+/// the export's name.
 struct Contestant {
     name: &'static str,
     command: String,
@@ -53,9 +57,14 @@ fn main() -> Outcome<()> {
     // Files in memory, where qemu-nbd keeps its bytes.
     let folder = tempfile::Builder::new().prefix("headtime-bench-nbd").tempdir_in("/dev/shm")?;
     let contestants = contestants(&arguments.policy);
-    let _servers: Vec<Running> = contestants.iter().map(|contestant| start(contestant, folder.path())).collect::<Outcome<_>>()?;
+    let _servers: Vec<Running> = contestants
+        .iter()
+        .map(|contestant| start(contestant, folder.path()))
+        .collect::<Outcome<_>>()?;
     let versions: Vec<String> =
-        [("fio", "--version"), ("nbdkit", "--version"), ("qemu-nbd", "--version")].map(|(tool, flag)| version(tool, flag)).into();
+        [("fio", "--version"), ("nbdkit", "--version"), ("qemu-nbd", "--version")]
+            .map(|(tool, flag)| version(tool, flag))
+            .into();
     println!(
         "4 KiB {}, {} repeats of {} s, {}, headtime {}",
         arguments.rw,
@@ -81,28 +90,51 @@ fn contestants(policy: &str) -> Vec<Contestant> {
     vec![
         Contestant {
             name: "headtime",
-            command: format!("{headtime} serve --drive memory:1GiB --volume v=900MiB --listen unix:{{socket}} --policy {policy} --initialize"),
+            command: format!(
+                "{headtime} serve --drive memory:1GiB --volume v=900MiB --listen unix:{{socket}} \
+                    --policy {policy} --initialize"
+            ),
             export: "v",
         },
-        Contestant { name: REFERENCE, command: "nbdkit --foreground --unix {socket} memory 1G".into(), export: "" },
-        Contestant { name: "qemu-nbd", command: "qemu-nbd --format=raw --socket={socket} --persistent {folder}/qemu.img".into(), export: "" },
+        Contestant {
+            name: REFERENCE,
+            command: "nbdkit --foreground --unix {socket} memory 1G".into(),
+            export: "",
+        },
+        Contestant {
+            name: "qemu-nbd",
+            command: "qemu-nbd --format=raw --socket={socket} --persistent {folder}/qemu.img"
+                .into(),
+            export: "",
+        },
     ]
 }
 
 fn start(contestant: &Contestant, folder: &Path) -> Outcome<Running> {
     let socket = socket(contestant, folder);
     std::fs::File::create(folder.join("qemu.img"))?.set_len(1 << 30)?;
-    let command = contestant.command.replace("{socket}", &socket).replace("{folder}", &folder.display().to_string());
+    let command = contestant
+        .command
+        .replace("{socket}", &socket)
+        .replace("{folder}", &folder.display().to_string());
     let mut words = command.split_whitespace();
     let program = words.next().ok_or("a command has a first word")?;
-    let spawned = Command::new(program).args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let server = Running(
-        spawned.map_err(|error| format!("{program} cannot be started: {error}; `apt-get install nbdkit qemu-utils fio` gets what is needed"))?,
-    );
+    let spawned =
+        Command::new(program).args(words).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let server = Running(spawned.map_err(|error| {
+        format!(
+            "{program} cannot be started: {error}; `apt-get install \
+            nbdkit qemu-utils fio` gets what is needed"
+        )
+    })?);
     let began = Instant::now();
     while std::os::unix::net::UnixStream::connect(&socket).is_err() {
         if began.elapsed() > LONGEST_START {
-            return Err(format!("{program} does not listen on {socket} after {} s", LONGEST_START.as_secs()).into());
+            return Err(format!(
+                "{program} does not listen on {socket} after {} s",
+                LONGEST_START.as_secs()
+            )
+            .into());
         }
         std::thread::sleep(Duration::from_millis(20));
     }
@@ -113,34 +145,70 @@ fn socket(contestant: &Contestant, folder: &Path) -> String {
     folder.join(contestant.name).display().to_string()
 }
 
-fn visit(contestant: &Contestant, folder: &Path, depth: u32, arguments: &Arguments) -> Outcome<Visit> {
+fn visit(
+    contestant: &Contestant,
+    folder: &Path,
+    depth: u32,
+    arguments: &Arguments,
+) -> Outcome<Visit> {
     let uri = format!("nbd+unix:///{}?socket={}", contestant.export, socket(contestant, folder));
     let output = Command::new("fio")
-        .args(["--name=visit", "--ioengine=nbd", "--bs=4k", "--size=512m", "--time_based", "--output-format=json"])
-        .args([format!("--uri={uri}"), format!("--rw={}", arguments.rw), format!("--iodepth={depth}"), format!("--runtime={}s", arguments.seconds)])
+        .args([
+            "--name=visit",
+            "--ioengine=nbd",
+            "--bs=4k",
+            "--size=512m",
+            "--time_based",
+            "--output-format=json",
+        ])
+        .args([
+            format!("--uri={uri}"),
+            format!("--rw={}", arguments.rw),
+            format!("--iodepth={depth}"),
+            format!("--runtime={}s", arguments.seconds),
+        ])
         .output()?;
     let text = String::from_utf8_lossy(&output.stdout);
     // fio may say something before its JSON.
-    let json = text.find('{').map(|begin| &text[begin..]).ok_or_else(|| format!("fio said nothing about {}", contestant.name))?;
+    let json = text
+        .find('{')
+        .map(|begin| &text[begin..])
+        .ok_or_else(|| format!("fio said nothing about {}", contestant.name))?;
     let report: serde_json::Value = serde_json::from_str(json)?;
     let side = if arguments.rw.contains("write") { "write" } else { "read" };
     let figure = |of: &serde_json::Value| of.as_f64().ok_or("fio's report lacks a figure");
     let figures = &report["jobs"][0][side];
-    let visit = Visit { iops: figure(&figures["iops"])?, mean_us: figure(&figures["lat_ns"]["mean"])? / 1e3 };
+    let visit = Visit {
+        iops: figure(&figures["iops"])?,
+        mean_us: figure(&figures["lat_ns"]["mean"])? / 1e3,
+    };
     if visit.iops > 0.0 { Ok(visit) } else { Err(format!("fio served nothing from {uri}").into()) }
 }
 
 fn table(depth: u32, contestants: &[Contestant], visits: &[Vec<Visit>]) -> String {
-    let reference = contestants.iter().position(|contestant| contestant.name == REFERENCE).unwrap_or(0);
+    let reference =
+        contestants.iter().position(|contestant| contestant.name == REFERENCE).unwrap_or(0);
     let mut text = String::new();
     for (contestant, own) in contestants.iter().zip(visits) {
         let iops = Spread::of(own.iter().map(|visit| visit.iops));
         let mean = Spread::of(own.iter().map(|visit| visit.mean_us));
-        let ratio = Spread::of(own.iter().zip(&visits[reference]).map(|(own, other)| own.iops / other.iops));
+        let ratio = Spread::of(
+            own.iter().zip(&visits[reference]).map(|(own, other)| own.iops / other.iops),
+        );
         let _ = writeln!(
             text,
-            "depth {depth:>2}  {:<9} {:>7.0} IOPS [{:>6.0} .. {:>6.0}]  mean {:>7.1} us [{:>6.1} .. {:>7.1}]  {:.2} of {REFERENCE}'s [{:.2} .. {:.2}]",
-            contestant.name, iops.median, iops.least, iops.most, mean.median, mean.least, mean.most, ratio.median, ratio.least, ratio.most
+            "depth {depth:>2}  {:<9} {:>7.0} IOPS [{:>6.0} .. {:>6.0}]  mean {:>7.1} us [{:>6.1} \
+                .. {:>7.1}]  {:.2} of {REFERENCE}'s [{:.2} .. {:.2}]",
+            contestant.name,
+            iops.median,
+            iops.least,
+            iops.most,
+            mean.median,
+            mean.least,
+            mean.most,
+            ratio.median,
+            ratio.least,
+            ratio.most
         );
     }
     text
@@ -163,26 +231,38 @@ impl Spread {
 }
 
 fn version(tool: &str, flag: &str) -> String {
-    let answer =
-        Command::new(tool).arg(flag).output().map(|output| String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned());
+    let answer = Command::new(tool).arg(flag).output().map(|output| {
+        String::from_utf8_lossy(&output.stdout).lines().next().unwrap_or_default().to_owned()
+    });
     answer.unwrap_or_else(|_| format!("{tool} missing"))
 }
 
 impl Arguments {
     fn read() -> Outcome<Self> {
-        let mut arguments = Self { repeats: 9, seconds: 1.0, rw: "randread".into(), policy: "fcfs".into() };
+        let mut arguments =
+            Self { repeats: 9, seconds: 1.0, rw: "randread".into(), policy: "fcfs".into() };
         // cargo adds --bench of its own.
         let mut words = std::env::args().skip(1).filter(|word| word != "--bench");
         while let Some(word) = words.next() {
             let value = words.next().ok_or_else(|| format!("{word} needs a value"))?;
             match word.as_str() {
                 "--repeats" => {
-                    arguments.repeats = value.parse::<usize>().ok().filter(|repeats| *repeats > 0).ok_or("--repeats is a number from 1")?
+                    arguments.repeats = value
+                        .parse::<usize>()
+                        .ok()
+                        .filter(|repeats| *repeats > 0)
+                        .ok_or("--repeats is a number from 1")?
                 }
                 "--seconds" => arguments.seconds = value.parse()?,
                 "--rw" => arguments.rw = value,
                 "--policy" => arguments.policy = value,
-                _ => return Err(format!("{word} is no option; there are --repeats N, --seconds S, --rw randread|randwrite and --policy NAME").into()),
+                _ => {
+                    return Err(format!(
+                        "{word} is no option; there are --repeats N, --seconds S, \
+                    --rw randread|randwrite and --policy NAME"
+                    )
+                    .into());
+                }
             }
         }
         Ok(arguments)

@@ -14,14 +14,22 @@ use crate::commands::map::file;
 ///
 /// # Errors
 /// When the profile makes no belief, or the map cannot be read, or is of another drive.
-pub(crate) fn begin(by: &BelievedBy, settings: &MapSettings, profile: &DriveProfile) -> Result<Box<dyn Belief + Send>, Failure> {
-    let BelievedBy::Map { kind, start } = by else { return of_profile(profile).map_err(Failure::asked) };
+pub(crate) fn begin(
+    by: &BelievedBy,
+    settings: &MapSettings,
+    profile: &DriveProfile,
+) -> Result<Box<dyn Belief + Send>, Failure> {
+    let BelievedBy::Map { kind, start } = by else {
+        return of_profile(profile).map_err(Failure::asked);
+    };
     let drive = mapped_drive(profile).map_err(Failure::asked)?;
     let belief = match start {
         // A simulation says what it was given: what is not there is a mistake here.
         MapStart::File(path) => {
             let map = file::read(path, settings.memory)?;
-            settings.go_on(*kind, &drive, map).map_err(|error| Failure::asked(anyhow!(error).context(format!("map {}", path.display()))))?
+            settings.go_on(*kind, &drive, map).map_err(|error| {
+                Failure::asked(anyhow!(error).context(format!("map {}", path.display())))
+            })?
         }
         _ => settings.begin(*kind, &drive, Some(profile)).map_err(Failure::asked)?,
     };

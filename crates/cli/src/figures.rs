@@ -1,7 +1,9 @@
-//! The figures that the program shows: in the live view, in `report.json`, and in the report's plots and tables.
+//! The figures that the program shows: in the live view, in `report.json`, and in the report's
+//! plots and tables.
 //!
-//! One meaning each, wherever they appear. Times are milliseconds as floats, because these are text edges; throughput is MiB/s
-//! (2²⁰ bytes). *Response* runs from the arrival of a request at the server until its reply is ready; *service* from dispatch to completion.
+//! One meaning each, wherever they appear. Times are milliseconds as floats, because these are text
+//! edges; throughput is MiB/s (2²⁰ bytes). *Response* runs from the arrival of a request at the
+//! server until its reply is ready; *service* from dispatch to completion.
 
 use serde::{Deserialize, Serialize};
 
@@ -95,7 +97,8 @@ pub struct VolumeTotals {
     pub deadline_misses: u64,
     /// Requests that ended in an error.
     pub errors: u64,
-    /// Requests taken and not yet answered at the end. A policy that starves a volume shows here: what is never answered is in no other figure.
+    /// Requests taken and not yet answered at the end. A policy that starves a volume shows here:
+    /// what is never answered is in no other figure.
     pub unanswered: u64,
     /// The drive's time charged to the volume, as a share of the run.
     pub disk_time_share: f64,
@@ -105,7 +108,8 @@ impl VolumeTotals {
     /// Misses as a share of the requests with a deadline; `None` when no request had one.
     #[must_use]
     pub fn miss_share(&self) -> Option<f64> {
-        (self.deadline_requests > 0).then(|| self.deadline_misses as f64 / self.deadline_requests as f64)
+        (self.deadline_requests > 0)
+            .then(|| self.deadline_misses as f64 / self.deadline_requests as f64)
     }
 }
 
@@ -139,7 +143,7 @@ pub struct DriveFigures {
     /// Commands at the drive at the moment, or their mean over a run.
     pub outstanding: f64,
     /// Share of the time in which the drive had something to do.
-    pub utilisation: f64,
+    pub utilization: f64,
     /// Where the emulated drive's time went; `None` for drives that cannot say.
     pub disk_time: Option<DiskTime>,
     /// How late the emulation was; `None` for drives that are not emulated.
@@ -148,7 +152,8 @@ pub struct DriveFigures {
     pub belief: Option<BeliefFigures>,
 }
 
-/// A time in milliseconds with the digits a reader wants: three significant ones, never more than three decimals.
+/// A time in milliseconds with the digits a reader wants: three significant ones, never more than
+/// three decimals.
 #[must_use]
 pub fn show_ms(ms: f64) -> String {
     let decimals = if ms < 1.0 {
@@ -163,7 +168,8 @@ pub fn show_ms(ms: f64) -> String {
     format!("{ms:.decimals$}")
 }
 
-/// A share of one in percent; small shares keep their digits, so that a rare miss does not read as none.
+/// A share of one in percent; small shares keep their digits, so that a rare miss does not read as
+/// none.
 #[must_use]
 pub fn show_percent(share: f64) -> String {
     let percent = share * 100.0;
@@ -209,7 +215,8 @@ mod tests {
     #[test]
     fn a_volume_without_deadlines_has_no_share_of_misses() {
         assert_eq!(VolumeTotals::default().miss_share(), None);
-        let totals = VolumeTotals { deadline_requests: 8, deadline_misses: 2, ..VolumeTotals::default() };
+        let totals =
+            VolumeTotals { deadline_requests: 8, deadline_misses: 2, ..VolumeTotals::default() };
         assert_eq!(totals.miss_share(), Some(0.25));
     }
 }

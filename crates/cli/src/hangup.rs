@@ -11,12 +11,16 @@ pub struct Hangups {
 }
 
 impl Hangups {
-    /// Catches it from here on, for the rest of the program's life; those that come until [`Hangups::answer`] are answered then, as one.
+    /// Catches it from here on, for the rest of the program's life; those that come until
+    /// [`Hangups::answer`] are answered then, as one.
     ///
     /// # Errors
     /// When the system does not let it be caught.
     pub fn caught() -> anyhow::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().context("signals cannot be caught")?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .context("signals cannot be caught")?;
         let signal = {
             let _inside = runtime.enter();
             signal(SignalKind::hangup()).context("SIGHUP cannot be caught")?
@@ -35,7 +39,10 @@ impl Hangups {
                 act()
             }
         };
-        std::thread::Builder::new().name("hangups".to_owned()).spawn(answer).context("a thread for signals cannot be started")?;
+        std::thread::Builder::new()
+            .name("hangups".to_owned())
+            .spawn(answer)
+            .context("a thread for signals cannot be started")?;
         Ok(())
     }
 }

@@ -1,7 +1,9 @@
-//! The `headtime` program as a library: `main.rs` only parses the command line and turns the outcome into an exit code.
+//! The `headtime` program as a library: `main.rs` only parses the command line and turns the
+//! outcome into an exit code.
 //!
-//! Each verb is one file of [`commands`], with its arguments and what it does. What several verbs show stands in [`figures`], what is
-//! shown while a drive serves in [`view`], what is left behind by the demo in [`report`].
+//! Each verb is one file of [`commands`], with its arguments and what it does. What several verbs
+//! show stands in [`figures`], what is shown while a drive serves in [`view`], what is left behind
+//! by the demo in [`report`].
 
 mod beliefs;
 pub mod characterize;
@@ -65,11 +67,13 @@ pub enum Verb {
     Volume(Box<commands::volume::Arguments>),
     /// Says what of a drive's time to reserve for what applications need
     Plan(commands::plan::Arguments),
-    /// Shows the exports of a running `serve` second by second: disk time promised and given, IOPS, MB/s, response times
+    /// Shows the exports of a running `serve` second by second: disk time promised and given, IOPS,
+    /// MB/s, response times
     Top(commands::top::Arguments),
     /// Says where the time of slow and missed requests of a running `serve` went
     Explain(commands::explain::Arguments),
-    /// Scrubs, backs up and digests volumes of a running `serve` in the time that clients leave, or a drive that nobody serves
+    /// Scrubs, backs up and digests volumes of a running `serve` in the time that clients leave, or
+    /// a drive that nobody serves
     Scan(Box<commands::scan::Arguments>),
     /// Says what may be changed of a running `serve`, and how it is
     Get(commands::get::Arguments),
@@ -126,7 +130,8 @@ impl Verb {
 /// Why the program ends without having done what it was asked to.
 #[derive(Debug)]
 pub enum Failure {
-    /// What was asked for makes no sense: an unknown name, a value out of range, a configuration with a fault. Exit code 2.
+    /// What was asked for makes no sense: an unknown name, a value out of range, a configuration
+    /// with a fault. Exit code 2.
     Asked(anyhow::Error),
     /// It made sense and went wrong: a file, a socket, a drive. Exit code 1.
     Failed(anyhow::Error),
@@ -156,7 +161,10 @@ impl Failure {
     /// The message, one line: what went wrong and, behind each colon, why.
     #[must_use]
     pub fn message(&self) -> String {
-        let (Self::Asked(error) | Self::Failed(error) | Self::Nothing(error) | Self::Interrupted(error)) = self;
+        let (Self::Asked(error)
+        | Self::Failed(error)
+        | Self::Nothing(error)
+        | Self::Interrupted(error)) = self;
         format!("{error:#}")
     }
 }
@@ -172,11 +180,16 @@ const ABOUT: &str = "Schedules the time of a disk's head";
 const LONG_ABOUT: &str = "\
 Schedules the time of a disk's head.
 
-Headtime stands in front of a rotating drive, knows where its head is, and hands out the head's time: it decides which request goes to the drive \
-next. The drive may be simulated (virtual time, nothing is stored), emulated (real time, its bytes in a sparse file), a file, a block device, or an NBD server.";
+Headtime stands in front of a rotating drive, knows where its head is, and hands out the head's \
+time: it decides which request goes to the drive \
+next. The drive may be simulated (virtual time, nothing is stored), emulated (real time, its bytes \
+in a sparse file), a file, a block device, or an NBD server.";
 
 const AFTER_HELP: &str = "\
-Sizes are written 512, 4KiB, 1.5GiB, 20TB (K, M, G, T mean KiB, MiB, GiB, TiB); times 30us, 100ms, 2s.
-A drive is named the same way everywhere: emulated:PROFILE?backing=FILE, nbd+unix:///EXPORT?socket=PATH, or the path of a file or block device.
+Sizes are written 512, 4KiB, 1.5GiB, 20TB (K, M, G, T mean KiB, MiB, GiB, TiB); times 30us, 100ms, \
+2s.
+A drive is named the same way everywhere: emulated:PROFILE?backing=FILE, \
+nbd+unix:///EXPORT?socket=PATH, or the path of a file or block device.
 
-Exit codes: 0 done; 1 it was tried and went wrong; 2 what was asked for makes no sense, nothing was done; 3 it was done, and what was looked for is not there; 130 told to stop in the middle.";
+Exit codes: 0 done; 1 it was tried and went wrong; 2 what was asked for makes no sense, nothing \
+was done; 3 it was done, and what was looked for is not there; 130 told to stop in the middle.";

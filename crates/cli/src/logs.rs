@@ -28,5 +28,10 @@ pub fn start(level: Level) {
         Level::Debug => LevelFilter::DEBUG,
     };
     // Refused only when somebody logs already, as in a test process.
-    let _ = tracing_subscriber::fmt().with_max_level(level).with_writer(std::io::stderr).with_ansi(false).with_target(false).try_init();
+    let _ = tracing_subscriber::fmt()
+        .with_max_level(level)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .with_target(false)
+        .try_init();
 }

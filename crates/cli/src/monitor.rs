@@ -1,13 +1,16 @@
 //! Follows a server while it serves: snapshots in, figures out.
 //!
-//! The server counts from its start. A [`Monitor`] keeps the first snapshot and one from each full second, and works out what happened between them: the
-//! last second for the live view, the whole for a summary. It is told when a snapshot was taken and reads no clock.
+//! The server counts from its start. A [`Monitor`] keeps the first snapshot and one from each full
+//! second, and works out what happened between them: the last second for the live view, the whole
+//! for a summary. It is told when a snapshot was taken and reads no clock.
 
 use headtime_io::{DriveSnapshot, EmulationSnapshot};
 use headtime_serve::{OpStats, StatsSnapshot, VolumeStats};
 use headtime_units::Nanos;
 
-use crate::figures::{BeliefFigures, DiskTime, DriveFigures, LatenessFigures, Times, VolumeSample, VolumeTotals};
+use crate::figures::{
+    BeliefFigures, DiskTime, DriveFigures, LatenessFigures, Times, VolumeSample, VolumeTotals,
+};
 use crate::view::LiveVolume;
 
 /// What was measured between the first and the latest snapshot of one server.
@@ -27,13 +30,16 @@ pub struct Monitor {
 }
 
 impl Monitor {
-    /// Begins with `first`; volumes are shown in the order of `names`, those not named are left out.
+    /// Begins with `first`; volumes are shown in the order of `names`, those not named are left
+    /// out.
     #[must_use]
     pub fn new(first: StatsSnapshot, names: &[String]) -> Self {
         let live = names
             .iter()
             .map(|name| {
-                let deadline_ms = volume(&first, name).and_then(|volume| volume.deadline).map(|deadline| deadline.as_ms_f64());
+                let deadline_ms = volume(&first, name)
+                    .and_then(|volume| volume.deadline)
+                    .map(|deadline| deadline.as_ms_f64());
                 LiveVolume { name: name.clone(), deadline_ms, ..LiveVolume::default() }
             })
             .collect();
@@ -43,7 +49,10 @@ impl Monitor {
             names: names.to_vec(),
             live,
             samples: vec![Vec::new(); names.len()],
-            drive_last_second: DriveFigures { policy: first.drive.policy.to_string(), ..DriveFigures::default() },
+            drive_last_second: DriveFigures {
+                policy: first.drive.policy.to_string(),
+                ..DriveFigures::default()
+            },
             outstanding: (0.0, 0),
             outstanding_last_second: (0.0, 0),
             first,
@@ -61,14 +70,21 @@ impl Monitor {
             return false;
         }
         let at_seconds = self.seconds();
-        for ((name, live), samples) in self.names.iter().zip(&mut self.live).zip(&mut self.samples) {
+        for ((name, live), samples) in self.names.iter().zip(&mut self.live).zip(&mut self.samples)
+        {
             let Some(now) = volume(&self.latest, name) else { continue };
-            let last = volume(&self.second_began, name).map_or_else(|| now.clone(), |earlier| now.since(earlier));
+            let last = volume(&self.second_began, name)
+                .map_or_else(|| now.clone(), |earlier| now.since(earlier));
             let sample = sample(&last, seconds, at_seconds);
             samples.push(sample);
             live.push(sample, totals(&self.first, &self.latest, name, at_seconds));
         }
-        self.drive_last_second = drive_figures(&self.second_began.drive, &self.latest.drive, seconds, mean(self.outstanding_last_second));
+        self.drive_last_second = drive_figures(
+            &self.second_began.drive,
+            &self.latest.drive,
+            seconds,
+            mean(self.outstanding_last_second),
+        );
         self.outstanding_last_second = (0.0, 0);
         self.second_began = self.latest.clone();
         true
@@ -116,10 +132,14 @@ impl Monitor {
         totals(&self.first, &self.latest, name, self.seconds())
     }
 
-    /// One volume's response times as a distribution: milliseconds and the share of requests that took no longer, both rising.
+    /// One volume's response times as a distribution: milliseconds and the share of requests that
+    /// took no longer, both rising.
     #[must_use]
     pub fn response_cdf(&self, name: &str) -> Vec<(f64, f64)> {
-        let Some(ops) = between(&self.first, &self.latest, name).map(|volume| volume.total()) else { return Vec::new() };
+        let Some(ops) = between(&self.first, &self.latest, name).map(|volume| volume.total())
+        else {
+            return Vec::new();
+        };
         let all = ops.response.len() as f64;
         let mut seen = 0;
         ops.response
@@ -160,8 +180,13 @@ fn totals(first: &StatsSnapshot, latest: &StatsSnapshot, name: &str, seconds: f6
     let Some(all) = between(first, latest, name) else { return VolumeTotals::default() };
     let ops = all.total();
     let per_second = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
-    let charged =
-        |drive: &DriveSnapshot| drive.accounts.iter().find(|(id, _)| *id == all.id).map_or(0.0, |(_, account)| account.disk_time.as_secs_f64());
+    let charged = |drive: &DriveSnapshot| {
+        drive
+            .accounts
+            .iter()
+            .find(|(id, _)| *id == all.id)
+            .map_or(0.0, |(_, account)| account.disk_time.as_secs_f64())
+    };
     VolumeTotals {
         requests: ops.requests,
         iops: per_second(ops.requests as f64),
@@ -192,17 +217,31 @@ fn times(ops: &OpStats) -> Times {
     }
 }
 
-fn drive_figures(first: &DriveSnapshot, latest: &DriveSnapshot, seconds: f64, outstanding: f64) -> DriveFigures {
-    let charged = |drive: &DriveSnapshot| drive.accounts.iter().map(|(_, account)| account.disk_time.as_secs_f64()).sum::<f64>();
+fn drive_figures(
+    first: &DriveSnapshot,
+    latest: &DriveSnapshot,
+    seconds: f64,
+    outstanding: f64,
+) -> DriveFigures {
+    let charged = |drive: &DriveSnapshot| {
+        drive.accounts.iter().map(|(_, account)| account.disk_time.as_secs_f64()).sum::<f64>()
+    };
     let disk_time = disk_time(first, latest);
-    let by_accounts = if seconds > 0.0 { ((charged(latest) - charged(first)) / seconds).clamp(0.0, 1.0) } else { 0.0 };
+    let by_accounts = if seconds > 0.0 {
+        ((charged(latest) - charged(first)) / seconds).clamp(0.0, 1.0)
+    } else {
+        0.0
+    };
     DriveFigures {
         policy: latest.policy.to_string(),
         outstanding,
-        utilisation: disk_time.map_or(by_accounts, |split| 1.0 - split.idle),
+        utilization: disk_time.map_or(by_accounts, |split| 1.0 - split.idle),
         disk_time,
         lateness: latest.emulation.as_ref().map(lateness),
-        belief: latest.belief.error_rms_us.map(|rms_error_us| BeliefFigures { completions: latest.belief.samples, rms_error_us }),
+        belief: latest
+            .belief
+            .error_rms_us
+            .map(|rms_error_us| BeliefFigures { completions: latest.belief.samples, rms_error_us }),
     }
 }
 
@@ -210,7 +249,12 @@ fn drive_figures(first: &DriveSnapshot, latest: &DriveSnapshot, seconds: f64, ou
 #[must_use]
 pub fn lateness(emulation: &EmulationSnapshot) -> LatenessFigures {
     let late = &emulation.lateness;
-    LatenessFigures { count: late.completions, p50_us: late.p50.as_us_f64(), p99_us: late.p99.as_us_f64(), max_us: late.max.as_us_f64() }
+    LatenessFigures {
+        count: late.completions,
+        p50_us: late.p50.as_us_f64(),
+        p99_us: late.p99.as_us_f64(),
+        max_us: late.max.as_us_f64(),
+    }
 }
 
 /// Where the emulated drive's time went between two snapshots, as shares of the time that went by.
@@ -244,10 +288,12 @@ mod tests {
     use headtime_sched::{BeliefReport, VolumeAccount, VolumeId};
     use headtime_units::{ByteSize, Instant};
 
-    /// A server `ms` after its start that has answered `reads` reads of 1 MiB, the n-th in n ms, and misses a deadline of 10 ms from the 11th on.
+    /// A server `ms` after its start that has answered `reads` reads of 1 MiB, the n-th in n ms,
+    /// and misses a deadline of 10 ms from the 11th on.
     fn snapshot(ms: u64, reads: u64, disk_ms: u64) -> StatsSnapshot {
         let ops = |count: u64| {
-            let mut response = Histogram::new_with_bounds(1, 3_600_000_000, 2).expect("bounds of a histogram");
+            let mut response =
+                Histogram::new_with_bounds(1, 3_600_000_000, 2).expect("bounds of a histogram");
             (1..=count).for_each(|nth| response.record(nth * 1_000).expect("within the bounds"));
             OpStats { requests: count, bytes: count << 20, errors: 0, response }
         };
@@ -266,7 +312,11 @@ mod tests {
             deadline_misses: reads.saturating_sub(10),
             deadline_failures: 0,
         };
-        let account = VolumeAccount { disk_time: Nanos::from_ms(disk_ms), requests: reads, ..VolumeAccount::default() };
+        let account = VolumeAccount {
+            disk_time: Nanos::from_ms(disk_ms),
+            requests: reads,
+            ..VolumeAccount::default()
+        };
         let drive = DriveSnapshot {
             taken: Instant::from_ns(ms * 1_000_000),
             policy: "fcfs",
@@ -300,15 +350,24 @@ mod tests {
 
     #[test]
     fn a_second_is_shown_when_it_is_full_and_counts_only_what_happened_in_it() {
-        let mut monitor = Monitor::new(snapshot(5_000, 4, 100), &["rec".to_string(), "unknown".to_string()]);
+        let mut monitor =
+            Monitor::new(snapshot(5_000, 4, 100), &["rec".to_string(), "unknown".to_string()]);
         assert!(!monitor.take(snapshot(5_500, 6, 200)), "half a second is no second");
         assert!(monitor.take(snapshot(6_000, 12, 600)));
         assert!(monitor.take(snapshot(7_000, 32, 1_600)));
-        let [first, second] = monitor.samples("rec") else { panic!("{:?}", monitor.samples("rec")) };
-        assert_eq!((first.iops, first.mib_per_second, first.deadline_misses, first.at_seconds), (8.0, 8.0, 2, 1.0));
+        let [first, second] = monitor.samples("rec") else {
+            panic!("{:?}", monitor.samples("rec"))
+        };
+        assert_eq!(
+            (first.iops, first.mib_per_second, first.deadline_misses, first.at_seconds),
+            (8.0, 8.0, 2, 1.0)
+        );
         assert_eq!((second.iops, second.deadline_misses, second.in_flight), (20.0, 20, 5));
         assert!(monitor.samples("unknown").is_empty());
-        assert_eq!((monitor.drive_last_second().utilisation, monitor.drive_last_second().outstanding), (1.0, 2.0));
+        assert_eq!(
+            (monitor.drive_last_second().utilization, monitor.drive_last_second().outstanding),
+            (1.0, 2.0)
+        );
     }
 
     #[test]
@@ -317,9 +376,20 @@ mod tests {
         monitor.take(snapshot(3_000, 20, 500));
         let totals = monitor.totals("rec");
         assert_eq!((totals.requests, totals.iops, totals.mib_per_second), (20, 10.0, 10.0));
-        assert_eq!((totals.deadline_requests, totals.deadline_misses, totals.unanswered), (20, 10, 5));
-        assert!((totals.disk_time_share - 0.25).abs() < 1e-12 && (monitor.drive().utilisation - 0.25).abs() < 1e-12);
-        assert!((9.9..10.2).contains(&totals.response_ms.p50) && (19.9..20.3).contains(&totals.response_ms.max), "{:?}", totals.response_ms);
+        assert_eq!(
+            (totals.deadline_requests, totals.deadline_misses, totals.unanswered),
+            (20, 10, 5)
+        );
+        assert!(
+            (totals.disk_time_share - 0.25).abs() < 1e-12
+                && (monitor.drive().utilization - 0.25).abs() < 1e-12
+        );
+        assert!(
+            (9.9..10.2).contains(&totals.response_ms.p50)
+                && (19.9..20.3).contains(&totals.response_ms.max),
+            "{:?}",
+            totals.response_ms
+        );
         let cdf = monitor.response_cdf("rec");
         assert!(cdf.is_sorted_by(|a, b| a.0 < b.0 && a.1 < b.1), "{cdf:?}");
         assert_eq!(cdf.last().map(|point| point.1), Some(1.0));

@@ -14,10 +14,14 @@ use crate::Failure;
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut out = io::stdout().lock();
     let ending = if text.ends_with('\n') { "" } else { "\n" };
-    match out.write_all(text.as_bytes()).and_then(|()| out.write_all(ending.as_bytes())).and_then(|()| out.flush()) {
-        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
-            Err(Failure::Failed(anyhow::Error::new(error).context("cannot write to standard output")))
-        }
+    match out
+        .write_all(text.as_bytes())
+        .and_then(|()| out.write_all(ending.as_bytes()))
+        .and_then(|()| out.flush())
+    {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(Failure::Failed(
+            anyhow::Error::new(error).context("cannot write to standard output"),
+        )),
         _ => Ok(()),
     }
 }
@@ -30,14 +34,19 @@ pub fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&serde_json::to_string_pretty(value).context("the answer cannot be written as JSON")?)
 }
 
-/// Lines up `rows` in columns two blanks apart; the columns marked `true` in `right` end, the others begin, at the same place.
+/// Lines up `rows` in columns two blanks apart; the columns marked `true` in `right` end, the
+/// others begin, at the same place.
 ///
 /// # Panics
 /// When a row has another number of cells than `right`.
 #[must_use]
 pub fn columns(rows: &[Vec<String>], right: &[bool]) -> String {
-    assert!(rows.iter().all(|row| row.len() == right.len()), "every row has a cell for every column");
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    assert!(
+        rows.iter().all(|row| row.len() == right.len()),
+        "every row has a cell for every column"
+    );
+    let width =
+        |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: Vec<usize> = (0..right.len()).map(width).collect();
     let mut text = String::new();
     for row in rows {

@@ -6,8 +6,8 @@ use std::time::Duration;
 use anyhow::Context as _;
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Raised once by the first signal. The second signal ends the program at once, with the exit code that a shell gives to a signal's victim: whoever
-/// asks twice does not want to wait for a drain.
+/// Raised once by the first signal. The second signal ends the program at once, with the exit code
+/// that a shell gives to a signal's victim: whoever asks twice does not want to wait for a drain.
 #[derive(Clone)]
 pub struct Stop {
     raised: Arc<(Mutex<bool>, Condvar)>,
@@ -20,7 +20,10 @@ impl Stop {
     /// When the system does not let signals be caught.
     pub fn on_signals() -> anyhow::Result<Self> {
         let stop = Self { raised: Arc::new((Mutex::new(false), Condvar::new())) };
-        let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build().context("signals cannot be caught")?;
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_io()
+            .build()
+            .context("signals cannot be caught")?;
         let (mut interrupt, mut terminate) = {
             let _inside = runtime.enter();
             let interrupt = signal(SignalKind::interrupt()).context("SIGINT cannot be caught")?;
@@ -42,7 +45,10 @@ impl Stop {
                 }
             });
         };
-        std::thread::Builder::new().name("signals".to_string()).spawn(listen).context("a thread for signals cannot be started")?;
+        std::thread::Builder::new()
+            .name("signals".to_string())
+            .spawn(listen)
+            .context("a thread for signals cannot be started")?;
         Ok(stop)
     }
 
@@ -61,13 +67,22 @@ impl Stop {
     /// Waits until it is raised.
     pub fn wait_for_it(&self) {
         let raised = self.raised.0.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.raised.1.wait_while(raised, |raised| !*raised).unwrap_or_else(PoisonError::into_inner));
+        drop(
+            self.raised
+                .1
+                .wait_while(raised, |raised| !*raised)
+                .unwrap_or_else(PoisonError::into_inner),
+        );
     }
 
     /// Waits until it is raised, or `patience` is over; whether it was raised.
     pub fn wait(&self, patience: Duration) -> bool {
         let raised = self.raised.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let (raised, _) = self.raised.1.wait_timeout_while(raised, patience, |raised| !*raised).unwrap_or_else(PoisonError::into_inner);
+        let (raised, _) = self
+            .raised
+            .1
+            .wait_timeout_while(raised, patience, |raised| !*raised)
+            .unwrap_or_else(PoisonError::into_inner);
         *raised
     }
 }
@@ -82,7 +97,10 @@ mod tests {
         assert!(!stop.wait(Duration::ZERO));
         let other = stop.clone();
         let raiser = std::thread::spawn(move || other.raise());
-        assert!(stop.wait(Duration::from_secs(600)), "the test would take ten minutes if it were not woken");
+        assert!(
+            stop.wait(Duration::from_secs(600)),
+            "the test would take ten minutes if it were not woken"
+        );
         raiser.join().expect("it only raises");
         assert!(stop.is_raised());
     }

@@ -1,7 +1,8 @@
 //! `headtime characterize` as a program: in virtual time, over NBD, interrupted, killed, refused.
 //!
-//! `cargo test -p headtime --test characterize`. What is found is held against the truth in the tests of `headtime-probe`; here it is whether the program carries
-//! it out, keeps it, and says what it should.
+//! `cargo test -p headtime --test characterize`. What is found is held against the truth in the
+//! tests of `headtime-probe`; here it is whether the program carries it out, keeps it, and says
+//! what it should.
 
 #[path = "common/program.rs"]
 mod program;
@@ -33,7 +34,8 @@ fn said(output: &Output) -> String {
 }
 
 fn json(output: &Output) -> Value {
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stdout)))
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {}", String::from_utf8_lossy(&output.stdout)))
 }
 
 fn code(output: &Output) -> i32 {
@@ -57,21 +59,35 @@ fn a_simulated_drive_is_found_out_and_its_profile_can_be_simulated_at_once() {
     assert_eq!(code(&output), 0, "{}", said(&output));
 
     let answer = json(&output);
-    assert_eq!(answer["kind"], "characterised", "{answer:#}");
+    assert_eq!(answer["kind"], "characterized", "{answer:#}");
     assert_eq!(answer["out"], text(&out));
     assert!(answer["check"]["reads"].as_u64().expect("a number") >= 1_900, "{answer:#}");
     let cost = &answer["cost"];
-    assert!(cost["drive_seconds"].as_f64() <= cost["bound_seconds"].as_f64().map(|bound| bound + 5.0), "{cost}");
+    assert!(
+        cost["drive_seconds"].as_f64() <= cost["bound_seconds"].as_f64().map(|bound| bound + 5.0),
+        "{cost}"
+    );
 
-    let (found, real) = (read_profile(&out), catalog::load("deskstar34gxp@nocache").expect("a profile that ships"));
+    let (found, real) =
+        (read_profile(&out), catalog::load("deskstar34gxp@nocache").expect("a profile that ships"));
     assert_eq!(found.name, "found-drive");
-    // The unit's own spindle is some hundred millionths from its model's; the truth is not seen here, so the figure's own error has to do.
+    // The unit's own spindle is some hundred millionths from its model's; the truth is not seen
+    // here, so the figure's own error has to do.
     assert!((period_us(&found) / period_us(&real) - 1.0).abs() < 1e-3);
     let period = &answer["figures"][0];
-    assert!(period["name"] == "period (us)" && period["error"].as_f64() < period["value"].as_f64().map(|value| value * 1e-6), "{period}");
+    assert!(
+        period["name"] == "period (us)"
+            && period["error"].as_f64() < period["value"].as_f64().map(|value| value * 1e-6),
+        "{period}"
+    );
     assert_eq!((found.geometry.heads, found.capacity()), (real.geometry.heads, real.capacity()));
     let toml = std::fs::read_to_string(&out).expect("it was read before");
-    assert!(toml.starts_with("# Found by `headtime characterize`") && toml.contains("Self-check") && toml.contains("period (us): "), "{toml}");
+    assert!(
+        toml.starts_with("# Found by `headtime characterize`")
+            && toml.contains("Self-check")
+            && toml.contains("period (us): "),
+        "{toml}"
+    );
 
     let check = headtime(&["profile", "check", text(&out)]);
     assert!(check.status.success(), "{}", said(&check));
@@ -95,9 +111,15 @@ fn the_table_names_what_was_found_and_what_it_cost() {
     let said = String::from_utf8(output.stderr).expect("text");
     assert!(said.contains("not enough time for") && said.contains("--seconds 80"), "{said}");
     for row in ["drive ", "verdict ", "rotation ", "cost ", "remarks"] {
-        assert!(table.lines().any(|line| line.starts_with(row.trim_end())), "{row} is missing in\n{table}");
+        assert!(
+            table.lines().any(|line| line.starts_with(row.trim_end())),
+            "{row} is missing in\n{table}"
+        );
     }
-    assert!(table.contains("simulated deskstar34gxp@nocache, unit 0, 40088160 sectors of 512 bytes"), "{table}");
+    assert!(
+        table.contains("simulated deskstar34gxp@nocache, unit 0, 40088160 sectors of 512 bytes"),
+        "{table}"
+    );
 }
 
 #[test]
@@ -117,7 +139,10 @@ fn a_run_that_is_interrupted_or_killed_goes_on_and_finds_the_same_drive() {
     let out = folder.path().join("a.toml");
     let state = folder.path().join("a.toml.state");
     // In real time, so that there is something to interrupt.
-    let drive = format!("emulated:deskstar34gxp@nocache?backing={}&noise=off", text(&folder.path().join("disk.img")));
+    let drive = format!(
+        "emulated:deskstar34gxp@nocache?backing={}&noise=off",
+        text(&folder.path().join("disk.img"))
+    );
     for (signal, exit) in [(Signal::INT, Some(130)), (Signal::KILL, None)] {
         let mut arguments = vec!["characterize", &drive, "-o", text(&out), "--log", "off"];
         if state.exists() {
@@ -140,7 +165,12 @@ fn a_run_that_is_interrupted_or_killed_goes_on_and_finds_the_same_drive() {
     // Another drive's state, or a damaged one, is not mixed into this one.
     let other = characterize(&["simulated:maxtor-20gb@nocache", "-o", text(&out), "--resume"]);
     assert_eq!(code(&other), 2);
-    assert!(said(&other).contains("saved characterisation is of drive") && said(&other).contains("maxtor-20gb"), "{}", said(&other));
+    assert!(
+        said(&other).contains("saved characterization is of drive")
+            && said(&other).contains("maxtor-20gb"),
+        "{}",
+        said(&other)
+    );
     let fresh = characterize(&[&drive, "-o", text(&out)]);
     assert_eq!(code(&fresh), 2);
     assert!(said(&fresh).contains("--resume"), "{}", said(&fresh));
@@ -171,7 +201,7 @@ fn what_was_stopped_in_the_middle_in_virtual_time_ends_with_a_profile_when_it_is
     }
     let output = characterize(&[DRIVE, "-o", text(&out), "--resume", "--json"]);
     assert_eq!(code(&output), 0, "{}", said(&output));
-    assert_eq!(json(&output)["kind"], "characterised", "{:#}", json(&output));
+    assert_eq!(json(&output)["kind"], "characterized", "{:#}", json(&output));
     assert!(!state.exists() && out.exists());
 }
 
@@ -208,14 +238,25 @@ fn an_emulated_drive_runs_in_virtual_time_as_the_unit_of_its_backing() {
     let backing = folder.path().join("disk.img");
     // The unit is remembered beside the backing file once it was served.
     let drive = format!("emulated:maxtor-20gb@nocache?backing={}", text(&backing));
-    let mut server = Program::start(&["emulate", &drive, "--seed", "7", "--listen", &format!("unix:{}", text(&folder.path().join("s")))]);
+    let mut server = Program::start(&[
+        "emulate",
+        &drive,
+        "--seed",
+        "7",
+        "--listen",
+        &format!("unix:{}", text(&folder.path().join("s"))),
+    ]);
     server.line();
     server.signal(Signal::TERM);
     server.end();
     let out = folder.path().join("a.toml");
     let output = characterize(&[&drive, "--virtual", "-o", text(&out), "--seconds", "2", "--json"]);
     assert!([0, 3].contains(&code(&output)), "{}", said(&output));
-    assert!(json(&output)["drive"].as_str().is_some_and(|drive| drive.contains("unit 7")), "{:#}", json(&output));
+    assert!(
+        json(&output)["drive"].as_str().is_some_and(|drive| drive.contains("unit 7")),
+        "{:#}",
+        json(&output)
+    );
 }
 
 #[test]
@@ -224,8 +265,14 @@ fn an_nbd_server_that_goes_away_is_waited_for_and_then_given_up_with_its_state_k
     let socket = folder.path().join("s");
     let emulate = || {
         let backing = folder.path().join("disk.img");
-        let mut server =
-            Program::start(&["emulate", "deskstar34gxp@nocache", "--backing", text(&backing), "--listen", &format!("unix:{}", text(&socket))]);
+        let mut server = Program::start(&[
+            "emulate",
+            "deskstar34gxp@nocache",
+            "--backing",
+            text(&backing),
+            "--listen",
+            &format!("unix:{}", text(&socket)),
+        ]);
         server.line();
         server
     };
@@ -253,9 +300,14 @@ fn help_names_the_exit_codes_and_the_page_names_the_flags() {
     for expected in ["Exit codes", "--resume", "--allow-writes", "130"] {
         assert!(help.contains(expected), "{expected} is missing in\n{help}");
     }
-    let page = std::fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/characterize.md")).expect("the page is there");
-    for flag in
-        help.split_whitespace().filter(|word| word.starts_with("--")).map(|word| word.trim_matches(|c: char| !c.is_ascii_lowercase() && c != '-'))
+    let page = std::fs::read_to_string(
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/characterize.md"),
+    )
+    .expect("the page is there");
+    for flag in help
+        .split_whitespace()
+        .filter(|word| word.starts_with("--"))
+        .map(|word| word.trim_matches(|c: char| !c.is_ascii_lowercase() && c != '-'))
     {
         let flag = flag.trim_end_matches(',');
         if !["--help", "--json", "--log", "--drive"].contains(&flag) {
@@ -272,7 +324,16 @@ fn a_drive_that_fails_every_read_is_given_up_and_what_it_said_is_told() {
     let folder = folder();
     let socket = folder.path().join("s");
     let mut nbdkit = Command::new("nbdkit")
-        .args(["-f", "-U", text(&socket), "--filter=error", "memory", "64M", "error-pread=EIO", "error-pread-rate=100%"])
+        .args([
+            "-f",
+            "-U",
+            text(&socket),
+            "--filter=error",
+            "memory",
+            "64M",
+            "error-pread=EIO",
+            "error-pread-rate=100%",
+        ])
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null())
@@ -287,6 +348,10 @@ fn a_drive_that_fails_every_read_is_given_up_and_what_it_said_is_told() {
     let _ = nbdkit.kill();
     let _ = nbdkit.wait();
     assert_eq!(code(&output), 1, "{}", said(&output));
-    assert!(said(&output).contains("commands failed") && said(&output).contains("the drive said"), "{}", said(&output));
+    assert!(
+        said(&output).contains("commands failed") && said(&output).contains("the drive said"),
+        "{}",
+        said(&output)
+    );
     assert!(!out.exists());
 }

@@ -1,4 +1,5 @@
-//! `headtime compare`: what it writes, that it goes on where it was cut off, that nothing but plan and seed decides the figures, and what it says to nonsense.
+//! `headtime compare`: what it writes, that it goes on where it was cut off, that nothing but plan
+//! and seed decides the figures, and what it says to nonsense.
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
@@ -14,7 +15,13 @@ mod markup;
 /// Runs the real program in `folder` to its end.
 fn headtime(folder: &Path, arguments: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headtime"));
-    command.arg("compare").args(arguments).current_dir(folder).stdin(Stdio::null()).output().expect("the program was built")
+    command
+        .arg("compare")
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program was built")
 }
 
 fn stdout(output: &Output) -> &str {
@@ -27,7 +34,12 @@ fn stderr(output: &Output) -> &str {
 
 fn done(folder: &Path, arguments: &[&str]) -> Output {
     let output = headtime(folder, arguments);
-    assert!(output.status.success(), "headtime compare {}: {}", arguments.join(" "), stderr(&output));
+    assert!(
+        output.status.success(),
+        "headtime compare {}: {}",
+        arguments.join(" "),
+        stderr(&output)
+    );
     output
 }
 
@@ -38,30 +50,50 @@ fn read(path: PathBuf) -> String {
 /// The lines of a CSV, each by the names of its columns.
 fn lines(path: PathBuf) -> Vec<std::collections::HashMap<String, String>> {
     let text = read(path);
-    csv::Reader::from_reader(text.as_bytes()).deserialize().map(|line| line.expect("every line has every column")).collect()
+    csv::Reader::from_reader(text.as_bytes())
+        .deserialize()
+        .map(|line| line.expect("every line has every column"))
+        .collect()
 }
 
 fn cells(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder.join("cells")).expect("a run made it");
-    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("it can be read").path()).collect();
+    let mut paths: Vec<PathBuf> =
+        entries.map(|entry| entry.expect("it can be read").path()).collect();
     paths.sort();
     paths
 }
 
 /// Everything that is promised to be the same, as one text.
 fn results(folder: &Path) -> String {
-    ["results.csv", "summary.csv", "results.json", "report.html"].map(|name| read(folder.join(name))).concat()
+    ["results.csv", "summary.csv", "results.json", "report.html"]
+        .map(|name| read(folder.join(name)))
+        .concat()
 }
 
 /// Eight runs that take no time.
-const TINY: [&str; 12] =
-    ["--policies", "fcfs,sptf-expected", "--drives", "atlas10k", "--depths", "1,8", "--replicas", "2", "--requests", "200", "--seed", "5"];
+const TINY: [&str; 12] = [
+    "--policies",
+    "fcfs,sptf-expected",
+    "--drives",
+    "atlas10k",
+    "--depths",
+    "1,8",
+    "--replicas",
+    "2",
+    "--requests",
+    "200",
+    "--seed",
+    "5",
+];
 
 #[test]
 fn a_comparison_is_written_in_every_form_and_told_in_a_table() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let output = done(folder.path(), &[&TINY[..], &["--out", "x"]].concat());
-    for wanted in ["against fcfs", "sptf-expected", "Student's over 2 replicas", "written: x/report.html"] {
+    for wanted in
+        ["against fcfs", "sptf-expected", "Student's over 2 replicas", "written: x/report.html"]
+    {
         assert!(stdout(&output).contains(wanted), "{wanted} is missing from\n{}", stdout(&output));
     }
     let out = folder.path().join("x");
@@ -69,8 +101,14 @@ fn a_comparison_is_written_in_every_form_and_told_in_a_table() {
     let first = read(out.join("results.csv")).lines().next().expect("a heading").to_string();
     assert_eq!(first, COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>().join(","));
     let totals: Vec<_> = table.iter().filter(|line| line["stream"] == "total").collect();
-    assert_eq!((totals.len(), table.len()), (8, 16), "two policies, two depths, two replicas; each with its one stream");
-    assert!(totals.iter().all(|line| line["requests"] == "200" && !line["policy"].is_empty() && (line["seed"] == "5" || line["seed"] == "6")));
+    assert_eq!(
+        (totals.len(), table.len()),
+        (8, 16),
+        "two policies, two depths, two replicas; each with its one stream"
+    );
+    assert!(totals.iter().all(|line| line["requests"] == "200"
+        && !line["policy"].is_empty()
+        && (line["seed"] == "5" || line["seed"] == "6")));
     let shares = |line: &std::collections::HashMap<String, String>| -> f64 {
         ["seek", "rotate", "transfer", "overhead", "idle", "background"]
             .iter()
@@ -80,15 +118,22 @@ fn a_comparison_is_written_in_every_form_and_told_in_a_table() {
     assert!(totals.iter().all(|line| (shares(line) - 1.0).abs() < 1e-4));
 
     let json: Value = serde_json::from_str(&read(out.join("results.json"))).expect("JSON");
-    assert_eq!((&json["version"], &json["baseline"], &json["plan"]["seed"]), (&env!("CARGO_PKG_VERSION").into(), &"fcfs".into(), &5.into()));
+    assert_eq!(
+        (&json["version"], &json["baseline"], &json["plan"]["seed"]),
+        (&env!("CARGO_PKG_VERSION").into(), &"fcfs".into(), &5.into())
+    );
     let command = json["command"].as_str().expect("a text");
     assert_eq!(
         command,
-        "headtime compare --policies fcfs sptf-expected --drives atlas10k --workloads random --depths 1,8 --seed 5 --replicas 2 --requests 200"
+        "headtime compare --policies fcfs sptf-expected --drives atlas10k --workloads random \
+            --depths 1,8 --seed 5 --replicas 2 --requests 200"
     );
     assert_eq!(json["cases"].as_array().map(Vec::len), Some(2));
     assert_eq!(json["cases"][1]["best"]["iops"]["policies"][0], "sptf-expected");
-    assert_eq!(lines(out.join("summary.csv")).iter().filter(|line| line["metric"] == "iops").count(), 4);
+    assert_eq!(
+        lines(out.join("summary.csv")).iter().filter(|line| line["metric"] == "iops").count(),
+        4
+    );
 
     let elements = markup::check_well_formed(&read(out.join("report.html")));
     assert!(elements.iter().filter(|name| *name == "svg").count() >= 4, "{elements:?}");
@@ -100,15 +145,38 @@ fn a_comparison_is_written_in_every_form_and_told_in_a_table() {
 #[test]
 fn a_difference_to_the_baseline_is_that_of_the_replicas_one_by_one() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let arguments =
-        ["--policies", "clook,fcfs", "--drives", "atlas10k", "--depths", "8", "--replicas", "3", "--requests", "300", "--baseline", "fcfs", "--json"];
-    let json: Value = serde_json::from_slice(&done(folder.path(), &arguments).stdout).expect("JSON");
+    let arguments = [
+        "--policies",
+        "clook,fcfs",
+        "--drives",
+        "atlas10k",
+        "--depths",
+        "8",
+        "--replicas",
+        "3",
+        "--requests",
+        "300",
+        "--baseline",
+        "fcfs",
+        "--json",
+    ];
+    let json: Value =
+        serde_json::from_slice(&done(folder.path(), &arguments).stdout).expect("JSON");
     let policies = json["cases"][0]["policies"].as_array().expect("two policies");
     assert_eq!((&policies[0]["policy"], &policies[1]["policy"]), (&"clook".into(), &"fcfs".into()));
     let rates = |policy: &Value| -> Vec<f64> {
-        policy["replicas"].as_array().expect("three replicas").iter().map(|replica| replica["total"]["iops"].as_f64().expect("a number")).collect()
+        policy["replicas"]
+            .as_array()
+            .expect("three replicas")
+            .iter()
+            .map(|replica| replica["total"]["iops"].as_f64().expect("a number"))
+            .collect()
     };
-    let by: Vec<f64> = rates(&policies[0]).iter().zip(rates(&policies[1])).map(|(mine, theirs)| mine - theirs).collect();
+    let by: Vec<f64> = rates(&policies[0])
+        .iter()
+        .zip(rates(&policies[1]))
+        .map(|(mine, theirs)| mine - theirs)
+        .collect();
     let mean = (by[0] + by[1] + by[2]) / 3.0;
     let variance = by.iter().map(|by| (by - mean).powi(2)).sum::<f64>() / 2.0;
     // Student's quantile for two degrees of freedom and 95 %, by any printed table.
@@ -116,39 +184,68 @@ fn a_difference_to_the_baseline_is_that_of_the_replicas_one_by_one() {
     let answer = &policies[0]["against_baseline"]["iops"];
     let near = |key: &str, expected: f64| {
         let value = answer[key].as_f64().expect("a number");
-        assert!((value - expected).abs() < 1e-4 * expected.abs().max(1.0), "{key}: {value}, and by hand {expected}");
+        assert!(
+            (value - expected).abs() < 1e-4 * expected.abs().max(1.0),
+            "{key}: {value}, and by hand {expected}"
+        );
     };
     near("value", mean);
     near("low", mean - half_width);
     near("high", mean + half_width);
-    assert_eq!((&answer["paired"], policies[1]["against_baseline"].as_object().map(serde_json::Map::len)), (&true.into(), Some(0)));
+    assert_eq!(
+        (&answer["paired"], policies[1]["against_baseline"].as_object().map(serde_json::Map::len)),
+        (&true.into(), Some(0))
+    );
 }
 
 #[test]
 fn every_policy_is_compared_by_every_belief_and_what_was_run_before_is_used() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = |name: &str| folder.path().join(name);
-    let by = |beliefs: &str| done(folder.path(), &[&TINY[..], &["--out", "x", "--beliefs", beliefs, "--baseline", "sptf-expected"]].concat());
-    let rate = |json: &Value, place: usize| json["cases"][1]["policies"][place]["metrics"]["iops"]["value"].as_f64().expect("a number");
+    let by = |beliefs: &str| {
+        done(
+            folder.path(),
+            &[&TINY[..], &["--out", "x", "--beliefs", beliefs, "--baseline", "sptf-expected"]]
+                .concat(),
+        )
+    };
+    let rate = |json: &Value, place: usize| {
+        json["cases"][1]["policies"][place]["metrics"]["iops"]["value"].as_f64().expect("a number")
+    };
     let answer = || -> Value { serde_json::from_str(&read(path("x/results.json"))).expect("JSON") };
     by("profile");
     let by_profile = rate(&answer(), 1);
 
     let output = by("profile,compact,matrix");
     assert!(stderr(&output).contains("8 of 24 cells are there already"), "{}", stderr(&output));
-    for wanted in ["fcfs by matrix", "sptf-expected by compact", "against sptf-expected by profile"] {
+    for wanted in ["fcfs by matrix", "sptf-expected by compact", "against sptf-expected by profile"]
+    {
         assert!(stdout(&output).contains(wanted), "{wanted} is missing from\n{}", stdout(&output));
     }
     let several = answer();
     assert_eq!(rate(&several, 3), by_profile, "a belief more changes nothing of another");
-    assert_ne!(rate(&several, 5), by_profile, "a matrix that knows nothing yet orders in another way");
+    assert_ne!(
+        rate(&several, 5),
+        by_profile,
+        "a matrix that knows nothing yet orders in another way"
+    );
     assert_eq!(
-        (&several["cases"][0]["policies"][4]["policy"], &several["cases"][0]["policies"][4]["belief"]),
+        (
+            &several["cases"][0]["policies"][4]["policy"],
+            &several["cases"][0]["policies"][4]["belief"]
+        ),
         (&"sptf-expected".into(), &"compact".into())
     );
-    assert!(several["command"].as_str().is_some_and(|command| command.contains("--beliefs profile compact matrix")));
-    let totals: Vec<_> = lines(path("x/results.csv")).into_iter().filter(|line| line["stream"] == "total").collect();
-    let of = |belief: &str| totals.iter().filter(|line| line["belief"] == belief && line["policy"] == "fcfs").count();
+    assert!(
+        several["command"]
+            .as_str()
+            .is_some_and(|command| command.contains("--beliefs profile compact matrix"))
+    );
+    let totals: Vec<_> =
+        lines(path("x/results.csv")).into_iter().filter(|line| line["stream"] == "total").collect();
+    let of = |belief: &str| {
+        totals.iter().filter(|line| line["belief"] == belief && line["policy"] == "fcfs").count()
+    };
     assert_eq!((of("profile"), of("compact"), of("matrix"), totals.len()), (4, 4, 4, 24));
     assert_eq!(lines(path("x/summary.csv"))[0]["belief"], "profile");
     let page = read(path("x/report.html"));
@@ -157,10 +254,25 @@ fn every_policy_is_compared_by_every_belief_and_what_was_run_before_is_used() {
 
     // A map in a file is known by what it holds.
     let learn = |seed: &str| {
-        let arguments =
-            ["sim", "--drive", "atlas10k", "--belief", "compact", "--requests", "500", "--seed", seed, "--map-out", "found.map", "--force"];
-        let learned =
-            Command::new(env!("CARGO_BIN_EXE_headtime")).args(arguments).current_dir(folder.path()).output().expect("the program was built");
+        let arguments = [
+            "sim",
+            "--drive",
+            "atlas10k",
+            "--belief",
+            "compact",
+            "--requests",
+            "500",
+            "--seed",
+            seed,
+            "--map-out",
+            "found.map",
+            "--force",
+        ];
+        let learned = Command::new(env!("CARGO_BIN_EXE_headtime"))
+            .args(arguments)
+            .current_dir(folder.path())
+            .output()
+            .expect("the program was built");
         assert!(learned.status.success(), "{}", stderr(&learned));
     };
     learn("1");
@@ -168,11 +280,32 @@ fn every_policy_is_compared_by_every_belief_and_what_was_run_before_is_used() {
     assert!(stderr(&by("compact:found.map,profile")).contains("16 of 16 cells are there already"));
     learn("2");
     by("compact:found.map");
-    assert_eq!(cells(&path("x")).len(), 8 + 16 + 8 + 8, "of each belief and each map, and none twice");
+    assert_eq!(
+        cells(&path("x")).len(),
+        8 + 16 + 8 + 8,
+        "of each belief and each map, and none twice"
+    );
 
-    let foreign = headtime(folder.path(), &["--drives", "deskstar34gxp", "--beliefs", "compact:found.map", "--depths", "1", "--out", "y"]);
+    let foreign = headtime(
+        folder.path(),
+        &[
+            "--drives",
+            "deskstar34gxp",
+            "--beliefs",
+            "compact:found.map",
+            "--depths",
+            "1",
+            "--out",
+            "y",
+        ],
+    );
     assert_eq!(foreign.status.code(), Some(2), "{}", stderr(&foreign));
-    assert!(stderr(&foreign).contains("nothing is left to compare") && stderr(&foreign).contains("found.map"), "{}", stderr(&foreign));
+    assert!(
+        stderr(&foreign).contains("nothing is left to compare")
+            && stderr(&foreign).contains("found.map"),
+        "{}",
+        stderr(&foreign)
+    );
 }
 
 #[test]
@@ -201,31 +334,62 @@ fn what_is_missing_or_damaged_is_computed_again_and_nothing_else_is() {
     let text = read(paths[3].clone());
     let (body, _) = text.rsplit_once(",\"crc32c\":\"").expect("a cell ends in its checksum");
     let body = body.replacen("\"build\":\"", "\"build\":\"0.0.1-", 1);
-    std::fs::write(&paths[3], format!("{body},\"crc32c\":\"{:08x}\"}}\n", crc32c::crc32c(body.as_bytes()))).expect("it is there");
+    std::fs::write(
+        &paths[3],
+        format!("{body},\"crc32c\":\"{:08x}\"}}\n", crc32c::crc32c(body.as_bytes())),
+    )
+    .expect("it is there");
 
     let again = done(folder.path(), &arguments);
-    for (path, expected) in
-        [(&paths[1], "is damaged: it ends too early"), (&paths[2], "is damaged: its checksum is wrong"), (&paths[3], "was written by build 0.0.1-")]
-    {
+    for (path, expected) in [
+        (&paths[1], "is damaged: it ends too early"),
+        (&paths[2], "is damaged: its checksum is wrong"),
+        (&paths[3], "was written by build 0.0.1-"),
+    ] {
         let name = path.file_name().expect("a file").to_string_lossy();
-        let line = stderr(&again).lines().find(|line| line.contains(&*name)).unwrap_or_else(|| panic!("nothing of {name} in\n{}", stderr(&again)));
+        let line = stderr(&again)
+            .lines()
+            .find(|line| line.contains(&*name))
+            .unwrap_or_else(|| panic!("nothing of {name} in\n{}", stderr(&again)));
         assert!(line.contains(expected) && line.ends_with("it is computed again"), "{line}");
     }
     assert!(stderr(&again).contains("4 of 8 cells are there already in x"), "{}", stderr(&again));
     assert_eq!(results(&out), before, "what was computed again differs");
     let nothing_to_do = done(folder.path(), &arguments);
-    assert!(stderr(&nothing_to_do).contains("8 of 8 cells are there already in x"), "{}", stderr(&nothing_to_do));
+    assert!(
+        stderr(&nothing_to_do).contains("8 of 8 cells are there already in x"),
+        "{}",
+        stderr(&nothing_to_do)
+    );
     assert_eq!(results(&out), before);
 }
 
 /// Forty runs, of which the last takes a while yet when the first lines are printed.
-const LONGER: [&str; 12] =
-    ["--policies", "fcfs,clook", "--drives", "atlas10k", "--depths", "2,16", "--replicas", "10", "--requests", "4000", "--threads", "1"];
+const LONGER: [&str; 12] = [
+    "--policies",
+    "fcfs,clook",
+    "--drives",
+    "atlas10k",
+    "--depths",
+    "2,16",
+    "--replicas",
+    "10",
+    "--requests",
+    "4000",
+    "--threads",
+    "1",
+];
 
 /// Starts `arguments` and waits until the program says that a cell is finished.
 fn started(folder: &Path, arguments: &[&str]) -> Running {
     let mut command = Command::new(env!("CARGO_BIN_EXE_headtime"));
-    command.arg("compare").args(arguments).current_dir(folder).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::piped());
+    command
+        .arg("compare")
+        .args(arguments)
+        .current_dir(folder)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped());
     let mut child = command.spawn().expect("the program was built");
     let mut messages = BufReader::new(child.stderr.take().expect("its messages are piped"));
     let mut line = String::new();
@@ -268,13 +432,25 @@ fn a_run_that_is_killed_goes_on_where_it_was_and_ends_with_the_same_bytes() {
     running.signal(Signal::KILL);
     let (code, _) = running.end();
     assert_eq!(code, None, "it was killed");
-    let kept = cells(&folder.path().join("cut")).iter().filter(|path| path.extension().is_some_and(|end| end == "json")).count();
+    let kept = cells(&folder.path().join("cut"))
+        .iter()
+        .filter(|path| path.extension().is_some_and(|end| end == "json"))
+        .count();
     assert!((1..40).contains(&kept), "{kept} of 40 cells are kept");
     assert!(!folder.path().join("cut/results.csv").exists(), "results of a part are no results");
     let again = done(folder.path(), &arguments);
-    assert!(stderr(&again).contains(&format!("{kept} of 40 cells are there already in cut")), "{}", stderr(&again));
+    assert!(
+        stderr(&again).contains(&format!("{kept} of 40 cells are there already in cut")),
+        "{}",
+        stderr(&again)
+    );
     assert_eq!(results(&folder.path().join("cut")), results(&folder.path().join("whole")));
-    assert!(cells(&folder.path().join("cut")).iter().all(|path| path.extension().is_some_and(|end| end == "json")), "nothing half-written is left");
+    assert!(
+        cells(&folder.path().join("cut"))
+            .iter()
+            .all(|path| path.extension().is_some_and(|end| end == "json")),
+        "nothing half-written is left"
+    );
 }
 
 #[test]
@@ -285,15 +461,24 @@ fn told_to_stop_it_keeps_what_is_finished_and_says_how_to_go_on() {
     // Meanwhile nobody else may write there.
     let other = headtime(folder.path(), &arguments);
     assert_eq!(other.status.code(), Some(1), "{}", stderr(&other));
-    assert!(stderr(&other).contains("another `headtime compare` writes into my results; wait for its end, or choose another folder with --out"));
+    assert!(stderr(&other).contains(
+        "another `headtime compare` writes into my results; wait for \
+        its end, or choose another folder with --out"
+    ));
     running.signal(Signal::INT);
     let (code, said) = running.end();
     assert_eq!(code, Some(130), "{said}");
     let kept = cells(&folder.path().join("my results")).len();
     let last = said.lines().last().unwrap_or_default();
-    assert!(last.starts_with(&format!("headtime: stopped; {kept} of 40 runs are kept. Go on with: ")), "{said}");
     assert!(
-        last.ends_with("compare --policies fcfs,clook --drives atlas10k --depths 2,16 --replicas 10 --requests 4000 --threads 1 --out 'my results'"),
+        last.starts_with(&format!("headtime: stopped; {kept} of 40 runs are kept. Go on with: ")),
+        "{said}"
+    );
+    assert!(
+        last.ends_with(
+            "compare --policies fcfs,clook --drives atlas10k --depths 2,16 --replicas \
+            10 --requests 4000 --threads 1 --out 'my results'"
+        ),
         "{said}"
     );
 }
@@ -318,27 +503,48 @@ fn combinations_that_make_no_sense_are_left_out_with_a_reason() {
         "x",
     ];
     let output = done(folder.path(), &arguments);
-    assert!(stdout(&output).contains("left out: sptf-oracle, exos-2x18: policy sptf-oracle is an oracle of one arm"), "{}", stdout(&output));
     assert!(
-        stdout(&output).contains("recorder-beside-scrub, depth 1, 4: the workload holds as many requests as it says itself"),
+        stdout(&output).contains(
+            "left out: sptf-oracle, exos-2x18: policy sptf-oracle is an oracle of one arm"
+        ),
+        "{}",
+        stdout(&output)
+    );
+    assert!(
+        stdout(&output).contains(
+            "recorder-beside-scrub, depth 1, 4: the workload holds as many \
+            requests as it says itself"
+        ),
         "{}",
         stdout(&output)
     );
     let table = lines(folder.path().join("x/results.csv"));
     let runs = |drive: &str, workload: &str, policy: &str| -> Vec<String> {
-        let of = table
-            .iter()
-            .filter(|line| line["stream"] == "total" && line["drive"] == drive && line["workload"] == workload && line["policy"] == policy);
+        let of = table.iter().filter(|line| {
+            line["stream"] == "total"
+                && line["drive"] == drive
+                && line["workload"] == workload
+                && line["policy"] == policy
+        });
         of.map(|line| line["depth"].clone()).collect()
     };
     assert_eq!(runs("exos-2x18", "random", "fcfs"), ["1", "4"]);
     assert!(runs("exos-2x18", "random", "sptf-oracle").is_empty());
     assert_eq!(runs("atlas10k", "random", "sptf-oracle"), ["1", "4"]);
     assert_eq!(runs("atlas10k", "recorder-beside-scrub", "fcfs"), [""]);
-    assert!(table.iter().filter(|line| line["oracle"] == "true").all(|line| line["policy"] == "sptf-oracle"));
+    assert!(
+        table
+            .iter()
+            .filter(|line| line["oracle"] == "true")
+            .all(|line| line["policy"] == "sptf-oracle")
+    );
     // Streams add up to the whole.
     let of = |stream: &str| -> u64 {
-        let line = table.iter().find(|line| line["workload"] == "recorder-beside-scrub" && line["drive"] == "atlas10k" && line["stream"] == stream);
+        let line = table.iter().find(|line| {
+            line["workload"] == "recorder-beside-scrub"
+                && line["drive"] == "atlas10k"
+                && line["stream"] == stream
+        });
         line.map_or(0, |line| line["requests"].parse().unwrap())
     };
     assert_eq!(of("cameras") + of("player") + of("scrub"), of("total"));
@@ -346,7 +552,9 @@ fn combinations_that_make_no_sense_are_left_out_with_a_reason() {
     markup::check_well_formed(&page);
     let left_out = stdout(&output).lines().filter(|line| line.starts_with("left out: ")).count();
     let left_out = format!("{left_out} combinations are left out");
-    for wanted in ["class=\"name oracle\"", "of the deadlines", "Stream by stream", "cameras", &left_out] {
+    for wanted in
+        ["class=\"name oracle\"", "of the deadlines", "Stream by stream", "cameras", &left_out]
+    {
         assert!(page.contains(wanted), "{wanted} is missing from the page");
     }
 }
@@ -354,19 +562,37 @@ fn combinations_that_make_no_sense_are_left_out_with_a_reason() {
 #[test]
 fn a_drive_that_cannot_keep_up_is_a_result() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let load = "[[stream]]\nname = \"flood\"\narrivals = { kind = \"poisson\", rate = 5000.0 }\ndeadline = \"50ms\"\n";
+    let load = "[[stream]]\nname = \"flood\"\narrivals = { kind = \"poisson\", rate = 5000.0 \
+        }\ndeadline = \"50ms\"\n";
     std::fs::write(folder.path().join("flood.toml"), load).expect("the folder is ours");
-    let arguments = ["--policies", "fcfs,clook", "--drives", "atlas10k", "--workloads", "flood.toml", "--requests", "400"];
+    let arguments = [
+        "--policies",
+        "fcfs,clook",
+        "--drives",
+        "atlas10k",
+        "--workloads",
+        "flood.toml",
+        "--requests",
+        "400",
+    ];
     for more in [&["--queue-limit", "300"][..], &[]] {
         let output = done(folder.path(), &[&arguments[..], more, &["--out", "x"]].concat());
         assert!(stdout(&output).contains("overloaded"), "{}", stdout(&output));
         for line in lines(folder.path().join("x/results.csv")) {
             let ended = if more.is_empty() { "full" } else { "queue full" };
-            assert_eq!((line["status"].as_str(), line["ended"].as_str()), ("overloaded", ended), "{line:?}");
+            assert_eq!(
+                (line["status"].as_str(), line["ended"].as_str()),
+                ("overloaded", ended),
+                "{line:?}"
+            );
         }
         let page = read(folder.path().join("x/report.html"));
         markup::check_well_formed(&page);
-        assert!(page.contains("<b>Overloaded</b> – requests came faster than the drive could serve them"));
+        assert!(
+            page.contains(
+                "<b>Overloaded</b> – requests came faster than the drive could serve them"
+            )
+        );
     }
 }
 
@@ -374,16 +600,38 @@ fn a_drive_that_cannot_keep_up_is_a_result() {
 fn a_workload_that_ends_within_the_warm_up_says_so_and_a_short_one_counts_what_it_has() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     // One request every 20 ms, in microseconds: device, operation, offset, length, time.
-    let trace: String = (0..50).map(|number| format!("1,R,{},4096,{}\n", (number * 7_919 % 1_000) * 4_096, number * 20_000)).collect();
+    let trace: String = (0..50)
+        .map(|number| {
+            format!("1,R,{},4096,{}\n", (number * 7_919 % 1_000) * 4_096, number * 20_000)
+        })
+        .collect();
     std::fs::write(folder.path().join("short.csv"), trace).expect("the folder is ours");
     let run = |warmup: &str| {
         let output = done(
             folder.path(),
-            &["--policies", "fcfs", "--drives", "atlas10k", "--workloads", "short.csv", "--requests", "400", "--warmup", warmup, "--out", "x"],
+            &[
+                "--policies",
+                "fcfs",
+                "--drives",
+                "atlas10k",
+                "--workloads",
+                "short.csv",
+                "--requests",
+                "400",
+                "--warmup",
+                warmup,
+                "--out",
+                "x",
+            ],
         );
         markup::check_well_formed(&read(folder.path().join("x/report.html")));
         let line = lines(folder.path().join("x/results.csv")).remove(0);
-        (line["status"].clone(), line["requests"].clone(), line["ended"].clone(), stdout(&output).to_string())
+        (
+            line["status"].clone(),
+            line["requests"].clone(),
+            line["ended"].clone(),
+            stdout(&output).to_string(),
+        )
     };
     let (status, requests, ended, _) = run("10");
     assert_eq!((status.as_str(), requests.as_str(), ended.as_str()), ("fine", "40", "drained"));
@@ -395,10 +643,14 @@ fn a_workload_that_ends_within_the_warm_up_says_so_and_a_short_one_counts_what_i
 #[test]
 fn a_plan_file_says_the_same_as_flags_and_flags_go_before_it() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let plan = "policies = [\"fcfs\", \"sptf-expected\"]\ndrives = [\"atlas10k\"]\ndepths = [1, 8]\nreplicas = 2\nrequests = 999\nseed = 5\n";
+    let plan = "policies = [\"fcfs\", \"sptf-expected\"]\ndrives = [\"atlas10k\"]\ndepths = [1, \
+        8]\nreplicas = 2\nrequests = 999\nseed = 5\n";
     std::fs::write(folder.path().join("plan.toml"), plan).expect("the folder is ours");
     done(folder.path(), &[&TINY[..], &["--out", "flags"]].concat());
-    done(folder.path(), &["--plan", "plan.toml", "--requests", "2000", "--scale", "0.1", "--out", "plan"]);
+    done(
+        folder.path(),
+        &["--plan", "plan.toml", "--requests", "2000", "--scale", "0.1", "--out", "plan"],
+    );
     assert_eq!(results(&folder.path().join("flags")), results(&folder.path().join("plan")));
 }
 
@@ -414,24 +666,55 @@ fn nonsense_is_refused_with_its_place_and_a_remedy_before_anything_runs() {
         std::fs::write(folder.path().join(name), text).expect("the folder is ours");
     }
     let cases: &[(&[&str], i32, &str)] = &[
-        (&["--plan", "key.toml"], 2, "key.toml:2: unknown field `reqests`, expected one of `policies`"),
-        (&["--plan", "policy.toml"], 2, "policy.toml:3: there is no policy `fastest`; known are fcfs"),
+        (
+            &["--plan", "key.toml"],
+            2,
+            "key.toml:2: unknown field `reqests`, expected one of `policies`",
+        ),
+        (
+            &["--plan", "policy.toml"],
+            2,
+            "policy.toml:3: there is no policy `fastest`; known are fcfs",
+        ),
         (&["--plan", "number.toml"], 2, "number.toml:3: replicas 0 is not a whole number from 1"),
         (&["--plan", "none.toml"], 2, "plan none.toml cannot be read"),
-        (&["--policies", "fcfs,elevator"], 2, "--policies: there is no policy `elevator`; known are fcfs"),
+        (
+            &["--policies", "fcfs,elevator"],
+            2,
+            "--policies: there is no policy `elevator`; known are fcfs",
+        ),
         (&["--drives", "wd40"], 2, "atlas10k, barracuda-2tb"),
         (&["--workloads", "nothing"], 2, "--workloads: workload nothing is neither"),
         (&["--depths", "0"], 2, "--depths: depth 0 is not a whole number from 1"),
-        (&["--baseline", "edf"], 2, "--baseline: the baseline edf is not among the policies compared, which are fcfs"),
-        (&["--policies", "sptf-oracle", "--drives", "exos-2x18"], 2, "nothing is left to compare: policy sptf-oracle is an oracle of one arm"),
+        (
+            &["--baseline", "edf"],
+            2,
+            "--baseline: the baseline edf is not among the policies compared, which are fcfs",
+        ),
+        (
+            &["--policies", "sptf-oracle", "--drives", "exos-2x18"],
+            2,
+            "nothing is left to compare: policy sptf-oracle is an oracle of one arm",
+        ),
         (&["--scale", "0"], 2, "such as 0.1"),
         (&["--threads", "0"], 2, "--threads"),
         (&["--out", "file/below"], 1, "file/below; choose another with --out"),
     ];
     for (arguments, code, expected) in cases {
         let output = headtime(folder.path(), arguments);
-        assert_eq!(output.status.code(), Some(*code), "compare {}: {}", arguments.join(" "), stderr(&output));
-        assert!(stderr(&output).contains(expected), "compare {} says `{}`, without `{expected}`", arguments.join(" "), stderr(&output));
+        assert_eq!(
+            output.status.code(),
+            Some(*code),
+            "compare {}: {}",
+            arguments.join(" "),
+            stderr(&output)
+        );
+        assert!(
+            stderr(&output).contains(expected),
+            "compare {} says `{}`, without `{expected}`",
+            arguments.join(" "),
+            stderr(&output)
+        );
         assert!(stdout(&output).is_empty(), "compare {} printed an answer", arguments.join(" "));
     }
 }
@@ -460,9 +743,16 @@ fn every_policy_together_makes_a_page_that_is_well_formed() {
     let page = read(folder.path().join("x/report.html"));
     let elements = markup::check_well_formed(&page);
     assert!(elements.iter().filter(|name| *name == "figure").count() >= 8);
-    assert!(!page.contains("http://") && !page.contains("https://") && !page.contains("<script"), "the page fetches nothing");
+    assert!(
+        !page.contains("http://") && !page.contains("https://") && !page.contains("<script"),
+        "the page fetches nothing"
+    );
     for policy in headtime_sched::POLICIES {
-        assert!(page.contains(&format!("\">{}</text>", policy.name)), "{} is not named in a plot", policy.name);
+        assert!(
+            page.contains(&format!("\">{}</text>", policy.name)),
+            "{} is not named in a plot",
+            policy.name
+        );
     }
 }
 
@@ -470,7 +760,11 @@ fn every_policy_together_makes_a_page_that_is_well_formed() {
 fn docs_name_every_column() {
     let docs = read(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/compare.md"));
     for column in COLUMNS {
-        assert!(docs.contains(&format!("`{}`", column.name)), "docs/compare.md does not say what the column {} is", column.name);
+        assert!(
+            docs.contains(&format!("`{}`", column.name)),
+            "docs/compare.md does not say what the column {} is",
+            column.name
+        );
     }
     assert!(COLUMNS.iter().any(|column| column.kind == Kind::YesNo));
 }
@@ -483,9 +777,17 @@ fn parquet_holds_the_columns_and_values_of_the_csv() {
 
     let folder = tempfile::tempdir().expect("a temporary folder");
     done(folder.path(), &[&TINY[..], &["--out", "x"]].concat());
-    let file = std::fs::File::open(folder.path().join("x/results.parquet")).expect("it was written");
+    let file =
+        std::fs::File::open(folder.path().join("x/results.parquet")).expect("it was written");
     let reader = SerializedFileReader::new(file).expect("it is Parquet");
-    let columns: Vec<String> = reader.metadata().file_metadata().schema().get_fields().iter().map(|field| field.name().to_string()).collect();
+    let columns: Vec<String> = reader
+        .metadata()
+        .file_metadata()
+        .schema()
+        .get_fields()
+        .iter()
+        .map(|field| field.name().to_string())
+        .collect();
     assert_eq!(columns, COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>());
     let table = lines(folder.path().join("x/results.csv"));
     let mut count = 0;

@@ -1,6 +1,8 @@
-//! The walls of the house: which crate may import which, what floors 0 to 2 may not touch, and who may name a simulated drive's truth.
+//! The walls of the house: which crate may import which, what floors 0 to 2 may not touch, and who
+//! may name a simulated drive's truth.
 //!
-//! ARCHITECTURE.md says why; this test says where. A wall moves by a reason written there and a line changed here, in that order.
+//! ARCHITECTURE.md says why; this test says where. A wall moves by a reason written there and a
+//! line changed here, in that order.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -19,19 +21,55 @@ struct Room {
 
 const HOUSE: &[Room] = &[
     Room { package: "headtime-units", floor: 0, imports: &[], may_name_truth: false },
-    Room { package: "headtime-mechanics", floor: 1, imports: &["headtime-units"], may_name_truth: false },
-    Room { package: "headtime-sched", floor: 1, imports: &["headtime-units"], may_name_truth: false },
-    Room { package: "headtime-workload", floor: 1, imports: &["headtime-units"], may_name_truth: false },
+    Room {
+        package: "headtime-mechanics",
+        floor: 1,
+        imports: &["headtime-units"],
+        may_name_truth: false,
+    },
+    Room {
+        package: "headtime-sched",
+        floor: 1,
+        imports: &["headtime-units"],
+        may_name_truth: false,
+    },
+    Room {
+        package: "headtime-workload",
+        floor: 1,
+        imports: &["headtime-units"],
+        may_name_truth: false,
+    },
     Room { package: "headtime-nbd", floor: 1, imports: &[], may_name_truth: false },
-    Room { package: "headtime-tasks", floor: 1, imports: &["headtime-units"], may_name_truth: false },
-    Room { package: "headtime-belief", floor: 2, imports: &["headtime-units", "headtime-mechanics", "headtime-sched"], may_name_truth: false },
+    Room {
+        package: "headtime-tasks",
+        floor: 1,
+        imports: &["headtime-units"],
+        may_name_truth: false,
+    },
+    Room {
+        package: "headtime-belief",
+        floor: 2,
+        imports: &["headtime-units", "headtime-mechanics", "headtime-sched"],
+        may_name_truth: false,
+    },
     Room {
         package: "headtime-sim",
         floor: 2,
-        imports: &["headtime-units", "headtime-mechanics", "headtime-sched", "headtime-workload", "headtime-nbd"],
+        imports: &[
+            "headtime-units",
+            "headtime-mechanics",
+            "headtime-sched",
+            "headtime-workload",
+            "headtime-nbd",
+        ],
         may_name_truth: true,
     },
-    Room { package: "headtime-probe", floor: 2, imports: &["headtime-units", "headtime-mechanics"], may_name_truth: false },
+    Room {
+        package: "headtime-probe",
+        floor: 2,
+        imports: &["headtime-units", "headtime-mechanics"],
+        may_name_truth: false,
+    },
     Room {
         package: "headtime-io",
         floor: 3,
@@ -60,7 +98,8 @@ const HOUSE: &[Room] = &[
             "headtime-sim",
             "headtime-probe",
         ],
-        // It compares what is believed with what perfect knowledge, or knowledge with a stated error, would bring; such rows say "oracle".
+        // It compares what is believed with what perfect knowledge, or knowledge with a stated
+        // error, would bring; such rows say "oracle".
         may_name_truth: true,
     },
     Room {
@@ -151,12 +190,18 @@ fn every_crate_imports_only_what_its_room_allows() {
     let mut faults = Vec::new();
     for (package, manifest) in manifests() {
         let Some(room) = HOUSE.iter().find(|room| room.package == package) else {
-            faults.push(format!("{package} is no room of the house: give it a floor in ARCHITECTURE.md and a line in HOUSE of tests/layering.rs"));
+            faults.push(format!(
+                "{package} is no room of the house: give it a floor in \
+                ARCHITECTURE.md and a line in HOUSE of tests/layering.rs"
+            ));
             continue;
         };
         for import in imports(&manifest) {
             if !room.imports.contains(&import.as_str()) {
-                faults.push(format!("{package} (floor {}) imports {import}; it may import only {:?}", room.floor, room.imports));
+                faults.push(format!(
+                    "{package} (floor {}) imports {import}; it may import only {:?}",
+                    room.floor, room.imports
+                ));
             }
         }
     }
@@ -167,8 +212,15 @@ fn every_crate_imports_only_what_its_room_allows() {
 fn the_table_itself_never_points_upwards() {
     for room in HOUSE {
         for import in room.imports {
-            let other = HOUSE.iter().find(|other| other.package == *import).expect("every import of the table is a room of the table");
-            assert!(other.floor < room.floor || (room.floor == 2 && other.floor < 2), "{} may not import {import}", room.package);
+            let other = HOUSE
+                .iter()
+                .find(|other| other.package == *import)
+                .expect("every import of the table is a room of the table");
+            assert!(
+                other.floor < room.floor || (room.floor == 2 && other.floor < 2),
+                "{} may not import {import}",
+                room.package
+            );
         }
     }
 }
@@ -176,37 +228,58 @@ fn the_table_itself_never_points_upwards() {
 #[test]
 fn floors_0_to_2_touch_no_clock_file_socket_thread_or_chance() {
     let mut faults = Vec::new();
-    for source in sources().iter().filter(|source| HOUSE.iter().any(|room| room.package == source.package && room.floor <= 2)) {
-        faults.extend(
-            uses_of(&source.text, FORBIDDEN)
-                .into_iter()
-                .map(|(line, word, instead)| format!("{}:{line}: `{word}` is not for floors 0 to 2; {instead}", source.path.display())),
-        );
+    for source in sources()
+        .iter()
+        .filter(|source| HOUSE.iter().any(|room| room.package == source.package && room.floor <= 2))
+    {
+        faults.extend(uses_of(&source.text, FORBIDDEN).into_iter().map(|(line, word, instead)| {
+            format!(
+                "{}:{line}: `{word}` is not for floors 0 to 2; {instead}",
+                source.path.display()
+            )
+        }));
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]
 fn the_truth_of_a_simulated_drive_is_named_only_where_it_may_be() {
-    let words: Vec<(&str, &str)> =
-        TRUTH.iter().map(|word| (*word, "see positions through `trait Positioning` and times through completions")).collect();
+    let words: Vec<(&str, &str)> = TRUTH
+        .iter()
+        .map(|word| {
+            (*word, "see positions through `trait Positioning` and times through completions")
+        })
+        .collect();
     let mut faults = Vec::new();
-    for source in sources().iter().filter(|source| !HOUSE.iter().any(|room| room.package == source.package && room.may_name_truth)) {
-        faults.extend(
-            uses_of(&source.text, &words)
-                .into_iter()
-                .map(|(line, word, instead)| format!("{}:{line}: {} may not name `{word}`; {instead}", source.path.display(), source.package)),
-        );
+    for source in sources().iter().filter(|source| {
+        !HOUSE.iter().any(|room| room.package == source.package && room.may_name_truth)
+    }) {
+        faults.extend(uses_of(&source.text, &words).into_iter().map(|(line, word, instead)| {
+            format!(
+                "{}:{line}: {} may not name `{word}`; {instead}",
+                source.path.display(),
+                source.package
+            )
+        }));
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
 }
 
 #[test]
 fn the_scan_finds_what_is_planted_and_overlooks_comments_and_tests() {
-    let planted = "use core::fmt;\n// HashMap is not used\nlet now = std::time::Instant::now();\n/* println! */\n#[cfg(test)]\nmod tests {\n    use std::fs;\n}\n";
+    let planted = "use core::fmt;\n// HashMap is not used\nlet now = \
+        std::time::Instant::now();\n/* println! */\n#[cfg(test)]\nmod tests {\n    use \
+        std::fs;\n}\n";
     let found = uses_of(planted, FORBIDDEN);
-    assert_eq!(found.iter().map(|(line, word, _)| (*line, *word)).collect::<Vec<_>>(), [(3, "std::time")]);
-    assert_eq!(uses_of("use std::{\n    fs,\n    time::Duration,\n};\n", FORBIDDEN).len(), 2, "grouped imports are seen through");
+    assert_eq!(
+        found.iter().map(|(line, word, _)| (*line, *word)).collect::<Vec<_>>(),
+        [(3, "std::time")]
+    );
+    assert_eq!(
+        uses_of("use std::{\n    fs,\n    time::Duration,\n};\n", FORBIDDEN).len(),
+        2,
+        "grouped imports are seen through"
+    );
     assert!(uses_of("let MyHashMapping = 1;", FORBIDDEN).is_empty(), "only whole words count");
 }
 
@@ -217,8 +290,10 @@ fn uses_of<'w>(text: &str, words: &[(&'w str, &'w str)]) -> Vec<(usize, &'w str,
     let mut in_std_group = false;
     let lines: Vec<&str> = text.lines().collect();
     for (index, raw) in lines.iter().enumerate() {
-        let opens_tests =
-            raw.trim() == "#[cfg(test)]" && lines.get(index + 1).is_some_and(|next| next.trim_start().starts_with("mod ") && next.ends_with('{'));
+        let opens_tests = raw.trim() == "#[cfg(test)]"
+            && lines
+                .get(index + 1)
+                .is_some_and(|next| next.trim_start().starts_with("mod ") && next.ends_with('{'));
         if opens_tests {
             // Tests stand last in a file, so the rest of it is tests.
             break;
@@ -237,7 +312,11 @@ fn uses_of<'w>(text: &str, words: &[(&'w str, &'w str)]) -> Vec<(usize, &'w str,
         }
         in_std_group |= line.contains("std::{");
         // Inside `use std::{…}` a module stands without its `std::`.
-        let looked_at = if in_std_group { line.replace("std::{", "").replace([',', '{'], " ") } else { line.clone() };
+        let looked_at = if in_std_group {
+            line.replace("std::{", "").replace([',', '{'], " ")
+        } else {
+            line.clone()
+        };
         for (word, instead) in words {
             let bare = word.strip_prefix("std::").filter(|_| in_std_group).unwrap_or(word);
             if has_word(&looked_at, bare) {
@@ -255,38 +334,55 @@ fn has_word(line: &str, word: &str) -> bool {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     line.match_indices(word).any(|(at, _)| {
         let before = line[..at].chars().next_back().is_some_and(is_name);
-        let after = line[at + word.len()..].chars().next().is_some_and(is_name) && word.ends_with(is_name);
+        let after =
+            line[at + word.len()..].chars().next().is_some_and(is_name) && word.ends_with(is_name);
         !before && !after
     })
 }
 
 fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate stands in crates/ of the workspace").to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("the crate stands in crates/ of the workspace")
+        .to_path_buf()
 }
 
 /// Every package of the house and its manifest.
 fn manifests() -> BTreeMap<String, toml::Table> {
     let folder = workspace().join("crates");
-    let entries = std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let entries =
+        std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     let mut found = BTreeMap::new();
     for entry in entries {
         let path = entry.expect("the folder can be read").path().join("Cargo.toml");
         let Ok(text) = std::fs::read_to_string(&path) else { continue };
-        let manifest: toml::Table = text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-        let package = manifest["package"]["name"].as_str().expect("a package has a name").to_string();
+        let manifest: toml::Table =
+            text.parse().unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+        let package =
+            manifest["package"]["name"].as_str().expect("a package has a name").to_string();
         found.insert(package, manifest);
     }
     assert!(found.len() >= 10, "only {} crates were found in {}", found.len(), folder.display());
     found
 }
 
-/// The packages of the house that a manifest imports, for its library as well as for its build script; tests may import more.
+/// The packages of the house that a manifest imports, for its library as well as for its build
+/// script; tests may import more.
 fn imports(manifest: &toml::Table) -> BTreeSet<String> {
-    let mut tables: Vec<&toml::Table> = ["dependencies", "build-dependencies"].iter().filter_map(|key| manifest.get(*key)?.as_table()).collect();
+    let mut tables: Vec<&toml::Table> = ["dependencies", "build-dependencies"]
+        .iter()
+        .filter_map(|key| manifest.get(*key)?.as_table())
+        .collect();
     if let Some(targets) = manifest.get("target").and_then(toml::Value::as_table) {
         tables.extend(targets.values().filter_map(|target| target.get("dependencies")?.as_table()));
     }
-    tables.iter().flat_map(|table| table.keys()).filter(|name| name.starts_with("headtime")).cloned().collect()
+    tables
+        .iter()
+        .flat_map(|table| table.keys())
+        .filter(|name| name.starts_with("headtime"))
+        .cloned()
+        .collect()
 }
 
 fn sources() -> Vec<Source> {
@@ -300,14 +396,16 @@ fn sources() -> Vec<Source> {
 }
 
 fn collect(package: &str, folder: &Path, found: &mut Vec<Source>) {
-    let entries = std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let entries =
+        std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
     for entry in entries {
         let path = entry.expect("the folder can be read").path();
         let is_tests = path.file_stem().is_some_and(|stem| stem == "tests");
         if path.is_dir() && !is_tests {
             collect(package, &path, found);
         } else if path.extension().is_some_and(|extension| extension == "rs") && !is_tests {
-            let text = std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let text = std::fs::read_to_string(&path)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             let path = path.strip_prefix(workspace()).map_or(path.clone(), Path::to_path_buf);
             found.push(Source { package: package.to_string(), path, text });
         }

@@ -1,4 +1,5 @@
-//! `headtime map`: what it learns, shows, keeps and merges, what it refuses, and how far it goes on the recording of a real drive where that is at hand.
+//! `headtime map`: what it learns, shows, keeps and merges, what it refuses, and how far it goes on
+//! the recording of a real drive where that is at hand.
 
 #[path = "common/markup.rs"]
 mod markup;
@@ -10,7 +11,10 @@ use serde_json::Value;
 
 /// Runs the real program.
 fn headtime(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_headtime")).args(["map"].iter().chain(arguments)).output().expect("the program was built")
+    Command::new(env!("CARGO_BIN_EXE_headtime"))
+        .args(["map"].iter().chain(arguments))
+        .output()
+        .expect("the program was built")
 }
 
 fn stdout(output: &Output) -> &str {
@@ -45,9 +49,14 @@ fn recording() -> (tempfile::TempDir, PathBuf) {
     let line = |number: u64| {
         // Any order that meets most of the pairs.
         let place = ((number * 2_654_435_761) >> 7) % 12;
-        format!("R Hit {} 8 {}.0 0.0\n", place * 1_400_000, 3_000 + (place * 997 + number * 31) % 9_000)
+        format!(
+            "R Hit {} 8 {}.0 0.0\n",
+            place * 1_400_000,
+            3_000 + (place * 997 + number * 31) % 9_000
+        )
     };
-    std::fs::write(&path, (0..400).map(line).collect::<String>()).expect("the folder can be written");
+    std::fs::write(&path, (0..400).map(line).collect::<String>())
+        .expect("the folder can be written");
     (folder, path)
 }
 
@@ -55,8 +64,20 @@ fn recording() -> (tempfile::TempDir, PathBuf) {
 fn matrix() -> (tempfile::TempDir, PathBuf, PathBuf) {
     let (folder, trace) = recording();
     let map = folder.path().join("atlas.map");
-    let answer = json(&["learn", "--profile", "atlas10k", text_of(&trace), "--kind", "matrix", "-o", text_of(&map)]);
-    assert_eq!((answer["learned_from"].as_u64(), answer["predicted"].as_u64()), (Some(200), Some(200)));
+    let answer = json(&[
+        "learn",
+        "--profile",
+        "atlas10k",
+        text_of(&trace),
+        "--kind",
+        "matrix",
+        "-o",
+        text_of(&map),
+    ]);
+    assert_eq!(
+        (answer["learned_from"].as_u64(), answer["predicted"].as_u64()),
+        (Some(200), Some(200))
+    );
     assert!(answer["exceedance"].as_array().is_some_and(|rows| !rows.is_empty()), "{answer}");
     (folder, trace, map)
 }
@@ -65,27 +86,61 @@ fn matrix() -> (tempfile::TempDir, PathBuf, PathBuf) {
 fn a_matrix_is_learned_shown_and_drawn() {
     let (folder, _, map) = matrix();
     let known = json(&["show", text_of(&map)]);
-    assert_eq!((known["kind"].as_str(), known["cell_sectors"].as_u64(), known["cells_covered"].as_u64()), (Some("matrix"), Some(256), Some(12)));
+    assert_eq!(
+        (known["kind"].as_str(), known["cell_sectors"].as_u64(), known["cells_covered"].as_u64()),
+        (Some("matrix"), Some(256), Some(12))
+    );
     assert_eq!(known["observations"].as_u64(), Some(199), "the first request has none before it");
-    assert!(known["pairs_known"].as_u64() > Some(10) && known["pairs_known"].as_u64() <= known["pairs_covered"].as_u64());
+    assert!(
+        known["pairs_known"].as_u64() > Some(10)
+            && known["pairs_known"].as_u64() <= known["pairs_covered"].as_u64()
+    );
     let rows = known["exceedance"].as_array().expect("samples were counted");
-    assert!(rows.iter().all(|row| row["low"].as_f64() <= row["rate"].as_f64() && row["rate"].as_f64() <= row["high"].as_f64()), "{rows:?}");
+    assert!(
+        rows.iter().all(|row| row["low"].as_f64() <= row["rate"].as_f64()
+            && row["rate"].as_f64() <= row["high"].as_f64()),
+        "{rows:?}"
+    );
 
     let svg = folder.path().join("map.svg");
-    let output = headtime(&["show", text_of(&map), "--svg", text_of(&svg), "--region", "0..8000000"]);
+    let output =
+        headtime(&["show", text_of(&map), "--svg", text_of(&svg), "--region", "0..8000000"]);
     assert!(output.status.success(), "{}", stderr(&output));
-    assert!(stdout(&output).contains("12 of 70075 cells covered") && stdout(&output).contains("95 % interval"), "{}", stdout(&output));
+    assert!(
+        stdout(&output).contains("12 of 70075 cells covered")
+            && stdout(&output).contains("95 % interval"),
+        "{}",
+        stdout(&output)
+    );
     let drawn = std::fs::read_to_string(&svg).expect("it was drawn");
     let elements = markup::check_well_formed(&drawn);
-    assert!(elements.iter().filter(|element| *element == "rect").count() > 10, "a heat map has squares");
-    assert!(elements.iter().any(|element| element == "circle") && drawn.contains("distance in sectors"));
+    assert!(
+        elements.iter().filter(|element| *element == "rect").count() > 10,
+        "a heat map has squares"
+    );
+    assert!(
+        elements.iter().any(|element| element == "circle") && drawn.contains("distance in sectors")
+    );
     // What the shades mean stands above the squares, not on them.
-    let line = |text: &str| drawn.lines().position(|line| line.contains(text)).unwrap_or_else(|| panic!("no `{text}` in {drawn}"));
+    let line = |text: &str| {
+        drawn
+            .lines()
+            .position(|line| line.contains(text))
+            .unwrap_or_else(|| panic!("no `{text}` in {drawn}"))
+    };
     assert!(line("white unknown") < line("from LBA"));
-    let nothing = refusal(&["show", text_of(&map), "--svg", text_of(&folder.path().join("no.svg")), "--region", "100..200"]);
+    let nothing = refusal(&[
+        "show",
+        text_of(&map),
+        "--svg",
+        text_of(&folder.path().join("no.svg")),
+        "--region",
+        "100..200",
+    ]);
     assert!(nothing.contains("no pair is known") && nothing.contains("100..200"), "{nothing}");
     assert!(!folder.path().join("no.svg").exists());
-    // Left out: from the first cell that was seen to the last, which is behind 15.4 million sectors and before the drive's 17.9 million.
+    // Left out: from the first cell that was seen to the last, which is behind 15.4 million sectors
+    // and before the drive's 17.9 million.
     assert!(headtime(&["show", text_of(&map), "--svg", text_of(&svg)]).status.success());
     let drawn = std::fs::read_to_string(&svg).expect("it was drawn");
     assert!(drawn.contains("14M") && !drawn.contains("16M"), "the axis ends where knowledge does");
@@ -96,7 +151,18 @@ fn learning_goes_on_with_a_map_that_was_kept_and_maps_are_merged() {
     let (folder, trace, map) = matrix();
     let on = |name: &str| folder.path().join(name);
     let more = on("more.map");
-    let learned = json(&["learn", "--profile", "atlas10k", text_of(&trace), "--train", "1", "--map", text_of(&map), "-o", text_of(&more)]);
+    let learned = json(&[
+        "learn",
+        "--profile",
+        "atlas10k",
+        text_of(&trace),
+        "--train",
+        "1",
+        "--map",
+        text_of(&map),
+        "-o",
+        text_of(&more),
+    ]);
     assert!(learned["map"]["observations"].as_u64() > Some(500), "{learned}");
     let merged = on("merged.map");
     let output = headtime(&["merge", text_of(&map), text_of(&more), "-o", text_of(&merged)]);
@@ -116,10 +182,19 @@ fn a_kept_copy_is_the_same_and_what_is_there_is_replaced_only_when_asked() {
     // What is no map is never replaced.
     let other = folder.path().join("other.txt");
     std::fs::write(&other, "dear diary").unwrap();
-    assert!(refusal(&["save", text_of(&map), text_of(&other), "--force"]).contains("no latency map"));
+    assert!(
+        refusal(&["save", text_of(&map), text_of(&other), "--force"]).contains("no latency map")
+    );
     assert_eq!(std::fs::read_to_string(&other).unwrap(), "dear diary");
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 4, "nothing else was left behind");
-    assert!(stdout(&headtime(&["load", text_of(&map), "--profile", "atlas10k"])).contains("fine for atlas10k"));
+    assert_eq!(
+        std::fs::read_dir(folder.path()).unwrap().count(),
+        4,
+        "nothing else was left behind"
+    );
+    assert!(
+        stdout(&headtime(&["load", text_of(&map), "--profile", "atlas10k"]))
+            .contains("fine for atlas10k")
+    );
 }
 
 #[test]
@@ -136,10 +211,23 @@ fn damaged_truncated_foreign_and_newer_files_are_refused_and_change_nothing() {
             vec!["load", text_of(&bad), "--profile", "atlas10k"],
             vec!["save", text_of(&bad), text_of(&out), "--force"],
             vec!["merge", text_of(&map), text_of(&bad), "-o", text_of(&out), "--force"],
-            vec!["learn", "--profile", "atlas10k", text_of(&trace), "--map", text_of(&bad), "-o", text_of(&out), "--force"],
+            vec![
+                "learn",
+                "--profile",
+                "atlas10k",
+                text_of(&trace),
+                "--map",
+                text_of(&bad),
+                "-o",
+                text_of(&out),
+                "--force",
+            ],
         ] {
             let message = refusal(&arguments);
-            assert!(message.contains(says) && message.contains("bad.map"), "{arguments:?}: {message}");
+            assert!(
+                message.contains(says) && message.contains("bad.map"),
+                "{arguments:?}: {message}"
+            );
             assert_eq!(std::fs::read(&out).unwrap(), whole, "{arguments:?} changed the file");
         }
     };
@@ -156,8 +244,13 @@ fn damaged_truncated_foreign_and_newer_files_are_refused_and_change_nothing() {
     newer[header - 4..header].copy_from_slice(&checksum);
     refused(&newer, "use a newer program");
     // Whole, and of another drive.
-    assert!(refusal(&["load", text_of(&map), "--profile", "cheetah10k7"]).contains("expected is '"));
-    assert!(refusal(&["learn", "--profile", "nearline-20tb", text_of(&trace), "--map", text_of(&map)]).contains("use a map of the same model"));
+    assert!(
+        refusal(&["load", text_of(&map), "--profile", "cheetah10k7"]).contains("expected is '")
+    );
+    assert!(
+        refusal(&["learn", "--profile", "nearline-20tb", text_of(&trace), "--map", text_of(&map)])
+            .contains("use a map of the same model")
+    );
 }
 
 #[test]
@@ -165,55 +258,123 @@ fn a_compact_map_is_learned_kept_and_goes_on_and_is_not_merged() {
     let (folder, trace) = recording();
     let map = folder.path().join("compact.map");
     for from in ["profile", "no-slips", "nothing"] {
-        let answer = json(&["learn", "--profile", "atlas10k", text_of(&trace), "--from", from, "-o", text_of(&map), "--force"]);
-        assert_eq!((answer["kind"].as_str(), answer["map"]["from_profile"].as_bool()), (Some("compact"), Some(from != "nothing")));
+        let answer = json(&[
+            "learn",
+            "--profile",
+            "atlas10k",
+            text_of(&trace),
+            "--from",
+            from,
+            "-o",
+            text_of(&map),
+            "--force",
+        ]);
+        assert_eq!(
+            (answer["kind"].as_str(), answer["map"]["from_profile"].as_bool()),
+            (Some("compact"), Some(from != "nothing"))
+        );
         let known = json(&["show", text_of(&map)]);
         assert_eq!(known["angles_known"], answer["map"]["angles_known"]);
-        let again = json(&["learn", "--profile", "atlas10k", text_of(&trace), "--map", text_of(&map), "--train", "0"]);
+        let again = json(&[
+            "learn",
+            "--profile",
+            "atlas10k",
+            text_of(&trace),
+            "--map",
+            text_of(&map),
+            "--train",
+            "0",
+        ]);
         assert_eq!(again["predicted"].as_u64(), Some(400));
     }
     let svg = folder.path().join("map.svg");
-    assert!(headtime(&["learn", "--profile", "atlas10k", text_of(&trace), "-o", text_of(&map), "--force"]).status.success());
+    assert!(
+        headtime(&[
+            "learn",
+            "--profile",
+            "atlas10k",
+            text_of(&trace),
+            "-o",
+            text_of(&map),
+            "--force"
+        ])
+        .status
+        .success()
+    );
     assert!(headtime(&["show", text_of(&map), "--svg", text_of(&svg)]).status.success());
     markup::check_well_formed(&std::fs::read_to_string(&svg).unwrap());
     let out = folder.path().join("out.map");
-    assert!(refusal(&["merge", text_of(&map), text_of(&map), "-o", text_of(&out)]).contains("compact map"));
+    assert!(
+        refusal(&["merge", text_of(&map), text_of(&map), "-o", text_of(&out)])
+            .contains("compact map")
+    );
     assert!(!out.exists());
 }
 
 #[test]
 fn what_makes_no_sense_is_refused_with_what_would() {
     let (folder, trace) = recording();
-    let learn = |more: &[&str]| refusal(&[&["learn", "--profile", "atlas10k", text_of(&trace)], more].concat());
-    assert!(learn(&["--train", "1.5"]).contains("from 0 to 1") && learn(&["--train", "150%"]).contains("such as 50%"));
+    let learn = |more: &[&str]| {
+        refusal(&[&["learn", "--profile", "atlas10k", text_of(&trace)], more].concat())
+    };
+    assert!(
+        learn(&["--train", "1.5"]).contains("from 0 to 1")
+            && learn(&["--train", "150%"]).contains("such as 50%")
+    );
     assert!(learn(&["--kind", "matrix", "--bits", "5"]).contains("4, 8 or 16"));
     assert!(learn(&["--kind", "matrix", "--cell", "1000"]).contains("whole number"));
     assert!(learn(&["--memory", "1MiB"]).contains("allow more"));
     let past = folder.path().join("past.trace");
     std::fs::write(&past, "R Hit 99999999999 8 4000.0 0.0\n").unwrap();
-    assert!(refusal(&["learn", "--profile", "atlas10k", text_of(&past)]).contains("past the end of atlas10k"));
+    assert!(
+        refusal(&["learn", "--profile", "atlas10k", text_of(&past)])
+            .contains("past the end of atlas10k")
+    );
     assert!(refusal(&["show", "/nowhere/at.map"]).contains("cannot be read"));
-    assert!(refusal(&["show", "/nowhere/at.map", "--region", "0..9"]).contains("--svg"), "a region is for the picture");
-    assert!(refusal(&["learn", "--profile", "atlas11k", text_of(&trace)]).starts_with("headtime: no profile is called `atlas11k`"));
+    assert!(
+        refusal(&["show", "/nowhere/at.map", "--region", "0..9"]).contains("--svg"),
+        "a region is for the picture"
+    );
+    assert!(
+        refusal(&["learn", "--profile", "atlas11k", text_of(&trace)])
+            .starts_with("headtime: no profile is called `atlas11k`")
+    );
 }
 
 /// The folder of recordings of real drives; `None`, with a message, where there is none.
 fn drives() -> Option<PathBuf> {
-    let folder = std::env::var_os("HEADTIME_DRIVES").map(PathBuf::from).filter(|folder| folder.is_dir());
+    let folder =
+        std::env::var_os("HEADTIME_DRIVES").map(PathBuf::from).filter(|folder| folder.is_dir());
     if folder.is_none() {
         eprintln!("skipped: HEADTIME_DRIVES names no folder with recordings of real drives");
     }
     folder
 }
 
-/// The slips of this drive are learned from the first half of its recording; nothing of the second half is used, neither the profile's slips nor a fit.
+/// The slips of this drive are learned from the first half of its recording; nothing of the second
+/// half is used, neither the profile's slips nor a fit.
 #[test]
-fn of_a_real_drive_six_in_ten_reads_of_the_second_half_are_foretold_within_a_fifth_of_a_millisecond() {
+fn of_a_real_drive_six_in_ten_reads_of_the_second_half_are_predicted_within_a_fifth_of_a_millisecond()
+ {
     let Some(folder) = drives() else { return };
     let trace = folder.join("cheetah15k5.trace");
-    let answer = json(&["learn", "--profile", "cheetah15k5", "--from", "no-slips", text_of(&trace), "--train", "0.5"]);
+    let answer = json(&[
+        "learn",
+        "--profile",
+        "cheetah15k5",
+        "--from",
+        "no-slips",
+        text_of(&trace),
+        "--train",
+        "0.5",
+    ]);
     let within = |figures: &Value| figures["within_0_2_ms"].as_f64().expect("a share");
     assert_eq!(answer["predicted"].as_u64(), Some(5_000));
     assert!(within(&answer["reads"]) >= 0.6, "{}", answer["reads"]);
-    assert!(answer["reads_by_region"].as_array().is_some_and(|regions| regions.iter().all(|region| within(region) > 0.5)), "{answer}");
+    assert!(
+        answer["reads_by_region"]
+            .as_array()
+            .is_some_and(|regions| regions.iter().all(|region| within(region) > 0.5)),
+        "{answer}"
+    );
 }

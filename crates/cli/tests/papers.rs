@@ -11,7 +11,11 @@ mod markup;
 
 /// Runs the real program in `folder`, where it leaves what it writes without being told where.
 fn headtime(folder: &Path, arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_headtime")).args(arguments).current_dir(folder).output().expect("the program was built")
+    Command::new(env!("CARGO_BIN_EXE_headtime"))
+        .args(arguments)
+        .current_dir(folder)
+        .output()
+        .expect("the program was built")
 }
 
 fn stdout(output: &Output) -> &str {
@@ -63,18 +67,36 @@ fn one_id_prints_one_object_with_the_promised_keys_and_writes_every_form() {
         let path = folder.path().join(format!("headtime-papers/a.depth/a.depth.{end}"));
         std::fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
     };
-    assert_eq!(serde_json::from_str::<Value>(&read("json")).expect("JSON"), answer, "the file and the answer differ");
+    assert_eq!(
+        serde_json::from_str::<Value>(&read("json")).expect("JSON"),
+        answer,
+        "the file and the answer differ"
+    );
     assert!(read("csv").starts_with("id,seed,what,") && read("svg").starts_with("<svg "));
     let elements = markup::check_well_formed(&read("html"));
-    assert!(elements.iter().any(|name| name == "svg") && elements.iter().filter(|name| *name == "tr").count() > 20);
+    assert!(
+        elements.iter().any(|name| name == "svg")
+            && elements.iter().filter(|name| *name == "tr").count() > 20
+    );
 }
 
 #[test]
 fn the_same_seed_gives_the_same_bytes_with_one_thread_and_with_two() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let run = |seed: &str, threads: &str| {
-        let arguments = tiny(&["a.depth", "a.ageing", "--json", "--seed", seed, "--threads", threads, "--out", "here"]);
-        let output = headtime(folder.path(), &arguments.iter().map(String::as_str).collect::<Vec<_>>());
+        let arguments = tiny(&[
+            "a.depth",
+            "a.ageing",
+            "--json",
+            "--seed",
+            seed,
+            "--threads",
+            threads,
+            "--out",
+            "here",
+        ]);
+        let output =
+            headtime(folder.path(), &arguments.iter().map(String::as_str).collect::<Vec<_>>());
         assert!(output.status.success(), "{}", stderr(&output));
         output.stdout
     };
@@ -82,7 +104,10 @@ fn the_same_seed_gives_the_same_bytes_with_one_thread_and_with_two() {
     assert!(once.starts_with(b"["), "several ids are an array");
     assert_eq!(once, run("7", "2"));
     assert_ne!(once, run("8", "2"));
-    assert!(folder.path().join("here/a.depth.html").is_file() && folder.path().join("here/a.ageing.html").is_file());
+    assert!(
+        folder.path().join("here/a.depth.html").is_file()
+            && folder.path().join("here/a.ageing.html").is_file()
+    );
     assert!(!folder.path().join("headtime-papers").exists(), "--out says where");
 }
 
@@ -92,12 +117,23 @@ fn people_get_a_table_with_reasons_below_and_no_bar_where_nobody_watches() {
     let arguments = tiny(&["a.gr*"]);
     let output = headtime(folder.path(), &arguments.iter().map(String::as_str).collect::<Vec<_>>());
     assert!(output.status.success(), "{}", stderr(&output));
-    for wanted in
-        ["published", "measured", "holds", "a.greedy: ", "beam of depth 8", "Nearest insertion is not built yet.", "nothing to compare", "written: "]
-    {
+    for wanted in [
+        "published",
+        "measured",
+        "holds",
+        "a.greedy: ",
+        "beam of depth 8",
+        "Nearest insertion is not built yet.",
+        "nothing to compare",
+        "written: ",
+    ] {
         assert!(stdout(&output).contains(wanted), "{wanted} is missing from\n{}", stdout(&output));
     }
-    assert_eq!(stdout(&output).matches("Nearest insertion is not built yet.").count(), 1, "a reason is written once");
+    assert_eq!(
+        stdout(&output).matches("Nearest insertion is not built yet.").count(),
+        1,
+        "a reason is written once"
+    );
     assert!(stderr(&output).is_empty(), "{}", stderr(&output));
 }
 
@@ -106,7 +142,11 @@ fn nonsense_is_refused_with_a_remedy_before_anything_runs() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     std::fs::write(folder.path().join("file"), "").expect("the folder is ours");
     let cases: &[(&[&str], i32, &str)] = &[
-        (&["a.deph"], 2, "there is no experiment `a.deph`; did you mean a.depth? Known are a.throughput, "),
+        (
+            &["a.deph"],
+            2,
+            "there is no experiment `a.deph`; did you mean a.depth? Known are a.throughput, ",
+        ),
         (&["P9.*"], 2, "no experiment fits `P9.*`; known are a.throughput, "),
         (&[], 2, "--list"),
         (&["--list", "a.depth"], 2, "cannot be used with"),
@@ -116,8 +156,19 @@ fn nonsense_is_refused_with_a_remedy_before_anything_runs() {
     ];
     for (arguments, code, expected) in cases {
         let output = headtime(folder.path(), &[&["papers"], *arguments].concat());
-        assert_eq!(output.status.code(), Some(*code), "papers {}: {}", arguments.join(" "), stderr(&output));
-        assert!(stderr(&output).contains(expected), "papers {} says `{}`, without `{expected}`", arguments.join(" "), stderr(&output));
+        assert_eq!(
+            output.status.code(),
+            Some(*code),
+            "papers {}: {}",
+            arguments.join(" "),
+            stderr(&output)
+        );
+        assert!(
+            stderr(&output).contains(expected),
+            "papers {} says `{}`, without `{expected}`",
+            arguments.join(" "),
+            stderr(&output)
+        );
         assert!(stdout(&output).is_empty(), "papers {} printed an answer", arguments.join(" "));
     }
 }

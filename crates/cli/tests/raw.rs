@@ -1,4 +1,5 @@
-//! Raw devices through the real program, on loop devices: listed, served to real clients, put back after a kill, refused with the words that help.
+//! Raw devices through the real program, on loop devices: listed, served to real clients, put back
+//! after a kill, refused with the words that help.
 //!
 //! For root only, with loop devices; skipped with a message elsewhere.
 
@@ -30,14 +31,22 @@ impl Disk {
         }
         let folder = tempfile::tempdir().expect("a temporary folder");
         let image = folder.path().join("disk.img");
-        std::fs::File::create(&image).and_then(|file| file.set_len(64 << 20)).expect("the folder is ours");
+        std::fs::File::create(&image)
+            .and_then(|file| file.set_len(64 << 20))
+            .expect("the folder is ours");
         // One at a time: two that look for a free device at once may open the same.
         static ONE_AT_A_TIME: std::sync::Mutex<()> = std::sync::Mutex::new(());
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let attached = run("losetup", &["--sector-size", &sector_bytes.to_string(), "--find", "--show", text(&image)]);
+        let attached = run(
+            "losetup",
+            &["--sector-size", &sector_bytes.to_string(), "--find", "--show", text(&image)],
+        );
         drop(turn);
         if !attached.status.success() {
-            println!("skipped: no loop device is to be had here ({})", String::from_utf8_lossy(&attached.stderr).trim());
+            println!(
+                "skipped: no loop device is to be had here ({})",
+                String::from_utf8_lossy(&attached.stderr).trim()
+            );
             return None;
         }
         Some(Self { device: String::from_utf8_lossy(&attached.stdout).trim().to_string(), folder })
@@ -52,7 +61,10 @@ impl Disk {
     }
 
     fn queue(&self, file: &str) -> String {
-        std::fs::read_to_string(self.queue_path(file)).expect("the kernel shows it").trim().to_string()
+        std::fs::read_to_string(self.queue_path(file))
+            .expect("the kernel shows it")
+            .trim()
+            .to_string()
     }
 
     fn queue_path(&self, file: &str) -> PathBuf {
@@ -62,7 +74,16 @@ impl Disk {
     /// Serves a volume of 32 MiB; the server and the volume's URI.
     fn serve(&self, more: &[&str]) -> (Program, String) {
         let listen = format!("unix:{}", text(&self.path("nbd.sock")));
-        let arguments = ["serve", "--drive", &self.device, "--volume", "v=32MiB", "--listen", &listen, "--print-uri"];
+        let arguments = [
+            "serve",
+            "--drive",
+            &self.device,
+            "--volume",
+            "v=32MiB",
+            "--listen",
+            &listen,
+            "--print-uri",
+        ];
         let mut server = Program::start(&[&arguments, more].concat());
         let uri = server.line();
         (server, uri)
@@ -78,14 +99,21 @@ impl Drop for Disk {
 }
 
 fn run(program: &str, arguments: &[&str]) -> Output {
-    let path = format!("/usr/sbin:/usr/bin:/sbin:/bin:{}", std::env::var("PATH").unwrap_or_default());
-    let output = Command::new(program).args(arguments).env("PATH", path).stdin(Stdio::null()).output();
+    let path =
+        format!("/usr/sbin:/usr/bin:/sbin:/bin:{}", std::env::var("PATH").unwrap_or_default());
+    let output =
+        Command::new(program).args(arguments).env("PATH", path).stdin(Stdio::null()).output();
     output.unwrap_or_else(|error| panic!("{program}: {error}; scripts/setup.sh test installs it"))
 }
 
 /// Of a tool that must succeed: what it printed.
 fn printed(output: &Output) -> String {
-    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}: {}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
@@ -102,36 +130,60 @@ fn a_device_with_sectors_of_4096_bytes_is_served_to_real_clients() {
     if !have("nbdinfo") || !have("nbdcopy") {
         return;
     }
-    let content: Vec<u8> = (0..32_u32 << 18).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    let content: Vec<u8> =
+        (0..32_u32 << 18).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     let (source, back) = (disk.path("source.raw"), disk.path("back.raw"));
     std::fs::write(&source, &content).expect("the folder is ours");
 
     let (server, uri) = disk.serve(&[]);
-    let about: Value = serde_json::from_str(&printed(&run("nbdinfo", &["--json", &uri]))).expect("nbdinfo prints JSON");
+    let about: Value = serde_json::from_str(&printed(&run("nbdinfo", &["--json", &uri])))
+        .expect("nbdinfo prints JSON");
     let export = &about["exports"][0];
-    assert_eq!((export["block_size_minimum"].as_u64(), export["export-size"].as_u64()), (Some(4096), Some(32 << 20)), "{about}");
+    assert_eq!(
+        (export["block_size_minimum"].as_u64(), export["export-size"].as_u64()),
+        (Some(4096), Some(32 << 20)),
+        "{about}"
+    );
     printed(&run("nbdcopy", &["--flush", text(&source), &uri]));
     stop(server);
 
     let (server, uri) = disk.serve(&[]);
     printed(&run("nbdcopy", &[&uri, text(&back)]));
     stop(server);
-    assert!(std::fs::read(&back).expect("nbdcopy wrote it") == content, "the volume holds something else after the restart");
+    assert!(
+        std::fs::read(&back).expect("nbdcopy wrote it") == content,
+        "the volume holds something else after the restart"
+    );
 }
 
 #[test]
 fn the_list_of_devices_says_what_each_is_and_who_uses_it() {
     let Some(disk) = Disk::new(4096) else { return };
     let listed = |name: &str| {
-        let devices: Value = serde_json::from_str(&printed(&headtime(&["devices", "--json"]))).expect("it prints JSON");
-        devices.as_array().expect("an array").iter().find(|device| device["name"] == name).expect("the device is listed").clone()
+        let devices: Value = serde_json::from_str(&printed(&headtime(&["devices", "--json"])))
+            .expect("it prints JSON");
+        devices
+            .as_array()
+            .expect("an array")
+            .iter()
+            .find(|device| device["name"] == name)
+            .expect("the device is listed")
+            .clone()
     };
     let free = listed(disk.name());
-    assert_eq!((&free["usable"], &free["logical_sector_bytes"], &free["bytes"]), (&Value::from(true), &Value::from(4096), &Value::from(64 << 20)));
+    assert_eq!(
+        (&free["usable"], &free["logical_sector_bytes"], &free["bytes"]),
+        (&Value::from(true), &Value::from(4096), &Value::from(64 << 20))
+    );
     let (server, _) = disk.serve(&[]);
     let used = listed(disk.name());
     assert_eq!((&used["usable"], &used["scheduler"]), (&Value::from(false), &Value::from("none")));
-    assert!(used["refusals"][0].as_str().is_some_and(|text| text.contains("open for writing by headtime")), "{used}");
+    assert!(
+        used["refusals"][0]
+            .as_str()
+            .is_some_and(|text| text.contains("open for writing by headtime")),
+        "{used}"
+    );
     let text = printed(&headtime(&["devices"]));
     let paragraph = text.split(&format!("{}  ", disk.device)).nth(1).expect("it is listed");
     assert!(paragraph.starts_with("64 MiB, sectors of 4096 (4096 physical) bytes"), "{paragraph}");
@@ -143,12 +195,18 @@ fn the_list_of_devices_says_what_each_is_and_who_uses_it() {
 fn a_setting_without_effect_is_warned_of_and_all_are_as_before_in_the_end() {
     let Some(disk) = Disk::new(512) else { return };
     let before = ["scheduler", "nomerges", "nr_requests"].map(|file| disk.queue(file));
-    // No block device of Linux can do with fewer than four requests, and a loop device has no cache of its own.
+    // No block device of Linux can do with fewer than four requests, and a loop device has no cache
+    // of its own.
     let (server, _) = disk.serve(&["--queue-depth", "2", "--write-cache", "off"]);
     let during = ["nomerges", "nr_requests"].map(|file| disk.queue(file));
     let said = stop(server);
     assert_eq!(during, ["2", "4"]);
-    for expected in ["queue_depth = 2 has no effect", "became 4 instead", "write_cache = write through has no effect", "no device/scsi_disk"] {
+    for expected in [
+        "queue_depth = 2 has no effect",
+        "became 4 instead",
+        "write_cache = write through has no effect",
+        "no device/scsi_disk",
+    ] {
         assert!(said.contains(expected), "`{expected}` is not in {said}");
     }
     assert_eq!(["scheduler", "nomerges", "nr_requests"].map(|file| disk.queue(file)), before);
@@ -176,15 +234,28 @@ fn after_kill_9_restore_puts_the_settings_back_and_the_volumes_are_there() {
 fn a_check_of_the_configuration_shows_what_would_be_set() {
     let Some(disk) = Disk::new(512) else { return };
     let file = disk.path("headtime.toml");
-    let config = format!("drive = \"{}\"\nlisten = \"unix:a.sock\"\nqueue_depth = 8\nwrite_cache = \"off\"\n", disk.device);
+    let config = format!(
+        "drive = \"{}\"\nlisten = \"unix:a.sock\"\nqueue_depth = 8\nwrite_cache = \"off\"\n",
+        disk.device
+    );
     std::fs::write(&file, config).expect("the folder is ours");
     let told = printed(&headtime(&["check-config", text(&file)]));
-    for expected in [": fine\n", "merging = 2 instead of 0", "queue_depth = 8 instead of", "write_cache = write through has no effect here"] {
+    for expected in [
+        ": fine\n",
+        "merging = 2 instead of 0",
+        "queue_depth = 8 instead of",
+        "write_cache = write through has no effect here",
+    ] {
         assert!(told.contains(expected), "`{expected}` is not in {told}");
     }
     assert_eq!(disk.queue("nomerges"), "0", "a check sets nothing");
-    let answer: Value = serde_json::from_str(&printed(&headtime(&["check-config", text(&file), "--json"]))).expect("it prints JSON");
-    assert_eq!((&answer["ok"], &answer["device"]["name"]), (&Value::from(true), &Value::from(disk.name())));
+    let answer: Value =
+        serde_json::from_str(&printed(&headtime(&["check-config", text(&file), "--json"])))
+            .expect("it prints JSON");
+    assert_eq!(
+        (&answer["ok"], &answer["device"]["name"]),
+        (&Value::from(true), &Value::from(disk.name()))
+    );
 }
 
 #[test]
@@ -197,7 +268,10 @@ fn a_mounted_disk_and_one_with_other_content_are_refused_and_stay_as_they_are() 
     let foreign = headtime(&serve);
     let said = String::from_utf8_lossy(&foreign.stderr);
     assert!(foreign.status.code() == Some(1) && said.contains("initialize"), "{said}");
-    assert!(std::fs::read(disk.path("disk.img")).expect("it is ours") == image, "a refused disk was written to");
+    assert!(
+        std::fs::read(disk.path("disk.img")).expect("it is ours") == image,
+        "a refused disk was written to"
+    );
 
     let at = disk.path("mnt");
     std::fs::create_dir(&at).expect("the folder is ours");
@@ -206,5 +280,11 @@ fn a_mounted_disk_and_one_with_other_content_are_refused_and_stay_as_they_are() 
     let unmounted = run("umount", &[text(&at)]);
     assert!(mounted.status.success() && unmounted.status.success(), "{mounted:?} {unmounted:?}");
     let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(refused.status.code() == Some(1) && said.contains("is mounted on") && said.contains("/mnt") && said.contains("umount"), "{said}");
+    assert!(
+        refused.status.code() == Some(1)
+            && said.contains("is mounted on")
+            && said.contains("/mnt")
+            && said.contains("umount"),
+        "{said}"
+    );
 }

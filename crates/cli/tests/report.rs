@@ -3,32 +3,46 @@
 #[path = "common/markup.rs"]
 mod markup;
 
-use headtime::figures::{BeliefFigures, DiskTime, LatenessFigures, Times, VolumeSample, VolumeTotals};
-use headtime::report::{self, ClientFigures, DemoReport, LoadSource, PolicyRun, VolumePlan, VolumeRun};
+use headtime::figures::{
+    BeliefFigures, DiskTime, LatenessFigures, Times, VolumeSample, VolumeTotals,
+};
+use headtime::report::{
+    self, ClientFigures, DemoReport, LoadSource, PolicyRun, VolumePlan, VolumeRun,
+};
 
-/// Figures of one volume whose response times spread around `centre_ms`.
-fn volume(name: &str, centre_ms: f64, mib_per_second: f64, misses_per_second: u64, has_deadline: bool) -> VolumeRun {
+/// Figures of one volume whose response times spread around `center_ms`.
+fn volume(
+    name: &str,
+    center_ms: f64,
+    mib_per_second: f64,
+    misses_per_second: u64,
+    has_deadline: bool,
+) -> VolumeRun {
     let samples = (1..=30)
         .map(|second| VolumeSample {
             at_seconds: f64::from(second),
             mib_per_second: mib_per_second * (1.0 + 0.1 * f64::from(second % 5)),
             iops: 40.0,
-            p50_ms: centre_ms,
-            p99_ms: centre_ms * 4.0,
-            max_ms: centre_ms * 6.0,
+            p50_ms: center_ms,
+            p99_ms: center_ms * 4.0,
+            max_ms: center_ms * 6.0,
             deadline_misses: misses_per_second * u64::from(second % 3 == 0),
             in_flight: 8,
         })
         .collect();
-    let response_cdf = (0..=100).map(|step| (centre_ms * 10_f64.powf(f64::from(step) / 50.0 - 1.0), f64::from(step) / 100.0)).collect();
+    let response_cdf = (0..=100)
+        .map(|step| {
+            (center_ms * 10_f64.powf(f64::from(step) / 50.0 - 1.0), f64::from(step) / 100.0)
+        })
+        .collect();
     let response_ms = Times {
         count: 1_200,
-        mean: centre_ms,
-        p50: centre_ms,
-        p95: centre_ms * 3.0,
-        p99: centre_ms * 4.0,
-        p999: centre_ms * 5.0,
-        max: centre_ms * 6.0,
+        mean: center_ms,
+        p50: center_ms,
+        p95: center_ms * 3.0,
+        p99: center_ms * 4.0,
+        p999: center_ms * 5.0,
+        max: center_ms * 6.0,
     };
     let deadline_requests = if has_deadline { 1_200 } else { 0 };
     let totals = VolumeTotals {
@@ -42,7 +56,8 @@ fn volume(name: &str, centre_ms: f64, mib_per_second: f64, misses_per_second: u6
         unanswered: 8,
         disk_time_share: 0.3,
     };
-    let client = Some(ClientFigures { requests: 1_200, iops: 39.9, mib_per_second, response_ms, errors: 0 });
+    let client =
+        Some(ClientFigures { requests: 1_200, iops: 39.9, mib_per_second, response_ms, errors: 0 });
     VolumeRun { name: name.to_string(), totals, client, samples, response_cdf }
 }
 
@@ -53,8 +68,15 @@ fn run(policy: &str, factor: f64, misses: u64) -> PolicyRun {
         outstanding_limit: None,
         outstanding_mean: 1.7,
         seconds: 30.0,
-        utilisation: 0.99,
-        disk_time: Some(DiskTime { seek: 0.38 / factor, rotate: 0.30, transfer: 0.2, overhead: 0.01, idle: 0.01, background: 0.0 }),
+        utilization: 0.99,
+        disk_time: Some(DiskTime {
+            seek: 0.38 / factor,
+            rotate: 0.30,
+            transfer: 0.2,
+            overhead: 0.01,
+            idle: 0.01,
+            background: 0.0,
+        }),
         lateness: Some(LatenessFigures { count: 4_000, p50_us: 12.0, p99_us: 88.0, max_us: 400.0 }),
         belief: Some(BeliefFigures { completions: 4_000, rms_error_us: 61.0 }),
         volumes: vec![
@@ -79,7 +101,11 @@ fn synthetic(load_reason: Option<&str>) -> DemoReport {
         drive_summary: "20 TB, 7,200 rpm <& more>".to_string(),
         seed: 1,
         seconds_per_policy: 30.0,
-        load: LoadSource { name: "fio".to_string(), version: "3.33".to_string(), reason: load_reason.map(str::to_string) },
+        load: LoadSource {
+            name: "fio".to_string(),
+            version: "3.33".to_string(),
+            reason: load_reason.map(str::to_string),
+        },
         volumes: vec![
             plan("recorder", "sequential writes of 512 KiB at 20 MiB/s", Some(100.0)),
             plan("database", "random 8 KiB, 70 % reads, 32 at once", None),
@@ -94,7 +120,8 @@ fn synthetic(load_reason: Option<&str>) -> DemoReport {
 
 #[test]
 fn the_page_is_well_formed_and_fetches_nothing() {
-    let page = report::page(&synthetic(Some("fio is not installed"))).expect("the plots can be drawn");
+    let page =
+        report::page(&synthetic(Some("fio is not installed"))).expect("the plots can be drawn");
     let elements = markup::check_well_formed(&page);
     // Three distributions, three throughputs, one of misses, one split.
     assert_eq!(elements.iter().filter(|name| *name == "svg").count(), 8);
@@ -105,7 +132,8 @@ fn the_page_is_well_formed_and_fetches_nothing() {
 
 #[test]
 fn the_page_says_what_the_numbers_are_and_how_they_were_made() {
-    let page = report::page(&synthetic(Some("fio is not installed"))).expect("the plots can be drawn");
+    let page =
+        report::page(&synthetic(Some("fio is not installed"))).expect("the plots can be drawn");
     for wanted in [
         "fcfs",
         "sptf-expected",
@@ -119,17 +147,17 @@ fn the_page_says_what_the_numbers_are_and_how_they_were_made() {
     ] {
         assert!(page.contains(wanted), "the page does not say {wanted}");
     }
-    assert!(
-        page.contains("sptf-expected against fcfs: the recorder missed 0 % of its deadlines instead of 5.8 %, the database got 1.00 times as much")
-    );
+    assert!(page.contains(
+        "sptf-expected against fcfs: the recorder missed 0 % of its deadlines \
+            instead of 5.8 %, the database got 1.00 times as much"
+    ));
     assert!(!page.contains("The machine was busy"), "88 us late at the 99th percentile is fine");
     let mut late = synthetic(None);
-    late.runs[1].lateness = Some(LatenessFigures { count: 4_000, p50_us: 12.0, p99_us: 2_500.0, max_us: 9_000.0 });
-    assert!(
-        report::page(&late)
-            .expect("the plots can be drawn")
-            .contains("The machine was busy under sptf-expected: one in a hundred completions came 2.5 ms")
-    );
+    late.runs[1].lateness =
+        Some(LatenessFigures { count: 4_000, p50_us: 12.0, p99_us: 2_500.0, max_us: 9_000.0 });
+    assert!(report::page(&late).expect("the plots can be drawn").contains(
+        "The machine was busy under sptf-expected: one in a hundred completions came 2.5 ms"
+    ));
     let with_fio = report::page(&synthetic(None)).expect("the plots can be drawn");
     assert!(!with_fio.contains("built-in"), "the page excuses a load that was fio's");
 }
@@ -140,8 +168,13 @@ fn a_run_in_which_nothing_completed_still_makes_a_page() {
     for run in &mut empty.runs {
         (run.disk_time, run.lateness, run.belief) = (None, None, None);
         for volume in &mut run.volumes {
-            *volume =
-                VolumeRun { name: volume.name.clone(), totals: VolumeTotals::default(), client: None, samples: Vec::new(), response_cdf: Vec::new() };
+            *volume = VolumeRun {
+                name: volume.name.clone(),
+                totals: VolumeTotals::default(),
+                client: None,
+                samples: Vec::new(),
+                response_cdf: Vec::new(),
+            };
         }
     }
     markup::check_well_formed(&report::page(&empty).expect("the plots can be drawn"));
@@ -150,10 +183,15 @@ fn a_run_in_which_nothing_completed_still_makes_a_page() {
 #[test]
 fn both_files_are_written_and_the_numbers_are_the_report() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let written = report::write(&synthetic(None), &folder.path().join("new/folder")).expect("the folder is ours");
-    let numbers: serde_json::Value = serde_json::from_slice(&std::fs::read(&written.json).expect("written")).expect("JSON");
+    let written = report::write(&synthetic(None), &folder.path().join("new/folder"))
+        .expect("the folder is ours");
+    let numbers: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(&written.json).expect("written")).expect("JSON");
     assert_eq!(numbers["runs"][1]["volumes"][0]["totals"]["deadline_misses"], 0);
-    assert_eq!(numbers["runs"][0]["volumes"][0]["response_cdf"].as_array().map(Vec::len), Some(101));
+    assert_eq!(
+        numbers["runs"][0]["volumes"][0]["response_cdf"].as_array().map(Vec::len),
+        Some(101)
+    );
     assert!(std::fs::metadata(&written.html).expect("written").len() > 20_000);
     if let Some(copy) = std::env::var_os("HEADTIME_KEEP_REPORT") {
         std::fs::copy(&written.html, copy).expect("the place given can be written");

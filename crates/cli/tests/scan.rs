@@ -1,4 +1,5 @@
-//! Scans through the real program: scrubs, digests and backups of a running server, over restarts, kills and full disks.
+//! Scans through the real program: scrubs, digests and backups of a running server, over restarts,
+//! kills and full disks.
 
 #[path = "common/program.rs"]
 mod program;
@@ -19,18 +20,32 @@ fn a_scrub_reads_everything_and_is_complete_over_a_restart() {
     let place = Place::file(8);
     let server = place.serve();
     let control = place.path("drive.img.control");
-    assert_eq!(std::fs::metadata(&control).expect("there is a control socket").permissions().mode() & 0o777, 0o600);
+    assert_eq!(
+        std::fs::metadata(&control).expect("there is a control socket").permissions().mode()
+            & 0o777,
+        0o600
+    );
     let status = place.scanned("start", &["--task", "scrub", "--wait"]);
-    assert_eq!((&status["state"], &status["bytes_done"], &status["errors"]["sectors"]), (&"complete".into(), &(8 * MIB).into(), &0.into()));
+    assert_eq!(
+        (&status["state"], &status["bytes_done"], &status["errors"]["sectors"]),
+        (&"complete".into(), &(8 * MIB).into(), &0.into())
+    );
     let sources = status["sources"].as_object().expect("an object");
-    assert_eq!(sources.values().filter_map(Value::as_u64).sum::<u64>(), 8 * MIB as u64, "{sources:?}");
+    assert_eq!(
+        sources.values().filter_map(Value::as_u64).sum::<u64>(),
+        8 * MIB as u64,
+        "{sources:?}"
+    );
     stop(server);
     assert!(!control.exists(), "the control socket is left behind");
     let server = place.serve();
     assert_eq!(place.scanned("status", &["--task", "scrub"])["state"], "complete");
     let text = headtime(&["scan", "status", "--drive", &place.drive]);
     let text = String::from_utf8_lossy(&text.stdout).into_owned();
-    assert!(text.contains("scrub of v: complete, 100.0 %") && text.contains("remembered in"), "{text}");
+    assert!(
+        text.contains("scrub of v: complete, 100.0 %") && text.contains("remembered in"),
+        "{text}"
+    );
     assert_eq!(place.scanned("start", &["--task", "scrub", "--wait"])["pass"], 2);
     stop(server);
 }
@@ -40,7 +55,9 @@ fn a_change_behind_our_back_is_found_and_one_through_us_is_not_reported() {
     let place = Place::file(8);
     let server = place.serve();
     place.scanned("start", &["--task", "scrub", "--digests", "--wait"]);
-    let Some(client) = nbdsh(&server.1, "h.pwrite(b'x' * 4096, 3 << 20); h.flush()") else { return };
+    let Some(client) = nbdsh(&server.1, "h.pwrite(b'x' * 4096, 3 << 20); h.flush()") else {
+        return;
+    };
     ended(client);
     stop(server);
     place.write_behind_its_back(5 * MIB as u64 + 77, b"rot");
@@ -53,12 +70,17 @@ fn a_change_behind_our_back_is_found_and_one_through_us_is_not_reported() {
     assert_eq!((&digests["compared"], &digests["not_compared"]), (&7.into(), &1.into()));
     let first = (FIRST + 5 * MIB as u64) / 512;
     assert_eq!(digests["changed"]["ranges"], serde_json::json!([[first, 2048]]));
-    // After a kill nobody knows what was written last: nothing is compared, and nothing is reported.
+    // After a kill nobody knows what was written last: nothing is compared, and nothing is
+    // reported.
     kill(server);
     place.write_behind_its_back(6 * MIB as u64, b"rot");
     let server = place.serve();
     let status = place.scanned("start", &["--task", "scrub", "--wait"]);
-    assert_eq!((&status["digests"]["compared"], &status["digests"]["not_compared"]), (&0.into(), &8.into()), "{status}");
+    assert_eq!(
+        (&status["digests"]["compared"], &status["digests"]["not_compared"]),
+        (&0.into(), &8.into()),
+        "{status}"
+    );
     stop(server);
 }
 
@@ -79,7 +101,7 @@ fn a_backup_holds_what_was_there_when_it_started_while_clients_overwrite_it() {
     let server = place.serve();
     // Paused while something is still to be read, however slow this machine is at pausing.
     let paused = (0..20).map(|attempt| place.path(&format!("copy{attempt}.img"))).find(|image| {
-        place.scanned("start", &["--task", "backup", "--anew", "--to", text(image)]);
+        place.scanned("start", &["--task", "backup", "--again", "--to", text(image)]);
         let status = place.scanned("pause", &["--task", "backup"]);
         status["bytes_done"].as_u64() < status["bytes"].as_u64()
     });
@@ -88,8 +110,14 @@ fn a_backup_holds_what_was_there_when_it_started_while_clients_overwrite_it() {
     ended(client);
     place.scanned("resume", &["--task", "backup"]);
     let status = place.scanned("status", &["--task", "backup", "--wait"]);
-    assert!(status["sources"]["before_write"].as_u64() > Some(0), "nothing was overwritten before it was read: {status}");
-    assert!(std::fs::read(&image).expect("the backup is there") == place.content, "the image is not what was there when the backup started");
+    assert!(
+        status["sources"]["before_write"].as_u64() > Some(0),
+        "nothing was overwritten before it was read: {status}"
+    );
+    assert!(
+        std::fs::read(&image).expect("the backup is there") == place.content,
+        "the image is not what was there when the backup started"
+    );
     stop(server);
 }
 
@@ -111,12 +139,18 @@ fn kill_9_during_a_backup_loses_nothing_and_keeps_its_point_in_time() {
         server = place.serve();
         let status = place.scanned("status", &["--task", "backup"]);
         let done = status["bytes_done"].as_u64().expect("a number");
-        assert!(done >= before + 4 * MIB as u64 || status["state"] == "complete", "what was read is to be read again: {status}");
+        assert!(
+            done >= before + 4 * MIB as u64 || status["state"] == "complete",
+            "what was read is to be read again: {status}"
+        );
         before = done;
     }
     let status = place.scanned("status", &["--task", "backup", "--wait"]);
     assert_eq!(status["state"], "complete");
-    assert!(std::fs::read(&image).expect("the backup is there") == place.content, "the image is not what was there when the backup started");
+    assert!(
+        std::fs::read(&image).expect("the backup is there") == place.content,
+        "the image is not what was there when the backup started"
+    );
     stop(server);
 }
 
@@ -125,7 +159,9 @@ fn kill_9_during_a_scrub_and_a_pause_are_remembered() {
     let place = Place::emulated(48);
     let server = place.serve();
     place.scanned("start", &["--task", "scrub"]);
-    place.until("scrub", "some of it is read", |status| status["bytes_done"].as_u64() >= Some(4 * MIB as u64));
+    place.until("scrub", "some of it is read", |status| {
+        status["bytes_done"].as_u64() >= Some(4 * MIB as u64)
+    });
     // A pause saves, so that what was read by then is known to be there after the kill.
     let paused = place.scanned("pause", &["--task", "scrub"]);
     assert_eq!(paused["state"], "paused");
@@ -149,7 +185,9 @@ fn a_backup_that_was_cut_off_by_a_power_failure_is_broken_and_a_scrub_goes_on() 
     place.scanned("start", &["--task", "backup", "--to", text(&place.path("copy.img"))]);
     place.scanned("start", &["--task", "scrub", "--digests"]);
     for task in ["backup", "scrub"] {
-        place.until(task, "some of it is read", |status| status["bytes_done"].as_u64() >= Some(2 * MIB as u64));
+        place.until(task, "some of it is read", |status| {
+            status["bytes_done"].as_u64() >= Some(2 * MIB as u64)
+        });
         // A pause saves what there is.
         place.scanned("pause", &["--task", task]);
         place.scanned("resume", &["--task", task]);
@@ -158,7 +196,8 @@ fn a_backup_that_was_cut_off_by_a_power_failure_is_broken_and_a_scrub_goes_on() 
     // As if the machine had gone down in between: what the state says of the boot is not this one.
     for task in ["backup", "scrub"] {
         let path = place.state_file(task);
-        let loaded = Scan::inspect(&std::fs::read(&path).expect("it is ours")).expect("it was saved whole");
+        let loaded =
+            Scan::inspect(&std::fs::read(&path).expect("it is ours")).expect("it was saved whole");
         assert!(!loaded.closed, "the server was killed");
         let mut scan = loaded.scan;
         scan.set_note("boot", "another");
@@ -169,9 +208,17 @@ fn a_backup_that_was_cut_off_by_a_power_failure_is_broken_and_a_scrub_goes_on() 
     let server = place.serve();
     let backup = place.scanned("status", &["--task", "backup"]);
     assert_eq!(backup["state"], "broken");
-    assert!(backup["reason"].as_str().is_some_and(|reason| reason.contains("the machine went down")), "{backup}");
-    let refused = place.scan("start", &["--task", "backup", "--to", text(&place.path("second.img"))]);
-    assert!(refused.status.code() == Some(1) && said(&refused).contains("--anew"), "{}", said(&refused));
+    assert!(
+        backup["reason"].as_str().is_some_and(|reason| reason.contains("the machine went down")),
+        "{backup}"
+    );
+    let refused =
+        place.scan("start", &["--task", "backup", "--to", text(&place.path("second.img"))]);
+    assert!(
+        refused.status.code() == Some(1) && said(&refused).contains("--again"),
+        "{}",
+        said(&refused)
+    );
     let scrub = place.scanned("status", &["--task", "scrub", "--wait"]);
     assert_eq!((&scrub["state"], &scrub["bytes_done"]), (&"complete".into(), &(48 * MIB).into()));
     stop(server);
@@ -182,20 +229,34 @@ fn what_clients_write_during_a_scan_is_not_held_against_the_drive() {
     let place = Place::emulated(16);
     let server = place.serve();
     place.scanned("start", &["--task", "scrub", "--digests", "--wait"]);
-    // The second pass compares, while a client overwrites a page of every mebibyte, before and behind the head.
+    // The second pass compares, while a client overwrites a page of every mebibyte, before and
+    // behind the head.
     place.scanned("start", &["--task", "scrub"]);
     let Some(client) = nbdsh(&server.1, OVERWRITE) else { return };
     ended(client);
     let status = place.scanned("status", &["--task", "scrub", "--wait"]);
-    assert_eq!((&status["state"], &status["digests"]["changed"]["sectors"]), (&"complete".into(), &0.into()), "{status}");
+    assert_eq!(
+        (&status["state"], &status["digests"]["changed"]["sectors"]),
+        (&"complete".into(), &0.into()),
+        "{status}"
+    );
     // And the third knows which mebibytes were written behind the head of the second.
     let status = place.scanned("start", &["--task", "scrub", "--wait"]);
-    assert_eq!((&status["pass"], &status["digests"]["changed"]["sectors"]), (&3.into(), &0.into()), "{status}");
+    assert_eq!(
+        (&status["pass"], &status["digests"]["changed"]["sectors"]),
+        (&3.into(), &0.into()),
+        "{status}"
+    );
     stop(server);
     place.write_behind_its_back(5 * MIB as u64, b"rot");
     let server = place.serve();
     let found = place.scan("start", &["--task", "scrub", "--wait"]);
-    assert_eq!(found.status.code(), Some(1), "the mebibytes that were written are compared again by now: {}", said(&found));
+    assert_eq!(
+        found.status.code(),
+        Some(1),
+        "the mebibytes that were written are compared again by now: {}",
+        said(&found)
+    );
     stop(server);
 }
 
@@ -205,31 +266,57 @@ fn a_backup_whose_pipe_is_closed_says_so_and_clients_are_served_on() {
     let pipe = place.path("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
     let server = place.serve();
-    let mut reader = Command::new("sh").arg("-c").arg(format!("head -c 1000000 {} > /dev/null", text(&pipe))).spawn().expect("a shell is there");
+    let mut reader = Command::new("sh")
+        .arg("-c")
+        .arg(format!("head -c 1000000 {} > /dev/null", text(&pipe)))
+        .spawn()
+        .expect("a shell is there");
     let mut started = place.scan("start", &["--task", "backup", "--to", text(&pipe), "--wait"]);
     // Until the shell has opened the pipe nobody reads it.
     while said(&started).contains("that somebody reads already") {
         started = place.scan("start", &["--task", "backup", "--to", text(&pipe), "--wait"]);
     }
-    assert!(started.status.code() == Some(1) && said(&started).contains("takes nothing more"), "{}", said(&started));
+    assert!(
+        started.status.code() == Some(1) && said(&started).contains("takes nothing more"),
+        "{}",
+        said(&started)
+    );
     reader.wait().expect("it ends after its bytes");
-    if let Some(client) = nbdsh(&server.1, "h.pwrite(b'x' * 4096, 0); h.flush(); assert h.pread(4096, 0) == b'x' * 4096") {
+    if let Some(client) = nbdsh(
+        &server.1,
+        "h.pwrite(b'x' * 4096, 0); h.flush(); assert h.pread(4096, 0) == b'x' * 4096",
+    ) {
         ended(client);
     }
     assert_eq!(place.scanned("status", &["--task", "backup"])["state"], "broken");
-    assert_eq!(place.scanned("start", &["--task", "backup", "--anew", "--to", text(&place.path("copy.img")), "--wait"])["state"], "complete");
+    assert_eq!(
+        place.scanned(
+            "start",
+            &["--task", "backup", "--again", "--to", text(&place.path("copy.img")), "--wait"]
+        )["state"],
+        "complete"
+    );
     stop(server);
 }
 
 #[test]
 fn a_backup_into_a_pipe_is_restored_and_a_stream_cut_off_is_refused() {
     let place = Place::file(8);
-    let (pipe, stream, image) = (place.path("pipe"), place.path("stream"), place.path("restored.img"));
+    let (pipe, stream, image) =
+        (place.path("pipe"), place.path("stream"), place.path("restored.img"));
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
     let server = place.serve();
     let nobody = place.scan("start", &["--task", "backup", "--to", text(&pipe)]);
-    assert!(nobody.status.code() == Some(1) && said(&nobody).contains("that somebody reads already"), "{}", said(&nobody));
-    let reader = Command::new("sh").arg("-c").arg(format!("cat {} > {}", text(&pipe), text(&stream))).spawn().expect("a shell is there");
+    assert!(
+        nobody.status.code() == Some(1) && said(&nobody).contains("that somebody reads already"),
+        "{}",
+        said(&nobody)
+    );
+    let reader = Command::new("sh")
+        .arg("-c")
+        .arg(format!("cat {} > {}", text(&pipe), text(&stream)))
+        .spawn()
+        .expect("a shell is there");
     let mut started = place.scan("start", &["--task", "backup", "--to", text(&pipe), "--wait"]);
     // Until the shell has opened the pipe nobody reads it.
     while !started.status.success() {
@@ -244,12 +331,21 @@ fn a_backup_into_a_pipe_is_restored_and_a_stream_cut_off_is_refused() {
     let whole = std::fs::read(&stream).expect("the stream is there");
     std::fs::write(&stream, &whole[..whole.len() - 100]).expect("the folder is ours");
     let cut = headtime(&["scan", "restore", text(&stream), text(&place.path("half.img"))]);
-    assert!(cut.status.code() == Some(1) && said(&cut).contains("ends in the middle"), "{}", said(&cut));
+    assert!(
+        cut.status.code() == Some(1) && said(&cut).contains("ends in the middle"),
+        "{}",
+        said(&cut)
+    );
     assert!(!place.path("half.img").exists());
     for nothing in ["", "hello"] {
         std::fs::write(&stream, nothing).expect("the folder is ours");
         let refused = headtime(&["scan", "restore", text(&stream), text(&place.path("none.img"))]);
-        assert!(refused.status.code() == Some(1) && said(&refused).contains("before a backup begins in it"), "{}", said(&refused));
+        assert!(
+            refused.status.code() == Some(1)
+                && said(&refused).contains("before a backup begins in it"),
+            "{}",
+            said(&refused)
+        );
         assert!(!place.path("none.img").exists() && !place.path("none.img.part").exists());
     }
 }
@@ -263,7 +359,9 @@ fn a_full_disk_makes_a_backup_wait_and_clients_notice_nothing() {
     let place = Place::file(8);
     let small = place.path("small");
     std::fs::create_dir(&small).expect("the folder is ours");
-    let mount = |options: &str| Command::new("mount").args(["-t", "tmpfs", "-o", options, "none", text(&small)]).status();
+    let mount = |options: &str| {
+        Command::new("mount").args(["-t", "tmpfs", "-o", options, "none", text(&small)]).status()
+    };
     if !mount("size=2m").is_ok_and(|status| status.success()) {
         println!("skipped: no file system can be mounted here");
         return;
@@ -273,7 +371,12 @@ fn a_full_disk_makes_a_backup_wait_and_clients_notice_nothing() {
         let image = small.join("copy.img");
         place.scanned("start", &["--task", "backup", "--to", text(&image)]);
         let status = place.until("backup", "it waits", |status| status["state"] == "waiting");
-        assert!(status["reason"].as_str().is_some_and(|reason| reason.contains("No space left") && reason.contains("make room")), "{status}");
+        assert!(
+            status["reason"].as_str().is_some_and(
+                |reason| reason.contains("No space left") && reason.contains("make room")
+            ),
+            "{status}"
+        );
         if let Some(client) = nbdsh(&server.1, "assert len(h.pread(65536, 0)) == 65536") {
             ended(client);
         }
@@ -281,17 +384,29 @@ fn a_full_disk_makes_a_backup_wait_and_clients_notice_nothing() {
         place.scanned("resume", &["--task", "backup"]);
         assert_eq!(place.scanned("status", &["--task", "backup", "--wait"])["state"], "complete");
         assert!(std::fs::read(&image).expect("the backup is there") == place.content);
-        // And one whose unread sectors are overwritten while it cannot write: it says so, and nobody waits for it.
+        // And one whose unread sectors are overwritten while it cannot write: it says so, and
+        // nobody waits for it.
         assert!(mount("remount,size=10m").is_ok_and(|status| status.success()));
         let second = small.join("second.img");
         place.scanned("start", &["--task", "backup", "--to", text(&second)]);
         place.until("backup", "it waits", |status| status["state"] == "waiting");
         if let Some(client) = nbdsh(&server.1, OVERWRITE) {
             ended(client);
-            let broken = place.until("backup", "it is broken", |status| status["state"] == "broken");
-            assert!(broken["reason"].as_str().is_some_and(|reason| reason.contains("overwritten before")), "{broken}");
-            let refused = place.scan("start", &["--task", "backup", "--to", text(&place.path("third.img"))]);
-            assert!(refused.status.code() == Some(1) && said(&refused).contains("--anew"), "{}", said(&refused));
+            let broken =
+                place.until("backup", "it is broken", |status| status["state"] == "broken");
+            assert!(
+                broken["reason"]
+                    .as_str()
+                    .is_some_and(|reason| reason.contains("overwritten before")),
+                "{broken}"
+            );
+            let refused =
+                place.scan("start", &["--task", "backup", "--to", text(&place.path("third.img"))]);
+            assert!(
+                refused.status.code() == Some(1) && said(&refused).contains("--again"),
+                "{}",
+                said(&refused)
+            );
         }
         stop(server);
     });
@@ -300,7 +415,7 @@ fn a_full_disk_makes_a_backup_wait_and_clients_notice_nothing() {
 }
 
 #[test]
-fn damaged_state_is_refused_with_its_name_and_begun_anew_only_when_asked() {
+fn damaged_state_is_refused_with_its_name_and_begun_again_only_when_asked() {
     let place = Place::file(4);
     let server = place.serve();
     place.scanned("start", &["--task", "scrub", "--wait"]);
@@ -317,12 +432,18 @@ fn damaged_state_is_refused_with_its_name_and_begun_anew_only_when_asked() {
     assert!(told.starts_with("scrub of v: broken\n"), "how far it was is not known: {told}");
     let refused = place.scan("start", &["--task", "scrub"]);
     assert!(refused.status.code() == Some(1), "{}", said(&refused));
-    for part in ["checksum", text(&state), "--anew"] {
+    for part in ["checksum", text(&state), "--again"] {
         assert!(said(&refused).contains(part), "`{part}` is not in {}", said(&refused));
     }
     assert!(std::fs::read(&state).expect("it is ours") == bytes, "state was thrown away unasked");
-    assert_eq!(place.scanned("start", &["--task", "scrub", "--anew", "--wait"])["state"], "complete");
-    assert_eq!(place.told("cancel", &["--task", "scrub"]), "scrub of v: cancelled at 100.0 % of 4 MiB, and forgotten\n");
+    assert_eq!(
+        place.scanned("start", &["--task", "scrub", "--again", "--wait"])["state"],
+        "complete"
+    );
+    assert_eq!(
+        place.told("cancel", &["--task", "scrub"]),
+        "scrub of v: cancelled at 100.0 % of 4 MiB, and forgotten\n"
+    );
     assert!(!state.exists());
     assert_eq!(place.scan("pause", &["--task", "scrub"]).status.code(), Some(2));
     stop(server);
@@ -333,18 +454,27 @@ fn orders_that_make_no_sense_are_refused_with_a_remedy() {
     let place = Place::file(4);
     let server = place.serve();
     let nobody = place.path("nobody");
-    let of_drive = |arguments: &[&str]| headtime(&[&["scan"], arguments, &["--drive", &place.drive]].concat());
+    let of_drive =
+        |arguments: &[&str]| headtime(&[&["scan"], arguments, &["--drive", &place.drive]].concat());
     let cases = [
         (of_drive(&["start", "w", "--task", "scrub"]), 2, "there are v, and @drive"),
         (of_drive(&["start", "v", "--task", "scrap"]), 2, "known are scrub, backup, digest"),
         (of_drive(&["start", "v", "--task", "backup"]), 2, "--to FILE"),
         (of_drive(&["start", "v", "--task", "scrub", "--to", "x"]), 2, "leave the output out"),
-        (of_drive(&["start", "v", "--task", "backup", "--to", text(place.folder.path())]), 1, "named pipe"),
+        (
+            of_drive(&["start", "v", "--task", "backup", "--to", text(place.folder.path())]),
+            1,
+            "named pipe",
+        ),
         (of_drive(&["start", "v", "--task", "scrub", "--max-impact", "2"]), 2, "--max-impact"),
         (of_drive(&["resume", "v", "--task", "scrub"]), 2, "start one first"),
         (headtime(&["scan", "status"]), 2, "--control PATH"),
         (headtime(&["scan", "status", "--drive", "memory:1GiB"]), 2, "--control PATH"),
-        (headtime(&["scan", "status", "--control", text(&nobody)]), 1, "is `headtime serve` running"),
+        (
+            headtime(&["scan", "status", "--control", text(&nobody)]),
+            1,
+            "is `headtime serve` running",
+        ),
     ];
     for (output, code, expected) in &cases {
         assert_eq!(output.status.code(), Some(*code), "{}", said(output));
@@ -359,19 +489,37 @@ fn the_control_channel_answers_line_by_line_and_refuses_what_it_does_not_know() 
     use std::io::{BufRead as _, BufReader, Write as _};
     let place = Place::file(4);
     let server = place.serve();
-    let mut stream = std::os::unix::net::UnixStream::connect(place.path("drive.img.control")).expect("the server answers");
+    let mut stream = std::os::unix::net::UnixStream::connect(place.path("drive.img.control"))
+        .expect("the server answers");
     let lines = "{\"v\":1,\"id\":5,\"verb\":\"scan.status\"}\nrubbish\n{\"v\":9,\"id\":6,\"verb\":\"scan.status\"}\n\
-                 {\"v\":1,\"id\":7,\"verb\":\"scan.fly\"}\n{\"v\":1,\"id\":8,\"verb\":\"scan.start\",\"arguments\":{\"colour\":1}}\n";
+                 \
+                 \
+                 {\"v\":1,\"id\":7,\"verb\":\"scan.fly\"}\n{\"v\":1,\"id\":8,\"verb\":\"scan.start\",\"arguments\":{\"color\":1}}\n";
     stream.write_all(lines.as_bytes()).expect("the server reads");
-    let mut answers = BufReader::new(stream).lines().map(|line| serde_json::from_str::<Value>(&line.expect("an answer")).expect("JSON"));
+    let mut answers = BufReader::new(stream)
+        .lines()
+        .map(|line| serde_json::from_str::<Value>(&line.expect("an answer")).expect("JSON"));
     let mut next = || answers.next().expect("an answer for each line");
-    assert_eq!(next(), serde_json::json!({"v": 1, "id": 5, "ok": {"scans": [], "impact": 0.0, "max_impact": 0.01}}));
-    for (id, kind, part) in
-        [(0, "asked", "no request"), (6, "unknown", "version 9"), (7, "unknown", "scan.start, scan.pause"), (8, "asked", "colour")]
-    {
+    assert_eq!(
+        next(),
+        serde_json::json!({"v": 1, "id": 5, "ok": {"scans": [], "impact": 0.0, "max_impact": 0.01}})
+    );
+    for (id, kind, part) in [
+        (0, "asked", "no request"),
+        (6, "unknown", "version 9"),
+        (7, "unknown", "scan.start, scan.pause"),
+        (8, "asked", "color"),
+    ] {
         let answer = next();
-        assert_eq!((&answer["id"], &answer["error"]["kind"]), (&id.into(), &kind.into()), "{answer}");
-        assert!(answer["error"]["message"].as_str().is_some_and(|message| message.contains(part)), "{answer}");
+        assert_eq!(
+            (&answer["id"], &answer["error"]["kind"]),
+            (&id.into(), &kind.into()),
+            "{answer}"
+        );
+        assert!(
+            answer["error"]["message"].as_str().is_some_and(|message| message.contains(part)),
+            "{answer}"
+        );
     }
     stop(server);
 }
@@ -379,7 +527,8 @@ fn the_control_channel_answers_line_by_line_and_refuses_what_it_does_not_know() 
 #[test]
 fn a_drive_without_a_place_takes_orders_where_it_is_told_and_remembers_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (control, listen) = (folder.path().join("control"), format!("unix:{}", text(&folder.path().join("nbd.sock"))));
+    let (control, listen) =
+        (folder.path().join("control"), format!("unix:{}", text(&folder.path().join("nbd.sock"))));
     let arguments = [
         "serve",
         "--drive",
@@ -396,9 +545,23 @@ fn a_drive_without_a_place_takes_orders_where_it_is_told_and_remembers_nothing()
     ];
     let mut server = Program::start(&arguments);
     let uri = server.line();
-    let output = headtime(&["scan", "start", "@drive", "--task", "scrub", "--wait", "--json", "--control", text(&control)]);
+    let output = headtime(&[
+        "scan",
+        "start",
+        "@drive",
+        "--task",
+        "scrub",
+        "--wait",
+        "--json",
+        "--control",
+        text(&control),
+    ]);
     let answer: Value = serde_json::from_slice(&output.stdout).expect("it prints JSON");
-    assert_eq!((&answer["max_impact"], &answer["scans"][0]["bytes_done"]), (&0.02.into(), &(64 * MIB).into()), "{answer}");
+    assert_eq!(
+        (&answer["max_impact"], &answer["scans"][0]["bytes_done"]),
+        (&0.02.into(), &(64 * MIB).into()),
+        "{answer}"
+    );
     assert_eq!(answer["scans"][0]["state_file"], "");
     stop((server, uri));
     assert!(Path::new(&control).symlink_metadata().is_err());

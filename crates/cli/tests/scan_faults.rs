@@ -1,5 +1,7 @@
-//! What may happen to a drive and to the places that a scan writes to, through the real program on a drive that nobody serves: the drive goes and comes back or does not, some of it cannot be read,
-//! there is no room, nobody reads the pipe. What happens to a server's scans beside its clients stands in `scan.rs`.
+//! What may happen to a drive and to the places that a scan writes to, through the real program on
+//! a drive that nobody serves: the drive goes and comes back or does not, some of it cannot be
+//! read, there is no room, nobody reads the pipe. What happens to a server's scans beside its
+//! clients stands in `scan.rs`.
 
 #[path = "common/lone_scan.rs"]
 mod lone_scan;
@@ -18,7 +20,12 @@ use serde_json::Value;
 fn behind_nbdkit(lone: &mut Lone) -> Vec<String> {
     let socket = lone.path("nbd.sock");
     lone.drive = format!("nbd+unix:///?socket={}&reconnect_timeout=0", socket.display());
-    vec!["--filter=delay".to_owned(), "file".to_owned(), lone.path("drive.img").display().to_string(), "delay-read=50ms".to_owned()]
+    vec![
+        "--filter=delay".to_owned(),
+        "file".to_owned(),
+        lone.path("drive.img").display().to_string(),
+        "delay-read=50ms".to_owned(),
+    ]
 }
 
 fn start(lone: &Lone, arguments: &[String]) -> Nbdkit {
@@ -39,12 +46,22 @@ fn a_drive_that_goes_away_is_waited_for_and_nothing_is_counted_as_unreadable() {
         let arguments = behind_nbdkit(&mut lone);
         let server = start(&lone, &arguments);
         let image = lone.path("copy.img");
-        let more = if task == "backup" { vec!["--task", task, "--to", utf8(&image)] } else { vec!["--task", task] };
+        let more = if task == "backup" {
+            vec!["--task", task, "--to", utf8(&image)]
+        } else {
+            vec!["--task", task]
+        };
         let scan = lone.start(&more);
         lone.until_read(task, 2 * MIB);
         server.kill_9();
-        let status = lone.until(task, "it waits for the drive", |status| status["state"] == "waiting");
-        assert!(status["reason"].as_str().is_some_and(|reason| reason.contains("the drive does not answer")), "{status}");
+        let status =
+            lone.until(task, "it waits for the drive", |status| status["state"] == "waiting");
+        assert!(
+            status["reason"]
+                .as_str()
+                .is_some_and(|reason| reason.contains("the drive does not answer")),
+            "{status}"
+        );
         assert_eq!(status["errors"]["sectors"], 0, "{status}");
         let server = start(&lone, &arguments);
         // It would try again by itself after a while; told to, it does so at once.
@@ -84,16 +101,28 @@ fn a_drive_that_does_not_come_back_can_be_left_and_taken_up_again_later() {
     lone.until("scrub", "it waits for the drive", |status| status["state"] == "waiting");
     scan.signal(Signal::INT);
     let output = scan.end();
-    assert!(output.status.code() == Some(130) && said(&output).contains("the same command goes on"), "{}", said(&output));
+    assert!(
+        output.status.code() == Some(130) && said(&output).contains("the same command goes on"),
+        "{}",
+        said(&output)
+    );
     for order in ["start", "status", "cancel"] {
         let gone = lone.scan(order, &["--task", "scrub"]);
         assert!(gone.status.code() == Some(1), "{order}: {}", said(&gone));
     }
     let _server = start(&lone, &arguments);
     let stopped = lone.scanned("status", &[]);
-    assert!(stopped["state"] == "stopped" && stopped["bytes_done"].as_u64() >= before["bytes_done"].as_u64(), "{stopped} after {before}");
+    assert!(
+        stopped["state"] == "stopped"
+            && stopped["bytes_done"].as_u64() >= before["bytes_done"].as_u64(),
+        "{stopped} after {before}"
+    );
     let status = lone.scanned("start", &["--task", "scrub"]);
-    assert_eq!((&status["bytes_done"], &status["errors"]["sectors"]), (&(16 * MIB).into(), &0.into()), "{status}");
+    assert_eq!(
+        (&status["bytes_done"], &status["errors"]["sectors"]),
+        (&(16 * MIB).into(), &0.into()),
+        "{status}"
+    );
 }
 
 #[test]
@@ -113,15 +142,30 @@ fn ranges_that_cannot_be_read_are_told_exactly_and_are_zeroes_in_a_backup() {
     }
     std::fs::write(&map, text).expect("the folder is ours");
     lone.drive = format!("nbd+unix:///?socket={}", lone.path("nbd.sock").display());
-    let (file, map) = (lone.path("drive.img").display().to_string(), format!("ddrescue-mapfile={}", map.display()));
-    // What ddrescue has saved is read-only; the filter in front makes a drive of it, in blocks of a page.
-    let arguments = ["--filter=cow", "--filter=ddrescue", "file", &file, &map, "cow-block-size=4096"];
+    let (file, map) = (
+        lone.path("drive.img").display().to_string(),
+        format!("ddrescue-mapfile={}", map.display()),
+    );
+    // What ddrescue has saved is read-only; the filter in front makes a drive of it, in blocks of a
+    // page.
+    let arguments =
+        ["--filter=cow", "--filter=ddrescue", "file", &file, &map, "cow-block-size=4096"];
     let _server = Nbdkit::start(&lone.path("nbd.sock"), &arguments);
-    let sectors: Vec<(u64, u64)> = bad.iter().map(|(start, len)| (*start as u64 / 512, *len as u64 / 512)).collect();
+    let sectors: Vec<(u64, u64)> =
+        bad.iter().map(|(start, len)| (*start as u64 / 512, *len as u64 / 512)).collect();
     let image = lone.path("copy.img");
-    for more in [&["--task", "scrub"][..], &["--task", "digest"], &["--task", "backup", "--to", utf8(&image)]] {
+    for more in [
+        &["--task", "scrub"][..],
+        &["--task", "digest"],
+        &["--task", "backup", "--to", utf8(&image)],
+    ] {
         let output = lone.scan("start", &[more, &["--json"]].concat());
-        assert!(output.status.code() == Some(1) && said(&output).contains("56 sectors that cannot be read"), "{more:?}: {}", said(&output));
+        assert!(
+            output.status.code() == Some(1)
+                && said(&output).contains("56 sectors that cannot be read"),
+            "{more:?}: {}",
+            said(&output)
+        );
         let answer: Value = serde_json::from_slice(&output.stdout).expect("it prints JSON");
         assert_eq!(answer["scans"][0]["errors"]["ranges"], serde_json::json!(sectors), "{more:?}");
     }
@@ -140,7 +184,10 @@ fn without_room_for_the_state_or_the_image_a_scan_waits_and_goes_on_when_there_i
     let small = lone.path("small");
     std::fs::create_dir(&small).expect("the folder is ours");
     let mount = |options: &str| {
-        Command::new("mount").args(["-t", "tmpfs", "-o", options, "none", utf8(&small)]).status().is_ok_and(|status| status.success())
+        Command::new("mount")
+            .args(["-t", "tmpfs", "-o", options, "none", utf8(&small)])
+            .status()
+            .is_ok_and(|status| status.success())
     };
     if !mount("size=4m") {
         println!("skipped: no file system can be mounted here");
@@ -153,8 +200,14 @@ fn without_room_for_the_state_or_the_image_a_scan_waits_and_goes_on_when_there_i
         assert!(std::fs::write(&filler, vec![1; 8 * MIB]).is_err(), "it is full now");
         let state = small.join("state");
         let scan = lone.start(&["--task", "scrub", "--state", utf8(&state)]);
-        let full = |status: &Value| status["reason"].as_str().is_some_and(|reason| reason.contains("No space left") && reason.contains("make room"));
-        lone.until("scrub", "it says that there is no room", |status| status["state"] == "waiting" && full(status));
+        let full = |status: &Value| {
+            status["reason"].as_str().is_some_and(|reason| {
+                reason.contains("No space left") && reason.contains("make room")
+            })
+        };
+        lone.until("scrub", "it says that there is no room", |status| {
+            status["state"] == "waiting" && full(status)
+        });
         std::fs::remove_file(&filler).expect("it is ours");
         lone.scanned("resume", &["--task", "scrub"]);
         let output = scan.end();
@@ -163,7 +216,9 @@ fn without_room_for_the_state_or_the_image_a_scan_waits_and_goes_on_when_there_i
         // And not enough for the image.
         let image = small.join("copy.img");
         let scan = lone.start(&["--task", "backup", "--to", utf8(&image)]);
-        lone.until("backup", "it says that there is no room", |status| status["state"] == "waiting" && full(status));
+        lone.until("backup", "it says that there is no room", |status| {
+            status["state"] == "waiting" && full(status)
+        });
         assert!(mount("remount,size=64m"));
         lone.scanned("resume", &["--task", "backup"]);
         let output = scan.end();
@@ -179,16 +234,28 @@ fn a_pipe_whose_reader_goes_ends_a_backup_with_its_reason() {
     let lone = Lone::file();
     let pipe = lone.path("pipe");
     assert!(Command::new("mkfifo").arg(&pipe).status().expect("mkfifo is there").success());
-    let mut reader = Command::new("sh").arg("-c").arg(format!("head -c 1000000 {} > /dev/null", utf8(&pipe))).spawn().expect("a shell is there");
+    let mut reader = Command::new("sh")
+        .arg("-c")
+        .arg(format!("head -c 1000000 {} > /dev/null", utf8(&pipe)))
+        .spawn()
+        .expect("a shell is there");
     let mut output = lone.scan("start", &["--task", "backup", "--to", utf8(&pipe)]);
     // Until the shell has opened the pipe nobody reads it.
     while said(&output).contains("that somebody reads already") {
         output = lone.scan("start", &["--task", "backup", "--to", utf8(&pipe)]);
     }
     reader.wait().expect("it ends after its bytes");
-    assert!(output.status.code() == Some(1) && said(&output).contains("takes nothing more"), "{}", said(&output));
+    assert!(
+        output.status.code() == Some(1) && said(&output).contains("takes nothing more"),
+        "{}",
+        said(&output)
+    );
     let status = lone.scanned("status", &["--task", "backup"]);
     assert_eq!(status["state"], "broken");
     let refused = lone.scan("start", &["--task", "backup", "--to", utf8(&lone.path("copy.img"))]);
-    assert!(refused.status.code() == Some(1) && said(&refused).contains("--anew"), "{}", said(&refused));
+    assert!(
+        refused.status.code() == Some(1) && said(&refused).contains("--again"),
+        "{}",
+        said(&refused)
+    );
 }

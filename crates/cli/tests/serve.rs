@@ -16,11 +16,26 @@ use tools::have;
 /// Starts a server with two volumes on `drive`; its URIs, `db` first.
 fn serve(drive: &str, socket: &Path, more: &[&str]) -> (Program, String, String) {
     let listen = format!("unix:{}", text(socket));
-    let arguments = ["serve", "--drive", drive, "--volume", "rec=16MiB,deadline=500ms", "--volume", "db=32MiB", "--listen", &listen, "--print-uri"];
+    let arguments = [
+        "serve",
+        "--drive",
+        drive,
+        "--volume",
+        "rec=16MiB,deadline=500ms",
+        "--volume",
+        "db=32MiB",
+        "--listen",
+        &listen,
+        "--print-uri",
+    ];
     let mut server = Program::start(&[&arguments, more].concat());
     let uris = [server.line(), server.line()];
-    let find =
-        |name: &str| uris.iter().find(|uri| uri.contains(&format!("/{name}?"))).unwrap_or_else(|| panic!("no URI of {name} in {uris:?}")).clone();
+    let find = |name: &str| {
+        uris.iter()
+            .find(|uri| uri.contains(&format!("/{name}?")))
+            .unwrap_or_else(|| panic!("no URI of {name} in {uris:?}"))
+            .clone()
+    };
     (server, find("db"), find("rec"))
 }
 
@@ -33,12 +48,18 @@ fn what_was_written_is_there_after_a_drain_and_a_restart() {
     let (image, socket) = (folder.path().join("drive.img"), folder.path().join("nbd.sock"));
     let (server, db, rec) = serve(text(&image), &socket, &["--create", "64MiB"]);
     let source = folder.path().join("source.raw");
-    let content: Vec<u8> = (0..32_u32 << 18).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
+    let content: Vec<u8> =
+        (0..32_u32 << 18).flat_map(|word| word.wrapping_mul(2_654_435_761).to_le_bytes()).collect();
     std::fs::write(&source, &content).expect("the folder is ours");
-    let copied = Command::new("nbdcopy").args([text(&source), &db]).output().expect("nbdcopy is installed");
+    let copied =
+        Command::new("nbdcopy").args([text(&source), &db]).output().expect("nbdcopy is installed");
     assert!(copied.status.success(), "nbdcopy: {}", String::from_utf8_lossy(&copied.stderr));
-    let written =
-        nbdsh(&rec, "h.pwrite(b'r' * 4096, 8192); h.flush(); assert h.pread(4096, 8192) == b'r' * 4096").output().expect("nbdsh is installed");
+    let written = nbdsh(
+        &rec,
+        "h.pwrite(b'r' * 4096, 8192); h.flush(); assert h.pread(4096, 8192) == b'r' * 4096",
+    )
+    .output()
+    .expect("nbdsh is installed");
     assert!(written.status.success(), "nbdsh: {}", String::from_utf8_lossy(&written.stderr));
     server.signal(Signal::TERM);
     let (status, _, said) = server.end();
@@ -47,10 +68,16 @@ fn what_was_written_is_there_after_a_drain_and_a_restart() {
 
     let (server, db, rec) = serve(text(&image), &socket, &[]);
     let back = folder.path().join("back.raw");
-    let copied = Command::new("nbdcopy").args([&db, text(&back)]).output().expect("nbdcopy is installed");
+    let copied =
+        Command::new("nbdcopy").args([&db, text(&back)]).output().expect("nbdcopy is installed");
     assert!(copied.status.success(), "nbdcopy: {}", String::from_utf8_lossy(&copied.stderr));
-    assert!(std::fs::read(&back).expect("nbdcopy wrote it") == content, "the volume holds something else after the restart");
-    let read = nbdsh(&rec, "assert h.pread(4096, 8192) == b'r' * 4096").output().expect("nbdsh is installed");
+    assert!(
+        std::fs::read(&back).expect("nbdcopy wrote it") == content,
+        "the volume holds something else after the restart"
+    );
+    let read = nbdsh(&rec, "assert h.pread(4096, 8192) == b'r' * 4096")
+        .output()
+        .expect("nbdsh is installed");
     assert!(read.status.success(), "nbdsh: {}", String::from_utf8_lossy(&read.stderr));
     server.signal(Signal::INT);
     let (status, _, said) = server.end();
@@ -83,8 +110,14 @@ fn kill_9_under_load_loses_nothing_that_a_completed_flush_covers() {
     for (drive, more) in [(text(&file), &["--create", "64MiB"][..]), (&emulated, &[])] {
         let socket = folder.path().join("nbd.sock");
         let (server, db, _) = serve(drive, &socket, more);
-        let mut client = nbdsh(&db, WRITE_NUMBERED).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("nbdsh is installed");
-        let mut flushed = BufReader::new(client.stdout.take().expect("its output is piped")).lines().map(|line| line.expect("nbdsh prints numbers"));
+        let mut client = nbdsh(&db, WRITE_NUMBERED)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("nbdsh is installed");
+        let mut flushed = BufReader::new(client.stdout.take().expect("its output is piped"))
+            .lines()
+            .map(|line| line.expect("nbdsh prints numbers"));
         for _ in 0..4 {
             flushed.next().expect("the server serves");
         }
@@ -96,12 +129,17 @@ fn kill_9_under_load_loses_nothing_that_a_completed_flush_covers() {
         // A socket left by a killed server must not be in the next one's way.
         let (server, db, _) = serve(drive, &socket, &[]);
         let check = format!(
-            "import struct\ncovered = {covered}\nfor n in range(max(0, covered - 8192), covered):\n    \
+            "import struct\ncovered = {covered}\nfor n in range(max(0, covered - 8192), \
+                covered):\n    \
              got = struct.unpack('<Q', h.pread(4096, n % 8192 * 4096)[:8])[0]\n    \
              assert got > n, f'block {{n}} holds {{got}}, {{covered}} were covered'\n"
         );
         let checked = nbdsh(&db, &check).output().expect("nbdsh is installed");
-        assert!(checked.status.success(), "on {drive}: {}", String::from_utf8_lossy(&checked.stderr));
+        assert!(
+            checked.status.success(),
+            "on {drive}: {}",
+            String::from_utf8_lossy(&checked.stderr)
+        );
         server.signal(Signal::TERM);
         let (status, _, said) = server.end();
         assert!(status.success(), "the drain ended with {status}: {said}");
@@ -116,35 +154,69 @@ fn an_emulated_drive_alone_says_at_the_end_how_late_it_was() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let listen = format!("unix:{}", text(&folder.path().join("nbd.sock")));
     let backing = folder.path().join("drive.img");
-    let mut server = Program::start(&["emulate", "atlas10k", "--backing", text(&backing), "--listen", &listen, "--seed", "3"]);
+    let mut server = Program::start(&[
+        "emulate",
+        "atlas10k",
+        "--backing",
+        text(&backing),
+        "--listen",
+        &listen,
+        "--seed",
+        "3",
+    ]);
     let line = server.line();
     let uri = line.split(" at ").nth(1).expect("it says where it serves").to_string();
-    let script = "h.pwrite(b'x' * 4096, 1 << 30); assert h.pread(4096, 1 << 30) == b'x' * 4096; assert h.get_size() == 9184760832";
+    let script = "h.pwrite(b'x' * 4096, 1 << 30); assert h.pread(4096, 1 << 30) == b'x' * 4096; \
+        assert h.get_size() == 9184760832";
     let output = nbdsh(&uri, script).output().expect("nbdsh is installed");
     assert!(output.status.success(), "nbdsh: {}", String::from_utf8_lossy(&output.stderr));
     server.signal(Signal::TERM);
     let (status, rest, said) = server.end();
     assert!(status.success(), "{status}: {said}");
-    assert!(rest.contains("completions, later than the model by p50") && rest.contains("disk time: seek"), "{rest}");
+    assert!(
+        rest.contains("completions, later than the model by p50")
+            && rest.contains("disk time: seek"),
+        "{rest}"
+    );
 }
 
 #[test]
 fn mistakes_in_a_configuration_are_told_with_their_line() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("headtime.toml");
-    std::fs::write(&path, "drive = \"disk.img\"\nlisten = \"unix:a.sock\"\n\n[[volume]]\nname = \"rec\"\nsize = \"1GiB\"\ncolour = \"red\"\n")
-        .expect("the folder is ours");
-    for arguments in [["check-config", text(&path)].to_vec(), ["serve", "--config", text(&path)].to_vec()] {
+    std::fs::write(
+        &path,
+        "drive = \"disk.img\"\nlisten = \"unix:a.sock\"\n\n[[volume]]\nname = \
+        \"rec\"\nsize = \"1GiB\"\ncolor = \"red\"\n",
+    )
+    .expect("the folder is ours");
+    for arguments in
+        [["check-config", text(&path)].to_vec(), ["serve", "--config", text(&path)].to_vec()]
+    {
         let output = headtime(&arguments);
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(2), "headtime {}: {said}", arguments[0]);
-        assert!(said.contains("headtime.toml:7:") && said.contains("colour") && said.contains("deadline"), "headtime {}: {said}", arguments[0]);
+        assert!(
+            said.contains("headtime.toml:7:")
+                && said.contains("color")
+                && said.contains("deadline"),
+            "headtime {}: {said}",
+            arguments[0]
+        );
     }
     let output = headtime(&["check-config", text(&path), "--json"]);
-    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
-    assert_eq!((&answer["ok"], &answer["errors"][0]["line"]), (&serde_json::Value::from(false), &serde_json::Value::from(7)));
-    std::fs::write(&path, "drive = \"disk.img\"\nlisten = \"unix:a.sock\"\n[[volume]]\nname = \"rec\"\nsize = \"1GiB\"\n")
-        .expect("the folder is ours");
+    let answer: serde_json::Value =
+        serde_json::from_slice(&output.stdout).expect("one JSON object");
+    assert_eq!(
+        (&answer["ok"], &answer["errors"][0]["line"]),
+        (&serde_json::Value::from(false), &serde_json::Value::from(7))
+    );
+    std::fs::write(
+        &path,
+        "drive = \"disk.img\"\nlisten = \"unix:a.sock\"\n[[volume]]\nname = \
+        \"rec\"\nsize = \"1GiB\"\n",
+    )
+    .expect("the folder is ours");
     assert!(headtime(&["check-config", text(&path)]).status.success());
 }
 
@@ -157,22 +229,53 @@ fn a_server_that_cannot_start_says_why_and_what_to_do() {
         (&["serve", "--listen", &listen], 2, "--drive"),
         (&["serve", "--drive", "d.img"], 2, "--listen"),
         (&["serve", "--drive", "d.img", "--listen", "somewhere"], 2, "unix:PATH"),
-        (&["serve", "--drive", "d.img", "--listen", &listen, "--policy", "fastest"], 2, "known are fcfs"),
-        (&["serve", "--drive", "d.img", "--listen", &listen, "--policy", "sptf-oracle"], 2, "headtime sim"),
-        (&["serve", "--drive", "d.img", "--listen", &listen, "--volume", "v=1GiB,colour=red"], 2, "colour"),
+        (
+            &["serve", "--drive", "d.img", "--listen", &listen, "--policy", "fastest"],
+            2,
+            "known are fcfs",
+        ),
+        (
+            &["serve", "--drive", "d.img", "--listen", &listen, "--policy", "sptf-oracle"],
+            2,
+            "headtime sim",
+        ),
+        (
+            &["serve", "--drive", "d.img", "--listen", &listen, "--volume", "v=1GiB,color=red"],
+            2,
+            "color",
+        ),
         (&["serve", "--drive", "emulated:atlas10k", "--listen", &listen], 2, "backing=FILE"),
-        (&["serve", "--drive", text(&missing), "--listen", &listen, "--volume", "v=1GiB"], 1, "truncate"),
+        (
+            &["serve", "--drive", text(&missing), "--listen", &listen, "--volume", "v=1GiB"],
+            1,
+            "truncate",
+        ),
         (&["serve", "--config", text(&missing)], 2, "cannot be read"),
         (&["emulate", "wd40", "--backing", text(&missing), "--listen", &listen], 2, "atlas10k"),
         (&["emulate", "emulated:wd40?backing=x", "--listen", &listen], 2, "atlas10k"),
         (&["emulate", "atlas10k", "--listen", &listen], 2, "emulated:atlas10k?backing=FILE"),
-        (&["emulate", "emulated:atlas10k?backing=x", "--backing", text(&missing), "--listen", &listen], 2, "leave --backing out"),
+        (
+            &[
+                "emulate",
+                "emulated:atlas10k?backing=x",
+                "--backing",
+                text(&missing),
+                "--listen",
+                &listen,
+            ],
+            2,
+            "leave --backing out",
+        ),
     ];
     for (arguments, code, expected) in cases {
         let output = headtime(arguments);
         let said = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(*code), "headtime {}: {said}", arguments.join(" "));
-        assert!(said.contains(expected), "headtime {} says `{said}`, without `{expected}`", arguments.join(" "));
+        assert!(
+            said.contains(expected),
+            "headtime {} says `{said}`, without `{expected}`",
+            arguments.join(" ")
+        );
     }
     assert!(!missing.exists(), "a server that did not start left a file");
 }
@@ -195,9 +298,16 @@ fn a_hangup_ends_no_server_and_without_tls_there_is_nothing_to_read_again() {
 #[test]
 fn the_help_of_serve_lists_every_key() {
     let help = String::from_utf8(headtime(&["serve", "--help"]).stdout).expect("help is UTF-8");
-    use headtime_serve::config::{CLIENT_KEYS, LIMIT_KEYS, MAP_KEYS, SERVER_KEYS, TLS_KEYS, VOLUME_KEYS};
-    let names = SERVER_KEYS.iter().map(|key| key.name).chain(VOLUME_KEYS.iter().map(|key| key.name)).chain(LIMIT_KEYS.iter().map(|key| key.name));
-    let names = names.chain(MAP_KEYS.iter().map(|key| key.name)).chain(TLS_KEYS.iter().map(|key| key.name));
+    use headtime_serve::config::{
+        CLIENT_KEYS, LIMIT_KEYS, MAP_KEYS, SERVER_KEYS, TLS_KEYS, VOLUME_KEYS,
+    };
+    let names = SERVER_KEYS
+        .iter()
+        .map(|key| key.name)
+        .chain(VOLUME_KEYS.iter().map(|key| key.name))
+        .chain(LIMIT_KEYS.iter().map(|key| key.name));
+    let names =
+        names.chain(MAP_KEYS.iter().map(|key| key.name)).chain(TLS_KEYS.iter().map(|key| key.name));
     let names = names.chain(CLIENT_KEYS.iter().map(|key| key.name));
     for name in names {
         assert!(help.contains(&format!("  {name} = ")), "{name} is missing");
@@ -214,15 +324,21 @@ fn nbdsh(uri: &str, script: &str) -> Command {
 /// nbdsh runs whichever python3 comes first, and only the system's own has its module.
 fn system_nbdsh() -> Command {
     let mut command = Command::new("nbdsh");
-    command.env("PATH", format!("/usr/bin:/bin:{}", std::env::var("PATH").unwrap_or_default())).stdin(Stdio::null());
+    command
+        .env("PATH", format!("/usr/bin:/bin:{}", std::env::var("PATH").unwrap_or_default()))
+        .stdin(Stdio::null());
     command
 }
 
 /// Whether nbdsh works; says so when it does not.
 fn have_nbdsh() -> bool {
-    let works = system_nbdsh().args(["-c", "pass"]).output().is_ok_and(|output| output.status.success());
+    let works =
+        system_nbdsh().args(["-c", "pass"]).output().is_ok_and(|output| output.status.success());
     if !works {
-        println!("skipped: nbdsh is not installed, or its Python module is missing (scripts/setup.sh test installs it)");
+        println!(
+            "skipped: nbdsh is not installed, or its Python module is missing (scripts/setup.sh \
+                test installs it)"
+        );
     }
     works
 }

@@ -1,4 +1,5 @@
-//! `headtime volume` and `headtime top` through the real program: made, refused, shown, removed, and still there after a restart.
+//! `headtime volume` and `headtime top` through the real program: made, refused, shown, removed,
+//! and still there after a restart.
 
 #[path = "common/program.rs"]
 mod program;
@@ -9,7 +10,14 @@ use rustix::process::Signal;
 /// What the program said, and its exit code.
 fn run(arguments: &[&str]) -> (Option<i32>, String) {
     let output = headtime(arguments);
-    (output.status.code(), format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr)))
+    (
+        output.status.code(),
+        format!(
+            "{}{}",
+            String::from_utf8_lossy(&output.stdout),
+            String::from_utf8_lossy(&output.stderr)
+        ),
+    )
 }
 
 #[test]
@@ -18,7 +26,16 @@ fn volumes_are_made_shown_refused_and_removed_from_the_command_line() {
     let (image, socket) = (folder.path().join("drive.img"), folder.path().join("nbd.sock"));
     let (drive, listen) = (text(&image), format!("unix:{}", text(&socket)));
     let start = |more: &[&str]| {
-        let arguments = ["serve", "--drive", drive, "--listen", &listen, "--policy", "utilization", "--print-uri"];
+        let arguments = [
+            "serve",
+            "--drive",
+            drive,
+            "--listen",
+            &listen,
+            "--policy",
+            "utilization",
+            "--print-uri",
+        ];
         let mut server = Program::start(&[&arguments, more].concat());
         server.line();
         server
@@ -27,7 +44,12 @@ fn volumes_are_made_shown_refused_and_removed_from_the_command_line() {
     let volume = |words: &[&str]| run(&[&["volume"], words, &["--drive", drive]].concat());
 
     let (code, said) = volume(&["add", "b", "16MiB", "reserve=25%", "limit=50%", "--dry-run"]);
-    assert!(code == Some(0) && said.contains("nothing was changed") && said.contains("75 % of the drive's time"), "{said}");
+    assert!(
+        code == Some(0)
+            && said.contains("nothing was changed")
+            && said.contains("75 % of the drive's time"),
+        "{said}"
+    );
     let (code, said) = volume(&["add", "b", "16MiB", "reserve=25%", "limit=50%", "deadline=100ms"]);
     assert!(code == Some(0) && !said.contains("note:"), "{said}");
     volume(&["add", "b@bulk", "limit=10%"]);
@@ -39,9 +61,18 @@ fn volumes_are_made_shown_refused_and_removed_from_the_command_line() {
     }
     let output = headtime(&["volume", "show", "b", "--json", "--drive", drive]);
     let shown: serde_json::Value = serde_json::from_slice(&output.stdout).expect("one JSON object");
-    assert_eq!((&shown["volumes"][0]["classes"][0]["reserve_percent"], &shown["volumes"][0]["size_bytes"]), (&25.0.into(), &(16 << 20).into()));
+    assert_eq!(
+        (&shown["volumes"][0]["classes"][0]["reserve_percent"], &shown["volumes"][0]["size_bytes"]),
+        (&25.0.into(), &(16 << 20).into())
+    );
     let (code, said) = run(&["top", "--seconds", "1", "--drive", drive]);
-    assert!(code == Some(0) && said.contains("policy utilization") && said.contains("b@bulk") && said.contains("PROMISED"), "{said}");
+    assert!(
+        code == Some(0)
+            && said.contains("policy utilization")
+            && said.contains("b@bulk")
+            && said.contains("PROMISED"),
+        "{said}"
+    );
     let (code, said) = volume(&["remove", "c"]);
     assert!(code == Some(2) && said.contains("no volume c"), "{said}");
     server.signal(Signal::TERM);

@@ -1,4 +1,5 @@
-//! `headtime sim --workload`, `headtime sim --seconds` and `headtime workload`: what they print, and what they say to nonsense.
+//! `headtime sim --workload`, `headtime sim --seconds` and `headtime workload`: what they print,
+//! and what they say to nonsense.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -9,7 +10,10 @@ use serde_json::Value;
 
 /// Runs the real program.
 fn headtime(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_headtime")).args(arguments).output().expect("the program was built")
+    Command::new(env!("CARGO_BIN_EXE_headtime"))
+        .args(arguments)
+        .output()
+        .expect("the program was built")
 }
 
 fn text(bytes: &[u8]) -> &str {
@@ -18,25 +22,49 @@ fn text(bytes: &[u8]) -> &str {
 
 /// Runs a simulation, on a small drive unless the arguments name one.
 fn simulated(arguments: &[&str]) -> Value {
-    let drive: &[&str] = if arguments.contains(&"--drive") { &[] } else { &["--drive", "atlas10k"] };
+    let drive: &[&str] =
+        if arguments.contains(&"--drive") { &[] } else { &["--drive", "atlas10k"] };
     let output = headtime(&[&["sim", "--json"], drive, arguments].concat());
-    assert!(output.status.success(), "headtime sim {}: {}", arguments.join(" "), text(&output.stderr));
+    assert!(
+        output.status.success(),
+        "headtime sim {}: {}",
+        arguments.join(" "),
+        text(&output.stderr)
+    );
     serde_json::from_slice(&output.stdout).expect("exactly one JSON object")
 }
 
 fn workspace() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate stands in crates/ of the workspace").to_path_buf()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .ancestors()
+        .nth(2)
+        .expect("the crate stands in crates/ of the workspace")
+        .to_path_buf()
 }
 
 #[test]
 fn streams_and_classes_are_answered_with_their_names() {
-    let answer = simulated(&["--workload", "recorder-beside-scrub", "--requests", "600", "--drive", "nearline-20tb"]);
+    let answer = simulated(&[
+        "--workload",
+        "recorder-beside-scrub",
+        "--requests",
+        "600",
+        "--drive",
+        "nearline-20tb",
+    ]);
     let streams = answer["streams"].as_array().expect("a list");
-    let names: Vec<(&str, &str)> =
-        streams.iter().map(|stream| (stream["name"].as_str().unwrap_or(""), stream["class"].as_str().unwrap_or(""))).collect();
+    let names: Vec<(&str, &str)> = streams
+        .iter()
+        .map(|stream| {
+            (stream["name"].as_str().unwrap_or(""), stream["class"].as_str().unwrap_or(""))
+        })
+        .collect();
     assert_eq!(names, [("cameras", "realtime"), ("player", "realtime"), ("scrub", "background")]);
     let classes = answer["classes"].as_array().expect("a list");
-    assert_eq!(classes.iter().map(|class| class["class"].as_str().unwrap_or("")).collect::<Vec<_>>(), ["realtime", "background"]);
+    assert_eq!(
+        classes.iter().map(|class| class["class"].as_str().unwrap_or("")).collect::<Vec<_>>(),
+        ["realtime", "background"]
+    );
     assert_eq!(classes[0]["streams"], serde_json::json!(["cameras", "player"]));
     let requests = |of: &Value| of["requests"].as_u64().expect("a number");
     assert_eq!(requests(&classes[0]), requests(&streams[0]) + requests(&streams[1]));
@@ -48,11 +76,20 @@ fn streams_and_classes_are_answered_with_their_names() {
         assert_eq!(streams[0][times].as_object().map(serde_json::Map::len), Some(6), "{times}");
     }
     assert_eq!(streams[0]["deadline_requests"], streams[0]["requests"]);
-    assert_eq!((&answer["parameters"]["workload"], &answer["parameters"]["clients"]), (&Value::from("recorder-beside-scrub"), &Value::Null));
+    assert_eq!(
+        (&answer["parameters"]["workload"], &answer["parameters"]["clients"]),
+        (&Value::from("recorder-beside-scrub"), &Value::Null)
+    );
 
     let output = headtime(&["sim", "--workload", "recorder-beside-scrub", "--requests", "600"]);
-    for wanted in ["cameras", "player", "scrub", "all 2", "realtime", "disk time", "deadlines missed"] {
-        assert!(text(&output.stdout).contains(wanted), "{wanted} is missing from\n{}", text(&output.stdout));
+    for wanted in
+        ["cameras", "player", "scrub", "all 2", "realtime", "disk time", "deadlines missed"]
+    {
+        assert!(
+            text(&output.stdout).contains(wanted),
+            "{wanted} is missing from\n{}",
+            text(&output.stdout)
+        );
     }
 }
 
@@ -63,8 +100,14 @@ fn one_stream_answers_as_it_did_and_depth_is_its_number_of_clients() {
     for key in ["requests", "iops", "response_ms", "service_ms", "disk_time", "queue_depth_mean"] {
         assert_eq!(flags[key], workload[key], "{key}");
     }
-    assert_eq!((flags["streams"].as_array().map(Vec::len), &workload["parameters"]["depth"]), (Some(0), &Value::from(5)));
-    assert_eq!((&flags["parameters"]["size_bytes"], &flags["parameters"]["warmup"]), (&Value::from(4096), &Value::from(50)));
+    assert_eq!(
+        (flags["streams"].as_array().map(Vec::len), &workload["parameters"]["depth"]),
+        (Some(0), &Value::from(5))
+    );
+    assert_eq!(
+        (&flags["parameters"]["size_bytes"], &flags["parameters"]["warmup"]),
+        (&Value::from(4096), &Value::from(50))
+    );
     let open = simulated(&["--workload", "random:rate=20,size=8KiB", "--requests", "200"]);
     assert!((open["iops"].as_f64().unwrap_or(0.0) - 20.0).abs() < 4.0, "{}", open["iops"]);
     assert_eq!(open["parameters"]["depth"], Value::Null);
@@ -73,8 +116,14 @@ fn one_stream_answers_as_it_did_and_depth_is_its_number_of_clients() {
 #[test]
 fn a_run_of_so_many_seconds_has_so_many_seconds() {
     let answer = simulated(&["--workload", "oltp", "--seconds", "5"]);
-    assert_eq!((&answer["simulated_seconds"], &answer["parameters"]["seconds"]), (&Value::from(5.0), &Value::from(5.0)));
-    assert_eq!((&answer["parameters"]["warmup_seconds"], &answer["parameters"]["warmup"]), (&Value::from(0.5), &Value::Null));
+    assert_eq!(
+        (&answer["simulated_seconds"], &answer["parameters"]["seconds"]),
+        (&Value::from(5.0), &Value::from(5.0))
+    );
+    assert_eq!(
+        (&answer["parameters"]["warmup_seconds"], &answer["parameters"]["warmup"]),
+        (&Value::from(0.5), &Value::Null)
+    );
     let whole = simulated(&["--workload", "oltp:requests=100", "--warmup", "0"]);
     assert_eq!(whole["requests"], 100, "a workload that ends is counted to its end");
 }
@@ -83,13 +132,18 @@ fn a_run_of_so_many_seconds_has_so_many_seconds() {
 fn the_sample_files_run() {
     let folder = workspace().join("workloads");
     let mut tried = 0;
-    for entry in std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display())) {
+    for entry in
+        std::fs::read_dir(&folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
+    {
         let path = entry.expect("the folder can be read").path();
         let path = path.to_str().expect("a path in UTF-8");
         let answer = simulated(&["--workload", path, "--drive", "nearline-20tb", "--seconds", "2"]);
         assert!(answer["requests"].as_u64() > Some(10), "{path}: {}", answer["requests"]);
         let commands = std::fs::read_to_string(path).expect("it was read a moment ago");
-        assert!(commands.contains("headtime sim --workload workloads/"), "{path} says how it is run");
+        assert!(
+            commands.contains("headtime sim --workload workloads/"),
+            "{path} says how it is run"
+        );
         tried += 1;
     }
     assert!(tried >= 3, "only {tried} samples were found in {}", folder.display());
@@ -107,26 +161,42 @@ fn a_fio_job_file_runs_and_what_is_left_out_is_said() {
     let file = path.to_str().expect("a path in UTF-8");
     let answer = simulated(&["--workload", file, "--requests", "300"]);
     assert_eq!(answer["streams"].as_array().map(Vec::len), Some(2));
-    assert_eq!(answer["notes"], serde_json::json!(["jobs: line 5: ramp_time is left out: leave requests uncounted at the start with --warmup"]));
+    assert_eq!(
+        answer["notes"],
+        serde_json::json!([
+            "jobs: line 5: ramp_time is left out: leave requests uncounted at the start with \
+                --warmup"
+        ])
+    );
     let shown = headtime(&["workload", "show", file]);
-    assert!(text(&shown.stderr).contains("ramp_time") && text(&shown.stdout).contains("name = \"r\""));
+    assert!(
+        text(&shown.stderr).contains("ramp_time") && text(&shown.stdout).contains("name = \"r\"")
+    );
     let toml = folder.path().join("mine.toml");
     std::fs::write(&toml, &shown.stdout).expect("the folder is ours");
-    let again = simulated(&["--workload", toml.to_str().expect("a path in UTF-8"), "--requests", "300"]);
+    let again =
+        simulated(&["--workload", toml.to_str().expect("a path in UTF-8"), "--requests", "300"]);
     assert_eq!(again["response_ms"], answer["response_ms"], "what is shown is what runs");
-    assert_eq!(again["parameters"]["workload_fingerprint"], answer["parameters"]["workload_fingerprint"]);
+    assert_eq!(
+        again["parameters"]["workload_fingerprint"],
+        answer["parameters"]["workload_fingerprint"]
+    );
 }
 
 #[test]
 fn nonsense_is_refused_with_code_2_and_a_remedy() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("mine.toml");
-    std::fs::write(&path, "[[stream]]\nname = \"a\"\nsise = 3\nreads = 7\n").expect("the folder is ours");
+    std::fs::write(&path, "[[stream]]\nname = \"a\"\nsise = 3\nreads = 7\n")
+        .expect("the folder is ours");
     let file = path.to_str().expect("a path in UTF-8");
     let cases: &[(&[&str], &[&str])] = &[
         (&["--workload", "nope"], &["random, sequential, oltp", "headtime workload list"]),
         (&["--workload", "./nowhere.toml"], &["workload ./nowhere.toml cannot be read"]),
-        (&["--workload", file], &["mine.toml:3:1: stream a: unknown key `sise`", "mine.toml:4:9: stream a: reads is 7"]),
+        (
+            &["--workload", file],
+            &["mine.toml:3:1: stream a: unknown key `sise`", "mine.toml:4:9: stream a: reads is 7"],
+        ),
         (&["--workload", "random", "--size", "4KiB"], &["cannot be used with"]),
         (&["--workload", "random", "--rate", "4"], &["cannot be used with"]),
         (&["--workload", "random", "--deadline", "4ms"], &["cannot be used with"]),
@@ -134,7 +204,10 @@ fn nonsense_is_refused_with_code_2_and_a_remedy() {
         (&["--depth", "3"], &["--workload"]),
         (&["--workload", "random:rate=3", "--depth", "3"], &["--depth has no meaning"]),
         (&["--workload", "random:size=100"], &["multiple of the drive's sector of 512 bytes"]),
-        (&["--workload", "random:size=4 fortnights"], &["workload random:size=4 fortnights: stream random: size"]),
+        (
+            &["--workload", "random:size=4 fortnights"],
+            &["workload random:size=4 fortnights: stream random: size"],
+        ),
         (&["--seconds", "0"], &["above 0"]),
         (&["--seconds", "5", "--requests", "3"], &["cannot be used with"]),
         (&["--warmup", "soon"], &["a number of requests such as 2000, or a time such as 5s"]),
@@ -142,9 +215,20 @@ fn nonsense_is_refused_with_code_2_and_a_remedy() {
     ];
     for (arguments, expected) in cases {
         let output = headtime(&[&["sim"], *arguments].concat());
-        assert_eq!(output.status.code(), Some(2), "headtime sim {}: {}", arguments.join(" "), text(&output.stderr));
+        assert_eq!(
+            output.status.code(),
+            Some(2),
+            "headtime sim {}: {}",
+            arguments.join(" "),
+            text(&output.stderr)
+        );
         for part in *expected {
-            assert!(text(&output.stderr).contains(part), "headtime sim {} says `{}`, without `{part}`", arguments.join(" "), text(&output.stderr));
+            assert!(
+                text(&output.stderr).contains(part),
+                "headtime sim {} says `{}`, without `{part}`",
+                arguments.join(" "),
+                text(&output.stderr)
+            );
         }
     }
     let early = headtime(&["sim", "--workload", "random:requests=5", "--warmup", "10"]);
@@ -154,17 +238,33 @@ fn nonsense_is_refused_with_code_2_and_a_remedy() {
 
 #[test]
 fn the_list_is_the_table_and_each_is_shown_as_toml_that_is_the_same_workload() {
-    let listed: Value = serde_json::from_slice(&headtime(&["workload", "list", "--json"]).stdout).expect("JSON");
-    let names: Vec<&str> = listed.as_array().expect("an array").iter().filter_map(|one| one["name"].as_str()).collect();
+    let listed: Value =
+        serde_json::from_slice(&headtime(&["workload", "list", "--json"]).stdout).expect("JSON");
+    let names: Vec<&str> = listed
+        .as_array()
+        .expect("an array")
+        .iter()
+        .filter_map(|one| one["name"].as_str())
+        .collect();
     assert_eq!(names, BUILTINS.iter().map(|builtin| builtin.name).collect::<Vec<_>>());
     let table = headtime(&["workload", "list"]);
     let folder = tempfile::tempdir().expect("a temporary folder");
     for builtin in BUILTINS {
         assert!(text(&table.stdout).contains(builtin.name));
         let path = folder.path().join("shown.toml");
-        std::fs::write(&path, &headtime(&["workload", "show", builtin.name]).stdout).expect("the folder is ours");
-        let of = |name: &str| WorkloadChoice::parse(name).unwrap_or_else(|failure| panic!("{}", failure.message())).fingerprint();
-        assert_eq!(of(path.to_str().expect("a path in UTF-8")), of(builtin.name), "{}", builtin.name);
+        std::fs::write(&path, &headtime(&["workload", "show", builtin.name]).stdout)
+            .expect("the folder is ours");
+        let of = |name: &str| {
+            WorkloadChoice::parse(name)
+                .unwrap_or_else(|failure| panic!("{}", failure.message()))
+                .fingerprint()
+        };
+        assert_eq!(
+            of(path.to_str().expect("a path in UTF-8")),
+            of(builtin.name),
+            "{}",
+            builtin.name
+        );
     }
 }
 
@@ -172,16 +272,31 @@ fn the_list_is_the_table_and_each_is_shown_as_toml_that_is_the_same_workload() {
 fn a_trace_is_counted_from_its_first_request_to_its_last() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path().join("some.msr");
-    // MSR Cambridge: timestamp in 100 ns, host, disk, type, offset and size in bytes, response time.
-    let lines: Vec<String> =
-        (0..40_u64).map(|n| format!("{},host,{},Read,{},4096,1000\n", 128_166_372_000_000_000 + n * 100_000, n % 2, n * 1_048_576)).collect();
+    // MSR Cambridge: timestamp in 100 ns, host, disk, type, offset and size in bytes, response
+    // time.
+    let lines: Vec<String> = (0..40_u64)
+        .map(|n| {
+            format!(
+                "{},host,{},Read,{},4096,1000\n",
+                128_166_372_000_000_000 + n * 100_000,
+                n % 2,
+                n * 1_048_576
+            )
+        })
+        .collect();
     std::fs::write(&path, lines.concat()).expect("the folder is ours");
     let file = path.to_str().expect("a path in UTF-8");
     let answer = simulated(&["--trace", file, "--streams", "device"]);
-    assert_eq!((&answer["requests"], &answer["parameters"]["requests"]), (&Value::from(40), &Value::Null));
+    assert_eq!(
+        (&answer["requests"], &answer["parameters"]["requests"]),
+        (&Value::from(40), &Value::Null)
+    );
     assert_eq!(answer["streams"].as_array().map(Vec::len), Some(2), "{}", answer["streams"]);
     assert_eq!(answer["trace"]["asked"], 40);
     let with_deadline = simulated(&["--trace", file, "--deadline", "1s"]);
-    assert_eq!((&with_deadline["deadline_requests"], with_deadline["streams"].as_array().map(Vec::len)), (&Value::from(40), Some(0)));
+    assert_eq!(
+        (&with_deadline["deadline_requests"], with_deadline["streams"].as_array().map(Vec::len)),
+        (&Value::from(40), Some(0))
+    );
     assert_eq!(simulated(&["--workload", file])["requests"], 40, "a trace is a workload too");
 }

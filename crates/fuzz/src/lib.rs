@@ -1,9 +1,12 @@
-//! What fuzzing does with everything that reads what others wrote: one table of targets for cargo-fuzz (`fuzz/`) and for ordinary tests.
+//! What fuzzing does with everything that reads what others wrote: one table of targets for
+//! cargo-fuzz (`fuzz/`) and for ordinary tests.
 //!
-//! A target takes any bytes. It must not panic, must end, and must not take memory beyond [`Target::memory`]; what it asserts beyond that stands in its file.
-//! The corpora in `fuzz/corpus/TARGET` run as tests on a stable compiler, each file as it is and mutated by a fixed seed (`tests/corpora.rs`), so that a finding
-//! that was put there never comes back. Searching for new ones is `make fuzz`; what it comes by lies in `fuzz/found`, and what
-//! broke something in `fuzz/artifacts`.
+//! A target takes any bytes. It must not panic, must end, and must not take memory beyond
+//! [`Target::memory`]; what it asserts beyond that stands in its file. The corpora in
+//! `fuzz/corpus/TARGET` run as tests on a stable compiler, each file as it is and mutated by a
+//! fixed seed (`tests/corpora.rs`), so that a finding that was put there never comes back.
+//! Searching for new ones is `make fuzz`; what it comes by lies in `fuzz/found`, and what broke
+//! something in `fuzz/artifacts`.
 
 mod targets;
 
@@ -18,7 +21,8 @@ pub struct Target {
     pub about: &'static str,
     /// Folders in the repository with further samples, beside its corpus.
     pub samples: &'static [&'static str],
-    /// Most bytes of memory in use at once beyond what was in use before: a number for a reader that keeps what it reads, times the input, and what it takes in any case.
+    /// Most bytes of memory in use at once beyond what was in use before: a number for a reader
+    /// that keeps what it reads, times the input, and what it takes in any case.
     pub memory: Memory,
     /// Reads them.
     pub run: fn(&[u8]),
@@ -48,7 +52,10 @@ impl Target {
     /// When there is none: the name stands in a file of `fuzz/fuzz_targets` only.
     #[must_use]
     pub fn find(name: &str) -> &'static Self {
-        TARGETS.iter().find(|target| target.name == name).unwrap_or_else(|| panic!("no fuzz target is called {name}; TARGETS has their names"))
+        TARGETS
+            .iter()
+            .find(|target| target.name == name)
+            .unwrap_or_else(|| panic!("no fuzz target is called {name}; TARGETS has their names"))
     }
 }
 

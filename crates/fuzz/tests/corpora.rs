@@ -1,4 +1,5 @@
-//! Every file of every corpus through its target, as it is and mutated by a fixed seed; memory is bounded by the target's own word.
+//! Every file of every corpus through its target, as it is and mutated by a fixed seed; memory is
+//! bounded by the target's own word.
 
 use std::alloc::System;
 use std::collections::BTreeSet;
@@ -18,14 +19,23 @@ const MUTATIONS: u32 = 200;
 /// Inputs grow no longer than this by mutation.
 const LONGEST: usize = 128 << 10;
 
-/// One test for everything: the memory that is measured is the process's, so nothing else may run beside it.
+/// One test for everything: the memory that is measured is the process's, so nothing else may run
+/// beside it.
 #[test]
 fn no_sample_and_no_mutation_of_one_breaks_its_target() {
-    assert!(breaks(&HUNGRY, &[1; 100]).is_some_and(|why| why.contains("bytes of memory")), "a target that takes too much memory is noticed");
+    assert!(
+        breaks(&HUNGRY, &[1; 100]).is_some_and(|why| why.contains("bytes of memory")),
+        "a target that takes too much memory is noticed"
+    );
     let mut inputs = 0;
     for target in TARGETS {
         let samples = samples(target);
-        assert!(!samples.is_empty(), "{} has no sample; put one into fuzz/corpus/{}", target.name, target.name);
+        assert!(
+            !samples.is_empty(),
+            "{} has no sample; put one into fuzz/corpus/{}",
+            target.name,
+            target.name
+        );
         for (number, (path, sample)) in samples.iter().enumerate() {
             check(target, sample, &path.display().to_string());
             let mut rng = ChaCha8Rng::seed_from_u64(number as u64);
@@ -44,16 +54,34 @@ fn no_sample_and_no_mutation_of_one_breaks_its_target() {
 fn every_target_has_its_file_for_cargo_fuzz_and_every_file_its_target() {
     let files = |folder: &str| -> BTreeSet<String> {
         let entries = std::fs::read_dir(root().join(folder)).expect("the folder is there");
-        entries.map(|entry| entry.expect("readable").path().file_stem().expect("a name").to_string_lossy().into_owned()).collect()
+        entries
+            .map(|entry| {
+                entry
+                    .expect("readable")
+                    .path()
+                    .file_stem()
+                    .expect("a name")
+                    .to_string_lossy()
+                    .into_owned()
+            })
+            .collect()
     };
     let names: BTreeSet<String> = TARGETS.iter().map(|target| target.name.to_owned()).collect();
     assert_eq!(files("fuzz/fuzz_targets"), names);
     assert_eq!(files("fuzz/corpus"), names, "each target has a corpus");
-    let manifest = std::fs::read_to_string(root().join("fuzz/Cargo.toml")).expect("fuzz/Cargo.toml is there");
+    let manifest =
+        std::fs::read_to_string(root().join("fuzz/Cargo.toml")).expect("fuzz/Cargo.toml is there");
     for name in &names {
-        assert!(manifest.contains(&format!("name = \"{name}\"")), "{name} has no [[bin]] in fuzz/Cargo.toml");
-        let text = std::fs::read_to_string(root().join(format!("fuzz/fuzz_targets/{name}.rs"))).expect("it is there");
-        assert!(text.contains(&format!("\"{name}\"")), "fuzz/fuzz_targets/{name}.rs runs another target");
+        assert!(
+            manifest.contains(&format!("name = \"{name}\"")),
+            "{name} has no [[bin]] in fuzz/Cargo.toml"
+        );
+        let text = std::fs::read_to_string(root().join(format!("fuzz/fuzz_targets/{name}.rs")))
+            .expect("it is there");
+        assert!(
+            text.contains(&format!("\"{name}\"")),
+            "fuzz/fuzz_targets/{name}.rs runs another target"
+        );
     }
 }
 
@@ -67,9 +95,20 @@ const HUNGRY: Target = Target {
 
 fn check(target: &Target, input: &[u8], what: &str) {
     if let Some(why) = breaks(target, input) {
-        let kept = std::env::temp_dir().join(format!("headtime-fuzz-{}-{:08x}", target.name, crc32c::crc32c(input)));
-        let saved = std::fs::write(&kept, input).map_or_else(|error| format!("could not be kept: {error}"), |()| kept.display().to_string());
-        panic!("{} is broken by {what}: {why}; the input: {saved}, to be put into fuzz/corpus/{} once it is mended", target.name, target.name);
+        let kept = std::env::temp_dir().join(format!(
+            "headtime-fuzz-{}-{:08x}",
+            target.name,
+            crc32c::crc32c(input)
+        ));
+        let saved = std::fs::write(&kept, input).map_or_else(
+            |error| format!("could not be kept: {error}"),
+            |()| kept.display().to_string(),
+        );
+        panic!(
+            "{} is broken by {what}: {why}; the input: {saved}, to be put into fuzz/corpus/{} once \
+                it is mended",
+            target.name, target.name
+        );
     }
 }
 
@@ -78,14 +117,22 @@ fn breaks(target: &Target, input: &[u8]) -> Option<String> {
     let before = ALLOCATOR.allocated();
     let peak_before = ALLOCATOR.max_allocated();
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| (target.run)(input))) {
-        let text = panic.downcast_ref::<String>().cloned().or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
+        let text = panic
+            .downcast_ref::<String>()
+            .cloned()
+            .or_else(|| panic.downcast_ref::<&str>().map(ToString::to_string));
         return Some(text.unwrap_or_else(|| "it panics".to_owned()));
     }
     let peak = ALLOCATOR.max_allocated();
     // The peak is that of the whole process so far: it tells of this input only if it rose.
     let taken = if peak > peak_before { peak.saturating_sub(before) } else { 0 };
     let bound = target.memory.of(input.len());
-    (taken > bound).then(|| format!("{taken} bytes of memory for {} bytes of input, and {bound} is the bound", input.len()))
+    (taken > bound).then(|| {
+        format!(
+            "{taken} bytes of memory for {} bytes of input, and {bound} is the bound",
+            input.len()
+        )
+    })
 }
 
 fn samples(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
@@ -93,8 +140,12 @@ fn samples(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
     let folders = [corpus.as_str()].into_iter().chain(target.samples.iter().copied());
     let mut samples = Vec::new();
     for folder in folders {
-        let entries = std::fs::read_dir(root().join(folder)).unwrap_or_else(|error| panic!("{folder}: {error}"));
-        let mut paths: Vec<PathBuf> = entries.map(|entry| entry.expect("readable").path()).filter(|path| path.is_file()).collect();
+        let entries = std::fs::read_dir(root().join(folder))
+            .unwrap_or_else(|error| panic!("{folder}: {error}"));
+        let mut paths: Vec<PathBuf> = entries
+            .map(|entry| entry.expect("readable").path())
+            .filter(|path| path.is_file())
+            .collect();
         paths.sort();
         samples.extend(paths.into_iter().map(|path| {
             let bytes = std::fs::read(&path).expect("readable");
@@ -105,7 +156,10 @@ fn samples(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
 }
 
 fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().expect("the repository's root")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../..")
+        .canonicalize()
+        .expect("the repository's root")
 }
 
 /// One to four small changes, of the kind that break parsers.
@@ -128,8 +182,13 @@ fn mutated(sample: &[u8], other: &[u8], rng: &mut impl Rng) -> Vec<u8> {
                 let to = (from + 64).min(other.len());
                 bytes.splice(at..at + length, other[from..to].iter().copied());
             }
-            6 => drop(bytes.splice(at..at + length, NUMBERS[rng.random_range(0..NUMBERS.len())].bytes())),
-            _ => drop(bytes.splice(at..(at + 8).min(bytes.len()), u64::MAX.to_be_bytes().into_iter().skip(rng.random_range(0..8)))),
+            6 => drop(
+                bytes.splice(at..at + length, NUMBERS[rng.random_range(0..NUMBERS.len())].bytes()),
+            ),
+            _ => drop(bytes.splice(
+                at..(at + 8).min(bytes.len()),
+                u64::MAX.to_be_bytes().into_iter().skip(rng.random_range(0..8)),
+            )),
         }
     }
     bytes.truncate(LONGEST);
@@ -137,5 +196,15 @@ fn mutated(sample: &[u8], other: &[u8], rng: &mut impl Rng) -> Vec<u8> {
 }
 
 const ODD: &[u8] = &[0, 1, 0x7f, 0x80, 0xff, b'0', b'9', b'-', b'.', b',', b'[', b'"', b'\n', b' '];
-const NUMBERS: &[&str] =
-    &["0", "-1", "1e300", "18446744073709551615", "9223372036854775808", "4294967296", "nan", "1e-300", "0.0000001", "99999999999"];
+const NUMBERS: &[&str] = &[
+    "0",
+    "-1",
+    "1e300",
+    "18446744073709551615",
+    "9223372036854775808",
+    "4294967296",
+    "nan",
+    "1e-300",
+    "0.0000001",
+    "99999999999",
+];

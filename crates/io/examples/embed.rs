@@ -1,7 +1,9 @@
 //! A recorder with deadlines beside a reader that takes what is left, on one drive.
 //!
-//! `cargo run --release --example embed -p headtime-io [-- SECONDS]`: an emulated 20 TB drive. The recorder writes a mebibyte every 50 ms and must be rid of it before the next one comes; the reader
-//! keeps 32 random reads going. Runs `SECONDS` (4) without deadlines and as long with them, and prints who got what.
+//! `cargo run --release --example embed -p headtime-io [-- SECONDS]`: an emulated 20 TB drive. The
+//! recorder writes a mebibyte every 50 ms and must be rid of it before the next one comes; the
+//! reader keeps 32 random reads going. Runs `SECONDS` (4) without deadlines and as long with them,
+//! and prints who got what.
 
 use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -22,7 +24,10 @@ const READ: u64 = 64 << 10;
 fn main() -> Result<(), Box<dyn Error>> {
     let seconds = std::env::args().nth(1).map_or(Ok(4), |text| text.parse())?;
     let directory = tempfile::tempdir()?;
-    let locator = Locator::parse(&format!("emulated:nearline-20tb?backing={}", directory.path().join("drive.img").display()))?;
+    let locator = Locator::parse(&format!(
+        "emulated:nearline-20tb?backing={}",
+        directory.path().join("drive.img").display()
+    ))?;
     for deadlines in [false, true] {
         let drive = Drive::open(&locator, DriveOptions::default())?;
         let over = AtomicBool::new(false);
@@ -34,7 +39,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         });
         let Record { chunks, late, slowest } = record?;
         let with = if deadlines { "with deadlines:   " } else { "without deadlines:" };
-        println!("{with} {late} of {chunks} chunks late, the slowest took {slowest:.0?}; {} reads a second beside them", reads? / seconds);
+        println!(
+            "{with} {late} of {chunks} chunks late, the slowest took {slowest:.0?}; {} reads a \
+                second beside them",
+            reads? / seconds
+        );
     }
     Ok(())
 }
@@ -46,14 +55,24 @@ struct Record {
 }
 
 /// Writes a chunk every period, one behind the other, whether the drive keeps up or not.
-fn record_for(handle: &DriveHandle, time: Duration, deadlines: bool) -> Result<Record, Box<dyn Error>> {
+fn record_for(
+    handle: &DriveHandle,
+    time: Duration,
+    deadlines: bool,
+) -> Result<Record, Box<dyn Error>> {
     let (mut next, end) = (Instant::now(), Instant::now() + time);
     let mut chunks: Vec<Pending> = Vec::new();
     while next < end {
         let place = handle.extent_of_bytes(chunks.len() as u64 * CHUNK, CHUNK)?;
-        let write = Io::write(place, Bytes::from(vec![7; CHUNK as usize])).volume(RECORDER).stream(StreamId(1));
+        let write = Io::write(place, Bytes::from(vec![7; CHUNK as usize]))
+            .volume(RECORDER)
+            .stream(StreamId(1));
         // Taken at once or, when the drive holds all it may, as soon as there is room.
-        chunks.push(handle.start_when_room(if deadlines { write.deadline(PERIOD) } else { write }).wait()?);
+        chunks.push(
+            handle
+                .start_when_room(if deadlines { write.deadline(PERIOD) } else { write })
+                .wait()?,
+        );
         next += PERIOD;
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }
@@ -61,7 +80,8 @@ fn record_for(handle: &DriveHandle, time: Duration, deadlines: bool) -> Result<R
     for chunk in chunks {
         let done = chunk.wait();
         done.result?;
-        let response = Duration::from_nanos(done.finished.map_or(0, |finished| finished.response().as_ns()));
+        let response =
+            Duration::from_nanos(done.finished.map_or(0, |finished| finished.response().as_ns()));
         record.late += usize::from(response > PERIOD);
         record.slowest = record.slowest.max(response);
     }
@@ -74,7 +94,9 @@ fn read_until(handle: &DriveHandle, over: &AtomicBool) -> Result<u64, IoError> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let blocks = handle.sector_size().bytes_of(handle.capacity()) / READ;
     let mut start = || {
-        let place = handle.extent_of_bytes(rng.random_range(0..blocks) * READ, READ).expect("blocks are whole sectors");
+        let place = handle
+            .extent_of_bytes(rng.random_range(0..blocks) * READ, READ)
+            .expect("blocks are whole sectors");
         handle.start(Io::read(place).volume(READER).stream(StreamId(2)))
     };
     let mut going: Vec<Pending> = (0..32).map(|_| start()).collect::<Result<_, _>>()?;

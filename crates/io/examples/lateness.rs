@@ -1,11 +1,13 @@
 //! Measures how late an emulated drive's completions are reported, against the times of its model.
 //!
-//! `cargo run --release --example lateness -p headtime-io [-- SECONDS [IN_FLIGHT [normal]]]`: the nearline profile, random 4 KiB requests, one in
-//! four a write, `IN_FLIGHT` (4) of them at any time for `SECONDS` (20), the engine's thread at normal
-//! priority if asked for. Prints the percentiles; fails when the 99th is above 200 us.
+//! `cargo run --release --example lateness -p headtime-io [-- SECONDS [IN_FLIGHT [normal]]]`: the
+//! nearline profile, random 4 KiB requests, one in four a write, `IN_FLIGHT` (4) of them at any
+//! time for `SECONDS` (20), the engine's thread at normal priority if asked for. Prints the
+//! percentiles; fails when the 99th is above 200 us.
 //!
-//! The target is meant for an idle machine. To tell the machine from the engine, a thread that does nothing but sleep for a millisecond at a time runs beside
-//! it, and how late that one was woken is printed too: what the machine cannot do for it, it cannot do for the engine either.
+//! The target is meant for an idle machine. To tell the machine from the engine, a thread that does
+//! nothing but sleep for a millisecond at a time runs beside it, and how late that one was woken is
+//! printed too: what the machine cannot do for it, it cannot do for the engine either.
 
 use std::process::ExitCode;
 use std::sync::mpsc;
@@ -37,9 +39,16 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let mut rng = ChaCha8Rng::seed_from_u64(1);
     let (over, is_over) = mpsc::channel();
     let mut submit = || {
-        let extent = Extent::from_numbers(rng.random_range(0..handle.capacity().get() / SECTORS) * SECTORS, SECTORS);
+        let extent = Extent::from_numbers(
+            rng.random_range(0..handle.capacity().get() / SECTORS) * SECTORS,
+            SECTORS,
+        );
         let data = vec![1; handle.sector_size().bytes_of(extent.len) as usize];
-        let io = if rng.random_bool(0.25) { Io::write(extent, Bytes::from(data)) } else { Io::read(extent) };
+        let io = if rng.random_bool(0.25) {
+            Io::write(extent, Bytes::from(data))
+        } else {
+            Io::read(extent)
+        };
         let over = over.clone();
         handle.submit(io, move |done| drop(over.send(done.result.map(drop))))
     };
@@ -55,12 +64,24 @@ fn main() -> Result<ExitCode, Box<dyn std::error::Error>> {
     let emulation = handle.snapshot().emulation.ok_or("an emulated drive reports its lateness")?;
     let late = emulation.lateness;
     println!("{} completions in {seconds} s, {in_flight} in flight", late.completions);
-    println!("late by: p50 {}, p99 {}, p99.9 {}, at most {}", late.p50, late.p99, late.p999, late.max);
-    println!("bytes later than the model: {} (at most {})", emulation.bytes_late, emulation.bytes_late_max);
+    println!(
+        "late by: p50 {}, p99 {}, p99.9 {}, at most {}",
+        late.p50, late.p99, late.p999, late.max
+    );
+    println!(
+        "bytes later than the model: {} (at most {})",
+        emulation.bytes_late, emulation.bytes_late_max
+    );
     drop(drive);
     let delays = sleeper.join().map_err(|_| "the sleeping thread failed")?;
     let delay = |share: f64| delays[((delays.len() - 1) as f64 * share) as usize];
-    println!("for comparison, a thread that only sleeps was woken late by: p50 {:?}, p99 {:?}, at most {:?}", delay(0.5), delay(0.99), delay(1.0));
+    println!(
+        "for comparison, a thread that only sleeps was woken late by: p50 {:?}, p99 {:?}, at most \
+            {:?}",
+        delay(0.5),
+        delay(0.99),
+        delay(1.0)
+    );
     if late.completions == 0 || late.p99 > TARGET {
         println!("missed: the target is p99 within {TARGET}");
         return Ok(ExitCode::FAILURE);

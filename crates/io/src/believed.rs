@@ -1,8 +1,12 @@
-//! By what a drive is believed: what its owner wants ([`BeliefChoice`]), what came of it ([`Believed`]), and the map of a running drive.
+//! By what a drive is believed: what its owner wants ([`BeliefChoice`]), what came of it
+//! ([`Believed`]), and the map of a running drive.
 //!
-//! A drive believes its profile where there is one and goes by distance otherwise, unless it is told to go by a latency map. A map begins empty, with the profile, with a file, or is one that another drive
-//! of this process goes by. A file that is not there is one that is still to be written. One that is damaged, cut off, newer, or of another drive is refused, said, left alone, and the map begins as if there were none:
-//! a drive that is served without what it knew is better than one that is not served.
+//! A drive believes its profile where there is one and goes by distance otherwise, unless it is
+//! told to go by a latency map. A map begins empty, with the profile, with a file, or is one that
+//! another drive of this process goes by. A file that is not there is one that is still to be
+//! written. One that is damaged, cut off, newer, or of another drive is refused, said, left alone,
+//! and the map begins as if there were none: a drive that is served without what it knew is better
+//! than one that is not served.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -60,10 +64,11 @@ pub enum BelievedBy {
 pub enum MapStart {
     /// With what is known: a matrix empty, a compact map with the drive's profile if it has one.
     #[default]
-    Anew,
-    /// With the map in this file; anew where there is none.
+    Again,
+    /// With the map in this file; again where there is none.
     File(PathBuf),
-    /// It is the matrix of other drives of this model in this process: what one learns the others know.
+    /// It is the matrix of other drives of this model in this process: what one learns the others
+    /// know.
     Shared(SharedMatrix),
 }
 
@@ -105,7 +110,10 @@ pub enum RunningMap {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NoMap {
     /// It goes by something else.
-    #[error("the drive is believed by {by} and has no map; serve it with belief = matrix or compact (--belief compact)")]
+    #[error(
+        "the drive is believed by {by} and has no map; serve it with belief = matrix or compact \
+            (--belief compact)"
+    )]
     NotBelieved {
         /// By what.
         by: &'static str,
@@ -131,10 +139,16 @@ pub enum LoadMapError {
     #[error(transparent)]
     Merge(#[from] MergeError),
     /// It is of one unit.
-    #[error("a compact map is of one unit and is not merged; load it instead of what is known, or merge matrices")]
+    #[error(
+        "a compact map is of one unit and is not merged; load it instead of what is known, or \
+            merge matrices"
+    )]
     NotMerged,
     /// Somebody else loaded one.
-    #[error("another map with other cells was loaded at the same time; see what is known now (headtime map show), and merge again")]
+    #[error(
+        "another map with other cells was loaded at the same time; see what is known now (headtime \
+            map show), and merge again"
+    )]
     Meanwhile,
 }
 
@@ -170,7 +184,7 @@ impl FromStr for BelievedBy {
         let (kind, start) = match text.split_once(':') {
             Some((kind, file)) if !file.is_empty() => (kind, MapStart::File(file.into())),
             Some(_) => return Err(BeliefWordError { text: text.to_owned() }),
-            None => (text, MapStart::Anew),
+            None => (text, MapStart::Again),
         };
         let kind = kind.parse().map_err(|()| BeliefWordError { text: text.to_owned() })?;
         Ok(Self::Map { kind, start })
@@ -178,11 +192,13 @@ impl FromStr for BelievedBy {
 }
 
 impl fmt::Display for BelievedBy {
-    /// As it is read; a shared matrix as one that begins anew.
+    /// As it is read; a shared matrix as one that begins again.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Profile => f.write_str("profile"),
-            Self::Map { kind, start: MapStart::File(file) } => write!(f, "{kind}:{}", file.display()),
+            Self::Map { kind, start: MapStart::File(file) } => {
+                write!(f, "{kind}:{}", file.display())
+            }
             Self::Map { kind, .. } => write!(f, "{kind}"),
         }
     }
@@ -202,7 +218,8 @@ impl RunningMap {
         }
     }
 
-    /// The map as it is, to be kept. Of a matrix all entries are copied; what completes meanwhile is not learned from.
+    /// The map as it is, to be kept. Of a matrix all entries are copied; what completes meanwhile
+    /// is not learned from.
     #[must_use]
     pub fn keep(&self) -> KeptMap {
         match self {
@@ -238,8 +255,10 @@ impl DriveHandle {
         }
     }
 
-    /// Lets the drive go by `map` from now on instead of what it has learned, or, to `merge`, by both. What is queued stays queued. A matrix that is shared with other drives is replaced for all of them, if the new one has the
-    /// same cells and entries; one with others becomes this drive's alone.
+    /// Lets the drive go by `map` from now on instead of what it has learned, or, to `merge`, by
+    /// both. What is queued stays queued. A matrix that is shared with other drives is replaced for
+    /// all of them, if the new one has the same cells and entries; one with others becomes this
+    /// drive's alone.
     ///
     /// # Errors
     /// See [`LoadMapError`]; nothing was changed then.
@@ -252,10 +271,12 @@ impl DriveHandle {
         match (running, map) {
             (RunningMap::Compact(_), KeptMap::Compact(_)) if merge => Err(LoadMapError::NotMerged),
             (RunningMap::Matrix(shared), KeptMap::Matrix(map)) if merge => {
-                // Beside the map that decisions go by: they do not wait, and what completes meanwhile is not learned from.
+                // Beside the map that decisions go by: they do not wait, and what completes
+                // meanwhile is not learned from.
                 let mut both = shared.look(LatencyMatrix::clone);
                 let merged = both.merge(&map)?;
-                // Only another one who loads at the same time can have put a map of other cells there, and then that one was first.
+                // Only another one who loads at the same time can have put a map of other cells
+                // there, and then that one was first.
                 shared.replace(both).map_err(|_| LoadMapError::Meanwhile)?;
                 Ok(Loaded::Merged(merged))
             }
@@ -266,10 +287,12 @@ impl DriveHandle {
                 };
                 map.check_drive(&believed.drive).map_err(BeginError::from)?;
                 let map = match (running, map) {
-                    (RunningMap::Matrix(shared), KeptMap::Matrix(map)) => match shared.replace(*map) {
-                        Ok(()) => return Ok(Loaded::Replaced),
-                        Err(map) => KeptMap::Matrix(map),
-                    },
+                    (RunningMap::Matrix(shared), KeptMap::Matrix(map)) => {
+                        match shared.replace(*map) {
+                            Ok(()) => return Ok(Loaded::Replaced),
+                            Err(map) => KeptMap::Matrix(map),
+                        }
+                    }
                     (_, map) => map,
                 };
                 let belief = settings.go_on(kind, &believed.drive, map)?;
@@ -284,12 +307,22 @@ impl DriveHandle {
 ///
 /// # Errors
 /// [`OpenError::Profile`] and [`OpenError::OtherProfile`].
-pub(crate) fn profile(source: &ProfileSource, locator: &Locator, capacity: Sectors, sector_size: SectorSize) -> Result<DriveProfile, OpenError> {
+pub(crate) fn profile(
+    source: &ProfileSource,
+    locator: &Locator,
+    capacity: Sectors,
+    sector_size: SectorSize,
+) -> Result<DriveProfile, OpenError> {
     let profile = emulated::load(source, None, true, locator)?;
     let own_sector = profile.sector_size().map_err(|error| wrong(locator, &error))?;
     let (own, here) = (own_sector.bytes_of(profile.capacity()), sector_size.bytes_of(capacity));
     if own != here || profile.capacity() != capacity {
-        return Err(OpenError::OtherProfile { profile: profile.name, believed: own, locator: locator.to_string(), bytes: here });
+        return Err(OpenError::OtherProfile {
+            profile: profile.name,
+            believed: own,
+            locator: locator.to_string(),
+            bytes: here,
+        });
     }
     Ok(profile)
 }
@@ -298,7 +331,8 @@ pub(crate) fn wrong(locator: &Locator, error: &ProfileError) -> OpenError {
     OpenError::Profile { locator: locator.to_string(), message: error.to_string() }
 }
 
-/// What is believed of a drive of this model and size, `usual` unless its owner wants a map. `kind` is what a drive without a model's name is called.
+/// What is believed of a drive of this model and size, `usual` unless its owner wants a map. `kind`
+/// is what a drive without a model's name is called.
 ///
 /// # Errors
 /// [`OpenError::Belief`].
@@ -320,17 +354,24 @@ pub(crate) fn choose(
     let nothing = Believed { by, drive, map: None, file: None, restored: false, refused: None };
     let BelievedBy::Map { kind, start } = &choice.by else { return Ok((usual, nothing)) };
     let drive = &nothing.drive;
-    let anew = || choice.settings.begin(*kind, drive, profile.as_deref()).map_err(OpenError::from);
+    let again = || choice.settings.begin(*kind, drive, profile.as_deref()).map_err(OpenError::from);
     let (mut file, mut restored, mut refused) = (None, false, None);
     let belief = match start {
-        MapStart::Anew => anew()?,
+        MapStart::Again => again()?,
         MapStart::Shared(_) if *kind == MapKind::Compact => {
-            return Err(BeginError::from(KeptMapError::OtherKind { ours: MapKind::Compact, theirs: MapKind::Matrix }).into());
+            return Err(BeginError::from(KeptMapError::OtherKind {
+                ours: MapKind::Compact,
+                theirs: MapKind::Matrix,
+            })
+            .into());
         }
         MapStart::Shared(shared) => {
             let theirs = shared.shape().drive();
             if theirs != drive {
-                let other = KeptMapError::OtherDrive { ours: Box::new(drive.clone()), theirs: Box::new(theirs.clone()) };
+                let other = KeptMapError::OtherDrive {
+                    ours: Box::new(drive.clone()),
+                    theirs: Box::new(theirs.clone()),
+                };
                 return Err(BeginError::from(other).into());
             }
             MapSettings::by_matrix(shared.clone())
@@ -338,22 +379,34 @@ pub(crate) fn choose(
         MapStart::File(path) => {
             file = Some(path.clone());
             let read = read_map(path, choice.settings.memory);
-            let went_on = read.and_then(|map| choice.settings.go_on(*kind, drive, map).map_err(|error| at(path.clone(), error)));
+            let went_on = read.and_then(|map| {
+                choice.settings.go_on(*kind, drive, map).map_err(|error| at(path.clone(), error))
+            });
             match went_on {
                 Ok(belief) => {
                     restored = true;
                     belief
                 }
-                Err(error) if error.is_not_there() => anew()?,
+                Err(error) if error.is_not_there() => again()?,
                 Err(error) => {
-                    tracing::warn!("{error}; the map begins anew, and this file is left alone: nothing is saved there by itself");
+                    tracing::warn!(
+                        "{error}; the map begins again, and this file is left alone: nothing is \
+                            saved there by itself"
+                    );
                     refused = Some(error.to_string());
-                    anew()?
+                    again()?
                 }
             }
         }
     };
-    let believed = Believed { by: kind.name(), map: Some(choice.settings.clone()), file, restored, refused, ..nothing };
+    let believed = Believed {
+        by: kind.name(),
+        map: Some(choice.settings.clone()),
+        file,
+        restored,
+        refused,
+        ..nothing
+    };
     Ok((Box::new(belief), believed))
 }
 

@@ -1,8 +1,11 @@
-//! What the engine sleeps on: a [`Bell`] that other threads and the kernel ring, and sleeping until it rings or a time has come.
+//! What the engine sleeps on: a [`Bell`] that other threads and the kernel ring, and sleeping until
+//! it rings or a time has come.
 //!
-//! A timed wait wakes late by what the kernel takes to bring the thread back: some 50–100 us on a virtual machine, more when the processor slept deeply.
-//! [`Bell::wait_precise`] therefore sleeps until [`SPIN`] before the time and looks at the clock for the rest. The engine does so only for events of an
-//! emulated drive, a few hundred a second, so that the looking costs a percent or two of one processor, and nothing when the drive is idle.
+//! A timed wait wakes late by what the kernel takes to bring the thread back: some 50–100 us on a
+//! virtual machine, more when the processor slept deeply. [`Bell::wait_precise`] therefore sleeps
+//! until [`SPIN`] before the time and looks at the clock for the rest. The engine does so only for
+//! events of an emulated drive, a few hundred a second, so that the looking costs a percent or two
+//! of one processor, and nothing when the drive is idle.
 
 use std::num::NonZeroU64;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
@@ -14,9 +17,11 @@ use crate::clock::RealClock;
 
 /// How long before the time a precise wait stops sleeping.
 ///
-/// Measured on a two-processor virtual machine, about 100 completions a second, engine in the first-in-first-out class. The quiet machine wakes a thread
-/// 50 to 100 us late, so that with 50, 100 and 200 us half of the completions were more than 48, 25 and 23 us late. While it compiled, 0, 20, 50 and 100 us
-/// gave a 99th percentile of 345, 302, 89 and 58 us. The whole process took 3 to 5 % of one processor each time.
+/// Measured on a two-processor virtual machine, about 100 completions a second, engine in the
+/// first-in-first-out class. The quiet machine wakes a thread 50 to 100 us late, so that with 50,
+/// 100 and 200 us half of the completions were more than 48, 25 and 23 us late. While it compiled,
+/// 0, 20, 50 and 100 us gave a 99th percentile of 345, 302, 89 and 58 us. The whole process took 3
+/// to 5 % of one processor each time.
 pub(crate) const SPIN: Nanos = Nanos::from_us(100);
 
 /// An eventfd that the engine waits on.
@@ -36,7 +41,8 @@ impl Bell {
 
     /// Wakes the waiter, now or when it next waits.
     pub(crate) fn ring(&self) {
-        // The only error there can be is "would block" with 2⁶⁴ − 2 rings unheard, and then the bell rings anyway.
+        // The only error there can be is "would block" with 2⁶⁴ − 2 rings unheard, and then the
+        // bell rings anyway.
         let _ = rustix::io::write(&self.eventfd, &1_u64.to_ne_bytes());
     }
 
@@ -56,13 +62,15 @@ impl Bell {
         }
     }
 
-    /// Sleeps until the bell rings or `until`, to the microsecond where the machine can; `posted` ends the last stretch early.
+    /// Sleeps until the bell rings or `until`, to the microsecond where the machine can; `posted`
+    /// ends the last stretch early.
     pub(crate) fn wait_precise(&self, clock: RealClock, until: Instant, posted: impl Fn() -> bool) {
         let left = until.saturating_since(clock.now());
         if left > SPIN {
             self.sleep(Some(left - SPIN));
         }
-        // After a ring the caller looks what happened and comes back; the rest of a longer wait is no time to spin.
+        // After a ring the caller looks what happened and comes back; the rest of a longer wait is
+        // no time to spin.
         if until.saturating_since(clock.now()) <= SPIN {
             while clock.now() < until && !posted() {
                 std::hint::spin_loop();
@@ -74,7 +82,8 @@ impl Bell {
     fn sleep(&self, timeout: Option<Nanos>) {
         let timeout = timeout.map(timespec);
         let mut watched = [PollFd::new(&self.eventfd, PollFlags::IN)];
-        // An interrupted wait is a wait that ended early, which callers allow for; there is no other error with one valid descriptor.
+        // An interrupted wait is a wait that ended early, which callers allow for; there is no
+        // other error with one valid descriptor.
         let _ = poll(&mut watched, timeout.as_ref());
         if !watched[0].revents().is_empty() {
             self.silence();
@@ -89,7 +98,12 @@ impl Bell {
 }
 
 /// Sleeps until the bell rings, something that is watched happens, or, about, `until`.
-pub(crate) fn wait_for<'fd>(bell: &'fd Bell, watched: &mut Vec<PollFd<'fd>>, clock: RealClock, until: Option<Instant>) {
+pub(crate) fn wait_for<'fd>(
+    bell: &'fd Bell,
+    watched: &mut Vec<PollFd<'fd>>,
+    clock: RealClock,
+    until: Option<Instant>,
+) {
     let timeout = until.map(|until| timespec(until.saturating_since(clock.now())));
     watched.push(PollFd::new(&bell.eventfd, PollFlags::IN));
     // As in `sleep`: an interrupted wait ends early, and there is no other error.
@@ -98,14 +112,19 @@ pub(crate) fn wait_for<'fd>(bell: &'fd Bell, watched: &mut Vec<PollFd<'fd>>, clo
 }
 
 fn timespec(span: Nanos) -> Timespec {
-    Timespec { tv_sec: (span.as_ns() / 1_000_000_000).min(1 << 30) as i64, tv_nsec: (span.as_ns() % 1_000_000_000) as i64 }
+    Timespec {
+        tv_sec: (span.as_ns() / 1_000_000_000).min(1 << 30) as i64,
+        tv_nsec: (span.as_ns() % 1_000_000_000) as i64,
+    }
 }
 
-/// Prepares the calling thread for precise waits: the kernel may not lump its timers together with others.
+/// Prepares the calling thread for precise waits: the kernel may not lump its timers together with
+/// others.
 pub(crate) fn expect_precise_wakes() {
     let finest = NonZeroU64::MIN;
     if let Err(error) = rustix::thread::set_current_timer_slack(Some(finest)) {
-        tracing::warn!(%error, "timer slack stays at the system's default, so that waits end up to 50 us later");
+        tracing::warn!(%error, "timer slack stays at the system's default, so that waits end up to \
+            50 us later");
     }
 }
 
@@ -128,6 +147,8 @@ mod tests {
             bell.wait_precise(RealClock, until, || false);
         }
         bell.ring();
-        bell.wait_precise(RealClock, Instant::NEVER.saturating_back(Nanos::from_secs(1)), || unreachable!("far from the time nobody spins"));
+        bell.wait_precise(RealClock, Instant::NEVER.saturating_back(Nanos::from_secs(1)), || {
+            unreachable!("far from the time nobody spins")
+        });
     }
 }

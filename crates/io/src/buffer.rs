@@ -1,5 +1,5 @@
-//! Buffers that start on a page, as direct I/O wants them, made without unsafe code: a little more is allocated, and the part used starts
-//! at the first page boundary.
+//! Buffers that start on a page, as direct I/O wants them, made without unsafe code: a little more
+//! is allocated, and the part used starts at the first page boundary.
 
 use bytes::Bytes;
 
@@ -22,10 +22,14 @@ impl AlignedBuffer {
         Self { storage, start, len }
     }
 
-    /// A buffer of `len` zero bytes whose memory is there already: the first to use it does not wait for the system to find pages.
+    /// A buffer of `len` zero bytes whose memory is there already: the first to use it does not
+    /// wait for the system to find pages.
     pub(crate) fn touched(len: usize) -> Self {
         let mut buffer = Self::zeroed(len);
-        buffer.as_mut_slice().chunks_mut(ALIGNMENT).for_each(|page| page[0] = std::hint::black_box(0));
+        buffer
+            .as_mut_slice()
+            .chunks_mut(ALIGNMENT)
+            .for_each(|page| page[0] = std::hint::black_box(0));
         buffer
     }
 
@@ -80,10 +84,13 @@ pub(crate) enum WriteData {
 }
 
 impl WriteData {
-    /// Joins the pieces; copies only when there are several, or when `aligned` is asked for and the bytes are not.
+    /// Joins the pieces; copies only when there are several, or when `aligned` is asked for and the
+    /// bytes are not.
     pub(crate) fn join(mut pieces: Vec<Bytes>, aligned: bool) -> Self {
         match pieces.as_slice() {
-            [only] if !aligned || (only.as_ptr() as usize).is_multiple_of(ALIGNMENT) => Self::Shared(pieces.pop().expect("the slice has one piece")),
+            [only] if !aligned || (only.as_ptr() as usize).is_multiple_of(ALIGNMENT) => {
+                Self::Shared(pieces.pop().expect("the slice has one piece"))
+            }
             _ => Self::Copied(AlignedBuffer::of(&pieces)),
         }
     }

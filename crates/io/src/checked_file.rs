@@ -1,4 +1,5 @@
-//! Small text files that survive a crash whole: a checksum over the lines in the last line, and replaced by renaming.
+//! Small text files that survive a crash whole: a checksum over the lines in the last line, and
+//! replaced by renaming.
 
 use std::fmt::Write as _;
 use std::fs::File;
@@ -23,10 +24,13 @@ pub fn seal(mut text: String) -> String {
 pub fn unseal(text: &str) -> Result<&str, &'static str> {
     let end = text.trim_end_matches('\n').rfind('\n').map_or(0, |newline| newline + 1);
     let (body, last) = text.split_at(end);
-    let checksum = last.trim_end().strip_prefix("crc32c ").and_then(|hex| u32::from_str_radix(hex, 16).ok());
+    let checksum =
+        last.trim_end().strip_prefix("crc32c ").and_then(|hex| u32::from_str_radix(hex, 16).ok());
     match checksum {
         None => Err("its last line is no checksum, so it was cut off"),
-        Some(checksum) if checksum != crc32c::crc32c(body.as_bytes()) => Err("its checksum does not fit its content"),
+        Some(checksum) if checksum != crc32c::crc32c(body.as_bytes()) => {
+            Err("its checksum does not fit its content")
+        }
         Some(_) => Ok(body),
     }
 }
@@ -42,7 +46,8 @@ pub struct ReplaceError {
     pub error: io::Error,
 }
 
-/// Writes `text` whole under another name, makes it durable and renames it to `path`: a crash leaves the old file, the new one, or none.
+/// Writes `text` whole under another name, makes it durable and renames it to `path`: a crash
+/// leaves the old file, the new one, or none.
 ///
 /// # Errors
 /// The system's.
@@ -53,7 +58,8 @@ pub fn replace(path: &Path, text: &str) -> Result<(), ReplaceError> {
         file.sync_all()
     });
     if let Err(error) = written {
-        // A part of a file is of no use, and on a full disk it takes the room that the next attempt needs.
+        // A part of a file is of no use, and on a full disk it takes the room that the next attempt
+        // needs.
         let _ = std::fs::remove_file(&unfinished);
         return Err(ReplaceError { path: unfinished, doing: "writing", error });
     }
@@ -61,6 +67,7 @@ pub fn replace(path: &Path, text: &str) -> Result<(), ReplaceError> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let renamed = std::fs::rename(&unfinished, path).and_then(|()| File::open(directory)?.sync_all());
+    let renamed =
+        std::fs::rename(&unfinished, path).and_then(|()| File::open(directory)?.sync_all());
     renamed.map_err(|error| ReplaceError { path: path.to_owned(), doing: "replacing", error })
 }

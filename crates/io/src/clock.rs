@@ -1,6 +1,8 @@
-//! The one clock of the real-time engine: `CLOCK_MONOTONIC_RAW`, counted from an origin that all drives of the process share.
+//! The one clock of the real-time engine: `CLOCK_MONOTONIC_RAW`, counted from an origin that all
+//! drives of the process share.
 //!
-//! The raw clock is neither slewed nor stepped, so that a rotation period measured with it is the spindle's and not the time server's.
+//! The raw clock is neither slewed nor stepped, so that a rotation period measured with it is the
+//! spindle's and not the time server's.
 
 use std::sync::OnceLock;
 
@@ -9,12 +11,14 @@ use rustix::time::{ClockId, clock_gettime};
 
 /// Reads the raw monotonic clock.
 ///
-/// Instants of all `RealClock`s of one process can be compared; they mean nothing in another process.
+/// Instants of all `RealClock`s of one process can be compared; they mean nothing in another
+/// process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RealClock;
 
 impl RealClock {
-    /// The time since the process first read this clock, plus one nanosecond, so that no reading equals [`Instant::ORIGIN`].
+    /// The time since the process first read this clock, plus one nanosecond, so that no reading
+    /// equals [`Instant::ORIGIN`].
     #[must_use]
     pub fn now(self) -> Instant {
         static FIRST_READING_NS: OnceLock<u64> = OnceLock::new();

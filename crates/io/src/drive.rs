@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64};
 use std::thread::JoinHandle;
 
-use headtime_sched::{BackgroundAccount, Belief, BeliefReport, DriveTraits, FillReport, Limits, Scheduler};
+use headtime_sched::{
+    BackgroundAccount, Belief, BeliefReport, DriveTraits, FillReport, Limits, Scheduler,
+};
 use headtime_units::{SectorSize, Sectors};
 
 use crate::backend::Backend;
@@ -28,8 +30,9 @@ use crate::turns::Turns;
 
 /// An open drive with its engine running.
 ///
-/// Closing it ([`Drive::shutdown`], or dropping it) takes nothing more, waits for what is queued and at the drive as long as
-/// [`DriveOptions::drain_timeout`] says, and makes everything written durable.
+/// Closing it ([`Drive::shutdown`], or dropping it) takes nothing more, waits for what is queued
+/// and at the drive as long as [`DriveOptions::drain_timeout`] says, and makes everything written
+/// durable.
 pub struct Drive {
     handle: DriveHandle,
     /// `None` once the drive was closed.
@@ -48,7 +51,8 @@ pub(crate) struct Opened {
     pub(crate) physical_block: u32,
     /// The most commands the drive holds at once.
     pub(crate) queue_depth: usize,
-    /// Whether the drive honours force unit access itself; where it does not, the scheduler flushes behind such writes.
+    /// Whether the drive honors force unit access itself; where it does not, the scheduler flushes
+    /// behind such writes.
     pub(crate) fua: bool,
     /// Whether completions are announced by time rather than by the bell.
     pub(crate) precise: bool,
@@ -71,16 +75,33 @@ impl Drive {
         };
         if let Some(profile) = &options.profile {
             let profile = believed::profile(profile, locator, opened.capacity, opened.sector_size)?;
-            opened.belief = headtime_belief::of_profile(&profile).map_err(|error| believed::wrong(locator, &error))?;
+            opened.belief = headtime_belief::of_profile(&profile)
+                .map_err(|error| believed::wrong(locator, &error))?;
             opened.model = Model::Profile(Box::new(profile));
         }
         Self::start(opened, &options, bell, locator.kind())
     }
 
     /// `kind` is what a drive that does not say its model is called.
-    pub(crate) fn start(opened: Opened, options: &DriveOptions, bell: Arc<Bell>, kind: &str) -> Result<Self, OpenError> {
-        let Opened { backend, belief, model, capacity, sector_size, physical_block, queue_depth, fua, precise } = opened;
-        let (belief, believed) = believed::choose(belief, model, &options.belief, kind, capacity, sector_size)?;
+    pub(crate) fn start(
+        opened: Opened,
+        options: &DriveOptions,
+        bell: Arc<Bell>,
+        kind: &str,
+    ) -> Result<Self, OpenError> {
+        let Opened {
+            backend,
+            belief,
+            model,
+            capacity,
+            sector_size,
+            physical_block,
+            queue_depth,
+            fua,
+            precise,
+        } = opened;
+        let (belief, believed) =
+            believed::choose(belief, model, &options.belief, kind, capacity, sector_size)?;
         let first_view = DriveSnapshot {
             taken: RealClock.now(),
             policy: options.policy.name(),
@@ -102,27 +123,42 @@ impl Drive {
             hung: HungCounts::default(),
             link: backend.link(),
         };
-        tracing::info!(capacity = capacity.get(), backend = first_view.backend, policy = first_view.policy, "drive opened");
-        let mailbox = Arc::new(Mailbox::new(bell, options.max_requests, options.max_bytes, first_view));
+        tracing::info!(
+            capacity = capacity.get(),
+            backend = first_view.backend,
+            policy = first_view.policy,
+            "drive opened"
+        );
+        let mailbox =
+            Arc::new(Mailbox::new(bell, options.max_requests, options.max_bytes, first_view));
         let traits = DriveTraits { queue_depth, fua };
         let limits = Limits { requests: options.max_requests, outstanding: options.outstanding };
         let mut scheduler = Scheduler::new(belief, options.policy.build(), traits, limits);
         scheduler.set_tunables(options.tunables.clone());
         let prompt = backend.is_prompt();
-        let engine = Engine::new(RealClock, scheduler, backend, Arc::clone(&mailbox), sector_size, options.drain_timeout, options.command_timeout)
-            .believing(believed.by);
+        let engine = Engine::new(
+            RealClock,
+            scheduler,
+            backend,
+            Arc::clone(&mailbox),
+            sector_size,
+            options.drain_timeout,
+            options.command_timeout,
+        )
+        .believing(believed.by);
         // A thread that goes before others must not wait for one that does not.
         let shared_turns = !precise && prompt;
         let turns = Arc::new(Turns::new(engine, Arc::clone(&mailbox), shared_turns));
         let own = Arc::clone(&turns);
         let priority = options.priority;
-        let thread = std::thread::Builder::new().name("headtime-engine".to_owned()).spawn(move || {
-            if precise {
-                expect_precise_wakes();
-            }
-            go_before_others(priority, precise);
-            own.run(RealClock)
-        });
+        let thread =
+            std::thread::Builder::new().name("headtime-engine".to_owned()).spawn(move || {
+                if precise {
+                    expect_precise_wakes();
+                }
+                go_before_others(priority, precise);
+                own.run(RealClock)
+            });
         let thread = thread.map_err(OpenError::Engine)?;
         let shared = Shared {
             mailbox,
@@ -168,7 +204,8 @@ impl Drive {
         self.handle.snapshot()
     }
 
-    /// Closes the drive: takes nothing more, finishes what it holds, makes it durable; says what was left when the time to drain ran out.
+    /// Closes the drive: takes nothing more, finishes what it holds, makes it durable; says what
+    /// was left when the time to drain ran out.
     ///
     /// # Panics
     /// When called from a completion callback, which is a part of what has to be waited for.
@@ -181,12 +218,19 @@ impl Drive {
         let engine = self.engine.take()?;
         self.handle.shared.mailbox.close();
         if self.handle.shared.mailbox.on_engine_thread() {
-            // Dropped by a completion callback, which cannot wait for the thread it runs on; that one ends by itself.
+            // Dropped by a completion callback, which cannot wait for the thread it runs on; that
+            // one ends by itself.
             return None;
         }
         let last = self.handle.shared.mailbox.last_snapshot();
-        // The engine catches the panics of its own code; one that gets through still means that nothing was promised.
-        let report = engine.join().unwrap_or(DrainReport { given_up_queued: 0, given_up_at_drive: 0, synced: false, last });
+        // The engine catches the panics of its own code; one that gets through still means that
+        // nothing was promised.
+        let report = engine.join().unwrap_or(DrainReport {
+            given_up_queued: 0,
+            given_up_at_drive: 0,
+            synced: false,
+            last,
+        });
         if report.is_clean() {
             tracing::info!("drive closed");
         } else {
@@ -215,10 +259,12 @@ fn go_before_others(priority: EnginePriority, precise: bool) {
     };
     match wanted.then(run_first_in_first_out) {
         Some(Err(error)) if priority == EnginePriority::Realtime => {
-            tracing::warn!(%error, "the engine's thread runs as any other; grant CAP_SYS_NICE or a limit on real-time priorities (ulimit -r 1)");
+            tracing::warn!(%error, "the engine's thread runs as any other; grant CAP_SYS_NICE or a \
+                limit on real-time priorities (ulimit -r 1)");
         }
         Some(Err(error)) => {
-            tracing::info!(%error, "the engine's thread runs as any other, so that an emulated drive answers late while the machine is busy");
+            tracing::info!(%error, "the engine's thread runs as any other, so that an emulated \
+                drive answers late while the machine is busy");
         }
         Some(Ok(())) | None => {}
     }
@@ -226,9 +272,11 @@ fn go_before_others(priority: EnginePriority, precise: bool) {
 
 impl DriveOptions {
     pub(crate) fn check(&self) -> Result<(), OpenError> {
-        let least_one = |option, value: u64| if value == 0 { Err(OpenError::BadOption { option, value, least: 1 }) } else { Ok(()) };
-        least_one("max_requests", self.max_requests as u64)?;
-        least_one("max_bytes", self.max_bytes)?;
-        least_one("outstanding", self.outstanding.map_or(1, |outstanding| outstanding as u64))
+        let min_one = |option, value: u64| {
+            if value == 0 { Err(OpenError::BadOption { option, value, least: 1 }) } else { Ok(()) }
+        };
+        min_one("max_requests", self.max_requests as u64)?;
+        min_one("max_bytes", self.max_bytes)?;
+        min_one("outstanding", self.outstanding.map_or(1, |outstanding| outstanding as u64))
     }
 }

@@ -1,19 +1,25 @@
-//! The engine of one drive: it owns the scheduler and the backend, and whoever turns it ([`Turns`](crate::turns::Turns)) does one thing after the other.
+//! The engine of one drive: it owns the scheduler and the backend, and whoever turns it
+//! ([`Turns`](crate::turns::Turns)) does one thing after the other.
 //!
-//! One turn: take the letters (submissions, cancellations), take what the backend has done, hand both to the scheduler, call back those whose
-//! requests are over, send what the scheduler decides, answer those who have waited too long (`time_limits`), say until when there is nothing to do. Nothing in
-//! a turn blocks.
+//! One turn: take the letters (submissions, cancellations), take what the backend has done, hand
+//! both to the scheduler, call back those whose requests are over, send what the scheduler decides,
+//! answer those who have waited too long (`time_limits`), say until when there is nothing to do.
+//! Nothing in a turn blocks.
 //!
-//! The scheduler is told the time at which *the engine* saw a completion, also of an emulated drive whose model knows the exact time: it is what a
-//! host in front of a real drive sees, wake-up delays included, and what its belief has to cope with. The mechanism of an emulated drive is not delayed by a
-//! late wake-up: it computes from its own times, however late it is asked.
+//! The scheduler is told the time at which *the engine* saw a completion, also of an emulated drive
+//! whose model knows the exact time: it is what a host in front of a real drive sees, wake-up
+//! delays included, and what its belief has to cope with. The mechanism of an emulated drive is not
+//! delayed by a late wake-up: it computes from its own times, however late it is asked.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
 use headtime_belief::maps::MapBelief;
-use headtime_sched::{Admission, Cancelled, Command, Decision, Done, Finished, Limits, Op, Outcome, Request, RequestId, Scheduler, VolumeId};
+use headtime_sched::{
+    Admission, Cancelled, Command, Decision, Done, Finished, Limits, Op, Outcome, Request,
+    RequestId, Scheduler, VolumeId,
+};
 use headtime_units::{Extent, Instant, Nanos, SectorSize};
 use rustix::io::Errno;
 
@@ -90,7 +96,8 @@ struct Pending {
     request: Request,
     submitted: Instant,
     data: Bytes,
-    /// Of a write that is on the drive and becomes durable by a flush: how many losses the drive had had when it was written.
+    /// Of a write that is on the drive and becomes durable by a flush: how many losses the drive
+    /// had had when it was written.
     written_at: Option<u64>,
     /// What the books said when it was submitted, and when it was sent.
     marks: [Mark; 2],
@@ -110,7 +117,7 @@ impl Engine {
         command_timeout: CommandTimeout,
     ) -> Self {
         let mut scheduler = scheduler;
-        scheduler.keep_foreseen();
+        scheduler.keep_predicted();
         Self {
             clock,
             scheduler,
@@ -157,13 +164,19 @@ impl Engine {
             self.mailbox.show(snapshot);
         }
         let over = self.mailbox.is_closing() && {
-            let until = *self.drain_until.get_or_insert_with(|| self.clock.now() + self.drain_timeout);
+            let until =
+                *self.drain_until.get_or_insert_with(|| self.clock.now() + self.drain_timeout);
             self.stop_scans();
             // Letters left before the closing are seen here: nothing is posted after it.
-            let nothing_left = self.pending.is_empty() && self.at_drive.is_empty() && !self.mailbox.has_post();
+            let nothing_left =
+                self.pending.is_empty() && self.at_drive.is_empty() && !self.mailbox.has_post();
             nothing_left || self.clock.now() >= until
         };
-        let coarse = [hold_until, self.drain_until, self.next_time_limit(), self.scans.next_release()].into_iter().flatten().min();
+        let coarse =
+            [hold_until, self.drain_until, self.next_time_limit(), self.scans.next_release()]
+                .into_iter()
+                .flatten()
+                .min();
         Waits { event: self.backend.next_event(), coarse, over }
     }
 
@@ -178,7 +191,9 @@ impl Engine {
                 Letter::Believe(belief) => {
                     self.scheduler.set_belief(belief);
                 }
-                Letter::ShowMap(show) => show(MapBelief::of(self.scheduler.belief()).map(RunningMap::of)),
+                Letter::ShowMap(show) => {
+                    show(MapBelief::of(self.scheduler.belief()).map(RunningMap::of))
+                }
                 Letter::SetFill(settings) => self.scheduler.set_fill(settings),
                 Letter::Slow(answer) => {
                     // Who asked may have given up waiting.
@@ -215,11 +230,24 @@ impl Engine {
                     self.scans.note_change(request.extent);
                 }
                 let marks = [Mark::now(self.scheduler.accounts(), request.volume); 2];
-                self.pending.insert(request.id, Pending { request, submitted, data, written_at: None, marks, on_done: Some(on_done), place });
+                self.pending.insert(
+                    request.id,
+                    Pending {
+                        request,
+                        submitted,
+                        data,
+                        written_at: None,
+                        marks,
+                        on_done: Some(on_done),
+                        place,
+                    },
+                );
             }
-            // Everything the scheduler refuses was checked by the handle; a refusal is a disagreement between the two.
+            // Everything the scheduler refuses was checked by the handle; a refusal is a
+            // disagreement between the two.
             Admission::Refused(refusal) => {
-                tracing::error!(%refusal, "the scheduler refused what the drive's handle had admitted");
+                tracing::error!(%refusal, "the scheduler refused what the drive's handle had \
+                    admitted");
                 on_done.call(IoDone { finished: None, result: Err(IoError::EngineFailed) });
                 drop(place);
             }
@@ -251,10 +279,16 @@ impl Engine {
     /// Takes a request back; returns whom to tell, if nobody was told before.
     fn withdraw(&mut self, id: RequestId) -> Option<OnDone> {
         match self.scheduler.cancel(self.clock.now(), id) {
-            // The drive still uses the request's bytes, so its place is kept until the command is over.
-            Cancelled::AtDrive if self.at_drive.serves(id) => self.pending.get_mut(&id).and_then(|pending| pending.on_done.take()),
-            // Taken out of the queue, or it was at the drive before and only waited to go there again.
-            Cancelled::Removed | Cancelled::AtDrive => self.pending.remove(&id).and_then(|pending| pending.on_done),
+            // The drive still uses the request's bytes, so its place is kept until the command is
+            // over.
+            Cancelled::AtDrive if self.at_drive.serves(id) => {
+                self.pending.get_mut(&id).and_then(|pending| pending.on_done.take())
+            }
+            // Taken out of the queue, or it was at the drive before and only waited to go there
+            // again.
+            Cancelled::Removed | Cancelled::AtDrive => {
+                self.pending.remove(&id).and_then(|pending| pending.on_done)
+            }
             Cancelled::Unknown => None,
         }
     }
@@ -281,21 +315,32 @@ impl Engine {
         seen
     }
 
-    /// `seen` is when the completion was found: what earlier callbacks of the same turn took is no part of the drive's time.
+    /// `seen` is when the completion was found: what earlier callbacks of the same turn took is no
+    /// part of the drive's time.
     fn complete(&mut self, seen: Instant, over: Ended) {
-        let Sent { command, covers, .. } = self.at_drive.take(seen, over.command).expect("a backend reports each command that was sent to it once");
-        let explanation = over.result.is_err().then(|| self.backend.explanation(over.command)).flatten();
+        let Sent { command, covers, .. } = self
+            .at_drive
+            .take(seen, over.command)
+            .expect("a backend reports each command that was sent to it once");
+        let explanation =
+            over.result.is_err().then(|| self.backend.explanation(over.command)).flatten();
         let outcome = match &over.result {
             Ok(_) => Outcome::Success,
             Err(errno) => Outcome::Failed(*errno),
         };
         if command.op == Op::Flush && over.result.is_err() {
-            // ATA drives and Linux's page cache say once that they could not keep something, whosever it was, and forget it.
+            // ATA drives and Linux's page cache say once that they could not keep something,
+            // whosever it was, and forget it.
             self.failed_flushes += 1;
             self.unflushed.note_losses(self.losses());
         }
-        let foreseen = self.scheduler.outstanding().iter().find(|sent| sent.command == over.command).and_then(|sent| sent.foreseen);
-        let at_drive = AtDriveFrom { alone_from: self.last_completion, foreseen };
+        let predicted = self
+            .scheduler
+            .outstanding()
+            .iter()
+            .find(|sent| sent.command == over.command)
+            .and_then(|sent| sent.predicted);
+        let at_drive = AtDriveFrom { alone_from: self.last_completion, predicted };
         self.last_completion = self.last_completion.max(seen);
         let done = Done { command: over.command, finished: seen, outcome };
         let finished = self.scheduler.complete(self.clock.now(), done);
@@ -310,9 +355,16 @@ impl Engine {
         for finished in finished {
             let Request { op, extent, .. } = finished.request;
             let result = match (&over.result, &explanation) {
-                (Ok(sectors), _) => self.safe(&finished).map(|()| self.part_of(sectors, &command, &finished)),
+                (Ok(sectors), _) => {
+                    self.safe(&finished).map(|()| self.part_of(sectors, &command, &finished))
+                }
                 (Err(errno), None) => Err(IoError::Os { op, extent, errno: *errno }),
-                (Err(errno), Some(explanation)) => Err(IoError::Drive { op, extent, errno: *errno, explanation: Arc::clone(explanation) }),
+                (Err(errno), Some(explanation)) => Err(IoError::Drive {
+                    op,
+                    extent,
+                    errno: *errno,
+                    explanation: Arc::clone(explanation),
+                }),
             };
             if op == Op::Flush && result.is_err() {
                 // Whoever hears that a flush failed need not hear it again.
@@ -321,7 +373,9 @@ impl Engine {
             if let Err(error) = &result {
                 self.count_error(finished.request.volume, error);
             }
-            if let Some(Pending { on_done, place, marks: [submitted, sent], .. }) = self.pending.remove(&finished.request.id) {
+            if let Some(Pending { on_done, place, marks: [submitted, sent], .. }) =
+                self.pending.remove(&finished.request.id)
+            {
                 self.slow.note(&finished, &at_drive, submitted, sent);
                 if let Some(on_done) = on_done {
                     on_done.call(IoDone { finished: Some(finished), result });
@@ -335,7 +389,8 @@ impl Engine {
         let losses = self.losses();
         for id in &command.requests {
             match self.pending.get_mut(id) {
-                // Those cancelled meanwhile are not reported, and not sent again; their bytes are free now.
+                // Those cancelled meanwhile are not reported, and not sent again; their bytes are
+                // free now.
                 Some(pending) if pending.on_done.is_none() => drop(self.pending.remove(id)),
                 Some(pending) if over.result.is_ok() => pending.written_at = Some(losses),
                 _ => {}
@@ -343,15 +398,25 @@ impl Engine {
         }
     }
 
-    /// Whether success may be reported of what the drive has done: not of durability when the drive may have lost what was to be made durable.
+    /// Whether success may be reported of what the drive has done: not of durability when the drive
+    /// may have lost what was to be made durable.
     fn safe(&mut self, finished: &Finished) -> Result<(), IoError> {
         let Request { id, volume, op, extent, fua, .. } = finished.request;
         let lost = match op {
             Op::Flush => self.unflushed.must_hear(volume),
-            _ => self.pending.get(&id).and_then(|pending| pending.written_at).is_some_and(|written_at| written_at != self.losses()),
+            _ => self
+                .pending
+                .get(&id)
+                .and_then(|pending| pending.written_at)
+                .is_some_and(|written_at| written_at != self.losses()),
         };
         if lost {
-            return Err(IoError::Drive { op, extent, errno: Errno::IO.raw_os_error(), explanation: LOST_WRITES.into() });
+            return Err(IoError::Drive {
+                op,
+                extent,
+                errno: Errno::IO.raw_os_error(),
+                explanation: LOST_WRITES.into(),
+            });
         }
         if op.changes_sectors() && !fua {
             self.unflushed.answered(volume);
@@ -366,18 +431,27 @@ impl Engine {
 
     fn count_error(&mut self, volume: VolumeId, error: &IoError) {
         *self.errors.by_errno.entry(error.errno()).or_default() += 1;
-        // That the connection is gone was said once; of each request that meets it only who looks closely wants to read.
-        if [Errno::CONNRESET, Errno::NOTCONN].iter().any(|gone| gone.raw_os_error() == error.errno()) {
+        // That the connection is gone was said once; of each request that meets it only who looks
+        // closely wants to read.
+        if [Errno::CONNRESET, Errno::NOTCONN]
+            .iter()
+            .any(|gone| gone.raw_os_error() == error.errno())
+        {
             tracing::debug!(volume = volume.0, %error, "a request failed");
             return;
         }
-        let Some(Complaint { kept_back, last }) = self.complaints.hear(self.clock.now()) else { return };
+        let Some(Complaint { kept_back, last }) = self.complaints.hear(self.clock.now()) else {
+            return;
+        };
         if kept_back > 0 {
             tracing::warn!("{kept_back} more requests failed meanwhile");
         }
         tracing::warn!(volume = volume.0, %error, "a request failed");
         if last {
-            tracing::warn!("what else fails within this second is counted and not said one by one (`headtime status` has the number)");
+            tracing::warn!(
+                "what else fails within this second is counted and not said one by one (`headtime \
+                    status` has the number)"
+            );
         }
     }
 
@@ -399,10 +473,12 @@ impl Engine {
                 Decision::Dispatch(command) => {
                     for id in &command.requests {
                         if let Some(pending) = self.pending.get_mut(id) {
-                            pending.marks[1] = Mark::now(self.scheduler.accounts(), pending.request.volume);
+                            pending.marks[1] =
+                                Mark::now(self.scheduler.accounts(), pending.request.volume);
                         }
                     }
-                    let pieces = if command.op == Op::Write { self.data_of(&command) } else { Vec::new() };
+                    let pieces =
+                        if command.op == Op::Write { self.data_of(&command) } else { Vec::new() };
                     self.at_drive.send(now, command.clone(), self.unflushed.covered_now());
                     self.send_or_hold(now, Work { command, pieces });
                 }
@@ -412,15 +488,26 @@ impl Engine {
         }
     }
 
-    /// The data of a write command: its requests come by address and, being writes on disjoint sectors, abut.
+    /// The data of a write command: its requests come by address and, being writes on disjoint
+    /// sectors, abut.
     fn data_of(&self, command: &Command) -> Vec<Bytes> {
         let pieces: Vec<Bytes> = command
             .requests
             .iter()
-            .map(|id| self.pending.get(id).expect("a request keeps its data until its command is over").data.clone())
+            .map(|id| {
+                self.pending
+                    .get(id)
+                    .expect("a request keeps its data until its command is over")
+                    .data
+                    .clone()
+            })
             .collect();
         let bytes: usize = pieces.iter().map(Bytes::len).sum();
-        assert_eq!(bytes as u64, self.sector_size.bytes_of(command.extent.len), "the pieces of a merged write do not make up its extent");
+        assert_eq!(
+            bytes as u64,
+            self.sector_size.bytes_of(command.extent.len),
+            "the pieces of a merged write do not make up its extent"
+        );
         pieces
     }
 
@@ -437,7 +524,12 @@ impl Engine {
             backend: self.backend.describe(),
             queued: self.scheduler.held().saturating_sub(at_drive),
             outstanding: outstanding.len(),
-            accounts: self.scheduler.accounts().volumes().map(|(volume, account)| (volume, *account)).collect(),
+            accounts: self
+                .scheduler
+                .accounts()
+                .volumes()
+                .map(|(volume, account)| (volume, *account))
+                .collect(),
             shares: self.scheduler.shares().reports(taken).collect(),
             goes_by_shares: self.scheduler.goes_by_shares(),
             belief: self.scheduler.belief_report(),
@@ -457,7 +549,8 @@ impl Engine {
     }
 }
 
-const LOST_WRITES: &str = "the drive may have lost writes that had been answered and were not flushed, because the connection to it was lost or another volume's flush failed; \
+const LOST_WRITES: &str = "the drive may have lost writes that had been answered and were not \
+    flushed, because the connection to it was lost or another volume's flush failed; \
                            check or write again what was written since the flush before";
 
 #[cfg(test)]

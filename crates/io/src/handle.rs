@@ -1,4 +1,5 @@
-//! How the rest of the program talks to a drive: [`DriveHandle`], which any thread may hold and clone.
+//! How the rest of the program talks to a drive: [`DriveHandle`], which any thread may hold and
+//! clone.
 
 use std::fmt;
 use std::sync::Arc;
@@ -22,7 +23,8 @@ use crate::turns::Turns;
 
 /// Submits requests to an open drive.
 ///
-/// Outlives the [`Drive`](crate::Drive): after that was closed, everything answers [`SubmitError::Closed`].
+/// Outlives the [`Drive`](crate::Drive): after that was closed, everything answers
+/// [`SubmitError::Closed`].
 #[derive(Clone)]
 pub struct DriveHandle {
     pub(crate) shared: Arc<Shared>,
@@ -71,29 +73,39 @@ impl DriveHandle {
         self.shared.sector_size
     }
 
-    /// Bytes of a physical sector or block: smaller or unaligned writes may cost the drive a read before.
+    /// Bytes of a physical sector or block: smaller or unaligned writes may cost the drive a read
+    /// before.
     #[must_use]
     pub fn physical_block(&self) -> u32 {
         self.shared.physical_block
     }
 
-    /// The sectors of `len` bytes from byte `offset` of the drive; whether they lie on the drive is found out when they are asked for.
+    /// The sectors of `len` bytes from byte `offset` of the drive; whether they lie on the drive is
+    /// found out when they are asked for.
     ///
     /// # Errors
-    /// [`UnalignedBytes`] when they are no whole sectors; the message names the sectors around them.
+    /// [`UnalignedBytes`] when they are no whole sectors; the message names the sectors around
+    /// them.
     pub fn extent_of_bytes(&self, offset: u64, len: u64) -> Result<Extent, UnalignedBytes> {
         UnalignedBytes::unless_sectors(self.sector_size(), offset, len)
     }
 
-    /// Submits a request. `on_done` is called exactly once if it was taken, perhaps before this returns, and never if it was not.
+    /// Submits a request. `on_done` is called exactly once if it was taken, perhaps before this
+    /// returns, and never if it was not.
     ///
-    /// `on_done` runs on the engine's thread, or on that of whoever submits while the engine has nothing to do, and delays every other request of the drive: it should hand the result on and return, must not block, and
-    /// may submit further requests.
+    /// `on_done` runs on the engine's thread, or on that of whoever submits while the engine has
+    /// nothing to do, and delays every other request of the drive: it should hand the result on and
+    /// return, must not block, and may submit further requests.
     ///
     /// # Errors
-    /// [`SubmitError::Full`] and [`SubmitError::TooLarge`] when the drive's bounds are reached, [`SubmitError::Closed`] when it is closing, the
-    /// others when the request makes no sense; nothing has changed then.
-    pub fn submit(&self, io: Io, on_done: impl FnOnce(IoDone) + Send + 'static) -> Result<RequestId, SubmitError> {
+    /// [`SubmitError::Full`] and [`SubmitError::TooLarge`] when the drive's bounds are reached,
+    /// [`SubmitError::Closed`] when it is closing, the others when the request makes no sense;
+    /// nothing has changed then.
+    pub fn submit(
+        &self,
+        io: Io,
+        on_done: impl FnOnce(IoDone) + Send + 'static,
+    ) -> Result<RequestId, SubmitError> {
         let place = self.shared.place_for(&io)?;
         self.hand_over(io, place, RealClock.now(), on_done)
     }
@@ -106,13 +118,15 @@ impl DriveHandle {
         self.start_asked(&io, RealClock.now())
     }
 
-    /// Starts a request as soon as the drive has room for it: await the answer, or [`wait`](StartWhenRoom::wait) for it. Those who wait are served in the order in which they came. A deadline
-    /// counts from now, so that waiting for room uses it up.
+    /// Starts a request as soon as the drive has room for it: await the answer, or
+    /// [`wait`](StartWhenRoom::wait) for it. Those who wait are served in the order in which they
+    /// came. A deadline counts from now, so that waiting for room uses it up.
     pub fn start_when_room(&self, io: Io) -> StartWhenRoom {
         StartWhenRoom::new(self.clone(), io, RealClock.now())
     }
 
-    /// Starts a request that was asked for at `asked`. Costs nothing but a look when there is no room.
+    /// Starts a request that was asked for at `asked`. Costs nothing but a look when there is no
+    /// room.
     pub(crate) fn start_asked(&self, io: &Io, asked: Instant) -> Result<Pending, SubmitError> {
         let place = self.shared.place_for(io)?;
         let slot = Slot::new();
@@ -121,7 +135,13 @@ impl DriveHandle {
         Ok(Pending::new(id, slot, self.clone()))
     }
 
-    fn hand_over(&self, io: Io, place: Place, asked: Instant, on_done: impl FnOnce(IoDone) + Send + 'static) -> Result<RequestId, SubmitError> {
+    fn hand_over(
+        &self,
+        io: Io,
+        place: Place,
+        asked: Instant,
+        on_done: impl FnOnce(IoDone) + Send + 'static,
+    ) -> Result<RequestId, SubmitError> {
         let shared = &*self.shared;
         let id = RequestId(shared.next_id.fetch_add(1, Ordering::Relaxed));
         let durable = shared.write_mode == WriteMode::Durable && io.op.changes_sectors();
@@ -135,7 +155,13 @@ impl DriveHandle {
             fua: (io.fua && io.op.changes_sectors()) || durable,
             deadline: io.deadline.map(|span| asked + span),
         };
-        let letter = Letter::Submit(Submission { request, priority: io.priority, data: io.data, on_done: OnDone::new(on_done), place });
+        let letter = Letter::Submit(Submission {
+            request,
+            priority: io.priority,
+            data: io.data,
+            on_done: OnDone::new(on_done),
+            place,
+        });
         match shared.mailbox.post(letter) {
             Ok(first) => {
                 shared.turns.help(first);
@@ -150,7 +176,8 @@ impl DriveHandle {
         }
     }
 
-    /// Submits a request and waits until it is over; a refused one is over at once, with [`IoError::NotTaken`].
+    /// Submits a request and waits until it is over; a refused one is over at once, with
+    /// [`IoError::NotTaken`].
     ///
     /// # Panics
     /// When called from a completion callback, where it would wait for itself.
@@ -165,27 +192,35 @@ impl DriveHandle {
 
     /// Waiting on the engine's own thread would wait for itself.
     pub(crate) fn expect_not_a_callback(&self) {
-        assert!(!self.shared.mailbox.on_engine_thread(), "a completion callback cannot wait for another request; submit it instead");
+        assert!(
+            !self.shared.mailbox.on_engine_thread(),
+            "a completion callback cannot wait for another request; submit it instead"
+        );
     }
 
-    /// Takes a request back, if it is not over yet: its callback gets [`IoError::Cancelled`]. When it is at the drive already, it still
-    /// happens there. A request that is over, or was never taken, is left alone.
+    /// Takes a request back, if it is not over yet: its callback gets [`IoError::Cancelled`]. When
+    /// it is at the drive already, it still happens there. A request that is over, or was never
+    /// taken, is left alone.
     pub fn cancel(&self, id: RequestId) {
-        // A drive that is closing finishes or gives up everything by itself; one with a full mailbox has worse to do.
+        // A drive that is closing finishes or gives up everything by itself; one with a full
+        // mailbox has worse to do.
         if let Ok(first) = self.shared.mailbox.post(Letter::Cancel(id)) {
             self.shared.turns.help(first);
         }
     }
 
-    /// Changes the policy while running; what is queued stays queued, what is at the drive stays there.
+    /// Changes the policy while running; what is queued stays queued, what is at the drive stays
+    /// there.
     ///
     /// # Errors
-    /// [`SubmitError::Closed`] when the drive is closing, [`SubmitError::Full`] when the engine has thousands of changes to look at before.
+    /// [`SubmitError::Closed`] when the drive is closing, [`SubmitError::Full`] when the engine has
+    /// thousands of changes to look at before.
     pub fn set_policy(&self, policy: PolicyChoice) -> Result<(), SubmitError> {
         self.tune(Tuning { policy: Some(policy), ..Tuning::default() })
     }
 
-    /// Changes several things at once while running: no request is served with one changed and not the other. What is queued stays queued.
+    /// Changes several things at once while running: no request is served with one changed and not
+    /// the other. What is queued stays queued.
     ///
     /// # Errors
     /// As [`DriveHandle::set_policy`]; nothing is changed then.
@@ -199,7 +234,8 @@ impl DriveHandle {
         &self.shared.believed
     }
 
-    /// The usual settings of reading for scans; what cannot be read is narrowed down to this drive's physical block.
+    /// The usual settings of reading for scans; what cannot be read is narrowed down to this
+    /// drive's physical block.
     #[must_use]
     pub fn usual_fill(&self) -> FillSettings {
         let block = u64::from(self.physical_block() / self.sector_size().bytes()).max(1);
@@ -214,7 +250,8 @@ impl DriveHandle {
         self.tell(Letter::SetFill(settings))
     }
 
-    /// Changes what volumes are promised and may not exceed, all of `changes` or none; in force when this returns. Whether anybody goes by it is the policy's business
+    /// Changes what volumes are promised and may not exceed, all of `changes` or none; in force
+    /// when this returns. Whether anybody goes by it is the policy's business
     /// ([`DriveSnapshot::goes_by_shares`]).
     ///
     /// # Errors
@@ -232,7 +269,8 @@ impl DriveHandle {
         }
     }
 
-    /// The last requests that were slow or missed their deadline, the latest last, and where their time went.
+    /// The last requests that were slow or missed their deadline, the latest last, and where their
+    /// time went.
     ///
     /// # Errors
     /// [`ChangeSharesError::NotTaken`], [`ChangeSharesError::NoAnswer`].
@@ -246,7 +284,8 @@ impl DriveHandle {
         answered.recv_timeout(SHARES_PATIENCE).map_err(|_| ChangeSharesError::NoAnswer)
     }
 
-    /// Starts a scan: what it wants is read in the gaps between requests and while there are none, and comes out of the feed.
+    /// Starts a scan: what it wants is read in the gaps between requests and while there are none,
+    /// and comes out of the feed.
     ///
     /// # Errors
     /// As [`DriveHandle::set_policy`].
@@ -254,10 +293,18 @@ impl DriveHandle {
     /// # Panics
     /// When what is wanted is of a drive of another size.
     pub fn start_scan(&self, start: ScanStart) -> Result<ScanFeed, SubmitError> {
-        assert_eq!(start.wanted.capacity(), self.capacity(), "a scan wants sectors of a drive of another size");
+        assert_eq!(
+            start.wanted.capacity(),
+            self.capacity(),
+            "a scan wants sectors of a drive of another size"
+        );
         let number = self.shared.next_scan.fetch_add(1, Ordering::Relaxed);
         let shared = Arc::new(FeedShared::new(number, &start));
-        self.tell(Letter::ScanStart { feed: Arc::clone(&shared), wanted: start.wanted, paused: start.paused })?;
+        self.tell(Letter::ScanStart {
+            feed: Arc::clone(&shared),
+            wanted: start.wanted,
+            paused: start.paused,
+        })?;
         Ok(ScanFeed { shared, handle: self.clone() })
     }
 
@@ -269,8 +316,9 @@ impl DriveHandle {
         self.tell(Letter::Watch(Arc::clone(marks)))
     }
 
-    /// By what the drive is told from others of its size when it was away and something answers in its place: from now on nothing else is sent to that before it was judged, and another drive is
-    /// one that is still away. Only an NBD drive is ever opened anew.
+    /// By what the drive is told from others of its size when it was away and something answers in
+    /// its place: from now on nothing else is sent to that before it was judged, and another drive
+    /// is one that is still away. Only an NBD drive is ever opened again.
     ///
     /// # Errors
     /// As [`DriveHandle::set_policy`].
@@ -280,7 +328,9 @@ impl DriveHandle {
 
     pub(crate) fn tell(&self, letter: Letter) -> Result<(), SubmitError> {
         let mailbox = &self.shared.mailbox;
-        let first = mailbox.post(letter).map_err(|_returned| if mailbox.is_closing() { SubmitError::Closed } else { mailbox.full() })?;
+        let first = mailbox.post(letter).map_err(|_returned| {
+            if mailbox.is_closing() { SubmitError::Closed } else { mailbox.full() }
+        })?;
         self.shared.turns.help(first);
         Ok(())
     }
@@ -314,8 +364,16 @@ impl Shared {
         if op != Op::Flush && !on_drive {
             return Err(SubmitError::OutOfRange { extent, capacity: self.capacity });
         }
-        let moved = if matches!(op, Op::Read | Op::Write) { self.sector_size.bytes_of(extent.len) } else { 0 };
+        let moved = if matches!(op, Op::Read | Op::Write) {
+            self.sector_size.bytes_of(extent.len)
+        } else {
+            0
+        };
         let (got, expected) = (io.data.len() as u64, if op == Op::Write { moved } else { 0 });
-        if got == expected { Ok(moved) } else { Err(SubmitError::WrongData { op, extent, got, expected }) }
+        if got == expected {
+            Ok(moved)
+        } else {
+            Err(SubmitError::WrongData { op, extent, got, expected })
+        }
     }
 }

@@ -4,8 +4,9 @@ use std::fmt;
 
 /// What at the start of a drive tells it from others of its size.
 ///
-/// Asked before anything else is sent to a drive that came back, on a thread of its own. The answer must not hang on what is being written at that time: what was on its way when the drive
-/// went away may have happened or not.
+/// Asked before anything else is sent to a drive that came back, on a thread of its own. The answer
+/// must not hang on what is being written at that time: what was on its way when the drive went
+/// away may have happened or not.
 pub struct KnownBy {
     bytes: u64,
     judge: Box<Judge>,
@@ -14,9 +15,13 @@ pub struct KnownBy {
 type Judge = dyn Fn(&[u8]) -> Result<(), String> + Send + Sync;
 
 impl KnownBy {
-    /// `judge` is given the first `bytes` of a drive, or all there is of a smaller one, with zeroes in place of what cannot be read; it answers what makes it another drive, as the end of
-    /// the sentence "what answers there now is not the drive that went away: ".
-    pub fn start(bytes: u64, judge: impl Fn(&[u8]) -> Result<(), String> + Send + Sync + 'static) -> Self {
+    /// `judge` is given the first `bytes` of a drive, or all there is of a smaller one, with zeroes
+    /// in place of what cannot be read; it answers what makes it another drive, as the end of the
+    /// sentence "what answers there now is not the drive that went away: ".
+    pub fn start(
+        bytes: u64,
+        judge: impl Fn(&[u8]) -> Result<(), String> + Send + Sync + 'static,
+    ) -> Self {
         Self { bytes, judge: Box::new(judge) }
     }
 

@@ -26,11 +26,13 @@ pub(crate) struct Lateness {
 
 impl Lateness {
     pub(crate) fn new() -> Self {
-        let histogram = Histogram::new_with_max(HIGHEST_NS, 3).expect("3 digits up to a minute is a size that a histogram can have");
+        let histogram = Histogram::new_with_max(HIGHEST_NS, 3)
+            .expect("3 digits up to a minute is a size that a histogram can have");
         Self { histogram }
     }
 
-    /// Takes one completion in. The model's time is never in the future when a completion is reported.
+    /// Takes one completion in. The model's time is never in the future when a completion is
+    /// reported.
     pub(crate) fn record(&mut self, due: Instant, reported: Instant) {
         self.histogram.saturating_record(reported.saturating_since(due).as_ns());
     }

@@ -1,7 +1,10 @@
-//! The real-time engine of one drive, and what it drives: an emulated drive, a file, a block device, an NBD server. What an application embeds.
+//! The real-time engine of one drive, and what it drives: an emulated drive, a file, a block
+//! device, an NBD server. What an application embeds.
 //!
-//! A [`Drive`] is opened by its [`Locator`]. One thread owns its scheduler and its backend; any number of [`DriveHandle`]s start [`Io`]s on it. What was started is a [`Pending`]: a future for
-//! whatever executor, or something that a thread waits for. docs/embedding.md tells the whole story; `examples/embed.rs` is a program.
+//! A [`Drive`] is opened by its [`Locator`]. One thread owns its scheduler and its backend; any
+//! number of [`DriveHandle`]s start [`Io`]s on it. What was started is a [`Pending`]: a future for
+//! whatever executor, or something that a thread waits for. docs/embedding.md tells the whole
+//! story; `examples/embed.rs` is a program.
 //!
 //! ```
 //! use std::time::Duration;
@@ -25,18 +28,20 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! Software that must survive power failures can be tried on a drive whose power is cut: [`power_cut`].
+//! Software that must survive power failures can be tried on a drive whose power is cut:
+//! [`power_cut`].
 //!
 //! # What is kept when something dies
-//! A write that was reported is in the page cache or on the device, so that killing the process loses nothing. A crash of the machine loses writes that no
-//! completed flush covers and that were not written with force unit access, as on any drive with a write cache; [`WriteMode::Durable`] makes
-//! every write durable before it is reported.
+//! A write that was reported is in the page cache or on the device, so that killing the process
+//! loses nothing. A crash of the machine loses writes that no completed flush covers and that were
+//! not written with force unit access, as on any drive with a write cache; [`WriteMode::Durable`]
+//! makes every write durable before it is reported.
 
 mod backend;
 mod believed;
 mod bell;
 mod buffer;
-pub mod characterise;
+pub mod characterize;
 pub mod checked_file;
 mod clock;
 mod drive;
@@ -60,14 +65,19 @@ mod sys;
 mod tuning;
 mod turns;
 
-pub use backend::block_device::{BlockDevice, DeviceDoubt, DeviceNumber, DeviceRefusal, DeviceUser, SystemPaths, Zoned};
+pub use backend::block_device::{
+    BlockDevice, DeviceNumber, DeviceRefusal, DeviceReject, DeviceUser, SystemPaths, Zoned,
+};
 pub use backend::nbd::{Difference, NbdError};
 pub use backend::power_cut;
 pub use backend::raw::{
-    KERNEL_KNOBS, KernelKnob, KernelKnobs, KnobOutcome, KnobReport, KnobRestored, RawOptions, RawWordError, StateError, WriteCache, block_device_at,
-    plan_knobs, restore_knobs,
+    KERNEL_KNOBS, KernelKnob, KernelKnobs, KnobOutcome, KnobReport, KnobRestored, RawOptions,
+    RawWordError, StateError, WriteCache, block_device_at, plan_knobs, restore_knobs,
 };
-pub use believed::{BeliefChoice, BeliefWordError, Believed, BelievedBy, LoadMapError, Loaded, MapStart, NoMap, RunningMap};
+pub use believed::{
+    BeliefChoice, BeliefWordError, Believed, BelievedBy, LoadMapError, Loaded, MapStart, NoMap,
+    RunningMap,
+};
 pub use clock::RealClock;
 pub use drive::Drive;
 pub use engine::DrainReport;
@@ -75,14 +85,22 @@ pub use handle::{ChangeSharesError, DriveHandle};
 pub use headtime_sim::DiskTime;
 pub use known_by::KnownBy;
 pub use lateness::LatenessSummary;
-pub use locator::{EmulatedLocator, Locator, LocatorError, MemoryLocator, NbdLocator, ProfileSource, SimulatedLocator};
+pub use locator::{
+    EmulatedLocator, Locator, LocatorError, MemoryLocator, NbdLocator, ProfileSource,
+    SimulatedLocator,
+};
 pub use map_file::{MapFileError, read_map, write_map};
 pub use open_error::OpenError;
-pub use options::{CommandTimeout, CommandTimeoutError, DriveOptions, EnginePriority, IoMethod, PolicyChoice, PolicyChoiceError, WriteMode};
+pub use options::{
+    CommandTimeout, CommandTimeoutError, DriveOptions, EnginePriority, IoMethod, PolicyChoice,
+    PolicyChoiceError, WriteMode,
+};
 pub use pending::{Pending, StartWhenRoom};
 pub use request::{Io, IoDone, IoError, SubmitError, UnalignedBytes};
-pub use scan::{MOST_HELD, ScanEvent, ScanFeed, ScanStart, WriteMarks};
+pub use scan::{MAX_HELD, ScanEvent, ScanFeed, ScanStart, WriteMarks};
 pub use sidecar::SidecarError;
-pub use slow::{MOST_KEPT, SlowRequest, TimeParts};
-pub use snapshot::{DriveSnapshot, EmulationSnapshot, ErrorCounts, HungCounts, LinkSnapshot, LinkState};
+pub use slow::{MAX_KEPT, SlowRequest, TimeParts};
+pub use snapshot::{
+    DriveSnapshot, EmulationSnapshot, ErrorCounts, HungCounts, LinkSnapshot, LinkState,
+};
 pub use tuning::Tuning;

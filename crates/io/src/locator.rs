@@ -1,8 +1,11 @@
-//! How drives are named, the same everywhere: `emulated:PROFILE[@SETUP]?backing=FILE[&seed=N][&noise=on|off]`, an NBD URI (see `nbd`), `memory:SIZE`, or a plain path.
+//! How drives are named, the same everywhere:
+//! `emulated:PROFILE[@SETUP]?backing=FILE[&seed=N][&noise=on|off]`, an NBD URI (see `nbd`),
+//! `memory:SIZE`, or a plain path.
 //!
-//! `PROFILE` is a name of the catalogue (`headtime profiles`), or the path of a profile file: whatever contains a `/` or ends in `.toml`.
-//! In the `emulated:` form the characters `%`, `?`, `&`, `@` and `=` within a name or value are written as `%25`, `%3F`, `%26`, `%40`, `%3D`; any byte may be
-//! written that way. A plain path is taken literally.
+//! `PROFILE` is a name of the catalog (`headtime profiles`), or the path of a profile file:
+//! whatever contains a `/` or ends in `.toml`. In the `emulated:` form the characters `%`, `?`,
+//! `&`, `@` and `=` within a name or value are written as `%25`, `%3F`, `%26`, `%40`, `%3D`; any
+//! byte may be written that way. A plain path is taken literally.
 
 use std::ffi::OsString;
 use std::fmt;
@@ -42,7 +45,8 @@ pub struct EmulatedLocator {
     pub setup: Option<String>,
     /// The file with the drive's bytes.
     pub backing: PathBuf,
-    /// Which unit of the profile is emulated; `None` takes the one remembered beside the file, or 0 for a new file.
+    /// Which unit of the profile is emulated; `None` takes the one remembered beside the file, or 0
+    /// for a new file.
     pub seed: Option<u64>,
     /// Whether the unit's times scatter as the profile says.
     pub noise: bool,
@@ -51,7 +55,7 @@ pub struct EmulatedLocator {
 /// Where a profile comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProfileSource {
-    /// A name of the catalogue.
+    /// A name of the catalog.
     Catalog(String),
     /// A profile file.
     File(PathBuf),
@@ -61,7 +65,10 @@ pub enum ProfileSource {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LocatorError {
     /// Nothing was written.
-    #[error("a drive's locator is empty; write {FORM}, an NBD URI, or the path of a file or block device")]
+    #[error(
+        "a drive's locator is empty; write {FORM}, an NBD URI, or the path of a file or block \
+            device"
+    )]
     Empty,
     /// `emulated:` without a profile.
     #[error("drive `{text}` names no profile; write {FORM}")]
@@ -70,14 +77,17 @@ pub enum LocatorError {
         text: String,
     },
     /// `emulated:` without `backing=`.
-    #[error("drive `{text}` names no backing file; add ?backing=FILE, where the drive's bytes are kept")]
+    #[error(
+        "drive `{text}` names no backing file; add ?backing=FILE, where the drive's bytes are kept"
+    )]
     NoBacking {
         /// The text as given.
         text: String,
     },
     /// A setting that does not exist, or comes twice.
     #[error(
-        "drive `{text}`: `{key}` is no setting, or is there twice; an emulated drive has backing=FILE, seed=N and noise=on|off, a simulated one the latter two"
+        "drive `{text}`: `{key}` is no setting, or is there twice; an emulated drive has \
+            backing=FILE, seed=N and noise=on|off, a simulated one the latter two"
     )]
     UnknownSetting {
         /// The text as given.
@@ -114,7 +124,10 @@ pub enum LocatorError {
         error: headtime_nbd::uri::UriError,
     },
     /// A drive in memory whose size or setting is none.
-    #[error("drive `{text}`: `{part}` is not {expected}; write memory:SIZE[?sector=512|4096], such as memory:1GiB")]
+    #[error(
+        "drive `{text}`: `{part}` is not {expected}; write memory:SIZE[?sector=512|4096], such as \
+            memory:1GiB"
+    )]
     Memory {
         /// The text as given.
         text: String,
@@ -124,7 +137,10 @@ pub enum LocatorError {
         expected: &'static str,
     },
     /// A kind of drive nobody knows.
-    #[error("drive `{text}`: there is no kind of drive `{kind}`; write {FORM}, or ./{text} when a file is called so")]
+    #[error(
+        "drive `{text}`: there is no kind of drive `{kind}`; write {FORM}, or ./{text} when a file \
+            is called so"
+    )]
     UnknownKind {
         /// The text as given.
         text: String,
@@ -139,7 +155,8 @@ impl Locator {
     /// Reads a locator.
     ///
     /// # Errors
-    /// See [`LocatorError`]. Nothing is opened or looked up, so a locator may still name a profile or file that does not exist.
+    /// See [`LocatorError`]. Nothing is opened or looked up, so a locator may still name a profile
+    /// or file that does not exist.
     pub fn parse(text: &str) -> Result<Self, LocatorError> {
         if text.is_empty() {
             return Err(LocatorError::Empty);
@@ -154,8 +171,13 @@ impl Locator {
             return MemoryLocator::parse(text, rest).map(Self::Memory);
         }
         match text.split_once(':') {
-            Some((kind, _)) if ["nbd", "nbds", "nbd+unix", "nbds+unix"].contains(&kind) => NbdLocator::parse(text).map(Self::Nbd),
-            Some((kind, _)) if !kind.is_empty() && kind.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)) => {
+            Some((kind, _)) if ["nbd", "nbds", "nbd+unix", "nbds+unix"].contains(&kind) => {
+                NbdLocator::parse(text).map(Self::Nbd)
+            }
+            Some((kind, _))
+                if !kind.is_empty()
+                    && kind.chars().all(|c| c.is_ascii_alphanumeric() || "+-.".contains(c)) =>
+            {
                 Err(LocatorError::UnknownKind { text: text.to_owned(), kind: kind.to_owned() })
             }
             _ => Ok(Self::Path(PathBuf::from(text))),
@@ -188,7 +210,10 @@ impl EmulatedLocator {
             let (key, encoded) = setting.split_once('=').unwrap_or((setting, ""));
             match key {
                 "backing" if backing.is_none() => {
-                    let bytes = decode(encoded).ok_or_else(|| LocatorError::BadEncoding { text: text.to_owned(), part: encoded.to_owned() })?;
+                    let bytes = decode(encoded).ok_or_else(|| LocatorError::BadEncoding {
+                        text: text.to_owned(),
+                        part: encoded.to_owned(),
+                    })?;
                     if bytes.is_empty() || bytes.contains(&0) {
                         return Err(bad_value(text, "backing", encoded, "the path of a file"));
                     }
@@ -196,7 +221,12 @@ impl EmulatedLocator {
                 }
                 "seed" if seed.is_none() => seed = Some(read_seed(text, encoded)?),
                 "noise" if noise.is_none() => noise = Some(read_noise(text, encoded)?),
-                _ => return Err(LocatorError::UnknownSetting { text: text.to_owned(), key: key.to_owned() }),
+                _ => {
+                    return Err(LocatorError::UnknownSetting {
+                        text: text.to_owned(),
+                        key: key.to_owned(),
+                    });
+                }
             }
         }
         let backing = backing.ok_or_else(|| LocatorError::NoBacking { text: text.to_owned() })?;
@@ -205,16 +235,22 @@ impl EmulatedLocator {
 }
 
 impl ProfileSource {
-    /// A file when the text looks like a path, otherwise a name of the catalogue.
+    /// A file when the text looks like a path, otherwise a name of the catalog.
     #[must_use]
     pub fn of(text: &str) -> Self {
-        if text.contains('/') || text.ends_with(".toml") { Self::File(PathBuf::from(text)) } else { Self::Catalog(text.to_owned()) }
+        if text.contains('/') || text.ends_with(".toml") {
+            Self::File(PathBuf::from(text))
+        } else {
+            Self::Catalog(text.to_owned())
+        }
     }
 
     /// `PROFILE[@SETUP]`, the part of a locator in front of its settings.
     fn parse(text: &str, drive: &str) -> Result<(Self, Option<String>), LocatorError> {
         let (profile, setup) = match drive.split_once('@') {
-            Some((profile, setup)) => (decode_text(text, profile)?, Some(decode_text(text, setup)?)),
+            Some((profile, setup)) => {
+                (decode_text(text, profile)?, Some(decode_text(text, setup)?))
+            }
             None => (decode_text(text, drive)?, None),
         };
         if profile.is_empty() || setup.as_deref() == Some("") {
@@ -245,7 +281,8 @@ impl FromStr for Locator {
 }
 
 impl fmt::Display for Locator {
-    /// The text that [`Locator::parse`] reads back to the same locator, as long as a plain path is text.
+    /// The text that [`Locator::parse`] reads back to the same locator, as long as a plain path is
+    /// text.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let emulated = match self {
             Self::Emulated(emulated) => emulated,
@@ -265,7 +302,9 @@ impl fmt::Display for Locator {
 
 fn read_seed(text: &str, encoded: &str) -> Result<u64, LocatorError> {
     let seed = decode_text(text, encoded)?.parse();
-    seed.map_err(|_| bad_value(text, "seed", encoded, "a whole number from 0 to 18446744073709551615"))
+    seed.map_err(|_| {
+        bad_value(text, "seed", encoded, "a whole number from 0 to 18446744073709551615")
+    })
 }
 
 fn read_noise(text: &str, encoded: &str) -> Result<bool, LocatorError> {
@@ -319,13 +358,22 @@ mod tests {
     use proptest::prelude::*;
 
     fn emulated(profile: &str, backing: &str) -> EmulatedLocator {
-        EmulatedLocator { profile: ProfileSource::of(profile), setup: None, backing: backing.into(), seed: None, noise: true }
+        EmulatedLocator {
+            profile: ProfileSource::of(profile),
+            setup: None,
+            backing: backing.into(),
+            seed: None,
+            noise: true,
+        }
     }
 
     #[test]
     fn accepted_locators() {
         let cases = [
-            ("emulated:nearline20t?backing=/var/d.img", Locator::Emulated(emulated("nearline20t", "/var/d.img"))),
+            (
+                "emulated:nearline20t?backing=/var/d.img",
+                Locator::Emulated(emulated("nearline20t", "/var/d.img")),
+            ),
             (
                 "emulated:atlas10k@cached?seed=7&backing=my%20disk%26co.img&noise=off",
                 Locator::Emulated(EmulatedLocator {
@@ -336,11 +384,28 @@ mod tests {
                 }),
             ),
             ("emulated:./mine.toml?backing=d", Locator::Emulated(emulated("./mine.toml", "d"))),
-            ("memory:1GiB", Locator::Memory(MemoryLocator { size: ByteSize::new(1 << 30), sector: SectorSize::B512 })),
-            ("memory:40960?sector=4096", Locator::Memory(MemoryLocator { size: ByteSize::new(40_960), sector: SectorSize::B4096 })),
+            (
+                "memory:1GiB",
+                Locator::Memory(MemoryLocator {
+                    size: ByteSize::new(1 << 30),
+                    sector: SectorSize::B512,
+                }),
+            ),
+            (
+                "memory:40960?sector=4096",
+                Locator::Memory(MemoryLocator {
+                    size: ByteSize::new(40_960),
+                    sector: SectorSize::B4096,
+                }),
+            ),
             (
                 "simulated:atlas10k@nocache?seed=3&noise=off",
-                Locator::Simulated(SimulatedLocator { profile: ProfileSource::of("atlas10k"), setup: Some("nocache".into()), seed: 3, noise: false }),
+                Locator::Simulated(SimulatedLocator {
+                    profile: ProfileSource::of("atlas10k"),
+                    setup: Some("nocache".into()),
+                    seed: 3,
+                    noise: false,
+                }),
             ),
             ("mine.img", Locator::Path("mine.img".into())),
             ("/srv/a:b?c=%20", Locator::Path("/srv/a:b?c=%20".into())),
@@ -361,7 +426,7 @@ mod tests {
             ("emulated:atlas10k?backing=f&seed=-1", "seed=-1 is not a whole number"),
             ("emulated:atlas10k?backing=f&noise=loud", "noise=loud is not on or off"),
             ("emulated:atlas10k?backing=f&backing=g", "`backing` is no setting, or is there twice"),
-            ("emulated:atlas10k?backing=f&colour=red", "`colour` is no setting"),
+            ("emulated:atlas10k?backing=f&color=red", "`color` is no setting"),
             ("emulated:atlas10k?backing=100%", "%25"),
             ("nbd:export", "nbd://HOST[:PORT]/EXPORT"),
             ("simulated:", "names no profile"),

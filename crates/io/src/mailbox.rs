@@ -1,7 +1,9 @@
-//! What other threads leave for the engine: requests, cancellations, another policy or belief, scans, the wish to see a snapshot.
+//! What other threads leave for the engine: requests, cancellations, another policy or belief,
+//! scans, the wish to see a snapshot.
 //!
-//! Requests are admitted by count and by bytes before they are put in, so that the mailbox and everything behind it is bounded. A place is taken on
-//! submission and given back when the request's callback has returned.
+//! Requests are admitted by count and by bytes before they are put in, so that the mailbox and
+//! everything behind it is bounded. A place is taken on submission and given back when the
+//! request's callback has returned.
 
 use std::cell::RefCell;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,7 +13,9 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use headtime_sched::{Belief, FillSettings, IoPriority, Request, RequestId, ShareChange, ShareRefusal, Wanted};
+use headtime_sched::{
+    Belief, FillSettings, IoPriority, Request, RequestId, ShareChange, ShareRefusal, Wanted,
+};
 
 use crate::believed::RunningMap;
 use crate::bell::Bell;
@@ -23,7 +27,8 @@ use crate::slow::SlowRequest;
 use crate::snapshot::DriveSnapshot;
 use crate::tuning::Tuning;
 
-/// What is called when a request is over: once, whatever happens. A callback that is dropped uncalled, because the engine failed, answers so.
+/// What is called when a request is over: once, whatever happens. A callback that is dropped
+/// uncalled, because the engine failed, answers so.
 pub(crate) struct OnDone(Option<Box<dyn FnOnce(IoDone) + Send>>);
 
 /// A request on its way to the scheduler.
@@ -131,13 +136,23 @@ impl Drop for OnDone {
 }
 
 impl Mailbox {
-    pub(crate) fn new(bell: Arc<Bell>, max_requests: usize, max_bytes: u64, first_view: DriveSnapshot) -> Self {
+    pub(crate) fn new(
+        bell: Arc<Bell>,
+        max_requests: usize,
+        max_bytes: u64,
+        first_view: DriveSnapshot,
+    ) -> Self {
         Self {
             letters: Mutex::new(Vec::new()),
             posted: AtomicBool::new(false),
             bell,
             closing: AtomicBool::new(false),
-            held: Held { requests: AtomicUsize::new(0), bytes: AtomicU64::new(0), max_requests, max_bytes },
+            held: Held {
+                requests: AtomicUsize::new(0),
+                bytes: AtomicU64::new(0),
+                max_requests,
+                max_bytes,
+            },
             room: Room::default(),
             view: Mutex::new(View { wanted: false, taken: 0, last: first_view }),
             viewed: Condvar::new(),
@@ -153,11 +168,13 @@ impl Mailbox {
         }
         let full = |requests, bytes| SubmitError::Full { requests, bytes, max_requests, max_bytes };
         let one_more = |held: usize| (held < max_requests).then_some(held + 1);
-        if let Err(requests) = requests.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more) {
+        if let Err(requests) = requests.fetch_update(Ordering::AcqRel, Ordering::Acquire, one_more)
+        {
             return Err(full(requests, held_bytes.load(Ordering::Acquire)));
         }
         let more_bytes = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= max_bytes);
-        if let Err(held) = held_bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, more_bytes) {
+        if let Err(held) = held_bytes.fetch_update(Ordering::AcqRel, Ordering::Acquire, more_bytes)
+        {
             let before = requests.fetch_sub(1, Ordering::AcqRel);
             return Err(full(before - 1, held));
         }
@@ -171,13 +188,21 @@ impl Mailbox {
         SubmitError::Full { requests, bytes, max_requests: *max_requests, max_bytes: *max_bytes }
     }
 
-    /// Leaves something for the engine, which the caller then has to see to ([`Turns::help`](crate::turns::Turns::help)); fails when the drive is closing, and gives it back. Requests are bounded by their places; of everything else
-    /// no more is taken once twice as many letters lie there as there are places. Says whether it is the only one there.
-    #[expect(clippy::result_large_err, reason = "a letter that is not taken goes back whole, and putting each in a box would cost every request")]
+    /// Leaves something for the engine, which the caller then has to see to
+    /// ([`Turns::help`](crate::turns::Turns::help)); fails when the drive is closing, and gives it
+    /// back. Requests are bounded by their places; of everything else no more is taken once twice
+    /// as many letters lie there as there are places. Says whether it is the only one there.
+    #[expect(
+        clippy::result_large_err,
+        reason = "a letter that is not taken goes back whole, and putting each in a box would cost \
+            every request"
+    )]
     pub(crate) fn post(&self, letter: Letter) -> Result<bool, Letter> {
         let mut letters = lock(&self.letters);
-        // Looked at under the lock: after `close` nothing can slip in behind the engine's last look.
-        let overflowing = !matches!(letter, Letter::Submit(_)) && letters.len() > 2 * self.held.max_requests;
+        // Looked at under the lock: after `close` nothing can slip in behind the engine's last
+        // look.
+        let overflowing =
+            !matches!(letter, Letter::Submit(_)) && letters.len() > 2 * self.held.max_requests;
         if overflowing || self.closing.load(Ordering::Acquire) {
             return Err(letter);
         }
@@ -211,7 +236,8 @@ impl Mailbox {
         self.closing.load(Ordering::Acquire)
     }
 
-    /// Does something that the engine does; until it is done, the caller's thread counts as the engine's.
+    /// Does something that the engine does; until it is done, the caller's thread counts as the
+    /// engine's.
     pub(crate) fn as_engine<R>(&self, work: impl FnOnce() -> R) -> R {
         TURNING.with_borrow_mut(|turning| turning.push(self.address()));
         let done = work();
@@ -219,7 +245,8 @@ impl Mailbox {
         done
     }
 
-    /// Whether the caller is in the middle of what this engine does, that is, a completion callback.
+    /// Whether the caller is in the middle of what this engine does, that is, a completion
+    /// callback.
     pub(crate) fn on_engine_thread(&self) -> bool {
         TURNING.with_borrow(|turning| turning.contains(&self.address()))
     }
@@ -228,7 +255,8 @@ impl Mailbox {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Asks the engine for a snapshot and waits a little; when it does not answer, the last one there is.
+    /// Asks the engine for a snapshot and waits a little; when it does not answer, the last one
+    /// there is.
     pub(crate) fn snapshot(&self) -> DriveSnapshot {
         let mut view = lock(&self.view);
         if self.is_closing() || self.on_engine_thread() {
@@ -239,7 +267,9 @@ impl Mailbox {
         self.bell.ring();
         let (view, _timed_out) = self
             .viewed
-            .wait_timeout_while(view, LONGEST_WAIT_FOR_A_SNAPSHOT, |view| view.taken == before && view.wanted)
+            .wait_timeout_while(view, LONGEST_WAIT_FOR_A_SNAPSHOT, |view| {
+                view.taken == before && view.wanted
+            })
             .unwrap_or_else(PoisonError::into_inner);
         view.last.clone()
     }
@@ -270,10 +300,12 @@ impl Drop for Place {
     }
 }
 
-/// The engine answers within tens of microseconds unless the machine is overloaded; a live view prefers an old figure to none.
+/// The engine answers within tens of microseconds unless the machine is overloaded; a live view
+/// prefers an old figure to none.
 const LONGEST_WAIT_FOR_A_SNAPSHOT: Duration = Duration::from_millis(200);
 
-/// What the locks guard is consistent between any two statements, so a thread that panicked while holding one left nothing half done.
+/// What the locks guard is consistent between any two statements, so a thread that panicked while
+/// holding one left nothing half done.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,6 +1,8 @@
-//! Files of latency maps: read whole and checked, written aside, synced and renamed, so that nobody ever finds a part of one.
+//! Files of latency maps: read whole and checked, written aside, synced and renamed, so that nobody
+//! ever finds a part of one.
 //!
-//! Written aside is `FILE.new`, always, and under a lock: a process that was killed leaves it, and the next that saves there takes it over. A full disk leaves the file that was there.
+//! Written aside is `FILE.new`, always, and under a lock: a process that was killed leaves it, and
+//! the next that saves there takes it over. A full disk leaves the file that was there.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
@@ -98,10 +100,12 @@ pub fn read_map(path: &Path, memory: ByteSize) -> Result<KeptMap, MapFileError> 
         return Err(fails(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file")));
     }
     let bytes = std::fs::read(path).map_err(fails)?;
-    KeptMap::decode(&bytes, memory).map_err(|error| MapFileError::Map { path: path.to_owned(), error: Box::new(error) })
+    KeptMap::decode(&bytes, memory)
+        .map_err(|error| MapFileError::Map { path: path.to_owned(), error: Box::new(error) })
 }
 
-/// Writes a map whole; where there is a file already, only with `replace`, and only in place of a map of the same drive. Returns its bytes.
+/// Writes a map whole; where there is a file already, only with `replace`, and only in place of a
+/// map of the same drive. Returns its bytes.
 ///
 /// # Errors
 /// All of [`MapFileError`].
@@ -127,11 +131,16 @@ pub fn write_map(path: &Path, map: &KeptMap, replace: bool) -> Result<u64, MapFi
             // A full disk has more use for the room than we have for half a map.
             let _ = std::fs::remove_file(&aside.path);
             let exists = error.kind() == io::ErrorKind::AlreadyExists;
-            return Err(if exists { MapFileError::Exists { path: path.to_owned() } } else { fails(error) });
+            return Err(if exists {
+                MapFileError::Exists { path: path.to_owned() }
+            } else {
+                fails(error)
+            });
         }
     };
     // The new name has to survive a power cut too.
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(fails)?;
     Ok(bytes)
 }
@@ -147,13 +156,20 @@ impl Aside {
         let path = with_suffix(of, ".new");
         let fails = |error: io::Error| MapFileError::Write { path: path.clone(), error };
         loop {
-            let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o644).open(&path).map_err(fails)?;
+            let file = OpenOptions::new()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .mode(0o644)
+                .open(&path)
+                .map_err(fails)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(Errno::WOULDBLOCK) => return Err(MapFileError::Busy { path: path.clone() }),
                 Err(errno) => return Err(fails(errno.into())),
             }
-            // Whoever had it before may have renamed it in between: then it is a whole map, and not ours to cut.
+            // Whoever had it before may have renamed it in between: then it is a whole map, and not
+            // ours to cut.
             let held = file.metadata().map_err(fails)?;
             let there = std::fs::metadata(&path);
             if there.is_ok_and(|there| there.ino() == held.ino() && there.dev() == held.dev()) {
@@ -185,9 +201,17 @@ impl Aside {
         if replace {
             return std::fs::rename(&self.path, path);
         }
-        match renameat_with(rustix::fs::CWD, &self.path, rustix::fs::CWD, path, RenameFlags::NOREPLACE) {
+        match renameat_with(
+            rustix::fs::CWD,
+            &self.path,
+            rustix::fs::CWD,
+            path,
+            RenameFlags::NOREPLACE,
+        ) {
             // A file system that knows no such renaming knows links, or is not one for maps.
-            Err(Errno::INVAL | Errno::NOSYS) => std::fs::hard_link(&self.path, path).and_then(|()| std::fs::remove_file(&self.path)),
+            Err(Errno::INVAL | Errno::NOSYS) => {
+                std::fs::hard_link(&self.path, path).and_then(|()| std::fs::remove_file(&self.path))
+            }
             renamed => renamed.map_err(io::Error::from),
         }
     }
@@ -201,8 +225,13 @@ mod tests {
     use headtime_units::{Nanos, SectorSize, Sectors};
 
     fn map(model: &str, observed: u32) -> KeptMap {
-        let drive = MappedDrive { model: model.into(), capacity: Sectors::new(1 << 22), sector: SectorSize::B512 };
-        let belief = MapSettings::default().begin(MapKind::Matrix, &drive, None).expect("it can be mapped");
+        let drive = MappedDrive {
+            model: model.into(),
+            capacity: Sectors::new(1 << 22),
+            sector: SectorSize::B512,
+        };
+        let belief =
+            MapSettings::default().begin(MapKind::Matrix, &drive, None).expect("it can be mapped");
         for number in 0..observed {
             belief.matrix().expect("it is one").record(number, number + 1, Nanos::from_ms(3));
         }
@@ -221,15 +250,29 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let path = folder.path().join("drive.map");
         assert!(read_map(&path, ByteSize::new(1 << 30)).expect_err("nothing there").is_not_there());
-        assert!(read_map(Path::new("/dev/zero"), ByteSize::new(1 << 30)).expect_err("it has no end").to_string().contains("no regular file"));
+        assert!(
+            read_map(Path::new("/dev/zero"), ByteSize::new(1 << 30))
+                .expect_err("it has no end")
+                .to_string()
+                .contains("no regular file")
+        );
         write_map(&path, &map("ONE", 3), false).expect("nothing is there");
-        assert!(matches!(write_map(&path, &map("ONE", 4), false), Err(MapFileError::Exists { .. })));
-        assert!(matches!(write_map(&path, &map("TWO", 4), true), Err(MapFileError::OtherDrive { .. })));
+        assert!(matches!(
+            write_map(&path, &map("ONE", 4), false),
+            Err(MapFileError::Exists { .. })
+        ));
+        assert!(matches!(
+            write_map(&path, &map("TWO", 4), true),
+            Err(MapFileError::OtherDrive { .. })
+        ));
         assert_eq!(known(&path), 3);
         write_map(&path, &map("ONE", 4), true).expect("it is of the same drive");
         assert_eq!(known(&path), 4);
         std::fs::write(&path, "dear diary").unwrap();
-        assert!(matches!(write_map(&path, &map("ONE", 5), true), Err(MapFileError::NotAMap { .. })), "what is no map is left alone");
+        assert!(
+            matches!(write_map(&path, &map("ONE", 5), true), Err(MapFileError::NotAMap { .. })),
+            "what is no map is left alone"
+        );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "dear diary");
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left behind");
     }
@@ -256,7 +299,10 @@ mod tests {
         // A device that is always full, where the file is written aside.
         std::os::unix::fs::symlink("/dev/full", folder.path().join("drive.map.new")).unwrap();
         let error = write_map(&path, &map("ONE", 4), true).expect_err("there is no room");
-        assert!(matches!(&error, MapFileError::Write { error, .. } if error.kind() == io::ErrorKind::StorageFull), "{error}");
+        assert!(
+            matches!(&error, MapFileError::Write { error, .. } if error.kind() == io::ErrorKind::StorageFull),
+            "{error}"
+        );
         assert!(!error.is_asked() && error.to_string().contains("drive.map"), "{error}");
         assert_eq!(known(&path), 3);
         write_map(&path, &map("ONE", 4), true).expect("nothing is in the way afterwards");

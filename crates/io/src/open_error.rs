@@ -79,7 +79,8 @@ pub enum OpenError {
     },
     /// The profile that shall be believed is another drive's.
     #[error(
-        "profile {profile} is of a drive of {believed} bytes ({}), and {locator} has {bytes} bytes ({}); characterise this one (headtime characterize), or leave the profile out",
+        "profile {profile} is of a drive of {believed} bytes ({}), and {locator} has {bytes} bytes \
+            ({}); characterize this one (headtime characterize), or leave the profile out",
         ByteSize::new(*believed), ByteSize::new(*bytes)
     )]
     OtherProfile {
@@ -98,9 +99,11 @@ pub enum OpenError {
     /// What is remembered beside the backing file cannot be read, or says something else.
     #[error(transparent)]
     Sidecar(#[from] SidecarError),
-    /// The backing file is there, is not empty, is not as long as the profile's drive, and nothing is remembered about it.
+    /// The backing file is there, is not empty, is not as long as the profile's drive, and nothing
+    /// is remembered about it.
     #[error(
-        "{} is {bytes} bytes long, but the drive of profile {profile} has {capacity} bytes ({}); name a new file, or the one that belongs to this profile",
+        "{} is {bytes} bytes long, but the drive of profile {profile} has {capacity} bytes ({}); \
+            name a new file, or the one that belongs to this profile",
         path.display(), ByteSize::new(*capacity)
     )]
     ForeignFile {
@@ -125,7 +128,8 @@ pub enum OpenError {
     },
     /// io_uring was asked for and is not to be had.
     #[error(
-        "io_uring is not to be had here: {error}; leave the choice to the program, which then uses threads, or allow it (sysctl kernel.io_uring_disabled=0)"
+        "io_uring is not to be had here: {error}; leave the choice to the program, which then uses \
+            threads, or allow it (sysctl kernel.io_uring_disabled=0)"
     )]
     NoUring {
         /// The system's answer.
@@ -135,7 +139,10 @@ pub enum OpenError {
     #[error(transparent)]
     Nbd(#[from] NbdError),
     /// A thread or a descriptor was refused.
-    #[error("the engine of the drive could not be started: {0}; raise the limits on threads and open files")]
+    #[error(
+        "the engine of the drive could not be started: {0}; raise the limits on threads and open \
+            files"
+    )]
     Engine(std::io::Error),
 }
 
@@ -144,7 +151,11 @@ fn instead_of(path: &Path) -> String {
     if path.starts_with("/dev") {
         "look its name up again: `headtime devices` lists the devices of this machine".to_owned()
     } else {
-        format!("look its name up again, or create it with the size the drive shall have, such as `truncate -s 10G {}`", path.display())
+        format!(
+            "look its name up again, or create it with the size the drive shall have, such as \
+                `truncate -s 10G {}`",
+            path.display()
+        )
     }
 }
 
@@ -155,12 +166,15 @@ impl From<BeginError> for OpenError {
 }
 
 impl OpenError {
-    /// Whether trying again soon may succeed: a process that was killed lets go of its file or device only when its last command has ended.
+    /// Whether trying again soon may succeed: a process that was killed lets go of its file or
+    /// device only when its last command has ended.
     #[must_use]
     pub fn may_pass_soon(&self) -> bool {
         match self {
             Self::InUse { .. } => true,
-            Self::Device { refusal: DeviceRefusal::InUse(users), .. } => users.iter().all(DeviceUser::is_process),
+            Self::Device { refusal: DeviceRefusal::InUse(users), .. } => {
+                users.iter().all(DeviceUser::is_process)
+            }
             _ => false,
         }
     }

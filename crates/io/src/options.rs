@@ -25,7 +25,8 @@ pub enum PolicyChoiceError {
     Policy(#[from] PolicyError),
     /// It needs the truth of a simulated drive.
     #[error(
-        "policy {name} must know the truth of a simulated drive, so that it exists in `headtime sim` only; choose one without `oracle` in its name"
+        "policy {name} must know the truth of a simulated drive, so that it exists in `headtime \
+            sim` only; choose one without `oracle` in its name"
     )]
     Oracle {
         /// The policy.
@@ -36,7 +37,8 @@ pub enum PolicyChoiceError {
 /// When a write is reported complete.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WriteMode {
-    /// As each request asks: at once, or durable with force unit access; flushes make the rest durable.
+    /// As each request asks: at once, or durable with force unit access; flushes make the rest
+    /// durable.
     #[default]
     AsRequested,
     /// Every write is made durable before it is reported, as if each asked for force unit access.
@@ -57,25 +59,32 @@ pub enum IoMethod {
 
 /// Whether the engine's thread goes before the ordinary threads of the machine.
 ///
-/// An emulated drive that is woken late is a slower drive than its model. Measured on a two-processor machine that compiled with thirteen runnable threads: the
-/// 99th percentile of lateness was 4.8 ms at normal priority, 4.8 ms at nice −10 and 0.10 to 0.18 ms in the kernel's first-in-first-out class. The engine
-/// sleeps nearly all the time: it looks at the clock for at most 100 us before each event and decides in microseconds, and the kernel keeps a share of each
+/// An emulated drive that is woken late is a slower drive than its model. Measured on a
+/// two-processor machine that compiled with thirteen runnable threads: the 99th percentile of
+/// lateness was 4.8 ms at normal priority, 4.8 ms at nice −10 and 0.10 to 0.18 ms in the kernel's
+/// first-in-first-out class. The engine sleeps nearly all the time: it looks at the clock for at
+/// most 100 us before each event and decides in microseconds, and the kernel keeps a share of each
 /// second for ordinary threads whatever happens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum EnginePriority {
-    /// In the first-in-first-out class for an emulated drive where the system permits it, otherwise as any thread.
+    /// In the first-in-first-out class for an emulated drive where the system permits it, otherwise
+    /// as any thread.
     #[default]
     Auto,
     /// As any thread.
     Normal,
-    /// In the first-in-first-out class, with a warning in the log where the system does not permit it.
+    /// In the first-in-first-out class, with a warning in the log where the system does not permit
+    /// it.
     Realtime,
 }
 
-/// How long the drive may leave a command without an answer before those who wait for it are told; a flush or discard has twice as long.
+/// How long the drive may leave a command without an answer before those who wait for it are told;
+/// a flush or discard has twice as long.
 ///
-/// Read from `30s` or `never`. Their requests are answered with [`IoError::TimedOut`](crate::IoError::TimedOut); the command keeps its place in the drive's
-/// queue until the drive lets go of it, because it may still happen. A drive behind NBD is made to let go: its connection is torn down and made anew.
+/// Read from `30s` or `never`. Their requests are answered with
+/// [`IoError::TimedOut`](crate::IoError::TimedOut); the command keeps its place in the drive's
+/// queue until the drive lets go of it, because it may still happen. A drive behind NBD is made to
+/// let go: its connection is torn down and made again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CommandTimeout(Option<Nanos>);
 
@@ -97,10 +106,12 @@ pub struct DriveOptions {
     pub policy: PolicyChoice,
     /// What else may be changed while running, as it is in the beginning.
     pub tunables: Tunables,
-    /// How many commands the drive holds, whatever the policy would like; `None` leaves it to the policy.
+    /// How many commands the drive holds, whatever the policy would like; `None` leaves it to the
+    /// policy.
     pub outstanding: Option<usize>,
-    /// When the locator is a path and no file is there: create one of this many bytes, without content and so without using space. An emulated drive
-    /// always makes its backing, as long as its profile says.
+    /// When the locator is a path and no file is there: create one of this many bytes, without
+    /// content and so without using space. An emulated drive always makes its backing, as long as
+    /// its profile says.
     pub create_bytes: Option<u64>,
     /// The most requests held, queued and at the drive together.
     pub max_requests: usize,
@@ -120,8 +131,9 @@ pub struct DriveOptions {
     pub priority: EnginePriority,
     /// What is done to the kernel and the drive when it is a block device.
     pub raw: RawOptions,
-    /// What is believed of the drive, whatever else it says of itself: the profile that a characterisation of it has left, say. `None` believes the profile of an
-    /// emulated drive, and of any other its size.
+    /// What is believed of the drive, whatever else it says of itself: the profile that a
+    /// characterization of it has left, say. `None` believes the profile of an emulated drive, and
+    /// of any other its size.
     pub profile: Option<ProfileSource>,
     /// Whether a latency map is believed instead, and with what it begins.
     pub belief: BeliefChoice,
@@ -160,7 +172,10 @@ impl CommandTimeout {
     /// When `limit` is zero.
     #[must_use]
     pub fn after(limit: Nanos) -> Self {
-        assert!(!limit.is_zero(), "a command needs some time; write CommandTimeout::NEVER when it may take any");
+        assert!(
+            !limit.is_zero(),
+            "a command needs some time; write CommandTimeout::NEVER when it may take any"
+        );
         Self(Some(limit))
     }
 
@@ -172,7 +187,8 @@ impl CommandTimeout {
 }
 
 impl Default for CommandTimeout {
-    /// 30 s, as Linux gives a SCSI or NBD command: longer than a disk fights for a bad sector, and no shorter than what clients are used to.
+    /// 30 s, as Linux gives a SCSI or NBD command: longer than a disk fights for a bad sector, and
+    /// no shorter than what clients are used to.
     fn default() -> Self {
         Self::after(Nanos::from_secs(30))
     }
@@ -196,8 +212,15 @@ impl PolicyChoice {
     ///
     /// # Errors
     /// [`PolicyChoiceError::Oracle`] for a policy that must know the truth.
-    pub fn new(entry: &'static PolicyEntry, parameters: Parameters) -> Result<Self, PolicyChoiceError> {
-        if entry.oracle { Err(PolicyChoiceError::Oracle { name: entry.name }) } else { Ok(Self { entry, parameters }) }
+    pub fn new(
+        entry: &'static PolicyEntry,
+        parameters: Parameters,
+    ) -> Result<Self, PolicyChoiceError> {
+        if entry.oracle {
+            Err(PolicyChoiceError::Oracle { name: entry.name })
+        } else {
+            Ok(Self { entry, parameters })
+        }
     }
 
     /// A policy from text: `NAME`, or `NAME:parameter=value,parameter=value`.
@@ -229,7 +252,8 @@ impl PolicyChoice {
 
 impl Default for PolicyChoice {
     fn default() -> Self {
-        Self::parse(DEFAULT_POLICY).expect("the default policy stands in the table and is no oracle")
+        Self::parse(DEFAULT_POLICY)
+            .expect("the default policy stands in the table and is no oracle")
     }
 }
 

@@ -1,6 +1,8 @@
-//! A request that was taken and is not over: [`Pending`], to be awaited by any executor or waited for by a thread; and [`StartWhenRoom`], which waits before that.
+//! A request that was taken and is not over: [`Pending`], to be awaited by any executor or waited
+//! for by a thread; and [`StartWhenRoom`], which waits before that.
 //!
-//! Both need nothing but [`Waker`]s, so that they work under every executor and under none: a thread that waits is an executor of one future.
+//! Both need nothing but [`Waker`]s, so that they work under every executor and under none: a
+//! thread that waits is an executor of one future.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -15,11 +17,14 @@ use crate::handle::DriveHandle;
 use crate::request::{Io, IoDone, SubmitError};
 use crate::room::Ticket;
 
-/// A request that a drive has taken, from [`DriveHandle::start`]. Await it, or [`wait`](Pending::wait).
+/// A request that a drive has taken, from [`DriveHandle::start`]. Await it, or
+/// [`wait`](Pending::wait).
 ///
-/// Dropping it does not take the request back: a write that was started happens, and nobody hears how it ended. The other way round, a forgotten variable or a
-/// lost race in a `select!` would silently keep data from the drive. Where an unwanted request should not cost the drive its time, [`cancel`](Pending::cancel) it, or say
-/// [`cancel_on_drop`](Pending::cancel_on_drop) when starting it.
+/// Dropping it does not take the request back: a write that was started happens, and nobody hears
+/// how it ended. The other way round, a forgotten variable or a lost race in a `select!` would
+/// silently keep data from the drive. Where an unwanted request should not cost the drive its time,
+/// [`cancel`](Pending::cancel) it, or say [`cancel_on_drop`](Pending::cancel_on_drop) when starting
+/// it.
 #[derive(Debug)]
 #[must_use = "nobody hears how the request ends unless this is awaited"]
 pub struct Pending {
@@ -99,13 +104,15 @@ impl Pending {
         block_on_until(&mut self, Instant::now().checked_add(timeout)).ok_or(self)
     }
 
-    /// Takes the request back if it is not over yet. The result then is [`IoError::Cancelled`](crate::IoError::Cancelled); of a request that the drive was working on,
-    /// the effect may show all the same. It still has to be awaited to know which.
+    /// Takes the request back if it is not over yet. The result then is
+    /// [`IoError::Cancelled`](crate::IoError::Cancelled); of a request that the drive was working
+    /// on, the effect may show all the same. It still has to be awaited to know which.
     pub fn cancel(&self) {
         self.handle.cancel(self.id);
     }
 
-    /// Takes the request back when this is dropped before it is over, as in a `select!` or under a timeout: for reads whose data nobody wants then.
+    /// Takes the request back when this is dropped before it is over, as in a `select!` or under a
+    /// timeout: for reads whose data nobody wants then.
     pub fn cancel_on_drop(mut self) -> Self {
         self.cancel_on_drop = true;
         self
@@ -144,8 +151,9 @@ impl Drop for Pending {
     }
 }
 
-/// A request that waits until its drive has room for it, from [`DriveHandle::start_when_room`]. Await it, or [`wait`](StartWhenRoom::wait). Dropped before, nothing
-/// was submitted. Once polled it stands in the line: poll it on when woken, or drop it, because those behind it wait for it.
+/// A request that waits until its drive has room for it, from [`DriveHandle::start_when_room`].
+/// Await it, or [`wait`](StartWhenRoom::wait). Dropped before, nothing was submitted. Once polled
+/// it stands in the line: poll it on when woken, or drop it, because those behind it wait for it.
 #[derive(Debug)]
 #[must_use = "nothing is submitted unless this is awaited"]
 pub struct StartWhenRoom {

@@ -1,4 +1,5 @@
-//! What an application asks of a drive and what it gets back: [`Io`], [`IoDone`], and why something was refused or failed.
+//! What an application asks of a drive and what it gets back: [`Io`], [`IoDone`], and why something
+//! was refused or failed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -24,7 +25,8 @@ pub struct Io {
     pub fua: bool,
     /// By when it should have completed, counted from its submission.
     pub deadline: Option<Nanos>,
-    /// Of what I/O priority it is: says by when it is due where `deadline` does not, by the drive's table of deadlines.
+    /// Of what I/O priority it is: says by when it is due where `deadline` does not, by the drive's
+    /// table of deadlines.
     pub priority: Option<IoPriority>,
     /// The data of an [`Op::Write`], exactly as long as the extent; empty for everything else.
     pub data: Bytes,
@@ -77,7 +79,8 @@ impl Io {
         Self::new(Op::Flush, Extent::default())
     }
 
-    /// The same, due `within` this time from its submission. No promise: [`IoDone::missed_deadline`] says whether it was kept.
+    /// The same, due `within` this time from its submission. No promise:
+    /// [`IoDone::missed_deadline`] says whether it was kept.
     #[must_use]
     pub fn deadline(self, within: Duration) -> Self {
         let within = u64::try_from(within.as_nanos()).unwrap_or(u64::MAX);
@@ -116,7 +119,8 @@ impl Io {
 }
 
 impl IoDone {
-    /// Whether it had a deadline and completed after it. What was cancelled or given up never completed, and has missed none.
+    /// Whether it had a deadline and completed after it. What was cancelled or given up never
+    /// completed, and has missed none.
     #[must_use]
     pub fn missed_deadline(&self) -> bool {
         self.finished.as_ref().is_some_and(Finished::missed)
@@ -126,7 +130,8 @@ impl IoDone {
 /// Bytes that are no whole sectors.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "{len} bytes from byte {offset} are no whole sectors of {sector_bytes} bytes; the sectors around them are {} bytes from byte {}",
+    "{len} bytes from byte {offset} are no whole sectors of {sector_bytes} bytes; the sectors \
+        around them are {} bytes from byte {}",
     self.around().1, self.around().0
 )]
 pub struct UnalignedBytes {
@@ -139,7 +144,11 @@ pub struct UnalignedBytes {
 }
 
 impl UnalignedBytes {
-    pub(crate) fn unless_sectors(sector: SectorSize, offset: u64, len: u64) -> Result<Extent, Self> {
+    pub(crate) fn unless_sectors(
+        sector: SectorSize,
+        offset: u64,
+        len: u64,
+    ) -> Result<Extent, Self> {
         let sectors = sector.sectors_of(offset).zip(sector.sectors_of(len));
         let extent = sectors.map(|(start, len)| Extent::from_numbers(start.get(), len.get()));
         extent.ok_or(Self { offset, len, sector_bytes: sector.bytes() })
@@ -148,7 +157,8 @@ impl UnalignedBytes {
     /// Offset and length of the smallest run of whole sectors that holds the bytes.
     fn around(&self) -> (u64, u64) {
         let sector = u64::from(self.sector_bytes);
-        let (first, end) = (self.offset / sector, self.offset.saturating_add(self.len).div_ceil(sector));
+        let (first, end) =
+            (self.offset / sector, self.offset.saturating_add(self.len).div_ceil(sector));
         (first * sector, (end - first).saturating_mul(sector))
     }
 }
@@ -156,7 +166,8 @@ impl UnalignedBytes {
 /// A request that is over.
 #[derive(Debug)]
 pub struct IoDone {
-    /// The scheduler's record of it; `None` when it was cancelled or given up before the drive reported it.
+    /// The scheduler's record of it; `None` when it was cancelled or given up before the drive
+    /// reported it.
     pub finished: Option<Finished>,
     /// The sectors of a read (empty for everything else), or what went wrong.
     pub result: Result<Bytes, IoError>,
@@ -187,8 +198,10 @@ pub enum IoError {
         /// What happened, and what can be done about it.
         explanation: Arc<str>,
     },
-    /// The drive did not answer in the time that [`DriveOptions::command_timeout`](crate::DriveOptions::command_timeout) allows. A write that had been sent to
-    /// it may still happen, any time later; until the drive has let go of it, nothing that overlaps it is sent.
+    /// The drive did not answer in the time that
+    /// [`DriveOptions::command_timeout`](crate::DriveOptions::command_timeout) allows. A write that
+    /// had been sent to it may still happen, any time later; until the drive has let go of it,
+    /// nothing that overlaps it is sent.
     #[error("{} failed: {}", what(*op, *extent), timed_out(*limit, *sent))]
     TimedOut {
         /// What was asked.
@@ -200,14 +213,20 @@ pub enum IoError {
         /// Whether it had been sent to the drive.
         sent: bool,
     },
-    /// The request was taken back. When it was at the drive already, its sectors may or may not have been changed.
+    /// The request was taken back. When it was at the drive already, its sectors may or may not
+    /// have been changed.
     #[error("the request was cancelled; submit it again if its effect is wanted")]
     Cancelled,
     /// The drive was closed before the request was over; a write may or may not have happened.
-    #[error("the drive was closed before the request was over; open it again and repeat the request")]
+    #[error(
+        "the drive was closed before the request was over; open it again and repeat the request"
+    )]
     Closed,
     /// The engine of the drive failed on a fault of its own; a write may or may not have happened.
-    #[error("the engine of the drive failed; its message is in the log, and the drive has to be opened again")]
+    #[error(
+        "the engine of the drive failed; its message is in the log, and the drive has to be opened \
+            again"
+    )]
     EngineFailed,
     /// The request was not taken at all; of [`DriveHandle::run`](crate::DriveHandle::run) only.
     #[error(transparent)]
@@ -237,7 +256,8 @@ impl IoError {
 pub enum SubmitError {
     /// The drive holds as much as its bounds allow.
     #[error(
-        "the drive holds {requests} requests of {bytes} bytes, and its bounds are {max_requests} requests and {max_bytes} bytes; \
+        "the drive holds {requests} requests of {bytes} bytes, and its bounds are {max_requests} \
+            requests and {max_bytes} bytes; \
          wait for completions before submitting more, or raise the bounds"
     )]
     Full {
@@ -251,7 +271,10 @@ pub enum SubmitError {
         max_bytes: u64,
     },
     /// The request alone is larger than the bound on bytes.
-    #[error("a request of {bytes} bytes can never be taken, because the drive holds at most {max_bytes} bytes; split it, or raise the bound")]
+    #[error(
+        "a request of {bytes} bytes can never be taken, because the drive holds at most \
+            {max_bytes} bytes; split it, or raise the bound"
+    )]
     TooLarge {
         /// The request's bytes.
         bytes: u64,
@@ -297,9 +320,15 @@ fn what(op: Op, extent: Extent) -> String {
 
 fn timed_out(limit: Nanos, sent: bool) -> String {
     if sent {
-        format!("the drive did not answer within {limit}, so that a change may or may not happen; look after the drive, then repeat the request")
+        format!(
+            "the drive did not answer within {limit}, so that a change may or may not happen; look \
+                after the drive, then repeat the request"
+        )
     } else {
-        format!("the drive did not answer what was sent before within {limit}, and this was not sent; look after the drive, then repeat the request")
+        format!(
+            "the drive did not answer what was sent before within {limit}, and this was not sent; \
+                look after the drive, then repeat the request"
+        )
     }
 }
 
@@ -311,9 +340,17 @@ fn error_text(errno: i32) -> String {
 /// What a person can do about the errors that people do meet.
 fn remedy(errno: i32) -> &'static str {
     match rustix::io::Errno::from_raw_os_error(errno) {
-        rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT => "make room on the file system that holds the backing file and repeat the request",
-        rustix::io::Errno::FBIG => "raise the file size limit of the process (ulimit -f) or use a file system with larger files",
-        rustix::io::Errno::NOENT => "the backing file was removed while in use; copy what is needed through this drive before closing it",
+        rustix::io::Errno::NOSPC | rustix::io::Errno::DQUOT => {
+            "make room on the file system that holds the backing file and repeat the request"
+        }
+        rustix::io::Errno::FBIG => {
+            "raise the file size limit of the process (ulimit -f) or use a file system with larger \
+                files"
+        }
+        rustix::io::Errno::NOENT => {
+            "the backing file was removed while in use; copy what is needed through this drive \
+                before closing it"
+        }
         rustix::io::Errno::BADF | rustix::io::Errno::ROFS | rustix::io::Errno::PERM => {
             "the backing file cannot be written; check its mount and attributes"
         }
@@ -329,7 +366,12 @@ mod tests {
     fn an_error_names_the_request_and_the_remedy() {
         let error = IoError::Os { op: Op::Write, extent: Extent::from_numbers(8, 8), errno: 28 };
         let message = error.to_string();
-        assert!(message.contains("write of LBA 8..+8") && message.contains("no space left") && message.contains("make room"), "{message}");
+        assert!(
+            message.contains("write of LBA 8..+8")
+                && message.contains("no space left")
+                && message.contains("make room"),
+            "{message}"
+        );
         assert_eq!(error.errno(), 28);
     }
 }

@@ -1,8 +1,11 @@
-//! Waiting for room when a drive holds as much as its bounds allow: a line of waiters, first come, first served.
+//! Waiting for room when a drive holds as much as its bounds allow: a line of waiters, first come,
+//! first served.
 //!
-//! Whoever finds no room puts itself in the line and looks again; whoever gives a place back wakes the first. The two cannot miss each other: the waiter is in the line
-//! before it looks, and the place is back before the line is looked at, with a fence between on either side. Requests submitted without waiting do not
-//! stand in line, so that a large one may wait long while others submit small ones that way.
+//! Whoever finds no room puts itself in the line and looks again; whoever gives a place back wakes
+//! the first. The two cannot miss each other: the waiter is in the line before it looks, and the
+//! place is back before the line is looked at, with a fence between on either side. Requests
+//! submitted without waiting do not stand in line, so that a large one may wait long while others
+//! submit small ones that way.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -29,7 +32,8 @@ struct Line {
 pub(crate) struct Ticket(u64);
 
 impl Room {
-    /// Puts somebody in the line, or, when there already, remembers whom to wake. Says whether it is the first, who may look for room now.
+    /// Puts somebody in the line, or, when there already, remembers whom to wake. Says whether it
+    /// is the first, who may look for room now.
     pub(crate) fn stand_in_line(&self, ticket: &mut Option<Ticket>, waker: &Waker) -> bool {
         let mut line = self.line();
         let Ticket(own) = *ticket.get_or_insert_with(|| {
@@ -71,16 +75,19 @@ impl Room {
 
     fn wake_first(&self) {
         let first = self.line().waiters.front().map(|(_, waker)| waker.clone());
-        // Woken outside of the lock: a waker may do anything. Its panic is not the affair of the thread that gives a place back, which is the engine's.
+        // Woken outside of the lock: a waker may do anything. Its panic is not the affair of the
+        // thread that gives a place back, which is the engine's.
         if first.is_some_and(|waker| catch_unwind(AssertUnwindSafe(|| waker.wake())).is_err()) {
             tracing::error!(
-                "the waker of a request that waits for room panicked; the drive goes on, the request and those behind it may wait for ever"
+                "the waker of a request that waits for room panicked; the drive goes on, the \
+                    request and those behind it may wait for ever"
             );
         }
     }
 
     fn line(&self) -> MutexGuard<'_, Line> {
-        // Nothing between two statements that belong together panics, but for a waker that cannot be cloned, and then nothing was changed.
+        // Nothing between two statements that belong together panics, but for a waker that cannot
+        // be cloned, and then nothing was changed.
         self.line.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,17 +1,23 @@
-//! Background reads for whoever embeds a drive: a [`ScanFeed`] brings the sectors that a scan wants, in whatever order the drive comes by them.
+//! Background reads for whoever embeds a drive: a [`ScanFeed`] brings the sectors that a scan
+//! wants, in whatever order the drive comes by them.
 //!
 //! ```text
 //! start_scan(wanted) ─► scheduler ─► gaps, idle time ─► drive
 //!                                                        │ read, or failed
 //!  feed.next() ◄── bounded queue ◄────── engine ◄────────┘
 //! ```
-//! The queue is bounded in bytes. When whoever takes from it is slow, the scan waits and nobody else does.
+//! The queue is bounded in bytes. When whoever takes from it is slow, the scan waits and nobody
+//! else does.
 //!
-//! A scan of *a point in time* sees every sector as it was when it started. The scheduler reads what is about to be overwritten; beyond that, the engine holds such a write until what was read is
-//! *kept* ([`ScanFeed::keep`]), so that a program that is killed has lost nothing. A write is held for at most [`MOST_HELD`]; then, or when what was read could not be kept
-//! ([`ScanFeed::not_kept`]), the write goes and the scan has lost its point in time ([`ScanEvent::Overtaken`]).
+//! A scan of *a point in time* sees every sector as it was when it started. The scheduler reads
+//! what is about to be overwritten; beyond that, the engine holds such a write until what was read
+//! is *kept* ([`ScanFeed::keep`]), so that a program that is killed has lost nothing. A write is
+//! held for at most [`MAX_HELD`]; then, or when what was read could not be kept
+//! ([`ScanFeed::not_kept`]), the write goes and the scan has lost its point in time
+//! ([`ScanEvent::Overtaken`]).
 //!
-//! Whether sectors were written through the engine between two scans, or during one, is kept in [`WriteMarks`].
+//! Whether sectors were written through the engine between two scans, or during one, is kept in
+//! [`WriteMarks`].
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -25,8 +31,9 @@ use headtime_units::{Extent, Lba, Nanos, Sectors};
 use crate::handle::DriveHandle;
 use crate::mailbox::Letter;
 
-/// The longest time for which a write waits for a scan of a point in time to keep what it has read, beyond the time of reading it.
-pub const MOST_HELD: Nanos = Nanos::from_secs(1);
+/// The longest time for which a write waits for a scan of a point in time to keep what it has read,
+/// beyond the time of reading it.
+pub const MAX_HELD: Nanos = Nanos::from_secs(1);
 
 /// What a scan shall read, and how.
 #[derive(Clone, Debug)]
@@ -56,10 +63,12 @@ pub enum ScanEvent {
         bytes: Bytes,
         /// Where the time came from.
         source: FillSource,
-        /// Whether anything of their region was written since the last event of it; always `false` without marks.
+        /// Whether anything of their region was written since the last event of it; always `false`
+        /// without marks.
         written: bool,
     },
-    /// Sectors could not be read, in pieces as small as the drive's physical block. They are not tried again.
+    /// Sectors could not be read, in pieces as small as the drive's physical block. They are not
+    /// tried again.
     Failed {
         /// Which.
         extent: Extent,
@@ -72,7 +81,8 @@ pub enum ScanEvent {
     },
     /// Everything that was wanted has been told.
     Exhausted,
-    /// Sectors of a point in time are overwritten although they were not kept: whatever comes from now on is of another time. The scan has stopped.
+    /// Sectors of a point in time are overwritten although they were not kept: whatever comes from
+    /// now on is of another time. The scan has stopped.
     Overtaken {
         /// The sectors.
         extent: Extent,
@@ -102,7 +112,8 @@ pub(crate) struct FeedShared {
 struct FeedState {
     events: VecDeque<ScanEvent>,
     bytes: u64,
-    /// Of a point in time: what was told and is not kept, and whether it is known that it will not be.
+    /// Of a point in time: what was told and is not kept, and whether it is known that it will not
+    /// be.
     unkept: Vec<(Extent, bool)>,
     /// The engine has paused the scan because of the bound.
     held_back: bool,
@@ -133,7 +144,8 @@ impl ScanFeed {
         event
     }
 
-    /// Stops reading until [`ScanFeed::resume`]. What is at the drive still comes, and what a point in time would lose.
+    /// Stops reading until [`ScanFeed::resume`]. What is at the drive still comes, and what a point
+    /// in time would lose.
     pub fn pause(&self) {
         self.post(Letter::ScanPause(self.shared.number));
     }
@@ -149,14 +161,16 @@ impl ScanFeed {
         self.post(Letter::ScanStop(self.shared.number));
     }
 
-    /// Of a point in time: looks at what has been told and asks of each whether it is kept by now, so that it may be overwritten.
+    /// Of a point in time: looks at what has been told and asks of each whether it is kept by now,
+    /// so that it may be overwritten.
     pub fn keep(&self, is_kept: impl Fn(Extent) -> bool) {
         if self.shared.keep(is_kept) {
             self.post(Letter::ScanRoom(self.shared.number));
         }
     }
 
-    /// Of a point in time: these sectors could not be kept. A write of them goes at once and ends the point in time; until then they may be read [again](ScanFeed::again).
+    /// Of a point in time: these sectors could not be kept. A write of them goes at once and ends
+    /// the point in time; until then they may be read [again](ScanFeed::again).
     pub fn not_kept(&self, extent: Extent) {
         if self.shared.not_kept(extent) {
             self.post(Letter::ScanRoom(self.shared.number));
@@ -196,8 +210,15 @@ impl FeedShared {
         }
     }
 
-    /// Tells what was read or failed, of one region at a time where there are marks; whether the queue is full now.
-    pub(crate) fn tell(&self, extent: Extent, read: &Result<Bytes, i32>, sector_bytes: u64, source: FillSource) -> bool {
+    /// Tells what was read or failed, of one region at a time where there are marks; whether the
+    /// queue is full now.
+    pub(crate) fn tell(
+        &self,
+        extent: Extent,
+        read: &Result<Bytes, i32>,
+        sector_bytes: u64,
+        source: FillSource,
+    ) -> bool {
         let mut at = extent.start;
         let mut state = self.lock();
         while at < extent.end() && !state.over {
@@ -251,7 +272,7 @@ impl FeedShared {
 
     /// Whether far more waits than a paused scan brings: clients overwrite what nobody takes.
     pub(crate) fn overflows(&self) -> bool {
-        self.lock().bytes > self.queue_bytes.saturating_mul(OVERFLOW).saturating_add(LEAST_OVERFLOW)
+        self.lock().bytes > self.queue_bytes.saturating_mul(OVERFLOW).saturating_add(MIN_OVERFLOW)
     }
 
     /// Whether the scan is paused because of the bound and may go on.
@@ -262,7 +283,8 @@ impl FeedShared {
         room
     }
 
-    /// Whether what was told of these sectors is kept; where not, the feed lets the engine know when that changes.
+    /// Whether what was told of these sectors is kept; where not, the feed lets the engine know
+    /// when that changes.
     pub(crate) fn is_kept(&self, extent: Extent) -> Kept {
         let mut state = self.lock();
         let mut kept = Kept::Yes;
@@ -303,7 +325,9 @@ impl FeedShared {
 
     fn take(&self, patience: Duration) -> (Option<ScanEvent>, bool) {
         let state = self.lock();
-        let waited = self.changed.wait_timeout_while(state, patience, |state| state.events.is_empty() && !state.over);
+        let waited = self
+            .changed
+            .wait_timeout_while(state, patience, |state| state.events.is_empty() && !state.over);
         let (mut state, _) = waited.unwrap_or_else(PoisonError::into_inner);
         let event = state.events.pop_front();
         match &event {
@@ -327,7 +351,11 @@ impl FeedShared {
 
     fn not_kept(&self, extent: Extent) -> bool {
         let mut state = self.lock();
-        state.unkept.iter_mut().filter(|(told, _)| told.overlaps(extent)).for_each(|(_, lost)| *lost = true);
+        state
+            .unkept
+            .iter_mut()
+            .filter(|(told, _)| told.overlaps(extent))
+            .for_each(|(_, lost)| *lost = true);
         std::mem::take(&mut state.write_held)
     }
 
@@ -337,13 +365,16 @@ impl FeedShared {
     }
 }
 
-/// What a scan of a point in time reads before it is overwritten comes also while it is paused; with so many times the bound, and the bytes below, waiting, its point in time is given up.
+/// What a scan of a point in time reads before it is overwritten comes also while it is paused;
+/// with so many times the bound, and the bytes below, waiting, its point in time is given up.
 const OVERFLOW: u64 = 8;
-/// What a failure counts towards the bound: a drive that is gone fails a whole scan as fast as it is asked.
+/// What a failure counts towards the bound: a drive that is gone fails a whole scan as fast as it
+/// is asked.
 const FAILURE_COSTS: u64 = 512;
-const LEAST_OVERFLOW: u64 = 16 << 20;
+const MIN_OVERFLOW: u64 = 16 << 20;
 
-/// Which regions of a run of sectors were written: a bit each, set by the engine when a change of sectors is taken in and again when it is done, taken away by what reads the region.
+/// Which regions of a run of sectors were written: a bit each, set by the engine when a change of
+/// sectors is taken in and again when it is done, taken away by what reads the region.
 ///
 /// Register it with [`DriveHandle::watch_writes`]; the engine forgets it when nobody else holds it.
 #[derive(Debug)]
@@ -361,7 +392,11 @@ impl WriteMarks {
     #[must_use]
     pub fn new(extent: Extent, region: Sectors) -> Self {
         let regions = extent.len.get().div_ceil(region.get());
-        Self { extent, region: region.get(), words: (0..regions.div_ceil(64)).map(|_| AtomicU64::new(0)).collect() }
+        Self {
+            extent,
+            region: region.get(),
+            words: (0..regions.div_ceil(64)).map(|_| AtomicU64::new(0)).collect(),
+        }
     }
 
     /// Everything may have been written.
@@ -393,7 +428,8 @@ impl WriteMarks {
         fits
     }
 
-    /// The part of `extent` that lies in one region with its beginning, and whether that region was marked; it is not any more. What lies outside is in no region.
+    /// The part of `extent` that lies in one region with its beginning, and whether that region was
+    /// marked; it is not any more. What lies outside is in no region.
     fn take_region(&self, extent: Extent) -> (Extent, bool) {
         if extent.start < self.extent.start {
             let end = extent.end().min(self.extent.start);
@@ -403,7 +439,9 @@ impl WriteMarks {
             return (extent, false);
         }
         let region = self.number(extent.start);
-        let region_end = Lba::new((self.extent.start.get() + (region + 1) * self.region).min(self.extent.end().get()));
+        let region_end = Lba::new(
+            (self.extent.start.get() + (region + 1) * self.region).min(self.extent.end().get()),
+        );
         let bit = 1 << (region % 64);
         let before = self.words[(region / 64) as usize].fetch_and(!bit, Ordering::AcqRel);
         (Extent::new(extent.start, extent.end().min(region_end) - extent.start), before & bit != 0)
@@ -420,7 +458,17 @@ mod tests {
 
     fn feed(point_in_time: bool, queue_bytes: u64, marks: Option<Arc<WriteMarks>>) -> FeedShared {
         let wanted = Wanted::new(Sectors::new(100), Sectors::new(1));
-        FeedShared::new(0, &ScanStart { wanted, point_in_time, hold_writes: true, paused: false, marks, queue_bytes })
+        FeedShared::new(
+            0,
+            &ScanStart {
+                wanted,
+                point_in_time,
+                hold_writes: true,
+                paused: false,
+                marks,
+                queue_bytes,
+            },
+        )
     }
 
     fn read(count: usize) -> Result<Bytes, i32> {
@@ -434,7 +482,10 @@ mod tests {
         assert!(feed.tell(Extent::from_numbers(4, 1), &read(1), 512, FillSource::Idle));
         assert!(!feed.has_room_again());
         let (event, room) = feed.take(Duration::ZERO);
-        assert!(matches!(event, Some(ScanEvent::Read { extent, .. }) if extent == Extent::from_numbers(0, 4)) && room);
+        assert!(
+            matches!(event, Some(ScanEvent::Read { extent, .. }) if extent == Extent::from_numbers(0, 4))
+                && room
+        );
         assert!(feed.has_room_again() && !feed.has_room_again(), "once");
     }
 
@@ -447,7 +498,10 @@ mod tests {
         wanted.insert(Extent::from_numbers(10, 1));
         feed.wanted_again(&wanted);
         let kept = |start, len| feed.is_kept(Extent::from_numbers(start, len));
-        assert_eq!([kept(0, 8), kept(7, 2), kept(8, 8), kept(15, 2), kept(16, 48)], [Kept::Never, Kept::Never, Kept::Yes, Kept::Never, Kept::Never]);
+        assert_eq!(
+            [kept(0, 8), kept(7, 2), kept(8, 8), kept(15, 2), kept(16, 48)],
+            [Kept::Never, Kept::Never, Kept::Yes, Kept::Never, Kept::Never]
+        );
         // It comes again, and may be kept now.
         feed.tell(Extent::from_numbers(8, 8), &read(8), 512, FillSource::Idle);
         assert_eq!(kept(10, 1), Kept::NotYet);
@@ -462,13 +516,18 @@ mod tests {
         let tell = |start, len| {
             feed.tell(Extent::from_numbers(start, len), &read(len as usize), 512, FillSource::Gap);
             let mut told = Vec::new();
-            while let (Some(ScanEvent::Read { extent, bytes, written, .. }), _) = feed.take(Duration::ZERO) {
+            while let (Some(ScanEvent::Read { extent, bytes, written, .. }), _) =
+                feed.take(Duration::ZERO)
+            {
                 assert_eq!(bytes.len() as u64, extent.len.get() * 512);
                 told.push((extent.start.get(), extent.len.get(), written));
             }
             told
         };
-        assert_eq!(tell(5, 35), [(5, 5, false), (10, 10, true), (20, 10, false), (30, 5, true), (35, 5, false)]);
+        assert_eq!(
+            tell(5, 35),
+            [(5, 5, false), (10, 10, true), (20, 10, false), (30, 5, true), (35, 5, false)]
+        );
         assert_eq!(tell(10, 25), [(10, 10, false), (20, 10, false), (30, 5, false)]);
     }
 
@@ -479,11 +538,21 @@ mod tests {
         feed.tell(Extent::from_numbers(8, 8), &Err(5), 512, FillSource::Gap);
         assert_eq!(feed.is_kept(Extent::from_numbers(20, 5)), Kept::Yes);
         assert_eq!(feed.is_kept(Extent::from_numbers(7, 1)), Kept::NotYet);
-        assert!(feed.keep(|extent| extent.start.get() == 0), "a write is held, so the engine is to be told");
-        assert_eq!((feed.is_kept(Extent::from_numbers(0, 8)), feed.is_kept(Extent::from_numbers(0, 9))), (Kept::Yes, Kept::NotYet));
+        assert!(
+            feed.keep(|extent| extent.start.get() == 0),
+            "a write is held, so the engine is to be told"
+        );
+        assert_eq!(
+            (feed.is_kept(Extent::from_numbers(0, 8)), feed.is_kept(Extent::from_numbers(0, 9))),
+            (Kept::Yes, Kept::NotYet)
+        );
         assert!(feed.not_kept(Extent::from_numbers(15, 1)));
         assert_eq!(feed.is_kept(Extent::from_numbers(8, 1)), Kept::Never);
         feed.end(Some(ScanEvent::Closed));
-        assert_eq!(feed.is_kept(Extent::from_numbers(8, 1)), Kept::Yes, "nobody waits for a scan that is over");
+        assert_eq!(
+            feed.is_kept(Extent::from_numbers(8, 1)),
+            Kept::Yes,
+            "nobody waits for a scan that is over"
+        );
     }
 }

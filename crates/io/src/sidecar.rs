@@ -1,7 +1,8 @@
 //! What is remembered beside an emulated drive's backing file: whose bytes these are.
 //!
-//! The backing file is exactly the drive's bytes, without a header, so that other programs can read it. `FILE.headtime` says which profile and which unit it
-//! belongs to and how it is cut into segments, as lines of `key value` with a checksum over them in the last line:
+//! The backing file is exactly the drive's bytes, without a header, so that other programs can read
+//! it. `FILE.headtime` says which profile and which unit it belongs to and how it is cut into
+//! segments, as lines of `key value` with a checksum over them in the last line:
 //!
 //! ```text
 //! headtime-backing 1
@@ -13,8 +14,9 @@
 //! crc32c 0a1b2c3d
 //! ```
 //!
-//! It is written whole under another name, made durable and renamed, so that a crash leaves the old one, the new one or none. A chosen setup and the noise are not
-//! remembered: they change the drive's interface and scatter, not where its bytes lie.
+//! It is written whole under another name, made durable and renamed, so that a crash leaves the old
+//! one, the new one or none. A chosen setup and the noise are not remembered: they change the
+//! drive's interface and scatter, not where its bytes lie.
 
 use std::ffi::OsString;
 use std::io;
@@ -39,7 +41,8 @@ pub(crate) struct Sidecar {
 pub enum SidecarError {
     /// It cannot be read as what it should be.
     #[error(
-        "{} is damaged: {what}; if {} is known to belong to the profile asked for, delete {} and open the drive again, which writes a new one",
+        "{} is damaged: {what}; if {} is known to belong to the profile asked for, delete {} and \
+            open the drive again, which writes a new one",
         path.display(), backing.display(), path.display()
     )]
     Damaged {
@@ -80,7 +83,8 @@ pub enum SidecarError {
         /// What it has to be.
         expected: u64,
     },
-    /// The first file is gone or empty and nothing is remembered about it, but a later one is there.
+    /// The first file is gone or empty and nothing is remembered about it, but a later one is
+    /// there.
     #[error("{} does not exist or is empty, but {} is there, which holds a later part of a drive; restore the first, or remove the other", backing.display(), segment.display())]
     OrphanSegment {
         /// The first file.
@@ -118,27 +122,47 @@ impl Sidecar {
         match Self::parse(&text) {
             Ok(sidecar) => Ok(Some(sidecar)),
             Err(Unreadable::Newer(version)) => Err(SidecarError::Newer { path, version }),
-            Err(Unreadable::Damaged(what)) => Err(SidecarError::Damaged { path, backing: backing.to_owned(), what }),
+            Err(Unreadable::Damaged(what)) => {
+                Err(SidecarError::Damaged { path, backing: backing.to_owned(), what })
+            }
         }
     }
 
     /// Writes the sidecar of `backing`, atomically and durably.
     pub(crate) fn write(&self, backing: &Path) -> Result<(), SidecarError> {
         let replaced = checked_file::replace(&Self::path_of(backing), &self.to_text());
-        replaced.map_err(|ReplaceError { path, doing, error }| SidecarError::System { path, doing, error })
+        replaced.map_err(|ReplaceError { path, doing, error }| SidecarError::System {
+            path,
+            doing,
+            error,
+        })
     }
 
     /// Fails when `asked` is another drive; `seed` counts only when one was asked for.
-    pub(crate) fn check(&self, backing: &Path, asked: &Self, seed: Option<u64>) -> Result<(), SidecarError> {
+    pub(crate) fn check(
+        &self,
+        backing: &Path,
+        asked: &Self,
+        seed: Option<u64>,
+    ) -> Result<(), SidecarError> {
         let pairs = [
             ("profile", self.profile.clone(), asked.profile.clone()),
             ("sector_bytes", self.sector_bytes.to_string(), asked.sector_bytes.to_string()),
-            ("capacity_sectors", self.capacity_sectors.to_string(), asked.capacity_sectors.to_string()),
+            (
+                "capacity_sectors",
+                self.capacity_sectors.to_string(),
+                asked.capacity_sectors.to_string(),
+            ),
             ("seed", self.seed.to_string(), seed.unwrap_or(self.seed).to_string()),
         ];
         for (key, remembered, asked) in pairs {
             if remembered != asked {
-                return Err(SidecarError::OtherDrive { backing: backing.to_owned(), key, remembered, asked });
+                return Err(SidecarError::OtherDrive {
+                    backing: backing.to_owned(),
+                    key,
+                    remembered,
+                    asked,
+                });
             }
         }
         Ok(())
@@ -147,7 +171,9 @@ impl Sidecar {
     fn to_text(&self) -> String {
         let Self { profile, seed, sector_bytes, capacity_sectors, segment_bytes } = self;
         checked_file::seal(format!(
-            "{MAGIC} 1\nprofile {profile}\nseed {seed}\nsector_bytes {sector_bytes}\ncapacity_sectors {capacity_sectors}\nsegment_bytes {segment_bytes}\n"
+            "{MAGIC} 1\nprofile {profile}\nseed {seed}\nsector_bytes \
+                {sector_bytes}\ncapacity_sectors {capacity_sectors}\nsegment_bytes \
+                {segment_bytes}\n"
         ))
     }
 
@@ -156,16 +182,23 @@ impl Sidecar {
         let version = text.lines().next().and_then(|line| line.strip_prefix(MAGIC)).map(str::trim);
         match version {
             Some("1") => {}
-            Some(version) if version.parse::<u32>().is_ok() => return Err(Unreadable::Newer(version.to_owned())),
+            Some(version) if version.parse::<u32>().is_ok() => {
+                return Err(Unreadable::Newer(version.to_owned()));
+            }
             _ => return Err(damaged("its first line is not `headtime-backing 1`")),
         }
         let body = checked_file::unseal(text).map_err(damaged)?;
-        let value = |key: &str| body.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(' ')).ok_or_else(|| damaged(key));
+        let value = |key: &str| {
+            body.lines()
+                .find_map(|line| line.strip_prefix(key)?.strip_prefix(' '))
+                .ok_or_else(|| damaged(key))
+        };
         let number = |key: &str| value(key)?.parse::<u64>().map_err(|_| damaged(key));
         Ok(Self {
             profile: value("profile")?.to_owned(),
             seed: number("seed")?,
-            sector_bytes: u32::try_from(number("sector_bytes")?).map_err(|_| damaged("sector_bytes"))?,
+            sector_bytes: u32::try_from(number("sector_bytes")?)
+                .map_err(|_| damaged("sector_bytes"))?,
             capacity_sectors: number("capacity_sectors")?,
             segment_bytes: number("segment_bytes")?,
         })
@@ -192,7 +225,13 @@ mod tests {
     use proptest::prelude::*;
 
     fn example() -> Sidecar {
-        Sidecar { profile: "nearline-20tb".into(), seed: 7, sector_bytes: 512, capacity_sectors: 39_062_500_000, segment_bytes: 1 << 43 }
+        Sidecar {
+            profile: "nearline-20tb".into(),
+            seed: 7,
+            sector_bytes: 512,
+            capacity_sectors: 39_062_500_000,
+            segment_bytes: 1 << 43,
+        }
     }
 
     #[test]
@@ -202,22 +241,40 @@ mod tests {
         assert_eq!(Sidecar::read(&backing).expect("none is no error"), None);
         example().write(&backing).expect("the directory can be written");
         assert_eq!(Sidecar::read(&backing).expect("readable"), Some(example()));
-        let names: Vec<_> = std::fs::read_dir(directory.path()).expect("readable").map(|entry| entry.expect("an entry").file_name()).collect();
+        let names: Vec<_> = std::fs::read_dir(directory.path())
+            .expect("readable")
+            .map(|entry| entry.expect("an entry").file_name())
+            .collect();
         assert_eq!(names, ["d.img.headtime"], "nothing half-written is left");
     }
 
     #[test]
     fn a_file_of_another_drive_says_what_it_holds() {
         let other = Sidecar { profile: "atlas10k".into(), ..example() };
-        let message = example().check(Path::new("d.img"), &other, None).expect_err("another profile").to_string();
-        assert!(message.contains("d.img") && message.contains("nearline-20tb") && message.contains("atlas10k"), "{message}");
-        assert!(example().check(Path::new("d.img"), &example(), Some(8)).is_err(), "another unit of the same model is another drive");
-        assert!(example().check(Path::new("d.img"), &Sidecar { seed: 0, ..example() }, None).is_ok());
+        let message = example()
+            .check(Path::new("d.img"), &other, None)
+            .expect_err("another profile")
+            .to_string();
+        assert!(
+            message.contains("d.img")
+                && message.contains("nearline-20tb")
+                && message.contains("atlas10k"),
+            "{message}"
+        );
+        assert!(
+            example().check(Path::new("d.img"), &example(), Some(8)).is_err(),
+            "another unit of the same model is another drive"
+        );
+        assert!(
+            example().check(Path::new("d.img"), &Sidecar { seed: 0, ..example() }, None).is_ok()
+        );
     }
 
     #[test]
     fn a_newer_format_is_not_called_damaged() {
-        assert!(matches!(Sidecar::parse("headtime-backing 2\n"), Err(Unreadable::Newer(version)) if version == "2"));
+        assert!(
+            matches!(Sidecar::parse("headtime-backing 2\n"), Err(Unreadable::Newer(version)) if version == "2")
+        );
     }
 
     proptest! {

@@ -1,18 +1,23 @@
-//! Where the time of slow requests went: [`SlowRequest`], kept for the last [`MOST_KEPT`] of a drive that were slow or missed their deadline.
+//! Where the time of slow requests went: [`SlowRequest`], kept for the last [`MAX_KEPT`] of a
+//! drive that were slow or missed their deadline.
 //!
-//! The parts come from the books and from what was believed when the command was sent. Example: a read that waited 50 ms while its own volume was served for 12 ms and others for 30 ms, and
-//! nobody for 8 ms; that went to the drive behind another command, which took 4 ms more; and then took 9 ms, of which 3 ms were foreseen for the arm, 4 ms for the rotation and 0.1 ms for the
-//! sectors: own queue 12, others 30, held 8, behind 4, seek 3, rotation 4, transfer 0.1, unforeseen 1.9 ms. The parts always add up to the response time.
+//! The parts come from the books and from what was believed when the command was sent. Example: a
+//! read that waited 50 ms while its own volume was served for 12 ms and others for 30 ms, and
+//! nobody for 8 ms; that went to the drive behind another command, which took 4 ms more; and then
+//! took 9 ms, of which 3 ms were predicted for the arm, 4 ms for the rotation and 0.1 ms for the
+//! sectors: own queue 12, others 30, held 8, behind 4, seek 3, rotation 4, transfer 0.1, unforeseen
+//! 1.9 ms. The parts always add up to the response time.
 //!
-//! A command's time is charged when it is done, so that waiting is told apart to the length of one command. The time before a request is submitted to the drive is not here.
+//! A command's time is charged when it is done, so that waiting is told apart to the length of one
+//! command. The time before a request is submitted to the drive is not here.
 
 use std::collections::VecDeque;
 
-use headtime_sched::{Accounts, ClassId, Finished, Foreseen, Op, Outcome, RequestId, VolumeId};
+use headtime_sched::{Accounts, ClassId, Finished, Op, Outcome, Predicted, RequestId, VolumeId};
 use headtime_units::{Extent, Instant, Nanos};
 
 /// Slow requests that are remembered of a drive.
-pub const MOST_KEPT: usize = 256;
+pub const MAX_KEPT: usize = 256;
 
 /// A request that was slow or missed its deadline.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,7 +55,8 @@ pub struct TimeParts {
     pub other_volumes: Nanos,
     /// It waited while sectors were read for scans.
     pub background: Nanos,
-    /// It waited while nothing was done for anybody: its volume was at its limit, or the policy held the drive for something else.
+    /// It waited while nothing was done for anybody: its volume was at its limit, or the policy
+    /// held the drive for something else.
     pub held: Nanos,
     /// It was at the drive behind the command before.
     pub behind: Nanos,
@@ -58,11 +64,13 @@ pub struct TimeParts {
     pub overhead: Nanos,
     /// Moving the arm at the least, as believed.
     pub seek: Nanos,
-    /// The rest of positioning, as believed: rotation, and the arm where it takes longer than the least.
+    /// The rest of positioning, as believed: rotation, and the arm where it takes longer than the
+    /// least.
     pub rotation: Nanos,
     /// Sectors passing, as believed.
     pub transfer: Nanos,
-    /// What the drive took beyond what was believed of it; all of it for a flush or discard, and where places are not known.
+    /// What the drive took beyond what was believed of it; all of it for a flush or discard, and
+    /// where places are not known.
     pub unforeseen: Nanos,
 }
 
@@ -95,7 +103,11 @@ pub(crate) struct Mark {
 
 impl Mark {
     pub(crate) fn now(accounts: &Accounts, volume: VolumeId) -> Self {
-        Self { own: accounts.volume(volume).disk_time, all: accounts.disk_time(), background: accounts.background().disk_time }
+        Self {
+            own: accounts.volume(volume).disk_time,
+            all: accounts.disk_time(),
+            background: accounts.background().disk_time,
+        }
     }
 }
 
@@ -111,7 +123,7 @@ pub(crate) struct SlowBook {
 pub(crate) struct AtDriveFrom {
     /// When the command before it was done, if that is later than its own dispatch.
     pub(crate) alone_from: Instant,
-    pub(crate) foreseen: Option<Foreseen>,
+    pub(crate) predicted: Option<Predicted>,
 }
 
 /// A response this many times the mean of late is slow (guess).
@@ -121,9 +133,17 @@ const NEVER_SLOW: Nanos = Nanos::from_ms(20);
 
 impl SlowBook {
     /// Takes a finished request in; `submitted` and `sent` are the marks of these moments.
-    pub(crate) fn note(&mut self, finished: &Finished, at_drive: &AtDriveFrom, submitted: Mark, sent: Mark) {
+    pub(crate) fn note(
+        &mut self,
+        finished: &Finished,
+        at_drive: &AtDriveFrom,
+        submitted: Mark,
+        sent: Mark,
+    ) {
         let response = finished.response();
-        let slow = !self.mean.is_zero() && response >= NEVER_SLOW && response >= self.mean.saturating_mul(SLOW_TIMES);
+        let slow = !self.mean.is_zero()
+            && response >= NEVER_SLOW
+            && response >= self.mean.saturating_mul(SLOW_TIMES);
         self.mean = match self.mean {
             Nanos::ZERO => response,
             mean => Nanos::from_ns(mean.as_ns() - mean.as_ns() / 64 + response.as_ns() / 64),
@@ -132,7 +152,7 @@ impl SlowBook {
         if !(slow || failed || finished.missed()) {
             return;
         }
-        if self.kept.len() == MOST_KEPT {
+        if self.kept.len() == MAX_KEPT {
             self.kept.pop_front();
         }
         let request = finished.request;
@@ -144,7 +164,9 @@ impl SlowBook {
             extent: request.extent,
             submitted: finished.submitted,
             response,
-            deadline: request.deadline.map(|deadline| deadline.saturating_since(finished.submitted)),
+            deadline: request
+                .deadline
+                .map(|deadline| deadline.saturating_since(finished.submitted)),
             missed: finished.missed(),
             failed,
             went: parts(finished, at_drive, submitted, sent),
@@ -169,9 +191,21 @@ fn parts(finished: &Finished, at_drive: &AtDriveFrom, submitted: Mark, sent: Mar
     let behind = alone_from.saturating_since(finished.dispatched);
     let mut alone = finished.finished.saturating_since(alone_from);
     let mut of_alone = |part: Nanos| take(&mut alone, part);
-    let Foreseen { overhead, seek, rotation, transfer } = at_drive.foreseen.unwrap_or_default();
-    let (overhead, seek, rotation, transfer) = (of_alone(overhead), of_alone(seek), of_alone(rotation), of_alone(transfer));
-    TimeParts { own_queue, other_volumes, background, held, behind, overhead, seek, rotation, transfer, unforeseen: of_alone(Nanos::MAX) }
+    let Predicted { overhead, seek, rotation, transfer } = at_drive.predicted.unwrap_or_default();
+    let (overhead, seek, rotation, transfer) =
+        (of_alone(overhead), of_alone(seek), of_alone(rotation), of_alone(transfer));
+    TimeParts {
+        own_queue,
+        other_volumes,
+        background,
+        held,
+        behind,
+        overhead,
+        seek,
+        rotation,
+        transfer,
+        unforeseen: of_alone(Nanos::MAX),
+    }
 }
 
 fn take(from: &mut Nanos, part: Nanos) -> Nanos {
@@ -201,20 +235,41 @@ mod tests {
             deadline: deadline.map(at),
         };
         let (submitted, dispatched, finished) = (at(submitted), at(dispatched), at(done));
-        Finished { request, submitted, dispatched, finished, disk_time: Nanos::ZERO, outcome: Outcome::Success }
+        Finished {
+            request,
+            submitted,
+            dispatched,
+            finished,
+            disk_time: Nanos::ZERO,
+            outcome: Outcome::Success,
+        }
     }
 
     fn mark(own: u64, all: u64, background: u64) -> Mark {
-        Mark { own: Nanos::from_us(own), all: Nanos::from_us(all), background: Nanos::from_us(background) }
+        Mark {
+            own: Nanos::from_us(own),
+            all: Nanos::from_us(all),
+            background: Nanos::from_us(background),
+        }
     }
 
     #[test]
     fn the_example_of_the_header_holds() {
         let us = Nanos::from_us;
-        let foreseen = Foreseen { overhead: Nanos::ZERO, seek: us(3_000), rotation: us(4_000), transfer: us(100) };
-        let at_drive = AtDriveFrom { alone_from: at(54_000), foreseen: Some(foreseen) };
+        let predicted = Predicted {
+            overhead: Nanos::ZERO,
+            seek: us(3_000),
+            rotation: us(4_000),
+            transfer: us(100),
+        };
+        let at_drive = AtDriveFrom { alone_from: at(54_000), predicted: Some(predicted) };
         let mut book = SlowBook::default();
-        book.note(&finished(0, 50_000, 63_000, Some(60_000)), &at_drive, mark(5_000, 9_000, 0), mark(17_000, 51_000, 0));
+        book.note(
+            &finished(0, 50_000, 63_000, Some(60_000)),
+            &at_drive,
+            mark(5_000, 9_000, 0),
+            mark(17_000, 51_000, 0),
+        );
         let [slow] = book.all()[..] else { panic!("{book:?}") };
         assert!(slow.missed && slow.deadline == Some(us(60_000)));
         let expected = TimeParts {
@@ -233,26 +288,39 @@ mod tests {
 
     #[test]
     fn parts_add_up_whatever_the_books_say() {
-        for (dispatched, alone_from, charged) in [(0, 0, 0), (10_000, 5_000, 90_000), (30_000, 70_000, 7_000), (30_000, 35_000, 1)] {
-            let foreseen = Foreseen { overhead: Nanos::from_us(charged), seek: Nanos::from_us(3_000), rotation: Nanos::MAX, transfer: Nanos::MAX };
-            let at_drive = AtDriveFrom { alone_from: at(alone_from), foreseen: Some(foreseen) };
+        for (dispatched, alone_from, charged) in
+            [(0, 0, 0), (10_000, 5_000, 90_000), (30_000, 70_000, 7_000), (30_000, 35_000, 1)]
+        {
+            let predicted = Predicted {
+                overhead: Nanos::from_us(charged),
+                seek: Nanos::from_us(3_000),
+                rotation: Nanos::MAX,
+                transfer: Nanos::MAX,
+            };
+            let at_drive = AtDriveFrom { alone_from: at(alone_from), predicted: Some(predicted) };
             let done = finished(0, dispatched, 40_000, None);
             let went = parts(&done, &at_drive, mark(9, 9, 9), mark(charged, 2 * charged, charged));
-            assert_eq!(went.named().into_iter().map(|(_, part)| part).sum::<Nanos>(), done.response(), "{went:?}");
+            assert_eq!(
+                went.named().into_iter().map(|(_, part)| part).sum::<Nanos>(),
+                done.response(),
+                "{went:?}"
+            );
         }
     }
 
     #[test]
     fn what_is_as_slow_as_ever_is_not_kept_and_the_oldest_go() {
         let mut book = SlowBook::default();
-        let at_drive = AtDriveFrom { alone_from: at(0), foreseen: None };
-        let note = |book: &mut SlowBook, us: u64| book.note(&finished(0, 0, us, None), &at_drive, Mark::default(), Mark::default());
+        let at_drive = AtDriveFrom { alone_from: at(0), predicted: None };
+        let note = |book: &mut SlowBook, us: u64| {
+            book.note(&finished(0, 0, us, None), &at_drive, Mark::default(), Mark::default())
+        };
         (0..100).for_each(|_| note(&mut book, 10_000));
         assert!(book.all().is_empty());
         note(&mut book, 19_000);
         note(&mut book, 100_000);
         assert_eq!(book.all().len(), 1);
-        (0..3 * MOST_KEPT as u64).for_each(|nth| note(&mut book, 10_000_000 << (nth % 2 * 10)));
-        assert!(book.all().len() <= MOST_KEPT);
+        (0..3 * MAX_KEPT as u64).for_each(|nth| note(&mut book, 10_000_000 << (nth % 2 * 10)));
+        assert!(book.all().len() <= MAX_KEPT);
     }
 }

@@ -1,8 +1,11 @@
-//! How a drive is doing: [`DriveSnapshot`], cheap enough to be taken many times a second for a live view.
+//! How a drive is doing: [`DriveSnapshot`], cheap enough to be taken many times a second for a live
+//! view.
 
 use std::collections::BTreeMap;
 
-use headtime_sched::{BackgroundAccount, BeliefReport, FillReport, ShareReport, Tunables, VolumeAccount, VolumeId};
+use headtime_sched::{
+    BackgroundAccount, BeliefReport, FillReport, ShareReport, Tunables, VolumeAccount, VolumeId,
+};
 use headtime_sim::DiskTime;
 use headtime_units::{Instant, Nanos};
 
@@ -11,13 +14,15 @@ use crate::lateness::LatenessSummary;
 /// One drive at one moment. Counts are over the life of the opened drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DriveSnapshot {
-    /// When it was taken, by [`RealClock`](crate::RealClock); an engine that does not answer in 200 ms leaves the last one standing.
+    /// When it was taken, by [`RealClock`](crate::RealClock); an engine that does not answer in 200
+    /// ms leaves the last one standing.
     pub taken: Instant,
     /// The policy at work.
     pub policy: &'static str,
     /// What may be changed while running, as it is.
     pub tunables: Tunables,
-    /// How many commands the drive may hold, whatever the policy would like; `None` leaves it to the policy.
+    /// How many commands the drive may hold, whatever the policy would like; `None` leaves it to
+    /// the policy.
     pub outstanding_most: Option<usize>,
     /// By what places and times are believed: `profile`, `distance`, `matrix` or `compact`.
     pub believes: &'static str,
@@ -29,9 +34,11 @@ pub struct DriveSnapshot {
     pub outstanding: usize,
     /// Disk time and counts of each volume that has asked for anything.
     pub accounts: Vec<(VolumeId, VolumeAccount)>,
-    /// What each payer is promised, what it has used and what it waits for; empty while nobody was ever promised anything.
+    /// What each payer is promised, what it has used and what it waits for; empty while nobody was
+    /// ever promised anything.
     pub shares: Vec<ShareReport>,
-    /// Whether the policy at work goes by what volumes are promised; the others keep the books only.
+    /// Whether the policy at work goes by what volumes are promised; the others keep the books
+    /// only.
     pub goes_by_shares: bool,
     /// What is believed of the drive.
     pub belief: BeliefReport,
@@ -51,12 +58,14 @@ pub struct DriveSnapshot {
     pub link: Option<LinkSnapshot>,
 }
 
-/// Commands that the drive leaves without an answer, against [`DriveOptions::command_timeout`](crate::DriveOptions::command_timeout).
+/// Commands that the drive leaves without an answer, against
+/// [`DriveOptions::command_timeout`](crate::DriveOptions::command_timeout).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HungCounts {
     /// Commands at the drive now that have been there for 5 s, or a sixth of a shorter limit.
     pub slow: usize,
-    /// Of these, those given up: who waited for them is answered, and they still take places in the drive's queue.
+    /// Of these, those given up: who waited for them is answered, and they still take places in the
+    /// drive's queue.
     pub given_up: usize,
     /// Commands that were ever slow.
     pub slow_ever: u64,
@@ -96,11 +105,13 @@ pub enum LinkState {
 pub struct EmulationSnapshot {
     /// How late completions were reported, against the model's time.
     pub lateness: LatenessSummary,
-    /// Completions that the model had ready before the backing file had done the bytes: there the file was the slower drive.
+    /// Completions that the model had ready before the backing file had done the bytes: there the
+    /// file was the slower drive.
     pub bytes_late: u64,
     /// The longest time by which the bytes came after the model's time.
     pub bytes_late_max: Nanos,
-    /// Where the emulated drive spent its time since it was opened. Truth, for reports: nothing that schedules sees it.
+    /// Where the emulated drive spent its time since it was opened. Truth, for reports: nothing
+    /// that schedules sees it.
     pub disk_time: DiskTime,
 }
 

@@ -4,13 +4,15 @@ use headtime_sched::Tunables;
 
 use crate::options::PolicyChoice;
 
-/// What is to be changed; what is `None` stays as it is. Given to [`DriveHandle::tune`](crate::DriveHandle::tune).
+/// What is to be changed; what is `None` stays as it is. Given to
+/// [`DriveHandle::tune`](crate::DriveHandle::tune).
 #[derive(Clone, Debug, Default)]
 pub struct Tuning {
     /// The scheduler's tunables, all of them.
     pub tunables: Option<Tunables>,
-    /// The policy; it begins anew, also where it is the one at work.
+    /// The policy; it begins again, also where it is the one at work.
     pub policy: Option<PolicyChoice>,
-    /// How many commands the drive holds, `Some(None)` as many as the policy likes. Commands at the drive stay there.
+    /// How many commands the drive holds, `Some(None)` as many as the policy likes. Commands at the
+    /// drive stay there.
     pub outstanding: Option<Option<usize>>,
 }

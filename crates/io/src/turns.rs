@@ -1,11 +1,16 @@
-//! [`Turns`]: the engine, and who turns it: its own thread, or whoever has just left a letter for it.
+//! [`Turns`]: the engine, and who turns it: its own thread, or whoever has just left a letter for
+//! it.
 //!
-//! Handing a request to another thread and the answer back costs two wake-ups, some 20 us each where processors sleep: nothing beside the milliseconds of a disk's
-//! arm, and most of the time that a fast drive takes. So whoever leaves a letter, and finds nobody at the engine, does the turn himself.
-//! The engine's own thread does what nobody is there for: completions, and times that come.
+//! Handing a request to another thread and the answer back costs two wake-ups, some 20 us each
+//! where processors sleep: nothing beside the milliseconds of a disk's arm, and most of the time
+//! that a fast drive takes. So whoever leaves a letter, and finds nobody at the engine, does the
+//! turn himself. The engine's own thread does what nobody is there for: completions, and times that
+//! come.
 //!
-//! Only where no part of a turn waits for the system ([`Backend::is_prompt`](crate::backend::Backend::is_prompt)): a thread that submits has other things to do.
-//! Nothing is forgotten: who finds the engine busy rings for its thread, and who leaves it looks for letters before and after.
+//! Only where no part of a turn waits for the system
+//! ([`Backend::is_prompt`](crate::backend::Backend::is_prompt)): a thread that submits has other
+//! things to do. Nothing is forgotten: who finds the engine busy rings for its thread, and who
+//! leaves it looks for letters before and after.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -31,7 +36,13 @@ pub(crate) struct Turns {
 
 impl Turns {
     pub(crate) fn new(engine: Engine, mailbox: Arc<Mailbox>, shared: bool) -> Self {
-        Self { engine: Mutex::new(Some(engine)), mailbox, shared, asleep_until: AtomicU64::new(0), failed: AtomicBool::new(false) }
+        Self {
+            engine: Mutex::new(Some(engine)),
+            mailbox,
+            shared,
+            asleep_until: AtomicU64::new(0),
+            failed: AtomicBool::new(false),
+        }
     }
 
     /// Sees to the letter that the caller has left; `first` when no other lay there.
@@ -43,10 +54,11 @@ impl Turns {
             };
         }
         if self.mailbox.on_engine_thread() {
-            // A callback in the middle of a turn: whoever does the turn looks for letters once more before going away.
+            // A callback in the middle of a turn: whoever does the turn looks for letters once more
+            // before going away.
             return;
         }
-        for _ in 0..MOST_TURNS {
+        for _ in 0..MAX_TURNS {
             if !self.mailbox.has_post() {
                 return;
             }
@@ -64,14 +76,17 @@ impl Turns {
         self.mailbox.bell.ring();
     }
 
-    /// Serves the mailbox until it is closed and everything is over, or the time to drain has passed.
+    /// Serves the mailbox until it is closed and everything is over, or the time to drain has
+    /// passed.
     pub(crate) fn run(&self, clock: RealClock) -> DrainReport {
         loop {
             let mut engine = self.engine.lock().unwrap_or_else(PoisonError::into_inner);
             let waits = engine.as_mut().map_or(Waits::OVER, |engine| self.turn(engine));
             if waits.over {
                 let engine = engine.take().expect("only the engine's thread takes it, at its end");
-                return self.mailbox.as_engine(|| engine.give_up(self.failed.load(Ordering::Acquire)));
+                return self
+                    .mailbox
+                    .as_engine(|| engine.give_up(self.failed.load(Ordering::Acquire)));
             }
             self.asleep_until.store(waits.earliest().as_ns(), Ordering::Release);
             drop(engine);
@@ -105,7 +120,10 @@ impl Turns {
         });
         outcome.unwrap_or_else(|_| {
             self.failed.store(true, Ordering::Release);
-            tracing::error!("the engine of a drive failed on a fault of this program; its requests are answered with an error");
+            tracing::error!(
+                "the engine of a drive failed on a fault of this program; its requests \
+                are answered with an error"
+            );
             Waits::OVER
         })
     }
@@ -119,5 +137,6 @@ impl Waits {
     }
 }
 
-/// Turns that one submission does at most: with others submitting all the time, it would never come back.
-const MOST_TURNS: u32 = 8;
+/// Turns that one submission does at most: with others submitting all the time, it would never come
+/// back.
+const MAX_TURNS: u32 = 8;

@@ -1,4 +1,5 @@
-//! What every kind of drive does: the same bodies against memory, a simulated and an emulated drive, files by io_uring and by threads, loop devices, and NBD servers.
+//! What every kind of drive does: the same bodies against memory, a simulated and an emulated
+//! drive, files by io_uring and by threads, loop devices, and NBD servers.
 
 mod common;
 
@@ -38,8 +39,8 @@ conformance!(
     every kind:
     what_is_written_is_read_back,
     a_durable_write_and_a_flush_are_answered,
-    zeroed_sectors_read_as_zeroes_and_their_neighbours_stay,
-    discarding_leaves_the_neighbours_alone,
+    zeroed_sectors_read_as_zeroes_and_their_neighbors_stay,
+    discarding_leaves_the_neighbors_alone,
     what_makes_no_sense_is_refused_and_never_called_back,
     overlapping_requests_keep_their_order_whatever_the_policy,
     a_cancelled_request_is_answered_once_and_the_drive_goes_on,
@@ -54,8 +55,9 @@ conformance!(
     // NBD knows no lock: whether others use an export too nobody can tell.
     what can be locked:
     a_file_in_use_is_not_opened_twice;
-    // A block device has no file that could be removed: its node may go, and the device stays. What becomes of the file behind an NBD server is that
-    // server's affair; nbdkit goes on and calls it durable.
+    // A block device has no file that could be removed: its node may go, and the device stays. What
+    // becomes of the file behind an NBD server is that server's affair; nbdkit goes on and calls it
+    // durable.
     what is kept in a file:
     a_removed_file_promises_no_durability
 );
@@ -64,28 +66,52 @@ fn what_is_written_is_read_back(kind: Kind) {
     let place = Place::new(kind);
     let Some(drive) = place.open(place.options()) else { return };
     let handle = drive.handle();
-    assert_eq!((handle.capacity(), handle.sector_size().bytes() as usize), (Sectors::new(SECTORS), kind.sector()));
+    assert_eq!(
+        (handle.capacity(), handle.sector_size().bytes() as usize),
+        (Sectors::new(SECTORS), kind.sector())
+    );
     for (start, len) in [(0, 1), (1, 1), (7, 9), (100, 2048), (SECTORS - 3, 3)] {
         let extent = Extent::from_numbers(start, len);
         let written = pattern_of(kind.sector(), extent, 1);
         let done = handle.run(Io::write(extent, written.clone()));
         assert_eq!(done.result, Ok(Bytes::new()), "{extent}");
         let finished = done.finished.expect("the scheduler finished it");
-        assert!(finished.finished >= finished.dispatched && finished.dispatched >= finished.submitted);
+        assert!(
+            finished.finished >= finished.dispatched && finished.dispatched >= finished.submitted
+        );
         assert!(holds(&drive, extent, 1), "{extent}");
     }
-    assert_eq!(handle.run(Io::read(Extent::from_numbers(3000, 2))).result, Ok(Bytes::from(vec![0; 2 * kind.sector()])), "never written");
+    assert_eq!(
+        handle.run(Io::read(Extent::from_numbers(3000, 2))).result,
+        Ok(Bytes::from(vec![0; 2 * kind.sector()])),
+        "never written"
+    );
 }
 
 fn a_durable_write_and_a_flush_are_answered(kind: Kind) {
     for write_mode in [WriteMode::AsRequested, WriteMode::Durable] {
         let place = Place::new(kind);
-        let Some(drive) = place.open(DriveOptions { write_mode, ..place.options() }) else { return };
+        let Some(drive) = place.open(DriveOptions { write_mode, ..place.options() }) else {
+            return;
+        };
         let handle = drive.handle();
         let extent = Extent::from_numbers(5, 3);
-        assert_eq!(handle.run(Io { fua: true, ..Io::write(extent, pattern_of(kind.sector(), extent, 2)) }).result, Ok(Bytes::new()));
-        assert_eq!(handle.run(Io { fua: true, ..Io::new(Op::Zero, Extent::from_numbers(6, 1)) }).result, Ok(Bytes::new()));
-        assert_eq!(handle.run(Io { fua: true, ..Io::new(Op::Discard, Extent::from_numbers(64, 8)) }).result, Ok(Bytes::new()));
+        assert_eq!(
+            handle
+                .run(Io { fua: true, ..Io::write(extent, pattern_of(kind.sector(), extent, 2)) })
+                .result,
+            Ok(Bytes::new())
+        );
+        assert_eq!(
+            handle.run(Io { fua: true, ..Io::new(Op::Zero, Extent::from_numbers(6, 1)) }).result,
+            Ok(Bytes::new())
+        );
+        assert_eq!(
+            handle
+                .run(Io { fua: true, ..Io::new(Op::Discard, Extent::from_numbers(64, 8)) })
+                .result,
+            Ok(Bytes::new())
+        );
         let flush = handle.run(Io::flush());
         assert_eq!(flush.result, Ok(Bytes::new()));
         assert!(flush.finished.is_some());
@@ -96,7 +122,7 @@ fn a_durable_write_and_a_flush_are_answered(kind: Kind) {
     }
 }
 
-fn zeroed_sectors_read_as_zeroes_and_their_neighbours_stay(kind: Kind) {
+fn zeroed_sectors_read_as_zeroes_and_their_neighbors_stay(kind: Kind) {
     let place = Place::new(kind);
     let Some(drive) = place.open(place.options()) else { return };
     let handle = drive.handle();
@@ -113,14 +139,17 @@ fn zeroed_sectors_read_as_zeroes_and_their_neighbours_stay(kind: Kind) {
     }
 }
 
-fn discarding_leaves_the_neighbours_alone(kind: Kind) {
+fn discarding_leaves_the_neighbors_alone(kind: Kind) {
     let place = Place::new(kind);
     let Some(drive) = place.open(place.options()) else { return };
     let handle = drive.handle();
     let all = Extent::from_numbers(0, 64);
     let written = pattern_of(kind.sector(), all, 4);
     assert_eq!(handle.run(Io::write(all, written.clone())).result, Ok(Bytes::new()));
-    assert_eq!(handle.run(Io::new(Op::Discard, Extent::from_numbers(10, 20))).result, Ok(Bytes::new()));
+    assert_eq!(
+        handle.run(Io::new(Op::Discard, Extent::from_numbers(10, 20))).result,
+        Ok(Bytes::new())
+    );
     let read = handle.run(Io::read(all)).result.expect("readable");
     let sector = kind.sector();
     assert!(read[..10 * sector] == written[..10 * sector]);
@@ -140,23 +169,45 @@ fn what_makes_no_sense_is_refused_and_never_called_back(kind: Kind) {
             })
             .expect_err("it makes no sense")
     };
-    for extent in [Extent::from_numbers(SECTORS, 1), Extent::from_numbers(SECTORS - 1, 2), Extent::from_numbers(u64::MAX, 2)] {
+    for extent in [
+        Extent::from_numbers(SECTORS, 1),
+        Extent::from_numbers(SECTORS - 1, 2),
+        Extent::from_numbers(u64::MAX, 2),
+    ] {
         assert!(matches!(refused(Io::read(extent)), SubmitError::OutOfRange { .. }), "{extent:?}");
     }
-    assert!(matches!(refused(Io::read(Extent::from_numbers(0, 0))), SubmitError::WrongLength { .. }));
-    assert!(matches!(refused(Io { extent: Extent::from_numbers(0, 1), ..Io::flush() }), SubmitError::WrongLength { .. }));
+    assert!(matches!(
+        refused(Io::read(Extent::from_numbers(0, 0))),
+        SubmitError::WrongLength { .. }
+    ));
+    assert!(matches!(
+        refused(Io { extent: Extent::from_numbers(0, 1), ..Io::flush() }),
+        SubmitError::WrongLength { .. }
+    ));
     let two = 2 * kind.sector() as u64;
     let short = Io::write(Extent::from_numbers(0, 2), Bytes::from(vec![0; 2 * kind.sector() - 24]));
-    assert!(matches!(refused(short), SubmitError::WrongData { got, expected, .. } if (got, expected) == (two - 24, two)));
-    assert!(matches!(refused(Io { data: Bytes::from_static(b"x"), ..Io::read(Extent::from_numbers(0, 2)) }), SubmitError::WrongData { .. }));
+    assert!(
+        matches!(refused(short), SubmitError::WrongData { got, expected, .. } if (got, expected) == (two - 24, two))
+    );
+    assert!(matches!(
+        refused(Io { data: Bytes::from_static(b"x"), ..Io::read(Extent::from_numbers(0, 2)) }),
+        SubmitError::WrongData { .. }
+    ));
     assert!(drive.shutdown().is_clean());
     assert_eq!(calls.load(Ordering::SeqCst), 0);
 }
 
 fn overlapping_requests_keep_their_order_whatever_the_policy(kind: Kind) {
     for (number, entry) in POLICIES.iter().filter(|entry| !entry.oracle).enumerate() {
-        let seed = std::env::var("HEADTIME_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(1000 + number as u64);
-        eprintln!("policy {}: replay with HEADTIME_SEED={seed} cargo test -p headtime-io --test conformance overlapping", entry.name);
+        let seed = std::env::var("HEADTIME_SEED")
+            .ok()
+            .and_then(|seed| seed.parse().ok())
+            .unwrap_or(1000 + number as u64);
+        eprintln!(
+            "policy {}: replay with HEADTIME_SEED={seed} cargo test -p headtime-io --test \
+                conformance overlapping",
+            entry.name
+        );
         let place = Place::new(kind);
         let policy = PolicyChoice::parse(entry.name).expect("a policy");
         let Some(drive) = place.open(DriveOptions { policy, ..place.options() }) else { return };
@@ -165,7 +216,8 @@ fn overlapping_requests_keep_their_order_whatever_the_policy(kind: Kind) {
     }
 }
 
-/// Many requests on few sectors, all at once; whatever order they are served in, each read sees what was submitted before it.
+/// Many requests on few sectors, all at once; whatever order they are served in, each read sees
+/// what was submitted before it.
 fn random_traffic(drive: &headtime_io::Drive, sector_bytes: usize, seed: u64) {
     const WITHIN: u64 = 200;
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -194,10 +246,15 @@ fn random_traffic(drive: &headtime_io::Drive, sector_bytes: usize, seed: u64) {
             _ => (Io::flush(), None),
         };
         let deadline = rng.random_bool(0.3).then(|| Nanos::from_us(rng.random_range(100..100_000)));
-        open.push((extent, expected, submit(drive, Io { deadline, stream: StreamId(rng.random_range(0..3)), ..io })));
+        open.push((
+            extent,
+            expected,
+            submit(drive, Io { deadline, stream: StreamId(rng.random_range(0..3)), ..io }),
+        ));
     }
     for (number, (extent, expected, receiver)) in open.into_iter().enumerate() {
-        let read = answer(&receiver).result.unwrap_or_else(|error| panic!("request {number}: {error}"));
+        let read =
+            answer(&receiver).result.unwrap_or_else(|error| panic!("request {number}: {error}"));
         let Some(expected) = expected else { continue };
         for (index, version) in expected.into_iter().enumerate() {
             let sector = Extent::from_numbers(extent.start.get() + index as u64, 1);
@@ -207,7 +264,11 @@ fn random_traffic(drive: &headtime_io::Drive, sector_bytes: usize, seed: u64) {
                 Some(0) => got == zero,
                 Some(version) => got == pattern_of(sector_bytes, sector, version),
             };
-            assert!(fits, "request {number}: {sector} does not hold what was last submitted, version {version:?}");
+            assert!(
+                fits,
+                "request {number}: {sector} does not hold what was last submitted, version \
+                    {version:?}"
+            );
         }
     }
 }
@@ -221,7 +282,11 @@ fn a_cancelled_request_is_answered_once_and_the_drive_goes_on(kind: Kind) {
     for number in 0..40 {
         let (sender, receiver) = mpsc::channel();
         // All on the same sectors, so that most of them wait and can be taken out of the queue.
-        let id = handle.submit(Io::write(extent, pattern_of(kind.sector(), extent, number)), move |done| drop(sender.send(done))).expect("taken");
+        let id = handle
+            .submit(Io::write(extent, pattern_of(kind.sector(), extent, number)), move |done| {
+                drop(sender.send(done))
+            })
+            .expect("taken");
         if number % 2 == 1 {
             handle.cancel(id);
             handle.cancel(id);
@@ -239,31 +304,43 @@ fn a_cancelled_request_is_answered_once_and_the_drive_goes_on(kind: Kind) {
     }
     assert_eq!(handle.snapshot().errors.cancelled, cancelled);
     // The last one was cancelled: taken out of the queue, or carried out after all.
-    assert!([38, 39].iter().any(|version| holds(&drive, extent, *version)), "the last request but one was lost");
+    assert!(
+        [38, 39].iter().any(|version| holds(&drive, extent, *version)),
+        "the last request but one was lost"
+    );
 }
 
 fn the_bounds_hold_and_places_come_back(kind: Kind) {
     let place = Place::new(kind);
-    let options = DriveOptions { max_requests: 4, max_bytes: 16 * kind.sector() as u64, ..place.options() };
+    let options =
+        DriveOptions { max_requests: 4, max_bytes: 16 * kind.sector() as u64, ..place.options() };
     let Some(drive) = place.open(options) else { return };
     let handle = drive.handle();
-    let too_large = handle.submit(Io::read(Extent::from_numbers(0, 17)), |_| {}).expect_err("17 sectors never fit 16");
+    let too_large = handle
+        .submit(Io::read(Extent::from_numbers(0, 17)), |_| {})
+        .expect_err("17 sectors never fit 16");
     assert!(matches!(too_large, SubmitError::TooLarge { .. }), "{too_large}");
 
-    // While a callback runs the engine does nothing else, so that what is submitted meanwhile stays.
+    // While a callback runs the engine does nothing else, so that what is submitted meanwhile
+    // stays.
     let (started, has_started) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel::<()>();
     let held = move |_| {
         let _ = started.send(());
         let _ = may_go_on.recv();
     };
-    // From another thread: where the drive answers at once, the callback runs on the thread that submits.
+    // From another thread: where the drive answers at once, the callback runs on the thread that
+    // submits.
     let other = handle.clone();
-    let submitted = std::thread::spawn(move || other.submit(Io::read(Extent::from_numbers(0, 10)), held));
+    let submitted =
+        std::thread::spawn(move || other.submit(Io::read(Extent::from_numbers(0, 10)), held));
     has_started.recv().expect("the engine calls back");
-    let over_bytes = handle.submit(Io::read(Extent::from_numbers(0, 7)), |_| {}).expect_err("10 + 7 sectors do not fit 16");
+    let over_bytes = handle
+        .submit(Io::read(Extent::from_numbers(0, 7)), |_| {})
+        .expect_err("10 + 7 sectors do not fit 16");
     assert!(matches!(over_bytes, SubmitError::Full { requests: 1, .. }), "{over_bytes}");
-    let waiting: Vec<_> = (0..3).map(|_| submit(&drive, Io::read(Extent::from_numbers(0, 2)))).collect();
+    let waiting: Vec<_> =
+        (0..3).map(|_| submit(&drive, Io::read(Extent::from_numbers(0, 2)))).collect();
     let full = handle.submit(Io::flush(), |_| {}).expect_err("four are held");
     assert!(matches!(full, SubmitError::Full { requests: 4, max_requests: 4, .. }), "{full}");
     go_on.send(()).expect("the callback waits");
@@ -288,7 +365,10 @@ fn reopening_keeps_the_data(kind: Kind) {
         if version > 0 {
             assert!(holds(&drive, extent, version - 1));
         }
-        assert_eq!(handle.run(Io::write(extent, pattern_of(kind.sector(), extent, version))).result, Ok(Bytes::new()));
+        assert_eq!(
+            handle.run(Io::write(extent, pattern_of(kind.sector(), extent, version))).result,
+            Ok(Bytes::new())
+        );
         assert!(drive.shutdown().is_clean());
     }
 }
@@ -297,15 +377,21 @@ fn closing_finishes_what_was_taken_and_takes_nothing_more(kind: Kind) {
     let place = Place::new(kind);
     let Some(drive) = place.open(place.options()) else { return };
     let handle = drive.handle();
-    let extents: Vec<Extent> = (0..200).map(|number| Extent::from_numbers(number * 37 % 16_000, 8)).collect();
-    let answers: Vec<_> = extents.iter().map(|extent| submit(&drive, Io::write(*extent, pattern_of(kind.sector(), *extent, 5)))).collect();
+    let extents: Vec<Extent> =
+        (0..200).map(|number| Extent::from_numbers(number * 37 % 16_000, 8)).collect();
+    let answers: Vec<_> = extents
+        .iter()
+        .map(|extent| submit(&drive, Io::write(*extent, pattern_of(kind.sector(), *extent, 5))))
+        .collect();
     let report = drive.shutdown();
     assert!(report.is_clean(), "{report:?}");
     for receiver in answers {
         assert_eq!(answer(&receiver).result, Ok(Bytes::new()));
     }
     assert_eq!(report.last.accounts.iter().map(|(_, account)| account.requests).sum::<u64>(), 200);
-    let closed = handle.submit(Io::flush(), |_| unreachable!("a refused request is not called back")).expect_err("closed");
+    let closed = handle
+        .submit(Io::flush(), |_| unreachable!("a refused request is not called back"))
+        .expect_err("closed");
     assert_eq!(closed, SubmitError::Closed);
     assert_eq!(handle.run(Io::flush()).result, Err(IoError::NotTaken(SubmitError::Closed)));
     assert_eq!(handle.snapshot(), report.last);
@@ -328,7 +414,11 @@ fn a_file_in_use_is_not_opened_twice(kind: Kind) {
     let place = Place::new(kind);
     let Some(drive) = place.open(place.options()) else { return };
     let message = place.try_open(place.options()).err().expect("in use").to_string();
-    let (named, says) = if kind.is_device() { ("/dev/loop", "open for writing by") } else { ("drive.img", "in use by another headtime") };
+    let (named, says) = if kind.is_device() {
+        ("/dev/loop", "open for writing by")
+    } else {
+        ("drive.img", "in use by another headtime")
+    };
     assert!(message.contains(named) && message.contains(says), "{message}");
     drop(drive);
     assert!(place.open(place.options()).is_some());
@@ -340,12 +430,19 @@ fn the_books_name_the_volumes_and_the_policy(kind: Kind) {
     let Some(drive) = place.open(DriveOptions { policy, ..place.options() }) else { return };
     let handle = drive.handle();
     for volume in [1, 1, 7] {
-        let io = Io { volume: VolumeId(volume), deadline: Some(Nanos::from_secs(3600)), ..Io::read(Extent::from_numbers(0, 4)) };
+        let io = Io {
+            volume: VolumeId(volume),
+            deadline: Some(Nanos::from_secs(3600)),
+            ..Io::read(Extent::from_numbers(0, 4))
+        };
         assert!(handle.run(io).result.is_ok());
     }
     let snapshot = drive.snapshot();
-    let accounts: BTreeMap<u32, (u64, u64)> =
-        snapshot.accounts.iter().map(|(volume, account)| (volume.0, (account.requests, account.sectors.get()))).collect();
+    let accounts: BTreeMap<u32, (u64, u64)> = snapshot
+        .accounts
+        .iter()
+        .map(|(volume, account)| (volume.0, (account.requests, account.sectors.get())))
+        .collect();
     assert_eq!(accounts, BTreeMap::from([(1, (2, 8)), (7, (1, 4))]));
     assert_eq!((snapshot.policy, snapshot.queued, snapshot.outstanding), ("fcfs", 0, 0));
     assert_eq!(snapshot.emulation.is_some(), kind == Kind::Emulated);
@@ -370,7 +467,8 @@ fn the_books_name_the_volumes_and_the_policy(kind: Kind) {
 fn a_file_cut_off_behind_the_drive_fails_only_what_is_past_the_cut(kind: Kind) {
     let place = Place::new(kind);
     let Some(drive) = place.open(place.options()) else { return };
-    let cut = std::fs::OpenOptions::new().write(true).open(place.backing()).expect("the file is there");
+    let cut =
+        std::fs::OpenOptions::new().write(true).open(place.backing()).expect("the file is there");
     cut.set_len(8192 * kind.sector() as u64).expect("it can be cut");
     let past = submit(&drive, Io::read(Extent::from_numbers(9000, 8)));
     let before = submit(&drive, Io::read(Extent::from_numbers(100, 8)));
@@ -389,7 +487,10 @@ fn a_removed_file_promises_no_durability(kind: Kind) {
     let handle = drive.handle();
     let extent = Extent::from_numbers(0, 8);
     std::fs::remove_file(place.backing()).expect("the file is there");
-    assert!(handle.run(Io::write(extent, pattern_of(kind.sector(), extent, 1))).result.is_ok(), "the bytes can still be used and copied away");
+    assert!(
+        handle.run(Io::write(extent, pattern_of(kind.sector(), extent, 1))).result.is_ok(),
+        "the bytes can still be used and copied away"
+    );
     assert!(holds(&drive, extent, 1));
     let error = handle.run(Io::flush()).result.expect_err("nothing of it outlives the process");
     assert!(error.to_string().contains("removed while in use"), "{error}");

@@ -1,6 +1,8 @@
-//! The interface for applications: starting, awaiting, waiting, cancelling, dropping, under executors and without one.
+//! The interface for applications: starting, awaiting, waiting, cancelling, dropping, under
+//! executors and without one.
 //!
-//! The drive is one in memory that can be made to stand still, so that it is certain what is queued and what is at the drive.
+//! The drive is one in memory that can be made to stand still, so that it is certain what is queued
+//! and what is at the drive.
 
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -13,14 +15,18 @@ use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use headtime_io::power_cut::{Platter, PowerCutDrive, PowerSwitch};
-use headtime_io::{Drive, DriveHandle, DriveOptions, Io, IoError, Pending, StartWhenRoom, SubmitError};
+use headtime_io::{
+    Drive, DriveHandle, DriveOptions, Io, IoError, Pending, StartWhenRoom, SubmitError,
+};
 use headtime_sched::{StreamId, VolumeId};
 use headtime_units::{Extent, Nanos, SectorSize, Sectors};
 
 const SECTOR: usize = 512;
 
 fn open(options: DriveOptions) -> (Drive, PowerSwitch) {
-    PowerCutDrive::new(Platter::blank(SectorSize::B512, Sectors::new(10_000))).open(options).expect("memory and a thread are to be had")
+    PowerCutDrive::new(Platter::blank(SectorSize::B512, Sectors::new(10_000)))
+        .open(options)
+        .expect("memory and a thread are to be had")
 }
 
 /// A drive that holds one command at once.
@@ -52,7 +58,12 @@ fn await_queue(drive: &Drive, at_drive: usize, queued: usize) {
         (snapshot.outstanding, snapshot.queued)
     };
     while counts() != (at_drive, queued) {
-        assert!(Instant::now() < enough, "{:?} are at the drive and queued, not {:?}", counts(), (at_drive, queued));
+        assert!(
+            Instant::now() < enough,
+            "{:?} are at the drive and queued, not {:?}",
+            counts(),
+            (at_drive, queued)
+        );
         std::thread::yield_now();
     }
 }
@@ -76,7 +87,10 @@ fn block_on<F: Future>(future: F) -> F::Output {
 }
 
 fn tokio() -> tokio::runtime::Runtime {
-    tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime is to be had")
+    tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build()
+        .expect("a runtime is to be had")
 }
 
 fn poll_once<F: Future>(future: Pin<&mut F>) -> Poll<F::Output> {
@@ -91,11 +105,16 @@ fn a_request_completes_under_any_executor_and_under_none() {
     let read = block_on(async { handle.start(Io::read(at(0))).expect("taken").await });
     assert_eq!(read.result, Ok(content(1)));
     tokio().block_on(async {
-        let writes: Vec<Pending> = (1..50).map(|number| handle.start(write(2 * number, number as u8)).expect("taken")).collect();
+        let writes: Vec<Pending> = (1..50)
+            .map(|number| handle.start(write(2 * number, number as u8)).expect("taken"))
+            .collect();
         for write in writes {
             assert!(write.await.result.is_ok());
         }
-        let (first, second) = tokio::join!(handle.start(Io::read(at(10))).expect("taken"), handle.start(Io::read(at(12))).expect("taken"));
+        let (first, second) = tokio::join!(
+            handle.start(Io::read(at(10))).expect("taken"),
+            handle.start(Io::read(at(12))).expect("taken")
+        );
         assert_eq!((first.result, second.result), (Ok(content(5)), Ok(content(6))));
     });
 }
@@ -104,7 +123,10 @@ fn a_request_completes_under_any_executor_and_under_none() {
 fn what_is_pending_may_go_from_thread_to_thread() {
     fn travels<T: Send + Sync + 'static>(_: &T) {}
     let (drive, _switch) = open(DriveOptions::default());
-    let (pending, waiting) = (drive.handle().start(Io::flush()).expect("taken"), drive.handle().start_when_room(Io::flush()));
+    let (pending, waiting) = (
+        drive.handle().start(Io::flush()).expect("taken"),
+        drive.handle().start_when_room(Io::flush()),
+    );
     travels(&pending);
     travels(&waiting);
     let elsewhere = std::thread::spawn(move || block_on(pending).result);
@@ -114,11 +136,18 @@ fn what_is_pending_may_go_from_thread_to_thread() {
 #[test]
 fn what_an_io_is_built_to_be_is_what_is_recorded_of_it() {
     let (drive, _switch) = open(DriveOptions::default());
-    let io = write(4, 1).volume(VolumeId(7)).stream(StreamId(3)).fua().deadline(Duration::from_secs(3600));
+    let io = write(4, 1)
+        .volume(VolumeId(7))
+        .stream(StreamId(3))
+        .fua()
+        .deadline(Duration::from_secs(3600));
     let done = drive.handle().run(io);
     assert!(!done.missed_deadline());
     let request = done.finished.expect("it completed").request;
-    assert_eq!((request.volume, request.stream, request.fua, request.extent), (VolumeId(7), StreamId(3), true, at(4)));
+    assert_eq!(
+        (request.volume, request.stream, request.fua, request.extent),
+        (VolumeId(7), StreamId(3), true, at(4))
+    );
     for io in [Io::zero(at(4)), Io::discard(at(6)), Io::flush()] {
         assert!(drive.handle().run(io).result.is_ok());
     }
@@ -216,7 +245,10 @@ fn a_timeout_of_the_executor_takes_a_read_back() {
     await_queue(&drive, 1, 0);
     tokio().block_on(async {
         let read = handle.start(Io::read(at(10))).expect("taken").cancel_on_drop();
-        assert!(tokio::time::timeout(Duration::from_millis(1), read).await.is_err(), "the drive stands");
+        assert!(
+            tokio::time::timeout(Duration::from_millis(1), read).await.is_err(),
+            "the drive stands"
+        );
     });
     await_queue(&drive, 1, 0);
     switch.resume();
@@ -232,7 +264,10 @@ fn waiting_with_a_timeout_gives_the_request_back_to_wait_on() {
     let pending = pending.wait_timeout(Duration::ZERO).expect_err("the drive stands");
     let pending = pending.wait_timeout(Duration::from_micros(50)).expect_err("the drive stands");
     switch.resume();
-    assert_eq!(pending.wait_timeout(Duration::MAX).expect("the drive goes").result, Ok(Bytes::new()));
+    assert_eq!(
+        pending.wait_timeout(Duration::MAX).expect("the drive goes").result,
+        Ok(Bytes::new())
+    );
 }
 
 #[test]
@@ -242,7 +277,9 @@ fn a_request_moved_between_tasks_wakes_the_one_that_polled_it_last() {
     let mut pending = pin!(drive.handle().start(write(0, 1)).expect("taken"));
     let counts: [Arc<Count>; 2] = Default::default();
     for count in &counts {
-        assert!(pending.as_mut().poll(&mut Context::from_waker(&Arc::clone(count).into())).is_pending());
+        assert!(
+            pending.as_mut().poll(&mut Context::from_waker(&Arc::clone(count).into())).is_pending()
+        );
     }
     switch.resume();
     assert!(block_on(pending.as_mut()).result.is_ok());
@@ -263,11 +300,16 @@ fn a_handle_outlives_its_drive_and_says_so() {
     let (drive, switch) = open_narrow();
     let handle = drive.handle();
     switch.stall();
-    let (first, queued) = (handle.start(write(0, 1)).expect("taken"), handle.start(write(10, 2)).expect("taken"));
+    let (first, queued) =
+        (handle.start(write(0, 1)).expect("taken"), handle.start(write(10, 2)).expect("taken"));
     switch.resume();
     assert!(drive.shutdown().is_clean());
     for pending in [first, queued] {
-        assert_eq!(pending.wait().result, Ok(Bytes::new()), "what was taken is finished before the drive closes");
+        assert_eq!(
+            pending.wait().result,
+            Ok(Bytes::new()),
+            "what was taken is finished before the drive closes"
+        );
     }
     assert_eq!(handle.start(Io::read(at(0))).err(), Some(SubmitError::Closed));
     assert_eq!(handle.start_when_room(Io::read(at(0))).wait().err(), Some(SubmitError::Closed));
@@ -277,19 +319,28 @@ fn a_handle_outlives_its_drive_and_says_so() {
 
 #[test]
 fn a_drive_that_is_given_up_answers_those_who_wait() {
-    let (drive, switch) = open(DriveOptions { outstanding: Some(1), drain_timeout: Nanos::from_ms(5), ..DriveOptions::default() });
+    let (drive, switch) = open(DriveOptions {
+        outstanding: Some(1),
+        drain_timeout: Nanos::from_ms(5),
+        ..DriveOptions::default()
+    });
     let handle = drive.handle();
     switch.stall();
-    let (first, queued) = (handle.start(write(0, 1)).expect("taken"), handle.start(write(10, 2)).expect("taken"));
+    let (first, queued) =
+        (handle.start(write(0, 1)).expect("taken"), handle.start(write(10, 2)).expect("taken"));
     assert!(!drive.shutdown().is_clean());
-    assert_eq!([first, queued].map(|pending| pending.wait().result), [Err(IoError::Closed), Err(IoError::Closed)]);
+    assert_eq!(
+        [first, queued].map(|pending| pending.wait().result),
+        [Err(IoError::Closed), Err(IoError::Closed)]
+    );
 }
 
 #[test]
 fn many_requests_of_several_threads_all_complete_within_narrow_bounds() {
     const THREADS: u64 = 6;
     const EACH: u64 = 400;
-    let options = DriveOptions { max_requests: 5, max_bytes: 8 * SECTOR as u64, ..DriveOptions::default() };
+    let options =
+        DriveOptions { max_requests: 5, max_bytes: 8 * SECTOR as u64, ..DriveOptions::default() };
     let (drive, _switch) = open(options);
     std::thread::scope(|scope| {
         for thread in 0..THREADS {
@@ -297,9 +348,17 @@ fn many_requests_of_several_threads_all_complete_within_narrow_bounds() {
             scope.spawn(move || {
                 let mut open: Vec<Pending> = Vec::new();
                 for number in 0..EACH {
-                    let io = Io::write(Extent::from_numbers(thread * 1000 + number, 1), Bytes::from(vec![number as u8; SECTOR]));
-                    // Places come back when requests complete, not when somebody looks at the result, so that holding several blocks nobody.
-                    let started = if number % 2 == 0 { handle.start_when_room(io).wait() } else { block_on(handle.start_when_room(io)) };
+                    let io = Io::write(
+                        Extent::from_numbers(thread * 1000 + number, 1),
+                        Bytes::from(vec![number as u8; SECTOR]),
+                    );
+                    // Places come back when requests complete, not when somebody looks at the
+                    // result, so that holding several blocks nobody.
+                    let started = if number % 2 == 0 {
+                        handle.start_when_room(io).wait()
+                    } else {
+                        block_on(handle.start_when_room(io))
+                    };
                     open.push(started.expect("there is room some time"));
                     if number % 3 == 0 {
                         for pending in open.drain(..) {
@@ -311,8 +370,14 @@ fn many_requests_of_several_threads_all_complete_within_narrow_bounds() {
         }
     });
     for thread in 0..THREADS {
-        let written = drive.handle().start_when_room(Io::read(Extent::from_numbers(thread * 1000 + EACH - 8, 8))).wait().expect("open").wait();
-        let expected: Vec<u8> = (EACH - 8..EACH).flat_map(|number| vec![number as u8; SECTOR]).collect();
+        let written = drive
+            .handle()
+            .start_when_room(Io::read(Extent::from_numbers(thread * 1000 + EACH - 8, 8)))
+            .wait()
+            .expect("open")
+            .wait();
+        let expected: Vec<u8> =
+            (EACH - 8..EACH).flat_map(|number| vec![number as u8; SECTOR]).collect();
         assert!(written.result.expect("memory can be read") == expected);
     }
     let requests: u64 = drive.snapshot().accounts.iter().map(|(_, account)| account.requests).sum();
@@ -326,8 +391,9 @@ fn who_waits_for_room_is_served_in_order_and_who_leaves_holds_nobody_up() {
     switch.stall();
     let first = handle.start(write(0, 1)).expect("taken");
     assert!(matches!(handle.start(write(2, 1)), Err(SubmitError::Full { .. })));
-    let mut waiting: Vec<Pin<Box<StartWhenRoom>>> =
-        (1..=3).map(|number| Box::pin(handle.start_when_room(write(10 * number, number as u8)))).collect();
+    let mut waiting: Vec<Pin<Box<StartWhenRoom>>> = (1..=3)
+        .map(|number| Box::pin(handle.start_when_room(write(10 * number, number as u8))))
+        .collect();
     for waiting in &mut waiting {
         assert!(poll_once(waiting.as_mut()).is_pending());
     }
@@ -340,17 +406,29 @@ fn who_waits_for_room_is_served_in_order_and_who_leaves_holds_nobody_up() {
     assert!(block_on(second.as_mut()).expect("there is room").wait().result.is_ok());
     assert!(block_on(waiting[0].as_mut()).expect("there is room").wait().result.is_ok());
     assert_eq!(
-        [10, 20, 30].map(|start| drive.handle().start_when_room(Io::read(at(start))).wait().expect("open").wait().result.expect("read")[0]),
+        [10, 20, 30].map(|start| drive
+            .handle()
+            .start_when_room(Io::read(at(start)))
+            .wait()
+            .expect("open")
+            .wait()
+            .result
+            .expect("read")[0]),
         [1, 0, 3]
     );
 }
 
 #[test]
 fn what_never_fits_or_makes_no_sense_is_not_waited_for() {
-    let (drive, _switch) = open(DriveOptions { max_bytes: 4 * SECTOR as u64, ..DriveOptions::default() });
-    let refused = |io| drive.handle().start_when_room(io).wait().expect_err("it can never be taken");
+    let (drive, _switch) =
+        open(DriveOptions { max_bytes: 4 * SECTOR as u64, ..DriveOptions::default() });
+    let refused =
+        |io| drive.handle().start_when_room(io).wait().expect_err("it can never be taken");
     assert!(matches!(refused(Io::read(Extent::from_numbers(0, 5))), SubmitError::TooLarge { .. }));
-    assert!(matches!(refused(Io::read(Extent::from_numbers(9_999, 2))), SubmitError::OutOfRange { .. }));
+    assert!(matches!(
+        refused(Io::read(Extent::from_numbers(9_999, 2))),
+        SubmitError::OutOfRange { .. }
+    ));
 }
 
 #[test]
@@ -358,12 +436,26 @@ fn bytes_are_turned_into_sectors_or_the_message_names_those_around_them() {
     let (drive, _switch) = open(DriveOptions::default());
     let handle = drive.handle();
     assert_eq!(handle.extent_of_bytes(4096, 1024), Ok(Extent::from_numbers(8, 2)));
-    for (offset, len, around) in [(100, 300, "512 bytes from byte 0"), (512, 100, "512 bytes from byte 512"), (1000, 100, "1024 bytes from byte 512")]
-    {
-        let message = handle.extent_of_bytes(offset, len).expect_err("no whole sectors").to_string();
-        assert!(message.contains(&format!("{len} bytes from byte {offset}")) && message.ends_with(around), "{message}");
+    for (offset, len, around) in [
+        (100, 300, "512 bytes from byte 0"),
+        (512, 100, "512 bytes from byte 512"),
+        (1000, 100, "1024 bytes from byte 512"),
+    ] {
+        let message =
+            handle.extent_of_bytes(offset, len).expect_err("no whole sectors").to_string();
+        assert!(
+            message.contains(&format!("{len} bytes from byte {offset}"))
+                && message.ends_with(around),
+            "{message}"
+        );
     }
-    assert!(handle.extent_of_bytes(u64::MAX, u64::MAX).expect_err("no whole sectors").to_string().contains("bytes"));
+    assert!(
+        handle
+            .extent_of_bytes(u64::MAX, u64::MAX)
+            .expect_err("no whole sectors")
+            .to_string()
+            .contains("bytes")
+    );
 }
 
 #[test]
@@ -412,18 +504,24 @@ fn a_callback_that_waits_is_told_so_instead_of_waiting_for_ever() {
         ];
         for wait in waits {
             let panic = catch_unwind(AssertUnwindSafe(wait)).expect_err("it cannot wait");
-            sender.send(panic.downcast_ref::<&str>().map(ToString::to_string)).expect("the test listens");
+            sender
+                .send(panic.downcast_ref::<&str>().map(ToString::to_string))
+                .expect("the test listens");
         }
     };
     handle.submit(Io::flush(), callback).expect("taken");
     for _ in 0..3 {
-        let message = receiver.recv_timeout(Duration::from_secs(60)).expect("the callback ends").expect("a panic with words");
+        let message = receiver
+            .recv_timeout(Duration::from_secs(60))
+            .expect("the callback ends")
+            .expect("a panic with words");
         assert!(message.contains("submit it instead"), "{message}");
     }
 }
 
 fn memory() -> Drive {
-    Drive::open(&"memory:1MiB".parse().expect("a locator"), DriveOptions::default()).expect("memory is to be had")
+    Drive::open(&"memory:1MiB".parse().expect("a locator"), DriveOptions::default())
+        .expect("memory is to be had")
 }
 
 #[test]
@@ -433,7 +531,8 @@ fn a_drive_that_answers_at_once_is_worked_by_whoever_submits() {
     // Once the engine's thread sleeps, nobody else is at the engine; until then it may be.
     while receiver.try_iter().last() != Some(std::thread::current().id()) {
         let sender = sender.clone();
-        let called_back = move |_| sender.send(std::thread::current().id()).expect("the test listens");
+        let called_back =
+            move |_| sender.send(std::thread::current().id()).expect("the test listens");
         drive.handle().submit(Io::read(Extent::from_numbers(0, 1)), called_back).expect("taken");
     }
 }
@@ -442,8 +541,17 @@ fn a_drive_that_answers_at_once_is_worked_by_whoever_submits() {
 fn a_chain_of_requests_each_started_by_the_callback_before_it_needs_no_stack() {
     fn follow(handle: DriveHandle, left: u32, over: mpsc::Sender<()>) {
         let next = handle.clone();
-        let called_back = move |_| if left == 0 { over.send(()).expect("the test listens") } else { follow(next, left - 1, over) };
-        handle.submit(Io::read(Extent::from_numbers(u64::from(left % 1000), 1)), called_back).map(drop).expect("one at a time fits");
+        let called_back = move |_| {
+            if left == 0 {
+                over.send(()).expect("the test listens")
+            } else {
+                follow(next, left - 1, over)
+            }
+        };
+        handle
+            .submit(Io::read(Extent::from_numbers(u64::from(left % 1000), 1)), called_back)
+            .map(drop)
+            .expect("one at a time fits");
     }
     let drive = memory();
     let (over, is_over) = mpsc::channel();
@@ -461,7 +569,8 @@ fn threads_that_share_the_work_of_an_engine_lose_no_request() {
                 for round in 0..2000 {
                     let place = Extent::from_numbers(thread * 300 + round % 299, 1);
                     let written = Bytes::from(vec![round as u8; 512]);
-                    let write = handle.start(Io::write(place, written.clone())).expect("there is room");
+                    let write =
+                        handle.start(Io::write(place, written.clone())).expect("there is room");
                     let read = handle.start(Io::read(place)).expect("there is room");
                     assert!(write.wait().result.is_ok());
                     assert_eq!(read.wait().result, Ok(written), "a read sees the write before it");

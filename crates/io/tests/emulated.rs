@@ -1,4 +1,5 @@
-//! What only emulated drives do: remember whose bytes a file holds, report lateness and disk time, be longer than a file can be.
+//! What only emulated drives do: remember whose bytes a file holds, report lateness and disk time,
+//! be longer than a file can be.
 
 mod common;
 
@@ -48,16 +49,27 @@ fn a_drive_of_another_profile_or_unit_is_refused_and_the_same_one_with_another_s
     let (place, text, _) = used_drive("&seed=5");
     let other = place.path("other.toml");
     let swift = std::fs::read_to_string(place.path("swift.toml")).expect("readable");
-    std::fs::write(&other, swift.replace("name = \"swift\"", "name = \"slower\"")).expect("writable");
-    let message = refusal(&format!("emulated:{}?backing={}", other.display(), place.backing().display()));
-    assert!(message.contains("profile swift, not slower") && message.contains("another backing file"), "{message}");
+    std::fs::write(&other, swift.replace("name = \"swift\"", "name = \"slower\""))
+        .expect("writable");
+    let message =
+        refusal(&format!("emulated:{}?backing={}", other.display(), place.backing().display()));
+    assert!(
+        message.contains("profile swift, not slower") && message.contains("another backing file"),
+        "{message}"
+    );
     let message = refusal(&format!("{text}&seed=6"));
     assert!(message.contains("seed 5, not 6"), "{message}");
-    std::fs::write(&other, swift.replace("capacity_sectors = 16384", "capacity_sectors = 16000")).expect("writable");
-    let message = refusal(&format!("emulated:{}?backing={}", other.display(), place.backing().display()));
+    std::fs::write(&other, swift.replace("capacity_sectors = 16384", "capacity_sectors = 16000"))
+        .expect("writable");
+    let message =
+        refusal(&format!("emulated:{}?backing={}", other.display(), place.backing().display()));
     assert!(message.contains("capacity_sectors 16384, not 16000"), "{message}");
 
-    for same in [text.clone(), format!("{text}&seed=5&noise=off"), text.replace("swift.toml", "swift.toml@single")] {
+    for same in [
+        text.clone(),
+        format!("{text}&seed=5&noise=off"),
+        text.replace("swift.toml", "swift.toml@single"),
+    ] {
         let drive = open(&same).expect("the same drive");
         assert!(holds(&drive, Extent::from_numbers(0, 8), 1), "{same}");
         assert!(drive.snapshot().backend.contains("unit 5"), "{same}");
@@ -68,10 +80,20 @@ fn a_drive_of_another_profile_or_unit_is_refused_and_the_same_one_with_another_s
 fn a_damaged_sidecar_is_refused_with_the_remedy_and_the_remedy_works() {
     let (place, text, sidecar) = used_drive("");
     let whole = std::fs::read_to_string(&sidecar).expect("readable");
-    for damage in [whole.replace("seed 0", "seed 1"), whole[..whole.len() / 2].to_owned(), String::new(), "\u{0}\u{1}".to_owned()] {
+    for damage in [
+        whole.replace("seed 0", "seed 1"),
+        whole[..whole.len() / 2].to_owned(),
+        String::new(),
+        "\u{0}\u{1}".to_owned(),
+    ] {
         std::fs::write(&sidecar, &damage).expect("writable");
         let message = refusal(&text);
-        assert!(message.contains("damaged") && message.contains("delete") && message.contains("drive.img.headtime"), "{damage:?}: {message}");
+        assert!(
+            message.contains("damaged")
+                && message.contains("delete")
+                && message.contains("drive.img.headtime"),
+            "{damage:?}: {message}"
+        );
     }
     std::fs::remove_file(&sidecar).expect("it is there");
     let drive = open(&text).expect("a file of the right length is taken");
@@ -83,19 +105,24 @@ fn a_damaged_sidecar_is_refused_with_the_remedy_and_the_remedy_works() {
 #[test]
 fn a_file_of_another_length_is_refused_with_and_without_sidecar() {
     let (place, text, sidecar) = used_drive("");
-    let file = std::fs::OpenOptions::new().write(true).open(place.backing()).expect("the file is there");
+    let file =
+        std::fs::OpenOptions::new().write(true).open(place.backing()).expect("the file is there");
     file.set_len(4096).expect("it can be cut");
     let message = refusal(&text);
     assert!(message.contains("4096 bytes long instead of 8388608"), "{message}");
     std::fs::remove_file(sidecar).expect("it is there");
     let message = refusal(&text);
-    assert!(message.contains("4096 bytes long") && message.contains("profile swift has 8388608 bytes"), "{message}");
+    assert!(
+        message.contains("4096 bytes long") && message.contains("profile swift has 8388608 bytes"),
+        "{message}"
+    );
 }
 
 #[test]
 fn an_unfinished_or_removed_backing_is_made_again_empty() {
     let (place, text, _) = used_drive("&seed=3");
-    let file = std::fs::OpenOptions::new().write(true).open(place.backing()).expect("the file is there");
+    let file =
+        std::fs::OpenOptions::new().write(true).open(place.backing()).expect("the file is there");
     file.set_len(0).expect("it can be cut");
     let zeroes = Ok(Bytes::from(vec![0; SECTOR]));
     let read = |drive: Drive| drive.handle().run(Io::read(Extent::from_numbers(0, 1))).result;
@@ -130,32 +157,49 @@ fn lateness_and_disk_time_are_reported() {
     assert!(drive.handle().run(Io::new(Op::Flush, Extent::default())).result.is_ok());
     let emulation = drive.snapshot().emulation.expect("an emulated drive");
     assert_eq!(emulation.lateness.completions + emulation.bytes_late, 201);
-    assert!(emulation.lateness.p50 <= emulation.lateness.p99 && emulation.lateness.p99 <= emulation.lateness.max);
+    assert!(
+        emulation.lateness.p50 <= emulation.lateness.p99
+            && emulation.lateness.p99 <= emulation.lateness.max
+    );
     assert_eq!(emulation.bytes_late == 0, emulation.bytes_late_max.is_zero());
     let time = emulation.disk_time;
     assert!(!time.transfer.is_zero() && !time.rotate.is_zero() && !time.seek.is_zero(), "{time:?}");
 }
 
-/// 20 TB do not fit one file of ext4; whichever way this file system takes, every byte has its place.
+/// 20 TB do not fit one file of ext4; whichever way this file system takes, every byte has its
+/// place.
 #[test]
 fn a_drive_longer_than_a_file_keeps_its_bytes_across_segments() {
     const SEGMENT_SECTORS: u64 = (8 << 40) / 512;
     let directory = tempfile::tempdir().expect("a place for files");
     let backing = directory.path().join("big.img");
     let text = format!("emulated:nearline-20tb?backing={}", backing.display());
-    let extents = |capacity: u64| [0, SEGMENT_SECTORS - 4, 2 * SEGMENT_SECTORS - 1, capacity - 8].map(|start| Extent::from_numbers(start, 8));
+    let extents = |capacity: u64| {
+        [0, SEGMENT_SECTORS - 4, 2 * SEGMENT_SECTORS - 1, capacity - 8]
+            .map(|start| Extent::from_numbers(start, 8))
+    };
     let drive = open(&text).expect("a new drive");
     let capacity = drive.capacity().get();
     for extent in extents(capacity) {
-        assert_eq!(drive.handle().run(Io { fua: true, ..Io::write(extent, pattern(extent, 1)) }).result, Ok(Bytes::new()), "{extent}");
+        assert_eq!(
+            drive.handle().run(Io { fua: true, ..Io::write(extent, pattern(extent, 1)) }).result,
+            Ok(Bytes::new()),
+            "{extent}"
+        );
     }
     assert!(drive.shutdown().is_clean());
     let drive = open(&text).expect("the same drive");
     for extent in extents(capacity) {
         assert!(holds(&drive, extent, 1), "{extent}");
     }
-    assert_eq!(drive.handle().run(Io::new(Op::Zero, extents(capacity)[1])).result, Ok(Bytes::new()));
-    assert_eq!(drive.handle().run(Io::read(extents(capacity)[1])).result, Ok(Bytes::from(vec![0; 8 * SECTOR])));
+    assert_eq!(
+        drive.handle().run(Io::new(Op::Zero, extents(capacity)[1])).result,
+        Ok(Bytes::new())
+    );
+    assert_eq!(
+        drive.handle().run(Io::read(extents(capacity)[1])).result,
+        Ok(Bytes::from(vec![0; 8 * SECTOR]))
+    );
     drop(drive);
 
     let second = Path::new(&format!("{}.1", backing.display())).to_owned();
@@ -163,14 +207,23 @@ fn a_drive_longer_than_a_file_keeps_its_bytes_across_segments() {
         eprintln!("this file system holds the drive in one file; segments were not tried");
         return;
     }
-    // As a crash while it was made would have left it: nothing in the first, which gets its length last.
+    // As a crash while it was made would have left it: nothing in the first, which gets its length
+    // last.
     for path in [&backing, &second] {
-        std::fs::OpenOptions::new().write(true).open(path).and_then(|file| file.set_len(0)).expect("it can be cut");
+        std::fs::OpenOptions::new()
+            .write(true)
+            .open(path)
+            .and_then(|file| file.set_len(0))
+            .expect("it can be cut");
     }
     std::fs::remove_file(format!("{}.2", backing.display())).expect("it is there");
     let drive = open(&text).expect("an unfinished drive is finished");
     for extent in extents(capacity) {
-        assert_eq!(drive.handle().run(Io::read(extent)).result, Ok(Bytes::from(vec![0; 8 * SECTOR])), "{extent}");
+        assert_eq!(
+            drive.handle().run(Io::read(extent)).result,
+            Ok(Bytes::from(vec![0; 8 * SECTOR])),
+            "{extent}"
+        );
     }
     drop(drive);
     std::fs::remove_file(&backing).expect("it is there");

@@ -1,10 +1,14 @@
-//! Latency maps as beliefs of drives in one process: shared between identical drives, refused by others.
+//! Latency maps as beliefs of drives in one process: shared between identical drives, refused by
+//! others.
 
 use std::path::Path;
 
 use headtime_belief::maps::{KeptMap, MapKind, MapSettings};
 use headtime_belief::matrix::{MatrixSettings, SharedMatrix};
-use headtime_io::{BeliefChoice, Drive, DriveOptions, Io, LoadMapError, Loaded, Locator, MapStart, NoMap, OpenError, PolicyChoice, RunningMap};
+use headtime_io::{
+    BeliefChoice, Drive, DriveOptions, Io, LoadMapError, Loaded, Locator, MapStart, NoMap,
+    OpenError, PolicyChoice, RunningMap,
+};
 use headtime_units::{ByteSize, Extent};
 
 /// Four mebibytes at 60,000 rpm.
@@ -58,16 +62,31 @@ fn settings() -> MapSettings {
 fn open(folder: &Path, unit: u32, belief: BeliefChoice) -> Result<Drive, OpenError> {
     let profile = folder.join("small.toml");
     std::fs::write(&profile, SMALL).expect("the folder is ours");
-    let text = format!("emulated:{}?backing={}&seed={unit}", profile.display(), folder.join(format!("{unit}.img")).display());
+    let text = format!(
+        "emulated:{}?backing={}&seed={unit}",
+        profile.display(),
+        folder.join(format!("{unit}.img")).display()
+    );
     let policy = PolicyChoice::parse("fcfs").expect("a policy");
-    let options = DriveOptions { belief: belief.with(settings()), policy, outstanding: Some(1), ..DriveOptions::default() };
+    let options = DriveOptions {
+        belief: belief.with(settings()),
+        policy,
+        outstanding: Some(1),
+        ..DriveOptions::default()
+    };
     Drive::open(&Locator::parse(&text).expect("a locator"), options)
 }
 
 /// Reads here and there, one straight behind the other.
 fn read(drive: &Drive, requests: u64) {
-    let started: Vec<_> =
-        (0..requests).map(|number| drive.handle().start(Io::read(Extent::from_numbers(number * 5 % 16 * 500, 8))).expect("there is room")).collect();
+    let started: Vec<_> = (0..requests)
+        .map(|number| {
+            drive
+                .handle()
+                .start(Io::read(Extent::from_numbers(number * 5 % 16 * 500, 8)))
+                .expect("there is room")
+        })
+        .collect();
     started.into_iter().for_each(|pending| assert!(pending.wait().result.is_ok()));
 }
 
@@ -81,13 +100,20 @@ fn shared(drive: &Drive) -> SharedMatrix {
 #[test]
 fn identical_drives_share_what_each_learns() {
     let folder = tempfile::tempdir().expect("a folder");
-    let one = open(folder.path(), 1, BeliefChoice::map(MapKind::Matrix, MapStart::Anew)).expect("it can be mapped");
+    let one = open(folder.path(), 1, BeliefChoice::map(MapKind::Matrix, MapStart::Again))
+        .expect("it can be mapped");
     let map = shared(&one);
-    let other = open(folder.path(), 2, BeliefChoice::map(MapKind::Matrix, MapStart::Shared(map.clone()))).expect("it is of the same model");
+    let other =
+        open(folder.path(), 2, BeliefChoice::map(MapKind::Matrix, MapStart::Shared(map.clone())))
+            .expect("it is of the same model");
     read(&one, 48);
     let known = map.look(|map| map.known());
     assert!(known > 4, "{known} pairs");
-    assert_eq!(shared(&other).look(|map| map.known()), known, "what the one has learned the other knows");
+    assert_eq!(
+        shared(&other).look(|map| map.known()),
+        known,
+        "what the one has learned the other knows"
+    );
     let kept = one.handle().map().expect("it goes by one").keep();
     read(&other, 24);
     let learned = map.look(|map| map.observations());
@@ -95,31 +121,45 @@ fn identical_drives_share_what_each_learns() {
     // What replaces it replaces it for both.
     assert_eq!(other.handle().load_map(kept.clone(), false), Ok(Loaded::Replaced));
     assert_eq!(shared(&one).look(|map| map.known()), known);
-    assert!(matches!(one.handle().load_map(kept, true), Ok(Loaded::Merged(merged)) if merged.new == 0 && merged.kept == known));
+    assert!(
+        matches!(one.handle().load_map(kept, true), Ok(Loaded::Merged(merged)) if merged.new == 0 && merged.kept == known)
+    );
     // A drive of another size is another drive, whatever it is called.
     let memory = Locator::parse("memory:1MiB").expect("a locator");
-    let options = DriveOptions { belief: BeliefChoice::map(MapKind::Matrix, MapStart::Shared(map)), ..DriveOptions::default() };
+    let options = DriveOptions {
+        belief: BeliefChoice::map(MapKind::Matrix, MapStart::Shared(map)),
+        ..DriveOptions::default()
+    };
     let refused = Drive::open(&memory, options).map(drop).expect_err("another drive").to_string();
     assert!(refused.contains("SMALL 60K") && refused.contains("'memory'"), "{refused}");
     assert!(one.shutdown().is_clean() && other.shutdown().is_clean());
 }
 
-/// The belief is exchanged while requests wait and commands are at the drive; each is answered once.
+/// The belief is exchanged while requests wait and commands are at the drive; each is answered
+/// once.
 #[test]
 fn a_map_is_loaded_while_requests_wait() {
     let folder = tempfile::tempdir().expect("a folder");
-    let drive = open(folder.path(), 1, BeliefChoice::map(MapKind::Compact, MapStart::Anew)).expect("it can be mapped");
+    let drive = open(folder.path(), 1, BeliefChoice::map(MapKind::Compact, MapStart::Again))
+        .expect("it can be mapped");
     let kept = drive.handle().map().expect("it goes by one").keep();
     let handle = drive.handle();
-    let started: Vec<_> =
-        (0..40_u64).map(|number| handle.start(Io::read(Extent::from_numbers(number * 7 % 16 * 500, 8))).expect("there is room")).collect();
+    let started: Vec<_> = (0..40_u64)
+        .map(|number| {
+            handle
+                .start(Io::read(Extent::from_numbers(number * 7 % 16 * 500, 8)))
+                .expect("there is room")
+        })
+        .collect();
     for _ in 0..5 {
         assert_eq!(handle.load_map(kept.clone(), false), Ok(Loaded::Replaced));
         handle.set_policy(PolicyChoice::parse("satf-map").expect("a policy")).expect("it is open");
     }
     assert_eq!(handle.load_map(kept, true), Err(LoadMapError::NotMerged));
     started.into_iter().for_each(|pending| assert!(pending.wait().result.is_ok()));
-    let KeptMap::Compact(map) = drive.handle().map().expect("it goes by one").keep() else { panic!("it is a compact map") };
+    let KeptMap::Compact(map) = drive.handle().map().expect("it goes by one").keep() else {
+        panic!("it is a compact map")
+    };
     assert!(map.is_of_profile());
     assert!(drive.shutdown().is_clean());
     let plain = open(folder.path(), 1, BeliefChoice::default()).expect("a profile");

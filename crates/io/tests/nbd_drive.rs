@@ -1,4 +1,5 @@
-//! A drive behind NBD while all goes well: what is asked of the server, how its limits are kept, and which servers make no drive.
+//! A drive behind NBD while all goes well: what is asked of the server, how its limits are kept,
+//! and which servers make no drive.
 
 mod common;
 
@@ -46,13 +47,26 @@ fn requests_longer_than_the_server_takes_are_cut_and_joined_again() {
     let extent = Extent::from_numbers(3, 1000);
     done(&drive, Io::write(extent, pattern(extent, 1)));
     assert!(holds(&drive, extent, 1));
-    let lengths = |name| server.script().log.iter().filter(|entry| entry.1 == name).map(|entry| (entry.2, entry.3)).collect::<Vec<_>>();
-    let pieces: Vec<(u64, u64)> = (0..8).map(|piece| (1536 + piece * 65_536, (512_000 - piece * 65_536).min(65_536))).collect();
+    let lengths = |name| {
+        server
+            .script()
+            .log
+            .iter()
+            .filter(|entry| entry.1 == name)
+            .map(|entry| (entry.2, entry.3))
+            .collect::<Vec<_>>()
+    };
+    let pieces: Vec<(u64, u64)> = (0..8)
+        .map(|piece| (1536 + piece * 65_536, (512_000 - piece * 65_536).min(65_536)))
+        .collect();
     assert_eq!((lengths("WRITE"), lengths("READ")), (pieces.clone(), pieces));
     // Without a payload the limit does not count.
     done(&drive, Io::new(Op::Zero, extent));
     done(&drive, Io::new(Op::Discard, extent));
-    assert_eq!((lengths("WRITE_ZEROES"), lengths("TRIM")), (vec![(1536, 512_000)], vec![(1536, 512_000)]));
+    assert_eq!(
+        (lengths("WRITE_ZEROES"), lengths("TRIM")),
+        (vec![(1536, 512_000)], vec![(1536, 512_000)])
+    );
     assert_eq!(drive.snapshot().link.map(|link| link.state), Some(LinkState::Connected));
     assert!(drive.shutdown().is_clean());
 }
@@ -62,11 +76,23 @@ fn an_error_of_one_part_is_the_commands_and_keeps_the_rest_from_being_sent() {
     let directory = tempfile::tempdir().expect("a place for files");
     let server = puppet(directory.path(), disk(ExportFlags::DISK, 4096));
     let drive = open(&server.uri()).expect("the server is there");
-    server.set_rule(|command| if command.range().0 == 8192 { Rule::Fail(Errno::NoSpace) } else { Rule::Answer });
+    server.set_rule(|command| {
+        if command.range().0 == 8192 { Rule::Fail(Errno::NoSpace) } else { Rule::Answer }
+    });
     let extent = Extent::from_numbers(0, 32_000 / 512 * 8);
-    let error = drive.handle().run(Io::write(extent, pattern(extent, 1))).result.expect_err("the third part fails");
+    let error = drive
+        .handle()
+        .run(Io::write(extent, pattern(extent, 1)))
+        .result
+        .expect_err("the third part fails");
     let text = error.to_string();
-    assert!(error.errno() == 28 && text.contains("answered") && text.contains("ENOSPC") && text.contains("as the test said"), "{text}");
+    assert!(
+        error.errno() == 28
+            && text.contains("answered")
+            && text.contains("ENOSPC")
+            && text.contains("as the test said"),
+        "{text}"
+    );
     assert!(text.contains(&server.uri()), "{text}");
     done(&drive, Io::flush());
 }
@@ -90,7 +116,10 @@ fn a_server_that_understands_little_is_asked_for_nothing_else() {
 
 #[test]
 fn without_fua_a_flush_follows_and_with_it_none_does() {
-    for (flags, expected) in [(ExportFlags::SEND_FLUSH, &["WRITE", "FLUSH"][..]), (ExportFlags::SEND_FLUSH | ExportFlags::SEND_FUA, &["WRITE"])] {
+    for (flags, expected) in [
+        (ExportFlags::SEND_FLUSH, &["WRITE", "FLUSH"][..]),
+        (ExportFlags::SEND_FLUSH | ExportFlags::SEND_FUA, &["WRITE"]),
+    ] {
         let directory = tempfile::tempdir().expect("a place for files");
         let server = puppet(directory.path(), disk(flags, 1 << 20));
         let drive = open(&server.uri()).expect("the server is there");
@@ -106,8 +135,12 @@ fn the_server_never_holds_more_than_the_queue_depth() {
     let server = puppet(directory.path(), disk(ExportFlags::DISK, 1 << 20));
     server.set_rule(|_| Rule::Keep);
     let locator = Locator::parse(&format!("{}&queue_depth=3", server.uri())).expect("a locator");
-    let drive = Drive::open(&locator, DriveOptions { outstanding: Some(100), ..DriveOptions::default() }).expect("the server is there");
-    let waiting: Vec<_> = (0..10).map(|number| common::submit(&drive, Io::read(Extent::from_numbers(number * 100, 1)))).collect();
+    let drive =
+        Drive::open(&locator, DriveOptions { outstanding: Some(100), ..DriveOptions::default() })
+            .expect("the server is there");
+    let waiting: Vec<_> = (0..10)
+        .map(|number| common::submit(&drive, Io::read(Extent::from_numbers(number * 100, 1))))
+        .collect();
     server.wait_until("three requests are there", |script| script.log.len() >= 3);
     wait_until("the engine has all of them", || drive.snapshot().queued == 7);
     assert_eq!((drive.snapshot().outstanding, server.script().log.len()), (3, 3));
@@ -122,9 +155,18 @@ fn sectors_of_4096_bytes_when_the_server_takes_no_smaller_blocks() {
     }
     let directory = tempfile::tempdir().expect("a place for files");
     let socket = directory.path().join("nbd.sock");
-    let policy = ["blocksize-minimum=4096", "blocksize-preferred=4096", "blocksize-maximum=64K", "blocksize-error-policy=error"];
-    let _nbdkit = Nbdkit::start(&socket, &[&["--filter=blocksize-policy", "memory", "8M"][..], &policy].concat());
-    let drive = open(&format!("nbd+unix:///?socket={}", socket.display())).expect("nbdkit is there");
+    let policy = [
+        "blocksize-minimum=4096",
+        "blocksize-preferred=4096",
+        "blocksize-maximum=64K",
+        "blocksize-error-policy=error",
+    ];
+    let _nbdkit = Nbdkit::start(
+        &socket,
+        &[&["--filter=blocksize-policy", "memory", "8M"][..], &policy].concat(),
+    );
+    let drive =
+        open(&format!("nbd+unix:///?socket={}", socket.display())).expect("nbdkit is there");
     assert_eq!((drive.sector_size().bytes(), drive.capacity().get()), (4096, 2048));
     let extent = Extent::from_numbers(1, 100);
     done(&drive, Io::write(extent, pattern_of(4096, extent, 1)));
@@ -140,22 +182,35 @@ fn a_server_is_reached_over_tcp_by_name() {
     let extent = Extent::from_numbers(5, 2000);
     done(&drive, Io::write(extent, pattern(extent, 1)));
     assert!(holds(&drive, extent, 1));
-    assert!(drive.snapshot().backend.starts_with(&format!("nbd://localhost:{port}/")), "{}", drive.snapshot().backend);
+    assert!(
+        drive.snapshot().backend.starts_with(&format!("nbd://localhost:{port}/")),
+        "{}",
+        drive.snapshot().backend
+    );
 }
 
 #[test]
 fn what_makes_no_drive_is_refused_with_the_reason_and_the_remedy() {
     let directory = tempfile::tempdir().expect("a place for files");
     let missing = refusal(&format!("nbd+unix:///?socket={}/missing", directory.path().display()));
-    assert!(missing.contains("connecting failed") && missing.contains("is the server running"), "{missing}");
+    assert!(
+        missing.contains("connecting failed") && missing.contains("is the server running"),
+        "{missing}"
+    );
     let unknown = refusal("nbd://no-such-host.invalid/");
     assert!(unknown.contains("cannot be looked up"), "{unknown}");
-    let server = puppet(directory.path(), disk(ExportFlags::DISK | ExportFlags::READ_ONLY, 1 << 20));
+    let server =
+        puppet(directory.path(), disk(ExportFlags::DISK | ExportFlags::READ_ONLY, 1 << 20));
     let read_only = refusal(&server.uri());
     assert!(read_only.contains("read-only") && read_only.contains("for writing"), "{read_only}");
     let export = refusal(&server.uri().replace("///", "///nothing"));
     assert!(export.contains("no such export"), "{export}");
-    for (size, minimum, said) in [(0, 1, "0 bytes"), (1000, 1, "1000 bytes"), (1 << 63, 512, "at most 2^63"), (1 << 20, 65_536, "65536 bytes")] {
+    for (size, minimum, said) in [
+        (0, 1, "0 bytes"),
+        (1000, 1, "1000 bytes"),
+        (1 << 63, 512, "at most 2^63"),
+        (1 << 20, 65_536, "65536 bytes"),
+    ] {
         let block_sizes = BlockSizes { minimum, preferred: 65_536, maximum: 1 << 20 };
         server.script().export = ExportInfo { block_sizes, ..ExportInfo::disk("", size) };
         let message = refusal(&server.uri());
@@ -167,11 +222,19 @@ fn what_makes_no_drive_is_refused_with_the_reason_and_the_remedy() {
 fn a_server_that_is_none_or_leaves_in_the_handshake_or_says_nothing_is_refused() {
     use std::io::Write as _;
     let directory = tempfile::tempdir().expect("a place for files");
-    type Behaviour = fn(std::os::unix::net::UnixStream);
-    let servers: [(&str, Behaviour, &str); 5] = [
-        ("http", |mut stream| stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap_or_default(), "not an NBD server?"),
+    type Behavior = fn(std::os::unix::net::UnixStream);
+    let servers: [(&str, Behavior, &str); 5] = [
+        (
+            "http",
+            |mut stream| stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").unwrap_or_default(),
+            "not an NBD server?",
+        ),
         ("gone", |stream| drop(stream), "closed the connection during the greeting"),
-        ("half", |mut stream| stream.write_all(b"NBDMAGICIHAVEOPT\0\x03").unwrap_or_default(), "closed the connection during"),
+        (
+            "half",
+            |mut stream| stream.write_all(b"NBDMAGICIHAVEOPT\0\x03").unwrap_or_default(),
+            "closed the connection during",
+        ),
         (
             "endless",
             |mut stream| {
@@ -186,9 +249,9 @@ fn a_server_that_is_none_or_leaves_in_the_handshake_or_says_nothing_is_refused()
         ),
         ("silent", |stream| std::mem::forget(stream), "did not open the export within 200.000 ms"),
     ];
-    for (name, behaviour, said) in servers {
+    for (name, behavior, said) in servers {
         let socket = directory.path().join(name);
-        serve_raw(&socket, behaviour);
+        serve_raw(&socket, behavior);
         let limit = if name == "silent" { "&connect_timeout=200ms" } else { "" };
         let message = refusal(&format!("nbd+unix:///?socket={}{limit}", socket.display()));
         assert!(message.contains(said), "{name}: {message}");

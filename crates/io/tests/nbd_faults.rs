@@ -1,6 +1,8 @@
-//! A drive behind an NBD server of this process that misbehaves on command: hangs up, breaks the protocol, comes back as another drive, keeps requests.
+//! A drive behind an NBD server of this process that misbehaves on command: hangs up, breaks the
+//! protocol, comes back as another drive, keeps requests.
 //!
-//! Time limits here are short where something never happens, and waits for what does happen are a minute long: nothing depends on the machine's speed.
+//! Time limits here are short where something never happens, and waits for what does happen are a
+//! minute long: nothing depends on the machine's speed.
 
 mod common;
 
@@ -11,7 +13,10 @@ use headtime_io::{DriveOptions, Io, IoError, KnownBy, LinkState};
 use headtime_nbd::{BlockSizes, Errno, ExportInfo};
 use headtime_units::Nanos;
 
-use common::nbd_place::{AWAY, LOST, NbdPlace, SIZE, TIMED_OUT, at, eager, fails, flush, is_away, patient, read, succeeds, wait_until, write};
+use common::nbd_place::{
+    AWAY, LOST, NbdPlace, SIZE, TIMED_OUT, at, eager, fails, flush, is_away, patient, read,
+    succeeds, wait_until, write,
+};
 use common::puppet_server::Rule;
 use common::{answer, holds, pattern, submit};
 
@@ -29,7 +34,11 @@ fn a_server_that_hangs_up_fails_what_it_had_and_nothing_else() {
     server.wait_until("it is connected again", |script| script.opened == 2);
     server.set_rule(|_| Rule::Answer);
     for receiver in &there {
-        fails(receiver, LOST, &["was lost before it was answered", &place.uri(""), "may or may not have happened"]);
+        fails(
+            receiver,
+            LOST,
+            &["was lost before it was answered", &place.uri(""), "may or may not have happened"],
+        );
     }
     succeeds(&waiting);
     let link = drive.snapshot().link.expect("it has a link");
@@ -44,7 +53,9 @@ fn the_first_flush_after_a_loss_fails_when_something_was_not_flushed_and_only_th
     let server = place.puppet();
     let drive = place.open("", patient());
     let lose = || {
-        server.set_rule(|command| if command.spec().name == "READ" { Rule::HangUp } else { Rule::Answer });
+        server.set_rule(
+            |command| if command.spec().name == "READ" { Rule::HangUp } else { Rule::Answer },
+        );
         fails(&read(&drive, 0), LOST, &[]);
         server.set_rule(|_| Rule::Answer);
     };
@@ -70,28 +81,45 @@ fn the_first_flush_after_a_loss_fails_when_something_was_not_flushed_and_only_th
 
 #[test]
 fn answers_that_break_the_protocol_end_the_connection_and_the_next_one_works() {
-    let simple = |handle: u64| [&0x6744_6698_u32.to_be_bytes()[..], &[0; 4], &handle.to_be_bytes()].concat();
+    let simple =
+        |handle: u64| [&0x6744_6698_u32.to_be_bytes()[..], &[0; 4], &handle.to_be_bytes()].concat();
     let chunk = |flags: u16, kind: u16, handle: u64, payload: &[u8]| {
         let length = payload.len() as u32;
-        let head = [&0x668e_33ef_u32.to_be_bytes()[..], &flags.to_be_bytes(), &kind.to_be_bytes(), &handle.to_be_bytes(), &length.to_be_bytes()];
+        let head = [
+            &0x668e_33ef_u32.to_be_bytes()[..],
+            &flags.to_be_bytes(),
+            &kind.to_be_bytes(),
+            &handle.to_be_bytes(),
+            &length.to_be_bytes(),
+        ];
         [&head.concat()[..], payload].concat()
     };
     let data = |offset: u64, bytes: usize| [&offset.to_be_bytes()[..], &vec![7; bytes]].concat();
     let lies = [
         ("noise", vec![0xaa; 4096], "not the start of a reply"),
         ("an unknown request", chunk(1, 0, 77, &[]), "not in flight"),
-        ("a simple reply where structured ones were agreed", simple(0), "a simple reply where a structured one was agreed"),
+        (
+            "a simple reply where structured ones were agreed",
+            simple(0),
+            "a simple reply where a structured one was agreed",
+        ),
         ("more than was asked for", chunk(1, 1, 0, &data(0, 8192)), "does not fit its request"),
         ("bytes from elsewhere", chunk(1, 1, 0, &data(1 << 20, 512)), "lies outside of it"),
         ("less than was asked for", chunk(1, 1, 0, &data(0, 512)), "with bytes missing"),
-        ("a chunk of 4 GiB", [&chunk(1, 1, 0, &[])[..16], &[0xff; 4]].concat(), "does not fit its request"),
+        (
+            "a chunk of 4 GiB",
+            [&chunk(1, 1, 0, &[])[..16], &[0xff; 4]].concat(),
+            "does not fit its request",
+        ),
     ];
     for (name, bytes, said) in lies {
         let place = NbdPlace::new();
         let server = place.puppet();
         let drive = place.open("", patient());
         // Requests are numbered from 0 on each connection; this is the first.
-        server.set_rule(move |_| if bytes.is_empty() { Rule::Answer } else { Rule::Say(bytes.clone()) });
+        server.set_rule(
+            move |_| if bytes.is_empty() { Rule::Answer } else { Rule::Say(bytes.clone()) },
+        );
         let lied_to = read(&drive, 0);
         fails(&lied_to, LOST, &["was lost before it was answered", said]);
         server.set_rule(|_| Rule::Answer);
@@ -115,10 +143,17 @@ fn while_the_drive_is_away_requests_wait_and_then_fail_at_once_until_it_is_back(
     fails(&read(&drive, 0), AWAY, &["has been away for", &place.uri("")]);
     assert!(began.elapsed() >= Duration::from_millis(300), "it waited for the drive");
     wait_until("the other drive was looked at", || {
-        let LinkState::Away { cause, .. } = drive.snapshot().link.expect("it has a link").state else { return false };
+        let LinkState::Away { cause, .. } = drive.snapshot().link.expect("it has a link").state
+        else {
+            return false;
+        };
         cause.contains("not the drive that went away")
     });
-    fails(&read(&drive, 0), AWAY, &["it has 16 MiB (16777216 bytes) and had 8 MiB (8388608 bytes)"]);
+    fails(
+        &read(&drive, 0),
+        AWAY,
+        &["it has 16 MiB (16777216 bytes) and had 8 MiB (8388608 bytes)"],
+    );
     server.set_rule(|_| Rule::Answer);
     server.script().export = ExportInfo::disk("", SIZE);
     wait_until("the drive is back", || !is_away(&drive));
@@ -140,17 +175,24 @@ fn a_drive_that_comes_back_with_larger_sectors_is_refused() {
         "the other drive was looked at",
         || matches!(drive.snapshot().link.expect("it has a link").state, LinkState::Away { cause, .. } if cause.contains("sector of 4096")),
     );
-    fails(&read(&drive, 0), AWAY, &["its smallest block is a sector of 4096 bytes and was one of 512"]);
+    fails(
+        &read(&drive, 0),
+        AWAY,
+        &["its smallest block is a sector of 4096 bytes and was one of 512"],
+    );
 }
 
 #[test]
-fn a_drive_that_starts_otherwise_than_the_one_that_went_away_is_refused_before_anything_is_written() {
+fn a_drive_that_starts_otherwise_than_the_one_that_went_away_is_refused_before_anything_is_written()
+{
     let place = NbdPlace::new();
     let server = place.puppet();
     let drive = place.open("&reconnect_timeout=300ms", patient());
     succeeds(&write(&drive, 0, 1));
     let mark = pattern(at(0), 1);
-    let is_it = move |start: &[u8]| if start[..mark.len()] == mark { Ok(()) } else { Err("it has another mark".to_owned()) };
+    let is_it = move |start: &[u8]| {
+        if start[..mark.len()] == mark { Ok(()) } else { Err("it has another mark".to_owned()) }
+    };
     // More than is read at a time, and more than a piece that cannot be read.
     drive.handle().know_by(KnownBy::start(200 << 10, is_it)).unwrap();
     server.set_rule(|_| Rule::HangUp);
@@ -164,13 +206,18 @@ fn a_drive_that_starts_otherwise_than_the_one_that_went_away_is_refused_before_a
         || matches!(drive.snapshot().link.expect("it has a link").state, LinkState::Away { cause, .. } if cause.contains("it has another mark")),
     );
     fails(&write(&drive, 100, 2), AWAY, &["not the drive that went away: it has another mark"]);
-    assert!(server.script().log.iter().all(|(_, name, ..)| *name == "READ"), "nothing but reads came there");
+    assert!(
+        server.script().log.iter().all(|(_, name, ..)| *name == "READ"),
+        "nothing but reads came there"
+    );
     server.script().bytes = home;
     wait_until("the drive is back", || !is_away(&drive));
     succeeds(&write(&drive, 100, 3));
     assert!(holds(&drive, at(0), 1) && holds(&drive, at(100), 3));
     // A start that cannot be read counts as zeroes, and then as another drive.
-    server.set_rule(|command| if command.range().0 == 100 * 512 { Rule::HangUp } else { Rule::Fail(Errno::Io) });
+    server.set_rule(|command| {
+        if command.range().0 == 100 * 512 { Rule::HangUp } else { Rule::Fail(Errno::Io) }
+    });
     fails(&read(&drive, 100), LOST, &[]);
     wait_until(
         "its start was asked for",
@@ -211,7 +258,10 @@ fn a_hung_write_that_lands_late_lands_before_what_was_written_since() {
     let connected = Instant::now();
     while connected.elapsed() < Duration::from_millis(50) {
         let seen = server.script().log.len();
-        assert!(seen == 1 || connected.elapsed() > Duration::from_secs(4), "nothing is sent while the old connection may still be read");
+        assert!(
+            seen == 1 || connected.elapsed() > Duration::from_secs(4),
+            "nothing is sent while the old connection may still be read"
+        );
     }
     server.set_rule(|_| Rule::Answer);
     succeeds(&newer);

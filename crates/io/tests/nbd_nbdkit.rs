@@ -1,6 +1,7 @@
 //! nbdkit as a drive that fails, is slow, hangs, dies and returns.
 //!
-//! Time limits here are short where something never happens, and waits for what does happen are a minute long: nothing depends on the machine's speed.
+//! Time limits here are short where something never happens, and waits for what does happen are a
+//! minute long: nothing depends on the machine's speed.
 
 mod common;
 
@@ -10,15 +11,24 @@ use bytes::Bytes;
 use headtime_io::{DriveOptions, Io, IoDone, LinkState, PolicyChoice};
 use headtime_sched::{Choice, Op, Policy, PolicyEntry, Queued, View};
 
-use common::nbd_place::{AWAY, LOST, NbdPlace, TIMED_OUT, at, eager, fails, flush, is_away, patient, read, succeeds, wait_until, write};
+use common::nbd_place::{
+    AWAY, LOST, NbdPlace, TIMED_OUT, at, eager, fails, flush, is_away, patient, read, succeeds,
+    wait_until, write,
+};
 use common::nbdkit::{Nbdkit, installed};
 use common::{answer, holds, pattern, submit};
 
 /// Sends the oldest request together with all that continue it.
 struct MergeRuns;
 
-static MERGE_RUNS: PolicyEntry =
-    PolicyEntry { name: "merge-runs", summary: "", source: "", oracle: false, parameters: &[], build: |_| Box::new(MergeRuns) };
+static MERGE_RUNS: PolicyEntry = PolicyEntry {
+    name: "merge-runs",
+    summary: "",
+    source: "",
+    oracle: false,
+    parameters: &[],
+    build: |_| Box::new(MergeRuns),
+};
 
 impl Policy for MergeRuns {
     fn name(&self) -> &'static str {
@@ -33,8 +43,12 @@ impl Policy for MergeRuns {
         let Some(oldest) = view.queue.oldest() else { return Choice::Nothing };
         let mut tickets = vec![oldest.ticket];
         let mut end = oldest.request.extent.end();
-        let continues = |queued: &Queued, end| queued.request.op == oldest.request.op && queued.request.extent.start == end;
-        while let Some(next) = view.queue.from_lba(end).next().filter(|queued| continues(queued, end)) {
+        let continues = |queued: &Queued, end| {
+            queued.request.op == oldest.request.op && queued.request.extent.start == end
+        };
+        while let Some(next) =
+            view.queue.from_lba(end).next().filter(|queued| continues(queued, end))
+        {
             tickets.push(next.ticket);
             end = next.request.extent.end();
         }
@@ -58,20 +72,35 @@ fn an_error_of_nbdkit_reaches_the_one_request_it_belongs_to_also_out_of_a_merged
         "can_flush=exit 0".to_owned(),
         "flush=exit 0".to_owned(),
     ];
-    let arguments: Vec<&str> = ["eval"].into_iter().chain(scripts.iter().map(String::as_str)).collect();
+    let arguments: Vec<&str> =
+        ["eval"].into_iter().chain(scripts.iter().map(String::as_str)).collect();
     let _nbdkit = Nbdkit::start(&place.socket(), &arguments);
     let (_, no_parameters) = PolicyEntry::parse("fcfs").expect("a policy");
     let policy = PolicyChoice::new(&MERGE_RUNS, no_parameters).expect("no oracle");
     let drive = place.open("", DriveOptions { policy, outstanding: None, ..patient() });
     for op in [Op::Read, Op::Write] {
         // While the first is under way the others gather, and go together.
-        let io = |start| if op == Op::Read { Io::read(at(start)) } else { Io::write(at(start), pattern(at(start), 1)) };
+        let io = |start| {
+            if op == Op::Read {
+                Io::read(at(start))
+            } else {
+                Io::write(at(start), pattern(at(start), 1))
+            }
+        };
         let first = submit(&drive, io(1000));
-        let gathered: Vec<(u64, Receiver<IoDone>)> = (184..224).step_by(8).map(|start| (start, submit(&drive, io(start)))).collect();
+        let gathered: Vec<(u64, Receiver<IoDone>)> =
+            (184..224).step_by(8).map(|start| (start, submit(&drive, io(start)))).collect();
         succeeds(&first);
         for (start, receiver) in &gathered {
             if *start == 200 {
-                fails(receiver, 5, &[&format!("{} of LBA 200..+8", op.name()), "answered: input/output error (EIO)"]);
+                fails(
+                    receiver,
+                    5,
+                    &[
+                        &format!("{} of LBA 200..+8", op.name()),
+                        "answered: input/output error (EIO)",
+                    ],
+                );
             } else {
                 succeeds(receiver);
             }
@@ -90,7 +119,8 @@ fn errors_that_nbdkit_injects_end_when_they_are_switched_off() {
     let place = NbdPlace::new();
     let switch = place.path("inject");
     let file = format!("error-pwrite-file={}", switch.display());
-    let _nbdkit = place.nbdkit(&["error"], &["error-pwrite=ENOSPC", "error-pwrite-rate=100%", &file]);
+    let _nbdkit =
+        place.nbdkit(&["error"], &["error-pwrite=ENOSPC", "error-pwrite-rate=100%", &file]);
     let drive = place.open("", patient());
     succeeds(&write(&drive, 0, 1));
     std::fs::write(&switch, "").expect("writable");
@@ -118,8 +148,14 @@ fn a_slow_drive_works_and_one_that_is_slower_than_the_limit_is_given_up() {
     drop(drive);
 
     let drive = place.open("", eager(500));
-    fails(&write(&drive, 0, 1), TIMED_OUT, &["write of LBA 0..+8", "did not answer within 500.000 ms"]);
-    wait_until("the command came back with its connection", || drive.snapshot().hung.came_back == 1);
+    fails(
+        &write(&drive, 0, 1),
+        TIMED_OUT,
+        &["write of LBA 0..+8", "did not answer within 500.000 ms"],
+    );
+    wait_until("the command came back with its connection", || {
+        drive.snapshot().hung.came_back == 1
+    });
     let health = drive.snapshot();
     assert_eq!((health.hung.given_up, health.outstanding), (0, 0));
     assert_eq!(health.link.map(|link| link.losses), Some(1));
@@ -133,14 +169,19 @@ fn nbdkit_killed_and_started_again_fails_what_was_under_way_and_serves_the_rest(
     }
     let place = NbdPlace::new();
     let log = place.path("log");
-    let nbdkit = place.nbdkit(&["log", "delay"], &["delay-read=3600", &format!("logfile={}", log.display())]);
+    let nbdkit = place
+        .nbdkit(&["log", "delay"], &["delay-read=3600", &format!("logfile={}", log.display())]);
     let drive = place.open("&reconnect_timeout=3600s&queue_depth=3", patient());
     succeeds(&write(&drive, 0, 1));
     let under_way: Vec<_> = (0..3).map(|number| read(&drive, 1000 + number * 100)).collect();
-    wait_until("nbdkit has three of them", || std::fs::read_to_string(&log).unwrap_or_default().matches("Read id=").count() >= 3);
+    wait_until("nbdkit has three of them", || {
+        std::fs::read_to_string(&log).unwrap_or_default().matches("Read id=").count() >= 3
+    });
     let queued: Vec<_> = (0..5).map(|number| write(&drive, 2000 + number * 100, 2)).collect();
     nbdkit.kill_9();
-    under_way.iter().for_each(|receiver| fails(receiver, LOST, &["was lost before it was answered"]));
+    under_way
+        .iter()
+        .for_each(|receiver| fails(receiver, LOST, &["was lost before it was answered"]));
     assert!(is_away(&drive));
     let _nbdkit = place.nbdkit(&[], &[]);
     queued.iter().for_each(succeeds);
@@ -161,10 +202,15 @@ fn a_stopped_nbdkit_is_noticed_answered_for_and_used_again_when_it_goes_on() {
     succeeds(&write(&drive, 0, 1));
     nbdkit.stop();
     let (hung, reading) = (write(&drive, 100, 1), read(&drive, 0));
-    let failed = [&hung, &reading].map(|receiver| answer(receiver).result.expect_err("the server is stopped"));
-    // The first to be given up takes the connection, and so the other with it, unless that was given up or on its way in the same moment.
+    let failed = [&hung, &reading]
+        .map(|receiver| answer(receiver).result.expect_err("the server is stopped"));
+    // The first to be given up takes the connection, and so the other with it, unless that was
+    // given up or on its way in the same moment.
     assert!(failed.iter().any(|error| error.errno() == TIMED_OUT), "{failed:?}");
-    assert!(failed.iter().all(|error| [TIMED_OUT, LOST, AWAY].contains(&error.errno())), "{failed:?}");
+    assert!(
+        failed.iter().all(|error| [TIMED_OUT, LOST, AWAY].contains(&error.errno())),
+        "{failed:?}"
+    );
     wait_until(
         "the silence is noticed",
         || matches!(drive.snapshot().link.expect("it has a link").state, LinkState::Away { cause, .. } if cause.contains("did not open the export")),

@@ -1,4 +1,5 @@
-//! Scans through the engine: every sector once, beside requests, on several kinds of drive; a point in time; slow takers; closing.
+//! Scans through the engine: every sector once, beside requests, on several kinds of drive; a point
+//! in time; slow takers; closing.
 
 mod common;
 
@@ -26,7 +27,14 @@ on_kinds!(
 
 fn all(handle: &DriveHandle) -> ScanStart {
     let wanted = Wanted::all(handle.capacity(), Sectors::new(8));
-    ScanStart { wanted, point_in_time: false, hold_writes: false, paused: false, marks: None, queue_bytes: 1 << 20 }
+    ScanStart {
+        wanted,
+        point_in_time: false,
+        hold_writes: false,
+        paused: false,
+        marks: None,
+        queue_bytes: 1 << 20,
+    }
 }
 
 /// A drive that holds version 1 of the pattern.
@@ -39,7 +47,10 @@ fn filled(place: &Place, kind: Kind) -> Option<Drive> {
 }
 
 fn write(handle: &DriveHandle, kind: Kind, extent: Extent, version: u64) {
-    handle.run(Io::write(extent, pattern_of(kind.sector(), extent, version))).result.expect("it can be written");
+    handle
+        .run(Io::write(extent, pattern_of(kind.sector(), extent, version)))
+        .result
+        .expect("it can be written");
 }
 
 /// What a scan brings until everything was told; counts each sector.
@@ -49,14 +60,20 @@ fn take_all(feed: &ScanFeed, sector: usize, mut each: impl FnMut(&ScanFeed, Exte
         match feed.next(PATIENCE).expect("the scan goes on") {
             ScanEvent::Read { extent, bytes, .. } => {
                 assert_eq!(bytes.len(), extent.len.get() as usize * sector);
-                times[extent.start.get() as usize..extent.end().get() as usize].iter_mut().for_each(|times| *times += 1);
+                times[extent.start.get() as usize..extent.end().get() as usize]
+                    .iter_mut()
+                    .for_each(|times| *times += 1);
                 each(feed, extent, &bytes);
             }
             ScanEvent::Exhausted => break,
             other => panic!("{other:?}"),
         }
     }
-    assert!(times.iter().all(|times| *times == 1), "each sector is told once: {:?}", times.iter().enumerate().find(|(_, times)| **times != 1));
+    assert!(
+        times.iter().all(|times| *times == 1),
+        "each sector is told once: {:?}",
+        times.iter().enumerate().find(|(_, times)| **times != 1)
+    );
 }
 
 fn every_sector_comes_once_with_its_bytes_beside_requests(kind: Kind) {
@@ -69,12 +86,18 @@ fn every_sector_comes_once_with_its_bytes_beside_requests(kind: Kind) {
         assert!(bytes == pattern_of(kind.sector(), extent, 1), "{extent} came with other bytes");
         if asked < 20 {
             let extent = Extent::from_numbers(asked * 701 % (SECTORS - 8), 8);
-            assert!(handle.run(Io::read(extent)).result.expect("readable") == pattern_of(kind.sector(), extent, 1));
+            assert!(
+                handle.run(Io::read(extent)).result.expect("readable")
+                    == pattern_of(kind.sector(), extent, 1)
+            );
             asked += 1;
         }
     });
     let snapshot = drive.snapshot();
-    assert_eq!((snapshot.scans, snapshot.fill.read().get(), snapshot.background.sectors.get()), (1, SECTORS, SECTORS));
+    assert_eq!(
+        (snapshot.scans, snapshot.fill.read().get(), snapshot.background.sectors.get()),
+        (1, SECTORS, SECTORS)
+    );
     drop(feed);
     assert_eq!(drive.snapshot().scans, 0);
     assert!(drive.shutdown().is_clean());
@@ -84,11 +107,18 @@ fn a_point_in_time_holds_what_was_there_when_the_scan_started(kind: Kind) {
     let place = Place::new(kind);
     let Some(drive) = filled(&place, kind) else { return };
     let handle = drive.handle();
-    let feed = handle.start_scan(ScanStart { point_in_time: true, hold_writes: true, ..all(&handle) }).expect("the drive is open");
-    // The scan runs while these come, so some of them overwrite what it has and others what it has not.
+    let feed = handle
+        .start_scan(ScanStart { point_in_time: true, hold_writes: true, ..all(&handle) })
+        .expect("the drive is open");
+    // The scan runs while these come, so some of them overwrite what it has and others what it has
+    // not.
     let writer = std::thread::spawn({
         let handle = handle.clone();
-        move || (0..64_u64).for_each(|n| write(&handle, kind, Extent::from_numbers(n * 40_503 % (SECTORS - 16), 16), 2))
+        move || {
+            (0..64_u64).for_each(|n| {
+                write(&handle, kind, Extent::from_numbers(n * 40_503 % (SECTORS - 16), 16), 2)
+            })
+        }
     });
     take_all(&feed, kind.sector(), |feed, extent, bytes| {
         assert!(bytes == pattern_of(kind.sector(), extent, 1), "{extent} is of another time");
@@ -96,7 +126,11 @@ fn a_point_in_time_holds_what_was_there_when_the_scan_started(kind: Kind) {
     });
     writer.join().expect("every write succeeds");
     let extent = Extent::from_numbers(63 * 40_503 % (SECTORS - 16), 16);
-    assert!(handle.run(Io::read(extent)).result.expect("readable") == pattern_of(kind.sector(), extent, 2), "the writes happened");
+    assert!(
+        handle.run(Io::read(extent)).result.expect("readable")
+            == pattern_of(kind.sector(), extent, 2),
+        "the writes happened"
+    );
 }
 
 #[test]
@@ -104,16 +138,22 @@ fn a_taker_who_does_not_take_holds_up_the_scan_and_nobody_else() {
     let place = Place::new(Kind::Memory);
     let drive = filled(&place, Kind::Memory).expect("memory is to be had");
     let handle = drive.handle();
-    let feed = handle.start_scan(ScanStart { queue_bytes: 64 << 10, ..all(&handle) }).expect("the drive is open");
+    let feed = handle
+        .start_scan(ScanStart { queue_bytes: 64 << 10, ..all(&handle) })
+        .expect("the drive is open");
     let read = || drive.snapshot().fill.read().get();
-    // Without tracks nothing is read beside a client who asks all the time: nobody does until the scan stands still.
+    // Without tracks nothing is read beside a client who asks all the time: nobody does until the
+    // scan stands still.
     let mut before = 0;
     while before == 0 || before != read() {
         before = read();
         std::thread::sleep(Duration::from_millis(60));
     }
     write(&handle, Kind::Memory, Extent::from_numbers(0, 8), 1);
-    assert!(before < SECTORS / 2, "{before} of {SECTORS} sectors are read although nobody takes them");
+    assert!(
+        before < SECTORS / 2,
+        "{before} of {SECTORS} sectors are read although nobody takes them"
+    );
     take_all(&feed, 512, |_, _, _| {});
 }
 
@@ -126,12 +166,18 @@ fn marks_tell_what_was_written_since_a_region_came_last() {
     handle.watch_writes(&marks).expect("the drive is open");
     write(&handle, Kind::Memory, Extent::from_numbers(2040, 16), 2);
     handle.run(Io::discard(Extent::from_numbers(8192, 8))).result.expect("it can be discarded");
-    let feed = handle.start_scan(ScanStart { marks: Some(Arc::clone(&marks)), ..all(&handle) }).expect("the drive is open");
+    let feed = handle
+        .start_scan(ScanStart { marks: Some(Arc::clone(&marks)), ..all(&handle) })
+        .expect("the drive is open");
     let mut written = Vec::new();
     loop {
         match feed.next(PATIENCE).expect("the scan goes on") {
             ScanEvent::Read { extent, written: was, .. } => {
-                assert_eq!(extent.start.get() / 2048, extent.last().get() / 2048, "{extent} lies in two regions");
+                assert_eq!(
+                    extent.start.get() / 2048,
+                    extent.last().get() / 2048,
+                    "{extent} lies in two regions"
+                );
                 written.extend(was.then_some(extent.start.get() / 2048));
             }
             ScanEvent::Exhausted => break,
@@ -148,8 +194,12 @@ fn a_paused_scan_reads_nothing_and_a_closed_drive_ends_its_scans() {
     let place = Place::new(Kind::Memory);
     let drive = filled(&place, Kind::Memory).expect("memory is to be had");
     let handle = drive.handle();
-    let feed = handle.start_scan(ScanStart { paused: true, ..all(&handle) }).expect("the drive is open");
-    assert_eq!((feed.next(Duration::from_millis(50)), drive.snapshot().fill.read()), (None, Sectors::ZERO));
+    let feed =
+        handle.start_scan(ScanStart { paused: true, ..all(&handle) }).expect("the drive is open");
+    assert_eq!(
+        (feed.next(Duration::from_millis(50)), drive.snapshot().fill.read()),
+        (None, Sectors::ZERO)
+    );
     feed.resume();
     assert!(matches!(feed.next(PATIENCE), Some(ScanEvent::Read { .. })));
     feed.pause();

@@ -1,28 +1,41 @@
 //! [`SegmentCache`]: the drive's buffer memory, cut into segments that each hold one row of LBAs.
 //!
-//! A read that has to go to the media fills a segment, and what the drive reads ahead of it goes on in the same segment, which keeps the newest sectors as a
-//! ring does. A write-back drive lets written data wait in segments of their own and brings them to the media later. Which sector is read *when* is the
-//! drive's business; the cache knows what it holds, who may be replaced, and what must not be lost.
+//! A read that has to go to the media fills a segment, and what the drive reads ahead of it goes on
+//! in the same segment, which keeps the newest sectors as a ring does. A write-back drive lets
+//! written data wait in segments of their own and brings them to the media later. Which sector is
+//! read *when* is the drive's business; the cache knows what it holds, who may be replaced, and
+//! what must not be lost.
 //!
 //! Worked example, three segments of 100 sectors, at most one for writes:
 //!
-//! 1. A read of LBAs 40–47 misses. It takes the first segment; the drive reads on to 140: the row is 40–139, and a read of 48–55 is a hit.
-//! 2. It reads on to 160: the segment holds 100, so the row is 60–159, and a read of 48–55 is a miss again.
-//! 3. A write of 70–77 waits in the second segment. The first keeps the longer part of its row, 78–159; 70–77 are read from the second.
-//! 4. A write of 78–85 continues the second segment's row, which is 70–85 now; the first segment keeps 86–159.
-//! 5. A write of 500–507 is refused: one segment may hold written data. When 70–85 are on the media the row stays readable, and the write may come again.
-//! 6. A read at 900 misses and takes the third segment. The next, at 2,000, takes the first: it was used the longest ago.
+//! 1. A read of LBAs 40–47 misses. It takes the first segment; the drive reads on to 140: the row
+//!    is 40–139, and a read of 48–55 is a hit.
+//! 2. It reads on to 160: the segment holds 100, so the row is 60–159, and a read of 48–55 is a
+//!    miss again.
+//! 3. A write of 70–77 waits in the second segment. The first keeps the longer part of its row,
+//!    78–159; 70–77 are read from the second.
+//! 4. A write of 78–85 continues the second segment's row, which is 70–85 now; the first segment
+//!    keeps 86–159.
+//! 5. A write of 500–507 is refused: one segment may hold written data. When 70–85 are on the media
+//!    the row stays readable, and the write may come again.
+//! 6. A read at 900 misses and takes the third segment. The next, at 2,000, takes the first: it was
+//!    used the longest ago.
 //!
-//! Promises: no sector is in a clean row and in a written one, so what the cache says it holds is what was written last; written rows are replaced by
-//! nothing before they are on the media; two written rows never overlap.
+//! Promises: no sector is in a clean row and in a written one, so what the cache says it holds is
+//! what was written last; written rows are replaced by nothing before they are on the media; two
+//! written rows never overlap.
 //!
-//! - Modelled: rows by segment, least recently used replacement, ring-like rows, written rows that combine when they touch and fit, a bound on written
-//!   segments, and marks that let a flush know when everything before it is on the media.
-//! - Not modelled: segments whose size adapts to the load, read data kept apart from written data of the same row, compression, media caches.
-//! - Differs from a drive: a write that overlaps written data waiting here joins their row or, where it does not fit, waits for them; drives may keep several
-//!   versions. A row that a write cuts in two keeps its longer part only.
+//! - Modelled: rows by segment, least recently used replacement, ring-like rows, written rows that
+//!   combine when they touch and fit, a bound on written segments, and marks that let a flush know
+//!   when everything before it is on the media.
+//! - Not modelled: segments whose size adapts to the load, read data kept apart from written data
+//!   of the same row, compression, media caches.
+//! - Differs from a drive: a write that overlaps written data waiting here joins their row or,
+//!   where it does not fit, waits for them; drives may keep several versions. A row that a write
+//!   cuts in two keeps its longer part only.
 //!
-//! Cost: each question looks at every segment, some tens of nanoseconds for 16; nothing is allocated after the beginning.
+//! Cost: each question looks at every segment, some tens of nanoseconds for 16; nothing is
+//! allocated after the beginning.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -37,7 +50,7 @@ use crate::profile::Cache;
 pub struct SegmentCache {
     segments: Vec<Segment>,
     segment_sectors: u64,
-    most_written: usize,
+    max_written: usize,
     /// Segments with written data.
     written: usize,
     /// Counts uses, for the order of replacement.
@@ -117,12 +130,22 @@ impl SegmentCache {
     /// An empty cache of the profile's segments.
     #[must_use]
     pub fn new(cache: &Cache) -> Self {
-        let empty = Segment { start: 0, end: 0, state: State::Clean, complete: Instant::ORIGIN, recent: 0, asked: 0, used: 0, row: 0 };
-        let most_written = cache.write_segments.unwrap_or((cache.segments / 2).max(1)).min(cache.segments);
+        let empty = Segment {
+            start: 0,
+            end: 0,
+            state: State::Clean,
+            complete: Instant::ORIGIN,
+            recent: 0,
+            asked: 0,
+            used: 0,
+            row: 0,
+        };
+        let max_written =
+            cache.write_segments.unwrap_or((cache.segments / 2).max(1)).min(cache.segments);
         Self {
             segments: vec![empty; cache.segments as usize],
             segment_sectors: u64::from(cache.segment_sectors),
-            most_written: most_written as usize,
+            max_written: max_written as usize,
             written: 0,
             uses: 0,
         }
@@ -135,7 +158,13 @@ impl SegmentCache {
         let mut reached = extent.start.get();
         let mut complete = Instant::ORIGIN;
         while reached < end {
-            let Some(segment) = self.segments.iter().find(|segment| segment.start <= reached && reached < segment.end) else { break };
+            let Some(segment) = self
+                .segments
+                .iter()
+                .find(|segment| segment.start <= reached && reached < segment.end)
+            else {
+                break;
+            };
             reached = segment.end.min(end);
             if reached > segment.recent {
                 complete = complete.max(segment.complete);
@@ -150,17 +179,21 @@ impl SegmentCache {
         self.held(extent).sectors == extent.len
     }
 
-    /// A read of the extent is served: the rows that hold any of its sectors were used just now. Answers the clean row of its last sector, and where that row
-    /// ends, if the read goes on where the last read from there ended: then it is worth reading ahead.
+    /// A read of the extent is served: the rows that hold any of its sectors were used just now.
+    /// Answers the clean row of its last sector, and where that row ends, if the read goes on where
+    /// the last read from there ended: then it is worth reading ahead.
     pub fn touch(&mut self, extent: Extent) -> Option<(RowId, Lba)> {
         self.uses += 1;
         let (start, last, uses) = (extent.start.get(), extent.last().get(), self.uses);
         let mut follows = None;
-        for (index, segment) in self.segments.iter_mut().enumerate().filter(|(_, segment)| segment.overlaps(extent)) {
+        for (index, segment) in
+            self.segments.iter_mut().enumerate().filter(|(_, segment)| segment.overlaps(extent))
+        {
             segment.used = uses;
             if segment.start <= last && last < segment.end {
                 if segment.asked == start && segment.state == State::Clean {
-                    follows = Some((RowId { segment: index, row: segment.row }, Lba::new(segment.end)));
+                    follows =
+                        Some((RowId { segment: index, row: segment.row }, Lba::new(segment.end)));
                 }
                 segment.asked = last + 1;
             }
@@ -183,12 +216,16 @@ impl SegmentCache {
         }
     }
 
-    /// A row for sectors that will be read from `start` on: the clean one that ends there, else a new one in place of the clean row that was used the
-    /// longest ago. `None` when no segment is clean.
+    /// A row for sectors that will be read from `start` on: the clean one that ends there, else a
+    /// new one in place of the clean row that was used the longest ago. `None` when no segment is
+    /// clean.
     pub fn begin_read(&mut self, start: Lba) -> Option<RowId> {
         self.uses += 1;
-        let continued =
-            self.segments.iter().position(|segment| segment.end == start.get() && !segment.is_empty() && matches!(segment.state, State::Clean));
+        let continued = self.segments.iter().position(|segment| {
+            segment.end == start.get()
+                && !segment.is_empty()
+                && matches!(segment.state, State::Clean)
+        });
         let index = match continued {
             Some(index) => index,
             None => {
@@ -201,8 +238,9 @@ impl SegmentCache {
         Some(self.id(index))
     }
 
-    /// Sectors `from` up to `to` were read into the row, complete at `at`; the row drops its oldest sectors where they do not fit. Whatever was
-    /// cut from the row's end meanwhile makes it start anew. False when the segment holds another row by now, so that the sectors are lost.
+    /// Sectors `from` up to `to` were read into the row, complete at `at`; the row drops its oldest
+    /// sectors where they do not fit. Whatever was cut from the row's end meanwhile makes it start
+    /// again. False when the segment holds another row by now, so that the sectors are lost.
     ///
     /// # Panics
     /// When written data lie in between: the media do not hold what was written last.
@@ -224,8 +262,9 @@ impl SegmentCache {
         true
     }
 
-    /// All sectors of a track have come by at `at`: the row is those, or as many of the last of them as a segment holds. False, and nothing has
-    /// changed, when the segment holds another row by now, or written data lie among them.
+    /// All sectors of a track have come by at `at`: the row is those, or as many of the last of
+    /// them as a segment holds. False, and nothing has changed, when the segment holds another row
+    /// by now, or written data lie among them.
     pub fn fill(&mut self, id: RowId, track: Extent, at: Instant) -> bool {
         if self.segments[id.segment].row != id.row || self.overlaps_written(track) {
             return false;
@@ -241,15 +280,21 @@ impl SegmentCache {
     /// Takes a write in that is complete at `arrived`; `mark` is that of the flushes before it.
     ///
     /// # Errors
-    /// [`WriteRefused`], and nothing has changed but, for [`WriteRefused::Overlaps`], the urgency of the rows that are in the way.
-    pub fn write(&mut self, extent: Extent, arrived: Instant, mark: u64) -> Result<RowId, WriteRefused> {
+    /// [`WriteRefused`], and nothing has changed but, for [`WriteRefused::Overlaps`], the urgency
+    /// of the rows that are in the way.
+    pub fn write(
+        &mut self,
+        extent: Extent,
+        arrived: Instant,
+        mark: u64,
+    ) -> Result<RowId, WriteRefused> {
         if extent.len.get() > self.segment_sectors {
             return Err(WriteRefused::TooLong);
         }
         let joined = self.join(extent)?;
         let index = match joined {
             Some(index) => index,
-            None if self.written >= self.most_written => return Err(WriteRefused::Full),
+            None if self.written >= self.max_written => return Err(WriteRefused::Full),
             None => {
                 let index = self.replaceable().ok_or(WriteRefused::Full)?;
                 self.segments[index].renew(extent.start.get());
@@ -277,7 +322,9 @@ impl SegmentCache {
             let segment = &self.segments[index];
             match segment.state {
                 State::Clean => {}
-                State::Leaving { .. } if segment.overlaps(extent) => return Err(self.in_the_way(extent)),
+                State::Leaving { .. } if segment.overlaps(extent) => {
+                    return Err(self.in_the_way(extent));
+                }
                 State::Leaving { .. } => {}
                 State::Written { mark, urgent } if segment.overlaps(extent) => {
                     (row_start, row_end) = (row_start.min(segment.start), row_end.max(segment.end));
@@ -294,7 +341,9 @@ impl SegmentCache {
         } else {
             // Sequential writes go on in the row that ends where this one starts.
             let continued = self.segments.iter().position(|segment| {
-                matches!(segment.state, State::Written { .. }) && segment.end == start && end - segment.start <= self.segment_sectors
+                matches!(segment.state, State::Written { .. })
+                    && segment.end == start
+                    && end - segment.start <= self.segment_sectors
             });
             let Some(index) = continued else { return Ok(None) };
             if let State::Written { mark, urgent } = self.segments[index].state {
@@ -323,7 +372,8 @@ impl SegmentCache {
         WriteRefused::Overlaps
     }
 
-    /// Somebody waits for the written rows that hold any of the extent's sectors to be on the media.
+    /// Somebody waits for the written rows that hold any of the extent's sectors to be on the
+    /// media.
     pub fn hurry(&mut self, extent: Extent) {
         for segment in self.segments.iter_mut().filter(|segment| segment.overlaps(extent)) {
             if let State::Written { urgent, .. } = &mut segment.state {
@@ -341,11 +391,17 @@ impl SegmentCache {
         }
     }
 
-    /// Clean rows lose the extent's sectors: something else is written there. A row that is cut in two keeps its longer part.
+    /// Clean rows lose the extent's sectors: something else is written there. A row that is cut in
+    /// two keeps its longer part.
     pub fn forget(&mut self, extent: Extent) {
         let (start, end) = (extent.start.get(), extent.end().get());
-        for segment in self.segments.iter_mut().filter(|segment| segment.state == State::Clean && segment.overlaps(extent)) {
-            let (before, after) = (start.saturating_sub(segment.start), segment.end.saturating_sub(end));
+        for segment in self
+            .segments
+            .iter_mut()
+            .filter(|segment| segment.state == State::Clean && segment.overlaps(extent))
+        {
+            let (before, after) =
+                (start.saturating_sub(segment.start), segment.end.saturating_sub(end));
             if before > after {
                 segment.end = start;
             } else {
@@ -360,7 +416,8 @@ impl SegmentCache {
         self.unsaved().any(|segment| segment.overlaps(extent))
     }
 
-    /// The segments to look at for written data: none at all where there are none, which is the usual case.
+    /// The segments to look at for written data: none at all where there are none, which is the
+    /// usual case.
     fn where_written(&self) -> &[Segment] {
         if self.written == 0 { &[] } else { &self.segments }
     }
@@ -379,14 +436,19 @@ impl SegmentCache {
     /// The written rows that are not on their way to the media yet, by segment.
     pub fn written_rows(&self) -> impl Iterator<Item = WrittenRow> + '_ {
         self.where_written().iter().enumerate().filter_map(|(index, segment)| match segment.state {
-            State::Written { mark, urgent } => {
-                Some(WrittenRow { id: self.id(index), extent: segment.extent(), arrived: segment.complete, mark, urgent })
-            }
+            State::Written { mark, urgent } => Some(WrittenRow {
+                id: self.id(index),
+                extent: segment.extent(),
+                arrived: segment.complete,
+                mark,
+                urgent,
+            }),
             State::Clean | State::Leaving { .. } => None,
         })
     }
 
-    /// The smallest mark of all data that the media do not hold yet; `None` when they hold everything.
+    /// The smallest mark of all data that the media do not hold yet; `None` when they hold
+    /// everything.
     #[must_use]
     pub fn oldest_mark(&self) -> Option<u64> {
         let marks = self.where_written().iter().filter_map(|segment| match segment.state {
@@ -403,7 +465,9 @@ impl SegmentCache {
     pub fn begin_save(&mut self, id: RowId) {
         let segment = &mut self.segments[id.segment];
         match segment.state {
-            State::Written { mark, .. } if segment.row == id.row => segment.state = State::Leaving { mark },
+            State::Written { mark, .. } if segment.row == id.row => {
+                segment.state = State::Leaving { mark }
+            }
             _ => panic!("only a written row can be brought to the media"),
         }
     }
@@ -433,7 +497,8 @@ impl SegmentCache {
         for (index, segment) in self.segments.iter().enumerate() {
             // Uses count from 1, so an empty segment is older than any.
             let used = if segment.is_empty() { 0 } else { segment.used };
-            if matches!(segment.state, State::Clean) && oldest.is_none_or(|(least, _)| used < least) {
+            if matches!(segment.state, State::Clean) && oldest.is_none_or(|(least, _)| used < least)
+            {
                 oldest = Some((used, index));
             }
         }
@@ -451,9 +516,18 @@ impl SegmentCache {
     pub fn self_check(&self) {
         let written = self.segments.iter().filter(|segment| segment.is_unsaved());
         assert_eq!(written.clone().count(), self.written, "written segments are miscounted");
-        assert!(self.written <= self.most_written, "{} segments hold written data, more than {}", self.written, self.most_written);
+        assert!(
+            self.written <= self.max_written,
+            "{} segments hold written data, more than {}",
+            self.written,
+            self.max_written
+        );
         for segment in &self.segments {
-            assert!(segment.start <= segment.end && segment.end - segment.start <= self.segment_sectors, "a row of {}", segment.extent());
+            assert!(
+                segment.start <= segment.end && segment.end - segment.start <= self.segment_sectors,
+                "a row of {}",
+                segment.extent()
+            );
         }
         for unsaved in written {
             let row = unsaved.extent();
@@ -486,7 +560,16 @@ impl Segment {
 
     /// An empty clean row at `start`, under a new name.
     fn renew(&mut self, start: u64) {
-        *self = Self { start, end: start, state: State::Clean, complete: Instant::ORIGIN, recent: start, asked: start, used: 0, row: self.row + 1 };
+        *self = Self {
+            start,
+            end: start,
+            state: State::Clean,
+            complete: Instant::ORIGIN,
+            recent: start,
+            asked: start,
+            used: 0,
+            row: self.row + 1,
+        };
     }
 }
 
@@ -516,7 +599,8 @@ impl CacheTimes {
         }
     }
 
-    /// From dispatch until the data of a hit may cross the bus; `before` is the direction of the command that the drive received before this one, if any.
+    /// From dispatch until the data of a hit may cross the bus; `before` is the direction of the
+    /// command that the drive received before this one, if any.
     #[must_use]
     pub fn hit_overhead(&self, op: Direction, before: Option<Direction>) -> Nanos {
         match (op, before) {

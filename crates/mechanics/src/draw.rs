@@ -1,9 +1,11 @@
 //! Small odd drives by seed, for simulations and tests that try many.
 //!
-//! A drawn profile is valid and small (at most a few thousand sectors), so that a test may visit every sector, and odd on purpose: one
-//! sector on a track, one head, surfaces that differ, bands that do not divide a zone, cylinders without data, skews that cover nothing, seek curves
-//! that fall, slips side by side and at borders, spares that fill whole tracks, remapped sectors, a layout given as runs, a capacity below the
-//! mapped one. Nothing about it resembles a real drive's proportions.
+//! A drawn profile is valid and small (at most a few thousand sectors), so that a test may visit
+//! every sector, and odd on purpose: one sector on a track, one head, surfaces that differ, bands
+//! that do not divide a zone, cylinders without data, skews that cover nothing, seek curves that
+//! fall, slips side by side and at borders, spares that fill whole tracks, remapped sectors, a
+//! layout given as runs, a capacity below the mapped one. Nothing about it resembles a real drive's
+//! proportions.
 
 mod measured;
 mod zones;
@@ -16,7 +18,10 @@ use alloc::vec::Vec;
 use rand::{Rng, RngExt};
 
 use crate::layout::Layout;
-use crate::profile::{Algorithm, DriveProfile, Firmware, Geometry, Interface, Rotation, Seek, SeekFormula, TrackOrder, UnitVariation};
+use crate::profile::{
+    Algorithm, DriveProfile, Firmware, Geometry, Interface, Rotation, Seek, SeekFormula,
+    TrackOrder, UnitVariation,
+};
 
 /// A valid small drive; the same drive for the same state of `rng`.
 pub fn random_profile(rng: &mut impl Rng) -> DriveProfile {
@@ -50,21 +55,37 @@ pub fn random_profile(rng: &mut impl Rng) -> DriveProfile {
     profile
 }
 
-/// The same drive with its layout as a measurement tells it: tracks one after the other as runs, instead of zones. Spares, reserved sectors and what
-/// lies past the capacity are not in it; angles are right to 2⁻³¹ turn.
+/// The same drive with its layout as a measurement tells it: tracks one after the other as runs,
+/// instead of zones. Spares, reserved sectors and what lies past the capacity are not in it; angles
+/// are right to 2⁻³¹ turn.
 ///
 /// # Panics
 /// When the profile is not valid.
 #[must_use]
 pub fn measured(profile: &DriveProfile) -> DriveProfile {
     let layout = Layout::new(profile).expect("only a valid profile can be measured");
-    DriveProfile { runs: measured::runs_of(&layout), zones: Vec::new(), capacity_sectors: None, ..profile.clone() }
+    DriveProfile {
+        runs: measured::runs_of(&layout),
+        zones: Vec::new(),
+        capacity_sectors: None,
+        ..profile.clone()
+    }
 }
 
 fn random_geometry(rng: &mut impl Rng) -> Geometry {
-    let layout = [TrackOrder::Cylinder, TrackOrder::Serpentine, TrackOrder::SurfaceSerpentine, TrackOrder::Banded][rng.random_range(0..4)];
+    let layout = [
+        TrackOrder::Cylinder,
+        TrackOrder::Serpentine,
+        TrackOrder::SurfaceSerpentine,
+        TrackOrder::Banded,
+    ][rng.random_range(0..4)];
     let in_bands = matches!(layout, TrackOrder::SurfaceSerpentine | TrackOrder::Banded);
-    Geometry { heads: rng.random_range(1..=5), layout, band_cylinders: in_bands.then(|| rng.random_range(1..=7)), actuators: None }
+    Geometry {
+        heads: rng.random_range(1..=5),
+        layout,
+        band_cylinders: in_bands.then(|| rng.random_range(1..=7)),
+        actuators: None,
+    }
 }
 
 fn random_firmware(rng: &mut impl Rng) -> Firmware {
@@ -79,7 +100,10 @@ fn random_firmware(rng: &mut impl Rng) -> Firmware {
 
 fn random_rotation(rng: &mut impl Rng) -> Rotation {
     if rng.random_bool(0.5) {
-        Rotation { rpm: Some([5_400.0, 7_200.0, 10_025.0, 15_000.0][rng.random_range(0..4)]), period_us: None }
+        Rotation {
+            rpm: Some([5_400.0, 7_200.0, 10_025.0, 15_000.0][rng.random_range(0..4)]),
+            period_us: None,
+        }
     } else {
         Rotation { rpm: None, period_us: Some(rng.random_range(3_000.0..12_000.0)) }
     }
@@ -113,7 +137,9 @@ fn random_seek(rng: &mut impl Rng) -> Seek {
 }
 
 fn random_interface(rng: &mut impl Rng) -> Interface {
-    let optional = |rng: &mut _| if Rng::next_u32(rng) % 2 == 0 { None } else { Some(f64::from(Rng::next_u32(rng) % 500)) };
+    let optional = |rng: &mut _| {
+        if Rng::next_u32(rng) % 2 == 0 { None } else { Some(f64::from(Rng::next_u32(rng) % 500)) }
+    };
     Interface {
         read_command_us: rng.random_range(0.0..400.0),
         write_command_us: rng.random_range(0.0..400.0),

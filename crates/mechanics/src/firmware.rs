@@ -1,25 +1,33 @@
 //! [`FirmwareQueue`]: the drive's own queue, and how firmware chooses from it.
 //!
-//! A command waits here from its arrival until the media work on it starts. FCFS takes the first that arrived; SPTF takes the one with the shortest
-//! positioning time from where the head is now, the first that arrived among equals.
+//! A command waits here from its arrival until the media work on it starts. FCFS takes the first
+//! that arrived; SPTF takes the one with the shortest positioning time from where the head is now,
+//! the first that arrived among equals.
 //!
-//! *Sequential hold*, an option ([`Firmware::sequential_hold_ms`]): a command that begins where the one served before it ended goes first, whatever else
-//! waits; but once such a run has kept others waiting for the hold's length, one of those others goes. Example, a hold of 1 s: a stream is sent four commands
-//! deep beside single random reads. Whenever a command of the stream has been served its successor waits already, so a random read that came 1 ms after
-//! the run began waits 1 s; then the best of the others goes, and the stream has to win a turn before its next run begins. Without a hold the stream's
-//! commands are chosen like others, and FCFS lets nobody starve; SPTF, which knows no age, lets a stream that is never without a waiting successor go on for ever.
-//! A hold bounds that too.
+//! *Sequential hold*, an option ([`Firmware::sequential_hold_ms`]): a command that begins where the
+//! one served before it ended goes first, whatever else waits; but once such a run has kept others
+//! waiting for the hold's length, one of those others goes. Example, a hold of 1 s: a stream is
+//! sent four commands deep beside single random reads. Whenever a command of the stream has been
+//! served its successor waits already, so a random read that came 1 ms after the run began waits 1
+//! s; then the best of the others goes, and the stream has to win a turn before its next run
+//! begins. Without a hold the stream's commands are chosen like others, and FCFS lets nobody
+//! starve; SPTF, which knows no age, lets a stream that is never without a waiting successor go on
+//! for ever. A hold bounds that too.
 //!
-//! - Modelled: a bounded queue, FCFS, SPTF with exact knowledge of the mechanism, commands that are not ready yet, the starvation of random reads
-//!   behind a sequential stream as users report it.
-//! - Not modelled: ageing, priorities and command duration limits, a write's data still on the bus when it is chosen.
-//! - Differs from a drive: firmware knows its mechanics less than exactly and decides ahead of the head; here it decides at once when the head is free.
+//! - Modelled: a bounded queue, FCFS, SPTF with exact knowledge of the mechanism, commands that are
+//!   not ready yet, the starvation of random reads behind a sequential stream as users report it.
+//! - Not modelled: ageing, priorities and command duration limits, a write's data still on the bus
+//!   when it is chosen.
+//! - Differs from a drive: firmware knows its mechanics less than exactly and decides ahead of the
+//!   head; here it decides at once when the head is free.
 //!
-//! Overlapping commands: a drive may serve the commands it holds in any order, so the scheduler never sends one that overlaps another
-//! outstanding one with a write among them. The queue does not look for overlaps.
+//! Overlapping commands: a drive may serve the commands it holds in any order, so the scheduler
+//! never sends one that overlaps another outstanding one with a write among them. The queue does
+//! not look for overlaps.
 //!
-//! Cost: SPTF looks places up once for each command; a choice compares each waiting command's least arm time with the best so far (some 4 ns) and computes
-//! the positioning of those that could win (some 12 ns).
+//! Cost: SPTF looks places up once for each command; a choice compares each waiting command's least
+//! arm time with the best so far (some 4 ns) and computes the positioning of those that could win
+//! (some 12 ns).
 
 use alloc::vec::Vec;
 
@@ -79,7 +87,11 @@ impl FirmwareQueue {
     #[must_use]
     pub fn new(firmware: &Firmware) -> Self {
         // Validated times are finite and not negative, so the conversion cannot fail.
-        let hold = |ms| Hold { longest: Nanos::from_ms_f64(ms).unwrap_or(Nanos::ZERO), end: None, since: None };
+        let hold = |ms| Hold {
+            longest: Nanos::from_ms_f64(ms).unwrap_or(Nanos::ZERO),
+            end: None,
+            since: None,
+        };
         Self {
             algorithm: firmware.algorithm,
             depth: firmware.queue_depth,
@@ -92,8 +104,8 @@ impl FirmwareQueue {
     /// Takes a command in, as the last.
     ///
     /// # Errors
-    /// [`QueueFull`] when as many wait as the queue is deep. The command in service is no longer here: whoever counts it against the depth, as
-    /// drives do, must hold one back.
+    /// [`QueueFull`] when as many wait as the queue is deep. The command in service is no longer
+    /// here: whoever counts it against the depth, as drives do, must hold one back.
     pub fn push(&mut self, command: FirmwareCommand) -> Result<(), QueueFull> {
         if self.waiting.len() >= self.depth as usize {
             return Err(QueueFull { command, depth: self.depth });
@@ -105,10 +117,16 @@ impl FirmwareQueue {
         Ok(())
     }
 
-    /// The place in the queue of the command to serve next, with the head at `head` and free at `now`; `None` when none is ready. FCFS
-    /// waits for the first even when a later one is ready, unless that one continues a sequential run that is held to.
+    /// The place in the queue of the command to serve next, with the head at `head` and free at
+    /// `now`; `None` when none is ready. FCFS waits for the first even when a later one is ready,
+    /// unless that one continues a sequential run that is held to.
     #[must_use]
-    pub fn choose<V: Variation>(&mut self, now: Instant, head: HeadPosition, mechanism: &Mechanism<V>) -> Option<usize> {
+    pub fn choose<V: Variation>(
+        &mut self,
+        now: Instant,
+        head: HeadPosition,
+        mechanism: &Mechanism<V>,
+    ) -> Option<usize> {
         let continuing = self.continuing(now);
         if let Some(place) = continuing
             && !self.hold_is_over(now)
@@ -117,7 +135,8 @@ impl FirmwareQueue {
         }
         let chosen = match self.algorithm {
             Algorithm::Fcfs => {
-                let others = self.waiting.iter().enumerate().find(|(place, _)| Some(*place) != continuing);
+                let others =
+                    self.waiting.iter().enumerate().find(|(place, _)| Some(*place) != continuing);
                 others.filter(|(_, first)| first.ready_at <= now).map(|(place, _)| place)
             }
             Algorithm::Sptf => self.shortest(now, head, mechanism, continuing),
@@ -131,12 +150,24 @@ impl FirmwareQueue {
     /// # Panics
     /// When the queue has no such place.
     #[must_use]
-    pub fn positioning<V: Variation>(&self, place: usize, now: Instant, head: HeadPosition, mechanism: &Mechanism<V>) -> Nanos {
+    pub fn positioning<V: Variation>(
+        &self,
+        place: usize,
+        now: Instant,
+        head: HeadPosition,
+        mechanism: &Mechanism<V>,
+    ) -> Nanos {
         let command = &self.waiting[place];
         mechanism.positioning(head, now, command.op, command.extent.start).total()
     }
 
-    fn shortest<V: Variation>(&mut self, now: Instant, head: HeadPosition, mechanism: &Mechanism<V>, but: Option<usize>) -> Option<usize> {
+    fn shortest<V: Variation>(
+        &mut self,
+        now: Instant,
+        head: HeadPosition,
+        mechanism: &Mechanism<V>,
+        but: Option<usize>,
+    ) -> Option<usize> {
         let mut best: Option<(Nanos, usize)> = None;
         for (place, (command, spot)) in self.waiting.iter().zip(&mut self.spots).enumerate() {
             if command.ready_at > now || Some(place) == but {
@@ -161,7 +192,9 @@ impl FirmwareQueue {
     /// The first ready command that begins where the last one served ended, where there is a hold.
     fn continuing(&self, now: Instant) -> Option<usize> {
         let end = self.hold?.end?;
-        self.waiting.iter().position(|command| command.extent.start == end && command.ready_at <= now)
+        self.waiting
+            .iter()
+            .position(|command| command.extent.start == end && command.ready_at <= now)
     }
 
     /// For how long a sequential run goes before others.
@@ -179,34 +212,48 @@ impl FirmwareQueue {
     /// Whether the sequential run under way has kept others waiting for as long as it may.
     #[must_use]
     pub fn hold_is_over(&self, now: Instant) -> bool {
-        self.hold.is_some_and(|hold| hold.since.is_some_and(|since| now.saturating_since(since) >= hold.longest))
+        self.hold.is_some_and(|hold| {
+            hold.since.is_some_and(|since| now.saturating_since(since) >= hold.longest)
+        })
     }
 
-    /// A command over `extent` is served that was `waited` for by others since the given time; `continues` the run under way, or begins another.
-    /// For a drive that serves commands past its queue; [`FirmwareQueue::serve`] calls it itself.
+    /// A command over `extent` is served that was `waited` for by others since the given time;
+    /// `continues` the run under way, or begins another. For a drive that serves commands past its
+    /// queue; [`FirmwareQueue::serve`] calls it itself.
     pub fn note_served(&mut self, extent: Extent, continues: bool, waited: Option<Instant>) {
         if let Some(hold) = &mut self.hold {
-            hold.since = if continues { hold.since.or(waited).filter(|_| waited.is_some()) } else { None };
+            hold.since =
+                if continues { hold.since.or(waited).filter(|_| waited.is_some()) } else { None };
             hold.end = Some(extent.end());
         }
     }
 
-    /// When [`FirmwareQueue::choose`] has an answer at the earliest; `None` when the queue is empty.
+    /// When [`FirmwareQueue::choose`] has an answer at the earliest; `None` when the queue is
+    /// empty.
     #[must_use]
     pub fn next_ready_at(&self) -> Option<Instant> {
         match self.algorithm {
             Algorithm::Fcfs => {
                 let first = self.waiting.first()?;
                 let end = self.hold.and_then(|hold| hold.end);
-                let continuing = self.waiting.iter().filter(|command| Some(command.extent.start) == end).map(|command| command.ready_at);
+                let continuing = self
+                    .waiting
+                    .iter()
+                    .filter(|command| Some(command.extent.start) == end)
+                    .map(|command| command.ready_at);
                 // Where there is no hold nobody continues anything.
-                Some(if end.is_none() { first.ready_at } else { continuing.fold(first.ready_at, Instant::min) })
+                Some(if end.is_none() {
+                    first.ready_at
+                } else {
+                    continuing.fold(first.ready_at, Instant::min)
+                })
             }
             Algorithm::Sptf => self.waiting.iter().map(|command| command.ready_at).min(),
         }
     }
 
-    /// Takes the command at a place of the queue out to be served from `now` on; the others keep their order.
+    /// Takes the command at a place of the queue out to be served from `now` on; the others keep
+    /// their order.
     ///
     /// # Panics
     /// When the queue has no such place.
@@ -230,7 +277,7 @@ impl FirmwareQueue {
         self.waiting.remove(place)
     }
 
-    /// The drive's layout changed: places are looked up anew.
+    /// The drive's layout changed: places are looked up again.
     pub fn forget_places(&mut self) {
         self.spots.fill(None);
     }
@@ -264,7 +311,12 @@ mod tests {
     use crate::{catalog, draw};
 
     fn command(id: u64, lba: u64, ready_ns: u64) -> FirmwareCommand {
-        FirmwareCommand { id, op: Direction::Read, extent: Extent::from_numbers(lba, 1), ready_at: Instant::from_ns(ready_ns) }
+        FirmwareCommand {
+            id,
+            op: Direction::Read,
+            extent: Extent::from_numbers(lba, 1),
+            ready_at: Instant::from_ns(ready_ns),
+        }
     }
 
     fn queue(algorithm: Algorithm, queue_depth: u32) -> FirmwareQueue {
@@ -283,7 +335,9 @@ mod tests {
 
     #[test]
     fn fcfs_waits_for_the_first_even_when_a_later_one_is_ready() {
-        let mechanism = Mechanism::nominal(&catalog::load("atlas10k").expect("a shipped profile is valid")).expect("it is valid");
+        let mechanism =
+            Mechanism::nominal(&catalog::load("atlas10k").expect("a shipped profile is valid"))
+                .expect("it is valid");
         let mut queue = queue(Algorithm::Fcfs, 4);
         queue.push(command(1, 0, 500)).expect("there is room");
         queue.push(command(2, 8, 100)).expect("there is room");
@@ -296,7 +350,8 @@ mod tests {
     fn sptf_takes_the_shortest_positioning_of_the_ready_ones_and_the_first_of_equals() {
         for seed in 0..200 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            let mechanism = Mechanism::nominal(&draw::random_profile(&mut rng)).expect("a drawn profile is valid");
+            let mechanism = Mechanism::nominal(&draw::random_profile(&mut rng))
+                .expect("a drawn profile is valid");
             let layout = mechanism.layout();
             let mut queue = queue(Algorithm::Sptf, 64);
             let (mut now, mut head) = (Instant::ORIGIN, HeadPosition::PARKED);
@@ -304,18 +359,37 @@ mod tests {
                 while rng.random_bool(0.7) {
                     // Few addresses, so that some commands are equals.
                     let lba = rng.random_range(0..layout.capacity().get().min(9));
-                    let _ = queue.push(command(step, lba, now.as_ns() + rng.random_range(0..30_000_000)));
+                    let _ = queue.push(command(
+                        step,
+                        lba,
+                        now.as_ns() + rng.random_range(0..30_000_000),
+                    ));
                 }
-                let ready: Vec<(usize, _)> = queue.waiting().iter().enumerate().filter(|(_, waiting)| waiting.ready_at <= now).collect();
-                let time = |waiting: &FirmwareCommand| mechanism.positioning(head, now, waiting.op, waiting.extent.start).total();
+                let ready: Vec<(usize, _)> = queue
+                    .waiting()
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, waiting)| waiting.ready_at <= now)
+                    .collect();
+                let time = |waiting: &FirmwareCommand| {
+                    mechanism.positioning(head, now, waiting.op, waiting.extent.start).total()
+                };
                 let best = ready.iter().map(|(_, waiting)| time(waiting)).min();
-                let expected = ready.iter().find(|(_, waiting)| Some(time(waiting)) == best).map(|(place, _)| *place);
+                let expected = ready
+                    .iter()
+                    .find(|(_, waiting)| Some(time(waiting)) == best)
+                    .map(|(place, _)| *place);
                 let chosen = queue.choose(now, head, &mechanism);
                 assert_eq!(chosen, expected, "seed {seed}, step {step}");
-                assert_eq!(chosen.is_some(), queue.next_ready_at().is_some_and(|at| at <= now), "seed {seed}, step {step}");
+                assert_eq!(
+                    chosen.is_some(),
+                    queue.next_ready_at().is_some_and(|at| at <= now),
+                    "seed {seed}, step {step}"
+                );
                 if let Some(place) = chosen {
                     let taken = queue.take(place);
-                    let access = mechanism.access(head, now, taken.op, taken.extent, Instant::ORIGIN);
+                    let access =
+                        mechanism.access(head, now, taken.op, taken.extent, Instant::ORIGIN);
                     (head, now) = (access.end, access.finish);
                 } else if let Some(at) = queue.next_ready_at() {
                     now = at;
@@ -324,14 +398,31 @@ mod tests {
         }
     }
 
-    /// Serves what is chosen, one access of 1 ms after the other; whenever a command of the stream at `next` was served, its successor arrives.
-    fn served_with_a_stream(algorithm: Algorithm, sequential_hold_ms: Option<f64>, count: u64) -> Vec<u64> {
-        let mechanism = Mechanism::nominal(&catalog::load("atlas10k").expect("a shipped profile is valid")).expect("it is valid");
-        let mut queue = FirmwareQueue::new(&Firmware { queue_depth: 64, algorithm, sequential_hold_ms, ..Firmware::default() });
-        let stream = |number: u64| FirmwareCommand { extent: Extent::from_numbers(number * 8, 8), ..command(number, 0, 0) };
+    /// Serves what is chosen, one access of 1 ms after the other; whenever a command of the stream
+    /// at `next` was served, its successor arrives.
+    fn served_with_a_stream(
+        algorithm: Algorithm,
+        sequential_hold_ms: Option<f64>,
+        count: u64,
+    ) -> Vec<u64> {
+        let mechanism =
+            Mechanism::nominal(&catalog::load("atlas10k").expect("a shipped profile is valid"))
+                .expect("it is valid");
+        let mut queue = FirmwareQueue::new(&Firmware {
+            queue_depth: 64,
+            algorithm,
+            sequential_hold_ms,
+            ..Firmware::default()
+        });
+        let stream = |number: u64| FirmwareCommand {
+            extent: Extent::from_numbers(number * 8, 8),
+            ..command(number, 0, 0)
+        };
         queue.push(stream(0)).expect("there is room");
         for other in 0..20 {
-            queue.push(command(1_000 + other, 9_000_000 + other * 1_000, 0)).expect("there is room");
+            queue
+                .push(command(1_000 + other, 9_000_000 + other * 1_000, 0))
+                .expect("there is room");
         }
         let mut served = Vec::new();
         let mut head = HeadPosition::PARKED;
@@ -342,7 +433,9 @@ mod tests {
             head = mechanism.end_spot(taken.extent).position;
             served.push(taken.id);
             if taken.id < 1_000 {
-                queue.push(FirmwareCommand { ready_at: now, ..stream(taken.id + 1) }).expect("there is room");
+                queue
+                    .push(FirmwareCommand { ready_at: now, ..stream(taken.id + 1) })
+                    .expect("there is room");
             }
         }
         served
@@ -367,11 +460,23 @@ mod tests {
 
     #[test]
     fn a_run_that_keeps_nobody_waiting_is_never_over() {
-        let mechanism = Mechanism::nominal(&catalog::load("atlas10k").expect("a shipped profile is valid")).expect("it is valid");
-        let mut queue = FirmwareQueue::new(&Firmware { queue_depth: 4, sequential_hold_ms: Some(1.0), ..Firmware::default() });
+        let mechanism =
+            Mechanism::nominal(&catalog::load("atlas10k").expect("a shipped profile is valid"))
+                .expect("it is valid");
+        let mut queue = FirmwareQueue::new(&Firmware {
+            queue_depth: 4,
+            sequential_hold_ms: Some(1.0),
+            ..Firmware::default()
+        });
         for number in 0..10_u64 {
             let now = Instant::from_ns(number * 5_000_000);
-            queue.push(FirmwareCommand { ready_at: now, extent: Extent::from_numbers(number, 1), ..command(number, 0, 0) }).expect("there is room");
+            queue
+                .push(FirmwareCommand {
+                    ready_at: now,
+                    extent: Extent::from_numbers(number, 1),
+                    ..command(number, 0, 0)
+                })
+                .expect("there is room");
             assert_eq!(queue.choose(now, HeadPosition::PARKED, &mechanism), Some(0));
             queue.serve(now, 0);
             assert_eq!(queue.held_since(), None);
@@ -380,7 +485,7 @@ mod tests {
     }
 
     #[test]
-    fn places_are_looked_up_anew_when_the_layout_changed() {
+    fn places_are_looked_up_again_when_the_layout_changed() {
         let profile = catalog::load("atlas10k").expect("a shipped profile is valid");
         let mechanism = Mechanism::nominal(&profile).expect("it is valid");
         let mut queue = queue(Algorithm::Sptf, 4);

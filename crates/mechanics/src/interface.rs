@@ -1,10 +1,12 @@
 //! The way between host and drive: [`InterfaceTimes`] and the [`Bus`].
 //!
-//! A read: the host dispatches; after the *command overhead* the drive may work at the media; data cross the bus while they are read, the last
-//! sector after the last sector was read; after the *completion overhead* the host knows. A write: the data cross the bus after the
-//! command overhead; the media may start so late that they never run dry; completion is reported after the media. With a
-//! single command outstanding all of it adds up. With two, the second one's command overhead and data overlap the first one's media access, and only
-//! the media and the bus are shared:
+//! A read: the host dispatches; after the *command overhead* the drive may work at the media; data
+//! cross the bus while they are read, the last sector after the last sector was read; after the
+//! *completion overhead* the host knows. A write: the data cross the bus after the command
+//! overhead; the media may start so late that they never run dry; completion is reported after the
+//! media. With a single command outstanding all of it adds up. With two, the second one's command
+//! overhead and data overlap the first one's media access, and only the media and the bus are
+//! shared:
 //!
 //! ```text
 //! read A  ├cmd┤├─seek──rotate─┤├media┤
@@ -13,12 +15,16 @@
 //!                                    ├─seek──rotate─┤├media┤ …
 //! ```
 //!
-//! The formulae are small pure functions, so that the simulated drive and a belief that expects completions use the same ones.
+//! The formulae are small pure functions, so that the simulated drive and a belief that expects
+//! completions use the same ones.
 //!
-//! - Modelled: overheads by direction and by the direction before, a serial bus in both directions, transfer while reading or after it, under-run.
-//! - Not modelled: disconnects, arbitration, several drives on one bus, link errors. What a cache changes is elsewhere: the overheads of its hits
-//!   are [`CacheTimes`](crate::cache::CacheTimes), and here every read is a miss and every write goes to the media before it completes.
-//! - Differs from a drive: a transfer crosses in one burst at full bus speed; real links interleave frames.
+//! - Modelled: overheads by direction and by the direction before, a serial bus in both directions,
+//!   transfer while reading or after it, under-run.
+//! - Not modelled: disconnects, arbitration, several drives on one bus, link errors. What a cache
+//!   changes is elsewhere: the overheads of its hits are [`CacheTimes`](crate::cache::CacheTimes),
+//!   and here every read is a miss and every write goes to the media before it completes.
+//! - Differs from a drive: a transfer crosses in one burst at full bus speed; real links interleave
+//!   frames.
 
 use alloc::collections::VecDeque;
 
@@ -52,18 +58,26 @@ impl InterfaceTimes {
         let nanos = |us: f64| Nanos::from_ms_f64(us / 1e3).unwrap_or(Nanos::ZERO);
         Ok(Self {
             read_after_read: nanos(interface.read_command_us),
-            read_after_write: nanos(interface.read_after_write_us.unwrap_or(interface.read_command_us)),
+            read_after_write: nanos(
+                interface.read_after_write_us.unwrap_or(interface.read_command_us),
+            ),
             write_after_read: nanos(interface.write_command_us),
-            write_after_write: nanos(interface.write_after_write_us.unwrap_or(interface.write_command_us)),
+            write_after_write: nanos(
+                interface.write_after_write_us.unwrap_or(interface.write_command_us),
+            ),
             completion: nanos(interface.completion_us),
-            write_completion: nanos(interface.write_completion_us.unwrap_or(interface.completion_us)),
+            write_completion: nanos(
+                interface.write_completion_us.unwrap_or(interface.completion_us),
+            ),
             read_buffered: interface.read_buffered,
-            bus_ps_per_sector: libm::round(f64::from(profile.sector_bytes) * 1e6 / interface.bus_mb_per_s) as u64,
+            bus_ps_per_sector: libm::round(
+                f64::from(profile.sector_bytes) * 1e6 / interface.bus_mb_per_s,
+            ) as u64,
         })
     }
 
-    /// From dispatch until media work (a read) or the data's way over the bus (a write) may start. `before` is the direction of the command that the
-    /// drive received before this one, if any.
+    /// From dispatch until media work (a read) or the data's way over the bus (a write) may start.
+    /// `before` is the direction of the command that the drive received before this one, if any.
     #[must_use]
     pub fn command_overhead(&self, op: Direction, before: Option<Direction>) -> Nanos {
         match (op, before) {
@@ -74,7 +88,8 @@ impl InterfaceTimes {
         }
     }
 
-    /// From the last byte (across the bus for a read, on the media for a write) until the host knows.
+    /// From the last byte (across the bus for a read, on the media for a write) until the host
+    /// knows.
     #[must_use]
     pub fn completion_overhead(&self) -> Nanos {
         self.completion
@@ -86,10 +101,16 @@ impl InterfaceTimes {
         Nanos::from_ns(sectors.get().saturating_mul(self.bus_ps_per_sector).div_ceil(1_000))
     }
 
-    /// The earliest a read's burst may start when the bus is free: not before its first sector was read, nor so early that it would overtake
-    /// the media; the last sector crosses after `media_end`. A drive that buffers reads starts when the media are done.
+    /// The earliest a read's burst may start when the bus is free: not before its first sector was
+    /// read, nor so early that it would overtake the media; the last sector crosses after
+    /// `media_end`. A drive that buffers reads starts when the media are done.
     #[must_use]
-    pub fn read_burst_start(&self, first_sector_read: Instant, media_end: Instant, sectors: Sectors) -> Instant {
+    pub fn read_burst_start(
+        &self,
+        first_sector_read: Instant,
+        media_end: Instant,
+        sectors: Sectors,
+    ) -> Instant {
         if self.read_buffered {
             return media_end;
         }
@@ -103,19 +124,35 @@ impl InterfaceTimes {
         burst_start + self.bus_time(sectors) + self.completion
     }
 
-    /// When the host knows of a read with the bus free from `bus_free` on:
-    /// max(media end + one sector, first sector read + all sectors, bus free + all sectors) + completion overhead.
+    /// When the host knows of a read with the bus free from `bus_free` on: max(media end + one
+    /// sector, first sector read + all sectors, bus free + all sectors) + completion overhead.
     #[must_use]
-    pub fn read_completed(&self, first_sector_read: Instant, media_end: Instant, sectors: Sectors, bus_free: Instant) -> Instant {
-        self.read_completion(self.read_burst_start(first_sector_read, media_end, sectors).max(bus_free), sectors)
+    pub fn read_completed(
+        &self,
+        first_sector_read: Instant,
+        media_end: Instant,
+        sectors: Sectors,
+        bus_free: Instant,
+    ) -> Instant {
+        self.read_completion(
+            self.read_burst_start(first_sector_read, media_end, sectors).max(bus_free),
+            sectors,
+        )
     }
 
-    /// The earliest a write's media work may start when its burst starts at `burst_start`: the first sector is there, and on a bus slower than
-    /// the media (`sector_time` for one sector) so many more that the media never wait.
+    /// The earliest a write's media work may start when its burst starts at `burst_start`: the
+    /// first sector is there, and on a bus slower than the media (`sector_time` for one sector) so
+    /// many more that the media never wait.
     #[must_use]
-    pub fn write_media_start(&self, burst_start: Instant, sectors: Sectors, sector_time: Nanos) -> Instant {
+    pub fn write_media_start(
+        &self,
+        burst_start: Instant,
+        sectors: Sectors,
+        sector_time: Nanos,
+    ) -> Instant {
         let media = sector_time.saturating_mul(sectors.get().saturating_sub(1));
-        burst_start + self.bus_time(Sectors::new(1)).max(self.bus_time(sectors).saturating_sub(media))
+        burst_start
+            + self.bus_time(Sectors::new(1)).max(self.bus_time(sectors).saturating_sub(media))
     }
 
     /// When the host knows of a write whose last sector is on the media at `media_end`.
@@ -124,8 +161,9 @@ impl InterfaceTimes {
         media_end + self.write_completion
     }
 
-    /// The media end that a completion at `completed` of a command over `sectors` speaks of, with the bus free and no slower than the media: the
-    /// inverse of [`InterfaceTimes::read_completed`] and [`InterfaceTimes::write_completed`], for whoever learns from completions.
+    /// The media end that a completion at `completed` of a command over `sectors` speaks of, with
+    /// the bus free and no slower than the media: the inverse of [`InterfaceTimes::read_completed`]
+    /// and [`InterfaceTimes::write_completed`], for whoever learns from completions.
     #[must_use]
     pub fn media_end(&self, op: Direction, sectors: Sectors, completed: Instant) -> Instant {
         completed.saturating_back(self.media_overhead(op, sectors))
@@ -135,16 +173,20 @@ impl InterfaceTimes {
     #[must_use]
     pub fn media_overhead(&self, op: Direction, sectors: Sectors) -> Nanos {
         match op {
-            Direction::Read => self.bus_time(if self.read_buffered { sectors } else { Sectors::new(1) }) + self.completion,
+            Direction::Read => {
+                self.bus_time(if self.read_buffered { sectors } else { Sectors::new(1) })
+                    + self.completion
+            }
             Direction::Write => self.write_completion,
         }
     }
 }
 
-/// The bus as one serial resource: bursts that are still to come or under way, none of them overlapping.
+/// The bus as one serial resource: bursts that are still to come or under way, none of them
+/// overlapping.
 ///
-/// A read's burst is reserved when its media access is planned, so it may lie in the future with room before it: a write that arrives
-/// meanwhile takes that room if it fits.
+/// A read's burst is reserved when its media access is planned, so it may lie in the future with
+/// room before it: a write that arrives meanwhile takes that room if it fits.
 #[derive(Clone, Debug, Default)]
 pub struct Bus {
     bursts: VecDeque<(Instant, Instant)>,
@@ -157,8 +199,9 @@ impl Bus {
         Self::default()
     }
 
-    /// Takes the bus for `duration` at the first moment not before `earliest` at which it is free that long, and answers that moment. `now`
-    /// never runs back; bursts that ended before it are forgotten.
+    /// Takes the bus for `duration` at the first moment not before `earliest` at which it is free
+    /// that long, and answers that moment. `now` never runs back; bursts that ended before it are
+    /// forgotten.
     pub fn reserve(&mut self, now: Instant, earliest: Instant, duration: Nanos) -> Instant {
         while self.bursts.front().is_some_and(|(_, end)| *end <= now) {
             self.bursts.pop_front();
@@ -195,17 +238,26 @@ mod tests {
     }
 
     fn times(name: &str) -> InterfaceTimes {
-        InterfaceTimes::from_profile(&catalog::load(name).expect("a shipped profile is valid")).expect("it is valid")
+        InterfaceTimes::from_profile(&catalog::load(name).expect("a shipped profile is valid"))
+            .expect("it is valid")
     }
 
     #[test]
     fn overheads_follow_the_direction_and_the_one_before() {
         use Direction::{Read, Write};
         let recorded = times("atlas10k@recorded");
-        for (op, before, ns) in
-            [(Read, None, 0), (Read, Some(Write), 0), (Write, None, 344_920), (Write, Some(Read), 344_920), (Write, Some(Write), 496_730)]
-        {
-            assert_eq!(recorded.command_overhead(op, before), Nanos::from_ns(ns), "{op:?} after {before:?}");
+        for (op, before, ns) in [
+            (Read, None, 0),
+            (Read, Some(Write), 0),
+            (Write, None, 344_920),
+            (Write, Some(Read), 344_920),
+            (Write, Some(Write), 496_730),
+        ] {
+            assert_eq!(
+                recorded.command_overhead(op, before),
+                Nanos::from_ns(ns),
+                "{op:?} after {before:?}"
+            );
         }
     }
 
@@ -214,7 +266,8 @@ mod tests {
         // 80 MB/s: 6.4 us a sector; the media of the Atlas 10K take 17.9 us.
         let times = times("atlas10k");
         assert_eq!(times.bus_time(Sectors::new(8)), Nanos::from_ns(51_200));
-        let completed = times.read_completed(at(1_018), at(1_143), Sectors::new(8), Instant::ORIGIN);
+        let completed =
+            times.read_completed(at(1_018), at(1_143), Sectors::new(8), Instant::ORIGIN);
         assert_eq!(completed, at(1_143) + Nanos::from_ns(6_400));
         assert_eq!(times.media_end(Direction::Read, Sectors::new(8), completed), at(1_143));
     }
@@ -222,11 +275,16 @@ mod tests {
     #[test]
     fn on_a_slow_bus_the_transfer_starts_with_the_first_sector_and_outlasts_the_media() {
         let times = times("atlas10k@recorded");
-        let completed = times.read_completed(at(1_018), at(1_143), Sectors::new(8), Instant::ORIGIN);
+        let completed =
+            times.read_completed(at(1_018), at(1_143), Sectors::new(8), Instant::ORIGIN);
         assert!(completed.signed_since(at(1_018 + 8 * 99)).abs() < 10, "{completed}");
-        // A write must have so much on board that the media never run dry: 8 × 99 us less 7 × 17.9 us.
+        // A write must have so much on board that the media never run dry: 8 × 99 us less 7 × 17.9
+        // us.
         let start = times.write_media_start(at(0), Sectors::new(8), Nanos::from_ns(17_900));
-        assert!(start.signed_since(Instant::from_ns(8 * 99_000 - 7 * 17_900)).abs() < 10, "{start}");
+        assert!(
+            start.signed_since(Instant::from_ns(8 * 99_000 - 7 * 17_900)).abs() < 10,
+            "{start}"
+        );
     }
 
     #[test]
@@ -240,8 +298,16 @@ mod tests {
     fn a_write_takes_the_room_before_a_burst_that_is_still_to_come() {
         let mut bus = Bus::new();
         assert_eq!(bus.reserve(at(0), at(1_000), Nanos::from_us(50)), at(1_000));
-        assert_eq!(bus.reserve(at(0), at(100), Nanos::from_us(900)), at(100), "900 us fit before it");
-        assert_eq!(bus.reserve(at(0), at(100), Nanos::from_us(1)), at(1_050), "and nothing more does");
+        assert_eq!(
+            bus.reserve(at(0), at(100), Nanos::from_us(900)),
+            at(100),
+            "900 us fit before it"
+        );
+        assert_eq!(
+            bus.reserve(at(0), at(100), Nanos::from_us(1)),
+            at(1_050),
+            "and nothing more does"
+        );
         assert_eq!(bus.free_at(), at(1_051));
     }
 

@@ -1,8 +1,10 @@
-//! What a rotating drive *is*: geometry, layout, seek curve, rotation, interface and firmware queue, without a clock, a file or a thread.
+//! What a rotating drive *is*: geometry, layout, seek curve, rotation, interface and firmware
+//! queue, without a clock, a file or a thread.
 //!
-//! A [`DriveProfile`] is the data (a TOML file, see [`catalog`] for those that ship). A [`Layout`] maps addresses to places. A
-//! [`Mechanism`] says how long an access takes from a place and a moment. The crate is used twice: by the simulated drive with a drawn
-//! truth (`V` of [`Mechanism`] varies), and by beliefs with the nominal profile ([`Nominal`]).
+//! A [`DriveProfile`] is the data (a TOML file, see [`catalog`] for those that ship). A [`Layout`]
+//! maps addresses to places. A [`Mechanism`] says how long an access takes from a place and a
+//! moment. The crate is used twice: by the simulated drive with a drawn truth (`V` of [`Mechanism`]
+//! varies), and by beliefs with the nominal profile ([`Nominal`]).
 //!
 //! ```
 //! use headtime_mechanics::{Direction, HeadPosition, Mechanism, catalog};

@@ -1,13 +1,17 @@
-//! The mean arm time between two random sectors, computed from the layout, for the first term of "mean service time of random
-//! reads = overhead + mean seek + half a revolution + transfer".
+//! The mean arm time between two random sectors, computed from the layout, for the first term of
+//! "mean service time of random reads = overhead + mean seek + half a revolution + transfer".
 //!
-//! How many pairs of sectors lie `d` cylinders apart is the autocorrelation of "sectors by cylinder"; how many of them lie on one surface is the sum of
-//! that of each surface. Both are step functions (one step per zone), so their autocorrelations are rows of straight lines whose bends lie at
-//! differences of zone borders: the second difference of the autocorrelation of steps of heights `h` at `b` is `−Σ hᵢ·hⱼ [bⱼ − bᵢ = d]`. All of it is
-//! counted in integers. The curve is then summed over every distance, which costs one look-up per cylinder.
+//! How many pairs of sectors lie `d` cylinders apart is the autocorrelation of "sectors by
+//! cylinder"; how many of them lie on one surface is the sum of that of each surface. Both are step
+//! functions (one step per zone), so their autocorrelations are rows of straight lines whose bends
+//! lie at differences of zone borders: the second difference of the autocorrelation of steps of
+//! heights `h` at `b` is `−Σ hᵢ·hⱼ [bⱼ − bᵢ = d]`. All of it is counted in integers. The curve is
+//! then summed over every distance, which costs one look-up per cylinder.
 //!
-//! Simplifications, all far below a measurement's noise on a real drive: spares, slipped and reserved sectors count like others; sectors past the
-//! declared capacity are left out by whole cylinders; a measured layout is averaged over at most [`STRIPS`] strips of cylinders of equal width.
+//! Simplifications, all far below a measurement's noise on a real drive: spares, slipped and
+//! reserved sectors count like others; sectors past the declared capacity are left out by whole
+//! cylinders; a measured layout is averaged over at most [`STRIPS`] strips of cylinders of equal
+//! width.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -17,7 +21,8 @@ use headtime_units::Nanos;
 use crate::layout::{Layout, SurfaceRow, Surfaces};
 use crate::seek::SeekCurve;
 
-/// Most strips that a measured layout is averaged over; their pairs are counted one by one, on each surface.
+/// Most strips that a measured layout is averaged over; their pairs are counted one by one, on each
+/// surface.
 const STRIPS: u32 = 512;
 
 /// The steps of "sectors by cylinder" as (cylinder, change), rising by cylinder.
@@ -66,12 +71,14 @@ fn surfaces(layout: &Layout) -> Vec<Steps> {
     let mut surfaces: Vec<Steps> = vec![Vec::new(); usize::from(layout.heads())];
     for row in rows {
         let sectors = i128::from(row.sectors);
-        surfaces[usize::from(row.head)].extend([(row.first_cylinder, sectors), (row.end_cylinder, -sectors)]);
+        surfaces[usize::from(row.head)]
+            .extend([(row.first_cylinder, sectors), (row.end_cylinder, -sectors)]);
     }
     surfaces.into_iter().map(joined).collect()
 }
 
-/// Rows of cylinders averaged over strips: the sectors of a whole strip stand for those of each of its cylinders, as all strips are equally wide.
+/// Rows of cylinders averaged over strips: the sectors of a whole strip stand for those of each of
+/// its cylinders, as all strips are equally wide.
 fn strips(rows: &[SurfaceRow], cylinders: u32, heads: u16) -> Vec<SurfaceRow> {
     let width = cylinders.div_ceil(STRIPS).max(1);
     let count = cylinders.div_ceil(width);
@@ -81,13 +88,22 @@ fn strips(rows: &[SurfaceRow], cylinders: u32, heads: u16) -> Vec<SurfaceRow> {
         while first < end {
             let strip = first / width;
             let until = end.min((strip + 1) * width);
-            sectors[usize::from(row.head)][strip as usize] += u64::from(until - first) * row.sectors;
+            sectors[usize::from(row.head)][strip as usize] +=
+                u64::from(until - first) * row.sectors;
             first = until;
         }
     }
-    let rows = sectors.into_iter().zip(0..).flat_map(|(sectors, head)| (0_u32..).zip(sectors).map(move |(strip, sectors)| (strip, head, sectors)));
+    let rows = sectors.into_iter().zip(0..).flat_map(|(sectors, head)| {
+        (0_u32..).zip(sectors).map(move |(strip, sectors)| (strip, head, sectors))
+    });
     let end = |strip: u32| (strip + 1).saturating_mul(width).min(cylinders);
-    rows.map(|(strip, head, sectors)| SurfaceRow { head, first_cylinder: strip * width, end_cylinder: end(strip), sectors }).collect()
+    rows.map(|(strip, head, sectors)| SurfaceRow {
+        head,
+        first_cylinder: strip * width,
+        end_cylinder: end(strip),
+        sectors,
+    })
+    .collect()
 }
 
 /// The steps of all surfaces together.
@@ -132,7 +148,8 @@ fn pairs_by_distance(steps: &[(u32, i128)]) -> Vec<i128> {
         }
     }
     bends.sort_unstable();
-    // At the greatest distance nothing is left; towards smaller ones the slope changes at each bend.
+    // At the greatest distance nothing is left; towards smaller ones the slope changes at each
+    // bend.
     let mut counts: Vec<i128> = Vec::with_capacity(end as usize);
     let (mut count, mut slope) = (0, 0);
     for distance in (0..end).rev() {
@@ -158,17 +175,28 @@ mod tests {
         // Cylinders 0–2 hold 5 sectors, 3–4 hold 3, 5–6 hold 1.
         let by_cylinder = [5_i128, 5, 5, 3, 3, 1, 1];
         let steps = vec![(0, 5), (3, -2), (5, -2), (7, -1)];
-        let counted: Vec<i128> =
-            (0..7).map(|distance| (0..7 - distance).map(|first| by_cylinder[first] * by_cylinder[first + distance]).sum()).collect();
+        let counted: Vec<i128> = (0..7)
+            .map(|distance| {
+                (0..7 - distance)
+                    .map(|first| by_cylinder[first] * by_cylinder[first + distance])
+                    .sum()
+            })
+            .collect();
         assert_eq!(pairs_by_distance(&steps), counted);
     }
 
     #[test]
     fn strips_keep_the_sectors_of_what_they_average() {
-        let row = |head, first_cylinder, end_cylinder, sectors| SurfaceRow { head, first_cylinder, end_cylinder, sectors };
+        let row = |head, first_cylinder, end_cylinder, sectors| SurfaceRow {
+            head,
+            first_cylinder,
+            end_cylinder,
+            sectors,
+        };
         let rows = [row(0, 3, 700, 10), row(1, 0, 1_500, 7), row(1, 20, 21, 1)];
         let strips = strips(&rows, 1_500, 2);
-        let total = |head| strips.iter().filter(|row| row.head == head).map(|row| row.sectors).sum::<u64>();
+        let total =
+            |head| strips.iter().filter(|row| row.head == head).map(|row| row.sectors).sum::<u64>();
         assert_eq!([total(0), total(1)], [697 * 10, 1_500 * 7 + 1]);
         assert!(strips.iter().all(|row| row.end_cylinder - row.first_cylinder == 3));
     }

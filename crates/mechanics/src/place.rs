@@ -1,10 +1,12 @@
-//! Places on the platters: [`PhysicalAddress`], [`Track`], [`HeadPosition`], [`Spot`], and which way bytes go ([`Direction`]).
+//! Places on the platters: [`PhysicalAddress`], [`Track`], [`HeadPosition`], [`Spot`], and which
+//! way bytes go ([`Direction`]).
 
 use core::fmt;
 
 use headtime_units::Angle;
 
-/// Which way the bytes go at the media. Everything else a host may ask (flush, discard) moves no head.
+/// Which way the bytes go at the media. Everything else a host may ask (flush, discard) moves no
+/// head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Direction {
     /// From the platter.
@@ -13,7 +15,8 @@ pub enum Direction {
     Write,
 }
 
-/// Where a sector is. Cylinder 0 is the outermost, head 0 the first surface, sector 0 the first after the track's own start.
+/// Where a sector is. Cylinder 0 is the outermost, head 0 the first surface, sector 0 the first
+/// after the track's own start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PhysicalAddress {
     /// The cylinder, from the outer edge.
@@ -68,7 +71,8 @@ impl Track {
 }
 
 impl HeadPosition {
-    /// The outermost track of the first surface; where a head is taken to be when nothing is known of it.
+    /// The outermost track of the first surface; where a head is taken to be when nothing is known
+    /// of it.
     pub const PARKED: Self = Self { cylinder: 0, head: 0 };
 
     /// The track that the head follows.

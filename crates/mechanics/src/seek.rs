@@ -1,16 +1,20 @@
 //! [`SeekCurve`]: how long the arm takes, by distance.
 //!
-//! A curve is a row of pieces, each a straight line or a square root, each rising or falling throughout. A small index by the leading
-//! bits of the distance finds the piece without a search, so that a look-up costs a few nanoseconds on any curve. Straight lines are
-//! computed in integers (nanoseconds and 2⁻²⁰ ns per cylinder); the square root is IEEE's, the same on every machine.
+//! A curve is a row of pieces, each a straight line or a square root, each rising or falling
+//! throughout. A small index by the leading bits of the distance finds the piece without a search,
+//! so that a look-up costs a few nanoseconds on any curve. Straight lines are computed in integers
+//! (nanoseconds and 2⁻²⁰ ns per cylinder); the square root is IEEE's, the same on every machine.
 //!
-//! Measured curves are not monotone: the Atlas 10K takes 2.313 ms for 60 cylinders and 1.927 ms for 70. [`SeekCurve::lower_bound`] is the
-//! largest curve that never falls and is nowhere above the real one from there on; with the example, 1.927 ms at 60. A search that
-//! prunes by distance stays exact with it.
+//! Measured curves are not monotone: the Atlas 10K takes 2.313 ms for 60 cylinders and 1.927 ms for
+//! 70. [`SeekCurve::lower_bound`] is the largest curve that never falls and is nowhere above the
+//! real one from there on; with the example, 1.927 ms at 60. A search that prunes by distance stays
+//! exact with it.
 //!
 //! - Modelled: any piecewise curve by distance, the same in both directions.
-//! - Not modelled: direction, temperature, dependence on where the stroke begins (see [`Variation`](crate::Variation) for residuals).
-//! - Differs from a drive: a real arm's settle is a distribution; here it is one time, and noise is added elsewhere.
+//! - Not modelled: direction, temperature, dependence on where the stroke begins (see
+//!   [`Variation`](crate::Variation) for residuals).
+//! - Differs from a drive: a real arm's settle is a distribution; here it is one time, and noise is
+//!   added elsewhere.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -43,7 +47,8 @@ pub struct SeekCurve {
 struct Piece {
     from: u32,
     shape: Shape,
-    /// The least time of all distances from the next piece on and, where this piece falls, of this piece.
+    /// The least time of all distances from the next piece on and, where this piece falls, of this
+    /// piece.
     floor_after: i64,
 }
 
@@ -59,7 +64,8 @@ impl SeekCurve {
     /// The curve of a profile, up to its last cylinder.
     ///
     /// # Panics
-    /// When the profile has neither points nor formula; [`DriveProfile::validate`] refuses such profiles.
+    /// When the profile has neither points nor formula; [`DriveProfile::validate`] refuses such
+    /// profiles.
     #[must_use]
     pub fn from_profile(profile: &DriveProfile) -> Self {
         let last_distance = profile.cylinders().saturating_sub(1).max(1);
@@ -68,14 +74,17 @@ impl SeekCurve {
     }
 
     fn from_pieces(mut pieces: Vec<Piece>, last_distance: u32) -> Self {
-        // A point behind the last cylinder still gives the slope before it, but no distance of its own.
+        // A point behind the last cylinder still gives the slope before it, but no distance of its
+        // own.
         pieces.retain(|piece| piece.from <= last_distance);
         let mut floor = i64::MAX;
         let mut longest = 0;
         for number in (0..pieces.len()).rev() {
             let last = pieces.get(number + 1).map_or(last_distance, |next| next.from - 1);
-            let (first_time, last_time) = (pieces[number].time(pieces[number].from), pieces[number].time(last));
-            pieces[number].floor_after = if last_time <= first_time { floor.min(last_time) } else { floor };
+            let (first_time, last_time) =
+                (pieces[number].time(pieces[number].from), pieces[number].time(last));
+            pieces[number].floor_after =
+                if last_time <= first_time { floor.min(last_time) } else { floor };
             floor = floor.min(first_time).min(last_time);
             longest = longest.max(first_time).max(last_time);
         }
@@ -91,13 +100,15 @@ impl SeekCurve {
         Self { pieces, index, last_distance, longest: nanos(longest) }
     }
 
-    /// The time of a read seek over `distance` cylinders; none for 0. Distances past the last cylinder follow the last line.
+    /// The time of a read seek over `distance` cylinders; none for 0. Distances past the last
+    /// cylinder follow the last line.
     #[must_use]
     pub fn time(&self, distance: u32) -> Nanos {
         if distance == 0 { Nanos::ZERO } else { nanos(self.piece(distance).time(distance)) }
     }
 
-    /// A time that never falls with distance and that no seek over `distance` or more cylinders of this drive beats.
+    /// A time that never falls with distance and that no seek over `distance` or more cylinders of
+    /// this drive beats.
     #[must_use]
     pub fn lower_bound(&self, distance: u32) -> Nanos {
         if distance == 0 {
@@ -120,7 +131,8 @@ impl SeekCurve {
         self.last_distance
     }
 
-    /// The lowest point of the curve as (distance, nanoseconds), which is negative on a curve that is none.
+    /// The lowest point of the curve as (distance, nanoseconds), which is negative on a curve that
+    /// is none.
     pub(crate) fn lowest(&self) -> (u32, i64) {
         let mut lowest = (1, i64::MAX);
         for (number, piece) in self.pieces.iter().enumerate() {
@@ -148,10 +160,15 @@ impl Piece {
         match self.shape {
             Shape::Line { base, slope } => {
                 // Wide and clamped, so that curves that no drive has can be computed, and refused.
-                let rise = (i128::from(i64::from(distance) - i64::from(self.from)) * i128::from(slope) + (1 << 19)) >> 20;
+                let rise = (i128::from(i64::from(distance) - i64::from(self.from))
+                    * i128::from(slope)
+                    + (1 << 19))
+                    >> 20;
                 base.saturating_add(rise.clamp(i128::from(i64::MIN), i128::from(i64::MAX)) as i64)
             }
-            Shape::Root { base, factor } => (base + factor * libm::sqrt(f64::from(distance)) + 0.5) as i64,
+            Shape::Root { base, factor } => {
+                (base + factor * libm::sqrt(f64::from(distance)) + 0.5) as i64
+            }
         }
     }
 }
@@ -166,22 +183,38 @@ fn pieces_of(seek: &Seek) -> Vec<Piece> {
 fn pieces_of_points(points: &[(u32, f64)]) -> Vec<Piece> {
     assert!(!points.is_empty(), "a seek curve needs points or a formula");
     let ns = |ms: f64| libm::round(ms * 1e6) as i64;
-    let line = |from: u32, base: i64, slope: i64| Piece { from, shape: Shape::Line { base, slope }, floor_after: 0 };
-    let slope = |a: (u32, f64), b: (u32, f64)| libm::round((ns(b.1) - ns(a.1)) as f64 * f64::from(1 << 20) / f64::from(b.0 - a.0)) as i64;
+    let line = |from: u32, base: i64, slope: i64| Piece {
+        from,
+        shape: Shape::Line { base, slope },
+        floor_after: 0,
+    };
+    let slope = |a: (u32, f64), b: (u32, f64)| {
+        libm::round((ns(b.1) - ns(a.1)) as f64 * f64::from(1 << 20) / f64::from(b.0 - a.0)) as i64
+    };
     let Some(last_pair) = points.len().checked_sub(2) else {
         return vec![line(points[0].0, ns(points[0].1), 0)];
     };
     // The last line is prolonged, so the last point starts no piece of its own.
-    points.windows(2).take(last_pair + 1).map(|pair| line(pair[0].0, ns(pair[0].1), slope(pair[0], pair[1]))).collect()
+    points
+        .windows(2)
+        .take(last_pair + 1)
+        .map(|pair| line(pair[0].0, ns(pair[0].1), slope(pair[0], pair[1])))
+        .collect()
 }
 
 fn pieces_of_formula(formula: &SeekFormula) -> Vec<Piece> {
     let long_from = formula.long_from.max(1);
     let slope = libm::round(formula.long_us_per_cylinder * 1e3 * f64::from(1 << 20)) as i64;
-    let base = libm::round(formula.long_ms * 1e6 + formula.long_us_per_cylinder * 1e3 * f64::from(long_from)) as i64;
+    let base = libm::round(
+        formula.long_ms * 1e6 + formula.long_us_per_cylinder * 1e3 * f64::from(long_from),
+    ) as i64;
     let long = Piece { from: long_from, shape: Shape::Line { base, slope }, floor_after: 0 };
     let root = Shape::Root { base: formula.short_ms * 1e6, factor: formula.short_sqrt_ms * 1e6 };
-    if long_from > 1 { vec![Piece { from: 1, shape: root, floor_after: 0 }, long] } else { vec![long] }
+    if long_from > 1 {
+        vec![Piece { from: 1, shape: root, floor_after: 0 }, long]
+    } else {
+        vec![long]
+    }
 }
 
 fn nanos(ns: i64) -> Nanos {
@@ -223,7 +256,16 @@ mod tests {
     #[test]
     fn a_table_is_straight_between_its_points_and_beyond_the_last() {
         let curve = curve(&[(1, 1.0), (11, 2.0), (21, 2.5)], 100);
-        for (distance, us) in [(0, 0), (1, 1_000), (6, 1_500), (11, 2_000), (16, 2_250), (21, 2_500), (41, 3_500), (100, 6_450)] {
+        for (distance, us) in [
+            (0, 0),
+            (1, 1_000),
+            (6, 1_500),
+            (11, 2_000),
+            (16, 2_250),
+            (21, 2_500),
+            (41, 3_500),
+            (100, 6_450),
+        ] {
             assert_eq!(curve.time(distance), Nanos::from_us(us), "{distance} cylinders");
         }
         assert_eq!(curve.longest(), Nanos::from_us(6_450));
@@ -231,7 +273,13 @@ mod tests {
 
     #[test]
     fn a_formula_is_a_root_and_then_a_line() {
-        let formula = SeekFormula { short_ms: 0.5, short_sqrt_ms: 0.1, long_from: 400, long_ms: 2.0, long_us_per_cylinder: 1.25 };
+        let formula = SeekFormula {
+            short_ms: 0.5,
+            short_sqrt_ms: 0.1,
+            long_from: 400,
+            long_ms: 2.0,
+            long_us_per_cylinder: 1.25,
+        };
         let curve = SeekCurve::from_pieces(pieces_of_formula(&formula), 1_000);
         for (distance, us) in [(1, 600), (100, 1_500), (400, 2_500), (401, 2_501), (1_000, 3_250)] {
             assert_eq!(curve.time(distance).as_ns() / 1_000, us, "{distance} cylinders");
@@ -240,10 +288,19 @@ mod tests {
 
     #[test]
     fn the_lower_bound_of_the_headers_example_is_the_valley_behind() {
-        let curve = SeekCurve::from_profile(&catalog::load("atlas10k").expect("a shipped profile is valid"));
-        assert_eq!((curve.time(60), curve.time(70)), (Nanos::from_us(2_313), Nanos::from_us(1_927)));
+        let curve = SeekCurve::from_profile(
+            &catalog::load("atlas10k").expect("a shipped profile is valid"),
+        );
+        assert_eq!(
+            (curve.time(60), curve.time(70)),
+            (Nanos::from_us(2_313), Nanos::from_us(1_927))
+        );
         assert_eq!(curve.lower_bound(60), Nanos::from_us(1_927));
-        assert_eq!(curve.lower_bound(1), Nanos::from_us(1_157), "two cylinders are nearer in time than one");
+        assert_eq!(
+            curve.lower_bound(1),
+            Nanos::from_us(1_157),
+            "two cylinders are nearer in time than one"
+        );
     }
 
     /// The lower bound is exactly the least time from there on, at each distance.
@@ -262,16 +319,25 @@ mod tests {
     #[test]
     fn the_lower_bound_is_the_least_time_from_there_on_at_every_distance() {
         for entry in catalog::CATALOG {
-            assert_lower_bound_is_tight(&SeekCurve::from_profile(&entry.load().expect("a shipped profile is valid")), &entry.name);
+            assert_lower_bound_is_tight(
+                &SeekCurve::from_profile(&entry.load().expect("a shipped profile is valid")),
+                &entry.name,
+            );
         }
         for seed in 0..500 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            assert_lower_bound_is_tight(&SeekCurve::from_profile(&draw::random_profile(&mut rng)), &alloc::format!("drawn drive {seed}"));
+            assert_lower_bound_is_tight(
+                &SeekCurve::from_profile(&draw::random_profile(&mut rng)),
+                &alloc::format!("drawn drive {seed}"),
+            );
             // Long tables that rise and fall at any width, up to the index's last buckets.
             let mut points = vec![(1, rng.random_range(0.1..5.0))];
             for _ in 0..rng.random_range(1..40) {
                 let step = 1 << rng.random_range(0..12);
-                points.push((points[points.len() - 1].0 + rng.random_range(1..=step), rng.random_range(0.1..9.0)));
+                points.push((
+                    points[points.len() - 1].0 + rng.random_range(1..=step),
+                    rng.random_range(0.1..9.0),
+                ));
             }
             points.push((points[points.len() - 1].0 + 1, 9.0));
             let last = rng.random_range(1..points[points.len() - 1].0 + 10);
@@ -283,7 +349,10 @@ mod tests {
     fn every_distance_has_a_bucket_and_buckets_begin_where_they_say() {
         for bucket in 1..INDEX_LEN as u32 {
             let smallest = smallest_in_bucket(bucket) as u32;
-            assert_eq!((bucket_of(smallest), bucket_of(smallest - 1)), (bucket as usize, bucket as usize - 1));
+            assert_eq!(
+                (bucket_of(smallest), bucket_of(smallest - 1)),
+                (bucket as usize, bucket as usize - 1)
+            );
         }
         assert_eq!(bucket_of(u32::MAX), INDEX_LEN - 1);
     }

@@ -1,7 +1,8 @@
 //! How one drive differs from its profile: [`Variation`], and [`Nominal`], which does not.
 //!
-//! The simulated drive draws a variation by seed; a belief computes with [`Nominal`] (the compiler then removes every trace of it) or
-//! with what it has learned. Both use the same [`Mechanism`](crate::Mechanism).
+//! The simulated drive draws a variation by seed; a belief computes with [`Nominal`] (the compiler
+//! then removes every trace of it) or with what it has learned. Both use the same
+//! [`Mechanism`](crate::Mechanism).
 
 use headtime_units::{Angle, Nanos};
 
@@ -9,10 +10,12 @@ use crate::place::Track;
 
 /// What is different about one unit. The same question always gets the same answer.
 pub trait Variation {
-    /// How much later in the turn than the layout says `track`'s sectors come by (a wrapping angle: "earlier" is almost a whole turn).
+    /// How much later in the turn than the layout says `track`'s sectors come by (a wrapping angle:
+    /// "earlier" is almost a whole turn).
     fn track_angle(&self, track: Track) -> Angle;
 
-    /// Nanoseconds added to (or, negative, taken from) the arm's time between the two cylinders; within ± [`Variation::seek_residual_bound`].
+    /// Nanoseconds added to (or, negative, taken from) the arm's time between the two cylinders;
+    /// within ± [`Variation::seek_residual_bound`].
     fn seek_residual_ns(&self, from_cylinder: u32, to_cylinder: u32) -> i64;
 
     /// No residual is larger than this, either way.

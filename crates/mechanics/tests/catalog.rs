@@ -1,5 +1,6 @@
-//! The catalogue: each shipped profile agrees with the figures it was made from, hands a sequential stream from track to track without losing a
-//! turn, and says of each figure where it comes from. `docs/drives.md` says what those figures are worth.
+//! The catalog: each shipped profile agrees with the figures it was made from, hands a sequential
+//! stream from track to track without losing a turn, and says of each figure where it comes from.
+//! `docs/drives.md` says what those figures are worth.
 
 use std::collections::BTreeSet;
 
@@ -12,10 +13,12 @@ struct Sheet {
     name: &'static str,
     /// Sectors that the drive declares, of all its arms together.
     sectors: u64,
-    /// Streaming reads in the outermost and innermost zone, skews counted, millions of bytes per second.
+    /// Streaming reads in the outermost and innermost zone, skews counted, millions of bytes per
+    /// second.
     outer: Figure,
     inner: Figure,
-    /// Arm time of reads, milliseconds: over evenly drawn pairs of sectors, over one cylinder, over all cylinders.
+    /// Arm time of reads, milliseconds: over evenly drawn pairs of sectors, over one cylinder, over
+    /// all cylinders.
     mean_ms: Figure,
     single_ms: Figure,
     full_ms: Figure,
@@ -32,7 +35,11 @@ const SHEETS: &[Sheet] = &[
         inner: Figure(16.13, 0.2, "recorded skews and sectors of zone 23"),
         mean_ms: Figure(5.551, 0.4, "200,000 random reads of DiskSim's model"),
         single_ms: Figure(1.245, 0.1, "recorded"),
-        full_ms: Figure(10.828, 3.5, "recorded over 10,021 of 10,041 cylinders; the last line is steep"),
+        full_ms: Figure(
+            10.828,
+            3.5,
+            "recorded over 10,021 of 10,041 cylinders; the last line is steep",
+        ),
     },
     Sheet {
         name: "barracuda-2tb",
@@ -64,8 +71,17 @@ const SHEETS: &[Sheet] = &[
     Sheet {
         name: "cheetah15k5",
         sectors: 286_749_487,
-        outer: Figure(134.0, 2.0, "computed from recorded sectors and angles: 1,200 in 1.1417 turns but for surface changes"),
-        inner: Figure(79.0, 4.0, "computed from recorded sectors and angles: 720 in about 1.17 turns"),
+        outer: Figure(
+            134.0,
+            2.0,
+            "computed from recorded sectors and angles: 1,200 in 1.1417 turns but for surface \
+                changes",
+        ),
+        inner: Figure(
+            79.0,
+            4.0,
+            "computed from recorded sectors and angles: 720 in about 1.17 turns",
+        ),
         mean_ms: Figure(3.5, 10.0, "cited: maker's average"),
         single_ms: Figure(0.5525, 0.1, "recorded"),
         full_ms: Figure(6.914, 1.0, "recorded over 72,000 cylinders"),
@@ -147,7 +163,8 @@ const SHEETS: &[Sheet] = &[
 /// Drives whose layout was read from a real unit, zone ends and their lost turns included.
 const RECORDED: [&str; 2] = ["atlas10k", "cheetah15k5"];
 
-/// Words that say where a figure comes from, as docs/drives.md explains them; "own" is what a recorded unit's own lists say.
+/// Words that say where a figure comes from, as docs/drives.md explains them; "own" is what a
+/// recorded unit's own lists say.
 const SOURCE_WORDS: [&str; 19] = [
     "recorded",
     "recording",
@@ -174,7 +191,7 @@ const SOURCE_WORDS: [&str; 19] = [
 fn every_shipped_profile_has_one_sheet() {
     let sheets: Vec<&str> = SHEETS.iter().map(|sheet| sheet.name).collect();
     let shipped: Vec<&str> = catalog::CATALOG.iter().map(|entry| entry.name).collect();
-    assert_eq!(sheets, shipped, "sheets and catalogue are in the order of names");
+    assert_eq!(sheets, shipped, "sheets and catalog are in the order of names");
     assert!(shipped.is_sorted());
 }
 
@@ -182,7 +199,8 @@ fn every_shipped_profile_has_one_sheet() {
 fn capacities_are_exactly_what_the_drives_declare() {
     for (sheet, profile) in sheets() {
         assert_eq!(profile.capacity_sectors, Some(sheet.sectors), "{}", sheet.name);
-        let spare = profile.mapped().get() as f64 / profile.capacity_per_actuator().get() as f64 - 1.0;
+        let spare =
+            profile.mapped().get() as f64 / profile.capacity_per_actuator().get() as f64 - 1.0;
         assert!(spare < 0.002, "{} maps {:.3} % more than it declares", sheet.name, spare * 100.0);
     }
 }
@@ -193,9 +211,18 @@ fn streaming_rates_are_the_sheets_outside_and_inside() {
         let mechanism = mechanism(&profile);
         let zones = profile.zones.len();
         sheet.outer.check(sheet.name, "MB/s outside", streaming_mb_per_s(&mechanism, &profile, 0));
-        sheet.inner.check(sheet.name, "MB/s inside", streaming_mb_per_s(&mechanism, &profile, zones - 1));
-        let rates: Vec<f64> = (0..zones).map(|zone| f64::from(profile.zones[zone].sectors_per_track)).collect();
-        assert!(rates.is_sorted_by(|outer, inner| outer >= inner), "{}: zones grow inwards", sheet.name);
+        sheet.inner.check(
+            sheet.name,
+            "MB/s inside",
+            streaming_mb_per_s(&mechanism, &profile, zones - 1),
+        );
+        let rates: Vec<f64> =
+            (0..zones).map(|zone| f64::from(profile.zones[zone].sectors_per_track)).collect();
+        assert!(
+            rates.is_sorted_by(|outer, inner| outer >= inner),
+            "{}: zones grow inwards",
+            sheet.name
+        );
     }
 }
 
@@ -206,7 +233,11 @@ fn seeks_are_the_sheets_on_average_over_one_cylinder_and_over_all() {
         let curve = mechanism.seek_curve();
         sheet.mean_ms.check(sheet.name, "ms mean arm time", mechanism.mean_arm_time().as_ms_f64());
         sheet.single_ms.check(sheet.name, "ms over one cylinder", curve.time(1).as_ms_f64());
-        sheet.full_ms.check(sheet.name, "ms over all cylinders", curve.time(curve.last_distance()).as_ms_f64());
+        sheet.full_ms.check(
+            sheet.name,
+            "ms over all cylinders",
+            curve.time(curve.last_distance()).as_ms_f64(),
+        );
     }
 }
 
@@ -216,11 +247,18 @@ fn computed_seek_curves_rise_and_join_without_a_step() {
         let Some(formula) = profile.seek.formula else { continue };
         let mechanism = mechanism(&profile);
         let curve = mechanism.seek_curve();
-        let step = curve.time(formula.long_from).as_ns().abs_diff(curve.time(formula.long_from - 1).as_ns());
+        let step = curve
+            .time(formula.long_from)
+            .as_ns()
+            .abs_diff(curve.time(formula.long_from - 1).as_ns());
         assert!(step < 2_000, "{}: a step of {step} ns where root and line meet", sheet.name);
         let mut before = Nanos::ZERO;
         for distance in (1..=curve.last_distance()).step_by(97) {
-            assert!(curve.time(distance) >= before, "{}: {distance} cylinders take less than fewer", sheet.name);
+            assert!(
+                curve.time(distance) >= before,
+                "{}: {distance} cylinders take less than fewer",
+                sheet.name
+            );
             before = curve.time(distance);
         }
     }
@@ -234,7 +272,13 @@ fn skews_cover_each_switch_and_waste_less_than_a_quarter_of_a_turn() {
         for boundary in boundaries(&mechanism, &profile, !RECORDED.contains(&sheet.name)) {
             for op in [Direction::Read, Direction::Write] {
                 let last = Extent::new(Lba::new(boundary - 1), Sectors::new(1));
-                let done = mechanism.access(HeadPosition { cylinder: 0, head: 0 }, Instant::ORIGIN, op, last, Instant::ORIGIN);
+                let done = mechanism.access(
+                    HeadPosition { cylinder: 0, head: 0 },
+                    Instant::ORIGIN,
+                    op,
+                    last,
+                    Instant::ORIGIN,
+                );
                 let way = mechanism.positioning(done.end, done.finish, op, Lba::new(boundary));
                 let wait = way.rotate.as_ns() as f64;
                 assert!(
@@ -255,43 +299,74 @@ fn taking_the_cache_away_leaves_none_and_every_cached_profile_has_that_setup() {
         if profile.cache.is_none() {
             continue;
         }
-        let bare = catalog::load(&format!("{}@nocache", sheet.name)).expect("each profile with a cache has the setup `nocache`");
+        let bare = catalog::load(&format!("{}@nocache", sheet.name))
+            .expect("each profile with a cache has the setup `nocache`");
         assert_eq!(bare.cache, None, "{}@nocache", sheet.name);
     }
 }
 
 #[test]
 fn the_setups_for_published_experiments_complete_writes_on_the_media() {
-    for name in ["barracuda7200-7", "cheetah10k7", "deskstar34gxp", "diamondmax9", "savvio10k2", "savvio15k2"] {
+    for name in [
+        "barracuda7200-7",
+        "cheetah10k7",
+        "deskstar34gxp",
+        "diamondmax9",
+        "savvio10k2",
+        "savvio15k2",
+    ] {
         let (shipped, papers) = (load(name), load(&format!("{name}@papers")));
-        let (shipped, papers) = (shipped.cache.expect("it has a cache"), papers.cache.expect("it keeps its cache"));
+        let (shipped, papers) =
+            (shipped.cache.expect("it has a cache"), papers.cache.expect("it keeps its cache"));
         assert!(shipped.write_back && !papers.write_back, "{name}");
-        assert_eq!((shipped.segments, shipped.segment_sectors), (papers.segments, papers.segment_sectors), "{name}");
+        assert_eq!(
+            (shipped.segments, shipped.segment_sectors),
+            (papers.segments, papers.segment_sectors),
+            "{name}"
+        );
     }
-    assert_eq!((load("cheetah10k7@papers").firmware.queue_depth, load("cheetah10k7@tcq4").firmware.queue_depth), (64, 4));
-    assert_eq!((load("maxtor-20gb@papers").firmware.queue_depth, load("deskstar34gxp@papers").firmware.queue_depth), (1, 1));
+    assert_eq!(
+        (
+            load("cheetah10k7@papers").firmware.queue_depth,
+            load("cheetah10k7@tcq4").firmware.queue_depth
+        ),
+        (64, 4)
+    );
+    assert_eq!(
+        (
+            load("maxtor-20gb@papers").firmware.queue_depth,
+            load("deskstar34gxp@papers").firmware.queue_depth
+        ),
+        (1, 1)
+    );
 }
 
-/// P1, section V: NOOP, which is first come first served, serves "slightly higher than 130" requests a second at any queue length.
+/// P1, section V: NOOP, which is first come first served, serves "slightly higher than 130"
+/// requests a second at any queue length.
 #[test]
 fn the_latency_maps_drive_serves_about_as_many_random_reads_as_published() {
     let profile = load("cheetah10k7@papers");
     let mechanism = mechanism(&profile);
-    let service = profile.interface.read_command_us / 1e3 + mechanism.mean_arm_time().as_ms_f64() + mechanism.period().as_ns_f64() / 2e6;
+    let service = profile.interface.read_command_us / 1e3
+        + mechanism.mean_arm_time().as_ms_f64()
+        + mechanism.period().as_ns_f64() / 2e6;
     let rate = 1e3 / service;
     assert!((rate / 130.0 - 1.0).abs() < 0.05, "{rate} requests per second");
 }
 
 #[test]
 fn each_figure_in_each_file_names_its_source_or_says_guess() {
-    let named = |comment: &str| comment.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| SOURCE_WORDS.contains(&word));
+    let named = |comment: &str| {
+        comment.split(|c: char| !c.is_ascii_alphanumeric()).any(|word| SOURCE_WORDS.contains(&word))
+    };
     for entry in catalog::CATALOG {
         let mut above = String::new();
         let mut of_zones = String::new();
         let mut in_zones = false;
         let mut in_array = false;
         for (number, line) in entry.toml.lines().enumerate() {
-            let (trimmed, place) = (line.trim(), format!("{}.toml line {}", entry.name, number + 1));
+            let (trimmed, place) =
+                (line.trim(), format!("{}.toml line {}", entry.name, number + 1));
             if let Some(comment) = trimmed.strip_prefix('#') {
                 above.push_str(&comment.to_lowercase());
                 continue;
@@ -303,15 +378,34 @@ fn each_figure_in_each_file_names_its_source_or_says_guess() {
             }
             if trimmed.starts_with('[') && !in_array {
                 in_zones = trimmed.starts_with("[[");
-                assert!(!in_zones || named(&of_zones), "{place}: nothing above the zones says where they come from");
+                assert!(
+                    !in_zones || named(&of_zones),
+                    "{place}: nothing above the zones says where they come from"
+                );
                 continue;
             }
-            if !in_array && !in_zones && !["name", "model", "description"].iter().any(|key| trimmed.starts_with(&format!("{key} ="))) {
+            if !in_array
+                && !in_zones
+                && !["name", "model", "description"]
+                    .iter()
+                    .any(|key| trimmed.starts_with(&format!("{key} =")))
+            {
                 let own = line.split_once(" # ").map_or("", |(_, comment)| comment).to_lowercase();
-                let comment = if own.is_empty() || own.contains("see above") { format!("{above} {own}") } else { own };
-                assert!(named(&comment), "{place}: `{trimmed}` names no source and does not say guess");
+                let comment = if own.is_empty() || own.contains("see above") {
+                    format!("{above} {own}")
+                } else {
+                    own
+                };
+                assert!(
+                    named(&comment),
+                    "{place}: `{trimmed}` names no source and does not say guess"
+                );
             }
-            in_array = if in_array { !trimmed.ends_with(']') || trimmed.ends_with("],") } else { trimmed.ends_with('[') };
+            in_array = if in_array {
+                !trimmed.ends_with(']') || trimmed.ends_with("],")
+            } else {
+                trimmed.ends_with('[')
+            };
             if !in_array && !in_zones && line.contains(" # ") && !line.contains("see above") {
                 above.clear();
             }
@@ -334,7 +428,11 @@ fn every_shipped_profile_has_its_row_in_the_list_of_drives() {
     for entry in catalog::CATALOG {
         let profile = entry.load().expect("a shipped profile is valid");
         for setup in profile.setup.keys() {
-            assert!(page.contains(&format!("`@{setup}`")), "docs/drives.md does not explain the setup `@{setup}` of {}", entry.name);
+            assert!(
+                page.contains(&format!("`@{setup}`")),
+                "docs/drives.md does not explain the setup `@{setup}` of {}",
+                entry.name
+            );
         }
     }
 }
@@ -343,7 +441,11 @@ impl Figure {
     fn check(&self, profile: &str, what: &str, value: f64) {
         let Self(expected, percent, source) = *self;
         let off = (value / expected - 1.0) * 100.0;
-        assert!(off.abs() <= percent, "{profile}: {value:.3} {what}, {off:+.2} % off {expected} ({source}); at most {percent} % are allowed");
+        assert!(
+            off.abs() <= percent,
+            "{profile}: {value:.3} {what}, {off:+.2} % off {expected} ({source}); at most \
+                {percent} % are allowed"
+        );
     }
 }
 
@@ -359,20 +461,39 @@ fn mechanism(profile: &DriveProfile) -> Mechanism {
     Mechanism::nominal(profile).expect("a shipped profile is valid")
 }
 
-/// One read over as many tracks as hold each kind of step: two bands, or 32 cylinders where there are none.
+/// One read over as many tracks as hold each kind of step: two bands, or 32 cylinders where there
+/// are none.
 fn streaming_mb_per_s(mechanism: &Mechanism, profile: &DriveProfile, zone: usize) -> f64 {
-    let extent = mechanism.layout().zones().nth(zone).expect("the layout has the profile's zones").extent;
+    let extent =
+        mechanism.layout().zones().nth(zone).expect("the layout has the profile's zones").extent;
     let cylinders = 2 * u64::from(profile.geometry.band_cylinders.unwrap_or(16));
-    let sectors = cylinders * u64::from(profile.geometry.heads) * u64::from(profile.zones[zone].sectors_per_track);
-    let len = Sectors::new(sectors.min(extent.len.get()).min(mechanism.layout().capacity().get() - extent.start.get()));
-    let start = mechanism.positioning(HeadPosition { cylinder: 0, head: 0 }, Instant::ORIGIN, Direction::Read, extent.start).total();
-    let read =
-        mechanism.access(HeadPosition { cylinder: 0, head: 0 }, Instant::ORIGIN, Direction::Read, Extent::new(extent.start, len), Instant::ORIGIN);
+    let sectors = cylinders
+        * u64::from(profile.geometry.heads)
+        * u64::from(profile.zones[zone].sectors_per_track);
+    let len = Sectors::new(
+        sectors.min(extent.len.get()).min(mechanism.layout().capacity().get() - extent.start.get()),
+    );
+    let start = mechanism
+        .positioning(
+            HeadPosition { cylinder: 0, head: 0 },
+            Instant::ORIGIN,
+            Direction::Read,
+            extent.start,
+        )
+        .total();
+    let read = mechanism.access(
+        HeadPosition { cylinder: 0, head: 0 },
+        Instant::ORIGIN,
+        Direction::Read,
+        Extent::new(extent.start, len),
+        Instant::ORIGIN,
+    );
     let took = read.finish.saturating_since(Instant::ORIGIN + start);
     (len.get() * u64::from(profile.sector_bytes)) as f64 / took.as_ns() as f64 * 1e3
 }
 
-/// First LBAs of tracks that follow each kind of step in each zone: a cylinder, a head, a band, a group of spares, and the zone's own first where `ends`.
+/// First LBAs of tracks that follow each kind of step in each zone: a cylinder, a head, a band, a
+/// group of spares, and the zone's own first where `ends`.
 fn boundaries(mechanism: &Mechanism, profile: &DriveProfile, ends: bool) -> BTreeSet<u64> {
     let layout = mechanism.layout();
     let heads = u64::from(profile.geometry.heads);
@@ -381,17 +502,24 @@ fn boundaries(mechanism: &Mechanism, profile: &DriveProfile, ends: bool) -> BTre
         let first = layout.track_number(layout.track_of(zone.extent.start));
         let tracks = u64::from(data.cylinders) * heads;
         let width = match profile.geometry.layout {
-            TrackOrder::SurfaceSerpentine | TrackOrder::Banded => u64::from(profile.geometry.band_cylinders.unwrap_or(1)),
+            TrackOrder::SurfaceSerpentine | TrackOrder::Banded => {
+                u64::from(profile.geometry.band_cylinders.unwrap_or(1))
+            }
             TrackOrder::Cylinder | TrackOrder::Serpentine => 1,
         };
-        let mut numbers: BTreeSet<u64> = (1..4).chain((1..=2 * heads + 1).flat_map(|surface| [surface * width, surface * width + 1])).collect();
+        let mut numbers: BTreeSet<u64> = (1..4)
+            .chain((1..=2 * heads + 1).flat_map(|surface| [surface * width, surface * width + 1]))
+            .collect();
         if let Some(group) = data.spare_cylinders {
             numbers.extend([u64::from(group) * heads, u64::from(group) * heads + 1]);
         }
         for number in numbers.into_iter().filter(|number| *number < tracks) {
             let track = layout.track_by_number(first + number).expect("the zone has this track");
-            let (extent, zone_end) = (layout.track_extent(track), zone.extent.start.get() + zone.extent.len.get());
-            if extent.start.get() > zone.extent.start.get() && extent.start.get() < zone_end.min(layout.capacity().get()) {
+            let (extent, zone_end) =
+                (layout.track_extent(track), zone.extent.start.get() + zone.extent.len.get());
+            if extent.start.get() > zone.extent.start.get()
+                && extent.start.get() < zone_end.min(layout.capacity().get())
+            {
                 firsts.insert(extent.start.get());
             }
         }

@@ -1,4 +1,5 @@
-//! Descriptions of drives as DiskSim has them, read: places, times and refusals that were reckoned by hand on drives of a few sectors.
+//! Descriptions of drives as DiskSim has them, read: places, times and refusals that were computed
+//! by hand on drives of a few sectors.
 
 use std::path::Path;
 
@@ -8,15 +9,20 @@ use headtime_mechanics::{DriveProfile, Mechanism};
 use headtime_units::Lba;
 
 /// Arm times that no test looks at.
-const ARM: &str = "dm_mech_g1 { Seek type = constant, Constant seek time = 1.0, Head switch time = 0.5, Rotation speed (in rpms) = 6000 }";
+const ARM: &str = "dm_mech_g1 { Seek type = constant, Constant seek time = 1.0, Head switch time = \
+    0.5, Rotation speed (in rpms) = 6000 }";
 
 fn read_with(files: &[(&str, &str)], options: &ImportOptions) -> Result<Imported, ImportError> {
-    let files: Vec<SourceText> = files.iter().map(|(name, text)| SourceText { name: (*name).to_string(), text: (*text).to_string() }).collect();
+    let files: Vec<SourceText> = files
+        .iter()
+        .map(|(name, text)| SourceText { name: (*name).to_string(), text: (*text).to_string() })
+        .collect();
     import(&files, options, &mut |_, name| Err(format!("there is no {name} here")))
 }
 
 fn read(files: &[(&str, &str)]) -> Imported {
-    read_with(files, &ImportOptions::default()).unwrap_or_else(|error| panic!("{error}\n{files:#?}"))
+    read_with(files, &ImportOptions::default())
+        .unwrap_or_else(|error| panic!("{error}\n{files:#?}"))
 }
 
 fn refused(text: &str) -> String {
@@ -29,13 +35,17 @@ fn refused(text: &str) -> String {
 /// A disk of `heads` surfaces with these layout keys and zones.
 fn disk(heads: u32, layout: &str, zones: &str) -> String {
     format!(
-        "dm_disk tiny {{ Number of data surfaces = {heads}, Mechanical Model = {ARM}, Layout Model = dm_layout_g1 {{ {layout}, Zones = [ {zones} ] }} }}"
+        "dm_disk tiny {{ Number of data surfaces = {heads}, Mechanical Model = {ARM}, Layout Model \
+            = dm_layout_g1 {{ {layout}, Zones = [ {zones} ] }} }}"
     )
 }
 
 /// A zone of 4 sectors a track from `first` to `last` cylinder.
 fn zone(first: u32, last: u32, more: &str) -> String {
-    format!("dm_layout_g1_zone {{ First cylinder number = {first}, Last cylinder number = {last}, Blocks per track = 4, {more} }}")
+    format!(
+        "dm_layout_g1_zone {{ First cylinder number = {first}, Last cylinder number = {last}, \
+            Blocks per track = 4, {more} }}"
+    )
 }
 
 fn mechanism(profile: &DriveProfile) -> Mechanism {
@@ -46,7 +56,9 @@ fn mechanism(profile: &DriveProfile) -> Mechanism {
 fn places(profile: &DriveProfile) -> Vec<(u32, u16, u32)> {
     let mechanism = mechanism(profile);
     let place = |lba| mechanism.layout().lba_to_physical(Lba::new(lba));
-    (0..mechanism.layout().capacity().get()).map(|lba| (place(lba).cylinder, place(lba).head, place(lba).sector)).collect()
+    (0..mechanism.layout().capacity().get())
+        .map(|lba| (place(lba).cylinder, place(lba).head, place(lba).sector))
+        .collect()
 }
 
 fn turns(profile: &DriveProfile, lba: u64) -> f64 {
@@ -56,7 +68,11 @@ fn turns(profile: &DriveProfile, lba: u64) -> f64 {
 #[track_caller]
 fn assert_turns(profile: &DriveProfile, lba: u64, expected: f64) {
     let apart = (turns(profile, lba) - expected + 0.5).rem_euclid(1.0) - 0.5;
-    assert!(apart.abs() < 2e-6, "LBA {lba} starts at {} turns, expected {expected}", turns(profile, lba));
+    assert!(
+        apart.abs() < 2e-6,
+        "LBA {lba} starts at {} turns, expected {expected}",
+        turns(profile, lba)
+    );
 }
 
 fn notes(imported: &Imported) -> String {
@@ -64,9 +80,13 @@ fn notes(imported: &Imported) -> String {
 }
 
 #[test]
-#[allow(clippy::single_range_in_vec_init, reason = "a case is a row of ranges, of which there may be one")]
-fn every_sparing_scheme_puts_each_lba_where_it_was_reckoned_to_be() {
-    // Two surfaces, 4 sectors a track, 8 a cylinder; physical sectors are counted in the order of filling.
+#[allow(
+    clippy::single_range_in_vec_init,
+    reason = "a case is a row of ranges, of which there may be one"
+)]
+fn every_sparing_scheme_puts_each_lba_where_it_was_computed_to_be() {
+    // Two surfaces, 4 sectors a track, 8 a cylinder; physical sectors are counted in the order of
+    // filling.
     let cases: &[(&str, u32, &str, &[std::ops::Range<u64>])] = &[
         ("0", 1, "", &[0..16]),
         ("1", 1, "Number of spares = 1, slips = [ 1 ]", &[0..4, 8..16]),
@@ -79,10 +99,20 @@ fn every_sparing_scheme_puts_each_lba_where_it_was_reckoned_to_be() {
         ("6", 1, "Number of spares = 1, slips = [ 2 ]", &[1..2, 3..8, 9..16]),
         ("7", 1, "Number of spares = 0, slips = [ 2 ]", &[0..2, 3..16]),
         ("8, Rangesize for sparing = 2", 1, "Number of spares = 3, slips = [ 2 ]", &[0..2, 3..14]),
-        ("8, Rangesize for sparing = 2", 3, "Number of spares = 3, slips = [ 20 ]", &[0..13, 16..20, 21..30]),
+        (
+            "8, Rangesize for sparing = 2",
+            3,
+            "Number of spares = 3, slips = [ 20 ]",
+            &[0..13, 16..20, 21..30],
+        ),
         // A last shorter range has no spares.
         ("8, Rangesize for sparing = 2", 2, "Number of spares = 3", &[0..13, 16..24]),
-        ("9", 1, "Number of spares = 3, slips = [ 5 ], defects = [ 7, 15 ]", &[0..5, 6..7, 15..16, 8..14]),
+        (
+            "9",
+            1,
+            "Number of spares = 3, slips = [ 5 ], defects = [ 7, 15 ]",
+            &[0..5, 6..7, 15..16, 8..14],
+        ),
         // Two sectors that could hold an LBA are kept free, and 2 could not.
         ("9", 1, "Number of spares = 3, slips = [ 2 ], Empty space at zone front = 2", &[3..14]),
         ("3", 1, "Number of spares = 1, Empty space at zone front = 4", &[5..7, 8..11, 12..15]),
@@ -91,7 +121,10 @@ fn every_sparing_scheme_puts_each_lba_where_it_was_reckoned_to_be() {
     for (scheme, last, keys, expected) in cases {
         let layout = format!("LBN-to-PBN mapping scheme = 0, Sparing scheme used = {scheme}");
         let imported = read(&[("drive.model", &disk(2, &layout, &zone(0, *last, keys)))]);
-        let found: Vec<u64> = places(&imported.profile).iter().map(|(c, h, s)| u64::from(*c) * 8 + u64::from(*h) * 4 + u64::from(*s)).collect();
+        let found: Vec<u64> = places(&imported.profile)
+            .iter()
+            .map(|(c, h, s)| u64::from(*c) * 8 + u64::from(*h) * 4 + u64::from(*s))
+            .collect();
         let expected: Vec<u64> = expected.iter().cloned().flatten().collect();
         assert_eq!(found, expected, "scheme {scheme}, {keys}");
     }
@@ -104,47 +137,86 @@ fn cylinders_are_filled_upwards_or_in_turn_and_gaps_between_zones_hold_nothing()
         let layout = format!("LBN-to-PBN mapping scheme = {mapping}, Sparing scheme used = 0");
         let imported = read(&[("drive.model", &disk(2, &layout, &zones))]);
         assert_eq!(notes(&imported).contains("odd cylinder"), mapping == 2, "{}", notes(&imported));
-        places(&imported.profile).iter().step_by(4).map(|(cylinder, head, _)| (*cylinder, *head)).collect()
+        places(&imported.profile)
+            .iter()
+            .step_by(4)
+            .map(|(cylinder, head, _)| (*cylinder, *head))
+            .collect()
     };
     assert_eq!(heads(0), [(1, 0), (1, 1), (2, 0), (2, 1), (5, 0), (5, 1), (6, 0), (6, 1)]);
     assert_eq!(heads(1), [(1, 0), (1, 1), (2, 1), (2, 0), (5, 0), (5, 1), (6, 1), (6, 0)]);
-    assert_eq!(heads(2), heads(1), "a zone that starts downwards has its heads numbered the other way round, which is noted");
+    assert_eq!(
+        heads(2),
+        heads(1),
+        "a zone that starts downwards has its heads numbered the other way round, which is noted"
+    );
 }
 
 #[test]
 fn angles_are_the_offset_the_skews_and_the_sectors_before() {
-    let keys = "Offset of first block = 1, Skew for track switch = 1.5, Skew for cylinder switch = 2.25";
-    let imported = read(&[("drive.model", &disk(2, "LBN-to-PBN mapping scheme = 0, Sparing scheme used = 0", &zone(0, 1, keys)))]);
+    let keys =
+        "Offset of first block = 1, Skew for track switch = 1.5, Skew for cylinder switch = 2.25";
+    let imported = read(&[(
+        "drive.model",
+        &disk(2, "LBN-to-PBN mapping scheme = 0, Sparing scheme used = 0", &zone(0, 1, keys)),
+    )]);
     // In quarter turns: 1 to begin with, 1.5 to the next surface, 2.25 to the next cylinder.
     for (lba, quarters) in [(0, 1.0), (1, 2.0), (4, 2.5), (8, 4.75), (12, 6.25), (15, 9.25)] {
         assert_turns(&imported.profile, lba, quarters / 4.0);
     }
-    let keys = "Skew units = revolutions, Offset of first block = 0.25, Skew for track switch = 0.375, Skew for cylinder switch = 0.5625";
-    let same = read(&[("drive.model", &disk(2, "LBN-to-PBN mapping scheme = 0, Sparing scheme used = 0", &zone(0, 1, keys)))]);
+    let keys = "Skew units = revolutions, Offset of first block = 0.25, Skew for track switch = \
+        0.375, Skew for cylinder switch = 0.5625";
+    let same = read(&[(
+        "drive.model",
+        &disk(2, "LBN-to-PBN mapping scheme = 0, Sparing scheme used = 0", &zone(0, 1, keys)),
+    )]);
     assert_eq!(same.profile.zones, imported.profile.zones);
     let whole = "LBN-to-PBN mapping scheme = 0, Sparing scheme used = 0, Skew units = revolutions";
-    let keys = "Offset of first block = -0.75, Skew for track switch = 1.375, Skew for cylinder switch = 0.5625";
-    assert_eq!(read(&[("drive.model", &disk(2, whole, &zone(0, 1, keys)))]).profile.zones, imported.profile.zones);
+    let keys = "Offset of first block = -0.75, Skew for track switch = 1.375, Skew for cylinder \
+        switch = 0.5625";
+    assert_eq!(
+        read(&[("drive.model", &disk(2, whole, &zone(0, 1, keys)))]).profile.zones,
+        imported.profile.zones
+    );
 }
 
 #[test]
 fn with_spares_by_cylinder_a_slip_turns_the_cylinders_behind_it() {
-    let keys = "Number of spares = 1, slips = [ 2, 9 ], Skew for track switch = 1, Skew for cylinder switch = 2";
-    let imported = read(&[("drive.model", &disk(2, "LBN-to-PBN mapping scheme = 0, Sparing scheme used = 2", &zone(0, 3, keys)))]);
-    assert_eq!((imported.profile.zones.len(), imported.notes.len()), (3, 1), "{}", notes(&imported));
-    // 7 LBAs a cylinder; a cylinder is 3 sectors of skew further than the one before, and a sector more behind each slip.
+    let keys = "Number of spares = 1, slips = [ 2, 9 ], Skew for track switch = 1, Skew for \
+        cylinder switch = 2";
+    let imported = read(&[(
+        "drive.model",
+        &disk(2, "LBN-to-PBN mapping scheme = 0, Sparing scheme used = 2", &zone(0, 3, keys)),
+    )]);
+    assert_eq!(
+        (imported.profile.zones.len(), imported.notes.len()),
+        (3, 1),
+        "{}",
+        notes(&imported)
+    );
+    // 7 LBAs a cylinder; a cylinder is 3 sectors of skew further than the one before, and a sector
+    // more behind each slip.
     for (lba, quarters) in [(0, 0.0), (2, 3.0), (7, 3.0 + 1.0), (14, 6.0 + 2.0), (21, 9.0 + 2.0)] {
         assert_turns(&imported.profile, lba, quarters / 4.0);
     }
-    // In a layout up and down only every other cylinder begins on the first surface: the first slip turns what follows it a cylinder late.
-    let imported = read(&[("drive.model", &disk(2, "LBN-to-PBN mapping scheme = 1, Sparing scheme used = 2", &zone(0, 3, keys)))]);
-    assert!(notes(&imported).contains("zone 0: 1 of its slips turn what follows them"), "{}", notes(&imported));
+    // In a layout up and down only every other cylinder begins on the first surface: the first slip
+    // turns what follows it a cylinder late.
+    let imported = read(&[(
+        "drive.model",
+        &disk(2, "LBN-to-PBN mapping scheme = 1, Sparing scheme used = 2", &zone(0, 3, keys)),
+    )]);
+    assert!(
+        notes(&imported).contains("zone 0: 1 of its slips turn what follows them"),
+        "{}",
+        notes(&imported)
+    );
     for (lba, quarters) in [(0, 0.0), (7, 3.0), (14, 6.0 + 2.0)] {
         assert_turns(&imported.profile, lba, quarters / 4.0);
     }
 }
 
-/// Two surfaces. Block 0: two tracks inwards on head 0, two back on head 1. Block 1, the root: block 0 twice, then a short track on head 1.
+/// Two surfaces. Block 0: two tracks inwards on head 0, two back on head 1. Block 1, the root:
+/// block 0 twice, then a short track on head 1.
 const TREE: &str = "dm_layout_g4 {
     TP = [ 0, 3, 4,  1, 2, 4 ],
     IDX = [
@@ -159,7 +231,10 @@ const TREE: &str = "dm_layout_g4 {
 
 fn tree(slips: &str, remaps: &str) -> Imported {
     let layout = TREE.replace("SLIPS", slips).replace("REMAPS", remaps);
-    let model = format!("dm_disk tree {{ Number of data surfaces = 2, Mechanical Model = {ARM}, Layout Model = source tree.layout }}");
+    let model = format!(
+        "dm_disk tree {{ Number of data surfaces = 2, Mechanical Model = {ARM}, Layout Model = \
+            source tree.layout }}"
+    );
     read(&[("tree.layout", &layout), ("tree.model", &model)])
 }
 
@@ -167,11 +242,24 @@ fn tree(slips: &str, remaps: &str) -> Imported {
 fn a_tree_of_index_blocks_becomes_runs() {
     let imported = tree("", "");
     let profile = &imported.profile;
-    let row = |c: u32, h: u16, sectors: std::ops::Range<u32>| sectors.map(move |sector| (c, h, sector));
+    let row =
+        |c: u32, h: u16, sectors: std::ops::Range<u32>| sectors.map(move |sector| (c, h, sector));
     let tracks = [(0, 0), (1, 0), (1, 1), (0, 1), (2, 0), (3, 0), (3, 1), (2, 1)];
-    let expected: Vec<(u32, u16, u32)> = tracks.iter().flat_map(|(c, h)| row(*c, *h, 0..4)).chain(row(4, 1, 1..3)).collect();
+    let expected: Vec<(u32, u16, u32)> =
+        tracks.iter().flat_map(|(c, h)| row(*c, *h, 0..4)).chain(row(4, 1, 1..3)).collect();
     assert_eq!(places(profile), expected);
-    for (lba, expected) in [(0, 0.0), (1, 0.25), (4, 0.25), (8, 0.5), (12, 0.625), (15, 0.375), (16, 0.0625), (28, 0.6875), (32, 0.75), (33, 0.0)] {
+    for (lba, expected) in [
+        (0, 0.0),
+        (1, 0.25),
+        (4, 0.25),
+        (8, 0.5),
+        (12, 0.625),
+        (15, 0.375),
+        (16, 0.0625),
+        (28, 0.6875),
+        (32, 0.75),
+        (33, 0.0),
+    ] {
         assert_turns(profile, lba, expected);
     }
     assert_eq!(profile.runs.len(), 5);
@@ -191,18 +279,30 @@ fn slips_and_remaps_cut_the_runs_of_a_tree() {
     // LBAs 9 and 10 live in the two sectors that were slipped.
     let imported = tree("Slips = [ 5, 2, 32, 1 ],", "9, 2, 1, 0, 1, 4");
     let moved = places(&imported.profile);
-    assert_eq!((moved.len(), &moved[8..12]), (31, &[found[8], (1, 0, 1), (1, 0, 2), found[11]][..]));
-    for (lba, expected) in [(9, 0.5), (10, 0.75), (11, turns(&tree("Slips = [ 5, 2, 32, 1 ],", "").profile, 11))] {
+    assert_eq!(
+        (moved.len(), &moved[8..12]),
+        (31, &[found[8], (1, 0, 1), (1, 0, 2), found[11]][..])
+    );
+    for (lba, expected) in
+        [(9, 0.5), (10, 0.75), (11, turns(&tree("Slips = [ 5, 2, 32, 1 ],", "").profile, 11))]
+    {
         assert_turns(&imported.profile, lba, expected);
     }
     // Nobody knows the angle of a track that is not described.
     let imported = tree("", "9, 2, 77, 0, 1, 4");
-    assert!(notes(&imported).contains("LBA 9 is remapped to a track whose angle is not described"), "{}", notes(&imported));
+    assert!(
+        notes(&imported).contains("LBA 9 is remapped to a track whose angle is not described"),
+        "{}",
+        notes(&imported)
+    );
 }
 
 #[test]
 fn mistakes_in_trees_are_named() {
-    let model = format!("dm_disk tree {{ Number of data surfaces = 2, Mechanical Model = {ARM}, Layout Model = source tree.layout }}");
+    let model = format!(
+        "dm_disk tree {{ Number of data surfaces = 2, Mechanical Model = {ARM}, Layout Model = \
+            source tree.layout }}"
+    );
     for (from, to, expected) in [
         ("TRACK, 0, 1 ]", "TRACK, 0 ]", "an entry that starts here is cut off"),
         ("TRACK, 0, 1 ]", "TRACK, 0, 2 ]", "`IDX` is 2, expected a whole number from 0 to 1"),
@@ -210,20 +310,39 @@ fn mistakes_in_trees_are_named() {
         ("4, IDX, 0,", "4, IDX, 1,", "`IDX` is 1, expected a whole number from 0 to 0"),
         ("8, 1, 0.5, 4", "9, 1, 0.5, 4", "sectors up to 8, then from 9"),
         ("8, 1, 0.5, 4", "8, 0, 0.5, 4", "tracks from cylinder 0 to -1"),
-        ("0, 0, 0.0, 4, 1, 0.25, 8, 2", "5, 0, 0.0, 4, 1, 0.25, 8, 2", "sectors up to 0, then from 5"),
-        ("0, 3, 4,  1, 2, 4", "0, 4, 4,  1, 2, 4", "`TP` is 4, expected a whole number from 0 to 3"),
+        (
+            "0, 0, 0.0, 4, 1, 0.25, 8, 2",
+            "5, 0, 0.0, 4, 1, 0.25, 8, 2",
+            "sectors up to 0, then from 5",
+        ),
+        (
+            "0, 3, 4,  1, 2, 4",
+            "0, 4, 4,  1, 2, 4",
+            "`TP` is 4, expected a whole number from 0 to 3",
+        ),
         ("0, 3, 4,  1, 2, 4", "0, 2, 4,  1, 2, 4", "at most the 3 sectors of pattern 0"),
         ("SLIPS", "Slips = [ 6, 2, 7, 1 ],", "sectors that rise and do not overlap"),
         ("REMAPS", "1, 2, 3", "groups of six numbers"),
     ] {
         let layout = TREE.replace(from, to).replace("SLIPS", "").replace("REMAPS", "");
-        let error = read_with(&[("tree.layout", &layout), ("tree.model", &model)], &ImportOptions::default()).expect_err(to).to_string();
+        let error = read_with(
+            &[("tree.layout", &layout), ("tree.model", &model)],
+            &ImportOptions::default(),
+        )
+        .expect_err(to)
+        .to_string();
         assert!(error.contains(expected) && error.starts_with("tree.layout:"), "{to}: {error}");
     }
     // A block whose entries all begin behind its end, repeated.
-    let layout =
-        TREE.replace("[ 0, 0, 0.0, 4, 1", "[ 9, 0, 0.0, 4, 1").replace("16, 2, 0.0625", "8, 2, 0.0625").replace("SLIPS", "").replace("REMAPS", "");
-    let error = read_with(&[("tree.layout", &layout), ("tree.model", &model)], &ImportOptions::default()).expect_err("nothing").to_string();
+    let layout = TREE
+        .replace("[ 0, 0, 0.0, 4, 1", "[ 9, 0, 0.0, 4, 1")
+        .replace("16, 2, 0.0625", "8, 2, 0.0625")
+        .replace("SLIPS", "")
+        .replace("REMAPS", "");
+    let error =
+        read_with(&[("tree.layout", &layout), ("tree.model", &model)], &ImportOptions::default())
+            .expect_err("nothing")
+            .to_string();
     assert!(error.contains("a repetition without a track"), "{error}");
 }
 
@@ -231,25 +350,43 @@ fn mistakes_in_trees_are_named() {
 fn armed(arm: &str) -> String {
     let zone = zone(0, 300, "");
     format!(
-        "dm_disk armed {{ Number of data surfaces = 2, Number of cylinders = 301, Mechanical Model = dm_mech_g1 {{ {arm}, Head switch time = 0.2, \
-         Rotation speed (in rpms) = 6000 }}, Layout Model = dm_layout_g1 {{ LBN-to-PBN mapping scheme = 0, Sparing scheme used = 0, Zones = [ {zone} ] }} }}"
+        "dm_disk armed {{ Number of data surfaces = 2, Number of cylinders = 301, Mechanical Model \
+            = dm_mech_g1 {{ {arm}, Head switch time = 0.2, \
+         Rotation speed (in rpms) = 6000 }}, Layout Model = dm_layout_g1 {{ LBN-to-PBN mapping \
+         scheme = 0, Sparing scheme used = 0, Zones = [ {zone} ] }} }}"
     )
 }
 
 #[test]
 fn every_seek_type_takes_the_times_that_its_equation_says() {
-    let three = "Single cylinder seek time = 1.0, Average seek time = 4.0, Full strobe seek time = 9.0";
+    let three =
+        "Single cylinder seek time = 1.0, Average seek time = 4.0, Full strobe seek time = 9.0";
     let hpl = "[ 100, 1.0, 0.2, 2.5, 0.01, -1 ]";
     let single = "[ 100, 1.0, 0.2, 2.5, 0.01, 0.7 ]";
     let ten = "First ten seek times = [ 1.0, 0.9, 1.1, 1.2, 1.3, 1.4, 1.5, 1.6, 1.7, 1.8 ]";
     let cases: &[(String, &[(u32, f64)])] = &[
         ("Seek type = constant, Constant seek time = 3.5".into(), &[(1, 3.5), (300, 3.5)]),
         // 100 cylinders are a third: straight up to it, and straight on to the longest, 300.
-        (format!("Seek type = linear, {three}"), &[(1, 1.0), (34, 2.0), (100, 4.0), (180, 6.0), (300, 9.0)]),
+        (
+            format!("Seek type = linear, {three}"),
+            &[(1, 1.0), (34, 2.0), (100, 4.0), (180, 6.0), (300, 9.0)],
+        ),
         // a = (−10 + 60 − 45) / (3·√301), b = (7 − 60 + 72) / (3·301), c = 1.
-        (format!("Seek type = curve, {three}"), &[(1, 1.0), (2, 1.117_108_3), (17, 1.720_923_4), (101, 4.064_751_8), (300, 8.952_510_4)]),
+        (
+            format!("Seek type = curve, {three}"),
+            &[
+                (1, 1.0),
+                (2, 1.117_108_3),
+                (17, 1.720_923_4),
+                (101, 4.064_751_8),
+                (300, 8.952_510_4),
+            ],
+        ),
         // Ruemmler and Wilkes: 1 + 0.2·√d below 100, then 2.5 + 0.01·d.
-        (format!("Seek type = hpl, HPL seek equation values = {hpl}"), &[(1, 1.2), (4, 1.4), (81, 2.8), (100, 3.5), (300, 5.5)]),
+        (
+            format!("Seek type = hpl, HPL seek equation values = {hpl}"),
+            &[(1, 1.2), (4, 1.4), (81, 2.8), (100, 3.5), (300, 5.5)],
+        ),
         (
             format!("Seek type = hpl, HPL seek equation values = {single}"),
             &[(1, 0.7), (2, 1.282_842_7), (81, 2.8), (99, 2.989_974_9), (100, 3.5), (300, 5.5)],
@@ -264,7 +401,10 @@ fn every_seek_type_takes_the_times_that_its_equation_says() {
         let mechanism = mechanism(&imported.profile);
         for (distance, ms) in *times {
             let found = mechanism.seek_curve().time(*distance).as_ms_f64();
-            assert!((found - ms).abs() < 0.001, "{arm}: {distance} cylinders take {found} ms, expected {ms}");
+            assert!(
+                (found - ms).abs() < 0.001,
+                "{arm}: {distance} cylinders take {found} ms, expected {ms}"
+            );
         }
         assert_eq!(imported.profile.seek.head_switch_ms, 0.2);
     }
@@ -272,7 +412,8 @@ fn every_seek_type_takes_the_times_that_its_equation_says() {
 
 #[test]
 fn extracted_curves_are_read_in_each_of_their_forms() {
-    let model = armed("Seek type = extracted, Full seek curve = far.seek, Add. write settling delay = 0.4");
+    let model =
+        armed("Seek type = extracted, Full seek curve = far.seek, Add. write settling delay = 0.4");
     let points = vec![(1, 0.5), (2, 0.75), (10, 2.0)];
     for curve in [
         "Seek distances measured: 3\n1, 0.5\n2,\t0.75\n10, 2.0\n",
@@ -281,15 +422,28 @@ fn extracted_curves_are_read_in_each_of_their_forms() {
     ] {
         for name in ["far.seek", "elsewhere/far.seek", "other.seeks"] {
             let imported = read(&[(name, curve), ("drive.model", &model)]);
-            assert_eq!((&imported.profile.seek.points, imported.profile.seek.write_settle_ms), (&points, 0.4), "{name}: {curve}");
+            assert_eq!(
+                (&imported.profile.seek.points, imported.profile.seek.write_settle_ms),
+                (&points, 0.4),
+                "{name}: {curve}"
+            );
             // Only the bare model, and that another file is taken than the one that is named.
-            assert_eq!(imported.notes.len(), if name == "other.seeks" { 2 } else { 1 }, "{}", notes(&imported));
+            assert_eq!(
+                imported.notes.len(),
+                if name == "other.seeks" { 2 } else { 1 },
+                "{}",
+                notes(&imported)
+            );
         }
     }
-    let imported = read(&[("far.seek", "Seek distances measured: 9\n4, 1.0\n9, 2.0\n"), ("drive.model", &model)]);
+    let imported = read(&[
+        ("far.seek", "Seek distances measured: 9\n4, 1.0\n9, 2.0\n"),
+        ("drive.model", &model),
+    ]);
     assert_eq!(imported.profile.seek.points, [(1, 1.0), (4, 1.0), (9, 2.0)]);
     assert!(
-        notes(&imported).contains("announces 9 seek distances, 2 follow") && notes(&imported).contains("starts at 4 cylinders"),
+        notes(&imported).contains("announces 9 seek distances, 2 follow")
+            && notes(&imported).contains("starts at 4 cylinders"),
         "{}",
         notes(&imported)
     );
@@ -299,30 +453,58 @@ fn extracted_curves_are_read_in_each_of_their_forms() {
         ("1, 0.5\n1, 0.6\n", "a distance above the 1"),
         ("Seek distances measured: 2\n", "no point"),
     ] {
-        let error = read_with(&[("far.seek", curve), ("drive.model", &model)], &ImportOptions::default()).expect_err(curve).to_string();
+        let error =
+            read_with(&[("far.seek", curve), ("drive.model", &model)], &ImportOptions::default())
+                .expect_err(curve)
+                .to_string();
         assert!(error.contains(expected), "{curve}: {error}");
     }
-    let missing = read_with(&[("drive.model", &model)], &ImportOptions::default()).expect_err("no curve is given").to_string();
+    let missing = read_with(&[("drive.model", &model)], &ImportOptions::default())
+        .expect_err("no curve is given")
+        .to_string();
     assert!(missing.contains("`far.seek` cannot be read: there is no far.seek here"), "{missing}");
 }
 
 #[test]
 fn what_an_arm_cannot_be_is_noted_or_refused() {
     let base = "Seek type = constant, Constant seek time = 1.0";
-    let imported =
-        read(&[("drive.model", &armed(&format!("{base}, Add. write settling delay = -0.5, Access time type = averageRotation, Colour = red")))]);
-    for expected in ["writes seek 0.5 ms faster", "`Access time type = averageRotation` is left out", "Colour = red"] {
+    let imported = read(&[(
+        "drive.model",
+        &armed(&format!(
+            "{base}, Add. write settling delay = -0.5, Access time type = averageRotation, Color \
+                = red"
+        )),
+    )]);
+    for expected in [
+        "writes seek 0.5 ms faster",
+        "`Access time type = averageRotation` is left out",
+        "Color = red",
+    ] {
         assert!(notes(&imported).contains(expected), "{}", notes(&imported));
     }
     // ±0.3 % drawn evenly is 0.3 %/√3 of deviation.
-    let imported = read(&[("drive.model", &armed(&format!("{base}, Percent error in rpms = 0.3")))]);
-    assert!((imported.profile.variation.spindle_ppm - 1_732.051).abs() < 0.001, "{}", imported.profile.variation.spindle_ppm);
+    let imported =
+        read(&[("drive.model", &armed(&format!("{base}, Percent error in rpms = 0.3")))]);
+    assert!(
+        (imported.profile.variation.spindle_ppm - 1_732.051).abs() < 0.001,
+        "{}",
+        imported.profile.variation.spindle_ppm
+    );
     for (arm, expected) in [
         ("Seek type = quick", "`Seek type` is quick, expected linear, curve"),
         ("Seek type = constant", "has no `Constant seek time`"),
-        ("Seek type = hpl, HPL seek equation values = [ 1, 2 ]", "has no `HPL seek equation values`; this seek type needs a list of six values"),
-        ("Seek type = constant, Constant seek time = -1", "`Constant seek time` is -1, expected a number from 0"),
-        ("Seek type = constant, Constant seek time = nan", "`Constant seek time` is nan, expected a number from 0"),
+        (
+            "Seek type = hpl, HPL seek equation values = [ 1, 2 ]",
+            "has no `HPL seek equation values`; this seek type needs a list of six values",
+        ),
+        (
+            "Seek type = constant, Constant seek time = -1",
+            "`Constant seek time` is -1, expected a number from 0",
+        ),
+        (
+            "Seek type = constant, Constant seek time = nan",
+            "`Constant seek time` is nan, expected a number from 0",
+        ),
     ] {
         let error = refused(&armed(arm));
         assert!(error.contains(expected), "{arm}: {error}");
@@ -331,19 +513,28 @@ fn what_an_arm_cannot_be_is_noted_or_refused() {
 
 /// A disk around the smallest model.
 fn whole(keys: &str) -> String {
-    format!("disksim_disk whole {{ Model = {}, {keys} }}", disk(1, "LBN-to-PBN mapping scheme = 0, Sparing scheme used = 0", &zone(0, 9, "")))
+    format!(
+        "disksim_disk whole {{ Model = {}, {keys} }}",
+        disk(1, "LBN-to-PBN mapping scheme = 0, Sparing scheme used = 0", &zone(0, 9, ""))
+    )
 }
 
 #[test]
 fn overheads_bus_cache_and_queue_are_taken_over() {
     let text = whole(
-        "Per-request overhead time = 0.05, Time scale for overheads = 2.0, Bulk sector transfer time = 0.1,
-         Read miss over. after read = 0.2, Read miss over. after write = 0.3, Write miss over. after read = 0.4, Write miss over. after write = 0.4,
-         Read hit over. after read = 0.1, Read hit over. after write = 0.15, Write hit over. after read = 0.12, Write hit over. after write = 0.12,
+        "Per-request overhead time = 0.05, Time scale for overheads = 2.0, Bulk sector transfer \
+            time = 0.1,
+         Read miss over. after read = 0.2, Read miss over. after write = 0.3, Write miss over. \
+         after read = 0.4, Write miss over. after write = 0.4,
+         Read hit over. after read = 0.1, Read hit over. after write = 0.15, Write hit over. after \
+         read = 0.12, Write hit over. after write = 0.12,
          Read completion overhead = 0.01, Write completion overhead = 0.02, Max queue length = 8,
-         Scheduler = disksim_ioqueue { Scheduling policy = 8, Cylinder mapping strategy = 4, Sequential stream scheme = 0 },
-         Number of buffer segments = 10, Segment size (in blks) = 300, Maximum number of write segments = 3, Enable caching in buffer = 1,
-         Buffer continuous read = 3, Maximum read-ahead (blks) = 200, Fast write level = 2, Immediate buffer read = 1, Immediate buffer write = 0,
+         Scheduler = disksim_ioqueue { Scheduling policy = 8, Cylinder mapping strategy = 4, \
+         Sequential stream scheme = 0 },
+         Number of buffer segments = 10, Segment size (in blks) = 300, Maximum number of write \
+         segments = 3, Enable caching in buffer = 1,
+         Buffer continuous read = 3, Maximum read-ahead (blks) = 200, Fast write level = 2, \
+         Immediate buffer read = 1, Immediate buffer write = 0,
          Print stats = 1, Preseeking level = 0",
     );
     let imported = read(&[("drive.diskspecs", &text)]);
@@ -354,46 +545,84 @@ fn overheads_bus_cache_and_queue_are_taken_over() {
     assert_eq!((interface.completion_us, interface.write_completion_us), (20.0, Some(40.0)));
     assert!((interface.bus_mb_per_s - 5.12).abs() < 1e-9);
     assert_eq!((profile.firmware.queue_depth, profile.firmware.algorithm), (8, Algorithm::Sptf));
-    assert_eq!((profile.firmware.zero_latency_read, profile.firmware.zero_latency_write), (true, false));
+    assert_eq!(
+        (profile.firmware.zero_latency_read, profile.firmware.zero_latency_write),
+        (true, false)
+    );
     let cache = profile.cache.expect("there is a cache");
     assert_eq!((cache.segments, cache.segment_sectors, cache.write_segments), (10, 300, Some(3)));
     assert_eq!((cache.read_ahead_sectors, cache.write_back), (200, true));
     assert_eq!(
-        (cache.read_hit_us, cache.read_hit_after_write_us, cache.write_hit_us, cache.write_hit_after_write_us),
+        (
+            cache.read_hit_us,
+            cache.read_hit_after_write_us,
+            cache.write_hit_us,
+            cache.write_hit_after_write_us
+        ),
         (300.0, Some(400.0), 340.0, None)
     );
-    assert_eq!((profile.name.as_str(), profile.model.as_str(), profile.geometry.layout), ("whole", "whole", TrackOrder::Cylinder));
+    assert_eq!(
+        (profile.name.as_str(), profile.model.as_str(), profile.geometry.layout),
+        ("whole", "whole", TrackOrder::Cylinder)
+    );
     assert!(profile.description.contains("drive.diskspecs"), "{}", profile.description);
 }
 
 #[test]
 fn what_a_profile_has_no_key_for_is_named_with_its_place() {
-    let text = whole("\nMax queue length = 4,\nPreseeking level = 2, Minimum seek delay = 0.6, Calc sector by sector = 1,\nSheen = matt");
+    let text = whole(
+        "\nMax queue length = 4,\nPreseeking level = 2, Minimum seek delay = 0.6, Calc sector by \
+            sector = 1,\nSheen = matt",
+    );
     let imported = read(&[("drive.diskspecs", &text)]);
     assert_eq!(
         notes(&imported),
-        "drive.diskspecs:3:1: left out of disksim_disk whole, as a profile has nothing for it: Preseeking level = 2; Minimum seek delay = 0.6; Sheen = matt\n"
+        "drive.diskspecs:3:1: left out of disksim_disk whole, as a profile has nothing for it: \
+            Preseeking level = 2; Minimum seek delay = 0.6; Sheen = matt\n"
     );
     for (keys, expected) in [
-        ("Max queue length = 2, Scheduler = disksim_ioqueue { Scheduling policy = 4 }", "policy 4 becomes its nearest in a profile: the shortest"),
-        ("Max queue length = 2, Scheduler = disksim_ioqueue { Scheduling policy = 1, Priority scheme = 3 }", "Priority scheme = 3"),
-        ("Fast write level = 1, Number of buffer segments = 2, Segment size (in blks) = 8, Enable caching in buffer = 1", "only where it goes on"),
-        ("Fast write level = 2, Number of buffer segments = 2, Segment size (in blks) = 8", "as the buffer does not cache"),
-        ("Extra write disconnect = 1, Extradisc command overhead = 0.5", "leaves the bus between a write's command and its data"),
+        (
+            "Max queue length = 2, Scheduler = disksim_ioqueue { Scheduling policy = 4 }",
+            "policy 4 becomes its nearest in a profile: the shortest",
+        ),
+        (
+            "Max queue length = 2, Scheduler = disksim_ioqueue { Scheduling policy = 1, Priority \
+                scheme = 3 }",
+            "Priority scheme = 3",
+        ),
+        (
+            "Fast write level = 1, Number of buffer segments = 2, Segment size (in blks) = 8, \
+                Enable caching in buffer = 1",
+            "only where it goes on",
+        ),
+        (
+            "Fast write level = 2, Number of buffer segments = 2, Segment size (in blks) = 8",
+            "as the buffer does not cache",
+        ),
+        (
+            "Extra write disconnect = 1, Extradisc command overhead = 0.5",
+            "leaves the bus between a write's command and its data",
+        ),
     ] {
         let imported = read(&[("drive.diskspecs", &whole(keys))]);
         assert!(notes(&imported).contains(expected), "{keys}: {}", notes(&imported));
     }
     // One command at a time leaves nothing to choose.
-    let imported =
-        read(&[("drive.diskspecs", &whole("Max queue length = 1, Scheduler = disksim_ioqueue { Scheduling policy = 4, Priority scheme = 3 }"))]);
+    let imported = read(&[(
+        "drive.diskspecs",
+        &whole(
+            "Max queue length = 1, Scheduler = disksim_ioqueue { Scheduling policy = 4, Priority \
+                scheme = 3 }",
+        ),
+    )]);
     assert_eq!(notes(&imported), "");
 }
 
 #[test]
 fn a_system_is_searched_for_its_disk_its_bus_and_the_files_it_names() {
     let system = "
-        disksim_bus SLOW { type = 1, Read block transfer time = 0.05, Write block transfer time = 0.05 } # half of it
+        disksim_bus SLOW { type = 1, Read block transfer time = 0.05, Write block transfer time = \
+        0.05 } # half of it
         source whole.diskspecs
         whole spare { Max queue length = 3 } # built on the other
         instantiate [ bus0 ] as SLOW
@@ -402,25 +631,48 @@ fn a_system_is_searched_for_its_disk_its_bus_and_the_files_it_names() {
     let specs = whole("Max queue length = 7, Bulk sector transfer time = 0.01");
     let files = [("a/system.parv", system), ("b/whole.diskspecs", specs.as_str())];
     let imported = read(&files);
-    assert_eq!((imported.profile.name.as_str(), imported.profile.firmware.queue_depth), ("whole", 7));
+    assert_eq!(
+        (imported.profile.name.as_str(), imported.profile.firmware.queue_depth),
+        ("whole", 7)
+    );
     assert!((imported.profile.interface.bus_mb_per_s - 10.24).abs() < 1e-9);
-    assert!(notes(&imported).contains("`Read block transfer time` of disksim_bus SLOW"), "{}", notes(&imported));
+    assert!(
+        notes(&imported).contains("`Read block transfer time` of disksim_bus SLOW"),
+        "{}",
+        notes(&imported)
+    );
     assert_eq!(imported.files, ["a/system.parv", "b/whole.diskspecs"]);
-    let choose = |disk: &str| read_with(&files, &ImportOptions { disk: Some(disk.to_string()), name: Some("mine".to_string()) });
+    let choose = |disk: &str| {
+        read_with(
+            &files,
+            &ImportOptions { disk: Some(disk.to_string()), name: Some("mine".to_string()) },
+        )
+    };
     assert_eq!(choose("d2").expect("an instance has a disk").profile.firmware.queue_depth, 7);
     let spare = choose("spare").expect("a disk that is built on another").profile;
     assert_eq!((spare.name.as_str(), spare.firmware.queue_depth), ("mine", 3));
-    assert_eq!(choose("none").expect_err("nothing is called so").to_string(), "no disk is called `none`; described are: whole, spare");
+    assert_eq!(
+        choose("none").expect_err("nothing is called so").to_string(),
+        "no disk is called `none`; described are: whole, spare"
+    );
     let both = format!("{system}\ninstantiate [ e0 ] as spare");
-    let error = read_with(&[("system.parv", both.as_str()), files[1]], &ImportOptions::default()).expect_err("two disks").to_string();
-    assert_eq!(error, "several disks are described: whole, spare; choose one by its name (--disk NAME)");
-    let error = read_with(&[("x.parv", "disksim_bus B { type = 1 }")], &ImportOptions::default()).expect_err("no disk").to_string();
+    let error = read_with(&[("system.parv", both.as_str()), files[1]], &ImportOptions::default())
+        .expect_err("two disks")
+        .to_string();
+    assert_eq!(
+        error,
+        "several disks are described: whole, spare; choose one by its name (--disk NAME)"
+    );
+    let error = read_with(&[("x.parv", "disksim_bus B { type = 1 }")], &ImportOptions::default())
+        .expect_err("no disk")
+        .to_string();
     assert!(error.starts_with("no disk is described in x.parv;"), "{error}");
 }
 
 #[test]
 fn the_grammar_is_read_as_it_is_written() {
-    let text = "# a comment\n  dm_disk \"quoted\" {\n Number   of data\tsurfaces=0x2 ,\n  [ Mechanical Model, Spare Arm ] = ARM ,Layout Model=dm_layout_g1{\n\
+    let text = "# a comment\n  dm_disk \"quoted\" {\n Number   of data\tsurfaces=0x2 ,\n  [ \
+        Mechanical Model, Spare Arm ] = ARM ,Layout Model=dm_layout_g1{\n\
                 LBN-to-PBN mapping scheme=1, Sparing scheme used=0#none\n, Zones=[ZONE,],},}"
         .replace("[ Mechanical Model, Spare Arm ]", "Mechanical Model")
         .replace("ARM", ARM)
@@ -438,21 +690,37 @@ fn mistakes_in_a_text_are_named_with_their_line_and_column() {
     for (text, expected) in [
         ("", "no disk is described in drive.model"),
         ("dm_disk x {", "drive.model:1:11: found the end of the file behind this, expected a key"),
-        ("dm_disk x\n{ A = 1\n  B = 2 }", "drive.model:3:3: found `B`, expected `,` or `}` behind a value; put a comma between two keys"),
+        (
+            "dm_disk x\n{ A = 1\n  B = 2 }",
+            "drive.model:3:3: found `B`, expected `,` or `}` behind a value; put a comma between \
+                two keys",
+        ),
         ("dm_disk x { A 1 }", "drive.model:1:17: found `}`, expected `=` behind a key"),
-        ("dm_disk x { A = }", "drive.model:1:17: found `}`, expected a number, a word, a list or a block"),
+        (
+            "dm_disk x { A = }",
+            "drive.model:1:17: found `}`, expected a number, a word, a list or a block",
+        ),
         ("dm_disk x { A = [ 1 2 ] }", "drive.model:1:21: found `2`, expected `,` or `]` in a list"),
         ("dm_disk x { A = 1, A = 2 }", "drive.model:1:20: found the key `A` again"),
         ("} dm_disk x { }", "drive.model:1:1: found `}`, expected a block"),
         ("source", "drive.model:1:1: found `source` at the end of the file"),
-        ("source other.model", "drive.model:1:8: `other.model` cannot be read: there is no other.model here"),
+        (
+            "source other.model",
+            "drive.model:1:8: `other.model` cannot be read: there is no other.model here",
+        ),
         ("source drive.model", "drive.model:1:8: found `source drive.model` inside 32 files"),
         ("instantiate [ d3 .. d1 ] as x", "drive.model:1:18: found `d3 .. d1`"),
         ("instantiate d as x", "drive.model:1:13: found `d`, expected `[` behind `instantiate`"),
         ("topology a b [ [ ]", "expected `]`, as many as `[`"),
         ("dm_disk \"x { }", "drive.model:1:9: found a double quote that is not closed"),
-        ("dm_disk x { Number of data surfaces = two }", "`Number of data surfaces` is two, expected a whole number from 1 to 1024"),
-        ("dm_disk x { Number of data surfaces = 2 }", "drive.model:1:1: block dm_disk x has no `Mechanical Model`"),
+        (
+            "dm_disk x { Number of data surfaces = two }",
+            "`Number of data surfaces` is two, expected a whole number from 1 to 1024",
+        ),
+        (
+            "dm_disk x { Number of data surfaces = 2 }",
+            "drive.model:1:1: block dm_disk x has no `Mechanical Model`",
+        ),
     ] {
         let error = refused(text);
         assert!(error.contains(expected), "{text}: {error}");
@@ -469,7 +737,11 @@ fn mistakes_in_zones_are_named() {
         (fine, two(4), "`First cylinder number` is 4, expected at least 5"),
         (fine, String::new(), "has no `Zones`; add at least one dm_layout_g1_zone"),
         (fine, zone(3, 2, ""), "`Last cylinder number` is 2, expected a whole number from 3"),
-        (fine, zone(0, 0, "Number of spares = 1, slips = [ 2, 3 ]"), "`Number of spares` is 1, expected at least the 2 sectors slipped in zone 0"),
+        (
+            fine,
+            zone(0, 0, "Number of spares = 1, slips = [ 2, 3 ]"),
+            "`Number of spares` is 1, expected at least the 2 sectors slipped in zone 0",
+        ),
         (fine, zone(0, 0, "slips = [ 8 ]"), "`slips` is 8, expected a whole number from 0 to 7"),
         (
             "LBN-to-PBN mapping scheme = 0, Sparing scheme used = 3",
@@ -477,60 +749,108 @@ fn mistakes_in_zones_are_named() {
             "at most 4000000 of a zone are listed",
         ),
         (fine, zone(0, 0, "defects = [ 1, 2, 3 ]"), "`defects` is 3, expected pairs"),
-        (fine, zone(0, 0, "Skew units = degrees"), "`Skew units` is degrees, expected sectors or revolutions"),
-        ("LBN-to-PBN mapping scheme = 3, Sparing scheme used = 0", zone(0, 0, ""), "`LBN-to-PBN mapping scheme` is 3"),
-        ("LBN-to-PBN mapping scheme = 0, Sparing scheme used = 11", zone(0, 0, ""), "`Sparing scheme used` is 11"),
-        ("LBN-to-PBN mapping scheme = 0, Sparing scheme used = 3", zone(0, 0, "Number of spares = 4"), "`Number of spares` is 4"),
+        (
+            fine,
+            zone(0, 0, "Skew units = degrees"),
+            "`Skew units` is degrees, expected sectors or revolutions",
+        ),
+        (
+            "LBN-to-PBN mapping scheme = 3, Sparing scheme used = 0",
+            zone(0, 0, ""),
+            "`LBN-to-PBN mapping scheme` is 3",
+        ),
+        (
+            "LBN-to-PBN mapping scheme = 0, Sparing scheme used = 11",
+            zone(0, 0, ""),
+            "`Sparing scheme used` is 11",
+        ),
+        (
+            "LBN-to-PBN mapping scheme = 0, Sparing scheme used = 3",
+            zone(0, 0, "Number of spares = 4"),
+            "`Number of spares` is 4",
+        ),
     ] {
         let error = refused(&disk(2, layout, &zones));
         assert!(error.contains(expected), "{zones}: {error}");
     }
-    let other = format!("dm_disk x {{ Number of data surfaces = 2, Mechanical Model = {ARM}, Layout Model = dm_layout_g2 {{ Zones = [ ] }} }}");
-    assert!(refused(&other).contains("the layout is a dm_layout_g2; only dm_layout_g1 and dm_layout_g4 are imported"));
+    let other = format!(
+        "dm_disk x {{ Number of data surfaces = 2, Mechanical Model = {ARM}, Layout Model = \
+            dm_layout_g2 {{ Zones = [ ] }} }}"
+    );
+    assert!(
+        refused(&other).contains(
+            "the layout is a dm_layout_g2; only dm_layout_g1 and dm_layout_g4 are imported"
+        )
+    );
 }
 
 #[test]
 fn the_declared_capacity_counts_where_the_layout_holds_it() {
     let with = |count: u32| {
-        let text = disk(1, "LBN-to-PBN mapping scheme = 0, Sparing scheme used = 0", &zone(0, 9, "")).replacen(
-            '{',
-            &format!("{{ Block count = {count},"),
-            1,
-        );
+        let text =
+            disk(1, "LBN-to-PBN mapping scheme = 0, Sparing scheme used = 0", &zone(0, 9, ""))
+                .replacen('{', &format!("{{ Block count = {count},"), 1);
         let imported = read(&[("drive.model", &text)]);
-        (imported.profile.capacity_sectors, mechanism(&imported.profile).layout().capacity().get(), imported.notes.len())
+        (
+            imported.profile.capacity_sectors,
+            mechanism(&imported.profile).layout().capacity().get(),
+            imported.notes.len(),
+        )
     };
     assert_eq!((with(40), with(30), with(50)), ((None, 40, 1), (Some(30), 30, 2), (None, 40, 2)));
 }
 
 #[test]
 fn an_imported_profile_is_read_back_as_it_was_written() {
-    for imported in [tree("Slips = [ 5, 2 ],", "9, 2, 1, 0, 1, 4"), read(&[("drive.diskspecs", &whole("Max queue length = 4"))])] {
+    for imported in [
+        tree("Slips = [ 5, 2 ],", "9, 2, 1, 0, 1, 4"),
+        read(&[("drive.diskspecs", &whole("Max queue length = 4"))]),
+    ] {
         let profile = imported.profile;
-        assert_eq!(DriveProfile::from_toml(&profile.name, &profile.to_toml()).as_ref(), Ok(&profile));
+        assert_eq!(
+            DriveProfile::from_toml(&profile.name, &profile.to_toml()).as_ref(),
+            Ok(&profile)
+        );
     }
 }
 
 #[test]
 fn the_layout_and_curve_of_a_real_cheetah_are_imported_where_they_are_present() {
     let Some(folder) = std::env::var_os("HEADTIME_DRIVES") else {
-        eprintln!("skipped: HEADTIME_DRIVES is not set, so there is no cheetah15k5.layout to import");
+        eprintln!(
+            "skipped: HEADTIME_DRIVES is not set, so there is no cheetah15k5.layout to import"
+        );
         return;
     };
     let text = |name: &str| std::fs::read_to_string(Path::new(&folder).join(name));
     let (Ok(layout), Ok(curve)) = (text("cheetah15k5.layout"), text("cheetah15k5.seeks")) else {
-        eprintln!("skipped: cheetah15k5.layout and cheetah15k5.seeks cannot be read in {}", Path::new(&folder).display());
+        eprintln!(
+            "skipped: cheetah15k5.layout and cheetah15k5.seeks cannot be read in {}",
+            Path::new(&folder).display()
+        );
         return;
     };
-    let model = "dm_disk cheetah { Number of data surfaces = 4, Number of cylinders = 72170, Block count = 286749487,
-        Layout Model = source cheetah15k5.layout, Mechanical Model = dm_mech_g1 { Seek type = extracted, Full seek curve = cheetah15k5.seeks,
-        Head switch time = 0.001, Rotation speed (in rpms) = 15020, Percent error in rpms = 0.035147 } }";
-    let imported = read(&[("cheetah15k5.seeks", &curve), ("cheetah15k5.layout", &layout), ("cheetah.model", model)]);
+    let model =
+        "dm_disk cheetah { Number of data surfaces = 4, Number of cylinders = 72170, Block \
+        count = 286749487,
+        Layout Model = source cheetah15k5.layout, Mechanical Model = dm_mech_g1 { Seek type = \
+        extracted, Full seek curve = cheetah15k5.seeks,
+        Head switch time = 0.001, Rotation speed (in rpms) = 15020, Percent error in rpms = \
+        0.035147 } }";
+    let imported = read(&[
+        ("cheetah15k5.seeks", &curve),
+        ("cheetah15k5.layout", &layout),
+        ("cheetah.model", model),
+    ]);
     let profile = &imported.profile;
     let mechanism = mechanism(profile);
-    assert_eq!((mechanism.layout().mapped().get(), mechanism.layout().capacity().get()), (286_749_488, 286_749_487));
+    assert_eq!(
+        (mechanism.layout().mapped().get(), mechanism.layout().capacity().get()),
+        (286_749_488, 286_749_487)
+    );
     assert_eq!(profile.seek.points.len(), 342);
-    // The first band: 65 tracks of 1200 sectors inwards on head 0, 65 back on head 1; angles as the first entries of the layout say.
+    // The first band: 65 tracks of 1200 sectors inwards on head 0, 65 back on head 1; angles as the
+    // first entries of the layout say.
     let place = |lba: u64| {
         let place = mechanism.layout().lba_to_physical(Lba::new(lba));
         (place.cylinder, place.head, place.sector)
@@ -546,7 +866,14 @@ fn the_layout_and_curve_of_a_real_cheetah_are_imported_where_they_are_present() 
     ] {
         assert_eq!(place(lba), expected, "LBA {lba}");
     }
-    for (lba, turns) in [(0, 0.0), (600, 0.5), (1_200, 0.141_669), (78_000, 0.2562), (79_200, 0.2562 + 0.141_666), (624_000, 0.425_06)] {
+    for (lba, turns) in [
+        (0, 0.0),
+        (600, 0.5),
+        (1_200, 0.141_669),
+        (78_000, 0.2562),
+        (79_200, 0.2562 + 0.141_666),
+        (624_000, 0.425_06),
+    ] {
         assert_turns(profile, lba, turns);
     }
     // The first slip is sector 1,874,137 of the tree: 1117 sectors into a track.

@@ -1,4 +1,5 @@
-//! Profiles: what ships agrees with its sources, text and profile agree, mistakes are refused with a remedy.
+//! Profiles: what ships agrees with its sources, text and profile agree, mistakes are refused with
+//! a remedy.
 
 mod common;
 
@@ -57,7 +58,9 @@ fn the_atlas_10k_maps_each_zone_where_the_recording_does() {
 #[test]
 fn the_atlas_10k_agrees_with_the_extracted_facts_file_where_it_is_present() {
     let Some(folder) = std::env::var_os("HEADTIME_DRIVES") else {
-        eprintln!("skipped: HEADTIME_DRIVES is not set, so there is no atlas10k_facts.md to compare with");
+        eprintln!(
+            "skipped: HEADTIME_DRIVES is not set, so there is no atlas10k_facts.md to compare with"
+        );
         return;
     };
     let path = std::path::Path::new(&folder).join("atlas10k_facts.md");
@@ -67,23 +70,46 @@ fn the_atlas_10k_agrees_with_the_extracted_facts_file_where_it_is_present() {
     };
     let profile = atlas();
     let mut rows = 0;
-    for cells in facts.lines().map(|line| line.split('|').map(str::trim).collect::<Vec<_>>()).filter(|cells| cells.len() == 14) {
+    for cells in facts
+        .lines()
+        .map(|line| line.split('|').map(str::trim).collect::<Vec<_>>())
+        .filter(|cells| cells.len() == 14)
+    {
         let Ok(number) = cells[1].parse::<usize>() else { continue };
         let zone = &profile.zones[number];
         let pair = |text: &str, by: &str| -> (u64, u64) {
             let (first, last) = text.split_once(by).expect("a range");
             (first.parse().expect("a number"), last.parse().expect("a number"))
         };
-        assert_eq!(pair(cells[2], "-"), (u64::from(zone.first_cylinder), u64::from(zone.first_cylinder + zone.cylinders - 1)), "zone {number}");
-        let figures: Vec<u64> = [3, 4, 5, 8].iter().map(|cell| cells[*cell].parse().expect("a number")).collect();
-        assert_eq!(figures, [u64::from(zone.sectors_per_track), zone.track_skew as u64, zone.cylinder_skew as u64, zone.spares], "zone {number}");
+        assert_eq!(
+            pair(cells[2], "-"),
+            (u64::from(zone.first_cylinder), u64::from(zone.first_cylinder + zone.cylinders - 1)),
+            "zone {number}"
+        );
+        let figures: Vec<u64> =
+            [3, 4, 5, 8].iter().map(|cell| cells[*cell].parse().expect("a number")).collect();
+        assert_eq!(
+            figures,
+            [
+                u64::from(zone.sectors_per_track),
+                zone.track_skew as u64,
+                zone.cylinder_skew as u64,
+                zone.spares
+            ],
+            "zone {number}"
+        );
         assert_eq!(pair(cells[9], ".."), zone_ranges(&profile)[number], "zone {number}");
-        let slips: Vec<u64> = cells[12].split(',').filter_map(|slip| slip.trim().parse().ok()).collect();
+        let slips: Vec<u64> =
+            cells[12].split(',').filter_map(|slip| slip.trim().parse().ok()).collect();
         assert_eq!(slips, zone.slips, "zone {number}");
         rows += 1;
     }
     assert_eq!(rows, 24, "the facts have a table of 24 zones");
-    let curve = facts.split("## Read seek curve").nth(1).and_then(|rest| rest.split("Outliers").next()).expect("the facts have a seek curve");
+    let curve = facts
+        .split("## Read seek curve")
+        .nth(1)
+        .and_then(|rest| rest.split("Outliers").next())
+        .expect("the facts have a seek curve");
     let points: Vec<(u32, f64)> = curve
         .split([',', '\n'])
         .filter_map(|point| point.trim().split_once(": "))
@@ -95,7 +121,10 @@ fn the_atlas_10k_agrees_with_the_extracted_facts_file_where_it_is_present() {
 #[test]
 fn the_atlas_10k_seeks_as_long_on_average_as_was_measured_with_its_model() {
     // dsbox, 200,000 random reads: 5.551 ms.
-    let mean = Mechanism::nominal(&atlas()).expect("a shipped profile is valid").mean_arm_time().as_ms_f64();
+    let mean = Mechanism::nominal(&atlas())
+        .expect("a shipped profile is valid")
+        .mean_arm_time()
+        .as_ms_f64();
     assert!((mean - 5.551).abs() < 0.02, "{mean} ms");
     assert_eq!(atlas().rotation_period().ok(), RotationPeriod::from_rpm(10_025.0));
 }
@@ -113,7 +142,9 @@ fn the_20_tb_drive_is_what_its_class_is() {
     let streaming = |zone: usize| {
         let zone = &profile.zones[zone];
         f64::from(zone.sectors_per_track) * 512.0
-            / (mechanism.period().as_ns_f64() / 1e9 * (f64::from(zone.sectors_per_track) + zone.cylinder_skew) / f64::from(zone.sectors_per_track))
+            / (mechanism.period().as_ns_f64() / 1e9
+                * (f64::from(zone.sectors_per_track) + zone.cylinder_skew)
+                / f64::from(zone.sectors_per_track))
             / 1e6
     };
     assert!((streaming(0) - 285.0).abs() < 1.0, "outside {} MB/s", streaming(0));
@@ -122,13 +153,25 @@ fn the_20_tb_drive_is_what_its_class_is() {
 
 #[test]
 fn the_recorded_setup_replaces_bus_overheads_queue_and_cache_and_nothing_else() {
-    let (profile, recorded) = (atlas(), catalog::load("atlas10k@recorded").expect("a shipped setup is valid"));
+    let (profile, recorded) =
+        (atlas(), catalog::load("atlas10k@recorded").expect("a shipped setup is valid"));
     assert_eq!(recorded.name, "atlas10k@recorded");
     assert_eq!((recorded.firmware.queue_depth, recorded.firmware.algorithm), (1, Algorithm::Fcfs));
-    assert_eq!((recorded.interface.write_command_us, recorded.interface.write_after_write_us), (344.92, Some(496.73)));
-    assert!(profile.cache.is_none() && recorded.cache.is_some_and(|cache| cache.whole_track && cache.segments == 10));
-    let same =
-        DriveProfile { name: profile.name.clone(), interface: profile.interface, firmware: profile.firmware, cache: profile.cache, ..recorded };
+    assert_eq!(
+        (recorded.interface.write_command_us, recorded.interface.write_after_write_us),
+        (344.92, Some(496.73))
+    );
+    assert!(
+        profile.cache.is_none()
+            && recorded.cache.is_some_and(|cache| cache.whole_track && cache.segments == 10)
+    );
+    let same = DriveProfile {
+        name: profile.name.clone(),
+        interface: profile.interface,
+        firmware: profile.firmware,
+        cache: profile.cache,
+        ..recorded
+    };
     assert_eq!(same, profile);
 }
 
@@ -144,7 +187,10 @@ fn a_setup_replaces_each_key_that_it_names_and_no_other() {
         ("queue_depth", "firmware"),
     ];
     for (key, section) in keys {
-        let text = GOOD.replace("[setup.slow.interface]\nbus_mb_per_s = 5\n", &format!("[setup.slow.{section}]\n{key} = 77\n"));
+        let text = GOOD.replace(
+            "[setup.slow.interface]\nbus_mb_per_s = 5\n",
+            &format!("[setup.slow.{section}]\n{key} = 77\n"),
+        );
         let base = DriveProfile::from_toml("exos.toml", &text).expect("the setup is valid");
         let mut expected = base.clone();
         expected.name = "exos@slow".to_string();
@@ -168,37 +214,56 @@ fn every_shipped_profile_carries_its_catalog_name_and_says_where_each_figure_is_
         assert_eq!(profile.name, entry.name);
         // Rows of tables are sourced by the comment above them.
         let zones_start = entry.toml.find("[[zone]]").expect("a profile has zones");
-        for line in entry.toml[..zones_start].lines().filter(|line| line.contains('=') && !line.starts_with('#')) {
-            let figure = line.split('=').nth(1).is_some_and(|value| value.trim().starts_with(|c: char| c.is_ascii_digit()));
+        for line in entry.toml[..zones_start]
+            .lines()
+            .filter(|line| line.contains('=') && !line.starts_with('#'))
+        {
+            let figure = line
+                .split('=')
+                .nth(1)
+                .is_some_and(|value| value.trim().starts_with(|c: char| c.is_ascii_digit()));
             let exempt = line.starts_with("capacity_sectors");
-            assert!(!figure || exempt || line.contains('#'), "{}: `{line}` has no source", entry.name);
+            assert!(
+                !figure || exempt || line.contains('#'),
+                "{}: `{line}` has no source",
+                entry.name
+            );
         }
     }
 }
 
 #[test]
 fn unknown_profiles_and_setups_are_refused_with_those_there_are() {
-    let message = |name: &str| catalog::load(name).expect_err("there is no such profile").to_string();
+    let message =
+        |name: &str| catalog::load(name).expect_err("there is no such profile").to_string();
     let known: Vec<&str> = catalog::CATALOG.iter().map(|entry| entry.name).collect();
-    assert_eq!(message("atlas"), format!("no profile is called `atlas`; known are: {}", known.join(", ")));
+    assert_eq!(
+        message("atlas"),
+        format!("no profile is called `atlas`; known are: {}", known.join(", "))
+    );
     for entry in catalog::CATALOG {
         let profile = entry.load().expect("a shipped profile is valid");
         let setups: Vec<&str> = profile.setup.keys().map(String::as_str).collect();
         let setups = if setups.is_empty() { "none".to_string() } else { setups.join(", ") };
         let name = entry.name;
-        assert_eq!(message(&format!("{name}@no-such")), format!("profile {name} has no setup `no-such`; it has: {setups}"));
+        assert_eq!(
+            message(&format!("{name}@no-such")),
+            format!("profile {name} has no setup `no-such`; it has: {setups}")
+        );
     }
 }
 
 #[test]
 fn a_profile_written_and_read_again_is_the_same_profile() {
     for profile in catalog_profiles() {
-        let again = DriveProfile::from_toml(&profile.name, &profile.to_toml()).expect("a written profile can be read");
+        let again = DriveProfile::from_toml(&profile.name, &profile.to_toml())
+            .expect("a written profile can be read");
         assert_eq!(again, profile);
     }
     for_drawn_drives("a_profile_written_and_read_again_is_the_same_profile", 300, |_, profile| {
         profile.validate().expect("a drawn profile is valid");
-        let again = DriveProfile::from_toml("drawn", &profile.to_toml()).expect("a written profile can be read");
+        let again = DriveProfile::from_toml("drawn", &profile.to_toml())
+            .expect("a written profile can be read");
         assert_eq!(again, profile);
     });
 }
@@ -251,75 +316,136 @@ bus_mb_per_s = 5
 
 /// What is changed in the good profile, to what, and the message that this gets.
 const BROKEN: &[(&str, &str, &str)] = &[
-    ("rpm = 7200", "rmp = 7200", "line 6, column 1: unknown field `rmp`, expected `rpm` or `period_us`"),
-    ("heads = 2", "heads = \"two\"", "line 9, column 9: invalid type: string \"two\", expected u16"),
+    (
+        "rpm = 7200",
+        "rmp = 7200",
+        "line 6, column 1: unknown field `rmp`, expected `rpm` or `period_us`",
+    ),
+    (
+        "heads = 2",
+        "heads = \"two\"",
+        "line 9, column 9: invalid type: string \"two\", expected u16",
+    ),
     ("heads = 2\n", "", "line 8, column 1: missing field `heads`"),
     (
         "layout = \"serpentine\"",
         "layout = \"zigzag\"",
-        "line 10, column 10: unknown variant `zigzag`, expected one of `cylinder`, `serpentine`, `surface-serpentine`, `banded`",
+        "line 10, column 10: unknown variant `zigzag`, expected one of `cylinder`, `serpentine`, \
+            `surface-serpentine`, `banded`",
     ),
     ("[interface]", "[interface", "line 17, column 11: unclosed table, expected `]`"),
     (
         "name = \"exos\"",
         "name = \"Exos X\"",
-        "name is \"Exos X\", expected lower-case letters, digits, `-`, `.` and `_`; choose a name such as `exos-x20`",
+        "name is \"Exos X\", expected lower-case letters, digits, `-`, `.` and `_`; choose a name \
+            such as `exos-x20`",
     ),
-    ("sector_bytes = 512", "sector_bytes = 520", "sector_bytes is 520, expected a power of two from 512 to 65536; 512 is usual"),
+    (
+        "sector_bytes = 512",
+        "sector_bytes = 520",
+        "sector_bytes is 520, expected a power of two from 512 to 65536; 512 is usual",
+    ),
     (
         "sector_bytes = 512",
         "sector_bytes = 4096\nphysical_sector_bytes = 512",
-        "physical_sector_bytes is 512, expected a power of two from 4096 to 65536; 512e drives have 4096; remove the key where both sectors are the same",
+        "physical_sector_bytes is 512, expected a power of two from 4096 to 65536; 512e drives \
+            have 4096; remove the key where both sectors are the same",
     ),
-    ("rpm = 7200", "rpm = 7", "rotation.rpm is 7, expected 60 to 600000 rpm, which is 100 to 1000000 us a turn; write 7200 rpm as `rpm = 7200`"),
-    ("rpm = 7200", "rpm = nan", "rotation.rpm is NaN, expected 60 to 600000 rpm, which is 100 to 1000000 us a turn; write 7200 rpm as `rpm = 7200`"),
+    (
+        "rpm = 7200",
+        "rpm = 7",
+        "rotation.rpm is 7, expected 60 to 600000 rpm, which is 100 to 1000000 us a turn; write \
+            7200 rpm as `rpm = 7200`",
+    ),
+    (
+        "rpm = 7200",
+        "rpm = nan",
+        "rotation.rpm is NaN, expected 60 to 600000 rpm, which is 100 to 1000000 us a turn; write \
+            7200 rpm as `rpm = 7200`",
+    ),
     ("rpm = 7200", "", "rotation is empty, expected rpm or period_us; add `rpm = 7200`"),
-    ("rpm = 7200", "rpm = 7200\nperiod_us = 8333.3", "rotation is rpm and period_us, expected one of the two; remove rpm, the period is finer"),
+    (
+        "rpm = 7200",
+        "rpm = 7200\nperiod_us = 8333.3",
+        "rotation is rpm and period_us, expected one of the two; remove rpm, the period is finer",
+    ),
     (
         "rpm = 7200",
         "period_us = 8.3",
-        "rotation.period_us is 8.3, expected 60 to 600000 rpm, which is 100 to 1000000 us a turn; write 7200 rpm as `rpm = 7200`",
+        "rotation.period_us is 8.3, expected 60 to 600000 rpm, which is 100 to 1000000 us a turn; \
+            write 7200 rpm as `rpm = 7200`",
     ),
-    ("heads = 2", "heads = 0", "geometry.heads is 0, expected 1 to 1024; count the surfaces that hold data"),
+    (
+        "heads = 2",
+        "heads = 0",
+        "geometry.heads is 0, expected 1 to 1024; count the surfaces that hold data",
+    ),
     (
         "layout = \"serpentine\"",
         "layout = \"surface-serpentine\"",
-        "geometry.band_cylinders is missing, expected the cylinders of a band; add it, or choose layout = \"serpentine\"",
+        "geometry.band_cylinders is missing, expected the cylinders of a band; add it, or choose \
+            layout = \"serpentine\"",
     ),
     (
         "heads = 2",
         "heads = 2\nband_cylinders = 100",
-        "geometry.band_cylinders is 100, expected nothing in this layout; remove it, or choose layout = \"surface-serpentine\"",
+        "geometry.band_cylinders is 100, expected nothing in this layout; remove it, or choose \
+            layout = \"surface-serpentine\"",
     ),
     (
         "layout = \"serpentine\"",
         "layout = \"surface-serpentine\"\nband_cylinders = 0",
-        "geometry.band_cylinders is 0, expected at least 1; one band is often some hundred cylinders",
+        "geometry.band_cylinders is 0, expected at least 1; one band is often some hundred \
+            cylinders",
     ),
-    ("first_cylinder = 600", "first_cylinder = 512", "zone 1 starts at cylinder 512, before zone 0 ends at 600; set first_cylinder = 600"),
-    ("first_cylinder = 600", "first_cylinder = 601", "zone 1 starts at cylinder 601, after zone 0 ends at 600; set first_cylinder = 600"),
+    (
+        "first_cylinder = 600",
+        "first_cylinder = 512",
+        "zone 1 starts at cylinder 512, before zone 0 ends at 600; set first_cylinder = 600",
+    ),
+    (
+        "first_cylinder = 600",
+        "first_cylinder = 601",
+        "zone 1 starts at cylinder 601, after zone 0 ends at 600; set first_cylinder = 600",
+    ),
     (
         "first_cylinder = 600",
         "first_cylinder = 605\nskipped_cylinders = 4",
-        "zone 1 first_cylinder is 605, expected 604: 4 cylinders are skipped from cylinder 600 on; correct it, or skipped_cylinders",
+        "zone 1 first_cylinder is 605, expected 604: 4 cylinders are skipped from cylinder 600 on; \
+            correct it, or skipped_cylinders",
     ),
     (
         "first_cylinder = 600",
         "first_cylinder = 600\nskipped_cylinders = 4000000000",
-        "zone 1 skipped_cylinders is 4000000000, expected at most 2147483647 in all zones; lower it",
+        "zone 1 skipped_cylinders is 4000000000, expected at most 2147483647 in all zones; lower \
+            it",
     ),
     (
         "first_cylinder = 0",
         "first_cylinder = 1",
-        "zone 0 first_cylinder is 1, expected 0; cylinders are counted from the outer edge, from 0; set skipped_cylinders where some hold no data",
+        "zone 0 first_cylinder is 1, expected 0; cylinders are counted from the outer edge, from \
+            0; set skipped_cylinders where some hold no data",
     ),
-    ("cylinders = 600", "cylinders = 0", "zone 0 cylinders is 0, expected at least 1; remove the zone"),
-    ("cylinders = 400", "cylinders = 4000000000", "zone 1 cylinders is 4000000000, expected at most 2147483647 in all zones; lower it"),
-    ("sectors_per_track = 100", "sectors_per_track = 0", "zone 0 sectors_per_track is 0, expected 1 to 65535; correct it"),
+    (
+        "cylinders = 600",
+        "cylinders = 0",
+        "zone 0 cylinders is 0, expected at least 1; remove the zone",
+    ),
+    (
+        "cylinders = 400",
+        "cylinders = 4000000000",
+        "zone 1 cylinders is 4000000000, expected at most 2147483647 in all zones; lower it",
+    ),
+    (
+        "sectors_per_track = 100",
+        "sectors_per_track = 0",
+        "zone 0 sectors_per_track is 0, expected 1 to 65535; correct it",
+    ),
     (
         "sectors_per_track = 100",
         "sectors_per_track = 100\nsectors_by_head = [90, 95, 100]",
-        "zone 0 sectors_by_head is a list of 3, expected one number for each of the 2 heads; complete it, or remove it where all surfaces are alike",
+        "zone 0 sectors_by_head is a list of 3, expected one number for each of the 2 heads; \
+            complete it, or remove it where all surfaces are alike",
     ),
     (
         "sectors_per_track = 100",
@@ -331,151 +457,244 @@ const BROKEN: &[(&str, &str, &str)] = &[
         "sectors_per_track = 100\nsectors_by_head = [0, 90]",
         "zone 0 sectors_by_head is 0 for head 0, expected 1 to 65535; correct it",
     ),
-    ("track_skew = 20", "track_skew = -0.5", "zone 0 track_skew is -0.5, expected at least 0 and less than the track's 100 sectors; add whole turns"),
-    ("track_skew = 20", "track_skew = nan", "zone 0 track_skew is NaN, expected less than the track's 100 sectors; subtract whole turns"),
-    ("track_skew = 20", "track_skew = 100.25", "zone 0 track_skew is 100.25, expected less than the track's 100 sectors; subtract whole turns"),
-    ("track_skew = 20", "track_skew = 100", "zone 0 track_skew is 100, expected less than the track's 100 sectors; subtract whole turns"),
-    ("cylinder_skew = 15", "cylinder_skew = 55", "zone 1 cylinder_skew is 55, expected less than the track's 50 sectors; subtract whole turns"),
+    (
+        "track_skew = 20",
+        "track_skew = -0.5",
+        "zone 0 track_skew is -0.5, expected at least 0 and less than the track's 100 sectors; add \
+            whole turns",
+    ),
+    (
+        "track_skew = 20",
+        "track_skew = nan",
+        "zone 0 track_skew is NaN, expected less than the track's 100 sectors; subtract whole \
+            turns",
+    ),
+    (
+        "track_skew = 20",
+        "track_skew = 100.25",
+        "zone 0 track_skew is 100.25, expected less than the track's 100 sectors; subtract whole \
+            turns",
+    ),
+    (
+        "track_skew = 20",
+        "track_skew = 100",
+        "zone 0 track_skew is 100, expected less than the track's 100 sectors; subtract whole \
+            turns",
+    ),
+    (
+        "cylinder_skew = 15",
+        "cylinder_skew = 55",
+        "zone 1 cylinder_skew is 55, expected less than the track's 50 sectors; subtract whole \
+            turns",
+    ),
     (
         "cylinder_skew = 15",
         "cylinder_skew = 15\nband_skew = 5",
-        "zone 1 band_skew is 5, expected nothing in this layout; remove it, or choose layout = \"surface-serpentine\"",
+        "zone 1 band_skew is 5, expected nothing in this layout; remove it, or choose layout = \
+            \"surface-serpentine\"",
     ),
     (
         "spares = 10",
         "spares = 10\nfirst_angle_turns = 1.0",
         "zone 0 first_angle_turns is 1, expected 0 up to but not including 1; subtract whole turns",
     ),
-    ("spares = 10", "spares = 120000", "zone 0 spares is 120000, expected less than the zone's 120000 sectors; lower it"),
+    (
+        "spares = 10",
+        "spares = 120000",
+        "zone 0 spares is 120000, expected less than the zone's 120000 sectors; lower it",
+    ),
     (
         "slips = [7, 9]",
         "slips = [7, 120000]",
-        "zone 0 slips is 120000, expected less than the zone's 120000 sectors; numbers count from the zone's start",
+        "zone 0 slips is 120000, expected less than the zone's 120000 sectors; numbers count from \
+            the zone's start",
     ),
     (
         "spares = 10",
         "spares = 10\nspare_cylinders = 0",
-        "zone 0 spare_cylinders is 0, expected at least 1; remove it where the whole zone shares its spares",
+        "zone 0 spare_cylinders is 0, expected at least 1; remove it where the whole zone shares \
+            its spares",
     ),
     (
         "spares = 10",
         "spares = 200\nspare_cylinders = 599",
-        "zone 0 spares is 200, expected less than the 200 sectors of the last group; lower it, or change spare_cylinders",
+        "zone 0 spares is 200, expected less than the 200 sectors of the last group; lower it, or \
+            change spare_cylinders",
     ),
     (
         "spares = 10",
         "spares = 1\nspare_cylinders = 100",
-        "zone 0 slips is 2 in the group of cylinders from 0 on, expected at most its 1 spares; raise spares, or remove slips",
+        "zone 0 slips is 2 in the group of cylinders from 0 on, expected at most its 1 spares; \
+            raise spares, or remove slips",
     ),
     (
         "layout = \"serpentine\"",
         "layout = \"banded\"",
-        "geometry.band_cylinders is missing, expected the cylinders of a band; add it, or choose layout = \"serpentine\"",
+        "geometry.band_cylinders is missing, expected the cylinders of a band; add it, or choose \
+            layout = \"serpentine\"",
     ),
     (
         "spares = 10",
         "spares = 10\nreserved = 119990",
-        "zone 0 reserved is 119990, expected less than the 119990 sectors that the spares leave of the zone's first group; lower it",
+        "zone 0 reserved is 119990, expected less than the 119990 sectors that the spares leave of \
+            the zone's first group; lower it",
     ),
     (
         "spares = 10",
         "spares = 10\nreserved = 9990\nspare_cylinders = 50",
-        "zone 0 reserved is 9990, expected less than the 9990 sectors that the spares leave of the zone's first group; lower it",
+        "zone 0 reserved is 9990, expected less than the 9990 sectors that the spares leave of the \
+            zone's first group; lower it",
     ),
     (
         "slips = [7, 9]",
         "remaps = [[7, 120000]]",
-        "zone 0 remaps is 120000, expected less than the zone's 120000 sectors; numbers count from the zone's start",
+        "zone 0 remaps is 120000, expected less than the zone's 120000 sectors; numbers count from \
+            the zone's start",
     ),
     (
         "slips = [7, 9]",
         "remaps = [[7, 119999], [8, 119999]]",
-        "zone 0 remaps is 119999 twice, expected each sector once, as defective or as spare; remove one of the two",
+        "zone 0 remaps is 119999 twice, expected each sector once, as defective or as spare; \
+            remove one of the two",
     ),
     (
         "slips = [7, 9]",
         "slips = [7]\nremaps = [[7, 119999]]",
-        "zone 0 remaps is 7, which is slipped, expected sectors that are not among the slips; remove it from slips or from remaps",
+        "zone 0 remaps is 7, which is slipped, expected sectors that are not among the slips; \
+            remove it from slips or from remaps",
     ),
     (
         "slips = [7, 9]",
         "slips = [119999]\nremaps = [[7, 119999]]",
-        "zone 0 remaps is 119999, which is slipped, expected sectors that are not among the slips; remove it from slips or from remaps",
+        "zone 0 remaps is 119999, which is slipped, expected sectors that are not among the slips; \
+            remove it from slips or from remaps",
     ),
     (
         "slips = [7, 9]",
         "remaps = [[7, 8]]",
-        "zone 0 remaps is [7, 8], expected a spare that holds no LBA; choose a sector among the spares, at the end of the group",
+        "zone 0 remaps is [7, 8], expected a spare that holds no LBA; choose a sector among the \
+            spares, at the end of the group",
     ),
     (
         "slips = [7, 9]",
         "remaps = [[119995, 119999]]",
-        "zone 0 remaps is [119995, 119999], expected a defective sector that would hold an LBA; remove the remap: a defective spare or reserved sector moves nothing",
+        "zone 0 remaps is [119995, 119999], expected a defective sector that would hold an LBA; \
+            remove the remap: a defective spare or reserved sector moves nothing",
     ),
     (
         "heads = 2",
         "heads = 2\nactuators = 3",
-        "geometry.actuators is 3, expected 1 to 2; count the arms that move independently; remove the key for one",
+        "geometry.actuators is 3, expected 1 to 2; count the arms that move independently; remove \
+            the key for one",
     ),
-    ("slips = [7, 9]", "slips = [9, 7, 9]", "zone 0 slips is 9 twice, expected each sector once; remove one"),
-    ("spares = 10", "spares = 1", "zone 0 has 2 slips but only 1 spares to absorb them; raise spares, or remove slips"),
+    (
+        "slips = [7, 9]",
+        "slips = [9, 7, 9]",
+        "zone 0 slips is 9 twice, expected each sector once; remove one",
+    ),
+    (
+        "spares = 10",
+        "spares = 1",
+        "zone 0 has 2 slips but only 1 spares to absorb them; raise spares, or remove slips",
+    ),
     (
         "sector_bytes = 512",
         "sector_bytes = 512\ncapacity_sectors = 159991",
-        "capacity_sectors is 159991, but the zones map only 159990 sectors; lower it, or add cylinders",
+        "capacity_sectors is 159991, but the zones map only 159990 sectors; lower it, or add \
+            cylinders",
     ),
     (
         "sector_bytes = 512",
         "sector_bytes = 512\ncapacity_sectors = 0",
-        "capacity_sectors is 0, expected at least 1; remove the key to declare all that the zones map",
+        "capacity_sectors is 0, expected at least 1; remove the key to declare all that the zones \
+            map",
     ),
-    ("head_switch_ms = 0.8", "head_switch_ms = -0.8", "seek.head_switch_ms is -0.8, expected a number from 0 to 600000; correct it"),
-    ("write_settle_ms = 0.1", "write_settle_ms = inf", "seek.write_settle_ms is inf, expected a number from 0 to 600000; correct it"),
+    (
+        "head_switch_ms = 0.8",
+        "head_switch_ms = -0.8",
+        "seek.head_switch_ms is -0.8, expected a number from 0 to 600000; correct it",
+    ),
+    (
+        "write_settle_ms = 0.1",
+        "write_settle_ms = inf",
+        "seek.write_settle_ms is inf, expected a number from 0 to 600000; correct it",
+    ),
     (
         "points = [[1, 0.8], [100, 2.0], [1000, 9.0]]",
         "",
-        "seek is without a curve, expected points or [seek.formula]; add `points = [[1, 0.8], [10000, 9.0]]`",
+        "seek is without a curve, expected points or [seek.formula]; add `points = [[1, 0.8], \
+            [10000, 9.0]]`",
     ),
     (
         "[1, 0.8], ",
         "",
-        "seek.points is 100 cylinders first, expected the first point at 1 cylinder; add the single-cylinder seek; no seek at all takes no time",
+        "seek.points is 100 cylinders first, expected the first point at 1 cylinder; add the \
+            single-cylinder seek; no seek at all takes no time",
     ),
-    ("[100, 2.0]", "[100, nan]", "seek.points at 100 cylinders is NaN, expected a number from 0 to 600000; correct it"),
-    ("[100, 2.0]", "[100, -2.0]", "seek.points at 100 cylinders is -2, expected a number from 0 to 600000; correct it"),
+    (
+        "[100, 2.0]",
+        "[100, nan]",
+        "seek.points at 100 cylinders is NaN, expected a number from 0 to 600000; correct it",
+    ),
+    (
+        "[100, 2.0]",
+        "[100, -2.0]",
+        "seek.points at 100 cylinders is -2, expected a number from 0 to 600000; correct it",
+    ),
     (
         "[100, 2.0], [1000, 9.0]",
         "[1000, 9.0], [100, 2.0]",
-        "seek.points is 100 cylinders after 1000, expected rising distances; sort the points, one for each distance",
+        "seek.points is 100 cylinders after 1000, expected rising distances; sort the points, one \
+            for each distance",
     ),
     (
         "[100, 2.0], [1000, 9.0]",
         "[100, 2.0], [200, 1.5]",
-        "the seek curve is -2495 us at 999 cylinders, expected no less than 0; correct the points or the formula near there",
+        "the seek curve is -2495 us at 999 cylinders, expected no less than 0; correct the points \
+            or the formula near there",
     ),
     (
         "[100, 2.0], [1000, 9.0]",
         "[2, 2.0], [3, 500000]",
-        "seek is 498498008 ms at its highest, expected at most 600000 ms; correct the points or the formula; the curve is prolonged to the last cylinder",
+        "seek is 498498008 ms at its highest, expected at most 600000 ms; correct the points or \
+            the formula; the curve is prolonged to the last cylinder",
     ),
     (
         "[interface]",
-        "[seek.formula]\nshort_ms = 1\nshort_sqrt_ms = 0.1\nlong_from = 10\nlong_ms = 1\nlong_us_per_cylinder = 1\n[interface]",
-        "seek is points and formula, expected one of the two; remove the formula, points are measured",
+        "[seek.formula]\nshort_ms = 1\nshort_sqrt_ms = 0.1\nlong_from = 10\nlong_ms = \
+            1\nlong_us_per_cylinder = 1\n[interface]",
+        "seek is points and formula, expected one of the two; remove the formula, points are \
+            measured",
     ),
     (
         "points = [[1, 0.8], [100, 2.0], [1000, 9.0]]",
-        "[seek.formula]\nshort_ms = 1\nshort_sqrt_ms = nan\nlong_from = 10\nlong_ms = 1\nlong_us_per_cylinder = 1",
-        "seek.formula.short_sqrt_ms is NaN, expected a number, at most ten minutes either way; correct it",
+        "[seek.formula]\nshort_ms = 1\nshort_sqrt_ms = nan\nlong_from = 10\nlong_ms = \
+            1\nlong_us_per_cylinder = 1",
+        "seek.formula.short_sqrt_ms is NaN, expected a number, at most ten minutes either way; \
+            correct it",
     ),
     (
         "points = [[1, 0.8], [100, 2.0], [1000, 9.0]]",
-        "[seek.formula]\nshort_ms = 1\nshort_sqrt_ms = -0.5\nlong_from = 10\nlong_ms = 1\nlong_us_per_cylinder = 1",
-        "the seek curve is -500 us at 9 cylinders, expected no less than 0; correct the points or the formula near there",
+        "[seek.formula]\nshort_ms = 1\nshort_sqrt_ms = -0.5\nlong_from = 10\nlong_ms = \
+            1\nlong_us_per_cylinder = 1",
+        "the seek curve is -500 us at 9 cylinders, expected no less than 0; correct the points or \
+            the formula near there",
     ),
-    ("read_command_us = 50", "read_command_us = -1", "interface.read_command_us is -1, expected a number from 0 to 600000000; correct it"),
-    ("bus_mb_per_s = 550", "bus_mb_per_s = 0", "interface.bus_mb_per_s is 0, expected 0.001 to 1000000; 6 Gbit/s SATA carries about 550"),
-    ("queue_depth = 32", "queue_depth = 0", "firmware.queue_depth is 0, expected 1 to 65536; 1 is a drive without a queue, 32 is NCQ"),
+    (
+        "read_command_us = 50",
+        "read_command_us = -1",
+        "interface.read_command_us is -1, expected a number from 0 to 600000000; correct it",
+    ),
+    (
+        "bus_mb_per_s = 550",
+        "bus_mb_per_s = 0",
+        "interface.bus_mb_per_s is 0, expected 0.001 to 1000000; 6 Gbit/s SATA carries about 550",
+    ),
+    (
+        "queue_depth = 32",
+        "queue_depth = 0",
+        "firmware.queue_depth is 0, expected 1 to 65536; 1 is a drive without a queue, 32 is NCQ",
+    ),
     (
         "[setup.slow.interface]",
         "[variation]\njitter_us = -5\n[setup.slow.interface]",
@@ -484,7 +703,8 @@ const BROKEN: &[(&str, &str, &str)] = &[
     (
         "bus_mb_per_s = 5\n",
         "bus_mb_per_s = -5\n",
-        "setup.slow.interface.bus_mb_per_s is -5, expected 0.001 to 1000000; 6 Gbit/s SATA carries about 550",
+        "setup.slow.interface.bus_mb_per_s is -5, expected 0.001 to 1000000; 6 Gbit/s SATA carries \
+            about 550",
     ),
 ];
 
@@ -494,12 +714,14 @@ fn each_mistake_is_refused_with_place_value_expectation_and_remedy() {
     for (from, to, expected) in BROKEN {
         assert!(GOOD.contains(from), "`{from}` is in the good profile");
         let text = GOOD.replacen(from, to, 1);
-        let error = DriveProfile::from_toml("exos.toml", &text).expect_err(&format!("`{to}` makes no drive"));
+        let error = DriveProfile::from_toml("exos.toml", &text)
+            .expect_err(&format!("`{to}` makes no drive"));
         assert_eq!(error.to_string(), format!("profile exos.toml: {expected}"));
     }
 }
 
-/// A measured layout: cylinder 0 in two parts with a gap between, then inwards and outwards on two surfaces.
+/// A measured layout: cylinder 0 in two parts with a gap between, then inwards and outwards on two
+/// surfaces.
 const RUNS: &str = r#"
 [[run]]
 first_lba = 0
@@ -543,58 +765,93 @@ angle_step_turns = 0.125
 "#;
 
 const BROKEN_RUNS: &[(&str, &str, &str)] = &[
-    ("first_lba = 0", "first_lba = 1", "run 0 first_lba is 1, expected 0; runs are in the order of their LBAs, from LBA 0 on"),
-    ("first_lba = 90", "first_lba = 91", "run 2 first_lba is 91, expected 90, where run 1 ends; set first_lba = 90"),
-    ("first_lba = 90", "first_lba = 89", "run 2 first_lba is 89, expected 90, where run 1 ends; set first_lba = 90"),
+    (
+        "first_lba = 0",
+        "first_lba = 1",
+        "run 0 first_lba is 1, expected 0; runs are in the order of their LBAs, from LBA 0 on",
+    ),
+    (
+        "first_lba = 90",
+        "first_lba = 91",
+        "run 2 first_lba is 91, expected 90, where run 1 ends; set first_lba = 90",
+    ),
+    (
+        "first_lba = 90",
+        "first_lba = 89",
+        "run 2 first_lba is 89, expected 90, where run 1 ends; set first_lba = 90",
+    ),
     ("tracks = 4", "tracks = 0", "run 2 tracks is 0, expected at least 1; remove the run"),
     ("lbas = 99", "lbas = 0", "run 2 lbas is 0, expected at least 1; remove the run"),
-    ("sectors_per_track = 99", "sectors_per_track = 65536", "run 2 sectors_per_track is 65536, expected 1 to 65535; correct it"),
+    (
+        "sectors_per_track = 99",
+        "sectors_per_track = 65536",
+        "run 2 sectors_per_track is 65536, expected 1 to 65535; correct it",
+    ),
     (
         "lbas = 90",
         "lbas = 90\nfirst_sector = 11",
-        "run 3 sectors_per_track is 100, expected at least first_sector + lbas = 101; lower lbas, or raise it",
+        "run 3 sectors_per_track is 100, expected at least first_sector + lbas = 101; lower lbas, \
+            or raise it",
     ),
-    ("head = 1", "head = 2", "run 3 head is 2, expected less than geometry.heads = 2; count heads from 0, or raise geometry.heads"),
+    (
+        "head = 1",
+        "head = 2",
+        "run 3 head is 2, expected less than geometry.heads = 2; count heads from 0, or raise \
+            geometry.heads",
+    ),
     (
         "cylinder_step = -1",
         "cylinder_step = -2",
-        "run 3 cylinder_step is -2, expected 1 (inwards) or -1 (outwards); split the run into single tracks",
+        "run 3 cylinder_step is -2, expected 1 (inwards) or -1 (outwards); split the run into \
+            single tracks",
     ),
-    ("cylinder = 4", "cylinder = 3", "run 3 tracks is 5, which leads to cylinder -1, expected cylinders from 0 to 2147483646; correct it"),
+    (
+        "cylinder = 4",
+        "cylinder = 3",
+        "run 3 tracks is 5, which leads to cylinder -1, expected cylinders from 0 to 2147483646; \
+            correct it",
+    ),
     (
         "cylinder = 1",
         "cylinder = 2147483647",
-        "run 2 cylinder is 2147483647, which leads to cylinder 2147483647, expected cylinders from 0 to 2147483646; correct it",
+        "run 2 cylinder is 2147483647, which leads to cylinder 2147483647, expected cylinders from \
+            0 to 2147483646; correct it",
     ),
     (
         "angle_turns = 0.75",
         "angle_turns = 1.0",
-        "run 1 angle_turns is 1, expected 0 up to but not including 1; subtract whole turns; add one to a negative angle",
+        "run 1 angle_turns is 1, expected 0 up to but not including 1; subtract whole turns; add \
+            one to a negative angle",
     ),
     (
         "angle_step_turns = 0.125",
         "angle_step_turns = -0.125",
-        "run 2 angle_step_turns is -0.125, expected 0 up to but not including 1; subtract whole turns; add one to a negative angle",
+        "run 2 angle_step_turns is -0.125, expected 0 up to but not including 1; subtract whole \
+            turns; add one to a negative angle",
     ),
     (
         "first_sector = 50",
         "first_sector = 39",
-        "run 1 sectors is 39 to 88 on cylinder 0, head 0, expected sectors that run 0 does not hold there; correct cylinder, head, first_sector or lbas of one of the two",
+        "run 1 sectors is 39 to 88 on cylinder 0, head 0, expected sectors that run 0 does not \
+            hold there; correct cylinder, head, first_sector or lbas of one of the two",
     ),
     (
         "head = 1",
         "head = 0",
-        "run 3 sectors is 0 to 89 on cylinder 0, head 0, expected sectors that run 0 does not hold there; correct cylinder, head, first_sector or lbas of one of the two",
+        "run 3 sectors is 0 to 89 on cylinder 0, head 0, expected sectors that run 0 does not hold \
+            there; correct cylinder, head, first_sector or lbas of one of the two",
     ),
     (
         "sectors_per_track = 100\nfirst_sector",
         "sectors_per_track = 101\nfirst_sector",
-        "run 1 sectors_per_track is 101, expected 100, as run 0 says of cylinder 0, head 0; correct one of the two",
+        "run 1 sectors_per_track is 101, expected 100, as run 0 says of cylinder 0, head 0; \
+            correct one of the two",
     ),
 ];
 
 fn good_with_runs() -> String {
-    let zones = GOOD.find("[[zone]]").expect("the good profile has zones")..GOOD.find("[setup").expect("it has a setup");
+    let zones = GOOD.find("[[zone]]").expect("the good profile has zones")
+        ..GOOD.find("[setup").expect("it has a setup");
     format!("{}{RUNS}\n{}", &GOOD[..zones.start], &GOOD[zones.end..])
 }
 
@@ -604,35 +861,54 @@ fn each_mistake_in_a_measured_layout_is_refused_with_place_value_expectation_and
     DriveProfile::from_toml("exos.toml", &good).expect("the measured profile is valid");
     for (from, to, expected) in BROKEN_RUNS {
         assert!(good.contains(from), "`{from}` is in the measured profile");
-        let error = DriveProfile::from_toml("exos.toml", &good.replacen(from, to, 1)).expect_err(&format!("`{to}` makes no drive"));
+        let error = DriveProfile::from_toml("exos.toml", &good.replacen(from, to, 1))
+            .expect_err(&format!("`{to}` makes no drive"));
         assert_eq!(error.to_string(), format!("profile exos.toml: {expected}"));
     }
 }
 
 #[test]
 fn groups_of_spares_are_whole_bands() {
-    let banded =
-        GOOD.replacen("\"serpentine\"", "\"banded\"\nband_cylinders = 40", 1).replacen("spares = 10", "spares = 10\nspare_cylinders = 50", 1);
-    let expected = "zone 0 spare_cylinders is 50, expected a multiple of geometry.band_cylinders = 40, as a band is filled as a whole; round it";
-    let error = DriveProfile::from_toml("exos.toml", &banded).expect_err("a group cannot end within a band");
+    let banded = GOOD.replacen("\"serpentine\"", "\"banded\"\nband_cylinders = 40", 1).replacen(
+        "spares = 10",
+        "spares = 10\nspare_cylinders = 50",
+        1,
+    );
+    let expected = "zone 0 spare_cylinders is 50, expected a multiple of geometry.band_cylinders = \
+        40, as a band is filled as a whole; round it";
+    let error = DriveProfile::from_toml("exos.toml", &banded)
+        .expect_err("a group cannot end within a band");
     assert_eq!(error.to_string(), format!("profile exos.toml: {expected}"));
-    DriveProfile::from_toml("exos.toml", &banded.replacen("spare_cylinders = 50", "spare_cylinders = 80", 1)).expect("two bands make a group");
+    DriveProfile::from_toml(
+        "exos.toml",
+        &banded.replacen("spare_cylinders = 50", "spare_cylinders = 80", 1),
+    )
+    .expect("two bands make a group");
 }
 
 #[test]
 fn a_profile_has_either_zones_or_runs() {
-    let error = |text: &str| DriveProfile::from_toml("exos.toml", text).expect_err("it is neither the one nor the other").to_string();
+    let error = |text: &str| {
+        DriveProfile::from_toml("exos.toml", text)
+            .expect_err("it is neither the one nor the other")
+            .to_string()
+    };
     let both = format!("{GOOD}{RUNS}");
-    assert_eq!(error(&both), "profile exos.toml: run is 4 runs besides zones, expected zones or runs; remove one of the two");
+    assert_eq!(
+        error(&both),
+        "profile exos.toml: run is 4 runs besides zones, expected zones or runs; remove one of the \
+            two"
+    );
     let neither = good_with_runs().replace(RUNS, "");
-    let expected =
-        "zone is empty, expected at least one [[zone]], or the [[run]]s of a measured layout; add a zone that starts at first_cylinder = 0";
+    let expected = "zone is empty, expected at least one [[zone]], or the [[run]]s of a measured \
+        layout; add a zone that starts at first_cylinder = 0";
     assert_eq!(error(&neither), format!("profile exos.toml: {expected}"));
 }
 
 #[test]
 fn a_measured_layout_maps_what_was_measured_and_nothing_between() {
-    let profile = DriveProfile::from_toml("exos.toml", &good_with_runs()).expect("the measured profile is valid");
+    let profile = DriveProfile::from_toml("exos.toml", &good_with_runs())
+        .expect("the measured profile is valid");
     let layout = Layout::new(&profile).expect("it is valid");
     assert_eq!((layout.capacity().get(), layout.cylinders(), layout.heads()), (936, 5, 2));
     let track = |cylinder, head| Track { cylinder, head };
@@ -646,13 +922,31 @@ fn a_measured_layout_maps_what_was_measured_and_nothing_between() {
     ] {
         assert_eq!(layout.lba_to_physical(Lba::new(lba)), place);
         assert_eq!(layout.physical_to_lba(place), Some(Lba::new(lba)));
-        assert!(layout.spot(Lba::new(lba)).angle.signed_turns_from(Angle::from_turns(turns)).abs() < 1e-9, "LBA {lba}");
+        assert!(
+            layout.spot(Lba::new(lba)).angle.signed_turns_from(Angle::from_turns(turns)).abs()
+                < 1e-9,
+            "LBA {lba}"
+        );
     }
-    for free in [track(0, 0).sector(40), track(0, 0).sector(49), track(2, 1).sector(90), track(2, 0).sector(99)] {
+    for free in [
+        track(0, 0).sector(40),
+        track(0, 0).sector(49),
+        track(2, 1).sector(90),
+        track(2, 0).sector(99),
+    ] {
         assert_eq!(layout.physical_to_lba(free), None, "{free}");
     }
-    let zones: Vec<(u64, u64, u32, u32)> =
-        layout.zones().map(|zone| (zone.extent.start.get(), zone.extent.len.get(), zone.first_cylinder, zone.sectors_per_track)).collect();
+    let zones: Vec<(u64, u64, u32, u32)> = layout
+        .zones()
+        .map(|zone| {
+            (
+                zone.extent.start.get(),
+                zone.extent.len.get(),
+                zone.first_cylinder,
+                zone.sectors_per_track,
+            )
+        })
+        .collect();
     assert_eq!(zones, [(0, 90, 0, 100), (90, 396, 1, 99), (486, 450, 0, 100)]);
 }
 
@@ -660,18 +954,34 @@ fn a_measured_layout_maps_what_was_measured_and_nothing_between() {
 fn the_capacity_of_a_drive_with_two_arms_is_twice_that_of_one() {
     let two = GOOD.replacen("heads = 2", "heads = 2\nactuators = 2", 1);
     let profile = DriveProfile::from_toml("exos.toml", &two).expect("two arms make a drive");
-    assert_eq!((profile.mapped().get(), profile.capacity().get(), profile.capacity_per_actuator().get()), (159_990, 319_980, 159_990));
-    let declared = |sectors: u64| two.replacen("sector_bytes = 512", &format!("sector_bytes = 512\ncapacity_sectors = {sectors}"), 1);
-    let profile = DriveProfile::from_toml("exos.toml", &declared(300_000)).expect("each arm serves half of it");
+    assert_eq!(
+        (profile.mapped().get(), profile.capacity().get(), profile.capacity_per_actuator().get()),
+        (159_990, 319_980, 159_990)
+    );
+    let declared = |sectors: u64| {
+        two.replacen(
+            "sector_bytes = 512",
+            &format!("sector_bytes = 512\ncapacity_sectors = {sectors}"),
+            1,
+        )
+    };
+    let profile = DriveProfile::from_toml("exos.toml", &declared(300_000))
+        .expect("each arm serves half of it");
     assert_eq!(Layout::new(&profile).expect("it is valid").capacity().get(), 150_000);
     for (sectors, expected) in [
         (
             300_001,
-            "capacity_sectors is 300001, expected a multiple of geometry.actuators = 2, as each arm serves as many; set capacity_sectors = 300000",
+            "capacity_sectors is 300001, expected a multiple of geometry.actuators = 2, as each \
+                arm serves as many; set capacity_sectors = 300000",
         ),
-        (319_982, "capacity_sectors is 319982, but the zones map only 319980 sectors; lower it, or add cylinders"),
+        (
+            319_982,
+            "capacity_sectors is 319982, but the zones map only 319980 sectors; lower it, or add \
+                cylinders",
+        ),
     ] {
-        let error = DriveProfile::from_toml("exos.toml", &declared(sectors)).expect_err("it cannot be divided so");
+        let error = DriveProfile::from_toml("exos.toml", &declared(sectors))
+            .expect_err("it cannot be divided so");
         assert_eq!(error.to_string(), format!("profile exos.toml: {expected}"));
     }
 }
@@ -680,7 +990,12 @@ fn the_capacity_of_a_drive_with_two_arms_is_twice_that_of_one() {
 fn a_profile_changed_in_memory_is_checked_again_by_whoever_builds_from_it() {
     let mut profile = atlas();
     profile.zones[3].first_cylinder = 1;
-    let expected = ProfileError::ZoneStart { profile: "atlas10k".to_string(), zone: 3, starts: 1, expected: 1_265 };
+    let expected = ProfileError::ZoneStart {
+        profile: "atlas10k".to_string(),
+        zone: 3,
+        starts: 1,
+        expected: 1_265,
+    };
     assert_eq!(Layout::new(&profile).err(), Some(expected.clone()));
     assert_eq!(Mechanism::nominal(&profile).err(), Some(expected));
 }
@@ -689,5 +1004,8 @@ fn a_profile_changed_in_memory_is_checked_again_by_whoever_builds_from_it() {
 fn a_profile_without_declared_capacity_has_all_that_its_zones_map() {
     let profile = DriveProfile::from_toml("exos.toml", GOOD).expect("the good profile is valid");
     assert_eq!(profile.capacity().get(), 600 * 2 * 100 - 10 + 400 * 2 * 50);
-    assert_eq!(Mechanism::nominal(&profile).expect("it is valid").seek_curve().time(1_000), Nanos::from_ms(9));
+    assert_eq!(
+        Mechanism::nominal(&profile).expect("it is valid").seek_curve().time(1_000),
+        Nanos::from_ms(9)
+    );
 }

@@ -108,7 +108,9 @@ impl Command {
             Command::Read { unfragmented, .. } => bit(*unfragmented, wire::CMD_FLAG_DF),
             Command::Write { fua, .. } | Command::Trim { fua, .. } => bit(*fua, wire::CMD_FLAG_FUA),
             Command::WriteZeroes { fua, no_hole, fast, .. } => {
-                bit(*fua, wire::CMD_FLAG_FUA) | bit(*no_hole, wire::CMD_FLAG_NO_HOLE) | bit(*fast, wire::CMD_FLAG_FAST_ZERO)
+                bit(*fua, wire::CMD_FLAG_FUA)
+                    | bit(*no_hole, wire::CMD_FLAG_NO_HOLE)
+                    | bit(*fast, wire::CMD_FLAG_FAST_ZERO)
             }
             Command::BlockStatus { single, .. } => bit(*single, wire::CMD_FLAG_REQ_ONE),
             Command::Flush | Command::Cache { .. } => 0,
@@ -125,7 +127,8 @@ pub struct CommandSpec {
     pub name: &'static str,
     /// Command flags it may carry besides FUA, which every command may.
     pub flags: u16,
-    /// Export flag it needs; NONE for READ, WRITE and BLOCK_STATUS (which needs a metadata context instead).
+    /// Export flag it needs; NONE for READ, WRITE and BLOCK_STATUS (which needs a metadata context
+    /// instead).
     pub requires: ExportFlags,
     /// Changes the export, so EPERM on a read-only one.
     pub writes: bool,
@@ -223,7 +226,13 @@ mod tests {
 
     #[test]
     fn a_command_says_its_flags_and_range() {
-        let zeroes = Command::WriteZeroes { offset: 512, length: 1024, fua: true, no_hole: true, fast: true };
+        let zeroes = Command::WriteZeroes {
+            offset: 512,
+            length: 1024,
+            fua: true,
+            no_hole: true,
+            fast: true,
+        };
         assert_eq!(zeroes.flags(), 0b10011);
         assert_eq!(zeroes.range(), (512, 1024));
         assert_eq!(zeroes.spec().name, "WRITE_ZEROES");

@@ -1,4 +1,5 @@
-//! The error values a reply may carry. The protocol fixed eight numbers; everything else counts as EINVAL.
+//! The error values a reply may carry. The protocol fixed eight numbers; everything else counts as
+//! EINVAL.
 
 use core::fmt;
 
@@ -41,7 +42,8 @@ impl Errno {
         self.row().1
     }
 
-    /// The error for a number on the wire; unknown numbers are `Invalid`, as the protocol asks of clients.
+    /// The error for a number on the wire; unknown numbers are `Invalid`, as the protocol asks of
+    /// clients.
     pub fn from_code(code: u32) -> Errno {
         ERRNOS.iter().find(|row| row.1 == code).map_or(Errno::Invalid, |row| row.0)
     }

@@ -1,4 +1,5 @@
-//! What an export is: name, size, flags, block sizes, and the extents its allocation is described with.
+//! What an export is: name, size, flags, block sizes, and the extents its allocation is described
+//! with.
 
 use alloc::string::String;
 use core::fmt;
@@ -23,7 +24,8 @@ impl ExportFlags {
     pub const SEND_TRIM: ExportFlags = ExportFlags(1 << 5);
     /// WRITE_ZEROES and NO_HOLE are understood.
     pub const SEND_WRITE_ZEROES: ExportFlags = ExportFlags(1 << 6);
-    /// The DF command flag is understood; set by the server machine exactly when replies are structured.
+    /// The DF command flag is understood; set by the server machine exactly when replies are
+    /// structured.
     pub const SEND_DF: ExportFlags = ExportFlags(1 << 7);
     /// Several connections see each other's completed writes and flushes.
     pub const CAN_MULTI_CONN: ExportFlags = ExportFlags(1 << 8);
@@ -33,7 +35,8 @@ impl ExportFlags {
     pub const SEND_FAST_ZERO: ExportFlags = ExportFlags(1 << 11);
     /// No flag.
     pub const NONE: ExportFlags = ExportFlags(0);
-    /// What a writable rotating disk offers here: everything except fast zeroing, which a disk cannot promise.
+    /// What a writable rotating disk offers here: everything except fast zeroing, which a disk
+    /// cannot promise.
     pub const DISK: ExportFlags = ExportFlags(
         Self::SEND_FLUSH.0
             | Self::SEND_FUA.0
@@ -79,8 +82,9 @@ impl ExportFlags {
         ExportFlags(self.0 & !other.0)
     }
 
-    /// What goes on the wire for an export with these flags: HAS_FLAGS set, SEND_DF exactly when replies are
-    /// structured, no SEND_FAST_ZERO without SEND_WRITE_ZEROES, and nothing that writes on a read-only export.
+    /// What goes on the wire for an export with these flags: HAS_FLAGS set, SEND_DF exactly when
+    /// replies are structured, no SEND_FAST_ZERO without SEND_WRITE_ZEROES, and nothing that writes
+    /// on a read-only export.
     #[must_use]
     pub(crate) fn advertised(self, structured: bool) -> ExportFlags {
         let mut flags = self.without(Self::SEND_DF) | Self::HAS_FLAGS;
@@ -130,8 +134,8 @@ pub struct BlockSizes {
 }
 
 impl Default for BlockSizes {
-    /// A disk with 512-byte logical and 4,096-byte physical sectors, 32 MiB at most in one request (the length every
-    /// peer should accept).
+    /// A disk with 512-byte logical and 4,096-byte physical sectors, 32 MiB at most in one request
+    /// (the length every peer should accept).
     fn default() -> Self {
         BlockSizes { minimum: 512, preferred: 4096, maximum: 32 << 20 }
     }
@@ -144,8 +148,11 @@ impl BlockSizes {
     /// [`ExportInfoError::BlockSizes`] naming the three.
     pub fn check(&self) -> Result<(), ExportInfoError> {
         let BlockSizes { minimum, preferred, maximum } = *self;
-        let ok =
-            minimum.is_power_of_two() && minimum <= 65_536 && preferred.is_power_of_two() && preferred >= minimum.max(512) && maximum >= preferred;
+        let ok = minimum.is_power_of_two()
+            && minimum <= 65_536
+            && preferred.is_power_of_two()
+            && preferred >= minimum.max(512)
+            && maximum >= preferred;
         if ok { Ok(()) } else { Err(ExportInfoError::BlockSizes { minimum, preferred, maximum }) }
     }
 }
@@ -168,7 +175,13 @@ pub struct ExportInfo {
 impl ExportInfo {
     /// A writable rotating disk of `size_bytes` with default block sizes and no description.
     pub fn disk(name: impl Into<String>, size_bytes: u64) -> ExportInfo {
-        ExportInfo { name: name.into(), description: String::new(), size_bytes, flags: ExportFlags::DISK, block_sizes: BlockSizes::default() }
+        ExportInfo {
+            name: name.into(),
+            description: String::new(),
+            size_bytes,
+            flags: ExportFlags::DISK,
+            block_sizes: BlockSizes::default(),
+        }
     }
 
     /// Whether this can be put on the wire.
@@ -181,7 +194,11 @@ impl ExportInfo {
         check_string("description", &self.description)?;
         let minimum = self.block_sizes.minimum;
         if !self.size_bytes.is_multiple_of(u64::from(minimum)) {
-            return Err(ExportInfoError::Size { name: self.name.clone(), size_bytes: self.size_bytes, minimum });
+            return Err(ExportInfoError::Size {
+                name: self.name.clone(),
+                size_bytes: self.size_bytes,
+                minimum,
+            });
         }
         Ok(())
     }
@@ -202,7 +219,8 @@ pub(crate) fn check_string(field: &'static str, text: &str) -> Result<(), Export
 pub enum ExportInfoError {
     /// The block sizes break the protocol's rules.
     #[error(
-        "block sizes {minimum}/{preferred}/{maximum} (minimum/preferred/maximum bytes): expected powers of two with \
+        "block sizes {minimum}/{preferred}/{maximum} (minimum/preferred/maximum bytes): expected \
+            powers of two with \
          minimum <= 65536, preferred >= minimum and >= 512, and maximum >= preferred"
     )]
     BlockSizes {
@@ -214,7 +232,10 @@ pub enum ExportInfoError {
         maximum: u32,
     },
     /// The tail of the export could never be reached.
-    #[error("export \"{name}\": {size_bytes} bytes is not a multiple of the minimum block of {minimum}; round the size down")]
+    #[error(
+        "export \"{name}\": {size_bytes} bytes is not a multiple of the minimum block of \
+            {minimum}; round the size down"
+    )]
     Size {
         /// The export.
         name: String,
@@ -248,8 +269,8 @@ pub struct Session {
     pub structured_replies: bool,
     /// BLOCK_STATUS may be sent and answers `base:allocation`.
     pub allocation_context: bool,
-    /// The server stated the block sizes and the client asked for them. On a client, block sizes that were not
-    /// stated are the cautious defaults of proto.md ("Size constraints").
+    /// The server stated the block sizes and the client asked for them. On a client, block sizes
+    /// that were not stated are the cautious defaults of proto.md ("Size constraints").
     pub block_sizes_stated: bool,
 }
 
@@ -320,12 +341,16 @@ mod tests {
         let mut export = ExportInfo::disk("vol0", 1000);
         assert_eq!(
             format!("{}", export.check().unwrap_err()),
-            "export \"vol0\": 1000 bytes is not a multiple of the minimum block of 512; round the size down"
+            "export \"vol0\": 1000 bytes is not a multiple of the minimum block of 512; round the \
+                size down"
         );
         export.size_bytes = 1024;
         export.check().unwrap();
         export.description = "x".repeat(4097);
-        assert_eq!(export.check(), Err(ExportInfoError::TooLong { field: "description", bytes: 4097 }));
+        assert_eq!(
+            export.check(),
+            Err(ExportInfoError::TooLong { field: "description", bytes: 4097 })
+        );
         export.description = "a\0".into();
         assert_eq!(export.check(), Err(ExportInfoError::Nul { field: "description" }));
     }

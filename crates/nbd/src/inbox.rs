@@ -1,8 +1,10 @@
-//! Bytes on their way in: a small head for message headers, and one body of exactly the length a message announced.
+//! Bytes on their way in: a small head for message headers, and one body of exactly the length a
+//! message announced.
 //!
-//! The head never holds more than [`HEAD_BYTES`]. A body is allocated when a header asked for it (and the caller has
-//! checked its length), takes over what the head already has of it, and is then filled in place, so that a large
-//! payload is not copied and nothing is buffered beyond what was announced.
+//! The head never holds more than [`HEAD_BYTES`]. A body is allocated when a header asked for it
+//! (and the caller has checked its length), takes over what the head already has of it, and is then
+//! filled in place, so that a large payload is not copied and nothing is buffered beyond what was
+//! announced.
 
 use alloc::vec::Vec;
 
@@ -46,7 +48,8 @@ impl Inbox {
         }
     }
 
-    /// Where the next bytes go, limited to `hint()`. The shell fills it; `settle` runs before anything is parsed.
+    /// Where the next bytes go, limited to `hint()`. The shell fills it; `settle` runs before
+    /// anything is parsed.
     pub fn buffer(&mut self) -> Limit<&mut Vec<u8>> {
         self.settle();
         let hint = self.hint();

@@ -1,13 +1,14 @@
 //! The Network Block Device protocol as two sans-IO state machines: bytes in, events out.
 //!
-//! [`server::Connection`] is one client's connection seen from the server, [`client::Connection`] is one connection
-//! seen from the client, [`uri::NbdUri`] names a server in text. Nothing here opens a socket, reads a clock or starts
-//! a thread; the crate is `no_std` with `alloc`. Source of every number: `doc/proto.md` and `doc/uri.md` of the
-//! NetworkBlockDevice/nbd repository.
+//! [`server::Connection`] is one client's connection seen from the server, [`client::Connection`]
+//! is one connection seen from the client, [`uri::NbdUri`] names a server in text. Nothing here
+//! opens a socket, reads a clock or starts a thread; the crate is `no_std` with `alloc`. Source of
+//! every number: `doc/proto.md` and `doc/uri.md` of the NetworkBlockDevice/nbd repository.
 //!
 //! # How a shell drives a machine
 //!
-//! The same four calls on both sides, in a loop, in any order; each is cheap when there is nothing to do:
+//! The same four calls on both sides, in a loop, in any order; each is cheap when there is nothing
+//! to do:
 //!
 //! ```text
 //!   socket ──► read_buffer() (in place) or receive(&[u8]) (copied), at most read_hint() bytes; end_of_input() at EOF
@@ -15,19 +16,21 @@
 //!              answer_* / reply_* (server), submit / disconnect (client): what to do about it
 //!   socket ◄── output_chunks() to write, advance_output(n) for what was written; or poll_output() one piece at a time
 //! ```
-//! After `answer_*`, `reply_*` and `advance_output` call `poll_event` again: they make room, and room makes events.
+//! After `answer_*`, `reply_*` and `advance_output` call `poll_event` again: they make room, and
+//! room makes events.
 //!
 //! # Copies
 //!
-//! A WRITE's payload is one contiguous allocation of exactly its length. The part that arrived in the same read as its
-//! header (at most [`HEAD_BYTES`]) is copied once; the rest is read by the shell straight into it through
-//! `read_buffer()`. It leaves as [`bytes::Bytes`]. READ data enters the output queue as the `Bytes` the shell handed in
-//! and is never copied. The client mirrors this; only a read that the server fragments is assembled by copying.
+//! A WRITE's payload is one contiguous allocation of exactly its length. The part that arrived in
+//! the same read as its header (at most [`HEAD_BYTES`]) is copied once; the rest is read by the
+//! shell straight into it through `read_buffer()`. It leaves as [`bytes::Bytes`]. READ data enters
+//! the output queue as the `Bytes` the shell handed in and is never copied. The client mirrors
+//! this; only a read that the server fragments is assembled by copying.
 //!
 //! # Memory
 //!
-//! Per connection, whatever the peer sends, `buffered_bytes()` plus the WRITE payloads handed out and not yet answered
-//! stay within
+//! Per connection, whatever the peer sends, `buffered_bytes()` plus the WRITE payloads handed out
+//! and not yet answered stay within
 //!
 //! ```text
 //! server   HEAD_BYTES + max_option_bytes + OPTION_REPLY_BYTES
@@ -37,17 +40,19 @@
 //!          + max_in_flight * (REQUEST_OVERHEAD_BYTES + max_fragments * FRAGMENT_BYTES)
 //!                                                                                  (ClientLimits::memory_bound)
 //! ```
-//! The server keeps the bound by not reading: at the limit `read_hint()` is 0 until replies have gone out. The client
-//! keeps it by refusing [`client::Connection::submit`] and by closing on a server that answers more than was asked.
-//! Requests in flight count READ and WRITE at their length and BLOCK_STATUS at eight bytes for each extent allowed.
-//! A READ answered in many segments costs another 64 bytes a segment, which the shell decides.
-//! Time is not bounded here: a peer that sends nothing is for the shell's timeouts.
+//! The server keeps the bound by not reading: at the limit `read_hint()` is 0 until replies have
+//! gone out. The client keeps it by refusing [`client::Connection::submit`] and by closing on a
+//! server that answers more than was asked. Requests in flight count READ and WRITE at their length
+//! and BLOCK_STATUS at eight bytes for each extent allowed. A READ answered in many segments costs
+//! another 64 bytes a segment, which the shell decides. Time is not bounded here: a peer that sends
+//! nothing is for the shell's timeouts.
 //!
 //! # Not supported
 //!
-//! - TLS itself: it is the shell's. The server says when it begins ([`server::Event::StartTls`]); the client has none, and `nbds://` is refused in text with the
-//!   remedy in the message.
-//! - Extended headers (64-bit lengths), the RESIZE extension: answered `ERR_UNSUP`, respectively never advertised.
+//! - TLS itself: it is the shell's. The server says when it begins ([`server::Event::StartTls`]);
+//!   the client has none, and `nbds://` is refused in text with the remedy in the message.
+//! - Extended headers (64-bit lengths), the RESIZE extension: answered `ERR_UNSUP`, respectively
+//!   never advertised.
 //! - Oldstyle servers and clients.
 //! - Metadata contexts other than `base:allocation`.
 
@@ -71,6 +76,10 @@ pub mod wire;
 
 pub use command::{COMMANDS, Command, CommandSpec};
 pub use errno::Errno;
-pub use export::{BlockSizes, ExportFlags, ExportInfo, ExportInfoError, Extent, ListedExport, Session};
-pub use limits::{ClientLimits, HEAD_BYTES, Limits, LimitsError, OPTION_REPLY_BYTES, REQUEST_OVERHEAD_BYTES};
+pub use export::{
+    BlockSizes, ExportFlags, ExportInfo, ExportInfoError, Extent, ListedExport, Session,
+};
+pub use limits::{
+    ClientLimits, HEAD_BYTES, Limits, LimitsError, OPTION_REPLY_BYTES, REQUEST_OVERHEAD_BYTES,
+};
 pub use limits::{DENIAL_OF_SERVICE_BYTES, FRAGMENT_BYTES};

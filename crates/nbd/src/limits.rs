@@ -1,19 +1,21 @@
 //! How much one connection may ask for, and what that costs in memory at most.
 //!
-//! Defaults are guesses unless a source is given; the formulas are those of the crate's documentation.
+//! Defaults are guesses unless a source is given; the formulas are those of the crate's
+//! documentation.
 
-/// Bytes read ahead of the message being parsed. A guess: one read brings several small requests, and a copy of this
-/// length costs less than a system call.
+/// Bytes read ahead of the message being parsed. A guess: one read brings several small requests,
+/// and a copy of this length costs less than a system call.
 pub const HEAD_BYTES: usize = 16 << 10;
-/// Replies to one option may queue this much, not counting the list of exports: at most three strings of 4,096 bytes
-/// with their headers.
+/// Replies to one option may queue this much, not counting the list of exports: at most three
+/// strings of 4,096 bytes with their headers.
 pub const OPTION_REPLY_BYTES: usize = 16 << 10;
 /// Upper bound of what one request costs besides its data: table entries, reply header, error text.
 pub const REQUEST_OVERHEAD_BYTES: usize = 1 << 10;
 /// What the client keeps for one disjoint piece of a fragmented read.
 pub const FRAGMENT_BYTES: usize = 16;
-/// A WRITE longer than this (and than the maximum) ends the connection; up to it, the payload is read past and the
-/// request refused. proto.md, "Size constraints": nothing up to 2^25 bytes is to be taken for an attack.
+/// A WRITE longer than this (and than the maximum) ends the connection; up to it, the payload is
+/// read past and the request refused. proto.md, "Size constraints": nothing up to 2^25 bytes is to
+/// be taken for an attack.
 pub const DENIAL_OF_SERVICE_BYTES: u32 = 32 << 20;
 
 /// Longest text sent with an error, bytes.
@@ -24,22 +26,23 @@ pub(crate) const EXTENT_BYTES: usize = 8;
 /// Limits of one server connection.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
-    /// Longest READ or WRITE in bytes, advertised as the maximum block size. From 65,536 (the largest minimum
-    /// block) to 2^30. Default 32 MiB: what every client may assume.
+    /// Longest READ or WRITE in bytes, advertised as the maximum block size. From 65,536 (the
+    /// largest minimum block) to 2^30. Default 32 MiB: what every client may assume.
     pub max_request_bytes: u32,
-    /// Requests taken in and not yet answered onto the wire. At least 1, default 256: deeper than nbdcopy (64) and
-    /// any disk's queue.
+    /// Requests taken in and not yet answered onto the wire. At least 1, default 256: deeper than
+    /// nbdcopy (64) and any disk's queue.
     pub max_in_flight: u32,
-    /// Bytes of those requests (READ and WRITE: length; BLOCK_STATUS: eight per extent allowed). At least
-    /// `max_request_bytes`, default 64 MiB.
+    /// Bytes of those requests (READ and WRITE: length; BLOCK_STATUS: eight per extent allowed). At
+    /// least `max_request_bytes`, default 64 MiB.
     pub max_in_flight_bytes: u64,
-    /// Longest data of one option; longer ones are read past and refused. At least 4,106 (the longest GO without
-    /// information requests), default 64 KiB.
+    /// Longest data of one option; longer ones are read past and refused. At least 4,106 (the
+    /// longest GO without information requests), default 64 KiB.
     pub max_option_bytes: u32,
-    /// Options before the transmission phase; one more ends the connection. At least 1, default 1,024.
+    /// Options before the transmission phase; one more ends the connection. At least 1, default
+    /// 1,024.
     pub max_options: u32,
-    /// Extents in one BLOCK_STATUS reply; further ones are left out, which the protocol allows. From 1 to 2^20 (the
-    /// protocol's own advice), default 4,096.
+    /// Extents in one BLOCK_STATUS reply; further ones are left out, which the protocol allows.
+    /// From 1 to 2^20 (the protocol's own advice), default 4,096.
     pub max_extents: u32,
 }
 
@@ -68,15 +71,23 @@ impl Limits {
         at_least("max_in_flight", u64::from(self.max_in_flight), 1)?;
         at_least("max_extents", u64::from(self.max_extents), 1)?;
         at_most("max_extents", u64::from(self.max_extents), 1 << 20)?;
-        at_least("max_in_flight_bytes", self.max_in_flight_bytes, u64::from(self.max_request_bytes).max(extents))?;
+        at_least(
+            "max_in_flight_bytes",
+            self.max_in_flight_bytes,
+            u64::from(self.max_request_bytes).max(extents),
+        )?;
         at_least("max_option_bytes", u64::from(self.max_option_bytes), 4106)?;
         at_least("max_options", u64::from(self.max_options), 1)
     }
 
-    /// Most bytes one connection holds, whatever the client sends; the formula is in the crate's documentation.
+    /// Most bytes one connection holds, whatever the client sends; the formula is in the crate's
+    /// documentation.
     pub fn memory_bound(&self) -> u64 {
         let requests = u64::from(self.max_in_flight) * REQUEST_OVERHEAD_BYTES as u64;
-        (HEAD_BYTES + OPTION_REPLY_BYTES) as u64 + u64::from(self.max_option_bytes) + self.max_in_flight_bytes + requests
+        (HEAD_BYTES + OPTION_REPLY_BYTES) as u64
+            + u64::from(self.max_option_bytes)
+            + self.max_in_flight_bytes
+            + requests
     }
 }
 
@@ -85,20 +96,23 @@ impl Limits {
 pub struct ClientLimits {
     /// Requests submitted and not yet completed. At least 1, default 256.
     pub max_in_flight: u32,
-    /// Bytes of those requests (READ and WRITE: length; BLOCK_STATUS: eight per extent allowed). At least 65,536 and
-    /// eight per extent, default 64 MiB. A longer request than this can never be submitted.
+    /// Bytes of those requests (READ and WRITE: length; BLOCK_STATUS: eight per extent allowed). At
+    /// least 65,536 and eight per extent, default 64 MiB. A longer request than this can never be
+    /// submitted.
     pub max_in_flight_bytes: u64,
     /// Longest single reply to an option. At least 8,196 (name and description), default 64 KiB.
     pub max_option_reply_bytes: u32,
-    /// Names and descriptions of one list of exports, each entry counted at its length plus 64. Default 16 MiB.
+    /// Names and descriptions of one list of exports, each entry counted at its length plus 64.
+    /// Default 16 MiB.
     pub max_list_bytes: u64,
     /// Replies to one option besides the list of exports. Default 64.
     pub max_option_replies: u32,
     /// Extents kept of one BLOCK_STATUS reply; further ones are dropped. From 1 to 2^20, default
     /// 4,096.
     pub max_extents: u32,
-    /// Disjoint pieces in which a read may lie assembled at one moment; a server that scatters more is left.
-    /// At least 1, default 1,024. Pieces that touch count as one, so pieces in order never reach it.
+    /// Disjoint pieces in which a read may lie assembled at one moment; a server that scatters more
+    /// is left. At least 1, default 1,024. Pieces that touch count as one, so pieces in order never
+    /// reach it.
     pub max_fragments: u32,
 }
 
@@ -131,9 +145,11 @@ impl ClientLimits {
         at_least("max_option_reply_bytes", u64::from(self.max_option_reply_bytes), 8196)
     }
 
-    /// Most bytes one connection holds, whatever the server sends; the formula is in the crate's documentation.
+    /// Most bytes one connection holds, whatever the server sends; the formula is in the crate's
+    /// documentation.
     pub fn memory_bound(&self) -> u64 {
-        let request = REQUEST_OVERHEAD_BYTES as u64 + u64::from(self.max_fragments) * FRAGMENT_BYTES as u64;
+        let request =
+            REQUEST_OVERHEAD_BYTES as u64 + u64::from(self.max_fragments) * FRAGMENT_BYTES as u64;
         HEAD_BYTES as u64
             + u64::from(self.max_option_reply_bytes)
             + self.max_list_bytes
@@ -154,7 +170,10 @@ fn at_most(limit: &'static str, value: u64, most: u64) -> Result<(), LimitsError
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub enum LimitsError {
     /// Too small to serve anybody or to hold what another limit allows.
-    #[error("limit {limit} = {value}: expected at least {least}; raise it, or lower the limits it has to hold")]
+    #[error(
+        "limit {limit} = {value}: expected at least {least}; raise it, or lower the limits it has \
+            to hold"
+    )]
     TooSmall {
         /// Field of [`Limits`] or [`ClientLimits`].
         limit: &'static str,
@@ -189,7 +208,10 @@ mod tests {
     fn a_limit_that_cannot_hold_one_request_is_refused() {
         let limits = Limits { max_in_flight_bytes: 1 << 20, ..Limits::default() };
         let error = limits.check().unwrap_err();
-        assert_eq!(error, LimitsError::TooSmall { limit: "max_in_flight_bytes", value: 1 << 20, least: 32 << 20 });
+        assert_eq!(
+            error,
+            LimitsError::TooSmall { limit: "max_in_flight_bytes", value: 1 << 20, least: 32 << 20 }
+        );
         assert!(Limits { max_in_flight: 0, ..Limits::default() }.check().is_err());
         assert!(Limits { max_options: 0, ..Limits::default() }.check().is_err());
         assert!(Limits { max_extents: 2 << 20, ..Limits::default() }.check().is_err());

@@ -1,7 +1,8 @@
 //! Bytes on their way out: small headers run together, data handed in is passed on uncopied.
 //!
-//! A server also needs to know when a reply has left, because only then its place is free: `mark` remembers the end
-//! of a reply and `advance` says how many marks, and how many bytes charged with them, were passed.
+//! A server also needs to know when a reply has left, because only then its place is free: `mark`
+//! remembers the end of a reply and `advance` says how many marks, and how many bytes charged with
+//! them, were passed.
 
 use alloc::collections::VecDeque;
 
@@ -48,7 +49,9 @@ impl Outbox {
     pub fn put(&mut self, bytes: &[u8]) {
         self.queued += bytes.len() as u64;
         match self.pieces.back_mut() {
-            Some(Piece::Small(last)) if last.len() + bytes.len() <= JOIN_BYTES => last.extend_from_slice(bytes),
+            Some(Piece::Small(last)) if last.len() + bytes.len() <= JOIN_BYTES => {
+                last.extend_from_slice(bytes)
+            }
             _ => self.pieces.push_back(Piece::Small(BytesMut::from(bytes))),
         }
     }
@@ -70,7 +73,8 @@ impl Outbox {
         }
     }
 
-    /// Remembers that everything queued so far ends a reply which holds `charge` bytes of the budget.
+    /// Remembers that everything queued so far ends a reply which holds `charge` bytes of the
+    /// budget.
     pub fn mark(&mut self, charge: u64) {
         self.marks.push_back(Mark { end: self.queued, charge });
     }
@@ -104,7 +108,11 @@ impl Outbox {
 
     /// Removes `count` bytes from the front.
     pub fn advance(&mut self, mut count: usize) -> Released {
-        assert!(count as u64 <= self.len(), "{count} bytes were said to be sent, but only {} waited", self.len());
+        assert!(
+            count as u64 <= self.len(),
+            "{count} bytes were said to be sent, but only {} waited",
+            self.len()
+        );
         self.sent += count as u64;
         while count > 0 {
             let front = self.pieces.front_mut().expect("waiting bytes are in pieces");

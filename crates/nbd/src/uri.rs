@@ -1,7 +1,8 @@
 //! NBD servers named in text: `nbd://host:port/export` and `nbd+unix:///export?socket=/path`.
 //!
-//! Percent-encoded on both ends, so every export name survives. The part after the first `/` of the path is the export
-//! name as it is: `nbd://host//disk` is the export `/disk`. Source: doc/uri.md of NetworkBlockDevice/nbd and RFC 3986.
+//! Percent-encoded on both ends, so every export name survives. The part after the first `/` of the
+//! path is the export name as it is: `nbd://host//disk` is the export `/disk`. Source: doc/uri.md
+//! of NetworkBlockDevice/nbd and RFC 3986.
 //!
 //! | text | meaning |
 //! |---|---|
@@ -20,7 +21,8 @@ use core::str::FromStr;
 /// The port IANA gave to NBD.
 pub const DEFAULT_PORT: u16 = 10809;
 
-/// A server and an export on it. Reads with [`str::parse`], prints with `Display`; what it prints it reads back.
+/// A server and an export on it. Reads with [`str::parse`], prints with `Display`; what it prints
+/// it reads back.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct NbdUri {
     /// Where the server listens.
@@ -50,7 +52,10 @@ pub enum Address {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum UriError {
     /// A scheme that means TLS.
-    #[error("{uri}: TLS ({scheme}://) is not supported; use {plain}:// on a trusted network or through a tunnel such as ssh -L")]
+    #[error(
+        "{uri}: TLS ({scheme}://) is not supported; use {plain}:// on a trusted network or through \
+            a tunnel such as ssh -L"
+    )]
     Tls {
         /// The text.
         uri: String,
@@ -96,7 +101,12 @@ impl FromStr for NbdUri {
     type Err = UriError;
 
     fn from_str(uri: &str) -> Result<NbdUri, UriError> {
-        let bad = |part, found: &str, expected| UriError::Part { uri: uri.to_owned(), part, found: found.to_owned(), expected };
+        let bad = |part, found: &str, expected| UriError::Part {
+            uri: uri.to_owned(),
+            part,
+            found: found.to_owned(),
+            expected,
+        };
         let scheme_error = || UriError::Scheme { uri: uri.to_owned() };
         let (scheme, rest) = uri.split_once("://").ok_or_else(scheme_error)?;
         let tls = |scheme, plain| UriError::Tls { uri: uri.to_owned(), scheme, plain };
@@ -112,7 +122,8 @@ impl FromStr for NbdUri {
         }
         let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
         let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let export = decode(path).ok_or_else(|| bad("export", path, "UTF-8 without NUL, %XX for special bytes"))?;
+        let export = decode(path)
+            .ok_or_else(|| bad("export", path, "UTF-8 without NUL, %XX for special bytes"))?;
         if export.contains('\0') || export.len() > crate::wire::MAX_STRING_BYTES {
             return Err(bad("export", path, "UTF-8 without NUL, at most 4096 bytes"));
         }
@@ -122,9 +133,17 @@ impl FromStr for NbdUri {
             let decoded = decode(value).filter(|text| !text.is_empty());
             match (key, decoded) {
                 ("socket", Some(path)) if unix && socket.is_none() => socket = Some(path),
-                ("socket", _) if unix => return Err(bad("parameter", pair, "one socket=PATH, in UTF-8")),
-                ("socket", _) => return Err(bad("parameter", pair, "no socket with nbd://; use nbd+unix://")),
-                ("tls-type" | "tls-hostname" | "tls-verify-peer" | "tls-certificates" | "tls-psk-file", _) => {
+                ("socket", _) if unix => {
+                    return Err(bad("parameter", pair, "one socket=PATH, in UTF-8"));
+                }
+                ("socket", _) => {
+                    return Err(bad("parameter", pair, "no socket with nbd://; use nbd+unix://"));
+                }
+                (
+                    "tls-type" | "tls-hostname" | "tls-verify-peer" | "tls-certificates"
+                    | "tls-psk-file",
+                    _,
+                ) => {
                     return Err(bad("parameter", pair, "none about TLS, which is not supported"));
                 }
                 _ => return Err(bad("parameter", pair, "only socket=PATH")),
@@ -134,7 +153,9 @@ impl FromStr for NbdUri {
             if !authority.is_empty() {
                 return Err(bad("host", authority, "none with nbd+unix; write nbd+unix:///EXPORT"));
             }
-            Address::Unix { socket: socket.ok_or_else(|| UriError::NoSocket { uri: uri.to_owned() })? }
+            Address::Unix {
+                socket: socket.ok_or_else(|| UriError::NoSocket { uri: uri.to_owned() })?,
+            }
         } else {
             parse_tcp(authority).map_err(|expected| bad("host", authority, expected))?
         };
@@ -158,7 +179,8 @@ fn parse_tcp(authority: &str) -> Result<Address, &'static str> {
         }
         _ => return Err("a port from 1 to 65535 after the colon, IPv6 addresses in brackets"),
     };
-    let host = decode(host).filter(|host| !host.contains(['\0', '/'])).ok_or("a host name or address")?;
+    let host =
+        decode(host).filter(|host| !host.contains(['\0', '/'])).ok_or("a host name or address")?;
     match host.as_str() {
         "" if authority.starts_with('[') => Err("an IPv6 address between the brackets"),
         "" => Ok(Address::Tcp { host: "localhost".to_owned(), port }),
@@ -261,16 +283,26 @@ mod tests {
     #[test]
     fn refused_texts_say_what_was_expected() {
         for (text, message) in [
-            ("http://h/x", "http://h/x: expected nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH"),
-            ("/dev/sda", "/dev/sda: expected nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH"),
+            (
+                "http://h/x",
+                "http://h/x: expected nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH",
+            ),
+            (
+                "/dev/sda",
+                "/dev/sda: expected nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH",
+            ),
             (
                 "nbds://h/x",
-                "nbds://h/x: TLS (nbds://) is not supported; use nbd:// on a trusted network or through a tunnel such \
+                "nbds://h/x: TLS (nbds://) is not supported; use nbd:// on a trusted network or \
+                    through a tunnel such \
                  as ssh -L",
             ),
             ("nbd+unix:///x", "nbd+unix:///x: no socket given; append ?socket=PATH"),
             ("nbd://h:0/x", "nbd://h:0/x: host \"h:0\": expected a port from 1 to 65535"),
-            ("nbd://h/%4", "nbd://h/%4: export \"%4\": expected UTF-8 without NUL, %XX for special bytes"),
+            (
+                "nbd://h/%4",
+                "nbd://h/%4: export \"%4\": expected UTF-8 without NUL, %XX for special bytes",
+            ),
         ] {
             assert_eq!(text.parse::<NbdUri>().unwrap_err().to_string(), message);
         }

@@ -1,8 +1,8 @@
 //! The protocol's numbers, and reading them from bytes.
 //!
-//! Every constant is as in `doc/proto.md` (NetworkBlockDevice/nbd), where its name there is this name behind `NBD_`.
-//! All integers on the wire are unsigned and big-endian. The tables give text for messages; nothing is dispatched
-//! on text.
+//! Every constant is as in `doc/proto.md` (NetworkBlockDevice/nbd), where its name there is this
+//! name behind `NBD_`. All integers on the wire are unsigned and big-endian. The tables give text
+//! for messages; nothing is dispatched on text.
 
 /// First eight bytes of every server: ASCII `NBDMAGIC`.
 pub const NBD_MAGIC: u64 = 0x4e42_444d_4147_4943;
@@ -196,7 +196,8 @@ fn text_of(table: &[(u32, &'static str)], code: u32, otherwise: &'static str) ->
     table.iter().find(|(known, _)| *known == code).map_or(otherwise, |(_, text)| text)
 }
 
-/// Takes big-endian integers and byte strings off the front of a slice; every method is `None` past the end.
+/// Takes big-endian integers and byte strings off the front of a slice; every method is `None` past
+/// the end.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Reader<'a>(pub &'a [u8]);
 
@@ -223,7 +224,8 @@ impl<'a> Reader<'a> {
         self.array().map(u64::from_be_bytes)
     }
 
-    /// A string of `count` bytes as the protocol means it: UTF-8, no NUL, at most [`MAX_STRING_BYTES`].
+    /// A string of `count` bytes as the protocol means it: UTF-8, no NUL, at most
+    /// [`MAX_STRING_BYTES`].
     pub fn string(&mut self, count: usize) -> Option<&'a str> {
         if count > MAX_STRING_BYTES {
             return None;
@@ -246,8 +248,8 @@ pub(crate) fn truncate(text: &str, limit: usize) -> &str {
     &text[..end]
 }
 
-/// Fixed-size headers, read by position. Panics when `raw` is shorter than the header, which the caller has checked
-/// by its type.
+/// Fixed-size headers, read by position. Panics when `raw` is shorter than the header, which the
+/// caller has checked by its type.
 pub(crate) fn be_u16(raw: &[u8], at: usize) -> u16 {
     u16::from_be_bytes([raw[at], raw[at + 1]])
 }

@@ -1,4 +1,5 @@
-//! How a byte stream is cut into pieces changes nothing: same events, same output, for any split, by either way in.
+//! How a byte stream is cut into pieces changes nothing: same events, same output, for any split,
+//! by either way in.
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 
 mod common;
@@ -60,22 +61,28 @@ fn option_message() -> impl Strategy<Value = Vec<u8>> {
         Just(option(10, &context_data("vol0", &["base:allocation"]))),
         Just(option(9, &context_data("vol0", &[]))),
         (0..20_u32, prop::collection::vec(any::<u8>(), 0..9000))
-            .prop_filter("EXPORT_NAME and ABORT end the handshake", |(code, _)| !matches!(code, 1 | 2))
+            .prop_filter("EXPORT_NAME and ABORT end the handshake", |(code, _)| !matches!(
+                code,
+                1 | 2
+            ))
             .prop_map(|(code, data)| option(code, &data)),
     ]
 }
 
 fn request_message() -> impl Strategy<Value = Vec<u8>> {
-    (0..9_u16, 0..32_u16, any::<u64>(), 0..140_u64, 0..40_u32, any::<u8>()).prop_map(|(code, flags, cookie, start, count, fill)| {
-        let flags = if fill < 128 { 0 } else { flags };
-        let code = if code == 2 { 1 } else { code };
-        let length = if fill == 77 { 100 } else { count * 512 };
-        let mut bytes = request(flags, code, cookie, if code == 3 { 0 } else { start * 512 }, length);
-        if code == 1 {
-            bytes.resize(bytes.len() + length as usize, fill);
-        }
-        bytes
-    })
+    (0..9_u16, 0..32_u16, any::<u64>(), 0..140_u64, 0..40_u32, any::<u8>()).prop_map(
+        |(code, flags, cookie, start, count, fill)| {
+            let flags = if fill < 128 { 0 } else { flags };
+            let code = if code == 2 { 1 } else { code };
+            let length = if fill == 77 { 100 } else { count * 512 };
+            let mut bytes =
+                request(flags, code, cookie, if code == 3 { 0 } else { start * 512 }, length);
+            if code == 1 {
+                bytes.resize(bytes.len() + length as usize, fill);
+            }
+            bytes
+        },
+    )
 }
 
 fn server_stream() -> impl Strategy<Value = Vec<u8>> {
@@ -92,8 +99,13 @@ fn server_stream() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// Runs what a server once said through a client that submits `commands` when the export is open.
-fn listen(stream: &[u8], commands: &[Command], mut piece: impl FnMut() -> usize) -> (Vec<String>, Vec<u8>) {
-    let mut client = client::Connection::new(Config::open("vol0"), ClientLimits::default()).unwrap();
+fn listen(
+    stream: &[u8],
+    commands: &[Command],
+    mut piece: impl FnMut() -> usize,
+) -> (Vec<String>, Vec<u8>) {
+    let mut client =
+        client::Connection::new(Config::open("vol0"), ClientLimits::default()).unwrap();
     let (mut events, mut output) = (Vec::new(), Vec::new());
     let (mut input, mut ended) = (stream, false);
     loop {
@@ -125,7 +137,11 @@ fn listen(stream: &[u8], commands: &[Command], mut piece: impl FnMut() -> usize)
 }
 
 fn commands() -> Vec<Command> {
-    let write = |offset, fill, length| Command::Write { offset, payload: vec![fill; length].into(), fua: false };
+    let write = |offset, fill, length| Command::Write {
+        offset,
+        payload: vec![fill; length].into(),
+        fua: false,
+    };
     let read = |offset, length, unfragmented| Command::Read { offset, length, unfragmented };
     vec![
         write(512, 1, 1024),

@@ -1,5 +1,5 @@
-//! The client's handshake against byte exchanges written from the protocol document: new and old servers, servers that
-//! refuse, servers that break the rules.
+//! The client's handshake against byte exchanges written from the protocol document: new and old
+//! servers, servers that refuse, servers that break the rules.
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 
 mod common;
@@ -28,28 +28,47 @@ fn a_server_that_refuses_extras_is_used_without_them() {
     exchange(&mut client, GREETING, "00000003 'IHAVEOPT' 00000008 00000000");
     exchange(&mut client, &format!("{REPLY} 00000008 80000001 00000000"), &go("vol0"));
     // GO unknown as well: EXPORT_NAME, without padding because both left it out.
-    exchange(&mut client, &format!("{REPLY} 00000007 80000001 00000002 'no'"), "'IHAVEOPT' 00000001 00000004 'vol0'");
+    exchange(
+        &mut client,
+        &format!("{REPLY} 00000007 80000001 00000002 'no'"),
+        "'IHAVEOPT' 00000001 00000004 'vol0'",
+    );
     let done = events(&mut client, EXPORT);
     let [Event::Opened(session)] = &done[..] else { panic!("{done:?}") };
-    assert!(!session.structured_replies && !session.allocation_context && !session.block_sizes_stated);
-    assert_eq!((session.export.block_sizes.minimum, session.export.block_sizes.maximum), (512, 32 << 20));
+    assert!(
+        !session.structured_replies && !session.allocation_context && !session.block_sizes_stated
+    );
+    assert_eq!(
+        (session.export.block_sizes.minimum, session.export.block_sizes.maximum),
+        (512, 32 << 20)
+    );
 }
 
 #[test]
 fn a_server_without_fixed_newstyle_gets_export_name_and_sends_padding() {
     let mut client = client(Config::open("vol0"));
-    exchange(&mut client, "'NBDMAGIC' 'IHAVEOPT' 0000", "00000000 'IHAVEOPT' 00000001 00000004 'vol0'");
+    exchange(
+        &mut client,
+        "'NBDMAGIC' 'IHAVEOPT' 0000",
+        "00000000 'IHAVEOPT' 00000001 00000004 'vol0'",
+    );
     exchange(&mut client, "0000000000100001 0001 00*123", "");
     let done = events(&mut client, "00");
     let [Event::Opened(session)] = &done[..] else { panic!("{done:?}") };
-    assert_eq!(session.export.block_sizes.minimum, 1, "otherwise the last byte could not be reached");
+    assert_eq!(
+        session.export.block_sizes.minimum, 1,
+        "otherwise the last byte could not be reached"
+    );
 }
 
 #[test]
-fn strangers_and_oldstyle_servers_are_recognised() {
+fn strangers_and_oldstyle_servers_are_recognized() {
     let first = |text: &str| events(&mut client(Config::open("")), text);
     let closed = |reason| vec![Event::Closed(reason)];
-    assert_eq!(first("'SSH-2.0-OpenSSH_9.7'"), closed(CloseReason::NotNbd(u64::from_be_bytes(*b"SSH-2.0-"))));
+    assert_eq!(
+        first("'SSH-2.0-OpenSSH_9.7'"),
+        closed(CloseReason::NotNbd(u64::from_be_bytes(*b"SSH-2.0-")))
+    );
     assert_eq!(first("'NBDMAGIC' 0000420281861253 0000"), closed(CloseReason::Oldstyle));
     let listing = events(&mut client(Config::list()), "'NBDMAGIC' 'IHAVEOPT' 0000");
     assert_eq!(listing, closed(CloseReason::NoOptions));
@@ -60,10 +79,18 @@ fn a_list_is_told_and_the_client_leaves() {
     let mut client = client(Config::list());
     exchange(&mut client, GREETING, "00000003 'IHAVEOPT' 00000003 00000000");
     exchange(&mut client, &format!("{REPLY} 00000003 00000002 00000004 00000000"), "");
-    exchange(&mut client, &format!("{REPLY} 00000003 00000002 0000000e 00000004 'vol1' 'second'"), "");
-    let entry = |name: &str, text: &str| ListedExport { name: name.into(), description: text.into() };
+    exchange(
+        &mut client,
+        &format!("{REPLY} 00000003 00000002 0000000e 00000004 'vol1' 'second'"),
+        "",
+    );
+    let entry =
+        |name: &str, text: &str| ListedExport { name: name.into(), description: text.into() };
     let list = vec![entry("", ""), entry("vol1", "second")];
-    assert_eq!(events(&mut client, &format!("{REPLY} 00000003 00000001 00000000")), [Event::Listed(list)]);
+    assert_eq!(
+        events(&mut client, &format!("{REPLY} 00000003 00000001 00000000")),
+        [Event::Listed(list)]
+    );
     assert_eq!(sent(&mut client), msg("'IHAVEOPT' 00000002 00000000"));
     let farewell = format!("{REPLY} 00000002 00000001 00000000");
     assert_eq!(events(&mut client, &farewell), [Event::Closed(CloseReason::Finished)]);
@@ -79,7 +106,10 @@ fn a_description_is_told_and_a_server_that_just_hangs_up_after_abort_is_fine() {
     exchange(&mut client, &format!("{REPLY} 00000006 00000003 00000006 0002 'text'"), "");
     let done = events(&mut client, &format!("{REPLY} 00000006 00000001 00000000"));
     let [Event::Described(session)] = &done[..] else { panic!("{done:?}") };
-    assert_eq!((session.export.name.as_str(), session.export.description.as_str()), ("main", "text"));
+    assert_eq!(
+        (session.export.name.as_str(), session.export.description.as_str()),
+        ("main", "text")
+    );
     assert_eq!(sent(&mut client), msg("'IHAVEOPT' 00000002 00000000"));
     client.end_of_input();
     assert_eq!(client.poll_event(), Some(Event::Closed(CloseReason::Finished)));
@@ -91,7 +121,8 @@ fn a_refusal_is_told_with_its_text_and_answered_with_a_farewell() {
         let mut client = client(Config { structured_replies: false, ..Config::open("vol9") });
         exchange(&mut client, GREETING, &format!("00000003 {}", go("vol9")));
         let done = events(&mut client, &format!("{REPLY} 00000007 {error} 00000004 'nope'"));
-        let [Event::Closed(reason @ CloseReason::Refused { option: "GO", text, .. })] = &done[..] else {
+        let [Event::Closed(reason @ CloseReason::Refused { option: "GO", text, .. })] = &done[..]
+        else {
             panic!("{done:?}");
         };
         assert_eq!(text, "nope");
@@ -102,7 +133,13 @@ fn a_refusal_is_told_with_its_text_and_answered_with_a_farewell() {
     let mut client = client(Config::open("vol0"));
     exchange(&mut client, GREETING, "00000003 'IHAVEOPT' 00000008 00000000");
     let done = events(&mut client, &format!("{REPLY} 00000008 80000005 00000000"));
-    assert!(matches!(done[..], [Event::Closed(CloseReason::Refused { option: "STRUCTURED_REPLY", .. })]), "{done:?}");
+    assert!(
+        matches!(
+            done[..],
+            [Event::Closed(CloseReason::Refused { option: "STRUCTURED_REPLY", .. })]
+        ),
+        "{done:?}"
+    );
 }
 
 #[test]
@@ -113,7 +150,10 @@ fn handshake_replies_that_break_the_rules_or_the_limits_are_left() {
         (format!("{REPLY} 00000007 00000002 00000004 00000000"), "does not belong"),
         (format!("{REPLY} 00000007 00000003 0000000b 0000 00*9"), "wrong form"),
         (format!("{REPLY} 00000007 00000003 00000001 00"), "wrong form"),
-        (format!("{REPLY} 00000007 00000003 0000000e 0003 00000003 00001000 00010000"), "block sizes"),
+        (
+            format!("{REPLY} 00000007 00000003 0000000e 0003 00000003 00001000 00010000"),
+            "block sizes",
+        ),
         (format!("{REPLY} 00000007 00000003 7fffffff"), "max_option_reply_bytes"),
         (format!("{REPLY} 00000007 00000003 00000002 0063 ").repeat(65), "max_option_replies"),
         ("0003e889045565aa 00000007 00000001 00000000".to_string(), "magic"),
@@ -127,8 +167,14 @@ fn handshake_replies_that_break_the_rules_or_the_limits_are_left() {
     let limits = ClientLimits { max_list_bytes: 200, ..ClientLimits::default() };
     let mut client = Connection::new(Config::list(), limits).unwrap();
     events(&mut client, GREETING);
-    let done = events(&mut client, &format!("{REPLY} 00000003 00000002 00000008 00000004 'vol0' ").repeat(3));
-    assert!(matches!(done[..], [Event::Closed(CloseReason::TooMuch { limit: "max_list_bytes", .. })]), "{done:?}");
+    let done = events(
+        &mut client,
+        &format!("{REPLY} 00000003 00000002 00000008 00000004 'vol0' ").repeat(3),
+    );
+    assert!(
+        matches!(done[..], [Event::Closed(CloseReason::TooMuch { limit: "max_list_bytes", .. })]),
+        "{done:?}"
+    );
 }
 
 #[test]
@@ -136,7 +182,11 @@ fn leaving_during_the_handshake_takes_the_place_of_the_next_option() {
     let mut client = client(Config::open("vol0"));
     exchange(&mut client, GREETING, "00000003 'IHAVEOPT' 00000008 00000000");
     client.disconnect();
-    exchange(&mut client, &format!("{REPLY} 00000008 00000001 00000000"), "'IHAVEOPT' 00000002 00000000");
+    exchange(
+        &mut client,
+        &format!("{REPLY} 00000008 00000001 00000000"),
+        "'IHAVEOPT' 00000002 00000000",
+    );
     let farewell = format!("{REPLY} 00000002 00000001 00000000");
     assert_eq!(events(&mut client, &farewell), [Event::Closed(CloseReason::Finished)]);
 }

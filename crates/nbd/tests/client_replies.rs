@@ -1,5 +1,5 @@
-//! The client's transmission phase against byte exchanges written from the protocol document: every request, every form
-//! of reply, every rule a server may break.
+//! The client's transmission phase against byte exchanges written from the protocol document: every
+//! request, every form of reply, every rule a server may break.
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 
 mod common;
@@ -8,23 +8,52 @@ mod says;
 
 use bytes::Bytes;
 use common::msg;
-use headtime_nbd::client::{CloseReason, Config, Connection, Event, Outcome, RequestError, SubmitError};
+use headtime_nbd::client::{
+    CloseReason, Config, Connection, Event, Outcome, RequestError, SubmitError,
+};
 use headtime_nbd::{ClientLimits, Command, Errno, Extent};
-use says::{EXPORT, GREETING, LENGTH, OFFSET, REPLY, client, completed, events, failed, opened, read, sent, submit};
+use says::{
+    EXPORT, GREETING, LENGTH, OFFSET, REPLY, client, completed, events, failed, opened, read, sent,
+    submit,
+};
 
 #[test]
 fn every_request_is_written_as_the_document_says() {
     let (mut client, _) = opened(true);
     let range = "0000000000000200 00000400";
     for (command, expected) in [
-        (Command::Read { offset: OFFSET, length: LENGTH, unfragmented: false }, format!("0000 0000 # {range}")),
-        (Command::Read { offset: OFFSET, length: LENGTH, unfragmented: true }, format!("0004 0000 # {range}")),
-        (Command::Write { offset: OFFSET, payload: Bytes::from_static(&[7; 1024]), fua: true }, format!("0001 0001 # {range} 07*1024")),
+        (
+            Command::Read { offset: OFFSET, length: LENGTH, unfragmented: false },
+            format!("0000 0000 # {range}"),
+        ),
+        (
+            Command::Read { offset: OFFSET, length: LENGTH, unfragmented: true },
+            format!("0004 0000 # {range}"),
+        ),
+        (
+            Command::Write { offset: OFFSET, payload: Bytes::from_static(&[7; 1024]), fua: true },
+            format!("0001 0001 # {range} 07*1024"),
+        ),
         (Command::Flush, "0000 0003 # 00*12".to_string()),
-        (Command::Trim { offset: OFFSET, length: LENGTH, fua: false }, format!("0000 0004 # {range}")),
+        (
+            Command::Trim { offset: OFFSET, length: LENGTH, fua: false },
+            format!("0000 0004 # {range}"),
+        ),
         (Command::Cache { offset: OFFSET, length: LENGTH }, format!("0000 0005 # {range}")),
-        (Command::WriteZeroes { offset: OFFSET, length: LENGTH, fua: true, no_hole: true, fast: true }, format!("0013 0006 # {range}")),
-        (Command::BlockStatus { offset: OFFSET, length: LENGTH, single: true }, format!("0008 0007 # {range}")),
+        (
+            Command::WriteZeroes {
+                offset: OFFSET,
+                length: LENGTH,
+                fua: true,
+                no_hole: true,
+                fast: true,
+            },
+            format!("0013 0006 # {range}"),
+        ),
+        (
+            Command::BlockStatus { offset: OFFSET, length: LENGTH, single: true },
+            format!("0008 0007 # {range}"),
+        ),
     ] {
         let name = command.spec().name;
         client.submit(command).unwrap();
@@ -43,10 +72,19 @@ fn simple_replies_complete_requests_in_any_order() {
     let (second, two) = submit(&mut client, Command::Flush);
     let (third, three) = submit(&mut client, read());
     assert_eq!(client.in_flight(), 3);
-    assert_eq!(completed(&mut client, &format!("67446698 00000000 {two}"), second), Ok(Outcome::Done));
+    assert_eq!(
+        completed(&mut client, &format!("67446698 00000000 {two}"), second),
+        Ok(Outcome::Done)
+    );
     let data = Outcome::Data(vec![9; 1024].into());
-    assert_eq!(completed(&mut client, &format!("67446698 00000000 {three} 09*1024"), third), Ok(data));
-    assert_eq!(completed(&mut client, &format!("67446698 00000005 {one}"), first), failed(Errno::Io, "", None));
+    assert_eq!(
+        completed(&mut client, &format!("67446698 00000000 {three} 09*1024"), third),
+        Ok(data)
+    );
+    assert_eq!(
+        completed(&mut client, &format!("67446698 00000005 {one}"), first),
+        failed(Errno::Io, "", None)
+    );
     let (fourth, four) = submit(&mut client, Command::Flush);
     let strange = completed(&mut client, &format!("67446698 00000002 {four}"), fourth);
     assert_eq!(strange, failed(Errno::Invalid, "", None), "an unexpected error counts as EINVAL");
@@ -89,9 +127,15 @@ fn structured_errors_carry_text_and_place_and_later_chunks_are_still_read() {
     let unknown = format!("668e33ef 0001 8fff {cookie} 0000000c 0000001c 0000 'future'");
     assert_eq!(completed(&mut client, &unknown, id), failed(Errno::NoSpace, "", None));
     let (id, cookie) = submit(&mut client, Command::Flush);
-    assert_eq!(completed(&mut client, &format!("67446698 00000000 {cookie}"), id), Ok(Outcome::Done));
+    assert_eq!(
+        completed(&mut client, &format!("67446698 00000000 {cookie}"), id),
+        Ok(Outcome::Done)
+    );
     let (id, cookie) = submit(&mut client, Command::Flush);
-    assert_eq!(completed(&mut client, &format!("668e33ef 0001 0000 {cookie} 00000000"), id), Ok(Outcome::Done));
+    assert_eq!(
+        completed(&mut client, &format!("668e33ef 0001 0000 {cookie} 00000000"), id),
+        Ok(Outcome::Done)
+    );
 }
 
 #[test]
@@ -99,52 +143,68 @@ fn extents_are_told_and_a_surplus_is_dropped() {
     let (mut client, _) = opened(true);
     let status = Command::BlockStatus { offset: 0, length: 4096, single: false };
     let (id, cookie) = submit(&mut client, status.clone());
-    let answer = format!("668e33ef 0001 0005 {cookie} 00000014 0000002a 00000200 00000000 00100000 00000003");
+    let answer = format!(
+        "668e33ef 0001 0005 {cookie} 00000014 0000002a 00000200 00000000 00100000 00000003"
+    );
     let extents = vec![Extent { length: 512, state: 0 }, Extent { length: 1 << 20, state: 3 }];
     assert_eq!(completed(&mut client, &answer, id), Ok(Outcome::Extents(extents)));
     let (id, cookie) = submit(&mut client, status);
     let many = "00000200 00000000 00000200 00000001 ".repeat(1000);
     let answer = format!("668e33ef 0001 0005 {cookie} {:08x} 0000002a {many}", 4 + 16_000);
-    let Ok(Outcome::Extents(extents)) = completed(&mut client, &answer, id) else { panic!("no extents") };
+    let Ok(Outcome::Extents(extents)) = completed(&mut client, &answer, id) else {
+        panic!("no extents")
+    };
     assert_eq!(extents.len(), 8, "as many as the limits allow");
     let (id, cookie) = submit(&mut client, Command::Flush);
-    assert_eq!(completed(&mut client, &format!("67446698 00000000 {cookie}"), id), Ok(Outcome::Done));
+    assert_eq!(
+        completed(&mut client, &format!("67446698 00000000 {cookie}"), id),
+        Ok(Outcome::Done)
+    );
 }
 
 #[test]
 fn a_server_that_breaks_the_rules_is_left_and_requests_are_completed_as_lost() {
     for answer in [
-        "67446698 00000000 #",                                        // simple reply to a read
-        "668e33ef 0001 0001 # 00000408 0000000000000400 00*1024",     // outside of the read
-        "668e33ef 0001 0001 # 00000408 0000000000000000 00*1024",     // in front of it
-        "668e33ef 0001 0001 # 00000008 0000000000000200",             // no data
-        "668e33ef 0001 0001 # 00000409 0000000000000200 00*1025",     // too much data
-        "668e33ef 0001 0001 # 00000208 0000000000000200 00*512",      // not all, but done
-        "668e33ef 0001 0000 # 00000000",                              // nothing, but done
-        "668e33ef 0000 0000 # 00000000",                              // NONE must be the last
-        "668e33ef 0001 0000 # 00000001 00",                           // NONE has no payload
-        "668e33ef 0001 0002 # 0000000c 0000000000000200 00000000",    // an empty hole
-        "668e33ef 0001 0002 # 0000000c ffffffffffffff00 00000400",    // a hole that wraps around
+        "67446698 00000000 #", // simple reply to a read
+        "668e33ef 0001 0001 # 00000408 0000000000000400 00*1024", // outside of the read
+        "668e33ef 0001 0001 # 00000408 0000000000000000 00*1024", // in front of it
+        "668e33ef 0001 0001 # 00000008 0000000000000200", // no data
+        "668e33ef 0001 0001 # 00000409 0000000000000200 00*1025", // too much data
+        "668e33ef 0001 0001 # 00000208 0000000000000200 00*512", // not all, but done
+        "668e33ef 0001 0000 # 00000000", // nothing, but done
+        "668e33ef 0000 0000 # 00000000", // NONE must be the last
+        "668e33ef 0001 0000 # 00000001 00", // NONE has no payload
+        "668e33ef 0001 0002 # 0000000c 0000000000000200 00000000", // an empty hole
+        "668e33ef 0001 0002 # 0000000c ffffffffffffff00 00000400", // a hole that wraps around
         "668e33ef 0001 0002 # 0000000d 0000000000000200 00000400 00", // a hole of the wrong length
-        "668e33ef 0001 0005 # 0000000c 0000002a 00000400 00000000",   // extents for a read
-        "668e33ef 0001 0003 # 00000000",                              // unknown chunk
-        "668e33ef 0001 8001 # 00000005 00000005 00",                  // short error
-        "668e33ef 0001 8001 # 00000008 00000005 0003 '12'",           // error text too short
-        "668e33ef 0001 8001 # 7fffffff",                              // endless error text
-        "668e33ef 0001 0001 # ffffffff",                              // endless data
-        "668e33ef 0001 0000 ffffffffffffffff 00000000",               // nobody's reply
-        "67446698 00000000 ffffffffffffffff",                         // nobody's reply, simple
-        "deadbeef 00000000 #",                                        // out of step
-        "668e33ef 0000 0001 # 00000108 0000000000000200 00*256 668e33ef 0000 0002 # 0000000c 0000000000000280 00000100",
+        "668e33ef 0001 0005 # 0000000c 0000002a 00000400 00000000", // extents for a read
+        "668e33ef 0001 0003 # 00000000", // unknown chunk
+        "668e33ef 0001 8001 # 00000005 00000005 00", // short error
+        "668e33ef 0001 8001 # 00000008 00000005 0003 '12'", // error text too short
+        "668e33ef 0001 8001 # 7fffffff", // endless error text
+        "668e33ef 0001 0001 # ffffffff", // endless data
+        "668e33ef 0001 0000 ffffffffffffffff 00000000", // nobody's reply
+        "67446698 00000000 ffffffffffffffff", // nobody's reply, simple
+        "deadbeef 00000000 #", // out of step
+        "668e33ef 0000 0001 # 00000108 0000000000000200 00*256 668e33ef 0000 0002 # 0000000c \
+            0000000000000280 00000100",
     ] {
         let (mut client, _) = opened(true);
         let (id, cookie) = submit(&mut client, read());
         let (other, _) = submit(&mut client, Command::Flush);
         let done = events(&mut client, &answer.replace('#', &cookie));
-        let lost = |id| headtime_nbd::client::Completion { id, result: Err(RequestError::ConnectionLost) };
+        let lost =
+            |id| headtime_nbd::client::Completion { id, result: Err(RequestError::ConnectionLost) };
         assert_eq!(done.len(), 3, "{answer}: {done:?}");
-        assert_eq!(done[..2], [Event::Completed(lost(id)), Event::Completed(lost(other))], "{answer}");
-        assert!(matches!(done[2], Event::Closed(CloseReason::Violation(_) | CloseReason::Magic(_))), "{answer}: {done:?}");
+        assert_eq!(
+            done[..2],
+            [Event::Completed(lost(id)), Event::Completed(lost(other))],
+            "{answer}"
+        );
+        assert!(
+            matches!(done[2], Event::Closed(CloseReason::Violation(_) | CloseReason::Magic(_))),
+            "{answer}: {done:?}"
+        );
         assert_eq!((client.read_hint(), client.in_flight_bytes()), (0, 0));
     }
 }
@@ -156,13 +216,18 @@ fn block_status_answers_that_break_the_rules_are_left() {
         (false, "668e33ef 0001 0005 # 0000000c 0000002a 00000000 00000000"), // an empty extent
         (false, "668e33ef 0001 0005 # 00000004 0000002a"),                   // none at all
         (false, "668e33ef 0001 0005 # 0000000d 0000002a 00000400 00000000 00"),
-        (false, "668e33ef 0001 0000 # 00000000"),                           // done without extents
+        (false, "668e33ef 0001 0000 # 00000000"), // done without extents
         (true, "668e33ef 0001 0005 # 0000000c 0000002a 00001000 00000000"), // longer than asked
         (true, "668e33ef 0001 0005 # 00000014 0000002a 00000200 00000000 00000200 00000003"),
-        (false, "668e33ef 0000 0005 # 0000000c 0000002a 00000400 00000000 668e33ef 0000 0005 # 0000000c 0000002a 00000400 00000000"),
+        (
+            false,
+            "668e33ef 0000 0005 # 0000000c 0000002a 00000400 00000000 668e33ef 0000 0005 # \
+                0000000c 0000002a 00000400 00000000",
+        ),
     ] {
         let (mut client, _) = opened(true);
-        let (_, cookie) = submit(&mut client, Command::BlockStatus { offset: 0, length: 1024, single });
+        let (_, cookie) =
+            submit(&mut client, Command::BlockStatus { offset: 0, length: 1024, single });
         let done = events(&mut client, &answer.replace('#', &cookie));
         assert!(matches!(done[1], Event::Closed(CloseReason::Violation(_))), "{answer}: {done:?}");
     }
@@ -180,16 +245,29 @@ fn structured_chunks_that_were_not_agreed_are_out_of_step() {
 fn a_request_that_breaks_the_constraints_is_not_sent() {
     let (mut client, _) = opened(true);
     let read_at = |offset, length| Command::Read { offset, length, unfragmented: false };
-    let write = |length: usize| Command::Write { offset: 0, payload: vec![0; length].into(), fua: false };
+    let write =
+        |length: usize| Command::Write { offset: 0, payload: vec![0; length].into(), fua: false };
     let size = 1 << 20;
     for (command, error) in [
         (read_at(0, 0), SubmitError::Empty { command: "READ" }),
-        (read_at(size, 512), SubmitError::BeyondEnd { command: "READ", offset: size, length: 512, size }),
-        (read_at(u64::MAX, 512), SubmitError::BeyondEnd { command: "READ", offset: u64::MAX, length: 512, size }),
-        (read_at(1, 512), SubmitError::Unaligned { command: "READ", offset: 1, length: 512, minimum: 512 }),
+        (
+            read_at(size, 512),
+            SubmitError::BeyondEnd { command: "READ", offset: size, length: 512, size },
+        ),
+        (
+            read_at(u64::MAX, 512),
+            SubmitError::BeyondEnd { command: "READ", offset: u64::MAX, length: 512, size },
+        ),
+        (
+            read_at(1, 512),
+            SubmitError::Unaligned { command: "READ", offset: 1, length: 512, minimum: 512 },
+        ),
         (read_at(0, 66_048), SubmitError::TooLong { command: "READ", length: 66_048, max: 65_536 }),
         (write(66_048), SubmitError::TooLong { command: "WRITE", length: 66_048, max: 65_536 }),
-        (write(100), SubmitError::Unaligned { command: "WRITE", offset: 0, length: 100, minimum: 512 }),
+        (
+            write(100),
+            SubmitError::Unaligned { command: "WRITE", offset: 0, length: 100, minimum: 512 },
+        ),
     ] {
         assert_eq!(client.submit(command), Err(error));
     }
@@ -202,7 +280,10 @@ fn a_request_that_breaks_the_constraints_is_not_sent() {
 fn what_the_server_does_not_offer_is_not_sent() {
     let mut bare = client(Config { structured_replies: false, ..Config::open("") });
     events(&mut bare, GREETING);
-    let says = format!("{REPLY} 00000007 00000003 0000000c 0000 0000000000100000 # {REPLY} 00000007 00000001 00000000");
+    let says = format!(
+        "{REPLY} 00000007 00000003 0000000c 0000 0000000000100000 # {REPLY} 00000007 00000001 \
+            00000000"
+    );
     let (offset, length) = (0, 512);
     assert_eq!(bare.submit(Command::Flush), Err(SubmitError::NotOpen));
     events(&mut bare, &says.replace('#', "0001"));
@@ -211,8 +292,14 @@ fn what_the_server_does_not_offer_is_not_sent() {
         (Command::Trim { offset, length, fua: false }, SubmitError::NotOffered { command: "TRIM" }),
         (Command::Cache { offset, length }, SubmitError::NotOffered { command: "CACHE" }),
         (Command::BlockStatus { offset, length, single: false }, SubmitError::NoContext),
-        (Command::Write { offset, payload: vec![0; 512].into(), fua: true }, SubmitError::FlagNotOffered { flag: "FUA" }),
-        (Command::Read { offset, length, unfragmented: true }, SubmitError::FlagNotOffered { flag: "DF" }),
+        (
+            Command::Write { offset, payload: vec![0; 512].into(), fua: true },
+            SubmitError::FlagNotOffered { flag: "FUA" },
+        ),
+        (
+            Command::Read { offset, length, unfragmented: true },
+            SubmitError::FlagNotOffered { flag: "DF" },
+        ),
     ] {
         assert_eq!(bare.submit(command), Err(error));
     }
@@ -231,15 +318,28 @@ fn limits_hold_until_requests_complete() {
     completed(&mut client, &format!("67446698 00000000 {}", ids[2].1), ids[2].0).unwrap();
     client.submit(Command::Flush).unwrap();
 
-    let limits = ClientLimits { max_in_flight_bytes: 65_536, max_extents: 1, ..ClientLimits::default() };
-    let mut narrow = Connection::new(Config { structured_replies: false, ..Config::open("") }, limits).unwrap();
+    let limits =
+        ClientLimits { max_in_flight_bytes: 65_536, max_extents: 1, ..ClientLimits::default() };
+    let mut narrow =
+        Connection::new(Config { structured_replies: false, ..Config::open("") }, limits).unwrap();
     events(&mut narrow, GREETING);
     events(&mut narrow, &format!("{REPLY} 00000007 00000003 0000000c 0000 {EXPORT}"));
     events(&mut narrow, &format!("{REPLY} 00000007 00000001 00000000"));
     assert_eq!(narrow.max_payload_bytes(), 65_536);
-    narrow.submit(Command::Write { offset: 0, payload: vec![1; 40_000 / 512 * 512].into(), fua: false }).unwrap();
-    let error = narrow.submit(Command::Read { offset: 0, length: 32_768, unfragmented: false }).unwrap_err();
-    assert!(matches!(error, SubmitError::TooManyBytes { wanted: 32_768, max: 65_536, .. }), "{error:?}");
+    narrow
+        .submit(Command::Write {
+            offset: 0,
+            payload: vec![1; 40_000 / 512 * 512].into(),
+            fua: false,
+        })
+        .unwrap();
+    let error = narrow
+        .submit(Command::Read { offset: 0, length: 32_768, unfragmented: false })
+        .unwrap_err();
+    assert!(
+        matches!(error, SubmitError::TooManyBytes { wanted: 32_768, max: 65_536, .. }),
+        "{error:?}"
+    );
 }
 
 #[test]
@@ -261,7 +361,8 @@ fn a_server_that_shuts_down_is_left_properly() {
     let (mut client, _) = opened(true);
     let (id, cookie) = submit(&mut client, read());
     let done = events(&mut client, &format!("668e33ef 0001 8001 {cookie} 00000006 0000006c 0000"));
-    let shutdown = headtime_nbd::client::Completion { id, result: failed(Errno::Shutdown, "", None) };
+    let shutdown =
+        headtime_nbd::client::Completion { id, result: failed(Errno::Shutdown, "", None) };
     assert_eq!(done, [Event::Completed(shutdown), Event::Closed(CloseReason::Disconnected)]);
     assert_eq!(sent(&mut client)[6..8], [0, 2], "DISC");
 }
@@ -274,9 +375,15 @@ fn the_end_of_the_stream_loses_requests_and_says_when() {
     assert_eq!(client.receive(&msg(&format!("67446698 00000000 {other} 6744"))), 18);
     client.end_of_input();
     let done: Vec<_> = std::iter::from_fn(|| client.poll_event()).collect();
-    assert!(matches!(&done[0], Event::Completed(completion) if completion.id == answered), "what came is still heard");
+    assert!(
+        matches!(&done[0], Event::Completed(completion) if completion.id == answered),
+        "what came is still heard"
+    );
     assert!(matches!(&done[1], Event::Completed(completion) if completion.id == id));
-    assert_eq!(done[2], Event::Closed(CloseReason::EndOfInput { doing: "transmission", in_flight: 1 }));
+    assert_eq!(
+        done[2],
+        Event::Closed(CloseReason::EndOfInput { doing: "transmission", in_flight: 1 })
+    );
     let _ = cookie;
     let mut early = Connection::new(Config::open(""), ClientLimits::default()).unwrap();
     early.end_of_input();

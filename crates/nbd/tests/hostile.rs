@@ -1,12 +1,14 @@
-//! Peers that mean harm or are broken: random bytes, damaged sessions, huge lengths, floods, peers that never read.
-//! Nothing panics, nothing hangs, and the memory stays within the stated bound.
+//! Peers that mean harm or are broken: random bytes, damaged sessions, huge lengths, floods, peers
+//! that never read. Nothing panics, nothing hangs, and the memory stays within the stated bound.
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 
 mod common;
 #[path = "common/pair.rs"]
 mod pair;
 
-use common::{Mode, Shell, context_data, go_data, option, request, sent, serving, small_limits, vol0};
+use common::{
+    Mode, Shell, context_data, go_data, option, request, sent, serving, small_limits, vol0,
+};
 use headtime_nbd::client::{self, Config};
 use headtime_nbd::server::{CloseReason, Connection, Event, Segment};
 use headtime_nbd::{ClientLimits, Command, Errno, ExportInfo, Limits};
@@ -22,7 +24,8 @@ struct Manners {
     sends: bool,
 }
 
-/// Feeds `stream` and checks the bound after every move; payloads the shell keeps count. Returns bytes taken.
+/// Feeds `stream` and checks the bound after every move; payloads the shell keeps count. Returns
+/// bytes taken.
 fn abuse(server: &mut Connection, stream: &[u8], manners: Manners, dice: &mut Dice) -> usize {
     let shell = Shell::new(SIZE);
     let bound = server.limits().memory_bound() + 1024; // plus the export list
@@ -39,13 +42,24 @@ fn abuse(server: &mut Connection, stream: &[u8], manners: Manners, dice: &mut Di
             if manners.answers && !kept.is_empty() {
                 let request = kept.swap_remove(dice.roll(kept.len()));
                 let answered = match request.command {
-                    Command::Read { length, .. } => server.reply_read(request.handle, vec![1; length as usize].into()),
+                    Command::Read { length, .. } => {
+                        server.reply_read(request.handle, vec![1; length as usize].into())
+                    }
                     _ => server.reply_error(request.handle, Errno::Io, "as you like"),
                 };
                 answered.unwrap();
             }
         }
-        let payloads: usize = kept.iter().map(|request| if let Command::Write { payload, .. } = &request.command { payload.len() } else { 0 }).sum();
+        let payloads: usize = kept
+            .iter()
+            .map(|request| {
+                if let Command::Write { payload, .. } = &request.command {
+                    payload.len()
+                } else {
+                    0
+                }
+            })
+            .sum();
         let held = server.buffered_bytes() + payloads as u64;
         assert!(held <= bound, "{held} bytes are held, {bound} is the bound");
         moved |= manners.sends && !sent(server).is_empty();
@@ -158,7 +172,8 @@ fn wanted() -> Vec<Command> {
 
 fn recorded(seed: u64) -> Vec<u8> {
     let client = client::Connection::new(Config::open("vol0"), client_limits()).unwrap();
-    let mut pair = Pair::new(client, Connection::new(small_limits()).unwrap(), Shell::new(SIZE), seed);
+    let mut pair =
+        Pair::new(client, Connection::new(small_limits()).unwrap(), Shell::new(SIZE), seed);
     pair.run(|pair| matches!(pair.client_events[..], [client::Event::Opened(_)]));
     for command in wanted() {
         pair.client.submit(command).unwrap();
@@ -167,7 +182,8 @@ fn recorded(seed: u64) -> Vec<u8> {
     pair.record
 }
 
-/// Runs a client on what a bad server says. Every request it could submit completes exactly once; how many.
+/// Runs a client on what a bad server says. Every request it could submit completes exactly once;
+/// how many.
 fn suffer(stream: &[u8], dice: &mut Dice) -> usize {
     let mut client = client::Connection::new(Config::open("vol0"), client_limits()).unwrap();
     let (mut submitted, mut completed) = (Vec::new(), Vec::new());
@@ -176,7 +192,9 @@ fn suffer(stream: &[u8], dice: &mut Dice) -> usize {
         while let Some(event) = client.poll_event() {
             match event {
                 client::Event::Opened(_) => {
-                    submitted.extend(wanted().into_iter().filter_map(|command| client.submit(command).ok()));
+                    submitted.extend(
+                        wanted().into_iter().filter_map(|command| client.submit(command).ok()),
+                    );
                 }
                 client::Event::Completed(completion) => completed.push(completion.id),
                 _ => {}
@@ -256,16 +274,23 @@ fn lengths_of_four_gigabytes_are_announced_and_nothing_is_set_aside_for_them() {
 fn a_client_that_reads_without_receiving_stops_the_server_within_its_bound() {
     let limits = Limits { max_in_flight: 1000, max_in_flight_bytes: 1 << 20, ..small_limits() };
     for length in [512, 4096, 65_536] {
-        let mut server = serving(limits.clone(), ExportInfo { size_bytes: 1 << 30, ..vol0() }, Mode::Structured);
+        let mut server =
+            serving(limits.clone(), ExportInfo { size_bytes: 1 << 30, ..vol0() }, Mode::Structured);
         let flood = request(0, 0, 1, 0, length).repeat(2000);
-        let taken = abuse(&mut server, &flood, Manners { answers: true, sends: false }, &mut Dice::new(3));
+        let taken =
+            abuse(&mut server, &flood, Manners { answers: true, sends: false }, &mut Dice::new(3));
         let most = (1 << 20) / length as usize + (16 << 10) / 28 + 1;
         assert!(taken / 28 <= most.min(1000 + 586), "{taken}");
         assert!(server.in_flight_bytes() <= 1 << 20);
         assert_eq!(server.read_hint(), 0);
         // When it reads again, all goes on.
         sent(&mut server);
-        let rest = abuse(&mut server, &flood[taken..], Manners { answers: true, sends: true }, &mut Dice::new(4));
+        let rest = abuse(
+            &mut server,
+            &flood[taken..],
+            Manners { answers: true, sends: true },
+            &mut Dice::new(4),
+        );
         assert_eq!(taken + rest, flood.len());
     }
 }
@@ -274,20 +299,25 @@ fn a_client_that_reads_without_receiving_stops_the_server_within_its_bound() {
 fn a_client_that_writes_without_an_answer_stops_the_server_within_its_bound() {
     let mut server = serving(small_limits(), vol0(), Mode::Simple);
     let flood = [request(0, 1, 1, 0, 65_536), vec![9; 65_536]].concat().repeat(10);
-    let taken = abuse(&mut server, &flood, Manners { answers: false, sends: true }, &mut Dice::new(5));
+    let taken =
+        abuse(&mut server, &flood, Manners { answers: false, sends: true }, &mut Dice::new(5));
     assert_eq!(server.in_flight_bytes(), 128 << 10);
     assert!(taken <= 2 * (28 + 65_536) + (16 << 10), "{taken}");
 }
 
 #[test]
 fn a_sparse_answer_costs_no_memory_even_to_a_client_without_structured_replies() {
-    let mut server = serving(Limits::default(), ExportInfo { size_bytes: 1 << 30, ..vol0() }, Mode::Simple);
+    let mut server =
+        serving(Limits::default(), ExportInfo { size_bytes: 1 << 30, ..vol0() }, Mode::Simple);
     server.receive(&request(0, 0, 1, 0, 32 << 20));
     let Some(Event::Request(request)) = server.poll_event() else { panic!("no request") };
     server.reply_segments(request.handle, &[Segment::Hole(32 << 20)]).unwrap();
     assert_eq!(server.output_bytes(), 16 + (32 << 20));
     let first = server.output_chunks().nth(1).unwrap().as_ptr();
-    assert!(server.output_chunks().skip(1).all(|chunk| chunk.as_ptr() == first), "all zeroes are the same zeroes");
+    assert!(
+        server.output_chunks().skip(1).all(|chunk| chunk.as_ptr() == first),
+        "all zeroes are the same zeroes"
+    );
 }
 
 #[test]
@@ -299,7 +329,9 @@ fn a_server_that_scatters_a_read_is_left() {
         let taken = client.receive(&input[..1]);
         input = &input[taken..];
         if let Some(client::Event::Opened(_)) = client.poll_event() {
-            break client.submit(Command::Read { offset: 0, length: 8192, unfragmented: false }).unwrap();
+            break client
+                .submit(Command::Read { offset: 0, length: 8192, unfragmented: false })
+                .unwrap();
         }
     };
     for at in 0..5_u64 {
@@ -312,7 +344,9 @@ fn a_server_that_scatters_a_read_is_left() {
         assert_eq!(client.receive(&chunk), 32);
         let event = client.poll_event();
         match at {
-            4 => assert!(matches!(event, Some(client::Event::Completed(completion)) if completion.id == id)),
+            4 => assert!(
+                matches!(event, Some(client::Event::Completed(completion)) if completion.id == id)
+            ),
             _ => assert_eq!(event, None),
         }
     }
@@ -337,7 +371,9 @@ fn a_server_that_acknowledges_writes_it_has_not_taken_cannot_make_the_client_pil
             refused += 1;
             continue;
         }
-        client.receive(&[&0x6744_6698_u32.to_be_bytes()[..], &[0; 4], &cookie.to_be_bytes()].concat());
+        client.receive(
+            &[&0x6744_6698_u32.to_be_bytes()[..], &[0; 4], &cookie.to_be_bytes()].concat(),
+        );
         assert!(matches!(client.poll_event(), Some(client::Event::Completed(_))));
         assert!(client.buffered_bytes() <= client_limits().memory_bound());
     }

@@ -1,4 +1,5 @@
-//! The server's handshake against byte exchanges written from the protocol document: every option, every refusal.
+//! The server's handshake against byte exchanges written from the protocol document: every option,
+//! every refusal.
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 
 mod common;
@@ -24,7 +25,11 @@ fn exchange(server: &mut Connection, sent_option: &[u8], reply: &str) {
 }
 
 /// Sends an option about an export, answers the lookup with it, and gives what was sent back.
-fn looked_up(server: &mut Connection, sent_option: &[u8], answer: Result<ExportInfo, Refusal>) -> Vec<u8> {
+fn looked_up(
+    server: &mut Connection,
+    sent_option: &[u8],
+    answer: Result<ExportInfo, Refusal>,
+) -> Vec<u8> {
     let events = feed(server, sent_option);
     assert!(matches!(events[..], [Event::LookupExport { .. }]), "{events:?}");
     assert_eq!(server.read_hint(), 0, "nothing is read while an answer is awaited");
@@ -51,7 +56,8 @@ fn go_tells_size_flags_and_what_was_asked_for_then_opens() {
     let mut server = greeted();
     let reply = looked_up(&mut server, &option(7, &go_data("vol0", &[1, 2, 3, 9])), Ok(vol0()));
     let expected = [
-        // INFO_EXPORT: 1 MiB; HAS_FLAGS, FLUSH, FUA, ROTATIONAL, TRIM, WRITE_ZEROES, MULTI_CONN, CACHE.
+        // INFO_EXPORT: 1 MiB; HAS_FLAGS, FLUSH, FUA, ROTATIONAL, TRIM, WRITE_ZEROES, MULTI_CONN,
+        // CACHE.
         format!("{REPLY} 00000007 00000003 0000000c 0000 0000000000100000 057d"),
         format!("{REPLY} 00000007 00000003 00000006 0001 'vol0'"),
         format!("{REPLY} 00000007 00000003 00000008 0002 'a' 20 'disk'"),
@@ -61,7 +67,9 @@ fn go_tells_size_flags_and_what_was_asked_for_then_opens() {
     assert_eq!(reply, msg(&expected.join(" ")));
     let Some(Event::Opened(session)) = server.poll_event() else { panic!("not opened") };
     assert_eq!(session.export.block_sizes.maximum, 64 << 10, "what the limits allow");
-    assert!(session.block_sizes_stated && !session.structured_replies && !session.allocation_context);
+    assert!(
+        session.block_sizes_stated && !session.structured_replies && !session.allocation_context
+    );
     assert!(session.export.flags.contains(ExportFlags::ROTATIONAL));
     assert_eq!(server.session(), Some(&session));
 }
@@ -72,7 +80,10 @@ fn info_describes_and_leaves_the_handshake_open() {
     let events = feed(&mut server, &option(6, &go_data("", &[])));
     assert_eq!(events, [Event::LookupExport { name: String::new(), purpose: Purpose::Describe }]);
     server.answer_export(Ok(vol0())).unwrap();
-    let expected = format!("{REPLY} 00000006 00000003 0000000c 0000 0000000000100000 057d {REPLY} 00000006 00000001 00000000");
+    let expected = format!(
+        "{REPLY} 00000006 00000003 0000000c 0000 0000000000100000 057d {REPLY} 00000006 00000001 \
+            00000000"
+    );
     assert_eq!(sent(&mut server), msg(&expected));
     let events = feed(&mut server, &option(7, &go_data("vol0", &[])));
     assert_eq!(events, [Event::LookupExport { name: "vol0".into(), purpose: Purpose::Open }]);
@@ -87,7 +98,11 @@ fn an_export_that_is_not_given_is_refused_with_the_reason() {
         (Refusal::ShuttingDown, 0x8000_0007, "the server is shutting down"),
     ] {
         for code_of_option in [6, 7] {
-            let reply = looked_up(&mut server, &option(code_of_option, &go_data("x", &[])), Err(refusal.clone()));
+            let reply = looked_up(
+                &mut server,
+                &option(code_of_option, &go_data("x", &[])),
+                Err(refusal.clone()),
+            );
             assert_eq!(error_text(&reply), (code, text));
         }
     }
@@ -111,7 +126,10 @@ fn export_name_for_nothing_ends_the_connection_because_it_cannot_fail() {
     assert_eq!(looked_up(&mut server, &option(1, b"vol9"), Err(Refusal::Unknown)), []);
     let refusal = Refusal::Unknown;
     let reason = CloseReason::ExportRefused { name: "vol9".into(), refusal };
-    assert_eq!(reason.to_string(), "EXPORT_NAME for \"vol9\": no such export; a client that uses GO would be told");
+    assert_eq!(
+        reason.to_string(),
+        "EXPORT_NAME for \"vol9\": no such export; a client that uses GO would be told"
+    );
     assert_eq!(server.poll_event(), Some(Event::Closed(reason)));
     for data in [&b"\xff"[..], &[b'x'; 4097], b"a\0b"] {
         let events = feed(&mut greeted(), &option(1, data));
@@ -123,7 +141,8 @@ fn export_name_for_nothing_ends_the_connection_because_it_cannot_fail() {
 fn list_names_every_export_with_its_description() {
     let mut server = greeted();
     assert_eq!(feed(&mut server, &option(3, &[])), [Event::ListExports]);
-    let entry = |name: &str, text: &str| ListedExport { name: name.into(), description: text.into() };
+    let entry =
+        |name: &str, text: &str| ListedExport { name: name.into(), description: text.into() };
     server.answer_list(&[entry("vol0", ""), entry("vol1", "second")]).unwrap();
     let expected = [
         format!("{REPLY} 00000003 00000002 00000008 00000004 'vol0'"),
@@ -160,7 +179,10 @@ fn options_without_data_refuse_data_and_unknown_ones_are_passed_over() {
         assert_eq!(error_text(&reply).0, error, "option {code}");
     }
     assert_eq!(feed(&mut server, &option(5, &[])), []);
-    assert_eq!(error_text(&sent(&mut server)), (0x8000_0002, "TLS is not available; connect without it"));
+    assert_eq!(
+        error_text(&sent(&mut server)),
+        (0x8000_0002, "TLS is not available; connect without it")
+    );
     exchange(&mut server, &option(8, &[]), &format!("{REPLY} 00000008 00000001 00000000"));
 }
 
@@ -170,9 +192,16 @@ fn malformed_and_oversized_option_data_is_refused_and_the_next_option_is_underst
     feed(&mut server, &option(8, &[]));
     sent(&mut server);
     for code in [6, 7, 9, 10] {
-        for (data, error) in [(vec![], 0x8000_0003), (vec![0xff; 6], 0x8000_0003), (vec![0; 9000], 0x8000_0009)] {
+        for (data, error) in
+            [(vec![], 0x8000_0003), (vec![0xff; 6], 0x8000_0003), (vec![0; 9000], 0x8000_0009)]
+        {
             assert_eq!(feed(&mut server, &option(code, &data)), []);
-            assert_eq!(error_text(&sent(&mut server)).0, error, "option {code} with {} bytes", data.len());
+            assert_eq!(
+                error_text(&sent(&mut server)).0,
+                error,
+                "option {code} with {} bytes",
+                data.len()
+            );
         }
     }
     assert_eq!(feed(&mut server, &option(3, &[])), [Event::ListExports]);
@@ -229,12 +258,18 @@ fn list_meta_context_answers_wildcards_and_no_query_with_id_zero() {
     sent(&mut server);
     let context = format!("{REPLY} 00000009 00000004 00000013 00000000 'base:allocation'");
     let ack = format!("{REPLY} 00000009 00000001 00000000");
-    for (queries, found) in [(&[][..], true), (&["base:"], true), (&["base:allocation"], true), (&["qemu:", "x-mine:y", "base:other"], false)] {
+    for (queries, found) in [
+        (&[][..], true),
+        (&["base:"], true),
+        (&["base:allocation"], true),
+        (&["qemu:", "x-mine:y", "base:other"], false),
+    ] {
         let reply = looked_up(&mut server, &option(9, &context_data("vol0", queries)), Ok(vol0()));
         let expected = if found { format!("{context} {ack}") } else { ack.clone() };
         assert_eq!(reply, msg(&expected), "{queries:?}");
     }
-    let reply = looked_up(&mut server, &option(9, &context_data("vol9", &[])), Err(Refusal::Unknown));
+    let reply =
+        looked_up(&mut server, &option(9, &context_data("vol9", &[])), Err(Refusal::Unknown));
     assert_eq!(error_text(&reply).0, 0x8000_0006);
 }
 

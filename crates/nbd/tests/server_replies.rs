@@ -1,5 +1,5 @@
-//! The server's transmission phase against byte exchanges written from the protocol document: every command, every
-//! form of reply, every way to end.
+//! The server's transmission phase against byte exchanges written from the protocol document: every
+//! command, every form of reply, every way to end.
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 
 mod common;
@@ -28,16 +28,34 @@ fn every_command_is_understood_with_its_flags() {
     let (offset, length) = (512, 1024);
     let range = "'12345678' 0000000000000200 00000400";
     for (text, command) in [
-        (format!("25609513 0000 0000 {range}"), Command::Read { offset, length, unfragmented: false }),
-        (format!("25609513 0005 0000 {range}"), Command::Read { offset, length, unfragmented: true }),
-        (format!("25609513 0001 0001 {range} 77*1024"), Command::Write { offset, payload: Bytes::from_static(&[0x77; 1024]), fua: true }),
+        (
+            format!("25609513 0000 0000 {range}"),
+            Command::Read { offset, length, unfragmented: false },
+        ),
+        (
+            format!("25609513 0005 0000 {range}"),
+            Command::Read { offset, length, unfragmented: true },
+        ),
+        (
+            format!("25609513 0001 0001 {range} 77*1024"),
+            Command::Write { offset, payload: Bytes::from_static(&[0x77; 1024]), fua: true },
+        ),
         ("25609513 0000 0003 'flushing' 00*12".into(), Command::Flush),
         ("25609513 0001 0003 'flushing' 00*12".into(), Command::Flush),
         (format!("25609513 0001 0004 {range}"), Command::Trim { offset, length, fua: true }),
         (format!("25609513 0000 0005 {range}"), Command::Cache { offset, length }),
-        (format!("25609513 0013 0006 {range}"), Command::WriteZeroes { offset, length, fua: true, no_hole: true, fast: true }),
-        (format!("25609513 0000 0006 {range}"), Command::WriteZeroes { offset, length, fua: false, no_hole: false, fast: false }),
-        (format!("25609513 0008 0007 {range}"), Command::BlockStatus { offset, length, single: true }),
+        (
+            format!("25609513 0013 0006 {range}"),
+            Command::WriteZeroes { offset, length, fua: true, no_hole: true, fast: true },
+        ),
+        (
+            format!("25609513 0000 0006 {range}"),
+            Command::WriteZeroes { offset, length, fua: false, no_hole: false, fast: false },
+        ),
+        (
+            format!("25609513 0008 0007 {range}"),
+            Command::BlockStatus { offset, length, single: true },
+        ),
     ] {
         let request = requested(&mut server, &msg(&text));
         assert_eq!(request.command, command, "{text}");
@@ -55,7 +73,9 @@ fn simple_replies_carry_status_cookie_and_data() {
     assert_eq!(server.poll_output().unwrap(), msg("67446698 00000000 'cookie!!'"));
     assert_eq!(server.poll_output().unwrap().as_ptr(), data.as_ptr(), "read data is not copied");
     let read = requested(&mut server, &msg(READ_1K));
-    server.reply_segments(read.handle, &[Segment::Hole(512), Segment::Data(data.slice(..512))]).unwrap();
+    server
+        .reply_segments(read.handle, &[Segment::Hole(512), Segment::Data(data.slice(..512))])
+        .unwrap();
     assert_eq!(sent(&mut server), msg("67446698 00000000 'cookie!!' 00*512 5a*512"));
     let read = requested(&mut server, &msg(READ_1K));
     server.reply_error(read.handle, Errno::Io, "the text has no place here").unwrap();
@@ -85,7 +105,8 @@ fn structured_replies_carry_offsets_holes_and_error_texts() {
     assert_eq!(sent(&mut server), msg(expected));
     let flush = requested(&mut server, &msg("25609513 0000 0003 'flushing' 00*12"));
     server.reply_error(flush.handle, Errno::Io, &"é".repeat(200)).unwrap();
-    let expected = format!("668e33ef 0001 8001 'flushing' 00000106 00000005 0100 '{}'", "é".repeat(128));
+    let expected =
+        format!("668e33ef 0001 8001 'flushing' 00000106 00000005 0100 '{}'", "é".repeat(128));
     assert_eq!(sent(&mut server), msg(&expected), "texts are cut to 256 bytes");
 }
 
@@ -96,11 +117,15 @@ fn block_status_answers_extents_of_the_context_within_the_request() {
     let extents = [Extent { length: 512, state: 0 }, Extent { length: 99_999, state: 3 }];
     let asked = requested(&mut server, &msg(status));
     server.reply_extents(asked.handle, &extents).unwrap();
-    let expected = "668e33ef 0001 0005 'extents?' 00000014 00000001 00000200 00000000 00000e00 00000003";
+    let expected =
+        "668e33ef 0001 0005 'extents?' 00000014 00000001 00000200 00000000 00000e00 00000003";
     assert_eq!(sent(&mut server), msg(expected));
     let asked = requested(&mut server, &msg(&status.replacen("0000", "0008", 1)));
     server.reply_extents(asked.handle, &extents).unwrap();
-    assert_eq!(sent(&mut server), msg("668e33ef 0001 0005 'extents?' 0000000c 00000001 00000200 00000000"));
+    assert_eq!(
+        sent(&mut server),
+        msg("668e33ef 0001 0005 'extents?' 0000000c 00000001 00000200 00000000")
+    );
     let many: Vec<Extent> = (0..100).map(|at| Extent { length: 16, state: at % 2 }).collect();
     let asked = requested(&mut server, &msg(status));
     server.reply_extents(asked.handle, &many).unwrap();

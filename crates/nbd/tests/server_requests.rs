@@ -1,4 +1,5 @@
-//! Every command with every error the protocol names for it, back-pressure, and replies that do not fit.
+//! Every command with every error the protocol names for it, back-pressure, and replies that do not
+//! fit.
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 
 mod common;
@@ -23,8 +24,15 @@ const FAST: u16 = 16;
 
 const SIZE: u64 = 1 << 20;
 
-/// Sends a request, with its payload if it is a WRITE; the error it is answered with, `None` when the shell gets it.
-fn refused(server: &mut Connection, flags: u16, code: u16, offset: u64, length: u32) -> Option<Errno> {
+/// Sends a request, with its payload if it is a WRITE; the error it is answered with, `None` when
+/// the shell gets it.
+fn refused(
+    server: &mut Connection,
+    flags: u16,
+    code: u16,
+    offset: u64,
+    length: u32,
+) -> Option<Errno> {
     let mut bytes = request(flags, code, 0x1122, offset, length);
     if code == WRITE {
         bytes.resize(bytes.len() + length as usize, 0x77);
@@ -124,7 +132,11 @@ fn requests_that_break_a_rule_get_the_error_of_the_document_and_do_not_reach_the
             let mut server = serving(small_limits(), ExportInfo { flags, ..vol0() }, mode);
             let got = refused(&mut server, command_flags, code, offset, length);
             assert_eq!(got, expected, "{what}, {mode:?}");
-            assert_eq!(refused(&mut server, 0, READ, 0, 512), None, "still in step after {what}, {mode:?}");
+            assert_eq!(
+                refused(&mut server, 0, READ, 0, 512),
+                None,
+                "still in step after {what}, {mode:?}"
+            );
         }
     }
 }
@@ -146,7 +158,8 @@ fn what_depends_on_the_kind_of_replies() {
 
 #[test]
 fn a_write_up_to_32_mib_is_read_past_and_a_longer_one_ends_the_connection() {
-    let mut server = serving(small_limits(), ExportInfo { size_bytes: 1 << 30, ..vol0() }, Mode::Simple);
+    let mut server =
+        serving(small_limits(), ExportInfo { size_bytes: 1 << 30, ..vol0() }, Mode::Simple);
     assert_eq!(refused(&mut server, 0, WRITE, 0, 32 << 20), Some(Errno::Invalid));
     let events = feed(&mut server, &request(0, WRITE, 1, 0, (32 << 20) + 1));
     let reason = CloseReason::PayloadTooLong { length: (32 << 20) + 1, allowed: 32 << 20 };
@@ -174,7 +187,10 @@ fn a_server_going_down_refuses_requests_and_finishes_those_in_flight() {
     assert!(!server.is_idle(), "the reply has not left");
     sent(&mut server);
     assert!(server.is_idle());
-    assert_eq!(feed(&mut server, &request(0, 2, 3, 0, 0)), [Event::Closed(CloseReason::Disconnected)]);
+    assert_eq!(
+        feed(&mut server, &request(0, 2, 3, 0, 0)),
+        [Event::Closed(CloseReason::Disconnected)]
+    );
 }
 
 fn in_flight(server: &mut Connection, bytes: &[u8]) -> Handle {
@@ -192,7 +208,10 @@ fn replies_that_do_not_fit_are_errors_and_leave_the_request_open() {
     let short = Err(ReplyError::WrongLength { expected: 1024, given: 1023 });
     assert_eq!(server.reply_read(read, vec![0; 1023].into()), short);
     let empty = [Segment::Hole(1024), Segment::Hole(0)];
-    assert_eq!(server.reply_segments(read, &empty), Err(ReplyError::WrongLength { expected: 1024, given: 1024 }));
+    assert_eq!(
+        server.reply_segments(read, &empty),
+        Err(ReplyError::WrongLength { expected: 1024, given: 1024 })
+    );
     let extents = [Extent { length: 1024, state: 0 }];
     assert!(matches!(server.reply_extents(read, &extents), Err(ReplyError::WrongKind { .. })));
     assert_eq!(sent(&mut server), []);
@@ -201,9 +220,15 @@ fn replies_that_do_not_fit_are_errors_and_leave_the_request_open() {
 
     let status = in_flight(&mut server, &request(0, STATUS, 2, 0, 1024));
     assert_eq!(server.reply_extents(status, &[]), Err(ReplyError::NoExtent));
-    assert_eq!(server.reply_extents(status, &[Extent { length: 0, state: 0 }]), Err(ReplyError::NoExtent));
+    assert_eq!(
+        server.reply_extents(status, &[Extent { length: 0, state: 0 }]),
+        Err(ReplyError::NoExtent)
+    );
     assert!(matches!(server.reply_done(status), Err(ReplyError::WrongKind { .. })));
-    assert!(matches!(server.reply_read(status, vec![0; 1024].into()), Err(ReplyError::WrongKind { .. })));
+    assert!(matches!(
+        server.reply_read(status, vec![0; 1024].into()),
+        Err(ReplyError::WrongKind { .. })
+    ));
     server.reply_extents(status, &extents).unwrap();
 }
 
@@ -221,7 +246,8 @@ fn enotsup_is_kept_for_fast_zeroes_only() {
 #[test]
 fn at_the_limit_of_requests_nothing_is_read_until_a_reply_has_left() {
     let mut server = serving(small_limits(), vol0(), Mode::Simple);
-    let handles: Vec<_> = (0..8).map(|cookie| in_flight(&mut server, &request(0, FLUSH, cookie, 0, 0))).collect();
+    let handles: Vec<_> =
+        (0..8).map(|cookie| in_flight(&mut server, &request(0, FLUSH, cookie, 0, 0))).collect();
     assert_eq!((server.in_flight(), server.read_hint()), (8, 0));
     assert_eq!(server.receive(&[0; 100]), 0);
     server.reply_done(handles[3]).unwrap();
@@ -272,7 +298,11 @@ fn at_the_limit_of_bytes_a_request_waits_and_the_order_is_kept() {
     assert_eq!(events.len(), 2, "{events:?}");
     assert_eq!(server.in_flight_bytes(), (64 << 10) + 512);
     server.reply_read(first, vec![0; max as usize].into()).unwrap();
-    assert_eq!(server.buffered_bytes() - server.output_bytes(), 16 << 10, "only the head besides what is to be sent");
+    assert_eq!(
+        server.buffered_bytes() - server.output_bytes(),
+        16 << 10,
+        "only the head besides what is to be sent"
+    );
 }
 
 #[test]
@@ -289,7 +319,8 @@ fn a_write_gives_its_bytes_back_with_its_answer() {
 #[test]
 fn a_large_payload_is_read_in_place() {
     use bytes::BufMut;
-    let mut server = serving(Limits::default(), ExportInfo { size_bytes: 64 << 20, ..vol0() }, Mode::Simple);
+    let mut server =
+        serving(Limits::default(), ExportInfo { size_bytes: 64 << 20, ..vol0() }, Mode::Simple);
     let length = 4 << 20;
     assert_eq!(feed(&mut server, &request(0, WRITE, 1, 0, length)), []);
     assert_eq!(server.read_hint(), length as usize);
@@ -299,8 +330,16 @@ fn a_large_payload_is_read_in_place() {
         let count = buffer.remaining_mut().min(100_000);
         buffer.put_bytes(0x42, count);
         place.get_or_insert(buffer.get_ref().as_ptr());
-        if let Some(Event::Request(Request { command: headtime_nbd::Command::Write { payload, .. }, .. })) = server.poll_event() {
-            assert_eq!(Some(payload.as_ptr()), place, "the shell gets the allocation it has filled");
+        if let Some(Event::Request(Request {
+            command: headtime_nbd::Command::Write { payload, .. },
+            ..
+        })) = server.poll_event()
+        {
+            assert_eq!(
+                Some(payload.as_ptr()),
+                place,
+                "the shell gets the allocation it has filled"
+            );
             assert_eq!(payload, vec![0x42; length as usize]);
             return;
         }

@@ -1,4 +1,5 @@
-//! STARTTLS seen from the server's machine: what is forgotten, what is refused before and inside TLS, and that nothing said in plaintext counts inside.
+//! STARTTLS seen from the server's machine: what is forgotten, what is refused before and inside
+//! TLS, and that nothing said in plaintext counts inside.
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 
 mod common;
@@ -19,7 +20,11 @@ fn greeted(tls: TlsPolicy) -> Connection {
 /// The code of the only reply that waits.
 fn reply(server: &mut Connection) -> u32 {
     let reply = sent(server);
-    assert_eq!(reply.len(), 20 + u32::from_be_bytes(reply[16..20].try_into().unwrap()) as usize, "one reply");
+    assert_eq!(
+        reply.len(),
+        20 + u32::from_be_bytes(reply[16..20].try_into().unwrap()) as usize,
+        "one reply"
+    );
     u32::from_be_bytes(reply[12..16].try_into().unwrap())
 }
 
@@ -27,7 +32,11 @@ fn started(tls: TlsPolicy) -> Connection {
     let mut server = greeted(tls);
     assert_eq!(feed(&mut server, &option(STARTTLS, &[])), [Event::StartTls]);
     assert_eq!(server.read_hint(), 0, "what comes now is TLS and not for the machine");
-    assert_eq!(server.tls_started(), Err(AnswerError::NotAsked("TLS")), "the acknowledgement has to leave in plaintext first");
+    assert_eq!(
+        server.tls_started(),
+        Err(AnswerError::NotAsked("TLS")),
+        "the acknowledgement has to leave in plaintext first"
+    );
     assert_eq!(sent(&mut server), msg(&format!("{REPLY} 00000005 00000001 00000000")));
     server.tls_started().unwrap();
     server
@@ -38,7 +47,10 @@ fn tls_begins_when_the_client_asks_and_the_policy_allows() {
     for tls in [TlsPolicy::Allow, TlsPolicy::Require] {
         let mut server = started(tls);
         assert!(server.is_secured());
-        assert!(matches!(feed(&mut server, &option(7, &go_data("vol0", &[])))[..], [Event::LookupExport { .. }]));
+        assert!(matches!(
+            feed(&mut server, &option(7, &go_data("vol0", &[])))[..],
+            [Event::LookupExport { .. }]
+        ));
         server.answer_export(Ok(vol0())).unwrap();
         assert!(matches!(server.poll_event(), Some(Event::Opened(_))));
     }
@@ -76,7 +88,11 @@ fn plaintext_behind_starttls_ends_the_connection_however_it_arrives() {
         assert_eq!(server.receive(&injected[..split]), split);
         let event = server.poll_event();
         if split == 16 {
-            assert_eq!(event, Some(Event::StartTls), "nothing was injected yet, and nothing more is taken");
+            assert_eq!(
+                event,
+                Some(Event::StartTls),
+                "nothing was injected yet, and nothing more is taken"
+            );
             assert_eq!(server.receive(&injected[16..]), 0);
             continue;
         }
@@ -90,13 +106,19 @@ fn plaintext_behind_starttls_ends_the_connection_however_it_arrives() {
 fn where_tls_is_required_nothing_is_told_of_exports_outside() {
     let mut server = greeted(TlsPolicy::Require);
     let data = go_data("vol0", &[]);
-    for (code, data) in [(3, &[][..]), (6, &data), (7, &data), (8, &[]), (9, &[]), (10, &[]), (77, &[1; 3000])] {
+    for (code, data) in
+        [(3, &[][..]), (6, &data), (7, &data), (8, &[]), (9, &[]), (10, &[]), (77, &[1; 3000])]
+    {
         assert_eq!(feed(&mut server, &option(code, data)), [], "option {code}");
         assert_eq!(reply(&mut server), 0x8000_0005, "option {code}");
     }
     assert_eq!(feed(&mut server, &option(1, b"vol0")), [Event::Closed(CloseReason::TlsRequired)]);
     let mut server = greeted(TlsPolicy::Require);
-    assert_eq!(feed(&mut server, &option(2, &[])), [Event::Closed(CloseReason::Aborted)], "one may always leave");
+    assert_eq!(
+        feed(&mut server, &option(2, &[])),
+        [Event::Closed(CloseReason::Aborted)],
+        "one may always leave"
+    );
 }
 
 #[test]

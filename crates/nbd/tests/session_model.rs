@@ -1,5 +1,6 @@
-//! Client and server against each other and against a model: random commands, many in flight, answered out of order,
-//! over pipes that deliver in random pieces. Every answer must be what a plain array says it is.
+//! Client and server against each other and against a model: random commands, many in flight,
+//! answered out of order, over pipes that deliver in random pieces. Every answer must be what a
+//! plain array says it is.
 #![allow(clippy::unwrap_used)] // Helpers of tests count as tests.
 
 mod common;
@@ -18,29 +19,35 @@ const SIZE: usize = 256 << 10;
 
 fn command() -> impl Strategy<Value = Command> {
     let blocks = SIZE / BLOCK;
-    (0..blocks, 1..=128_usize, any::<u8>(), any::<bool>(), 0..12_u8).prop_map(move |(start, count, fill, flag, kind)| {
-        let count = count.min(blocks - start);
-        let (offset, length) = ((start * BLOCK) as u64, (count * BLOCK) as u32);
-        match kind {
-            0..=3 => Command::Read { offset, length, unfragmented: false },
-            4..=7 => {
-                let payload: Vec<u8> = (0..length).map(|at| fill.wrapping_add(at as u8)).collect();
-                Command::Write { offset, payload: payload.into(), fua: flag }
+    (0..blocks, 1..=128_usize, any::<u8>(), any::<bool>(), 0..12_u8).prop_map(
+        move |(start, count, fill, flag, kind)| {
+            let count = count.min(blocks - start);
+            let (offset, length) = ((start * BLOCK) as u64, (count * BLOCK) as u32);
+            match kind {
+                0..=3 => Command::Read { offset, length, unfragmented: false },
+                4..=7 => {
+                    let payload: Vec<u8> =
+                        (0..length).map(|at| fill.wrapping_add(at as u8)).collect();
+                    Command::Write { offset, payload: payload.into(), fua: flag }
+                }
+                8 => Command::Flush,
+                9 => Command::Trim { offset, length, fua: flag },
+                10 => {
+                    Command::WriteZeroes { offset, length, fua: false, no_hole: false, fast: flag }
+                }
+                _ => Command::Cache { offset, length },
             }
-            8 => Command::Flush,
-            9 => Command::Trim { offset, length, fua: flag },
-            10 => Command::WriteZeroes { offset, length, fua: false, no_hole: false, fast: flag },
-            _ => Command::Cache { offset, length },
-        }
-    })
+        },
+    )
 }
 
 fn any_command() -> impl Strategy<Value = Command> {
-    let status = (0..SIZE / BLOCK, any::<bool>()).prop_map(|(start, single)| Command::BlockStatus {
-        offset: (start * BLOCK) as u64,
-        length: (SIZE - start * BLOCK) as u32,
-        single,
-    });
+    let status =
+        (0..SIZE / BLOCK, any::<bool>()).prop_map(|(start, single)| Command::BlockStatus {
+            offset: (start * BLOCK) as u64,
+            length: (SIZE - start * BLOCK) as u32,
+            single,
+        });
     prop_oneof![9 => command(), 1 => status]
 }
 
@@ -78,10 +85,15 @@ fn expected(model: &mut Shell, command: &Command, max_extents: usize) -> Result<
 
 fn session(commands: Vec<Command>, structured: bool, limits: Limits, seed: u64) {
     let config = Config { structured_replies: structured, ..Config::open("") };
-    let client_limits = ClientLimits { max_in_flight: 20, max_in_flight_bytes: 600 << 10, ..ClientLimits::default() };
+    let client_limits = ClientLimits {
+        max_in_flight: 20,
+        max_in_flight_bytes: 600 << 10,
+        ..ClientLimits::default()
+    };
     let client = client::Connection::new(config, client_limits.clone()).unwrap();
     let max_extents = limits.max_extents as usize;
-    let mut pair = Pair::new(client, server::Connection::new(limits).unwrap(), Shell::new(SIZE), seed);
+    let mut pair =
+        Pair::new(client, server::Connection::new(limits).unwrap(), Shell::new(SIZE), seed);
     pair.run(|pair| matches!(pair.client_events[..], [client::Event::Opened(_)]));
     pair.client_events.clear();
     assert_eq!(pair.client.session(), pair.server.session());
@@ -115,7 +127,10 @@ fn session(commands: Vec<Command>, structured: bool, limits: Limits, seed: u64) 
     });
     assert_eq!(pair.shell.disk, model.disk);
     pair.client.disconnect();
-    pair.run(|pair| pair.client.is_closed() || pair.client.poll_event().map(|event| pair.client_events.push(event)).is_some());
+    pair.run(|pair| {
+        pair.client.is_closed()
+            || pair.client.poll_event().map(|event| pair.client_events.push(event)).is_some()
+    });
     pair.run(|pair| pair.closed.is_some());
     assert_eq!(pair.closed, Some(server::CloseReason::Disconnected));
     assert_eq!(pair.client_events, [client::Event::Closed(client::CloseReason::Disconnected)]);
@@ -159,7 +174,10 @@ fn exports_are_listed_and_described_over_the_pair() {
                 assert_eq!(list.len(), 1);
                 assert_eq!(list[0].name, "vol0");
             }
-            [client::Event::Described(session), client::Event::Closed(client::CloseReason::Finished)] => {
+            [
+                client::Event::Described(session),
+                client::Event::Closed(client::CloseReason::Finished),
+            ] => {
                 assert_eq!(session.export.size_bytes, SIZE as u64);
                 assert!(session.allocation_context);
             }

@@ -1,7 +1,8 @@
 //! [`Context`]: what an experiment is handed, and how its points run side by side.
 //!
-//! An experiment is a list of points that do not depend on each other. Threads take them one after the other, the heaviest first; what comes out stands
-//! in the order of the list whoever computed it, so the number of threads changes nothing but the time it takes.
+//! An experiment is a list of points that do not depend on each other. Threads take them one after
+//! the other, the heaviest first; what comes out stands in the order of the list whoever computed
+//! it, so the number of threads changes nothing but the time it takes.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -19,7 +20,8 @@ pub struct Context<'a> {
 
 /// Told how far an experiment has come; called from several threads.
 pub trait Progress: Sync {
-    /// So much more work is to come. Units are whatever the experiment counts in, simulated requests as a rule.
+    /// So much more work is to come. Units are whatever the experiment counts in, simulated
+    /// requests as a rule.
     fn expect(&self, work: u64);
 
     /// So much work is done, the last of it on `point`.
@@ -85,19 +87,24 @@ impl<'a> Context<'a> {
     /// Runs every point and answers what came out, in the order of `points`.
     ///
     /// # Errors
-    /// The error of the first point, in the order of `points`, that has one; points that nobody has begun by then are left out.
+    /// The error of the first point, in the order of `points`, that has one; points that nobody has
+    /// begun by then are left out.
     pub fn run<P: PointOfWork>(&self, points: &[P]) -> Result<Vec<P::Outcome>, ExperimentError> {
         self.progress.expect(points.iter().map(P::work).sum());
         let mut heaviest_first: Vec<usize> = (0..points.len()).collect();
         heaviest_first.sort_by_key(|place| std::cmp::Reverse(points[*place].work()));
         let next = AtomicUsize::new(0);
         let outcomes: Outcomes<P> = Mutex::new(points.iter().map(|_| None).collect());
-        // A thread that panicked ends the scope with its panic; until then the others may still put theirs down.
-        let put = |place: usize, outcome| outcomes.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(outcome);
+        // A thread that panicked ends the scope with its panic; until then the others may still put
+        // theirs down.
+        let put = |place: usize, outcome| {
+            outcomes.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(outcome)
+        };
         thread::scope(|scope| {
             for _ in 0..self.threads.min(points.len()) {
                 scope.spawn(|| {
-                    while let Some(place) = heaviest_first.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    while let Some(place) = heaviest_first.get(next.fetch_add(1, Ordering::Relaxed))
+                    {
                         let point = &points[*place];
                         let outcome = point.run(self.seed);
                         if outcome.is_err() {
@@ -111,7 +118,8 @@ impl<'a> Context<'a> {
         });
         let outcomes = outcomes.into_inner().unwrap_or_else(PoisonError::into_inner);
         // Only behind an error is a point without outcome.
-        let (outcomes, errors): (Vec<_>, Vec<_>) = outcomes.into_iter().flatten().partition(Result::is_ok);
+        let (outcomes, errors): (Vec<_>, Vec<_>) =
+            outcomes.into_iter().flatten().partition(Result::is_ok);
         match errors.into_iter().find_map(Result::err) {
             Some(error) => Err(error),
             None => Ok(outcomes.into_iter().filter_map(Result::ok).collect()),
@@ -138,7 +146,11 @@ mod tests {
         }
 
         fn run(&self, seed: u64) -> Result<u64, ExperimentError> {
-            if self.0 > 1_000 { Err(ExperimentError::fault(self.label())) } else { Ok(self.0 * self.0 + seed) }
+            if self.0 > 1_000 {
+                Err(ExperimentError::fault(self.label()))
+            } else {
+                Ok(self.0 * self.0 + seed)
+            }
         }
     }
 
@@ -163,7 +175,8 @@ mod tests {
         let points: Vec<Square> = (0..40).map(Square).collect();
         for threads in [0, 1, 2, 7] {
             let progress = Counting::default();
-            let outcomes = Context::new(5, 1.0, threads, &progress).run(&points).expect("none is too large");
+            let outcomes =
+                Context::new(5, 1.0, threads, &progress).run(&points).expect("none is too large");
             assert_eq!(outcomes, (0..40).map(|number| number * number + 5).collect::<Vec<_>>());
             let (expected, done) = (progress.expected.into_inner(), progress.done.into_inner());
             assert!(expected == done && done > 0, "{done} of {expected} done");
@@ -173,9 +186,12 @@ mod tests {
     #[test]
     fn an_error_of_a_point_is_the_error_of_the_run() {
         let points = [Square(1), Square(2_000), Square(3)];
-        let error = Context::new(1, 1.0, 1, &Silent).run(&points).expect_err("one of them is too large");
+        let error =
+            Context::new(1, 1.0, 1, &Silent).run(&points).expect_err("one of them is too large");
         assert!(error.to_string().contains("2000"), "{error}");
-        assert!(Context::new(1, 1.0, 2, &Silent).run::<Square>(&[]).expect("nothing to do").is_empty());
+        assert!(
+            Context::new(1, 1.0, 2, &Silent).run::<Square>(&[]).expect("nothing to do").is_empty()
+        );
     }
 
     #[test]

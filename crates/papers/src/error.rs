@@ -8,7 +8,8 @@ use headtime_sched::{PolicyError, ShareRefusal};
 use headtime_sim::RunError;
 use headtime_workload::WorkloadError;
 
-/// Why one point of an experiment did not run. All of these are faults of the experiment: it takes nothing from outside but a seed and a scale.
+/// Why one point of an experiment did not run. All of these are faults of the experiment: it takes
+/// nothing from outside but a seed and a scale.
 #[derive(Debug, thiserror::Error)]
 #[error("{point} cannot be run: {cause}")]
 pub struct ExperimentError {
@@ -40,8 +41,8 @@ pub enum Cause {
     /// A compact map of the drive.
     #[error(transparent)]
     Map(#[from] CompactError),
-    /// Characterising the drive came to nothing.
-    #[error("characterising the drive found no profile of it: {remarks}")]
+    /// Characterizing the drive came to nothing.
+    #[error("characterizing the drive found no profile of it: {remarks}")]
     NotUnderstood {
         /// What it said.
         remarks: String,
@@ -56,7 +57,10 @@ pub enum Cause {
 #[derive(Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SelectError {
     /// No experiment of that name.
-    #[error("there is no experiment `{asked}`; did you mean {nearest}? Known are {known}, patterns such as 'a.*', and all")]
+    #[error(
+        "there is no experiment `{asked}`; did you mean {nearest}? Known are {known}, patterns \
+            such as 'a.*', and all"
+    )]
     Unknown {
         /// What was asked for.
         asked: String,

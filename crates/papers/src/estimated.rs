@@ -5,7 +5,8 @@
 pub struct Estimated {
     /// The value.
     pub value: f64,
-    /// Half the width; `None` where the run says nothing about it: a maximum, or a run too short to tell.
+    /// Half the width; `None` where the run says nothing about it: a maximum, or a run too short to
+    /// tell.
     pub half_width: Option<f64>,
 }
 
@@ -16,7 +17,8 @@ impl Estimated {
         Self { value, half_width }
     }
 
-    /// The mean of runs that have nothing in common, such as on several units; the interval is Student's. One run alone has none.
+    /// The mean of runs that have nothing in common, such as on several units; the interval is
+    /// Student's. One run alone has none.
     ///
     /// # Panics
     /// Without a run.
@@ -26,37 +28,48 @@ impl Estimated {
         let count = values.len() as f64;
         let mean = values.iter().sum::<f64>() / count;
         let squares: f64 = values.iter().map(|value| (value - mean) * (value - mean)).sum();
-        // Beyond the table the quantile falls no further than 1.96; the last entry is on the safe side.
+        // Beyond the table the quantile falls no further than 1.96; the last entry is on the safe
+        // side.
         let quantile = STUDENT.get(values.len().saturating_sub(2)).or(STUDENT.last()).copied();
-        let half_width = quantile.filter(|_| values.len() > 1).map(|quantile| quantile * libm::sqrt(squares / (count - 1.0) / count));
+        let half_width = quantile
+            .filter(|_| values.len() > 1)
+            .map(|quantile| quantile * libm::sqrt(squares / (count - 1.0) / count));
         Self { value: mean, half_width }
     }
 
-    /// This over `other`. The two are taken as independent; where they come from one stream of requests they lean the same way, and the true interval is
-    /// narrower than the one given.
+    /// This over `other`. The two are taken as independent; where they come from one stream of
+    /// requests they lean the same way, and the true interval is narrower than the one given.
     #[must_use]
     pub fn over(self, other: Self) -> Self {
         let value = self.value / other.value;
         let relative = |of: Self| of.half_width.map(|half_width| half_width / of.value);
-        let half_width = relative(self).zip(relative(other)).map(|(mine, theirs)| (value * libm::hypot(mine, theirs)).abs());
+        let half_width = relative(self)
+            .zip(relative(other))
+            .map(|(mine, theirs)| (value * libm::hypot(mine, theirs)).abs());
         Self { value, half_width }
     }
 
-    /// How much of the way from `none` to `all` this is: 0 at `none`, 1 at `all`. Intervals are joined as if the three were independent.
+    /// How much of the way from `none` to `all` this is: 0 at `none`, 1 at `all`. Intervals are
+    /// joined as if the three were independent.
     #[must_use]
     pub fn share_of_way(self, none: Self, all: Self) -> Self {
         let way = all.value - none.value;
         let value = (self.value - none.value) / way;
         let widths = self.half_width.zip(none.half_width).zip(all.half_width);
         // The derivatives of the share by each of the three, times the way.
-        let joined = widths.map(|((mine, none), all)| libm::hypot(libm::hypot(mine, none * (1.0 - value)), all * value));
+        let joined = widths.map(|((mine, none), all)| {
+            libm::hypot(libm::hypot(mine, none * (1.0 - value)), all * value)
+        });
         Self { value, half_width: joined.map(|joined| (joined / way).abs()) }
     }
 
     /// The same in another unit, `factor` of which make one of this.
     #[must_use]
     pub fn times(self, factor: f64) -> Self {
-        Self { value: self.value * factor, half_width: self.half_width.map(|half_width| (half_width * factor).abs()) }
+        Self {
+            value: self.value * factor,
+            half_width: self.half_width.map(|half_width| (half_width * factor).abs()),
+        }
     }
 
     /// The lower end of the interval.
@@ -85,7 +98,10 @@ mod tests {
         assert_eq!(ratio.value, 1.5);
         // One in a hundred and three quarters of one in a hundred join to one and a quarter.
         assert!((ratio.half_width.expect("both are known") - 1.5 * 0.0125).abs() < 1e-12);
-        assert_eq!(Estimated::new(3.0, None).over(Estimated::new(2.0, Some(0.1))), Estimated::new(1.5, None));
+        assert_eq!(
+            Estimated::new(3.0, None).over(Estimated::new(2.0, Some(0.1))),
+            Estimated::new(1.5, None)
+        );
     }
 
     #[test]
@@ -93,7 +109,11 @@ mod tests {
         assert_eq!(Estimated::of_runs(&[7.0]), Estimated::new(7.0, None));
         let three = Estimated::of_runs(&[9.0, 10.0, 11.0]);
         // Deviation 1, two degrees of freedom.
-        assert!(three.value == 10.0 && (three.half_width.expect("three say something") - 4.303 / 3.0_f64.sqrt()).abs() < 1e-12);
+        assert!(
+            three.value == 10.0
+                && (three.half_width.expect("three say something") - 4.303 / 3.0_f64.sqrt()).abs()
+                    < 1e-12
+        );
         assert!(Estimated::of_runs(&[1.0; 40]).half_width == Some(0.0));
     }
 
@@ -103,7 +123,11 @@ mod tests {
         let share = |value| at(value).share_of_way(at(100.0), at(200.0));
         assert_eq!((share(100.0).value, share(150.0).value, share(90.0).value), (0.0, 0.5, -0.1));
         // At the lower end the upper does not matter: the difference of two.
-        assert!((share(100.0).half_width.expect("all are known") - 0.01 * std::f64::consts::SQRT_2).abs() < 1e-12);
+        assert!(
+            (share(100.0).half_width.expect("all are known") - 0.01 * std::f64::consts::SQRT_2)
+                .abs()
+                < 1e-12
+        );
         assert_eq!(share(150.0).times(100.0).value, 50.0);
     }
 }

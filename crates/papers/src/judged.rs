@@ -1,15 +1,20 @@
 //! [`Judged`]: a belief whose predictions are written down beside what happened.
 //!
-//! With two commands at the drive the paper predicts *completion time*, from the end of the command before to the end of this one (P2, figure 5): queueing
-//! and the bus are no part of it. Here that is the media end foreseen from where the last command left the head, against the media end that the report shows,
-//! just before the belief learns from it.
+//! With two commands at the drive the paper predicts *completion time*, from the end of the command
+//! before to the end of this one (P2, figure 5): queueing and the bus are no part of it. Here that
+//! is the media end predicted from where the last command left the head, against the media end that
+//! the report shows, just before the belief learns from it.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Known, Learned, Likely, Measured, Op, Pair, Positioning, Target, TrackMap};
+use headtime_sched::{
+    Belief, BeliefReport, Estimate, Head, Known, Learned, Likely, Measured, Op, Pair, Positioning,
+    Target, TrackMap,
+};
 use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 
-/// What became of predictions: by how many nanoseconds each completion was later than foreseen, in the order of completions.
+/// What became of predictions: by how many nanoseconds each completion was later than predicted, in
+/// the order of completions.
 pub type Errors = Arc<Mutex<Vec<i64>>>;
 
 /// A belief that is watched.
@@ -79,8 +84,10 @@ impl<B: Belief> Positioning for Judged<B> {
 impl<B: Belief> Belief for Judged<B> {
     fn learn(&mut self, measured: &Measured) -> Learned {
         if let Some(head) = measured.head_before.filter(|_| measured.succeeded) {
-            let foreseen = self.belief.estimate(&head, measured.dispatched, &measured.target).finish();
-            let late_ns = self.belief.media_end(&measured.target, measured.finished).signed_since(foreseen);
+            let predicted =
+                self.belief.estimate(&head, measured.dispatched, &measured.target).finish();
+            let late_ns =
+                self.belief.media_end(&measured.target, measured.finished).signed_since(predicted);
             self.errors.lock().unwrap_or_else(PoisonError::into_inner).push(late_ns);
         }
         self.belief.learn(measured)

@@ -1,8 +1,12 @@
-//! [`Kept`]: a belief that somebody else holds too, so that what it learned in a run can be looked at when the run is over.
+//! [`Kept`]: a belief that somebody else holds too, so that what it learned in a run can be looked
+//! at when the run is over.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Known, Learned, Likely, Measured, Op, Pair, Positioning, Target};
+use headtime_sched::{
+    Belief, BeliefReport, Estimate, Head, Known, Learned, Likely, Measured, Op, Pair, Positioning,
+    Target,
+};
 use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 
 /// A belief without tracks of its own that is shared: nothing is read in gaps by it.

@@ -1,8 +1,9 @@
 //! Experiments that reproduce published figures, and the frame that runs, compares and draws them.
 //!
-//! An [`Experiment`] is one file in `experiments/` and one line of [`EXPERIMENTS`]. It is handed a [`Context`] (seed, scale, threads, progress) and answers
-//! [`Findings`]: rows that stand beside what was published, and a plot. The frame makes a [`Report`] of them and [`output`] writes it as SVG, CSV, JSON
-//! and HTML. Same seed and scale, same bytes, however many threads.
+//! An [`Experiment`] is one file in `experiments/` and one line of [`EXPERIMENTS`]. It is handed a
+//! [`Context`] (seed, scale, threads, progress) and answers [`Findings`]: rows that stand beside
+//! what was published, and a plot. The frame makes a [`Report`] of them and [`output`] writes it as
+//! SVG, CSV, JSON and HTML. Same seed and scale, same bytes, however many threads.
 //!
 //! ```
 //! use headtime_papers::{Context, Silent, select};
@@ -13,7 +14,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod characterised;
+pub mod characterized;
 mod context;
 mod error;
 mod estimated;

@@ -1,7 +1,9 @@
-//! [`Load`]: one closed loop of random reads under one policy, the point that most experiments are made of.
+//! [`Load`]: one closed loop of random reads under one policy, the point that most experiments are
+//! made of.
 //!
-//! Every load of an experiment draws the same places for the same seed, so that policies are compared on the same requests. What the policy knows of
-//! the drive is [`Knowledge`], and every row says which.
+//! Every load of an experiment draws the same places for the same seed, so that policies are
+//! compared on the same requests. What the policy knows of the drive is [`Knowledge`], and every
+//! row says which.
 
 use std::sync::Arc;
 
@@ -21,7 +23,8 @@ use crate::estimators::{CellPositioning, CellTime, NominalPositioning};
 pub struct Load {
     /// The profile.
     pub drive: &'static str,
-    /// Makes another drive of it, for experiments that ask why; what it changes is the experiment's to say.
+    /// Makes another drive of it, for experiments that ask why; what it changes is the experiment's
+    /// to say.
     pub alter: Option<fn(&mut DriveProfile)>,
     /// The policy, with its parameters.
     pub policy: String,
@@ -46,8 +49,9 @@ pub enum UnitOf {
     Nominal,
     /// With all the differences and noise its profile says.
     Drawn,
-    /// The model, but for the arm: each seek from one region of the drive to another takes longer or shorter by a normal error of this standard
-    /// deviation in microseconds, the same every time.
+    /// The model, but for the arm: each seek from one region of the drive to another takes longer
+    /// or shorter by a normal error of this standard deviation in microseconds, the same every
+    /// time.
     ArmErrs(u32),
 }
 
@@ -56,7 +60,8 @@ pub enum UnitOf {
 pub enum Knowledge {
     /// Everything: an oracle.
     Truth,
-    /// Everything of the nominal unit, and how far the arm of the real one errs: an oracle with a stated error.
+    /// Everything of the nominal unit, and how far the arm of the real one errs: an oracle with a
+    /// stated error.
     Nominal {
         /// The standard deviation of the arm's error in microseconds.
         spread_us: u32,
@@ -104,16 +109,26 @@ impl Knowledge {
         match self {
             Self::Truth => "oracle".to_string(),
             Self::Nominal { .. } => "oracle of the nominal unit".to_string(),
-            Self::Cells { bytes, time } => format!("matrix of {} KiB cells, {}", bytes / 1024, time.words()),
+            Self::Cells { bytes, time } => {
+                format!("matrix of {} KiB cells, {}", bytes / 1024, time.words())
+            }
             Self::Learned => "learned belief".to_string(),
         }
     }
 
-    fn belief(self, profile: &DriveProfile, seed: u64) -> Result<Box<dyn Belief + Send>, ProfileError> {
+    fn belief(
+        self,
+        profile: &DriveProfile,
+        seed: u64,
+    ) -> Result<Box<dyn Belief + Send>, ProfileError> {
         Ok(match self {
             Self::Truth => Box::new(OraclePositioning::new(&DriveTruth::nominal(profile, seed)?)?),
-            Self::Nominal { spread_us } => Box::new(NominalPositioning::new(profile, seed, f64::from(spread_us) * 1e3)?),
-            Self::Cells { bytes, time } => Box::new(CellPositioning::new(profile, seed, bytes, time)?),
+            Self::Nominal { spread_us } => {
+                Box::new(NominalPositioning::new(profile, seed, f64::from(spread_us) * 1e3)?)
+            }
+            Self::Cells { bytes, time } => {
+                Box::new(CellPositioning::new(profile, seed, bytes, time)?)
+            }
             Self::Learned => Box::new(ProfileBelief::new(profile)?),
         })
     }
@@ -154,10 +169,12 @@ impl Load {
         Self { knowledge, ..self }
     }
 
-    /// Everything in the drive's own queue, which takes as many commands as are held and serves them by shortest positioning time.
+    /// Everything in the drive's own queue, which takes as many commands as are held and serves
+    /// them by shortest positioning time.
     #[must_use]
     pub fn firmware(drive: &'static str, queue: u32, requests: u64) -> Self {
-        Self::new(drive, format!("firmware:depth={queue}"), queue, requests).outstanding(queue as usize)
+        Self::new(drive, format!("firmware:depth={queue}"), queue, requests)
+            .outstanding(queue as usize)
     }
 
     fn simulate(&self, seed: u64) -> Result<Measures, Cause> {
@@ -169,10 +186,19 @@ impl Load {
         profile.firmware.queue_depth = profile.firmware.queue_depth.max(self.queue);
         let unit = self.unit.prepare(&mut profile);
         let (entry, parameters) = PolicyEntry::parse(&self.policy)?;
-        let source = Workload::new(&[StreamConfig::closed(self.queue)], profile.sector_size()?, profile.capacity(), seed)?;
+        let source = Workload::new(
+            &[StreamConfig::closed(self.queue)],
+            profile.sector_size()?,
+            profile.capacity(),
+            seed,
+        )?;
         // Before the run, so that a profile's fault is an error here and no panic within the run.
         self.knowledge.belief(&profile, seed)?;
-        let belief = |profile: &DriveProfile| self.knowledge.belief(profile, seed).expect("it was made of the same profile a moment ago");
+        let belief = |profile: &DriveProfile| {
+            self.knowledge
+                .belief(profile, seed)
+                .expect("it was made of the same profile a moment ago")
+        };
         let experiment = Experiment {
             unit,
             parameters,
@@ -189,7 +215,14 @@ impl PointOfWork for Load {
     type Outcome = Measures;
 
     fn label(&self) -> String {
-        format!("{} on {} at queue {} ({}, {})", self.policy, self.drive, self.queue, self.knowledge.words(), self.unit.words())
+        format!(
+            "{} on {} at queue {} ({}, {})",
+            self.policy,
+            self.drive,
+            self.queue,
+            self.knowledge.words(),
+            self.unit.words()
+        )
     }
 
     /// Requests, by how many times dearer than a plain policy's the decisions are.
@@ -199,7 +232,8 @@ impl PointOfWork for Load {
     }
 
     fn run(&self, seed: u64) -> Result<Measures, ExperimentError> {
-        self.simulate(seed.wrapping_add(self.replica)).map_err(|cause| ExperimentError::new(self.label(), cause))
+        self.simulate(seed.wrapping_add(self.replica))
+            .map_err(|cause| ExperimentError::new(self.label(), cause))
     }
 }
 

@@ -1,13 +1,16 @@
 //! [`Report`]: what came out of an experiment, beside what was published.
 //!
-//! A [`Row`] is one figure. It holds when what was measured agrees with what was published within the tolerance the experiment states; where it does
-//! not, or where there is nothing to compare, it says why. A [`Plot`] shows the same figures; text, JSON, CSV, SVG and HTML are made from nothing else.
+//! A [`Row`] is one figure. It holds when what was measured agrees with what was published within
+//! the tolerance the experiment states; where it does not, or where there is nothing to compare, it
+//! says why. A [`Plot`] shows the same figures; text, JSON, CSV, SVG and HTML are made from nothing
+//! else.
 
 use serde::{Serialize, Serializer};
 
 use crate::estimated::Estimated;
 
-/// What came out of one experiment. As JSON it is the object that `headtime papers ID --json` prints.
+/// What came out of one experiment. As JSON it is the object that `headtime papers ID --json`
+/// prints.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Report {
     /// The experiment.
@@ -59,7 +62,8 @@ pub struct Findings {
 /// One figure: published, measured, and whether the two agree.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Row {
-    /// What the figure is of; says "oracle" where the drive's truth was known, and the noise the drive had.
+    /// What the figure is of; says "oracle" where the drive's truth was known, and the noise the
+    /// drive had.
     pub what: String,
     /// What was published.
     pub published: Published,
@@ -122,7 +126,7 @@ pub enum Axis {
 pub struct Panel {
     /// What it shows.
     pub title: String,
-    /// Its lines. A name that stands in several panels, or published and measured, has one colour.
+    /// Its lines. A name that stands in several panels, or published and measured, has one color.
     pub series: Vec<Series>,
 }
 
@@ -151,47 +155,114 @@ pub struct Point {
 }
 
 impl Row {
-    /// A figure beside a published number other than zero. It holds within `tolerance` (a share of one) of that number, or when that number lies within the interval.
-    /// `why_not` is the sentence for when it does not.
+    /// A figure beside a published number other than zero. It holds within `tolerance` (a share of
+    /// one) of that number, or when that number lies within the interval. `why_not` is the sentence
+    /// for when it does not.
     #[must_use]
-    pub fn compared(what: impl Into<String>, published: f64, measured: Estimated, unit: &'static str, tolerance: f64, why_not: &str) -> Self {
+    pub fn compared(
+        what: impl Into<String>,
+        published: f64,
+        measured: Estimated,
+        unit: &'static str,
+        tolerance: f64,
+        why_not: &str,
+    ) -> Self {
         let difference = measured.value - published;
-        let holds = difference.abs() <= tolerance * published.abs() || measured.half_width.is_some_and(|half_width| difference.abs() <= half_width);
-        let share = format!("{:+.1} % off what was published, {:.0} % allowed", difference / published.abs() * 100.0, tolerance * 100.0);
+        let holds = difference.abs() <= tolerance * published.abs()
+            || measured.half_width.is_some_and(|half_width| difference.abs() <= half_width);
+        let share = format!(
+            "{:+.1} % off what was published, {:.0} % allowed",
+            difference / published.abs() * 100.0,
+            tolerance * 100.0
+        );
         let reason = if holds { format!("{share}.") } else { format!("{share}: {why_not}") };
         Self::of(what, Published::Number(published), measured, unit, Some(holds), Some(reason))
     }
 
-    /// A figure beside a published range; it holds when it lies within, or its interval reaches into it. `why_not` is the sentence for when it does not.
+    /// A figure beside a published range; it holds when it lies within, or its interval reaches
+    /// into it. `why_not` is the sentence for when it does not.
     #[must_use]
-    pub fn between(what: impl Into<String>, (least, most): (f64, f64), measured: Estimated, unit: &'static str, why_not: &str) -> Self {
+    pub fn between(
+        what: impl Into<String>,
+        (least, most): (f64, f64),
+        measured: Estimated,
+        unit: &'static str,
+        why_not: &str,
+    ) -> Self {
         let slack = measured.half_width.unwrap_or(0.0);
         let holds = (least - slack..=most + slack).contains(&measured.value);
-        Self::of(what, Published::Between(least, most), measured, unit, Some(holds), (!holds).then(|| why_not.to_string()))
+        Self::of(
+            what,
+            Published::Between(least, most),
+            measured,
+            unit,
+            Some(holds),
+            (!holds).then(|| why_not.to_string()),
+        )
     }
 
-    /// A figure whose publication gives a shape only. `why_not` is the sentence for when it does not hold.
+    /// A figure whose publication gives a shape only. `why_not` is the sentence for when it does
+    /// not hold.
     #[must_use]
-    pub fn shape(what: impl Into<String>, published: &'static str, measured: Estimated, unit: &'static str, holds: bool, why_not: &str) -> Self {
-        Self::of(what, Published::Shape(published), measured, unit, Some(holds), (!holds).then(|| why_not.to_string()))
+    pub fn shape(
+        what: impl Into<String>,
+        published: &'static str,
+        measured: Estimated,
+        unit: &'static str,
+        holds: bool,
+        why_not: &str,
+    ) -> Self {
+        Self::of(
+            what,
+            Published::Shape(published),
+            measured,
+            unit,
+            Some(holds),
+            (!holds).then(|| why_not.to_string()),
+        )
     }
 
-    /// A figure beside whatever was published, judged by the experiment, with a sentence that says how.
+    /// A figure beside whatever was published, judged by the experiment, with a sentence that says
+    /// how.
     #[must_use]
-    pub fn judged(what: impl Into<String>, published: Published, measured: Estimated, unit: &'static str, holds: bool, reason: String) -> Self {
+    pub fn judged(
+        what: impl Into<String>,
+        published: Published,
+        measured: Estimated,
+        unit: &'static str,
+        holds: bool,
+        reason: String,
+    ) -> Self {
         Self::of(what, published, measured, unit, Some(holds), Some(reason))
     }
 
     /// A figure that nobody published, and why it stands here.
     #[must_use]
-    pub fn unpublished(what: impl Into<String>, measured: Estimated, unit: &'static str, reason: &str) -> Self {
+    pub fn unpublished(
+        what: impl Into<String>,
+        measured: Estimated,
+        unit: &'static str,
+        reason: &str,
+    ) -> Self {
         Self::of(what, Published::Nothing, measured, unit, None, Some(reason.to_string()))
     }
 
     /// A published figure that cannot be run, and why.
     #[must_use]
-    pub fn not_run(what: impl Into<String>, published: Published, unit: &'static str, reason: &str) -> Self {
-        let row = Self::of(what, published, Estimated::new(0.0, None), unit, None, Some(reason.to_string()));
+    pub fn not_run(
+        what: impl Into<String>,
+        published: Published,
+        unit: &'static str,
+        reason: &str,
+    ) -> Self {
+        let row = Self::of(
+            what,
+            published,
+            Estimated::new(0.0, None),
+            unit,
+            None,
+            Some(reason.to_string()),
+        );
         Self { measured: None, ..row }
     }
 
@@ -203,7 +274,16 @@ impl Row {
         holds: Option<bool>,
         reason: Option<String>,
     ) -> Self {
-        Self { what: what.into(), published, measured: Some(measured.value), unit, holds, reason, low: measured.low(), high: measured.high() }
+        Self {
+            what: what.into(),
+            published,
+            measured: Some(measured.value),
+            unit,
+            holds,
+            reason,
+            low: measured.low(),
+            high: measured.high(),
+        }
     }
 
     /// The word for [`Row::holds`] in tables.
@@ -227,18 +307,33 @@ impl Row {
             size if size >= 10.0 => 2,
             _ => 3,
         };
-        let within = half_width.map_or_else(String::new, |half_width| format!(" ± {half_width:.decimals$}"));
+        let within =
+            half_width.map_or_else(String::new, |half_width| format!(" ± {half_width:.decimals$}"));
         format!("{value:.decimals$}{within}")
     }
 
     /// Checks what every row promises.
     ///
     /// # Panics
-    /// When the experiment that made it forgot a reason or measured no number: a fault of that experiment.
+    /// When the experiment that made it forgot a reason or measured no number: a fault of that
+    /// experiment.
     pub(crate) fn check(&self) {
-        assert!(self.holds == Some(true) || self.reason.is_some(), "row `{}` does not hold and says no reason", self.what);
-        assert!(self.measured.is_none_or(f64::is_finite), "row `{}` measured {:?}", self.what, self.measured);
-        assert!(self.holds.is_none() || self.measured.is_some(), "row `{}` is compared without a measurement", self.what);
+        assert!(
+            self.holds == Some(true) || self.reason.is_some(),
+            "row `{}` does not hold and says no reason",
+            self.what
+        );
+        assert!(
+            self.measured.is_none_or(f64::is_finite),
+            "row `{}` measured {:?}",
+            self.what,
+            self.measured
+        );
+        assert!(
+            self.holds.is_none() || self.measured.is_some(),
+            "row `{}` is compared without a measurement",
+            self.what
+        );
     }
 }
 
@@ -300,18 +395,35 @@ mod tests {
 
     #[test]
     fn a_row_holds_within_its_tolerance_or_its_interval() {
-        let row = |value, half_width| Row::compared("x", 200.0, Estimated::new(value, half_width), "IOPS", 0.05, "the drive is another.");
+        let row = |value, half_width| {
+            Row::compared(
+                "x",
+                200.0,
+                Estimated::new(value, half_width),
+                "IOPS",
+                0.05,
+                "the drive is another.",
+            )
+        };
         assert_eq!(row(209.0, None).holds, Some(true));
         assert_eq!(row(211.0, None).holds, Some(false));
         assert_eq!(row(211.0, Some(12.0)).holds, Some(true));
-        assert_eq!(row(180.0, None).reason.as_deref(), Some("-10.0 % off what was published, 5 % allowed: the drive is another."));
-        let within = |value| Row::between("x", (92.0, 94.0), Estimated::new(value, Some(0.5)), "%", "why.");
-        assert_eq!((within(93.0).holds, within(91.6).holds, within(91.4).holds), (Some(true), Some(true), Some(false)));
+        assert_eq!(
+            row(180.0, None).reason.as_deref(),
+            Some("-10.0 % off what was published, 5 % allowed: the drive is another.")
+        );
+        let within =
+            |value| Row::between("x", (92.0, 94.0), Estimated::new(value, Some(0.5)), "%", "why.");
+        assert_eq!(
+            (within(93.0).holds, within(91.6).holds, within(91.4).holds),
+            (Some(true), Some(true), Some(false))
+        );
     }
 
     #[test]
     fn json_has_the_promised_keys_and_six_digits() {
-        let row = Row::compared("x", 200.0, Estimated::new(203.456_789, Some(1.0)), "IOPS", 0.05, "why.");
+        let row =
+            Row::compared("x", 200.0, Estimated::new(203.456_789, Some(1.0)), "IOPS", 0.05, "why.");
         let json = serde_json::to_string(&row).expect("a row is JSON");
         assert_eq!(
             json,
@@ -319,12 +431,17 @@ mod tests {
         );
         let row = Row::not_run("y", Published::Between(1.5, 2.0), "ratio", "not built yet.");
         let json = serde_json::to_value(&row).expect("a row is JSON");
-        assert_eq!((&json["published"], &json["measured"], &json["holds"]), (&"1.5 to 2".into(), &serde_json::Value::Null, &serde_json::Value::Null));
+        assert_eq!(
+            (&json["published"], &json["measured"], &json["holds"]),
+            (&"1.5 to 2".into(), &serde_json::Value::Null, &serde_json::Value::Null)
+        );
     }
 
     #[test]
     fn figures_are_shown_with_the_digits_they_deserve() {
-        let text = |value, half_width| Row::unpublished("x", Estimated::new(value, half_width), "", "why.").measured_text();
+        let text = |value, half_width| {
+            Row::unpublished("x", Estimated::new(value, half_width), "", "why.").measured_text()
+        };
         assert_eq!(text(348.26, Some(1.72)), "348.3 ± 1.7");
         assert_eq!(text(1.0345, Some(0.01)), "1.034 ± 0.010");
         assert_eq!(text(-20.0, None), "-20.00");

@@ -20,7 +20,8 @@ pub struct Experiment {
     pub find: fn(&Context<'_>) -> Result<Findings, ExperimentError>,
 }
 
-/// Every experiment there is, in the order of the documentation. A new one is a file in `experiments/` and a line here.
+/// Every experiment there is, in the order of the documentation. A new one is a file in
+/// `experiments/` and a line here.
 pub const EXPERIMENTS: &[Experiment] = &[
     experiments::a_throughput::EXPERIMENT,
     experiments::a_depth::EXPERIMENT,
@@ -73,7 +74,12 @@ impl Experiment {
             source: self.source,
             version: env!("CARGO_PKG_VERSION"),
             scale: context.scale(),
-            command: format!("headtime papers {} --seed {} --scale {}", self.id, context.seed(), context.scale()),
+            command: format!(
+                "headtime papers {} --seed {} --scale {}",
+                self.id,
+                context.seed(),
+                context.scale()
+            ),
             parameters: findings.parameters,
             notes: findings.notes,
             plot: findings.plot,
@@ -81,7 +87,8 @@ impl Experiment {
     }
 }
 
-/// The experiments that `asked` names, each once, in the order of the table: ids, patterns in which `*` stands for anything, and `all`.
+/// The experiments that `asked` names, each once, in the order of the table: ids, patterns in which
+/// `*` stands for anything, and `all`.
 ///
 /// # Errors
 /// [`SelectError`] for the first that names none, with what there is.
@@ -90,14 +97,20 @@ pub fn select<S: AsRef<str>>(asked: &[S]) -> Result<Vec<&'static Experiment>, Se
         if EXPERIMENTS.iter().any(|experiment| named_by(text, experiment.id)) {
             continue;
         }
-        let known = EXPERIMENTS.iter().map(|experiment| experiment.id).collect::<Vec<_>>().join(", ");
+        let known =
+            EXPERIMENTS.iter().map(|experiment| experiment.id).collect::<Vec<_>>().join(", ");
         let asked = text.to_string();
         return Err(match EXPERIMENTS.iter().min_by_key(|experiment| edits(text, experiment.id)) {
-            Some(nearest) if !text.contains('*') => SelectError::Unknown { asked, nearest: nearest.id, known },
+            Some(nearest) if !text.contains('*') => {
+                SelectError::Unknown { asked, nearest: nearest.id, known }
+            }
             _ => SelectError::NoneFits { asked, known },
         });
     }
-    Ok(EXPERIMENTS.iter().filter(|experiment| asked.iter().any(|text| named_by(text.as_ref(), experiment.id))).collect())
+    Ok(EXPERIMENTS
+        .iter()
+        .filter(|experiment| asked.iter().any(|text| named_by(text.as_ref(), experiment.id)))
+        .collect())
 }
 
 fn named_by(text: &str, id: &str) -> bool {
@@ -108,9 +121,10 @@ fn named_by(text: &str, id: &str) -> bool {
 fn fits(pattern: &str, id: &str) -> bool {
     match pattern.split_once('*') {
         None => pattern == id,
-        Some((before, rest)) => {
-            id.strip_prefix(before).is_some_and(|left| (0..=left.len()).any(|skipped| left.is_char_boundary(skipped) && fits(rest, &left[skipped..])))
-        }
+        Some((before, rest)) => id.strip_prefix(before).is_some_and(|left| {
+            (0..=left.len())
+                .any(|skipped| left.is_char_boundary(skipped) && fits(rest, &left[skipped..]))
+        }),
     }
 }
 
@@ -136,11 +150,21 @@ mod tests {
     #[test]
     fn every_experiment_has_its_own_id_and_says_what_it_is() {
         for (place, experiment) in EXPERIMENTS.iter().enumerate() {
-            assert!(EXPERIMENTS[..place].iter().all(|other| other.id != experiment.id), "{} stands in the table twice", experiment.id);
-            let fine = |c: char| c.is_ascii_alphanumeric() || ".-".contains(c);
-            assert!(experiment.id.contains('.') && experiment.id.chars().all(fine), "{} is no id, nor the name of a file", experiment.id);
             assert!(
-                !experiment.title.is_empty() && !experiment.source.is_empty() && !experiment.takes.is_empty(),
+                EXPERIMENTS[..place].iter().all(|other| other.id != experiment.id),
+                "{} stands in the table twice",
+                experiment.id
+            );
+            let fine = |c: char| c.is_ascii_alphanumeric() || ".-".contains(c);
+            assert!(
+                experiment.id.contains('.') && experiment.id.chars().all(fine),
+                "{} is no id, nor the name of a file",
+                experiment.id
+            );
+            assert!(
+                !experiment.title.is_empty()
+                    && !experiment.source.is_empty()
+                    && !experiment.takes.is_empty(),
                 "{} says too little",
                 experiment.id
             );
@@ -166,8 +190,14 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_twice_runs_once_in_the_order_of_the_table() {
-        let ids = |asked: &[&str]| select(asked).map(|found| found.iter().map(|experiment| experiment.id).collect::<Vec<_>>());
-        assert_eq!(ids(&["a.greedy", "a.throughput", "a.gr*"]), Ok(vec!["a.throughput", "a.greedy"]));
+        let ids = |asked: &[&str]| {
+            select(asked)
+                .map(|found| found.iter().map(|experiment| experiment.id).collect::<Vec<_>>())
+        };
+        assert_eq!(
+            ids(&["a.greedy", "a.throughput", "a.gr*"]),
+            Ok(vec!["a.throughput", "a.greedy"])
+        );
         assert_eq!(ids(&["all"]).expect("there are some").len(), EXPERIMENTS.len());
     }
 
@@ -175,11 +205,17 @@ mod tests {
     fn an_unknown_id_is_answered_with_the_nearest_and_all_known() {
         let message = |asked: &str| select(&[asked]).expect_err("no such experiment").to_string();
         assert!(
-            message("a.deph").starts_with("there is no experiment `a.deph`; did you mean a.depth? Known are a.throughput, "),
+            message("a.deph").starts_with(
+                "there is no experiment `a.deph`; did you mean a.depth? Known are a.throughput, "
+            ),
             "{}",
             message("a.deph")
         );
-        assert!(message("P9.*").starts_with("no experiment fits `P9.*`; known are a.throughput, "), "{}", message("P9.*"));
+        assert!(
+            message("P9.*").starts_with("no experiment fits `P9.*`; known are a.throughput, "),
+            "{}",
+            message("P9.*")
+        );
         assert_eq!((edits("kitten", "sitting"), edits("", "abc"), edits("abc", "abc")), (3, 3, 0));
     }
 }

@@ -1,7 +1,9 @@
-//! A table of drives and what is found of them; a second or a few for each:
-//! `cargo run --release -p headtime-probe --example survey -- atlas10k@nocache:nominal:1 deskstar34gxp:drawn:2`; `all:drawn:1` is every profile as it ships,
-//! `all@nocache:drawn:1` with the cache off where it has such a setup, `drives:drawn:1-20` drives drawn at random.
-//! In the environment: `STAGES=1`, `ZONES=1`, `UNLIKE=1`, `SEEK=1`, `ANGLES=1` print more; `@nocache` behind `drives` takes the cache away.
+//! A table of drives and what is found of them; a second or a few for each: `cargo run --release -p
+//! headtime-probe --example survey -- atlas10k@nocache:nominal:1 deskstar34gxp:drawn:2`;
+//! `all:drawn:1` is every profile as it ships, `all@nocache:drawn:1` with the cache off where it
+//! has such a setup, `drives:drawn:1-20` drives drawn at random. In the environment: `STAGES=1`,
+//! `ZONES=1`, `UNLIKE=1`, `SEEK=1`, `ANGLES=1` print more; `@nocache` behind `drives` takes the
+//! cache away.
 #![allow(clippy::unwrap_used)] // A table for whoever works on the probe; whatever is wrong ends it.
 
 #[path = "../tests/common/mod.rs"]
@@ -13,10 +15,14 @@ use headtime_probe::{Finding, Probe, Stage};
 use headtime_sim::DriveTruth;
 
 fn main() {
-    println!("drive                            drive s  limit  reads  zones   alike  ±2     50 us  150 us missed hits  heads order     remarks");
+    println!(
+        "drive                            drive s  limit  reads  zones   alike  ±2     50 us  150 \
+            us missed hits  heads order     remarks"
+    );
     for words in std::env::args().skip(1) {
         let mut words = words.split(':');
-        let (names, kind, seeds) = (words.next().unwrap(), words.next().unwrap(), words.next().unwrap_or("1"));
+        let (names, kind, seeds) =
+            (words.next().unwrap(), words.next().unwrap(), words.next().unwrap_or("1"));
         let (first, last) = seeds.split_once('-').unwrap_or((seeds, seeds));
         for seed in first.parse::<u64>().unwrap()..=last.parse::<u64>().unwrap() {
             for (name, profile) in profiles(names, seed) {
@@ -27,23 +33,32 @@ fn main() {
 }
 
 fn profiles(names: &str, seed: u64) -> Vec<(String, DriveProfile)> {
-    let (name, setup) = names.split_once('@').map_or((names, None), |(name, setup)| (name, Some(setup)));
+    let (name, setup) =
+        names.split_once('@').map_or((names, None), |(name, setup)| (name, Some(setup)));
     if name == "drives" {
         let drawn = drives::drawn(seed);
-        return vec![(names.into(), if setup.is_some() { DriveProfile { cache: None, ..drawn } } else { drawn })];
+        return vec![(
+            names.into(),
+            if setup.is_some() { DriveProfile { cache: None, ..drawn } } else { drawn },
+        )];
     }
     if name != "all" {
         return vec![(names.into(), catalog::load(names).unwrap())];
     }
     let named = catalog::CATALOG.iter().map(|entry| {
         let name = setup.map_or(entry.name.to_string(), |setup| format!("{}@{setup}", entry.name));
-        catalog::load(&name).map_or_else(|_| (entry.name.to_string(), entry.load().unwrap()), |profile| (name, profile))
+        catalog::load(&name).map_or_else(
+            |_| (entry.name.to_string(), entry.load().unwrap()),
+            |profile| (name, profile),
+        )
     });
     named.collect()
 }
 
 fn look_at(drive: &str, profile: &DriveProfile, nominal: bool, seed: u64) {
-    let truth = if nominal { DriveTruth::nominal(profile, seed) } else { DriveTruth::draw(profile, seed) }.unwrap();
+    let truth =
+        if nominal { DriveTruth::nominal(profile, seed) } else { DriveTruth::draw(profile, seed) }
+            .unwrap();
     let settings = settings(profile, seed);
     let mut probe = Probe::new(settings);
     let mut bench = Bench::new(truth.clone());
@@ -51,19 +66,30 @@ fn look_at(drive: &str, profile: &DriveProfile, nominal: bool, seed: u64) {
     let (mut reads, mut quick, mut before) = (0, 0, bench.now());
     while bench.step(&mut probe) {
         reads += 1;
-        quick += usize::from(bench.now().saturating_since(before) < headtime_units::Nanos::from_us(300));
+        quick +=
+            usize::from(bench.now().saturating_since(before) < headtime_units::Nanos::from_us(300));
         before = bench.now();
         if probe.stage() != stage.0 {
             let now = bench.now().as_secs_f64();
             if std::env::var("STAGES").is_ok() {
-                println!("  {:?}: {:.1} s, {} reads, {} quick", stage.0, now - stage.1, reads - stage.2, quick);
+                println!(
+                    "  {:?}: {:.1} s, {} reads, {} quick",
+                    stage.0,
+                    now - stage.1,
+                    reads - stage.2,
+                    quick
+                );
                 quick = 0;
             }
             stage = (probe.stage(), now, reads);
             if let Ok(file) = std::env::var("DUMP")
                 && matches!(stage.0, Stage::Interface | Stage::SelfCheck)
             {
-                std::fs::write(format!("{file}.{:?}", stage.0), serde_json::to_string(&probe).unwrap()).unwrap();
+                std::fs::write(
+                    format!("{file}.{:?}", stage.0),
+                    serde_json::to_string(&probe).unwrap(),
+                )
+                .unwrap();
             }
             if std::env::var("ZONES").is_ok() && matches!(stage.0, Stage::Interface | Stage::Done) {
                 print_zones(&probe);
@@ -71,17 +97,22 @@ fn look_at(drive: &str, profile: &DriveProfile, nominal: bool, seed: u64) {
         }
     }
     let finding = probe.finding();
-    let remarks = finding.remarks.iter().map(|remark| remark.chars().take(70).collect::<String>()).collect::<Vec<_>>().join(" | ");
+    let remarks = finding
+        .remarks
+        .iter()
+        .map(|remark| remark.chars().take(70).collect::<String>())
+        .collect::<Vec<_>>()
+        .join(" | ");
     let check = finding.check.unwrap_or_default();
     let real = borders(profile);
-    let (seen, alike, within) = finding
-        .profile
-        .as_ref()
-        .map_or((Vec::new(), 0.0, 0.0), |found| (borders(found), tracks_alike(found, &truth, 0), tracks_alike(found, &truth, 2)));
+    let (seen, alike, within) = finding.profile.as_ref().map_or((Vec::new(), 0.0, 0.0), |found| {
+        (borders(found), tracks_alike(found, &truth, 0), tracks_alike(found, &truth, 2))
+    });
     let found_zones = real.iter().filter(|border| seen.contains(border)).count();
     let geometry = finding.profile.as_ref().map(|found| found.geometry);
     println!(
-        "{drive:32} {:7.1} {:6.0} {:7} {found_zones:2}/{:2}+{:<3} {alike:.3} {within:.3} {:.4} {:.4} {:.4} {:4} {:4} {:10} {remarks}",
+        "{drive:32} {:7.1} {:6.0} {:7} {found_zones:2}/{:2}+{:<3} {alike:.3} {within:.3} {:.4} \
+            {:.4} {:.4} {:4} {:4} {:10} {remarks}",
         finding.drive_time.as_secs_f64(),
         settings.budget.as_secs_f64(),
         finding.reads,
@@ -92,10 +123,17 @@ fn look_at(drive: &str, profile: &DriveProfile, nominal: bool, seed: u64) {
         check.turn_missed,
         check.hits,
         geometry.as_ref().map_or(0, |geometry| geometry.heads),
-        geometry.as_ref().map_or(String::new(), |geometry| format!("{:?}/{:?}", geometry.layout, geometry.band_cylinders)),
+        geometry.as_ref().map_or(String::new(), |geometry| format!(
+            "{:?}/{:?}",
+            geometry.layout, geometry.band_cylinders
+        )),
     );
     if std::env::var("ANGLES").is_ok() {
-        println!("  errors of 4 KiB reads (us) at {:?} %: {:.1?}", headtime_probe::Errors::PERCENTILES, check.short.percentiles_us);
+        println!(
+            "  errors of 4 KiB reads (us) at {:?} %: {:.1?}",
+            headtime_probe::Errors::PERCENTILES,
+            check.short.percentiles_us
+        );
     }
     if std::env::var("UNLIKE").is_ok() {
         print_unlike(&finding, &truth);
@@ -117,7 +155,10 @@ fn print_angles(finding: &Finding, truth: &DriveTruth) {
     let middle = |values: &[f64], share: f64| {
         let mut sorted = values.to_vec();
         sorted.sort_by(f64::total_cmp);
-        sorted.get(((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
+        sorted
+            .get(((sorted.len() as f64 * share) as usize).min(sorted.len().saturating_sub(1)))
+            .copied()
+            .unwrap_or(0.0)
     };
     let mut zones = Vec::new();
     let mut first = None;
@@ -126,7 +167,8 @@ fn print_angles(finding: &Finding, truth: &DriveTruth) {
         let off = (0..200).map(|number| {
             // Spares at the drive's end count as the last zone's.
             let last = (start + sectors).min(two.capacity().get()) - 1;
-            let lba = headtime_units::Lba::new(start + (u128::from(last - start) * number / 199) as u64);
+            let lba =
+                headtime_units::Lba::new(start + (u128::from(last - start) * number / 199) as u64);
             let off = one.spot(lba).angle.signed_turns_from(two.spot(lba).angle);
             wrap(off - *first.get_or_insert(off)) * period_us
         });
@@ -136,11 +178,15 @@ fn print_angles(finding: &Finding, truth: &DriveTruth) {
     let usual = middle(&all, 0.5);
     for (start, spt, off) in &zones {
         let shares = [0.05, 0.25, 0.5, 0.75, 0.95].map(|share| middle(off, share) - usual);
-        let mean = off.iter().map(|off| off - usual).filter(|off| off.abs() < 200.0).sum::<f64>() / 200.0;
+        let mean =
+            off.iter().map(|off| off - usual).filter(|off| off.abs() < 200.0).sum::<f64>() / 200.0;
         if std::env::var("ANGLES").is_ok_and(|value| value == "all") {
             println!("   {:.0?}", off.iter().map(|off| off - usual).collect::<Vec<_>>());
         }
-        println!("  angles from {start} ({spt} a track, {:.1} us each): {shares:.1?} us, mean {mean:.1}", period_us / f64::from(*spt));
+        println!(
+            "  angles from {start} ({spt} a track, {:.1} us each): {shares:.1?} us, mean {mean:.1}",
+            period_us / f64::from(*spt)
+        );
     }
     let interface = |profile: &DriveProfile| {
         let times = headtime_mechanics::InterfaceTimes::from_profile(profile).unwrap();
@@ -149,17 +195,29 @@ fn print_angles(finding: &Finding, truth: &DriveTruth) {
         (times.command_overhead(read, Some(read)) + after).as_us_f64()
     };
     let jitter_us = truth.noise().jitter_ns / 1e3;
-    println!("  command and completion {:.1} us, real {:.1} and jitter of {jitter_us:.1}", interface(found), interface(truth.profile()));
+    println!(
+        "  command and completion {:.1} us, real {:.1} and jitter of {jitter_us:.1}",
+        interface(found),
+        interface(truth.profile())
+    );
 }
 
 fn print_zones(probe: &Probe) {
     let json = serde_json::to_value(probe).unwrap();
-    println!("  pattern {} forget {} {}", json["know"]["pattern"], json["know"]["forget"], json["know"]["remarks"]);
+    println!(
+        "  pattern {} forget {} {}",
+        json["know"]["pattern"], json["know"]["forget"], json["know"]["remarks"]
+    );
     for zone in json["know"]["zones"].as_array().unwrap().iter().take(30) {
         let skips = zone["skips"].as_array().unwrap();
-        let shown: Vec<_> = skips.iter().take(6).map(|s| (s["lba"].as_u64().unwrap(), s["sectors"].as_u64().unwrap())).collect();
+        let shown: Vec<_> = skips
+            .iter()
+            .take(6)
+            .map(|s| (s["lba"].as_u64().unwrap(), s["sectors"].as_u64().unwrap()))
+            .collect();
         println!(
-            "  {}..{} spt {} res {} steps {} last {} groups {} checked {} dev {} skips {} {shown:?}",
+            "  {}..{} spt {} res {} steps {} last {} groups {} checked {} dev {} skips {} \
+                {shown:?}",
             zone["first_lba"],
             zone["end_lba"],
             zone["sectors_per_track"],
@@ -184,7 +242,12 @@ fn print_unlike(finding: &Finding, truth: &DriveTruth) {
         let (a, b) = (one.track_extent(one.track_of(lba)), two.track_extent(two.track_of(lba)));
         if a != b && shown < 12 {
             shown += 1;
-            println!("   unlike at {}: found {:?} {a}, real {:?} {b}", lba.get(), one.lba_to_physical(lba), two.lba_to_physical(lba));
+            println!(
+                "   unlike at {}: found {:?} {a}, real {:?} {b}",
+                lba.get(),
+                one.lba_to_physical(lba),
+                two.lba_to_physical(lba)
+            );
         }
     }
 }
@@ -194,12 +257,22 @@ fn print_seek(finding: &Finding, truth: &DriveTruth) {
     let curve = headtime_mechanics::SeekCurve::from_profile(found);
     let real = truth.mechanism().seek_curve();
     let later = |distance| curve.time(distance).as_us_f64() - real.time(distance).as_us_f64();
-    let mut off: Vec<f64> = (0..2000).map(|n| 1 + n * (real.last_distance() - 1) / 2000).map(|distance| later(distance).abs()).collect();
+    let mut off: Vec<f64> = (0..2000)
+        .map(|n| 1 + n * (real.last_distance() - 1) / 2000)
+        .map(|distance| later(distance).abs())
+        .collect();
     off.sort_by(f64::total_cmp);
-    let at: Vec<_> = found.seek.points.iter().step_by(4).map(|point| (point.0, later(point.0).round())).collect();
+    let at: Vec<_> = found
+        .seek
+        .points
+        .iter()
+        .step_by(4)
+        .map(|point| (point.0, later(point.0).round()))
+        .collect();
     println!("  seek errors (us) at {at:?}");
     println!(
-        "  seek: {} points, error median {:.1} us, 95 % {:.1} us; head switch {:.3} ms; command {:.1} us, bus {:.1} MB/s, zero latency {}",
+        "  seek: {} points, error median {:.1} us, 95 % {:.1} us; head switch {:.3} ms; command \
+            {:.1} us, bus {:.1} MB/s, zero latency {}",
         found.seek.points.len(),
         off[1000],
         off[1900],

@@ -1,6 +1,7 @@
-//! The whole wall: drives with drawn truth, what was found of each beside the truth, and what falls short; minutes for all of them:
-//! `cargo run --release -p headtime-probe --example wall` for random drives 1 to 24, each without and with noise, and the catalogue;
-//! `cargo run --release -p headtime-probe --example wall -- random-7:drawn:7 atlas10k:nominal:1` for some.
+//! The whole wall: drives with drawn truth, what was found of each beside the truth, and what falls
+//! short; minutes for all of them: `cargo run --release -p headtime-probe --example wall` for
+//! random drives 1 to 24, each without and with noise, and the catalog; `cargo run --release -p
+//! headtime-probe --example wall -- random-7:drawn:7 atlas10k:nominal:1` for some.
 #![allow(clippy::unwrap_used)] // A table for whoever works on the probe; whatever is wrong ends it.
 
 #[path = "../tests/common/mod.rs"]
@@ -13,7 +14,9 @@ fn main() {
     let mut names: Vec<String> = std::env::args().skip(1).collect();
     if names.is_empty() {
         for number in 1..=24 {
-            names.extend(["nominal", "drawn"].map(|kind| format!("random-{number}:{kind}:{number}")));
+            names.extend(
+                ["nominal", "drawn"].map(|kind| format!("random-{number}:{kind}:{number}")),
+            );
         }
         for entry in CATALOG {
             names.extend(["nominal", "drawn"].map(|kind| format!("{}:{kind}:1", entry.name)));

@@ -1,29 +1,35 @@
 //! Whether two arms serve the drive, each its own half of the addresses.
 //!
-//! *By seeks that are none.* A sector of one region is read, then one of a region far away, then again one of the first, right before the first sector. With one arm the
-//! third read has to come back all the way, and takes longer than most of a turn. An arm that only serves its own region has stayed where it was: the third read waits for its sector and
-//! nothing else, less than four tenths of a turn in four of ten tries.
+//! *By seeks that are none.* A sector of one region is read, then one of a region far away, then
+//! again one of the first, right before the first sector. With one arm the third read has to come
+//! back all the way, and takes longer than most of a turn. An arm that only serves its own region
+//! has stayed where it was: the third read waits for its sector and nothing else, less than four
+//! tenths of a turn in four of ten tries.
 //!
-//! So the last eighth of the drive is asked against the first; where that shows two arms, so must both sides of the middle, and the ends of neither half: then the first half
-//! is one arm's and the second the other's, as drives with two arms have it that report so. One half is characterised, and the other taken to be alike; at some sectors all over it angles are compared.
+//! So the last eighth of the drive is asked against the first; where that shows two arms, so must
+//! both sides of the middle, and the ends of neither half: then the first half is one arm's and the
+//! second the other's, as drives with two arms have it that report so. One half is characterized,
+//! and the other taken to be alike; at some sectors all over it angles are compared.
 //!
-//! Worked example, 7,200 rpm: of 24 third reads 9 take 0.1 to 3.3 ms where two arms are; with one arm the quickest takes 9.
+//! Worked example, 7,200 rpm: of 24 third reads 9 take 0.1 to 3.3 ms where two arms are; with one
+//! arm the quickest takes 9.
 //!
-//! Not found: arms that share addresses otherwise, more than two, a second arm laid out otherwise (that is said). Drives of fewer than [`LEAST_SECTORS`] are taken to have one arm.
-//! Cost: a second, with two arms three. Source: ours.
+//! Not found: arms that share addresses otherwise, more than two, a second arm laid out otherwise
+//! (that is said). Drives of fewer than [`MIN_SECTORS`] are taken to have one arm. Cost: a
+//! second, with two arms three. Source: ours.
 
 use serde::{Deserialize, Serialize};
 
 use crate::knowledge::Knowledge;
-use crate::layout::LEAST_DEVIATION;
+use crate::layout::MIN_DEVIATION;
 use crate::numbers::wrap;
 use crate::session::{Session, Step};
 
 /// Drives with two arms are larger (the first that were sold have 14 TB).
-const LEAST_SECTORS: u64 = 1 << 30;
+const MIN_SECTORS: u64 = 1 << 30;
 /// Third reads of one question, and how many have to be quick.
 const TRIES: usize = 24;
-const LEAST_QUICK: usize = 3;
+const MIN_QUICK: usize = 3;
 /// What is quick, in turns.
 const QUICK_TURNS: f64 = 0.4;
 /// The third sector lies as near before the first.
@@ -43,10 +49,11 @@ pub(crate) struct ArmsFound {
 
 /// Whether a second arm is to be looked for.
 pub(crate) fn is_worth_a_look(know: &Knowledge) -> bool {
-    !know.arms.sought && know.capacity >= LEAST_SECTORS
+    !know.arms.sought && know.capacity >= MIN_SECTORS
 }
 
-/// Looks for a second arm; where there is one, what is looked into from now on is the first arm's half.
+/// Looks for a second arm; where there is one, what is looked into from now on is the first arm's
+/// half.
 pub(crate) fn find(session: &mut Session) -> Step<()> {
     session.know.arms.sought = true;
     let capacity = session.know.capacity;
@@ -61,7 +68,11 @@ pub(crate) fn find(session: &mut Session) -> Step<()> {
         && !are_apart(session, 0, half - eighth)?
         && !are_apart(session, half, capacity - eighth)?;
     if !halves || !capacity.is_multiple_of(2) {
-        session.know.remarks.push("two arms serve the drive, but not each its half of the addresses; such a drive is not understood".into());
+        session.know.remarks.push(
+            "two arms serve the drive, but not each its half of the \
+            addresses; such a drive is not understood"
+                .into(),
+        );
         return Ok(());
     }
     session.know.arms.two = true;
@@ -69,14 +80,15 @@ pub(crate) fn find(session: &mut Session) -> Step<()> {
     // The clock goes on by sectors of this half alone.
     session.know.anchors.retain(|anchor| anchor.lba < half);
     session.know.next_anchor = 0;
-    session
-        .know
-        .remarks
-        .push(format!("two arms: sectors up to {half} are served by one, those from there on by the other; the first was measured and checked"));
+    session.know.remarks.push(format!(
+        "two arms: sectors up to {half} are served by one, those from there on by \
+            the other; the first was measured and checked"
+    ));
     Ok(())
 }
 
-/// Whether the arm that serves the sectors behind `one` stays there while those behind `other`, as far away as they are, are read.
+/// Whether the arm that serves the sectors behind `one` stays there while those behind `other`, as
+/// far away as they are, are read.
 fn are_apart(session: &mut Session, one: u64, other: u64) -> Step<bool> {
     let reach = session.know.capacity / 64;
     let period_ns = session.know.clock.period_ns();
@@ -90,30 +102,39 @@ fn are_apart(session: &mut Session, one: u64, other: u64) -> Step<bool> {
         let before = place - 1 - session.draw.below(NEAR);
         let third = session.read_at_once(before, 1)?;
         let from_media = third.succeeded() && !session.may_be_hit(&third);
-        quick += usize::from(from_media && (third.response().as_ns() as f64) < QUICK_TURNS * period_ns);
+        quick +=
+            usize::from(from_media && (third.response().as_ns() as f64) < QUICK_TURNS * period_ns);
     }
-    Ok(quick >= LEAST_QUICK)
+    Ok(quick >= MIN_QUICK)
 }
 
-/// Compares sectors of the second arm with those of the first that have the same place in its half, as far as the layout was found.
+/// Compares sectors of the second arm with those of the first that have the same place in its half,
+/// as far as the layout was found.
 pub(crate) fn compare(session: &mut Session) -> Step<()> {
     session.know.arms.compared = true;
     let half = session.know.capacity;
-    let known = session.know.zones.last().map_or(half, |last| last.end_lba.unwrap_or_else(|| last.track_start(last.checked)));
+    let known = session
+        .know
+        .zones
+        .last()
+        .map_or(half, |last| last.end_lba.unwrap_or_else(|| last.track_start(last.checked)));
     let (mut seen, mut alike) = (0, 0);
     // The other half is there too, just for this.
     session.know.capacity = 2 * half;
     for _ in 0..COMPARED {
         let lba = session.draw.below(known.clamp(1, half));
         let Some(reading) = session.try_angle(half + lba)? else { continue };
-        let Some(zone) = session.know.zones.iter().rfind(|zone| zone.first_lba <= lba) else { continue };
+        let Some(zone) = session.know.zones.iter().rfind(|zone| zone.first_lba <= lba) else {
+            continue;
+        };
         seen += 1;
-        alike += usize::from(wrap(reading.turns - zone.angle(lba)).abs() <= LEAST_DEVIATION);
+        alike += usize::from(wrap(reading.turns - zone.angle(lba)).abs() <= MIN_DEVIATION);
     }
     session.know.capacity = half;
     if (alike as f64) < ALIKE * seen as f64 {
         session.know.remarks.push(format!(
-            "two arms: only {alike} of {seen} sectors of the second come by where those of the first do; what the profile says of sectors from {half} on is not to be relied upon"
+            "two arms: only {alike} of {seen} sectors of the second come by where those of the \
+                first do; what the profile says of sectors from {half} on is not to be relied upon"
         ));
     }
     Ok(())
@@ -135,7 +156,11 @@ mod tests {
                 let capacity = bench.know.capacity;
                 bench.run(seed, find);
                 assert_eq!(bench.know.arms.two, two, "{name}, seed {seed}");
-                assert_eq!(bench.know.capacity, if two { capacity / 2 } else { capacity }, "{name}, seed {seed}");
+                assert_eq!(
+                    bench.know.capacity,
+                    if two { capacity / 2 } else { capacity },
+                    "{name}, seed {seed}"
+                );
             }
         }
     }

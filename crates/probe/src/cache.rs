@@ -1,25 +1,34 @@
 //! The drive's buffer memory, by what is read twice.
 //!
-//! *Hits.* Sectors read twice in a row: where the second read takes far less than a turn there is a cache, and so long a hit takes.
+//! *Hits.* Sectors read twice in a row: where the second read takes far less than a turn there is a
+//! cache, and so long a hit takes.
 //!
-//! *Segments.* Many sectors far apart are read, then the same ones again from the newest back, which changes nothing in what is held: as many are hits as the cache has
-//! rows, if the one used the longest ago is replaced first.
+//! *Segments.* Many sectors far apart are read, then the same ones again from the newest back,
+//! which changes nothing in what is held: as many are hits as the cache has rows, if the one used
+//! the longest ago is replaced first.
 //!
-//! *Read-ahead.* A sector is read; after the time that it takes the head to read `d` more, the sector `d` further is a hit or it is not. Bisection over `d`, with another place
-//! each time, gives how far the drive reads ahead. Where that ends at the track's end, from two places of the track, the track bounds it. Where sectors *before* the one
-//! that was read are hits too, the drive keeps whole tracks.
+//! *Read-ahead.* A sector is read; after the time that it takes the head to read `d` more, the
+//! sector `d` further is a hit or it is not. Bisection over `d`, with another place each time,
+//! gives how far the drive reads ahead. Where that ends at the track's end, from two places of the
+//! track, the track bounds it. Where sectors *before* the one that was read are hits too, the drive
+//! keeps whole tracks.
 //!
-//! *Segment size.* A row is read in sequence; when the read-ahead behind it is through, bisection gives the earliest sector that is still held.
+//! *Segment size.* A row is read in sequence; when the read-ahead behind it is through, bisection
+//! gives the earliest sector that is still held.
 //!
-//! *Whether read-ahead gives way.* A sector is read and at once another far away; then the sector that the read-ahead would have come to meanwhile is a hit only if the
-//! drive went on with it first.
+//! *Whether read-ahead gives way.* A sector is read and at once another far away; then the sector
+//! that the read-ahead would have come to meanwhile is a hit only if the drive went on with it
+//! first.
 //!
-//! Worked example, 16 segments of 1,024 sectors, read-ahead as far as a segment: of 32 sectors the 16 newest are hits; the sector 1,024 further is a hit and the one
-//! behind it not, from both places of the track; of 3,000 sectors read in a row and 1,024 read ahead the last 1,024 are held.
+//! Worked example, 16 segments of 1,024 sectors, read-ahead as far as a segment: of 32 sectors the
+//! 16 newest are hits; the sector 1,024 further is a hit and the one behind it not, from both
+//! places of the track; of 3,000 sectors read in a row and 1,024 read ahead the last 1,024 are
+//! held.
 //!
-//! Guarantees: one false answer of three is outvoted. Not told apart: rows of a fixed size and rows that grow and shrink; replacement other than the least recently
-//! used looks like fewer segments. Bounds: 512 segments, 65,536 sectors. Cost: 20 to 60 s of drive time. Source: ours, in the manner of Worthington, Ganger, Patt and Wilkes
-//! (1995), section 5.
+//! Guarantees: one false answer of three is outvoted. Not told apart: rows of a fixed size and rows
+//! that grow and shrink; replacement other than the least recently used looks like fewer segments.
+//! Bounds: 512 segments, 65,536 sectors. Cost: 20 to 60 s of drive time. Source: ours, in the
+//! manner of Worthington, Ganger, Patt and Wilkes (1995), section 5.
 
 use headtime_mechanics::profile::Cache;
 use headtime_units::{Extent, Instant, Nanos};
@@ -49,16 +58,17 @@ const RING_TRIES: usize = 3;
 /// How often it is looked how many rows are held, before the layout is known.
 const FORGET_ROUNDS: usize = 2;
 /// So many places in a row are not held once all further ones are forgotten.
-const MOST_MISSED: u64 = 8;
+const MAX_MISSED: u64 = 8;
 /// Tries of what is decided by most of them.
 const VOTES: usize = 7;
 /// Read-ahead over less than this time is over before another command arrives, ns.
-const LEAST_AHEAD_NS: f64 = 1.5e6;
+const MIN_AHEAD_NS: f64 = 1.5e6;
 
 /// What was found of it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CacheFound {
-    /// What a hit of one sector takes and the standard error of that, ns; none where there are no hits.
+    /// What a hit of one sector takes and the standard error of that, ns; none where there are no
+    /// hits.
     pub(crate) hit_ns: Option<(f64, f64)>,
     /// Rows held at once, of each round.
     pub(crate) rows: Vec<u64>,
@@ -67,7 +77,8 @@ pub(crate) struct CacheFound {
     pub(crate) within_track: bool,
     pub(crate) whole_track: bool,
     pub(crate) segment_sectors: Option<u64>,
-    /// Whether read-ahead goes on before a command that came meanwhile; none where it is too short to tell.
+    /// Whether read-ahead goes on before a command that came meanwhile; none where it is too short
+    /// to tell.
     pub(crate) goes_on: Option<bool>,
     step: u32,
 }
@@ -80,8 +91,14 @@ impl CacheFound {
         rows.get(rows.len() / 2).copied().filter(|rows| *rows > 0)
     }
 
-    /// The cache of a profile whose hits of one sector cross the bus in `bus_ns`; none where there is none.
-    pub(crate) fn profile(&self, bus_ns: f64, write_back: bool, write_hit_us: Option<f64>) -> Option<Cache> {
+    /// The cache of a profile whose hits of one sector cross the bus in `bus_ns`; none where there
+    /// is none.
+    pub(crate) fn profile(
+        &self,
+        bus_ns: f64,
+        write_back: bool,
+        write_hit_us: Option<f64>,
+    ) -> Option<Cache> {
         let (hit_ns, _) = self.hit_ns?;
         let [near, far] = self.ahead.unwrap_or_default();
         let ahead = near.max(far);
@@ -124,8 +141,9 @@ pub(crate) fn extend(session: &mut Session) -> Step<bool> {
     Ok(done)
 }
 
-/// After how many sectors read on behind it a segment drops a sector, for experiments that have to read one twice; a few powers of two are tried. And what a read from the cache takes
-/// for each sector.
+/// After how many sectors read on behind it a segment drops a sector, for experiments that have to
+/// read one twice; a few powers of two are tried. And what a read from the cache takes for each
+/// sector.
 pub(crate) fn find_ring(session: &mut Session) -> Step<()> {
     session.know.ring_sought = true;
     session.know.keeps_tracks = holds_before(session)?;
@@ -140,7 +158,8 @@ pub(crate) fn find_ring(session: &mut Session) -> Step<()> {
             session.read_row(place, place + ring)?;
             session.shake(1)?;
             let again = session.read_at_once(place, 1)?;
-            dropped += usize::from(first.succeeded() && again.succeeded() && !session.may_be_hit(&again));
+            dropped +=
+                usize::from(first.succeeded() && again.succeeded() && !session.may_be_hit(&again));
         }
         if dropped == RING_TRIES {
             // A quarter more, for what lies between the sector and those that were read with it.
@@ -152,12 +171,13 @@ pub(crate) fn find_ring(session: &mut Session) -> Step<()> {
     Ok(())
 }
 
-/// After how many reads elsewhere the cache has forgotten a read: as many as it holds rows, and some more for rows that are no older than they seem.
+/// After how many reads elsewhere the cache has forgotten a read: as many as it holds rows, and
+/// some more for rows that are no older than they seem.
 fn rows_to_forget(session: &mut Session) -> Step<u64> {
     let count = session.know.forget;
     let mut most = 0;
     for _ in 0..FORGET_ROUNDS {
-        most = most.max(held_of(session, count, MOST_MISSED)?);
+        most = most.max(held_of(session, count, MAX_MISSED)?);
     }
     Ok(most + most / 4 + 2)
 }
@@ -178,23 +198,35 @@ fn say_what_was_assumed(remarks: &mut Vec<String>, found: &CacheFound) {
     if found.hit_ns.is_none() {
         return;
     }
-    let most_rows = ROWS[ROWS.len() - 1];
-    if found.segments().is_some_and(|rows| rows >= most_rows) {
-        remarks.push(format!("cache: {most_rows} segments or more; no more were looked for"));
+    let max_rows = ROWS[ROWS.len() - 1];
+    if found.segments().is_some_and(|rows| rows >= max_rows) {
+        remarks.push(format!("cache: {max_rows} segments or more; no more were looked for"));
     }
     if found.segment_sectors.is_none() {
         remarks.push(format!(
-            "cache: a segment's size was not found (a row of {FURTHEST} sectors was held whole, or none was); the read-ahead stands for it"
+            "cache: a segment's size was not found (a row of {FURTHEST} sectors was held whole, or \
+                none was); the read-ahead stands for it"
         ));
     }
     let [near, far] = found.ahead.unwrap_or_default();
     if near.max(far) >= FURTHEST {
-        remarks.push(format!("cache: reads ahead {FURTHEST} sectors or more; no further was looked"));
-    } else if near.abs_diff(far) > near.max(far) / 20 + 4 && !found.within_track && !found.whole_track {
-        remarks.push(format!("cache: reads ahead {near} sectors from one place and {far} from another; the greater is taken"));
+        remarks
+            .push(format!("cache: reads ahead {FURTHEST} sectors or more; no further was looked"));
+    } else if near.abs_diff(far) > near.max(far) / 20 + 4
+        && !found.within_track
+        && !found.whole_track
+    {
+        remarks.push(format!(
+            "cache: reads ahead {near} sectors from one place and {far} from \
+            another; the greater is taken"
+        ));
     }
     if found.goes_on == Some(true) {
-        remarks.push("cache: read-ahead goes on before a command that came meanwhile; reads behind others complete later than foretold".into());
+        remarks.push(
+            "cache: read-ahead goes on before a command that came meanwhile; reads behind \
+            others complete later than predicted"
+                .into(),
+        );
     }
 }
 
@@ -242,8 +274,9 @@ fn rows(session: &mut Session) -> Step<Vec<u64>> {
     Ok(found)
 }
 
-/// Reads `count` places, then the same ones from the newest back until so many in a row come from the media; how many were held.
-fn held_of(session: &mut Session, count: u64, most_missed: u64) -> Step<u64> {
+/// Reads `count` places, then the same ones from the newest back until so many in a row come from
+/// the media; how many were held.
+fn held_of(session: &mut Session, count: u64, max_missed: u64) -> Step<u64> {
     let places: Vec<u64> = (0..count).map(|_| session.draw.below(session.know.capacity)).collect();
     for place in &places {
         session.read_at_once(*place, 1)?;
@@ -252,8 +285,8 @@ fn held_of(session: &mut Session, count: u64, most_missed: u64) -> Step<u64> {
     for (number, place) in places.iter().rev().enumerate() {
         let again = session.read_at_once(*place, 1)?;
         missed = if is_hit(&session.know, &again) { 0 } else { missed + 1 };
-        if missed == most_missed {
-            return Ok(number as u64 + 1 - most_missed);
+        if missed == max_missed {
+            return Ok(number as u64 + 1 - max_missed);
         }
     }
     Ok(count - missed)
@@ -274,7 +307,8 @@ fn keeps_whole_tracks(session: &mut Session) -> Step<bool> {
     Ok(held + 1 >= VOTES)
 }
 
-/// How many sectors are read ahead of one that lies at a part of its track; the furthest one that is a hit.
+/// How many sectors are read ahead of one that lies at a part of its track; the furthest one that
+/// is a hit.
 fn read_ahead(session: &mut Session, part: f64) -> Step<u64> {
     let most = FURTHEST.min(session.know.capacity / 8);
     let (mut held, mut not) = (0, 1);
@@ -313,7 +347,10 @@ fn ends_with_track(session: &Session, ahead: [u64; 2]) -> bool {
     let spt = session.know.zones[zone].sectors_per_track as f64;
     // Sectors stepped over make a track a little shorter.
     let slack = 3.0 + spt / 50.0;
-    [0.1, 0.6].iter().zip(ahead).all(|(part, ahead)| (ahead as f64 - (1.0 - part) * spt).abs() <= slack)
+    [0.1, 0.6]
+        .iter()
+        .zip(ahead)
+        .all(|(part, ahead)| (ahead as f64 - (1.0 - part) * spt).abs() <= slack)
 }
 
 /// Sectors of a segment; none when that was not to be found.
@@ -330,7 +367,8 @@ fn segment(session: &mut Session, found: &CacheFound) -> Step<Option<u64>> {
             return Ok(None);
         }
     }
-    // What is held ends with the row, which ends where its track does, or where the read-ahead behind it does.
+    // What is held ends with the row, which ends where its track does, or where the read-ahead
+    // behind it does.
     let behind = if to_track_end { 0 } else { ahead };
     let (mut gone, mut held) = (0, length + behind - 1);
     if !is_held(session, length, ahead, held)? {
@@ -343,7 +381,8 @@ fn segment(session: &mut Session, found: &CacheFound) -> Step<Option<u64>> {
     Ok(Some(length + behind - held))
 }
 
-/// Whether the sector at `offset` is held when a row of `length` was read in sequence and the read-ahead behind it is through; by two of three tries.
+/// Whether the sector at `offset` is held when a row of `length` was read in sequence and the
+/// read-ahead behind it is through; by two of three tries.
 fn is_held(session: &mut Session, length: u64, ahead: u64, offset: u64) -> Step<bool> {
     vote(session, |session| {
         let Some(zone) = zone_for(&session.know) else { return Ok(false) };
@@ -377,7 +416,7 @@ fn goes_on(session: &mut Session, found: &CacheFound) -> Step<Option<bool>> {
     let Some(zone) = zone_for(&session.know) else { return Ok(None) };
     let spt = session.know.zones[zone].sectors_per_track;
     let distance = (ahead * 3 / 4).min(spt * 3 / 4);
-    if distance as f64 / spt as f64 * session.know.clock.period_ns() < LEAST_AHEAD_NS {
+    if distance as f64 / spt as f64 * session.know.clock.period_ns() < MIN_AHEAD_NS {
         return Ok(None);
     }
     let mut held = 0;
@@ -412,14 +451,19 @@ fn on_track(session: &mut Session, part: f64) -> Option<Place> {
 
 /// The zone with the most addresses: there all of this is measured.
 fn zone_for(know: &Knowledge) -> Option<usize> {
-    let size = |number: &usize| know.zones[*number].end_lba.unwrap_or(know.capacity) - know.zones[*number].first_lba;
+    let size = |number: &usize| {
+        know.zones[*number].end_lba.unwrap_or(know.capacity) - know.zones[*number].first_lba
+    };
     (0..know.zones.len()).filter(|number| !know.zones[*number].lost).max_by_key(size)
 }
 
 /// Reads a sector so long after a completion.
 fn read_after(session: &mut Session, lba: u64, after: &Answer, idle_ns: f64) -> Step<Answer> {
     let not_before = after.completed + Nanos::from_ns(idle_ns as u64);
-    session.read(Extent::from_numbers(lba.min(session.know.capacity - 1), 1), not_before.max(Instant::ORIGIN))
+    session.read(
+        Extent::from_numbers(lba.min(session.know.capacity - 1), 1),
+        not_before.max(Instant::ORIGIN),
+    )
 }
 
 fn is_hit(know: &Knowledge, answer: &Answer) -> bool {
@@ -445,7 +489,11 @@ mod tests {
     }
 
     fn found(profile: &DriveProfile, noisy: bool, seed: u64) -> CacheFound {
-        let truth = if noisy { DriveTruth::draw(profile, seed) } else { DriveTruth::nominal(profile, seed) };
+        let truth = if noisy {
+            DriveTruth::draw(profile, seed)
+        } else {
+            DriveTruth::nominal(profile, seed)
+        };
         let mut bench = Bench::new(truth.unwrap());
         let mut steps = 0;
         while !bench.run(seed, extend) {
@@ -479,7 +527,13 @@ mod tests {
     #[test]
     fn segments_their_size_and_read_ahead_are_found() {
         let shorter = Cache { segments: 5, segment_sectors: 600, read_ahead_sectors: 200, ..PLAIN };
-        for (cache, noisy) in [(PLAIN, false), (PLAIN, true), (shorter, false), (shorter, true), (Cache { read_ahead_sectors: 0, ..PLAIN }, false)] {
+        for (cache, noisy) in [
+            (PLAIN, false),
+            (PLAIN, true),
+            (shorter, false),
+            (shorter, true),
+            (Cache { read_ahead_sectors: 0, ..PLAIN }, false),
+        ] {
             for seed in [1, 2] {
                 let found = found(&drive(Some(cache)), noisy, seed);
                 let case = format!("seed {seed}, noisy {noisy}, {cache:?}: {found:?}");
@@ -488,7 +542,12 @@ mod tests {
                 assert_eq!(profile.segments, cache.segments, "{case}");
                 assert!(near(profile.read_ahead_sectors, cache.read_ahead_sectors), "{case}");
                 assert!(near(profile.segment_sectors, cache.segment_sectors), "{case}");
-                assert!(!profile.whole_track && !profile.read_ahead_within_track && found.goes_on != Some(true), "{case}");
+                assert!(
+                    !profile.whole_track
+                        && !profile.read_ahead_within_track
+                        && found.goes_on != Some(true),
+                    "{case}"
+                );
                 assert!((profile.read_hit_us - cache.read_hit_us).abs() < 30.0, "{case}");
             }
         }

@@ -1,15 +1,21 @@
-//! [`Clock`]: the spindle's turn at a time, kept from reads of a few sectors, the *anchors*, whose angles to each other are known.
+//! [`Clock`]: the spindle's turn at a time, kept from reads of a few sectors, the *anchors*, whose
+//! angles to each other are known.
 //!
-//! Each completion of an anchor, less its angle, lies a whole number of turns behind the last, but for noise. A line through the latest of them (turn number against
-//! time) gives period and phase now; a line through all of them the mean period. Angles are counted from the anchor's completions: whatever lies between
-//! the end of a sector and the completion (bus, overhead, mean jitter) is in all of them alike and falls out.
+//! Each completion of an anchor, less its angle, lies a whole number of turns behind the last, but
+//! for noise. A line through the latest of them (turn number against time) gives period and phase
+//! now; a line through all of them the mean period. Angles are counted from the anchor's
+//! completions: whatever lies between the end of a sector and the completion (bus, overhead, mean
+//! jitter) is in all of them alike and falls out.
 //!
-//! Worked example: the anchor is read every 1.5 s for 60 s, with 22 µs of noise on each reading. The line's slope is wrong by 0.2 µs a second, so that
-//! an angle between two readings is known to some 4 µs, and the period to 0.2 ppm.
+//! Worked example: the anchor is read every 1.5 s for 60 s, with 22 µs of noise on each reading.
+//! The line's slope is wrong by 0.2 µs a second, so that an angle between two readings is known to
+//! some 4 µs, and the period to 0.2 ppm.
 //!
-//! Guarantees that a reading far off the line changes nothing, and that a spindle that wanders by some ppm in minutes is followed. A turn lost (a drive that was
-//! stopped) is not followed: [`Clock::forget_phase`] starts anew. The line goes through as many of the latest readings as lie on one
-//! ([`WINDOW`] to [`LONGEST_WINDOW`]), so that it is the surer the steadier the spindle. Cost: some lines through at most as many readings for each reading. Source: ours, after what
+//! Guarantees that a reading far off the line changes nothing, and that a spindle that wanders by
+//! some ppm in minutes is followed. A turn lost (a drive that was stopped) is not followed:
+//! [`Clock::forget_phase`] starts again. The line goes through as many of the latest readings as lie
+//! on one ([`WINDOW`] to [`LONGEST_WINDOW`]), so that it is the surer the steadier the spindle.
+//! Cost: some lines through at most as many readings for each reading. Source: ours, after what
 //! Worthington, Ganger, Patt and Wilkes (1995) call MTBRC measurements, with long baselines.
 
 use headtime_units::Instant;
@@ -17,20 +23,22 @@ use serde::{Deserialize, Serialize};
 
 use crate::numbers::{mean, median, spread, wrap};
 
-/// Readings that the present line goes through at least, once there are as many (guess: a minute at 1.5 s each), and at the most.
+/// Readings that the present line goes through at least, once there are as many (guess: a minute at
+/// 1.5 s each), and at the most.
 const WINDOW: usize = 40;
 const LONGEST_WINDOW: usize = 1_024;
 /// A line through more readings is bent when they lie off it by so many standard errors somewhere.
 const BENT: f64 = 4.5;
 /// Readings kept for the mean period; when there are more, every other one is dropped.
-const MOST_KEPT: usize = 512;
+const MAX_KEPT: usize = 512;
 
 /// Period and phase.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct Clock {
     /// Nanoseconds a turn.
     period_ns: f64,
-    /// When turn 0 of the present line began, nanoseconds; the line is `time = origin + turn · period`.
+    /// When turn 0 of the present line began, nanoseconds; the line is `time = origin + turn ·
+    /// period`.
     origin_ns: f64,
     /// The latest readings, turn number and time.
     recent: Vec<(f64, f64)>,
@@ -45,7 +53,15 @@ impl Clock {
     /// A clock of a known period whose anchor completed at `at`.
     pub(crate) fn new(period_ns: f64, noise_ns: f64, at: Instant) -> Self {
         let at = at.as_ns() as f64;
-        Self { period_ns, origin_ns: at, recent: vec![(0.0, at)], all: vec![(0.0, at)], last_ns: at, refused: 0, noise_ns }
+        Self {
+            period_ns,
+            origin_ns: at,
+            recent: vec![(0.0, at)],
+            all: vec![(0.0, at)],
+            last_ns: at,
+            refused: 0,
+            noise_ns,
+        }
     }
 
     pub(crate) fn period_ns(&self) -> f64 {
@@ -74,7 +90,11 @@ impl Clock {
         let off_ns = wrap(turns) * self.period_ns;
         self.last_ns = at;
         // What is unsure is the slope, so the allowance grows until there is a line.
-        let allowed = if self.recent.len() < 4 { self.period_ns / 4.0 } else { (8.0 * self.noise_ns).max(60_000.0) };
+        let allowed = if self.recent.len() < 4 {
+            self.period_ns / 4.0
+        } else {
+            (8.0 * self.noise_ns).max(60_000.0)
+        };
         if off_ns.abs() > allowed {
             self.refused += 1;
             if self.refused > 3 {
@@ -90,7 +110,7 @@ impl Clock {
         if self.recent.len() > LONGEST_WINDOW {
             self.recent.remove(0);
         }
-        if self.all.len() > MOST_KEPT {
+        if self.all.len() > MAX_KEPT {
             let mut number = 0;
             self.all.retain(|_| {
                 number += 1;
@@ -101,7 +121,8 @@ impl Clock {
         if let Some((origin, period)) = line(steady) {
             (self.origin_ns, self.period_ns) = (origin, period);
             if steady.len() >= 8 {
-                let off: Vec<f64> = steady.iter().map(|(turn, at)| at - origin - turn * period).collect();
+                let off: Vec<f64> =
+                    steady.iter().map(|(turn, at)| at - origin - turn * period).collect();
                 self.noise_ns = spread(&off).max(median(&off).abs());
             }
         }
@@ -138,7 +159,9 @@ impl Clock {
 
     /// The mean period over all readings and its standard error, nanoseconds.
     pub(crate) fn mean_period_ns(&self) -> (f64, f64) {
-        let Some((origin, period)) = line(&self.all).filter(|_| self.all.len() >= 4) else { return (self.period_ns, self.period_ns * 1e-5) };
+        let Some((origin, period)) = line(&self.all).filter(|_| self.all.len() >= 4) else {
+            return (self.period_ns, self.period_ns * 1e-5);
+        };
         let off: Vec<f64> = self.all.iter().map(|(turn, at)| at - origin - turn * period).collect();
         let mean = self.all.iter().map(|(turn, _)| turn).sum::<f64>() / self.all.len() as f64;
         let lever = self.all.iter().map(|(turn, _)| (turn - mean) * (turn - mean)).sum::<f64>();
@@ -146,7 +169,8 @@ impl Clock {
     }
 }
 
-/// Whether readings lie off a line through them, at its beginning, in its middle or at its end, by more than chance.
+/// Whether readings lie off a line through them, at its beginning, in its middle or at its end, by
+/// more than chance.
 fn is_bent(readings: &[(f64, f64)]) -> bool {
     let Some((origin, period)) = line(readings) else { return false };
     let off: Vec<f64> = readings.iter().map(|(turn, at)| at - origin - turn * period).collect();
@@ -156,12 +180,15 @@ fn is_bent(readings: &[(f64, f64)]) -> bool {
     })
 }
 
-/// The line `time = origin + turn · period` through readings; none through fewer than two different turns.
+/// The line `time = origin + turn · period` through readings; none through fewer than two different
+/// turns.
 pub(crate) fn line(readings: &[(f64, f64)]) -> Option<(f64, f64)> {
     let count = readings.len() as f64;
     // Around the first reading, so that large numbers cancel.
     let (first_turn, first_at) = *readings.first()?;
-    let (turns, times) = readings.iter().fold((0.0, 0.0), |sum, (turn, at)| (sum.0 + turn - first_turn, sum.1 + at - first_at));
+    let (turns, times) = readings
+        .iter()
+        .fold((0.0, 0.0), |sum, (turn, at)| (sum.0 + turn - first_turn, sum.1 + at - first_at));
     let (mean_turn, mean_time) = (turns / count, times / count);
     let (mut lever, mut product) = (0.0, 0.0);
     for (turn, at) in readings {
@@ -185,7 +212,9 @@ mod tests {
         // Turns by which the clock is off a while after the last reading, in the end.
         let off = |wander_ppm: f64, seed: u64| {
             let (mut draw, period) = (Draw::new(seed, 0), 6e6);
-            let at = |turn: f64| 1e6 + turn * period + wander_ppm * 1e-6 * 3e10 * libm::sin(turn * period / 3e10);
+            let at = |turn: f64| {
+                1e6 + turn * period + wander_ppm * 1e-6 * 3e10 * libm::sin(turn * period / 3e10)
+            };
             let mut clock = Clock::new(period, 28_000.0, Instant::from_ns(1_000_000));
             let mut turn = 0.0;
             for _ in 0..400 {

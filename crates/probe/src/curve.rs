@@ -1,14 +1,20 @@
 //! [`Curve`]: arm times by distance as far as they were timed, and which distance to time next.
 //!
-//! *Where the curve bends.* First come 1, 2, 3, 4, 6, 8, 11 … cylinders, each two fifths more than the last. A point's *bend* is what its time is off the line between its neighbours;
-//! where a curve is smooth that is more than the lines are off in between, and where it is jagged, as extracted curves of real arms are, as much. So a gap that ends at a bent point is
-//! halved, again and again, until points are as straight as they can be timed.
+//! *Where the curve bends.* First come 1, 2, 3, 4, 6, 8, 11 … cylinders, each two fifths more than
+//! the last. A point's *bend* is what its time is off the line between its neighbors; where a
+//! curve is smooth that is more than the lines are off in between, and where it is jagged, as
+//! extracted curves of real arms are, as much. So a gap that ends at a bent point is halved, again
+//! and again, until points are as straight as they can be timed.
 //!
-//! *Which gap first.* Deep queues are served by short seeks: with `q` random requests waiting the arm goes some `1/q` of the stroke, so that each doubling of the distance matters to as many
-//! queues. A gap from `a` to `b` cylinders weighs its bend times `ln(b/a)`, and the heaviest is halved first; when the time ends, what is left open matters least.
+//! *Which gap first.* Deep queues are served by short seeks: with `q` random requests waiting the
+//! arm goes some `1/q` of the stroke, so that each doubling of the distance matters to as many
+//! queues. A gap from `a` to `b` cylinders weighs its bend times `ln(b/a)`, and the heaviest is
+//! halved first; when the time ends, what is left open matters least.
 //!
-//! Worked example, an Atlas 10K as extracted: 56 cylinders take 2.13 ms, 78 take 2.32, 109 take 2.04. The point at 78 lies 0.23 ms above the line, so that 66 and 92 are next: 2.08 and 1.98 ms. The curve has a
-//! peak of 2.42 ms at 80 between valleys of 1.93 ms at 70 and 1.97 at 90, which some more halvings find.
+//! Worked example, an Atlas 10K as extracted: 56 cylinders take 2.13 ms, 78 take 2.32, 109 take
+//! 2.04. The point at 78 lies 0.23 ms above the line, so that 66 and 92 are next: 2.08 and 1.98 ms.
+//! The curve has a peak of 2.42 ms at 80 between valleys of 1.93 ms at 70 and 1.97 at 90, which
+//! some more halvings find.
 
 use serde::{Deserialize, Serialize};
 
@@ -31,16 +37,18 @@ pub(crate) struct Curve {
 /// The first distances; from the last on each is by this, a share of two, longer.
 const FIRST: [u64; 6] = [1, 2, 3, 4, 6, 8];
 const GROWTH: (u64, u64) = (7, 5);
-/// A bend that is left as it is, ns: a seek wrong by as much is within the noise of what schedulers see (guess).
+/// A bend that is left as it is, ns: a seek wrong by as much is within the noise of what schedulers
+/// see (guess).
 const STRAIGHT_NS: f64 = 25_000.0;
-/// A bend of as many standard errors is chance; that of a bend is that of a point and half of each neighbour's.
+/// A bend of as many standard errors is chance; that of a bend is that of a point and half of each
+/// neighbor's.
 const CHANCE: f64 = 2.0 * 1.224_744_871;
 /// Most points of the curve.
-const MOST_POINTS: usize = 320;
+const MAX_POINTS: usize = 320;
 
 impl Curve {
     /// What the points around say of a distance; none beyond them.
-    pub(crate) fn foretold(&self, distance: u64) -> Option<f64> {
+    pub(crate) fn predicted(&self, distance: u64) -> Option<f64> {
         let next = self.points.iter().position(|point| point.0 >= distance)?;
         let behind = self.points[next];
         if behind.0 == distance {
@@ -62,25 +70,33 @@ impl Curve {
             first.push(first[first.len() - 1] * GROWTH.0 / GROWTH.1);
         }
         first.push(longest);
-        first.into_iter().find(|distance| *distance <= longest && self.points.iter().all(|point| point.0 != *distance))
+        first.into_iter().find(|distance| {
+            *distance <= longest && self.points.iter().all(|point| point.0 != *distance)
+        })
     }
 
     /// The middle of the gap that is worth most; none when all are straight.
     pub(crate) fn next_between(&self) -> Option<u64> {
-        if self.points.len() >= MOST_POINTS {
+        if self.points.len() >= MAX_POINTS {
             return None;
         }
         let errors: Vec<f64> = self.points.iter().filter_map(|point| point.1.error_ns).collect();
         let straight = STRAIGHT_NS.max(CHANCE * median(&errors));
         let bends = self.bends();
-        let gaps = self.points.windows(2).zip(bends.windows(2)).filter(|(gap, _)| gap[1].0 - gap[0].0 > 1);
-        let open = gaps.map(|(gap, bends)| (gap, bends[0].max(bends[1]))).filter(|(_, bend)| *bend > straight);
-        let weight = |gap: &[(u64, Timed)], bend: f64| bend * libm::log(gap[1].0 as f64 / gap[0].0 as f64);
-        let (gap, _) = open.max_by(|one, other| weight(one.0, one.1).total_cmp(&weight(other.0, other.1)))?;
+        let gaps =
+            self.points.windows(2).zip(bends.windows(2)).filter(|(gap, _)| gap[1].0 - gap[0].0 > 1);
+        let open = gaps
+            .map(|(gap, bends)| (gap, bends[0].max(bends[1])))
+            .filter(|(_, bend)| *bend > straight);
+        let weight =
+            |gap: &[(u64, Timed)], bend: f64| bend * libm::log(gap[1].0 as f64 / gap[0].0 as f64);
+        let (gap, _) =
+            open.max_by(|one, other| weight(one.0, one.1).total_cmp(&weight(other.0, other.1)))?;
         Some(gap[0].0 + (gap[1].0 - gap[0].0) / 2)
     }
 
-    /// By how much each point lies off the line between its neighbours; the first and the last not at all.
+    /// By how much each point lies off the line between its neighbors; the first and the last not
+    /// at all.
     fn bends(&self) -> Vec<f64> {
         let mut bends = vec![0.0; self.points.len()];
         for (number, around) in self.points.windows(3).enumerate() {
@@ -103,24 +119,32 @@ mod tests {
     use crate::draw::Draw;
     use headtime_mechanics::{SeekCurve, catalog};
 
-    /// The curve as it is sampled when each distance takes what a drive's own curve says, `noise_ns` evenly off at most.
+    /// The curve as it is sampled when each distance takes what a drive's own curve says,
+    /// `noise_ns` evenly off at most.
     fn sampled(real: &SeekCurve, most: usize, noise_ns: f64) -> Curve {
         let (mut curve, mut draw) = (Curve::default(), Draw::new(1, 0));
         let longest = u64::from(real.last_distance()) * 49 / 50;
-        while let Some(distance) = curve.next_first(longest).or_else(|| curve.next_between()).filter(|_| curve.points.len() < most) {
-            let ns = real.time(distance as u32).as_ns() as f64 + noise_ns * (2.0 * draw.part() - 1.0);
+        while let Some(distance) = curve
+            .next_first(longest)
+            .or_else(|| curve.next_between())
+            .filter(|_| curve.points.len() < most)
+        {
+            let ns =
+                real.time(distance as u32).as_ns() as f64 + noise_ns * (2.0 * draw.part() - 1.0);
             curve.insert(distance, Timed { ns, error_ns: Some(noise_ns / libm::sqrt(3.0)) });
         }
         curve
     }
 
-    /// The mean of how far it is off between two distances, each doubling of the distance weighing as much, us.
+    /// The mean of how far it is off between two distances, each doubling of the distance weighing
+    /// as much, us.
     fn off_us(curve: &Curve, real: &SeekCurve, from: u32, to: u32) -> f64 {
         let (mut off, mut weights) = (0.0, 0.0);
         for distance in from..to {
             let weight = 1.0 / f64::from(distance);
-            let foretold = curve.foretold(u64::from(distance)).expect("between the first and the last");
-            off += weight * (foretold - real.time(distance).as_ns() as f64).abs() / 1e3;
+            let predicted =
+                curve.predicted(u64::from(distance)).expect("between the first and the last");
+            off += weight * (predicted - real.time(distance).as_ns() as f64).abs() / 1e3;
             weights += weight;
         }
         off / weights
@@ -128,26 +152,36 @@ mod tests {
 
     #[test]
     fn a_jagged_curve_is_followed_where_it_bends_and_a_smooth_one_takes_few_points() {
-        let jagged = SeekCurve::from_profile(&catalog::load("atlas10k").expect("a profile that ships"));
+        let jagged =
+            SeekCurve::from_profile(&catalog::load("atlas10k").expect("a profile that ships"));
         let curve = sampled(&jagged, usize::MAX, 0.0);
         let short = off_us(&curve, &jagged, 1, 500);
         assert!(short < 10.0, "{short} us with {} points", curve.points.len());
-        let smooth = SeekCurve::from_profile(&catalog::load("nearline-20tb").expect("a profile that ships"));
+        let smooth =
+            SeekCurve::from_profile(&catalog::load("nearline-20tb").expect("a profile that ships"));
         let curve = sampled(&smooth, usize::MAX, 0.0);
         let off = off_us(&curve, &smooth, 1, smooth.last_distance() * 49 / 50);
-        assert!(off < 10.0 && curve.points.len() < 80, "{off} us with {} points", curve.points.len());
+        assert!(
+            off < 10.0 && curve.points.len() < 80,
+            "{off} us with {} points",
+            curve.points.len()
+        );
     }
 
     #[test]
     fn when_the_time_ends_what_is_left_matters_least() {
-        let jagged = SeekCurve::from_profile(&catalog::load("atlas10k").expect("a profile that ships"));
-        let off: Vec<f64> = [40, 80, 160].map(|most| off_us(&sampled(&jagged, most, 0.0), &jagged, 1, 9_800)).into();
+        let jagged =
+            SeekCurve::from_profile(&catalog::load("atlas10k").expect("a profile that ships"));
+        let off: Vec<f64> = [40, 80, 160]
+            .map(|most| off_us(&sampled(&jagged, most, 0.0), &jagged, 1, 9_800))
+            .into();
         assert!(off.windows(2).all(|pair| pair[1] < 0.75 * pair[0]), "{off:?} us");
     }
 
     #[test]
     fn what_noise_bends_is_not_looked_into() {
-        let smooth = SeekCurve::from_profile(&catalog::load("nearline-20tb").expect("a profile that ships"));
+        let smooth =
+            SeekCurve::from_profile(&catalog::load("nearline-20tb").expect("a profile that ships"));
         let quiet = sampled(&smooth, usize::MAX, 0.0).points.len();
         let noisy = sampled(&smooth, usize::MAX, 40_000.0).points.len();
         assert!(noisy < 2 * quiet, "{quiet} and {noisy} points");

@@ -1,4 +1,5 @@
-//! [`Draw`]: numbers by seed (SplitMix64), so that an experiment that is run again over its answers asks the same again.
+//! [`Draw`]: numbers by seed (SplitMix64), so that an experiment that is run again over its answers
+//! asks the same again.
 
 /// A stream of numbers; the same for the same seed and step.
 #[derive(Clone, Debug)]
@@ -43,7 +44,9 @@ mod tests {
         };
         assert_eq!(drawn(1, 2), drawn(1, 2));
         assert_ne!(drawn(1, 2), drawn(1, 3));
-        assert!((0..10).all(|number| drawn(7, 0).iter().filter(|drawn| **drawn == number).count() > 60));
+        assert!(
+            (0..10).all(|number| drawn(7, 0).iter().filter(|drawn| **drawn == number).count() > 60)
+        );
         assert!((0..1_000).all(|step| (0.0..1.0).contains(&Draw::new(3, step).part())));
     }
 }

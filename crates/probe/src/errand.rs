@@ -1,7 +1,8 @@
 //! [`Errand`]: one [`Ask`] carried out, command by command, whatever issues them.
 //!
-//! A driver asks it what to issue, issues that, and tells what completed; the order of commands, the lanes and the time limit are kept here, so that a real,
-//! an emulated and a simulated driver do the same.
+//! A driver asks it what to issue, issues that, and tells what completed; the order of commands,
+//! the lanes and the time limit are kept here, so that a real, an emulated and a simulated driver
+//! do the same.
 //!
 //! ```
 //! use headtime_probe::{Errand, Probe, Settings, Outcome};
@@ -87,20 +88,42 @@ impl Errand {
         let row = |commands, most| Row { commands, most, outstanding: 0, next: 0 };
         let (not_before, time_limit, lanes) = match ask {
             Ask::Done => return None,
-            Ask::Read { extent, not_before } => (*not_before, Nanos::MAX, vec![row(vec![(Kind::Read, *extent)], 1)]),
+            Ask::Read { extent, not_before } => {
+                (*not_before, Nanos::MAX, vec![row(vec![(Kind::Read, *extent)], 1)])
+            }
             Ask::Rewrite(Rewrite { extent, via, fua }) => {
                 let via = via.map(|via| (Kind::Read, via));
-                let commands = [Some((Kind::ReadAndKeep, *extent)), via, Some((Kind::WriteBack { fua: *fua }, *extent))];
-                (Instant::ORIGIN, Nanos::MAX, vec![row(commands.into_iter().flatten().collect(), 1)])
+                let commands = [
+                    Some((Kind::ReadAndKeep, *extent)),
+                    via,
+                    Some((Kind::WriteBack { fua: *fua }, *extent)),
+                ];
+                (
+                    Instant::ORIGIN,
+                    Nanos::MAX,
+                    vec![row(commands.into_iter().flatten().collect(), 1)],
+                )
             }
             Ask::Together(together) => {
                 let lanes = together.lanes.iter();
-                let lanes =
-                    lanes.map(|lane| row(lane.extents.iter().map(|extent| (Kind::Read, *extent)).collect(), lane.outstanding.max(1) as usize));
+                let lanes = lanes.map(|lane| {
+                    row(
+                        lane.extents.iter().map(|extent| (Kind::Read, *extent)).collect(),
+                        lane.outstanding.max(1) as usize,
+                    )
+                });
                 (Instant::ORIGIN, together.time_limit, lanes.collect())
             }
         };
-        Some(Self { not_before, time_limit, began: None, stopped: false, lanes, issued: Vec::new(), answers: Vec::new() })
+        Some(Self {
+            not_before,
+            time_limit,
+            began: None,
+            stopped: false,
+            lanes,
+            issued: Vec::new(),
+            answers: Vec::new(),
+        })
     }
 
     /// When the first command may be issued at the earliest; the origin is at once.
@@ -109,7 +132,8 @@ impl Errand {
         self.not_before
     }
 
-    /// A command to issue at `now`, if there is one; call it again until there is none. What it answers counts as issued at `now`.
+    /// A command to issue at `now`, if there is one; call it again until there is none. What it
+    /// answers counts as issued at `now`.
     pub fn next(&mut self, now: Instant) -> Option<Issue> {
         if now < self.not_before || self.stopped {
             return None;
@@ -119,7 +143,10 @@ impl Errand {
             self.stopped = true;
             return None;
         }
-        let place = self.lanes.iter().position(|lane| lane.outstanding < lane.most && lane.next < lane.commands.len())?;
+        let place = self
+            .lanes
+            .iter()
+            .position(|lane| lane.outstanding < lane.most && lane.next < lane.commands.len())?;
         let lane = &mut self.lanes[place];
         let (kind, extent) = lane.commands[lane.next];
         lane.next += 1;
@@ -136,15 +163,26 @@ impl Errand {
         self.issued[id].at = at;
     }
 
-    /// A command completed. One that was a write back without its read having succeeded does not come: the errand is over before.
+    /// A command completed. One that was a write back without its read having succeeded does not
+    /// come: the errand is over before.
     ///
     /// # Panics
     /// When no such command is outstanding, or it completed before it was issued.
     pub fn completed(&mut self, id: usize, at: Instant, outcome: Outcome) {
         let issued = &mut self.issued[id];
-        assert!(!issued.done && at >= issued.at, "command {id}, issued at {}, completed at {at}, done before: {}", issued.at, issued.done);
+        assert!(
+            !issued.done && at >= issued.at,
+            "command {id}, issued at {}, completed at {at}, done before: {}",
+            issued.at,
+            issued.done
+        );
         issued.done = true;
-        self.answers.push(Answer { extent: issued.extent, issued: issued.at, completed: at, outcome });
+        self.answers.push(Answer {
+            extent: issued.extent,
+            issued: issued.at,
+            completed: at,
+            outcome,
+        });
         let (place, lane) = (issued.lane, &mut self.lanes[issued.lane]);
         lane.outstanding -= 1;
         let lane_over = lane.outstanding == 0 && lane.next == lane.commands.len();
@@ -152,14 +190,17 @@ impl Errand {
         self.stopped |= (place == 0 && lane_over) || (keeps && outcome == Outcome::Failed);
     }
 
-    /// Whether nothing is outstanding and nothing more will be issued; with a time limit, by `next` having been called after it.
+    /// Whether nothing is outstanding and nothing more will be issued; with a time limit, by `next`
+    /// having been called after it.
     #[must_use]
     pub fn is_over(&self) -> bool {
         let outstanding = self.lanes.iter().any(|lane| lane.outstanding > 0);
-        !outstanding && (self.stopped || self.lanes.iter().all(|lane| lane.next == lane.commands.len()))
+        !outstanding
+            && (self.stopped || self.lanes.iter().all(|lane| lane.next == lane.commands.len()))
     }
 
-    /// The answers in the order of completion, for [`Probe::completed_all`](crate::Probe::completed_all).
+    /// The answers in the order of completion, for
+    /// [`Probe::completed_all`](crate::Probe::completed_all).
     #[must_use]
     pub fn into_answers(self) -> Vec<Answer> {
         self.answers
@@ -188,7 +229,10 @@ mod tests {
         assert!(errand.next(at(11)).is_none() && !errand.is_over());
         errand.completed(0, at(20), Outcome::Read);
         assert!(errand.is_over());
-        assert_eq!(errand.into_answers(), [Answer { extent, issued: at(11), completed: at(20), outcome: Outcome::Read }]);
+        assert_eq!(
+            errand.into_answers(),
+            [Answer { extent, issued: at(11), completed: at(20), outcome: Outcome::Read }]
+        );
         assert!(Errand::of(&Ask::Done).is_none());
     }
 
@@ -197,7 +241,14 @@ mod tests {
         let (extent, via) = (Extent::from_numbers(7, 8), Extent::from_numbers(900, 1));
         let ask = Ask::Rewrite(Rewrite { extent, via: Some(via), fua: true });
         let mut errand = Errand::of(&ask).unwrap();
-        for (id, (kind, of)) in [(Kind::ReadAndKeep, extent), (Kind::Read, via), (Kind::WriteBack { fua: true }, extent)].into_iter().enumerate() {
+        for (id, (kind, of)) in [
+            (Kind::ReadAndKeep, extent),
+            (Kind::Read, via),
+            (Kind::WriteBack { fua: true }, extent),
+        ]
+        .into_iter()
+        .enumerate()
+        {
             assert_eq!(errand.next(at(id as u64)), Some(Issue { id, kind, extent: of }));
             assert_eq!(errand.next(at(id as u64)), None, "one at a time");
             errand.completed(id, at(id as u64), Outcome::Read);
@@ -207,7 +258,11 @@ mod tests {
             let mut errand = Errand::of(&ask).unwrap();
             for id in 0..=failing {
                 assert_eq!(errand.next(at(0)).map(|issue| issue.id), Some(id));
-                errand.completed(id, at(1), if id == failing { Outcome::Failed } else { Outcome::Read });
+                errand.completed(
+                    id,
+                    at(1),
+                    if id == failing { Outcome::Failed } else { Outcome::Read },
+                );
             }
             assert!(errand.is_over() && errand.next(at(2)).is_none(), "failing {failing}");
         }
@@ -215,9 +270,16 @@ mod tests {
 
     #[test]
     fn lanes_keep_their_number_outstanding_until_the_first_is_through() {
-        let lanes = vec![Lane { extents: extents(100, 2), outstanding: 1 }, Lane { extents: extents(0, 50), outstanding: 3 }];
-        let mut errand = Errand::of(&Ask::Together(Together { lanes, time_limit: Nanos::from_secs(1) })).unwrap();
-        let begun: Vec<u64> = core::iter::from_fn(|| errand.next(at(0))).map(|issue| issue.extent.start.get()).collect();
+        let lanes = vec![
+            Lane { extents: extents(100, 2), outstanding: 1 },
+            Lane { extents: extents(0, 50), outstanding: 3 },
+        ];
+        let mut errand =
+            Errand::of(&Ask::Together(Together { lanes, time_limit: Nanos::from_secs(1) }))
+                .unwrap();
+        let begun: Vec<u64> = core::iter::from_fn(|| errand.next(at(0)))
+            .map(|issue| issue.extent.start.get())
+            .collect();
         assert_eq!(begun, [100, 0, 1, 2]);
         errand.completed(1, at(1), Outcome::Read);
         assert_eq!(errand.next(at(1)).map(|issue| issue.extent.start.get()), Some(3));
@@ -237,7 +299,8 @@ mod tests {
     #[test]
     fn nothing_is_issued_after_the_time_limit() {
         let lanes = vec![Lane { extents: extents(0, 50), outstanding: 2 }];
-        let mut errand = Errand::of(&Ask::Together(Together { lanes, time_limit: Nanos::from_us(10) })).unwrap();
+        let mut errand =
+            Errand::of(&Ask::Together(Together { lanes, time_limit: Nanos::from_us(10) })).unwrap();
         (0..2).for_each(|id| assert_eq!(errand.next(at(0)).map(|issue| issue.id), Some(id)));
         errand.completed(0, at(10), Outcome::Read);
         assert!(errand.next(at(10)).is_none());

@@ -1,7 +1,8 @@
 //! Each figure that was found, with how sure it is.
 //!
-//! Where several readings were taken the error is the standard error of what was taken from them; where something was counted it is half a unit; where it was bracketed,
-//! half the bracket; where it was taken for granted it is infinite.
+//! Where several readings were taken the error is the standard error of what was taken from them;
+//! where something was counted it is half a unit; where it was bracketed, half the bracket; where
+//! it was taken for granted it is infinite.
 
 use crate::finding::Figure;
 use crate::knowledge::Knowledge;
@@ -14,8 +15,10 @@ pub(crate) fn of(know: &Knowledge, sector_bytes: u32) -> Vec<Figure> {
     }
     let (period_ns, error_ns) = know.clock.mean_period_ns();
     let noise_ns = know.clock.noise_ns();
-    let mut figures =
-        vec![figure("period (us)", period_ns / 1e3, error_ns / 1e3), figure("noise of a completion (us)", noise_ns / 1e3, noise_ns / 8e3)];
+    let mut figures = vec![
+        figure("period (us)", period_ns / 1e3, error_ns / 1e3),
+        figure("noise of a completion (us)", noise_ns / 1e3, noise_ns / 8e3),
+    ];
     zones(know, &mut figures);
     arm(know, &mut figures);
     interface(know, sector_bytes, &mut figures);
@@ -50,10 +53,18 @@ fn arm(know: &Knowledge, figures: &mut Vec<Figure>) {
     // An arm time is a difference to what a read on one track takes.
     let error_ms = |error_ns: Option<f64>| both(error_ns, seek.same_track_error_ns) / 1e6;
     if let Some(ns) = seek.other_head_ns {
-        figures.push(figure("head switch (ms)", (ns - base_ns).max(0.0) / 1e6, error_ms(seek.other_head_error_ns)));
+        figures.push(figure(
+            "head switch (ms)",
+            (ns - base_ns).max(0.0) / 1e6,
+            error_ms(seek.other_head_error_ns),
+        ));
     }
     for (distance, found) in &seek.curve.points {
-        figures.push(figure(&format!("seek of {distance} cylinders (ms)"), (found.ns - base_ns).max(0.0) / 1e6, error_ms(found.error_ns)));
+        figures.push(figure(
+            &format!("seek of {distance} cylinders (ms)"),
+            (found.ns - base_ns).max(0.0) / 1e6,
+            error_ms(found.error_ns),
+        ));
     }
 }
 
@@ -72,7 +83,8 @@ fn interface(know: &Knowledge, sector_bytes: u32, figures: &mut Vec<Figure>) {
     }
     if let Some(ns) = know.interface.bus_ns_per_sector {
         let value = f64::from(sector_bytes) * 1e3 / ns;
-        let error = know.interface.bus_error_ns.map_or(f64::INFINITY, |error_ns| value * error_ns / ns);
+        let error =
+            know.interface.bus_error_ns.map_or(f64::INFINITY, |error_ns| value * error_ns / ns);
         figures.push(figure("bus (MB/s)", value, error));
     }
 }
@@ -84,13 +96,21 @@ fn cache(know: &Knowledge, figures: &mut Vec<Figure>) {
     if let Some(segments) = found.segments() {
         let least = found.rows.iter().copied().min().unwrap_or(segments);
         let most = found.rows.iter().copied().max().unwrap_or(segments);
-        figures.push(figure("cache segments", segments as f64, ((most - least) as f64 / 2.0).max(0.5)));
+        figures.push(figure(
+            "cache segments",
+            segments as f64,
+            ((most - least) as f64 / 2.0).max(0.5),
+        ));
     }
     if let Some(sectors) = found.segment_sectors {
         figures.push(figure("cache segment (sectors)", sectors as f64, 1.0));
     }
     if let Some([near, far]) = found.ahead {
-        let error = if found.within_track || found.whole_track { 1.0 } else { (near.abs_diff(far) as f64 / 2.0).max(1.0) };
+        let error = if found.within_track || found.whole_track {
+            1.0
+        } else {
+            (near.abs_diff(far) as f64 / 2.0).max(1.0)
+        };
         figures.push(figure("read-ahead (sectors)", near.max(far) as f64, error));
     }
 }
@@ -100,19 +120,40 @@ fn writes(know: &Knowledge, figures: &mut Vec<Figure>) {
     if let Some((ns, error_ns)) = found.hit_ns {
         figures.push(figure("write into the cache (us)", ns / 1e3, error_ns / 1e3));
     }
-    if let Some((ns, error_ns)) = know.seek.same_track_ns.and_then(|same_ns| found.settle_ns(same_ns)) {
+    if let Some((ns, error_ns)) =
+        know.seek.same_track_ns.and_then(|same_ns| found.settle_ns(same_ns))
+    {
         figures.push(figure("write settle (ms)", ns / 1e6, error_ns / 1e6));
     }
 }
 
 fn queue(know: &Knowledge, figures: &mut Vec<Figure>) {
-    let Some(found) = know.queue.as_ref().and_then(crate::queue::QueueFound::behaviour) else { return };
-    // A command that goes first of all that wait is seen every few choices, so that the depth is found to one or two.
-    let error = if found.depth_is_least { f64::INFINITY } else { 1.0_f64.max(f64::from(found.depth) / 16.0) };
-    figures.push(figure("firmware queue (commands)", f64::from(found.depth), if found.depth == 1 { 0.5 } else { error }));
+    let Some(found) = know.queue.as_ref().and_then(crate::queue::QueueFound::behavior) else {
+        return;
+    };
+    // A command that goes first of all that wait is seen every few choices, so that the depth is
+    // found to one or two.
+    let error = if found.depth_is_least {
+        f64::INFINITY
+    } else {
+        1.0_f64.max(f64::from(found.depth) / 16.0)
+    };
+    figures.push(figure(
+        "firmware queue (commands)",
+        f64::from(found.depth),
+        if found.depth == 1 { 0.5 } else { error },
+    ));
     figures.push(figure("random read alone (ms)", found.alone_ms, f64::INFINITY));
-    let longest = if found.until_stopped { f64::INFINITY } else { found.longest_wait_ms - found.median_wait_ms };
-    figures.push(figure("longest wait of a random read beside a stream (ms)", found.longest_wait_ms, longest));
+    let longest = if found.until_stopped {
+        f64::INFINITY
+    } else {
+        found.longest_wait_ms - found.median_wait_ms
+    };
+    figures.push(figure(
+        "longest wait of a random read beside a stream (ms)",
+        found.longest_wait_ms,
+        longest,
+    ));
 }
 
 fn figure(name: &str, value: f64, error: f64) -> Figure {
@@ -128,9 +169,14 @@ mod tests {
     fn arm_times_are_as_sure_as_both_ends_of_the_difference() {
         let mut know = Knowledge { turns: Some(true), ..Knowledge::default() };
         (know.seek.same_track_ns, know.seek.same_track_error_ns) = (Some(3e5), Some(3e3));
-        know.seek.curve.points = vec![(1, Timed { ns: 1.3e6, error_ns: Some(4e3) }), (9, Timed { ns: 2e6, error_ns: None })];
+        know.seek.curve.points = vec![
+            (1, Timed { ns: 1.3e6, error_ns: Some(4e3) }),
+            (9, Timed { ns: 2e6, error_ns: None }),
+        ];
         let figures = of(&know, 512);
-        let of = |name: &str| figures.iter().find(|figure| figure.name == name).unwrap_or_else(|| panic!("no {name}"));
+        let of = |name: &str| {
+            figures.iter().find(|figure| figure.name == name).unwrap_or_else(|| panic!("no {name}"))
+        };
         let one = of("seek of 1 cylinders (ms)");
         assert!((one.value - 1.0).abs() < 1e-9 && (one.error - 0.005).abs() < 1e-9, "{one:?}");
         assert!(of("seek of 9 cylinders (ms)").error.is_infinite());

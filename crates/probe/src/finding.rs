@@ -3,7 +3,9 @@
 use core::fmt::Write as _;
 
 use headtime_mechanics::ProfileError;
-use headtime_mechanics::profile::{DriveProfile, Firmware, Geometry as ProfileGeometry, Interface, Rotation, Seek, Zone};
+use headtime_mechanics::profile::{
+    DriveProfile, Firmware, Geometry as ProfileGeometry, Interface, Rotation, Seek, Zone,
+};
 use headtime_units::Nanos;
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +13,7 @@ use crate::geometry::Geometry;
 use crate::knowledge::Knowledge;
 use crate::layout::ZoneSketch;
 use crate::numbers::{median, quantile};
-use crate::queue::{QueueBehaviour, QueueFound};
+use crate::queue::{QueueBehavior, QueueFound};
 use crate::verdict::Verdict;
 
 /// What a probe found.
@@ -25,9 +27,11 @@ pub struct Finding {
     pub figures: Vec<Figure>,
     /// The self-check, if it was come to.
     pub check: Option<Check>,
-    /// What was seen of the drive's own queue, if that was come to and the way to the drive takes more than one command.
-    pub queue: Option<QueueBehaviour>,
-    /// Sectors that came late again and again, as remapped ones do; of those that the self-check came upon.
+    /// What was seen of the drive's own queue, if that was come to and the way to the drive takes
+    /// more than one command.
+    pub queue: Option<QueueBehavior>,
+    /// Sectors that came late again and again, as remapped ones do; of those that the self-check
+    /// came upon.
     pub remapped: Vec<Remapped>,
     /// What was not found, not understood or only sampled, as sentences.
     pub remarks: Vec<String>,
@@ -41,12 +45,12 @@ pub struct Finding {
     pub failures: u64,
 }
 
-/// A sector that does not come by where its neighbours do.
+/// A sector that does not come by where its neighbors do.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Remapped {
     /// Which.
     pub lba: u64,
-    /// How much later than foretold its read completes, microseconds, median of several.
+    /// How much later than predicted its read completes, microseconds, median of several.
     pub late_us: f64,
 }
 
@@ -57,11 +61,12 @@ pub struct Figure {
     pub name: String,
     /// How much.
     pub value: f64,
-    /// Its standard error in the same unit; infinite when the figure was taken for granted rather than seen.
+    /// Its standard error in the same unit; infinite when the figure was taken for granted rather
+    /// than seen.
     pub error: f64,
 }
 
-/// How well the profile foretells reads that it was not made from.
+/// How well the profile predicts reads that it was not made from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Check {
     /// Reads of 4 KiB that went to the media.
@@ -70,11 +75,11 @@ pub struct Check {
     pub hits: u64,
     /// Reads of either length that failed.
     pub failed: u64,
-    /// Share of the 4 KiB reads foretold within 50 us.
+    /// Share of the 4 KiB reads predicted within 50 us.
     pub within_50_us: f64,
     /// Share within 150 us.
     pub within_150_us: f64,
-    /// Share that completed half a turn or more away from what was foretold.
+    /// Share that completed half a turn or more away from what was predicted.
     pub turn_missed: f64,
     /// Median of the error's size, microseconds.
     pub median_error_us: f64,
@@ -84,7 +89,7 @@ pub struct Check {
     pub long: Errors,
 }
 
-/// How far completions were from what was foretold; later is positive.
+/// How far completions were from what was predicted; later is positive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Errors {
     /// How many reads.
@@ -97,7 +102,8 @@ pub struct Errors {
     pub median_size_us: f64,
     /// Errors at [`Errors::PERCENTILES`], microseconds.
     pub percentiles_us: [f64; 7],
-    /// Reads in each class of [`Errors::EDGES_US`]: below the first edge, between each two, above the last.
+    /// Reads in each class of [`Errors::EDGES_US`]: below the first edge, between each two, above
+    /// the last.
     pub histogram: [u64; 13],
 }
 
@@ -105,13 +111,15 @@ impl Errors {
     /// What share of the errors lies below each of [`Errors::percentiles_us`], in percent.
     pub const PERCENTILES: [f64; 7] = [1.0, 5.0, 25.0, 50.0, 75.0, 95.0, 99.0];
     /// Borders of the histogram's classes, microseconds.
-    pub const EDGES_US: [f64; 12] = [-2_000.0, -500.0, -150.0, -50.0, -20.0, -5.0, 5.0, 20.0, 50.0, 150.0, 500.0, 2_000.0];
+    pub const EDGES_US: [f64; 12] =
+        [-2_000.0, -500.0, -150.0, -50.0, -20.0, -5.0, 5.0, 20.0, 50.0, 150.0, 500.0, 2_000.0];
 
     /// Of errors in microseconds.
     #[must_use]
     pub fn of(errors_us: &[f64]) -> Self {
         let count = errors_us.len().max(1) as f64;
-        let within = |us: f64| errors_us.iter().filter(|error| error.abs() <= us).count() as f64 / count;
+        let within =
+            |us: f64| errors_us.iter().filter(|error| error.abs() <= us).count() as f64 / count;
         let mut histogram = [0; 13];
         for error in errors_us {
             histogram[Self::EDGES_US.iter().filter(|edge| *error > **edge).count()] += 1;
@@ -126,7 +134,8 @@ impl Errors {
         }
     }
 
-    /// The histogram as lines of text, one for each class: its borders, a bar of at most `width` characters, the share.
+    /// The histogram as lines of text, one for each class: its borders, a bar of at most `width`
+    /// characters, the share.
     #[must_use]
     pub fn histogram_text(&self, width: usize) -> String {
         let most = self.histogram.iter().copied().max().unwrap_or(0).max(1);
@@ -151,27 +160,44 @@ impl Errors {
 const TIMED_TO_NS: f64 = 20_000.0;
 
 /// Everything that is known so far as a profile.
-pub(crate) fn profile_of(know: &Knowledge, sector_bytes: u32) -> Result<DriveProfile, ProfileError> {
+pub(crate) fn profile_of(
+    know: &Knowledge,
+    sector_bytes: u32,
+) -> Result<DriveProfile, ProfileError> {
     let geometry = Geometry::new(know);
     let (period_ns, _) = know.clock.mean_period_ns();
     let base_ns = overhead_ns(know, &geometry, period_ns);
     let first_spt = know.zones.first().map_or(1, |zone| zone.sectors_per_track);
     // A bus that was not seen keeps up with the media: twice as fast, a guess.
     let bus_ns = know.interface.bus_ns_per_sector.unwrap_or(period_ns / first_spt as f64 / 2.0);
-    let points: Vec<(u32, f64)> =
-        know.seek.curve.points.iter().map(|(distance, found)| (*distance as u32, libm::round((found.ns - base_ns).max(0.0) / 1e3) / 1e3)).collect();
+    let points: Vec<(u32, f64)> = know
+        .seek
+        .curve
+        .points
+        .iter()
+        .map(|(distance, found)| {
+            (*distance as u32, libm::round((found.ns - base_ns).max(0.0) / 1e3) / 1e3)
+        })
+        .collect();
     let written = know.writes.as_ref();
-    let (write_command_us, write_completion_us) = match written.and_then(|found| found.overhead_us(bus_ns)) {
-        Some((command, completion)) => (rounded_us(command * 1e3), Some(rounded_us(completion * 1e3))),
-        // Where nothing was written a write is taken to cost what a read does.
-        None => ((base_ns - bus_ns).max(0.0) / 1e3, None),
-    };
+    let (write_command_us, write_completion_us) =
+        match written.and_then(|found| found.overhead_us(bus_ns)) {
+            Some((command, completion)) => {
+                (rounded_us(command * 1e3), Some(rounded_us(completion * 1e3)))
+            }
+            // Where nothing was written a write is taken to cost what a read does.
+            None => ((base_ns - bus_ns).max(0.0) / 1e3, None),
+        };
     let write_back = written.is_some_and(|found| found.write_back == Some(true));
-    let write_hit_us = written.and_then(|found| found.hit_ns).map(|(ns, _)| rounded_us((ns - bus_ns).max(0.0)));
-    let firmware = know.queue.as_ref().map_or(Firmware { queue_depth: 1, ..Firmware::default() }, QueueFound::firmware);
+    let write_hit_us =
+        written.and_then(|found| found.hit_ns).map(|(ns, _)| rounded_us((ns - bus_ns).max(0.0)));
+    let firmware = know
+        .queue
+        .as_ref()
+        .map_or(Firmware { queue_depth: 1, ..Firmware::default() }, QueueFound::firmware);
     let profile = DriveProfile {
-        name: "characterised".into(),
-        model: "characterised from outside".into(),
+        name: "characterized".into(),
+        model: "characterized from outside".into(),
         description: "As found by timed reads alone".into(),
         sector_bytes,
         physical_sector_bytes: None,
@@ -187,7 +213,9 @@ pub(crate) fn profile_of(know: &Knowledge, sector_bytes: u32) -> Result<DrivePro
         runs: Vec::new(),
         seek: Seek {
             head_switch_ms: know.seek.other_head_ns.map_or(0.0, |ns| (ns - base_ns).max(0.0) / 1e6),
-            write_settle_ms: written.and_then(|found| found.settle_ns(base_ns)).map_or(0.0, |(ns, _)| rounded_us(ns) / 1e3),
+            write_settle_ms: written
+                .and_then(|found| found.settle_ns(base_ns))
+                .map_or(0.0, |(ns, _)| rounded_us(ns) / 1e3),
             points: if points.is_empty() { vec![(1, 1.0)] } else { points },
             formula: None,
         },
@@ -200,7 +228,10 @@ pub(crate) fn profile_of(know: &Knowledge, sector_bytes: u32) -> Result<DrivePro
             ..Interface::default()
         },
         firmware: Firmware { zero_latency_read: know.interface.zero_latency, ..firmware },
-        cache: know.cache.as_ref().and_then(|found| found.profile(bus_ns, write_back, write_hit_us)),
+        cache: know
+            .cache
+            .as_ref()
+            .and_then(|found| found.profile(bus_ns, write_back, write_hit_us)),
         variation: Default::default(),
         setup: Default::default(),
     };
@@ -208,9 +239,11 @@ pub(crate) fn profile_of(know: &Knowledge, sector_bytes: u32) -> Result<DrivePro
     Ok(profile)
 }
 
-/// Command overhead and a sector on the bus. Where it was not timed, a hit in the cache stands for it, which may be answered in less. What a command takes beside the arm shows where
-/// one read goes on over the end of a track: skews are there for the next track to be reached in time, so that the arm takes no longer than they do, and the rest of what a read of
-/// that track takes is the command's.
+/// Command overhead and a sector on the bus. Where it was not timed, a hit in the cache stands for
+/// it, which may be answered in less. What a command takes beside the arm shows where one read goes
+/// on over the end of a track: skews are there for the next track to be reached in time, so that
+/// the arm takes no longer than they do, and the rest of what a read of that track takes is the
+/// command's.
 fn overhead_ns(know: &Knowledge, geometry: &Geometry, period_ns: f64) -> f64 {
     let base_ns = know.seek.same_track_ns.unwrap_or(0.0);
     if know.hit_ns.is_none() {
@@ -218,16 +251,23 @@ fn overhead_ns(know: &Knowledge, geometry: &Geometry, period_ns: f64) -> f64 {
     }
     let in_bands = geometry.band > 1;
     let step_ns = |kind: usize| {
-        let steps = know.zones.iter().filter(|zone| !zone.lost && zone.steps[kind] > 0.0).map(|zone| zone.steps[kind]);
+        let steps = know
+            .zones
+            .iter()
+            .filter(|zone| !zone.lost && zone.steps[kind] > 0.0)
+            .map(|zone| zone.steps[kind]);
         steps.min_by(f64::total_cmp).map(|turns| turns * period_ns)
     };
-    let next_cylinder = know.seek.curve.points.first().filter(|point| point.0 == 1).map(|point| point.1.ns);
+    let next_cylinder =
+        know.seek.curve.points.first().filter(|point| point.0 == 1).map(|point| point.1.ns);
     // Surfaces follow each other on a cylinder, or cylinders on a surface.
-    let (of_head, of_cylinder) = if in_bands { (1, 0) } else { (0, usize::from(geometry.heads > 1)) };
+    let (of_head, of_cylinder) =
+        if in_bands { (1, 0) } else { (0, usize::from(geometry.heads > 1)) };
     let timed = [(know.seek.other_head_ns, of_head), (next_cylinder, of_cylinder)];
-    let needed = timed.into_iter().filter_map(|(ns, kind)| Some(ns? + TIMED_TO_NS - step_ns(kind)?));
-    let most_ns = timed.into_iter().filter_map(|(ns, _)| ns).fold(f64::INFINITY, f64::min);
-    needed.fold(base_ns, f64::max).min(most_ns.max(base_ns))
+    let needed =
+        timed.into_iter().filter_map(|(ns, kind)| Some(ns? + TIMED_TO_NS - step_ns(kind)?));
+    let max_ns = timed.into_iter().filter_map(|(ns, _)| ns).fold(f64::INFINITY, f64::min);
+    needed.fold(base_ns, f64::max).min(max_ns.max(base_ns))
 }
 
 /// Nanoseconds as microseconds, without decimals that mean nothing.
@@ -258,7 +298,10 @@ fn zones_of(know: &Knowledge, geometry: &Geometry) -> Vec<Zone> {
         }
         if first_lba < end {
             let before = if first_lba == sketch.first_lba { 0 } else { sketch.track_of(first_lba) };
-            let cylinders = geometry.cylinders_up_to(sketch, sketch.track_of(end - 1)).saturating_sub(before / geometry.heads).max(1);
+            let cylinders = geometry
+                .cylinders_up_to(sketch, sketch.track_of(end - 1))
+                .saturating_sub(before / geometry.heads)
+                .max(1);
             let mut zone = zone_of(sketch, first_lba, cylinder, cylinders);
             zone.slips = slips_of(sketch, first_lba, end);
             // All that is stepped over must lie on the zone's cylinders.
@@ -266,7 +309,9 @@ fn zones_of(know: &Knowledge, geometry: &Geometry) -> Vec<Zone> {
             let missing = needed.saturating_sub(zone.physical_sectors(geometry.heads as u16));
             zone.cylinders += missing.div_ceil(zone.cylinder_sectors(geometry.heads as u16)) as u32;
             let cylinders = u64::from(zone.cylinders);
-            zone.spares = zone.physical_sectors(geometry.heads as u16).saturating_sub(zone.reserved + (end - first_lba));
+            zone.spares = zone
+                .physical_sectors(geometry.heads as u16)
+                .saturating_sub(zone.reserved + (end - first_lba));
             cylinder += cylinders;
             zones.push(zone);
         }
@@ -274,7 +319,8 @@ fn zones_of(know: &Knowledge, geometry: &Geometry) -> Vec<Zone> {
     zones
 }
 
-/// A zone of the profile that starts at an address on a whole cylinder of a sketch; its spares and slips are left out.
+/// A zone of the profile that starts at an address on a whole cylinder of a sketch; its spares and
+/// slips are left out.
 fn zone_of(sketch: &ZoneSketch, first_lba: u64, first_cylinder: u64, cylinders: u64) -> Zone {
     let spt = sketch.sectors_per_track as f64;
     let at_start = first_lba == sketch.first_lba;
@@ -305,7 +351,11 @@ fn skew(step: f64, spt: f64) -> f64 {
 
 /// The skips of a part of a sketch that starts with a track, as physical sectors from there on.
 fn slips_of(sketch: &ZoneSketch, first_lba: u64, end: u64) -> Vec<u64> {
-    let start = if first_lba == sketch.first_lba { 0 } else { sketch.track_of(first_lba) * sketch.sectors_per_track };
+    let start = if first_lba == sketch.first_lba {
+        0
+    } else {
+        sketch.track_of(first_lba) * sketch.sectors_per_track
+    };
     let skips = sketch.skips.iter().filter(|skip| (first_lba + 1..end).contains(&skip.lba));
     skips
         .flat_map(|skip| {

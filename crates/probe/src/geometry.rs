@@ -1,13 +1,16 @@
-//! [`Geometry`]: on which cylinder and surface each track lies, as far as the rhythm of the angles tells.
+//! [`Geometry`]: on which cylinder and surface each track lies, as far as the rhythm of the angles
+//! tells.
 //!
-//! A rhythm of two steps is read as cylinders of `unit` surfaces, one of three as bands: `unit` cylinders on one surface, then the next surface back again
-//! (surface-serpentine). What angles alone cannot tell is told by the times of seeks (`seek.rs`), or does not matter to any prediction.
+//! A rhythm of two steps is read as cylinders of `unit` surfaces, one of three as bands: `unit`
+//! cylinders on one surface, then the next surface back again (surface-serpentine). What angles
+//! alone cannot tell is told by the times of seeks (`seek.rs`), or does not matter to any
+//! prediction.
 
 use headtime_mechanics::Track;
 use headtime_mechanics::profile::TrackOrder;
 
 use crate::knowledge::Knowledge;
-use crate::layout::{MOST_HEADS, Pattern, ZoneSketch};
+use crate::layout::{MAX_HEADS, Pattern, ZoneSketch};
 
 /// Cylinders of all zones.
 #[derive(Clone, Debug)]
@@ -25,7 +28,7 @@ impl Geometry {
         let pattern = know.pattern.unwrap_or(Pattern::PLAIN);
         let (order, heads, band) = if pattern.in_bands() {
             (TrackOrder::SurfaceSerpentine, pattern.units, pattern.unit)
-        } else if pattern.unit <= MOST_HEADS {
+        } else if pattern.unit <= MAX_HEADS {
             (know.seek.order(), pattern.unit, 1)
         } else {
             (TrackOrder::Cylinder, 1, 1)
@@ -62,21 +65,31 @@ impl Geometry {
     /// The zone and the number in it of a track.
     pub(crate) fn find(&self, know: &Knowledge, place: Track) -> Option<(usize, u64)> {
         let cylinder = u64::from(place.cylinder);
-        let number = self.zones.iter().position(|(first, cylinders)| (*first..first + cylinders).contains(&cylinder))?;
+        let number = self
+            .zones
+            .iter()
+            .position(|(first, cylinders)| (*first..first + cylinders).contains(&cylinder))?;
         if know.zones[number].lost {
             return None;
         }
         let within = cylinder - self.zones[number].0;
         let band = within / self.band;
         let (mut start, mut width) = (band * self.heads * self.band, self.band);
-        if let Some((first, narrow)) = know.zones[number].last_band.filter(|(first, _)| start >= *first) {
+        if let Some((first, narrow)) =
+            know.zones[number].last_band.filter(|(first, _)| start >= *first)
+        {
             (start, width) = (first, narrow);
         }
-        let downwards = band % 2 == 1 && matches!(self.order, TrackOrder::Serpentine | TrackOrder::SurfaceSerpentine);
+        let downwards = band % 2 == 1
+            && matches!(self.order, TrackOrder::Serpentine | TrackOrder::SurfaceSerpentine);
         let head = u64::from(place.head);
         let surface = if downwards { self.heads.checked_sub(1 + head)? } else { head };
         let step = within % self.band;
-        let step = if surface % 2 == 1 && self.order == TrackOrder::SurfaceSerpentine { width.checked_sub(1 + step)? } else { step };
+        let step = if surface % 2 == 1 && self.order == TrackOrder::SurfaceSerpentine {
+            width.checked_sub(1 + step)?
+        } else {
+            step
+        };
         Some((number, start + surface * width + step))
     }
 }

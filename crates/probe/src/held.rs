@@ -1,16 +1,21 @@
-//! What the drive's cache may hold, from what was read lately: so that questions are put to sectors that come from the media.
+//! What the drive's cache may hold, from what was read lately: so that questions are put to sectors
+//! that come from the media.
 //!
-//! A read that the cache answers tells nothing. Each read leaves a row in the cache: its sectors, and those that the head read on behind them until the next command took it away,
-//! which is some tens of sectors where commands follow each other at once. A read that lies a little further on, less than the drive reads ahead, is not served
-//! by a new access: the head reads on up to it, and the row becomes as long as that. Where a drive keeps whole tracks the row is the track. The rows of the last
-//! so many reads may be held still; older ones are forgotten.
+//! A read that the cache answers tells nothing. Each read leaves a row in the cache: its sectors,
+//! and those that the head read on behind them until the next command took it away, which is some
+//! tens of sectors where commands follow each other at once. A read that lies a little further on,
+//! less than the drive reads ahead, is not served by a new access: the head reads on up to it, and
+//! the row becomes as long as that. Where a drive keeps whole tracks the row is the track. The rows
+//! of the last so many reads may be held still; older ones are forgotten.
 //!
-//! This is presumed rather than known, and errs on the side of "held". Where it errs on the other the response tells, as ever.
+//! This is presumed rather than known, and errs on the side of "held". Where it errs on the other
+//! the response tells, as ever.
 
 use crate::ask::Answer;
 use crate::session::Session;
 
-/// By what the time between commands is taken to be longer than it was seen, ns: the drive reads on until it has understood the next command (guess).
+/// By what the time between commands is taken to be longer than it was seen, ns: the drive reads on
+/// until it has understood the next command (guess).
 const COMMAND_NS: f64 = 50_000.0;
 /// By what share sectors may pass more densely than it was thought.
 const SLACK: f64 = 1.1;
@@ -31,7 +36,8 @@ pub(crate) struct Held {
 }
 
 impl Held {
-    /// What may be held of the addresses from one up to but not including another, where so many sectors pass in a turn.
+    /// What may be held of the addresses from one up to but not including another, where so many
+    /// sectors pass in a turn.
     pub(crate) fn near(session: &Session, from: u64, end: u64, density: f64) -> Self {
         let know = &session.know;
         if know.forget == 0 {
@@ -52,7 +58,8 @@ impl Held {
             if start > end.saturating_add(around) || last.saturating_add(ring + around) < from {
                 continue;
             }
-            let pause_ns = next.map_or(0.0, |next| next.saturating_since(answer.completed).as_ns() as f64);
+            let pause_ns =
+                next.map_or(0.0, |next| next.saturating_since(answer.completed).as_ns() as f64);
             let ahead = ahead_in(session, pause_ns, density).min(ring);
             rows.push(Row { from: row_from.saturating_sub(around), end: last + ahead.max(around) });
         }
@@ -73,7 +80,8 @@ impl Held {
 /// Sectors that the head may read on in a pause between two commands.
 fn ahead_in(session: &Session, pause_ns: f64, density: f64) -> u64 {
     let command_ns = COMMAND_NS + session.know.hit_ns.unwrap_or(0.0);
-    (MORE + SLACK * density * (pause_ns + command_ns) / session.know.clock.period_ns().max(1.0)) as u64
+    (MORE + SLACK * density * (pause_ns + command_ns) / session.know.clock.period_ns().max(1.0))
+        as u64
 }
 
 /// Whether a sector lies where the read-ahead behind a read comes to.
@@ -90,7 +98,8 @@ mod tests {
     use crate::knowledge::Knowledge;
     use headtime_units::{Extent, Instant};
 
-    /// What may be held near 10,000 after reads, each with when it was issued and completed, us; 1,000 sectors pass in a turn of 6 ms.
+    /// What may be held near 10,000 after reads, each with when it was issued and completed, us;
+    /// 1,000 sectors pass in a turn of 6 ms.
     fn after(reads: &[(u64, u64, u64)], keeps_tracks: bool) -> Held {
         let answer = |(lba, issued, completed): &(u64, u64, u64)| Answer {
             extent: Extent::from_numbers(*lba, 1),
@@ -98,7 +107,13 @@ mod tests {
             completed: Instant::from_ns(completed * 1_000),
             outcome: Outcome::Read,
         };
-        let mut know = Knowledge { capacity: 1 << 30, clock: Clock::new(6e6, 1e3, Instant::ORIGIN), forget: 8, keeps_tracks, ..Knowledge::default() };
+        let mut know = Knowledge {
+            capacity: 1 << 30,
+            clock: Clock::new(6e6, 1e3, Instant::ORIGIN),
+            forget: 8,
+            keeps_tracks,
+            ..Knowledge::default()
+        };
         let answers: Vec<Answer> = reads.iter().map(answer).collect();
         know.note_lately(&answers);
         Held::near(&Session::new(&[], &[], know, 1), 9_000, 11_000, 1_000.0)
@@ -108,7 +123,9 @@ mod tests {
     fn a_sector_and_what_passed_until_the_next_command_are_held_and_nothing_before() {
         // A sector passes in 6 us; the next command came after 300 us.
         let held = after(&[(10_000, 0, 5_000), (900_000, 5_300, 9_000)], false);
-        assert!(held.holds(10_000) && held.holds(10_050) && !held.holds(9_999) && !held.holds(10_100));
+        assert!(
+            held.holds(10_000) && held.holds(10_050) && !held.holds(9_999) && !held.holds(10_100)
+        );
         let at_once = after(&[(10_000, 0, 5_000), (900_000, 5_001, 9_000)], false);
         assert!(at_once.holds(10_005) && !at_once.holds(10_020));
     }
@@ -122,7 +139,9 @@ mod tests {
     #[test]
     fn where_tracks_are_kept_sectors_before_are_held_and_old_rows_are_forgotten() {
         assert!(after(&[(10_000, 0, 5_000)], true).holds(9_500));
-        let elsewhere: Vec<(u64, u64, u64)> = (0..8).map(|number| (900_000 + number * 50_000, 10_000 * number, 10_000 * number + 9_000)).collect();
+        let elsewhere: Vec<(u64, u64, u64)> = (0..8)
+            .map(|number| (900_000 + number * 50_000, 10_000 * number, 10_000 * number + 9_000))
+            .collect();
         assert!(!after(&[&[(10_000, 0, 5)], elsewhere.as_slice()].concat(), false).holds(10_000));
     }
 }

@@ -35,14 +35,17 @@ pub(crate) struct Knowledge {
     pub(crate) anchors: Vec<Anchor>,
     /// The next of them.
     pub(crate) next_anchor: usize,
-    /// After so many reads elsewhere the cache has forgotten a read for certain; 0 where nothing came from a cache.
+    /// After so many reads elsewhere the cache has forgotten a read for certain; 0 where nothing
+    /// came from a cache.
     pub(crate) forget: u64,
-    /// After so many sectors read on behind it, in a row, a segment has dropped a sector; none where that was not seen.
+    /// After so many sectors read on behind it, in a row, a segment has dropped a sector; none
+    /// where that was not seen.
     pub(crate) ring_sectors: Option<u64>,
     /// How often a segment was let run on, and how often that dropped the sector.
     #[serde(default)]
     pub(crate) ring_uses: (u32, u32),
-    /// What a further sector of a read from the cache takes on the bus; none where that was not seen.
+    /// What a further sector of a read from the cache takes on the bus; none where that was not
+    /// seen.
     #[serde(default)]
     pub(crate) hit_bus_ns: Option<f64>,
     /// Whether sectors before one that was read are held too, as where whole tracks are kept.

@@ -1,19 +1,28 @@
-//! Characterising a rotating drive from outside: by timed reads alone, without a clock, a file or a thread.
+//! Characterizing a rotating drive from outside: by timed reads alone, without a clock, a file or a
+//! thread.
 //!
-//! A [`Probe`] asks for commands and is told when they were issued and when they completed; in the end it has a
-//! [`DriveProfile`](headtime_mechanics::DriveProfile), a self-check of it, a verdict, and remarks on what it could not find. It writes only where that is allowed, and
-//! then only what it has read just before.
+//! A [`Probe`] asks for commands and is told when they were issued and when they completed; in the
+//! end it has a [`DriveProfile`](headtime_mechanics::DriveProfile), a self-check of it, a verdict,
+//! and remarks on what it could not find. It writes only where that is allowed, and then only what
+//! it has read just before.
 //!
-//! The experiments, in their order ([`Stage`]): does it turn and how fast (`rotation`); tracks, their rhythm, zones, what is stepped over (`layout`); skews zone by zone; bus
-//! and zero latency (`overhead`); the cache (`cache`); the arm (`seek`); write settle and write-back, if allowed (`writes`); the drive's own queue (`queue`); predictions of
-//! fresh reads (`selfcheck`); remapped sectors among those that came late (`remaps`). Between them the clock (`clock`) is kept by sectors that are read again and again.
+//! The experiments, in their order ([`Stage`]): does it turn and how fast (`rotation`); tracks,
+//! their rhythm, zones, what is stepped over (`layout`); skews zone by zone; bus and zero latency
+//! (`overhead`); the cache (`cache`); the arm (`seek`); write settle and write-back, if allowed
+//! (`writes`); the drive's own queue (`queue`); predictions of fresh reads (`selfcheck`); remapped
+//! sectors among those that came late (`remaps`). Between them the clock (`clock`) is kept by
+//! sectors that are read again and again.
 //!
-//! *How straight-line experiments run on a machine that may not wait* is in `session`: each is run again over the answers it has got until it needs one more.
-//! The alternative, a hand-written machine for each experiment, would spread loops like a bisection over states, and make saving and resuming a matter of each
-//! of them; running again makes the list of answers the state, at the price of computing things more than once, which between two reads of a disk is no time.
+//! *How straight-line experiments run on a machine that may not wait* is in `session`: each is run
+//! again over the answers it has got until it needs one more. The alternative, a hand-written
+//! machine for each experiment, would spread loops like a bisection over states, and make saving
+//! and resuming a matter of each of them; running again makes the list of answers the state, at the
+//! price of computing things more than once, which between two reads of a disk is no time.
 //!
-//! *What is bounded*: the whole by [`Settings::budget`], each stage by its share of it; what was cut short, sampled or taken for granted stands in
-//! [`Finding::remarks`]. *What goes wrong*: failed reads are tried elsewhere; a drive that vanishes, or is replaced by one that turns otherwise, ends it with a verdict of that.
+//! *What is bounded*: the whole by [`Settings::budget`], each stage by its share of it; what was
+//! cut short, sampled or taken for granted stands in [`Finding::remarks`]. *What goes wrong*:
+//! failed reads are tried elsewhere; a drive that vanishes, or is replaced by one that turns
+//! otherwise, ends it with a verdict of that.
 //!
 //! ```
 //! use headtime_probe::{Errand, Outcome, Probe, Settings, Verdict};
@@ -47,7 +56,6 @@ mod draw;
 mod errand;
 mod figures;
 mod finding;
-mod foretell;
 mod geometry;
 mod held;
 mod knowledge;
@@ -55,6 +63,7 @@ mod layout;
 mod narrow;
 mod numbers;
 mod overhead;
+mod predict;
 mod probe;
 mod queue;
 mod remaps;
@@ -71,7 +80,7 @@ pub use ask::{Answer, Ask, Lane, Outcome, Rewrite, Together};
 pub use errand::{Errand, Issue, Kind};
 pub use finding::{Check, Errors, Figure, Finding, Remapped};
 pub use probe::{Probe, Settings};
-pub use queue::{QueueBehaviour, ServiceOrder};
+pub use queue::{QueueBehavior, ServiceOrder};
 pub use save::LoadError;
 pub use stage::{ResumedStage, Stage};
 pub use verdict::Verdict;

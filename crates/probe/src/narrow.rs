@@ -1,10 +1,13 @@
 //! The least time from one completion to the next, narrowed down by which turn was met.
 //!
-//! A sector comes round at times that are known, a turn apart. If a command for it is ready in time it is met the first time, else a turn later: of the least time `m`
-//! one trial says that `r − T < m ≤ r`, where `r` is what it took and `T` a turn. The next trial asks for the sector that passes in the middle of what is left.
+//! A sector comes round at times that are known, a turn apart. If a command for it is ready in time
+//! it is met the first time, else a turn later: of the least time `m` one trial says that `r − T <
+//! m ≤ r`, where `r` is what it took and `T` a turn. The next trial asks for the sector that passes
+//! in the middle of what is left.
 //!
-//! Worked example, T = 6 ms, m = 2.1 ms: asked for what passes after 2.0 ms it takes 8.0 (so m > 2.0); after 2.4 ms it takes 2.4 (m ≤ 2.4); after 2.2 it takes 2.2; after 2.1
-//! and so on. Noise of a completion moves a bound by as much; six or seven trials give some ten microseconds.
+//! Worked example, T = 6 ms, m = 2.1 ms: asked for what passes after 2.0 ms it takes 8.0 (so m >
+//! 2.0); after 2.4 ms it takes 2.4 (m ≤ 2.4); after 2.2 it takes 2.2; after 2.1 and so on. Noise of
+//! a completion moves a bound by as much; six or seven trials give some ten microseconds.
 
 use crate::session::{Session, Step};
 
@@ -17,23 +20,28 @@ pub(crate) struct Search {
     pub(crate) guess_ns: f64,
     /// When what is left is no wider, it is over, ns.
     pub(crate) fine_ns: f64,
-    /// When trials are used up, or contradict each other by no more than this, what is left will do, ns.
+    /// When trials are used up, or contradict each other by no more than this, what is left will
+    /// do, ns.
     pub(crate) coarse_ns: f64,
 }
 
 /// Most trials of one search.
-const MOST_TRIALS: usize = 20;
+const MAX_TRIALS: usize = 20;
 /// The first step away from a bound, ns, and by what it grows.
 const FIRST_STRIDE_NS: f64 = 60_000.0;
 const GROWTH: f64 = 2.5;
 
-/// The least time; none when a trial was not possible or trials contradict each other. `trial` asks for a sector that passes so long after a completion, and answers
-/// what it took.
-pub(crate) fn least_time(session: &mut Session, search: Search, mut trial: impl FnMut(&mut Session, f64) -> Step<Option<f64>>) -> Step<Option<f64>> {
+/// The least time; none when a trial was not possible or trials contradict each other. `trial` asks
+/// for a sector that passes so long after a completion, and answers what it took.
+pub(crate) fn min_time(
+    session: &mut Session,
+    search: Search,
+    mut trial: impl FnMut(&mut Session, f64) -> Step<Option<f64>>,
+) -> Step<Option<f64>> {
     let Search { period_ns, guess_ns, fine_ns, coarse_ns } = search;
     let (mut low, mut high) = (0.0, f64::INFINITY);
     let (mut wanted, mut stride) = (guess_ns, FIRST_STRIDE_NS);
-    for _ in 0..MOST_TRIALS {
+    for _ in 0..MAX_TRIALS {
         let Some(took) = trial(session, wanted)? else { return Ok(None) };
         (low, high) = (f64::max(low, took - period_ns), f64::min(high, took));
         if high < low {

@@ -1,6 +1,8 @@
-//! Turns and statistics that the experiments share: wrapping differences, medians, a small least-squares fit.
+//! Turns and statistics that the experiments share: wrapping differences, medians, a small
+//! least-squares fit.
 
-/// A value further than this from the median, in deviations as [`spread`] has them, is none of the others' kind. Of exponential noise it leaves out one in 600.
+/// A value further than this from the median, in deviations as [`spread`] has them, is none of the
+/// others' kind. Of exponential noise it leaves out one in 600.
 pub(crate) const FAR: f64 = 8.0;
 
 /// The part of a turn, from 0 up to but not including 1.
@@ -26,7 +28,8 @@ pub(crate) fn quantile(values: &[f64], share: f64) -> f64 {
     sorted.get(place.min(sorted.len().saturating_sub(1))).copied().unwrap_or(0.0)
 }
 
-/// The standard deviation of normal noise around the median, from the median absolute deviation: a few values far off do not count.
+/// The standard deviation of normal noise around the median, from the median absolute deviation: a
+/// few values far off do not count.
 pub(crate) fn spread(values: &[f64]) -> f64 {
     let middle = median(values);
     1.4826 * median(&values.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>())
@@ -43,15 +46,23 @@ pub(crate) fn mean(values: &[f64]) -> (f64, Option<f64>) {
     (mean, (values.len() > 1).then(|| libm::sqrt(squares / (count - 1.0) / count)))
 }
 
-/// The mean, without values further from the median than chance brings them, and its standard error. What delays completions is often exponential: its mean is more than
-/// its median, and hardly any of it may be left out.
+/// The mean, without values further from the median than chance brings them, and its standard
+/// error. What delays completions is often exponential: its mean is more than its median, and
+/// hardly any of it may be left out.
 pub(crate) fn trimmed_mean(values: &[f64]) -> (f64, Option<f64>) {
     let (middle, allowed) = (median(values), FAR * spread(values));
-    mean(&values.iter().copied().filter(|value| (value - middle).abs() <= allowed).collect::<Vec<_>>())
+    mean(
+        &values
+            .iter()
+            .copied()
+            .filter(|value| (value - middle).abs() <= allowed)
+            .collect::<Vec<_>>(),
+    )
 }
 
-/// Coefficients `x` with `Σ (row · x − value)²` least. A weight of `prior[i]` holds coefficient `i` at 0, so that what the rows do not tell stays there.
-pub(crate) fn least_squares<const N: usize>(rows: &[([f64; N], f64)], prior: [f64; N]) -> [f64; N] {
+/// Coefficients `x` with `Σ (row · x − value)²` least. A weight of `prior[i]` holds coefficient `i`
+/// at 0, so that what the rows do not tell stays there.
+pub(crate) fn min_squares<const N: usize>(rows: &[([f64; N], f64)], prior: [f64; N]) -> [f64; N] {
     let mut matrix = [[0.0; N]; N];
     let mut right = [0.0; N];
     for i in 0..N {
@@ -67,7 +78,9 @@ pub(crate) fn least_squares<const N: usize>(rows: &[([f64; N], f64)], prior: [f6
     }
     // Gauss–Jordan with the greatest pivot; a column without one is left at 0.
     for column in 0..N {
-        let pivot = (column..N).max_by(|a, b| matrix[*a][column].abs().total_cmp(&matrix[*b][column].abs())).unwrap_or(column);
+        let pivot = (column..N)
+            .max_by(|a, b| matrix[*a][column].abs().total_cmp(&matrix[*b][column].abs()))
+            .unwrap_or(column);
         matrix.swap(column, pivot);
         right.swap(column, pivot);
         let divisor = matrix[column][column];
@@ -84,7 +97,9 @@ pub(crate) fn least_squares<const N: usize>(rows: &[([f64; N], f64)], prior: [f6
             right[row] -= factor * pivot_right;
         }
     }
-    core::array::from_fn(|i| if matrix[i][i].abs() < f64::MIN_POSITIVE { 0.0 } else { right[i] / matrix[i][i] })
+    core::array::from_fn(|i| {
+        if matrix[i][i].abs() < f64::MIN_POSITIVE { 0.0 } else { right[i] / matrix[i][i] }
+    })
 }
 
 #[cfg(test)]
@@ -93,7 +108,11 @@ mod tests {
 
     #[test]
     fn differences_of_turns_go_the_shorter_way() {
-        assert!((wrap(0.9) + 0.1).abs() < 1e-12 && (wrap(-0.9) - 0.1).abs() < 1e-12 && (part(-0.25) - 0.75).abs() < 1e-12);
+        assert!(
+            (wrap(0.9) + 0.1).abs() < 1e-12
+                && (wrap(-0.9) - 0.1).abs() < 1e-12
+                && (part(-0.25) - 0.75).abs() < 1e-12
+        );
     }
 
     #[test]
@@ -109,22 +128,30 @@ mod tests {
         assert_eq!((mean(&[]), mean(&[5.0])), ((0.0, None), (5.0, None)));
         let (middle, error) = mean(&[1.0, 2.0, 3.0, 6.0]);
         // Deviation 2.16, of four.
-        assert!(middle == 3.0 && error.is_some_and(|error| (error - 1.0801).abs() < 1e-4), "{error:?}");
+        assert!(
+            middle == 3.0 && error.is_some_and(|error| (error - 1.0801).abs() < 1e-4),
+            "{error:?}"
+        );
     }
 
     #[test]
     fn a_trimmed_mean_keeps_exponential_noise_and_leaves_outliers_out() {
         // Quantiles of an exponential distribution of mean 1, and some values of another kind.
-        let mut values: Vec<f64> = (0..1_000).map(|n| -libm::log((f64::from(n) + 0.5) / 1_000.0)).collect();
+        let mut values: Vec<f64> =
+            (0..1_000).map(|n| -libm::log((f64::from(n) + 0.5) / 1_000.0)).collect();
         values.extend([50.0, 60.0, -40.0]);
         let (middle, error) = trimmed_mean(&values);
-        assert!((middle - 1.0).abs() < 0.02 && error.is_some_and(|error| (error - 0.031).abs() < 0.004), "{middle} {error:?}");
+        assert!(
+            (middle - 1.0).abs() < 0.02 && error.is_some_and(|error| (error - 0.031).abs() < 0.004),
+            "{middle} {error:?}"
+        );
     }
 
     #[test]
     fn a_plane_is_found_and_what_nothing_tells_stays_nought() {
-        let rows: Vec<([f64; 3], f64)> = (0..20).map(|n| ([1.0, f64::from(n), 0.0], 2.0 + 0.5 * f64::from(n))).collect();
-        let [constant, slope, untold] = least_squares(&rows, [1e-9; 3]);
+        let rows: Vec<([f64; 3], f64)> =
+            (0..20).map(|n| ([1.0, f64::from(n), 0.0], 2.0 + 0.5 * f64::from(n))).collect();
+        let [constant, slope, untold] = min_squares(&rows, [1e-9; 3]);
         assert!((constant - 2.0).abs() < 1e-6 && (slope - 0.5).abs() < 1e-6 && untold == 0.0);
     }
 }

@@ -1,13 +1,17 @@
 //! What is not mechanics: the bus, and whether sectors are read as they come by.
 //!
-//! *Bus, from the media.* Of two reads that end with the same sector, one of a single sector and one of many, both complete when that sector has passed, if
-//! the bus keeps up with the media. What the longer one completes later, for each further sector, is how much longer the bus takes than the media (or, on
-//! a drive that sends nothing before all is read, what the bus takes: both foretell the same completions on one track, and are not told apart).
+//! *Bus, from the media.* Of two reads that end with the same sector, one of a single sector and
+//! one of many, both complete when that sector has passed, if the bus keeps up with the media. What
+//! the longer one completes later, for each further sector, is how much longer the bus takes than
+//! the media (or, on a drive that sends nothing before all is read, what the bus takes: both
+//! predict the same completions on one track, and are not told apart).
 //!
-//! *Bus, from the cache.* Where reads come from the cache, a longer one takes longer by what its further sectors take to cross.
+//! *Bus, from the cache.* Where reads come from the cache, a longer one takes longer by what its
+//! further sectors take to cross.
 //!
-//! *Zero latency.* Reads of a third of a track are started at any angle. A drive that waits for the first sector completes them all at the same angle; one that begins
-//! where the head arrives completes those on which it arrives half-way elsewhere.
+//! *Zero latency.* Reads of a third of a track are started at any angle. A drive that waits for the
+//! first sector completes them all at the same angle; one that begins where the head arrives
+//! completes those on which it arrives half-way elsewhere.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,10 +19,11 @@ use crate::numbers::{median, trimmed_mean, wrap};
 use crate::session::{Session, Step};
 
 /// Sectors of the longer read: as many as fit in a third of a track, at most this.
-const MOST_SECTORS: u64 = 1_024;
+const MAX_SECTORS: u64 = 1_024;
 /// Reads of each kind.
 const READS: u64 = 9;
-/// Reads of a third of a track; at so many the head arrives on one of four of them at least with a chance of 99 %.
+/// Reads of a third of a track; at so many the head arrives on one of four of them at least with a
+/// chance of 99 %.
 const LONG_READS: u64 = 16;
 
 /// A bus that is slower than the media by so many standard errors is.
@@ -27,7 +32,8 @@ const SURE: f64 = 4.0;
 /// What was measured of the interface.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct InterfaceFound {
-    /// Nanoseconds a sector on the bus; none when the bus is no slower than the media and nothing came from the cache.
+    /// Nanoseconds a sector on the bus; none when the bus is no slower than the media and nothing
+    /// came from the cache.
     pub(crate) bus_ns_per_sector: Option<f64>,
     /// The standard error of that.
     pub(crate) bus_error_ns: Option<f64>,
@@ -44,7 +50,7 @@ pub(crate) fn find(session: &mut Session) -> Step<()> {
     let period = session.know.clock.period_ns();
     let end = zone.end_lba.unwrap_or(session.know.capacity);
     let tracks = zone.track_of(end - 1);
-    let long = (spt / 3).clamp(1, MOST_SECTORS);
+    let long = (spt / 3).clamp(1, MAX_SECTORS);
     let mut off_by_length = Vec::new();
     let mut off_long = Vec::new();
     for (length, reads) in [(1, READS), (8.min(long), READS), (long, LONG_READS)] {
@@ -59,7 +65,12 @@ pub(crate) fn find(session: &mut Session) -> Step<()> {
             session.shake(1)?;
             let answer = session.read_at_once(start, length)?;
             if answer.succeeded() && !session.may_be_hit(&answer) {
-                off.push(wrap(session.know.clock.turns_at(answer.completed) - zone.angle(start + length - 1)) * period);
+                off.push(
+                    wrap(
+                        session.know.clock.turns_at(answer.completed)
+                            - zone.angle(start + length - 1),
+                    ) * period,
+                );
             }
         }
         if length == long {
@@ -72,7 +83,9 @@ pub(crate) fn find(session: &mut Session) -> Step<()> {
     let further = (eight.0 - 1) as f64;
     let (later, error) = (eight.1.0 - one.1.0, difference_error(eight.1.1, one.1.1));
     let mut found = InterfaceFound { done: true, ..InterfaceFound::default() };
-    if further > 0.0 && later > 8_000.0_f64.max(SURE * error.unwrap_or(session.know.clock.noise_ns())) {
+    if further > 0.0
+        && later > 8_000.0_f64.max(SURE * error.unwrap_or(session.know.clock.noise_ns()))
+    {
         found.bus_ns_per_sector = Some(sector_ns + later / further);
         found.bus_error_ns = error.map(|error| error / further);
     }
@@ -83,7 +96,8 @@ pub(crate) fn find(session: &mut Session) -> Step<()> {
     }
     // With a slow bus the end says nothing of where in the turn the read began.
     let usual = median(&off_long);
-    let elsewhere = off_long.iter().filter(|off| wrap((*off - usual) / period).abs() > 0.02).count();
+    let elsewhere =
+        off_long.iter().filter(|off| wrap((*off - usual) / period).abs() > 0.02).count();
     found.zero_latency = found.bus_ns_per_sector.is_none_or(|ns| ns <= sector_ns) && elsewhere >= 3;
     session.know.interface = found;
     Ok(())
@@ -114,5 +128,7 @@ pub(crate) fn bus_from_hits(session: &mut Session) -> Step<Option<(f64, Option<f
     let per_sector = (times[1].0 - times[0].0) / further;
     // Longer than a turn is no hit: the segments are shorter than the read.
     let is_hit = times[1].0 < session.know.clock.period_ns() && per_sector > 0.0;
-    Ok(is_hit.then(|| (per_sector, difference_error(times[0].1, times[1].1).map(|error| error / further))))
+    Ok(is_hit.then(|| {
+        (per_sector, difference_error(times[0].1, times[1].1).map(|error| error / further))
+    }))
 }

@@ -25,27 +25,38 @@ pub struct Settings {
     pub budget: Nanos,
     /// Seed of all random choices.
     pub seed: u64,
-    /// Whether sectors may be read and written back unchanged ([`Ask::Rewrite`]); without it nothing is ever written.
+    /// Whether sectors may be read and written back unchanged ([`Ask::Rewrite`]); without it
+    /// nothing is ever written.
     pub allow_writes: bool,
-    /// How many commands the way to the drive takes at once, at least one; what the drive itself holds cannot be seen beyond it.
-    pub most_outstanding: u32,
+    /// How many commands the way to the drive takes at once, at least one; what the drive itself
+    /// holds cannot be seen beyond it.
+    pub max_outstanding: u32,
 }
 
 impl Settings {
-    /// Settings that allow no writes, 32 commands outstanding, and the usual budget: five minutes up to 20 GB, then for each tenfold size five minutes more, twenty at the most.
+    /// Settings that allow no writes, 32 commands outstanding, and the usual budget: five minutes
+    /// up to 20 GB, then for each tenfold size five minutes more, twenty at the most.
     #[must_use]
     pub fn for_drive(capacity: Sectors, sector_size: SectorSize, seed: u64) -> Self {
         let bytes = sector_size.bytes_of(capacity) as f64;
         let minutes = (5.0 + 5.0 * libm::log10(bytes / 20e9)).clamp(5.0, 20.0);
         let budget = Nanos::from_secs(libm::round(minutes * 60.0) as u64);
-        Self { capacity, sector_bytes: sector_size.bytes(), budget, seed, allow_writes: false, most_outstanding: USUAL_OUTSTANDING }
+        Self {
+            capacity,
+            sector_bytes: sector_size.bytes(),
+            budget,
+            seed,
+            allow_writes: false,
+            max_outstanding: USUAL_OUTSTANDING,
+        }
     }
 }
 
-/// A characterisation under way.
+/// A characterization under way.
 ///
-/// Call order: [`Probe::ask`] says what to do; do it, and tell [`Probe::completed`] or [`Probe::completed_all`] how it went; again, until [`Ask::Done`].
-/// Everything is in the probe's own data, so that it may be written out ([`Probe::save`]) and taken up again ([`Probe::load`]).
+/// Call order: [`Probe::ask`] says what to do; do it, and tell [`Probe::completed`] or
+/// [`Probe::completed_all`] how it went; again, until [`Ask::Done`]. Everything is in the probe's
+/// own data, so that it may be written out ([`Probe::save`]) and taken up again ([`Probe::load`]).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Probe {
     settings: Settings,
@@ -60,12 +71,13 @@ pub struct Probe {
     reads: u64,
     writes: u64,
     failures: u64,
-    /// What was spent when the present experiment began: it must see the same whenever it is run again.
+    /// What was spent when the present experiment began: it must see the same whenever it is run
+    /// again.
     step_began: Nanos,
 }
 
 /// So often is an experiment begun again that came to nothing.
-const MOST_RETRIES: u32 = 3;
+const MAX_RETRIES: u32 = 3;
 /// The part of the budget by which an experiment that began in time may be late.
 const SLACK: f64 = 0.02;
 /// What the arm takes from one random sector of a zone to the next, ns (guess).
@@ -74,7 +86,7 @@ const USUAL_SEEK_NS: f64 = 5e6;
 const USUAL_OUTSTANDING: u32 = 32;
 
 impl Probe {
-    /// A characterisation of a drive that nothing is known of but its size.
+    /// A characterization of a drive that nothing is known of but its size.
     #[must_use]
     pub fn new(settings: Settings) -> Self {
         let know = Knowledge { capacity: settings.capacity.get(), ..Knowledge::default() };
@@ -94,8 +106,9 @@ impl Probe {
         }
     }
 
-    /// Takes up a characterisation that was written out, on the same drive but with a clock that may have another origin: the phase is read anew first, and
-    /// the experiment that was interrupted begins again.
+    /// Takes up a characterization that was written out, on the same drive but with a clock that
+    /// may have another origin: the phase is read again first, and the experiment that was
+    /// interrupted begins again.
     #[must_use]
     pub fn resume(mut saved: Self) -> Self {
         saved.answers.clear();
@@ -122,7 +135,11 @@ impl Probe {
     /// How much of the budget is spent, 0 to 1; 1 when it is done.
     #[must_use]
     pub fn progress(&self) -> f64 {
-        if self.stage == Stage::Done { 1.0 } else { (self.spent.as_ns() as f64 / self.settings.budget.as_ns().max(1) as f64).min(1.0) }
+        if self.stage == Stage::Done {
+            1.0
+        } else {
+            (self.spent.as_ns() as f64 / self.settings.budget.as_ns().max(1) as f64).min(1.0)
+        }
     }
 
     /// What to do next; the same until it is done.
@@ -138,7 +155,8 @@ impl Probe {
                 self.finish_step(false);
                 continue;
             }
-            let mut session = Session::new(&self.answers, &self.batches, self.know.clone(), self.settings.seed);
+            let mut session =
+                Session::new(&self.answers, &self.batches, self.know.clone(), self.settings.seed);
             let outcome = run(self.stage, &mut session, &self.settings, self.step_began);
             match outcome {
                 Err(Stop::Ask(ask)) => {
@@ -146,12 +164,16 @@ impl Probe {
                     return ask;
                 }
                 Ok(finished) => {
-                    debug_assert_eq!(session.unread(), 0, "an experiment ended without having read all of its answers");
+                    debug_assert_eq!(
+                        session.unread(),
+                        0,
+                        "an experiment ended without having read all of its answers"
+                    );
                     self.know = session.know;
                     self.know.retries = 0;
                     self.finish_step(finished);
                 }
-                Err(Stop::Hopeless(_)) if self.know.retries < MOST_RETRIES => {
+                Err(Stop::Hopeless(_)) if self.know.retries < MAX_RETRIES => {
                     // Another draw of sectors may do, and noise is another each time.
                     self.know.retries += 1;
                     self.finish_step(false);
@@ -181,7 +203,11 @@ impl Probe {
         self.step_began = self.spent;
         let over = self.spent > self.budget_of(self.stage);
         if over && !stage_done {
-            self.know.remarks.push(format!("{}: cut short after {}, its share of the time", self.stage.describe(), self.spent));
+            self.know.remarks.push(format!(
+                "{}: cut short after {}, its share of the time",
+                self.stage.describe(),
+                self.spent
+            ));
         }
         if stage_done || over {
             self.know.retries = 0;
@@ -203,7 +229,9 @@ impl Probe {
         };
         last.end_lba = None;
         last.groups_presumed = false;
-        self.know.remarks.push(format!("from sector {known} on the layout was not found, and is taken to go on as before"));
+        self.know.remarks.push(format!(
+            "from sector {known} on the layout was not found, and is taken to go on as before"
+        ));
     }
 
     fn budget_of(&self, stage: Stage) -> Nanos {
@@ -223,7 +251,9 @@ impl Probe {
     /// # Panics
     /// When no read was asked for, or time ran back: the caller is at fault.
     pub fn completed(&mut self, issued: Instant, completed: Instant, outcome: Outcome) {
-        let Some(Ask::Read { extent, .. }) = self.asked.take() else { panic!("a completion at {completed} was reported, but no read was asked for") };
+        let Some(Ask::Read { extent, .. }) = self.asked.take() else {
+            panic!("a completion at {completed} was reported, but no read was asked for")
+        };
         self.reads += 1;
         let answer = Answer { extent, issued, completed, outcome };
         self.note(&answer);
@@ -231,25 +261,39 @@ impl Probe {
         self.answers.push(answer);
     }
 
-    /// How the commands went that were asked for, in the order that [`Ask::Rewrite`] and [`Ask::Together`] say; [`Errand`](crate::Errand) brings them so. One answer to an
+    /// How the commands went that were asked for, in the order that [`Ask::Rewrite`] and
+    /// [`Ask::Together`] say; [`Errand`](crate::Errand) brings them so. One answer to an
     /// [`Ask::Read`] is taken too.
     ///
     /// # Panics
-    /// When nothing was asked for, there is no answer, one is to something that was not asked for, or time ran back: the caller is at fault.
+    /// When nothing was asked for, there is no answer, one is to something that was not asked for,
+    /// or time ran back: the caller is at fault.
     pub fn completed_all(&mut self, answers: Vec<Answer>) {
         if let (Some(Ask::Read { .. }), [answer]) = (&self.asked, answers.as_slice()) {
             return self.completed(answer.issued, answer.completed, answer.outcome);
         }
         let asked = self.asked.take();
         let extents: BTreeSet<Extent> = match &asked {
-            Some(Ask::Rewrite(rewrite)) => [Some(rewrite.extent), rewrite.via].into_iter().flatten().collect(),
-            Some(Ask::Together(together)) => together.lanes.iter().flat_map(|lane| lane.extents.iter().copied()).collect(),
-            _ => panic!("several completions were reported, but no commands together were asked for"),
+            Some(Ask::Rewrite(rewrite)) => {
+                [Some(rewrite.extent), rewrite.via].into_iter().flatten().collect()
+            }
+            Some(Ask::Together(together)) => {
+                together.lanes.iter().flat_map(|lane| lane.extents.iter().copied()).collect()
+            }
+            _ => {
+                panic!("several completions were reported, but no commands together were asked for")
+            }
         };
-        let last = *answers.last().expect("an ask has at least one command, so it has at least one answer");
+        let last = *answers
+            .last()
+            .expect("an ask has at least one command, so it has at least one answer");
         let mut began = last.issued;
         for (number, answer) in answers.iter().enumerate() {
-            assert!(extents.contains(&answer.extent), "{} was reported, which was not asked for", answer.extent);
+            assert!(
+                extents.contains(&answer.extent),
+                "{} was reported, which was not asked for",
+                answer.extent
+            );
             began = began.min(answer.issued);
             let is_write = matches!(asked, Some(Ask::Rewrite(Rewrite { via, .. })) if number == 1 + usize::from(via.is_some()));
             self.writes += u64::from(is_write);
@@ -261,11 +305,18 @@ impl Probe {
         self.batches.push(answers);
     }
 
-    /// Counts an answer, and stops everything where the drive is not there any more, or is another one.
+    /// Counts an answer, and stops everything where the drive is not there any more, or is another
+    /// one.
     fn note(&mut self, answer: &Answer) {
-        assert!(answer.completed >= answer.issued, "a command issued at {} completed before, at {}", answer.issued, answer.completed);
+        assert!(
+            answer.completed >= answer.issued,
+            "a command issued at {} completed before, at {}",
+            answer.issued,
+            answer.completed
+        );
         self.failures += u64::from(!answer.succeeded());
-        let known = (self.stage != Stage::Rotation && !matches!(self.stage, Stage::Phase(_))).then_some(&self.know);
+        let known = (self.stage != Stage::Rotation && !matches!(self.stage, Stage::Phase(_)))
+            .then_some(&self.know);
         if let Some(ended) = self.watch.see(answer, known) {
             self.know.ended = Some(ended);
             self.stage = Stage::Done;
@@ -274,25 +325,50 @@ impl Probe {
 
     /// What is known by now, at best when [`Ask::Done`] was answered.
     ///
-    /// What a drive did is never an error: measurements that make no drive are [`Verdict::NotUnderstood`](crate::Verdict::NotUnderstood), with the reason.
+    /// What a drive did is never an error: measurements that make no drive are
+    /// [`Verdict::NotUnderstood`](crate::Verdict::NotUnderstood), with the reason.
     #[must_use]
     pub fn finding(&self) -> Finding {
         let know = &self.know;
         let mut remarks = know.remarks.clone();
-        if know.seek.other_head_ns.is_some() && !know.seek.order_was_seen() && know.pattern.is_some_and(|pattern| !pattern.in_bands()) {
-            remarks.push("whether cylinders begin on alternate surfaces cannot be seen on this drive, and no prediction depends on it".into());
+        if know.seek.other_head_ns.is_some()
+            && !know.seek.order_was_seen()
+            && know.pattern.is_some_and(|pattern| !pattern.in_bands())
+        {
+            remarks.push(
+                "whether cylinders begin on alternate surfaces cannot be seen on this \
+                drive, and no prediction depends on it"
+                    .into(),
+            );
         }
         remarks.extend(layout::lost_stretches(know));
         if check_done(know) {
             let percent = 100.0 * remaps::coverage(know, self.settings.sector_bytes);
-            remarks.push(format!("remapped sectors were looked for among the {percent:.4} % of the drive that the self-check read"));
+            remarks.push(format!(
+                "remapped sectors were looked for among the {percent:.4} % of the \
+                drive that the self-check read"
+            ));
         }
-        let found = if know.zones.is_empty() { Ok(None) } else { profile_of(know, self.settings.sector_bytes).map(Some) };
+        let found = if know.zones.is_empty() {
+            Ok(None)
+        } else {
+            profile_of(know, self.settings.sector_bytes).map(Some)
+        };
         let refused = found.as_ref().err().map(ToString::to_string);
         let profile = found.unwrap_or_default();
-        let check = know.check.as_ref().filter(|check| check.compared() > 0).map(selfcheck::CheckFound::check);
-        let verdict = verdict::of(know, refused.as_deref().map_or(Ok(profile.is_some()), Err), check.as_ref(), self.stage, &self.watch);
-        if !verdict.is_characterised() {
+        let check = know
+            .check
+            .as_ref()
+            .filter(|check| check.compared() > 0)
+            .map(selfcheck::CheckFound::check);
+        let verdict = verdict::of(
+            know,
+            refused.as_deref().map_or(Ok(profile.is_some()), Err),
+            check.as_ref(),
+            self.stage,
+            &self.watch,
+        );
+        if !verdict.is_characterized() {
             remarks.insert(0, verdict.sentence());
         }
         Finding {
@@ -300,7 +376,7 @@ impl Probe {
             profile,
             figures: figures::of(know, self.settings.sector_bytes),
             check,
-            queue: know.queue.as_ref().and_then(queue::QueueFound::behaviour),
+            queue: know.queue.as_ref().and_then(queue::QueueFound::behavior),
             remapped: know.remaps.as_ref().map(|found| found.remapped.clone()).unwrap_or_default(),
             remarks,
             drive_time: self.spent,
@@ -320,13 +396,22 @@ fn run(stage: Stage, session: &mut Session, settings: &Settings, spent: Nanos) -
     match stage {
         Stage::Rotation => rotation::find(session),
         Stage::Phase(_) => rotation::find_phase(session).map(|()| true),
-        Stage::Layout if arms::is_worth_a_look(&session.know) => arms::find(session).map(|()| false),
+        Stage::Layout if arms::is_worth_a_look(&session.know) => {
+            arms::find(session).map(|()| false)
+        }
         // One arm goes on reading ahead while the other is at work, which is not known before.
-        Stage::Layout if session.know.forget > 0 && !session.know.ring_sought => cache::find_ring(session).map(|()| false),
+        Stage::Layout if session.know.forget > 0 && !session.know.ring_sought => {
+            cache::find_ring(session).map(|()| false)
+        }
         Stage::Layout => match session.know.zones.last() {
             None => layout::begin_first(session).map(|()| false),
-            Some(_) if session.know.pattern.is_none() => layout::find_rhythm(session).map(|()| false),
-            Some(_) if session.know.pattern.is_some_and(layout::Pattern::hides_surfaces) && !session.know.surfaces_sought => {
+            Some(_) if session.know.pattern.is_none() => {
+                layout::find_rhythm(session).map(|()| false)
+            }
+            Some(_)
+                if session.know.pattern.is_some_and(layout::Pattern::hides_surfaces)
+                    && !session.know.surfaces_sought =>
+            {
                 seek::find_surfaces(session).map(|()| false)
             }
             Some(_) => layout::extend(session),
@@ -334,15 +419,20 @@ fn run(stage: Stage, session: &mut Session, settings: &Settings, spent: Nanos) -
         Stage::Slips => layout::sound(session),
         Stage::Skews => match session.know.zones.iter().position(|zone| !zone.settled) {
             Some(number) => {
-                // What is left of the stage's time, shared among the zones that are left, in reads of an arm time and half a turn.
+                // What is left of the stage's time, shared among the zones that are left, in reads
+                // of an arm time and half a turn.
                 let left = stage.share() * settings.budget.as_ns() as f64 - spent.as_ns() as f64;
                 let zones = session.know.zones.len() - number;
-                let most = left.max(0.0) / zones as f64 / (session.know.clock.period_ns() / 2.0 + USUAL_SEEK_NS);
+                let most = left.max(0.0)
+                    / zones as f64
+                    / (session.know.clock.period_ns() / 2.0 + USUAL_SEEK_NS);
                 layout::settle(session, number, most as usize).map(|()| false)
             }
             None => Ok(true),
         },
-        Stage::Interface if session.know.arms.two && !session.know.arms.compared => arms::compare(session).map(|()| false),
+        Stage::Interface if session.know.arms.two && !session.know.arms.compared => {
+            arms::compare(session).map(|()| false)
+        }
         Stage::Interface => overhead::find(session).map(|()| true),
         Stage::Seek => {
             let refine = spent.as_ns() as f64 <= stage.share() * settings.budget.as_ns() as f64;
@@ -350,7 +440,7 @@ fn run(stage: Stage, session: &mut Session, settings: &Settings, spent: Nanos) -
         }
         Stage::Cache => cache::extend(session),
         Stage::Writes if settings.allow_writes => writes::extend(session, settings.sector_bytes),
-        Stage::Queue => queue::extend(session, settings.sector_bytes, settings.most_outstanding),
+        Stage::Queue => queue::extend(session, settings.sector_bytes, settings.max_outstanding),
         Stage::SelfCheck => selfcheck::extend(session, settings.sector_bytes),
         Stage::Remaps => remaps::extend(session, settings.sector_bytes),
         Stage::Writes | Stage::Done => Ok(true),

@@ -1,35 +1,40 @@
 //! The drive's own queue, from outside: how deep, in what order, and who starves.
 //!
-//! *Order and depth.* Reads from anywhere are kept outstanding, as many as the way to the drive takes. Whenever one completes, those that were waiting are known, and the
-//! profile foretells how long each would have taken: whether the one that was served was the first that arrived, the shortest to reach, the next upwards or the
-//! nearest by address says by what the drive chooses. A command that is served `n` places before its turn was seen by the firmware beside the `n` before it, so that the
-//! queue is at least `n + 2` deep with the one in service.
+//! *Order and depth.* Reads from anywhere are kept outstanding, as many as the way to the drive
+//! takes. Whenever one completes, those that were waiting are known, and the profile predicts how
+//! long each would have taken: whether the one that was served was the first that arrived, the
+//! shortest to reach, the next upwards or the nearest by address says by what the drive chooses. A
+//! command that is served `n` places before its turn was seen by the firmware beside the `n` before
+//! it, so that the queue is at least `n + 2` deep with the one in service.
 //!
-//! *Overlap.* If a command's overhead hides behind the one before it, the arm sets out when the last sector of that one has passed, else when the host knows of it and has sent the
-//! next: whichever foretells more of the completions is true.
+//! *Overlap.* If a command's overhead hides behind the one before it, the arm sets out when the
+//! last sector of that one has passed, else when the host knows of it and has sent the next:
+//! whichever predicts more of the completions is true.
 //!
-//! *Starvation.* A stream of sequential reads is kept going, four deep, beside one random read at a time. How long these wait is compared with what random reads take
-//! alone. Nothing goes on for longer than [`STREAM_LIMIT`].
+//! *Starvation.* A stream of sequential reads is kept going, four deep, beside one random read at a
+//! time. How long these wait is compared with what random reads take alone. Nothing goes on for
+//! longer than [`STREAM_LIMIT`].
 //!
-//! Worked example, a drive that holds to a sequential run for 2 s: random reads take 11 ms alone and 2.01 s beside the stream, each of them; the longest wait is
-//! 180 times that alone, and `sequential_hold_ms` is 2,000. A drive that always takes the shortest never comes to the random read at all: it waits until the stream ends, after
-//! 6 s, and that is said.
+//! Worked example, a drive that holds to a sequential run for 2 s: random reads take 11 ms alone
+//! and 2.01 s beside the stream, each of them; the longest wait is 180 times that alone, and
+//! `sequential_hold_ms` is 2,000. A drive that always takes the shortest never comes to the random
+//! read at all: it waits until the stream ends, after 6 s, and that is said.
 //!
-//! Not told apart: an order by address and one by positioning where seeks are all that counts; a hold and an ageing that comes to the same. Cost: 1 to 3 s, on a drive that
-//! starves up to 15 s.
+//! Not told apart: an order by address and one by positioning where seeks are all that counts; a
+//! hold and an ageing that comes to the same. Cost: 1 to 3 s, on a drive that starves up to 15 s.
 
 use headtime_mechanics::profile::{Algorithm, Firmware};
 use headtime_units::{Extent, Instant, Nanos};
 use serde::{Deserialize, Serialize};
 
 use crate::ask::{Answer, Lane, Together};
-use crate::foretell::Foretold;
 use crate::numbers::{median, quantile};
+use crate::predict::Predicted;
 use crate::session::{Session, Step};
 
 /// Reads of the first experiment, and how many of them are outstanding at most.
 const READS: usize = 320;
-const MOST_OUTSTANDING: u32 = 64;
+const MAX_OUTSTANDING: u32 = 64;
 /// Reads alone, for comparison.
 const ALONE: usize = 40;
 /// Random reads beside a stream, and streams.
@@ -40,14 +45,17 @@ const STREAM_DEPTH: u32 = 4;
 const STREAM_BYTES: u64 = 256 << 10;
 /// A stream goes on no longer.
 const STREAM_LIMIT: Nanos = Nanos::from_ns(6_000_000_000);
-/// A choice that took no longer than this more than the shortest was the shortest, ns: what estimates are good to.
+/// A choice that took no longer than this more than the shortest was the shortest, ns: what
+/// estimates are good to.
 const NEAR_NS: u64 = 400_000;
 /// The share of choices that a rule has to explain (guess).
 const RULE: f64 = 0.75;
-/// Starving waits whose middle half lies within this part of their median are even, if there are so many (guess).
+/// Starving waits whose middle half lies within this part of their median are even, if there are so
+/// many (guess).
 const EVEN: f64 = 0.3;
-const LEAST_WAITS: usize = 2;
-/// Waits of so many times what a random read takes alone are starvation (guess: a fair queue of five is left in five turns).
+const MIN_WAITS: usize = 2;
+/// Waits of so many times what a random read takes alone are starvation (guess: a fair queue of
+/// five is left in five turns).
 const STARVING: f64 = 10.0;
 
 /// By what a drive chooses among the commands that it holds.
@@ -67,7 +75,7 @@ pub enum ServiceOrder {
 
 /// What was seen of the drive's own queue.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct QueueBehaviour {
+pub struct QueueBehavior {
     /// By what it chooses.
     pub order: ServiceOrder,
     /// The share of its choices that this explains, 0 to 1.
@@ -92,7 +100,7 @@ pub struct QueueBehaviour {
     pub hold_ms: Option<f64>,
 }
 
-impl QueueBehaviour {
+impl QueueBehavior {
     /// How much longer than alone the longest wait was.
     #[must_use]
     pub fn ratio(&self) -> f64 {
@@ -121,10 +129,14 @@ impl QueueBehaviour {
         } else {
             format!("{:.0} ms at the longest", self.longest_wait_ms)
         };
-        let starves =
-            if self.starves() { "random reads starve behind a sequential stream" } else { "no random read starves behind a sequential stream" };
+        let starves = if self.starves() {
+            "random reads starve behind a sequential stream"
+        } else {
+            "no random read starves behind a sequential stream"
+        };
         format!(
-            "the drive holds {}{least} commands and serves them {order}; {starves}: they wait {longer}, {:.0} times as long as alone",
+            "the drive holds {}{least} commands and serves them {order}; {starves}: they wait \
+                {longer}, {:.0} times as long as alone",
             self.depth,
             self.ratio()
         )
@@ -140,7 +152,7 @@ pub(crate) struct QueueFound {
     waits_ns: Vec<f64>,
     /// The longest wait of one that was not, 0 when all were.
     cut_off_ns: f64,
-    most_outstanding: u32,
+    max_outstanding: u32,
     stream_bytes: f64,
     stream_ns: f64,
     rounds: usize,
@@ -160,7 +172,7 @@ struct Choices {
 
 impl QueueFound {
     /// What it comes to; none before all was seen.
-    pub(crate) fn behaviour(&self) -> Option<QueueBehaviour> {
+    pub(crate) fn behavior(&self) -> Option<QueueBehavior> {
         let (choices, alone_ns) = (self.choices?, self.alone_ns?);
         let (order, explained) = choices.order();
         let seen = choices.outstanding.max(1);
@@ -172,35 +184,53 @@ impl QueueFound {
         let longest = self.waits_ns.iter().copied().fold(self.cut_off_ns, f64::max);
         let middle = median(&self.waits_ns);
         // The first one may come before the stream has got going.
-        let long: Vec<f64> = self.waits_ns.iter().copied().filter(|wait| *wait > STARVING * alone_ns).collect();
+        let long: Vec<f64> =
+            self.waits_ns.iter().copied().filter(|wait| *wait > STARVING * alone_ns).collect();
         let even = quantile(&long, 0.75) - quantile(&long, 0.25) < EVEN * median(&long);
-        let holds = even && long.len() >= LEAST_WAITS;
-        Some(QueueBehaviour {
+        let holds = even && long.len() >= MIN_WAITS;
+        Some(QueueBehavior {
             order,
             explained,
             depth,
-            depth_is_least: depth > 1 && depth >= self.most_outstanding.min(MOST_OUTSTANDING),
+            depth_is_least: depth > 1 && depth >= self.max_outstanding.min(MAX_OUTSTANDING),
             overlaps: choices.overlaps,
             alone_ms: alone_ns / 1e6,
             longest_wait_ms: longest / 1e6,
             median_wait_ms: if self.waits_ns.is_empty() { longest } else { middle } / 1e6,
             until_stopped: self.cut_off_ns > 0.0 && self.cut_off_ns >= longest,
-            stream_mb_per_s: if self.stream_ns > 0.0 { self.stream_bytes * 1e3 / self.stream_ns } else { 0.0 },
+            stream_mb_per_s: if self.stream_ns > 0.0 {
+                self.stream_bytes * 1e3 / self.stream_ns
+            } else {
+                0.0
+            },
             hold_ms: holds.then(|| libm::round(median(&long) / 1e6)),
         })
     }
 
     /// The firmware of a profile.
     pub(crate) fn firmware(&self) -> Firmware {
-        let Some(found) = self.behaviour() else { return Firmware { queue_depth: 1, ..Firmware::default() } };
-        let algorithm = if found.order == ServiceOrder::Arrival { Algorithm::Fcfs } else { Algorithm::Sptf };
-        Firmware { queue_depth: found.depth, algorithm, sequential_hold_ms: found.hold_ms, ..Firmware::default() }
+        let Some(found) = self.behavior() else {
+            return Firmware { queue_depth: 1, ..Firmware::default() };
+        };
+        let algorithm =
+            if found.order == ServiceOrder::Arrival { Algorithm::Fcfs } else { Algorithm::Sptf };
+        Firmware {
+            queue_depth: found.depth,
+            algorithm,
+            sequential_hold_ms: found.hold_ms,
+            ..Firmware::default()
+        }
     }
 }
 
 impl Choices {
     fn order(&self) -> (ServiceOrder, f64) {
-        let rules = [ServiceOrder::Arrival, ServiceOrder::Positioning, ServiceOrder::Address, ServiceOrder::Nearest];
+        let rules = [
+            ServiceOrder::Arrival,
+            ServiceOrder::Positioning,
+            ServiceOrder::Address,
+            ServiceOrder::Nearest,
+        ];
         let mut best = (ServiceOrder::Other, 0.0);
         for (rule, share) in rules.into_iter().zip(self.shares) {
             if share >= RULE && share > best.1 {
@@ -212,50 +242,63 @@ impl Choices {
 }
 
 /// One more experiment; true when all are done.
-pub(crate) fn extend(session: &mut Session, sector_bytes: u32, most_outstanding: u32) -> Step<bool> {
+pub(crate) fn extend(session: &mut Session, sector_bytes: u32, max_outstanding: u32) -> Step<bool> {
     let mut found = session.know.queue.clone().unwrap_or_default();
-    found.most_outstanding = most_outstanding;
-    if most_outstanding < 2 {
-        session.know.remarks.push("firmware queue: the way to the drive takes one command at a time, so that its queue cannot be seen".into());
+    found.max_outstanding = max_outstanding;
+    if max_outstanding < 2 {
+        session.know.remarks.push(
+            "firmware queue: the way to the drive takes one command at a \
+            time, so that its queue cannot be seen"
+                .into(),
+        );
         return Ok(true);
     }
     if found.choices.is_none() {
-        found.choices = Some(choices(session, sector_bytes, most_outstanding)?);
+        found.choices = Some(choices(session, sector_bytes, max_outstanding)?);
     } else if found.alone_ns.is_none() {
         found.alone_ns = Some(alone(session)?);
     } else {
-        beside_stream(session, &mut found, sector_bytes, most_outstanding)?;
+        beside_stream(session, &mut found, sector_bytes, max_outstanding)?;
         found.rounds += 1;
     }
-    let starves = found.behaviour().is_some_and(|found| found.starves());
+    let starves = found.behavior().is_some_and(|found| found.starves());
     let done = found.rounds >= if starves { ROUNDS } else { 1 };
-    if done && let Some(behaviour) = found.behaviour() {
-        say_what_was_assumed(&mut session.know.remarks, &behaviour, most_outstanding);
+    if done && let Some(behavior) = found.behavior() {
+        say_what_was_assumed(&mut session.know.remarks, &behavior, max_outstanding);
     }
     session.know.queue = Some(found);
     Ok(done)
 }
 
-fn say_what_was_assumed(remarks: &mut Vec<String>, found: &QueueBehaviour, most_outstanding: u32) {
+fn say_what_was_assumed(remarks: &mut Vec<String>, found: &QueueBehavior, max_outstanding: u32) {
     if found.depth_is_least {
-        remarks.push(format!("firmware queue: {} commands or more; no more than {most_outstanding} could be outstanding", found.depth));
+        remarks.push(format!(
+            "firmware queue: {} commands or more; no more than {max_outstanding} \
+            could be outstanding",
+            found.depth
+        ));
     }
     match found.order {
         ServiceOrder::Arrival | ServiceOrder::Positioning => {}
         ServiceOrder::Address | ServiceOrder::Nearest | ServiceOrder::Other => {
-            remarks.push(format!("firmware queue: commands are served {:?}; the profile knows no such order and says sptf", found.order));
+            remarks.push(format!(
+                "firmware queue: commands are served {:?}; the profile knows no \
+                such order and says sptf",
+                found.order
+            ));
         }
     }
     if found.until_stopped && found.hold_ms.is_none() {
         remarks.push(format!(
-            "firmware queue: a random read waited {:.1} s, until the stream beside it was stopped; how long it would have waited is not known",
+            "firmware queue: a random read waited {:.1} s, until the stream beside it was stopped; \
+                how long it would have waited is not known",
             found.longest_wait_ms / 1e3
         ));
     }
 }
 
 /// Keeps many reads outstanding and looks at the order in which they are served.
-fn choices(session: &mut Session, sector_bytes: u32, most_outstanding: u32) -> Step<Choices> {
+fn choices(session: &mut Session, sector_bytes: u32, max_outstanding: u32) -> Step<Choices> {
     session.keep_clock()?;
     let mut extents: Vec<Extent> = Vec::new();
     while extents.len() < READS.min(session.know.capacity as usize / 2) {
@@ -264,38 +307,59 @@ fn choices(session: &mut Session, sector_bytes: u32, most_outstanding: u32) -> S
             extents.push(extent);
         }
     }
-    let outstanding = most_outstanding.min(MOST_OUTSTANDING);
+    let outstanding = max_outstanding.min(MAX_OUTSTANDING);
     let lanes = vec![Lane { extents: extents.clone(), outstanding }];
     let served = session.together(Together { lanes, time_limit: STREAM_LIMIT })?;
-    let mut foretold = Foretold::new(&session.know, sector_bytes)?;
-    let turn_of = |answer: &Answer| extents.iter().position(|extent| *extent == answer.extent).unwrap_or(0);
+    let mut predicted = Predicted::new(&session.know, sector_bytes)?;
+    let turn_of =
+        |answer: &Answer| extents.iter().position(|extent| *extent == answer.extent).unwrap_or(0);
     let mut found = Choices { earlier: 0, outstanding: 0, shares: [0.0; 4], overlaps: false };
-    let (mut made, mut foretold_hidden, mut foretold_open) = (0_u32, 0, 0);
+    let (mut made, mut predicted_hidden, mut predicted_open) = (0_u32, 0, 0);
     for (place, answer) in served.iter().enumerate() {
         // Those before it that are served only later.
         let turn = turn_of(answer);
         let earlier = served[place + 1..].iter().filter(|other| turn_of(other) < turn).count();
         found.earlier = found.earlier.max(earlier as u32);
         let held = served[place..].iter().filter(|other| other.issued <= answer.issued).count();
-        let held_before = served[..place].iter().filter(|other| other.completed > answer.issued).count();
+        let held_before =
+            served[..place].iter().filter(|other| other.completed > answer.issued).count();
         found.outstanding = found.outstanding.max((held + held_before) as u32);
         let Some(before) = place.checked_sub(1).map(|before| &served[before]) else { continue };
-        if !answer.succeeded() || !before.succeeded() || session.may_be_hit(answer) || session.may_be_hit(before) {
+        if !answer.succeeded()
+            || !before.succeeded()
+            || session.may_be_hit(answer)
+            || session.may_be_hit(before)
+        {
             continue;
         }
-        foretold.follow(&session.know.clock, before.completed);
-        let depart = foretold.media_end(before.completed);
-        let from = foretold.behind(before.extent);
-        let hidden = foretold.completion(from, depart.max(answer.issued + foretold.overhead()), answer.extent);
-        let open = foretold.completion(from, before.completed.max(answer.issued) + foretold.overhead(), answer.extent);
-        let near = |at: Instant| u32::from(answer.completed.signed_since(at).unsigned_abs() < NEAR_NS / 2);
-        (foretold_hidden, foretold_open) = (foretold_hidden + near(hidden), foretold_open + near(open));
-        let waiting: Vec<&Answer> = served[place..].iter().filter(|other| other.issued + foretold.overhead() <= depart).collect();
+        predicted.follow(&session.know.clock, before.completed);
+        let depart = predicted.media_end(before.completed);
+        let from = predicted.behind(before.extent);
+        let hidden = predicted.completion(
+            from,
+            depart.max(answer.issued + predicted.overhead()),
+            answer.extent,
+        );
+        let open = predicted.completion(
+            from,
+            before.completed.max(answer.issued) + predicted.overhead(),
+            answer.extent,
+        );
+        let near =
+            |at: Instant| u32::from(answer.completed.signed_since(at).unsigned_abs() < NEAR_NS / 2);
+        (predicted_hidden, predicted_open) =
+            (predicted_hidden + near(hidden), predicted_open + near(open));
+        let waiting: Vec<&Answer> = served[place..]
+            .iter()
+            .filter(|other| other.issued + predicted.overhead() <= depart)
+            .collect();
         if waiting.len() < 2 || !waiting.iter().any(|other| other.extent == answer.extent) {
             continue;
         }
         made += 1;
-        let takes = |other: &Answer| foretold.completion(from, depart, other.extent).saturating_since(depart).as_ns();
+        let takes = |other: &Answer| {
+            predicted.completion(from, depart, other.extent).saturating_since(depart).as_ns()
+        };
         let shortest = waiting.iter().map(|other| takes(other)).min().unwrap_or(0);
         let first = waiting.iter().map(|other| turn_of(other)).min().unwrap_or(0);
         let (here, end) = (answer.extent.start.get(), before.extent.end().get());
@@ -316,7 +380,7 @@ fn choices(session: &mut Session, sector_bytes: u32, most_outstanding: u32) -> S
         // Never were two there to choose from: one after the other.
         found.shares[0] = 1.0;
     }
-    found.overlaps = foretold_hidden > foretold_open;
+    found.overlaps = predicted_hidden > predicted_open;
     Ok(found)
 }
 
@@ -334,15 +398,23 @@ fn alone(session: &mut Session) -> Step<f64> {
 }
 
 /// Random reads one by one beside a sequential stream.
-fn beside_stream(session: &mut Session, found: &mut QueueFound, sector_bytes: u32, most_outstanding: u32) -> Step<()> {
+fn beside_stream(
+    session: &mut Session,
+    found: &mut QueueFound,
+    sector_bytes: u32,
+    max_outstanding: u32,
+) -> Step<()> {
     let capacity = session.know.capacity;
     let sectors = (STREAM_BYTES / u64::from(sector_bytes)).clamp(1, (capacity / 16).max(1));
     // As much as passes under the head in that time, and a third more.
-    let fastest = session.know.zones.iter().map(|zone| zone.sectors_per_track).max().unwrap_or(1) as f64 / session.know.clock.period_ns();
+    let fastest = session.know.zones.iter().map(|zone| zone.sectors_per_track).max().unwrap_or(1)
+        as f64
+        / session.know.clock.period_ns();
     let wanted = (1.3 * fastest * STREAM_LIMIT.as_ns() as f64) as u64 / sectors + 1;
     let count = wanted.min(capacity / 2 / sectors).max(1);
     let start = session.draw.below(capacity - count * sectors);
-    let stream: Vec<Extent> = (0..count).map(|number| Extent::from_numbers(start + number * sectors, sectors)).collect();
+    let stream: Vec<Extent> =
+        (0..count).map(|number| Extent::from_numbers(start + number * sectors, sectors)).collect();
     let end = start + count * sectors;
     let mut random = Vec::new();
     while random.len() < BESIDE {
@@ -351,12 +423,19 @@ fn beside_stream(session: &mut Session, found: &mut QueueFound, sector_bytes: u3
             random.push(Extent::from_numbers(lba, 1));
         }
     }
-    let lanes = vec![Lane { extents: random, outstanding: 1 }, Lane { extents: stream, outstanding: STREAM_DEPTH.min(most_outstanding - 1) }];
+    let lanes = vec![
+        Lane { extents: random, outstanding: 1 },
+        Lane { extents: stream, outstanding: STREAM_DEPTH.min(max_outstanding - 1) },
+    ];
     let answers = session.together(Together { lanes, time_limit: STREAM_LIMIT })?;
     let of_stream = |answer: &&Answer| (start..end).contains(&answer.extent.start.get());
     let began = answers.iter().map(|answer| answer.issued).min().unwrap_or(Instant::ORIGIN);
-    let stopped = answers.iter().filter(of_stream).map(|answer| answer.issued).max().unwrap_or(began);
-    for answer in answers.iter().filter(|answer| !of_stream(answer) && answer.succeeded() && answer.issued <= stopped) {
+    let stopped =
+        answers.iter().filter(of_stream).map(|answer| answer.issued).max().unwrap_or(began);
+    for answer in answers
+        .iter()
+        .filter(|answer| !of_stream(answer) && answer.succeeded() && answer.issued <= stopped)
+    {
         let waited_ns = answer.response().as_ns() as f64;
         if answer.completed <= stopped {
             found.waits_ns.push(waited_ns);
@@ -364,8 +443,10 @@ fn beside_stream(session: &mut Session, found: &mut QueueFound, sector_bytes: u3
             found.cut_off_ns = found.cut_off_ns.max(waited_ns);
         }
     }
-    let last = answers.iter().filter(of_stream).map(|answer| answer.completed).max().unwrap_or(began);
-    found.stream_bytes += answers.iter().filter(of_stream).count() as f64 * (sectors * u64::from(sector_bytes)) as f64;
+    let last =
+        answers.iter().filter(of_stream).map(|answer| answer.completed).max().unwrap_or(began);
+    found.stream_bytes += answers.iter().filter(of_stream).count() as f64
+        * (sectors * u64::from(sector_bytes)) as f64;
     found.stream_ns += last.saturating_since(began).as_ns() as f64;
     Ok(())
 }
@@ -378,27 +459,45 @@ mod tests {
     use headtime_sim::DriveTruth;
 
     fn drive(queue_depth: u32, algorithm: Algorithm, hold: Option<f64>) -> DriveProfile {
-        let firmware = Firmware { queue_depth, algorithm, sequential_hold_ms: hold, ..Firmware::default() };
+        let firmware =
+            Firmware { queue_depth, algorithm, sequential_hold_ms: hold, ..Firmware::default() };
         DriveProfile { firmware, cache: None, ..plain("barracuda7200-7") }
     }
 
-    fn found(profile: &DriveProfile, noisy: bool, seed: u64) -> QueueBehaviour {
-        let truth = if noisy { DriveTruth::draw(profile, seed) } else { DriveTruth::nominal(profile, seed) };
+    fn found(profile: &DriveProfile, noisy: bool, seed: u64) -> QueueBehavior {
+        let truth = if noisy {
+            DriveTruth::draw(profile, seed)
+        } else {
+            DriveTruth::nominal(profile, seed)
+        };
         let mut bench = Bench::new(truth.unwrap());
         while !bench.run(seed, |session| extend(session, 512, 32)) {}
-        bench.know.queue.as_ref().and_then(QueueFound::behaviour).expect("all was seen")
+        bench.know.queue.as_ref().and_then(QueueFound::behavior).expect("all was seen")
     }
 
     #[test]
     fn order_and_depth_are_found() {
-        for (depth, algorithm) in [(1, Algorithm::Fcfs), (4, Algorithm::Fcfs), (32, Algorithm::Sptf), (8, Algorithm::Sptf), (64, Algorithm::Sptf)] {
+        for (depth, algorithm) in [
+            (1, Algorithm::Fcfs),
+            (4, Algorithm::Fcfs),
+            (32, Algorithm::Sptf),
+            (8, Algorithm::Sptf),
+            (64, Algorithm::Sptf),
+        ] {
             for noisy in [false, true] {
                 let found = found(&drive(depth, algorithm, None), noisy, u64::from(depth));
                 let case = format!("{depth} {algorithm:?} noisy {noisy}: {found:?}");
-                let order = if algorithm == Algorithm::Fcfs { ServiceOrder::Arrival } else { ServiceOrder::Positioning };
+                let order = if algorithm == Algorithm::Fcfs {
+                    ServiceOrder::Arrival
+                } else {
+                    ServiceOrder::Positioning
+                };
                 assert_eq!(found.order, order, "{case}");
                 assert!(found.explained > 0.85, "{case}");
-                assert!(found.depth <= depth.min(32) && found.depth + 1 + depth / 16 >= depth.min(32), "{case}");
+                assert!(
+                    found.depth <= depth.min(32) && found.depth + 1 + depth / 16 >= depth.min(32),
+                    "{case}"
+                );
                 assert_eq!(found.overlaps, depth > 1, "{case}");
                 assert_eq!(found.depth_is_least, found.depth == 32, "{case}");
             }
@@ -410,7 +509,10 @@ mod tests {
         for (hold_ms, seed) in [(1_000.0, 1), (2_000.0, 2)] {
             let found = found(&drive(32, Algorithm::Fcfs, Some(hold_ms)), true, seed);
             assert!(found.starves() && !found.until_stopped, "{found:?}");
-            assert!((found.hold_ms.expect("an even wait") / hold_ms - 1.0).abs() < 0.1, "{found:?}");
+            assert!(
+                (found.hold_ms.expect("an even wait") / hold_ms - 1.0).abs() < 0.1,
+                "{found:?}"
+            );
             assert!(found.sentence().contains("starve behind"), "{}", found.sentence());
         }
     }
@@ -418,9 +520,15 @@ mod tests {
     #[test]
     fn shortest_first_without_end_starves_until_the_stream_ends_and_arrival_does_not() {
         let starving = found(&drive(32, Algorithm::Sptf, None), false, 3);
-        assert!(starving.starves() && starving.until_stopped && starving.hold_ms.is_none(), "{starving:?}");
+        assert!(
+            starving.starves() && starving.until_stopped && starving.hold_ms.is_none(),
+            "{starving:?}"
+        );
         assert!(starving.longest_wait_ms > 5_000.0, "{starving:?}");
         let fair = found(&drive(32, Algorithm::Fcfs, None), true, 4);
-        assert!(!fair.starves() && fair.longest_wait_ms < 200.0 && fair.stream_mb_per_s > 1.0, "{fair:?}");
+        assert!(
+            !fair.starves() && fair.longest_wait_ms < 200.0 && fair.stream_mb_per_s > 1.0,
+            "{fair:?}"
+        );
     }
 }

@@ -1,25 +1,28 @@
-//! Remapped sectors, as they show: reads of the self-check that came far from what was foretold, once more.
+//! Remapped sectors, as they show: reads of the self-check that came far from what was predicted,
+//! once more.
 //!
-//! A read that is late again and again, for no reason that the layout knows, passes over a sector that lives elsewhere. Its sectors are read one by one then: those that come by
-//! at another angle than their neighbours are the remapped ones. Where most of a read's sectors are off, it is the layout that is wrong there, and nothing is said of remaps.
+//! A read that is late again and again, for no reason that the layout knows, passes over a sector
+//! that lives elsewhere. Its sectors are read one by one then: those that come by at another angle
+//! than their neighbors are the remapped ones. Where most of a read's sectors are off, it is the
+//! layout that is wrong there, and nothing is said of remaps.
 //!
-//! This finds what the self-check came upon, which is a small sample of the drive: [`coverage`] says how small. Bounds: [`MOST`] reads. Cost: some tens of reads for
-//! each.
+//! This finds what the self-check came upon, which is a small sample of the drive: [`coverage`]
+//! says how small. Bounds: [`MOST`] reads. Cost: some tens of reads for each.
 
 use headtime_units::Extent;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::Remapped;
-use crate::foretell::Foretold;
 use crate::knowledge::Knowledge;
 use crate::numbers::{median, wrap};
+use crate::predict::Predicted;
 use crate::selfcheck::FAR_TURNS;
 use crate::session::{Session, Step};
 
 /// Reads that are looked into at most.
 const MOST: usize = 60;
 /// Where more of the self-check was far off than this share, the layout is to blame.
-const MOST_SHARE: f64 = 0.05;
+const MAX_SHARE: f64 = 0.05;
 /// Readings that have to agree.
 const READINGS: usize = 3;
 
@@ -35,21 +38,22 @@ pub(crate) struct RemapsFound {
 pub(crate) fn extend(session: &mut Session, sector_bytes: u32) -> Step<bool> {
     let mut found = session.know.remaps.clone().unwrap_or_default();
     let Some(check) = &session.know.check else { return Ok(true) };
-    if check.far.len() as f64 > MOST_SHARE * check.compared().max(1) as f64 {
+    if check.far.len() as f64 > MAX_SHARE * check.compared().max(1) as f64 {
         let (far, all) = (check.far.len(), check.compared());
-        session
-            .know
-            .remarks
-            .push(format!("remapped sectors: {far} of {all} reads came far from what was foretold, too many to look for single sectors"));
+        session.know.remarks.push(format!(
+            "remapped sectors: {far} of {all} reads came far from what was predicted, \
+                too many to look for single sectors"
+        ));
         return Ok(true);
     }
-    let Some((lba, sectors)) = check.far.get(found.looked).copied().filter(|_| found.looked < MOST) else {
+    let Some((lba, sectors)) = check.far.get(found.looked).copied().filter(|_| found.looked < MOST)
+    else {
         return Ok(true);
     };
     found.looked += 1;
-    let mut foretold = Foretold::new(&session.know, sector_bytes)?;
-    if again_far(session, &mut foretold, Extent::from_numbers(lba, sectors))? {
-        let off = sectors_off(session, &mut foretold, lba, sectors)?;
+    let mut predicted = Predicted::new(&session.know, sector_bytes)?;
+    if again_far(session, &mut predicted, Extent::from_numbers(lba, sectors))? {
+        let off = sectors_off(session, &mut predicted, lba, sectors)?;
         if (off.len() as u64) < sectors.div_ceil(2) {
             for remapped in off {
                 if !found.remapped.iter().any(|known| known.lba == remapped.lba) {
@@ -68,13 +72,15 @@ pub(crate) fn coverage(know: &Knowledge, sector_bytes: u32) -> f64 {
         let check = check.check();
         (check.short.reads, check.long.reads)
     });
-    (short * u64::from(4_096 / sector_bytes).max(1) + long * u64::from(40_960 / sector_bytes).max(1)) as f64 / know.capacity.max(1) as f64
+    (short * u64::from(4_096 / sector_bytes).max(1)
+        + long * u64::from(40_960 / sector_bytes).max(1)) as f64
+        / know.capacity.max(1) as f64
 }
 
-/// Whether a read is far from what is foretold each time.
-fn again_far(session: &mut Session, foretold: &mut Foretold, extent: Extent) -> Step<bool> {
+/// Whether a read is far from what is predicted each time.
+fn again_far(session: &mut Session, predicted: &mut Predicted, extent: Extent) -> Step<bool> {
     for _ in 0..READINGS {
-        match late_turns(session, foretold, extent)? {
+        match late_turns(session, predicted, extent)? {
             Some((late, _)) if late.abs() > FAR_TURNS => {}
             _ => return Ok(false),
         }
@@ -82,30 +88,51 @@ fn again_far(session: &mut Session, foretold: &mut Foretold, extent: Extent) -> 
     Ok(true)
 }
 
-/// By how many turns a read is late that comes from anywhere, and by what part of a turn its end is elsewhere; none when it failed or was a hit.
-fn late_turns(session: &mut Session, foretold: &mut Foretold, extent: Extent) -> Step<Option<(f64, f64)>> {
+/// By how many turns a read is late that comes from anywhere, and by what part of a turn its end is
+/// elsewhere; none when it failed or was a hit.
+fn late_turns(
+    session: &mut Session,
+    predicted: &mut Predicted,
+    extent: Extent,
+) -> Step<Option<(f64, f64)>> {
     session.keep_clock()?;
     let Some(before) = session.shake(1)? else { return Ok(None) };
     let answer = session.read(extent, headtime_units::Instant::ORIGIN)?;
-    if !answer.succeeded() || !before.succeeded() || session.may_be_hit(&answer) || session.may_be_hit(&before) {
+    if !answer.succeeded()
+        || !before.succeeded()
+        || session.may_be_hit(&answer)
+        || session.may_be_hit(&before)
+    {
         return Ok(None);
     }
-    foretold.follow(&session.know.clock, before.completed);
-    let completion = foretold.completion(foretold.behind(before.extent), answer.issued + foretold.overhead(), extent);
+    predicted.follow(&session.know.clock, before.completed);
+    let completion = predicted.completion(
+        predicted.behind(before.extent),
+        answer.issued + predicted.overhead(),
+        extent,
+    );
     let turns = answer.completed.signed_since(completion) as f64 / session.know.clock.period_ns();
     Ok(Some((turns, wrap(turns))))
 }
 
 /// The sectors of a read that come by elsewhere.
-fn sectors_off(session: &mut Session, foretold: &mut Foretold, lba: u64, sectors: u64) -> Step<Vec<Remapped>> {
+fn sectors_off(
+    session: &mut Session,
+    predicted: &mut Predicted,
+    lba: u64,
+    sectors: u64,
+) -> Step<Vec<Remapped>> {
     let noise = 8.0 * session.know.noise_turns();
     let mut found = Vec::new();
     for lba in lba..lba + sectors {
         let (mut late, mut off) = (Vec::new(), 0);
         for _ in 0..READINGS {
-            let Some((turns, part)) = late_turns(session, foretold, Extent::from_numbers(lba, 1))? else { continue };
+            let Some((turns, part)) = late_turns(session, predicted, Extent::from_numbers(lba, 1))?
+            else {
+                continue;
+            };
             if part.abs() <= noise.max(FAR_TURNS / 4.0) {
-                // Where its neighbours are: nothing is wrong with it.
+                // Where its neighbors are: nothing is wrong with it.
                 break;
             }
             late.push(turns * session.know.clock.period_ns() / 1e3);
@@ -134,7 +161,8 @@ mod tests {
         profile.zones[0].cylinders = 150;
         profile.zones[0].spares = 600;
         let mapped = profile.zones[0].mapped_sectors(profile.geometry.heads);
-        profile.zones[0].remaps = (0..400).map(|number| (number * (mapped / 400) + 17, mapped + number)).collect();
+        profile.zones[0].remaps =
+            (0..400).map(|number| (number * (mapped / 400) + 17, mapped + number)).collect();
         profile
     }
 
@@ -150,20 +178,31 @@ mod tests {
             assert!(found.len() > 10, "seed {seed}: {found:?}");
             for remapped in &found {
                 let home = layout.lba_to_physical(Lba::new(remapped.lba));
-                let neighbour = layout.lba_to_physical(Lba::new(remapped.lba - 1));
-                assert!(home.track() != neighbour.track(), "seed {seed}: {remapped:?} lies beside its neighbour, at {home:?}");
+                let neighbor = layout.lba_to_physical(Lba::new(remapped.lba - 1));
+                assert!(
+                    home.track() != neighbor.track(),
+                    "seed {seed}: {remapped:?} lies beside its neighbor, at {home:?}"
+                );
             }
         }
     }
 
     #[test]
     fn a_drive_without_any_has_none() {
-        let profile =
-            DriveProfile { zones: vec![headtime_mechanics::profile::Zone { remaps: Vec::new(), ..remapped().zones[0].clone() }], ..remapped() };
+        let profile = DriveProfile {
+            zones: vec![headtime_mechanics::profile::Zone {
+                remaps: Vec::new(),
+                ..remapped().zones[0].clone()
+            }],
+            ..remapped()
+        };
         let mut bench = Bench::new(DriveTruth::draw(&profile, 3).unwrap());
         while !bench.run(3, |session| selfcheck::extend(session, 512)) {}
         let check = bench.know.check.as_ref().unwrap().check();
-        assert!(check.short.reads >= 2_000 && check.long.reads >= 300 && check.within_150_us > 0.9, "{check:?}");
+        assert!(
+            check.short.reads >= 2_000 && check.long.reads >= 300 && check.within_150_us > 0.9,
+            "{check:?}"
+        );
         assert!(check.short.histogram.iter().sum::<u64>() == check.short.reads);
         while !bench.run(3, |session| extend(session, 512)) {}
         assert_eq!(bench.know.remaps.clone().unwrap_or_default().remapped, []);

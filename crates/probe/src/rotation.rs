@@ -1,15 +1,19 @@
 //! Whether the drive turns, and how fast.
 //!
-//! A few sectors, the *ring*, are read round and round, now and then with a read elsewhere in between. Every read of one sector that comes from the media completes
-//! a whole number of turns after the one before. Where they come from the cache instead, the ring is made longer, until the cache has forgotten a sector
-//! when its turn comes again. The spacings of one sector's completions then are whole turns of one period: the score of a period `T` is the mean of
-//! `cos(2π · spacing / T)`, which is 1 when all are, and near 0 for any other. Of the periods that score as well as the best (T, T/2, T/3 …) the longest counts.
-//! Ever longer spacings, each allowed once the period is known well enough to count its turns, refine it.
+//! A few sectors, the *ring*, are read round and round, now and then with a read elsewhere in
+//! between. Every read of one sector that comes from the media completes a whole number of turns
+//! after the one before. Where they come from the cache instead, the ring is made longer, until the
+//! cache has forgotten a sector when its turn comes again. The spacings of one sector's completions
+//! then are whole turns of one period: the score of a period `T` is the mean of `cos(2π · spacing /
+//! T)`, which is 1 when all are, and near 0 for any other. Of the periods that score as well as the
+//! best (T, T/2, T/3 …) the longest counts. Ever longer spacings, each allowed once the period is
+//! known well enough to count its turns, refine it.
 //!
 //! A drive without a period, or whose responses differ by less than half of it, does not turn.
 //!
-//! Worked example, Atlas 10K with ten segments of cache: rings of 1 and 6 are answered in 0.28 ms, always; a ring of 24 takes 4 to 12 ms, and the
-//! spacings, 150 ms to 1.2 s, are whole multiples of 5.985 ms.
+//! Worked example, Atlas 10K with ten segments of cache: rings of 1 and 6 are answered in 0.28 ms,
+//! always; a ring of 24 takes 4 to 12 ms, and the spacings, 150 ms to 1.2 s, are whole multiples of
+//! 5.985 ms.
 
 use crate::clock::Clock;
 use crate::knowledge::Anchor;
@@ -23,15 +27,17 @@ const ROUNDS: [usize; 5] = [32, 12, 8, 7, 6];
 /// Periods that are looked for, ns: 25,000 to 2,000 turns a minute.
 const PERIODS_NS: (f64, f64) = (2.4e6, 30e6);
 /// Parts of a period that are told from it.
-const MOST_PARTS: u32 = 8;
-/// Readings of anchors before the clock is gone by where times are noisy, and random reads between two: some four seconds, after which a line through readings that scatter by 30 us
-/// foretells half a second to 5 us.
+const MAX_PARTS: u32 = 8;
+/// Readings of anchors before the clock is gone by where times are noisy, and random reads between
+/// two: some four seconds, after which a line through readings that scatter by 30 us predicts half
+/// a second to 5 us.
 const GOING_READINGS: u64 = 50;
 const GOING_APART: u64 = 6;
 /// The least score of a drive that turns (guess: with 50 us of noise a 4 ms turn scores 0.997).
-const LEAST_SCORE: f64 = 0.8;
+const MIN_SCORE: f64 = 0.8;
 
-/// Tries one ring: finds the period and starts the clock, or learns what a cache hit takes. True when it is known whether the drive turns.
+/// Tries one ring: finds the period and starts the clock, or learns what a cache hit takes. True
+/// when it is known whether the drive turns.
 pub(crate) fn find(session: &mut Session) -> Step<bool> {
     if session.know.capacity == 0 {
         return Err(Stop::Hopeless("the drive has no sectors".into()));
@@ -39,7 +45,8 @@ pub(crate) fn find(session: &mut Session) -> Step<bool> {
     let number = session.know.rings_tried;
     let ring = RINGS[number].min((session.know.capacity / 4).max(1));
     let spaced = session.know.capacity / ring;
-    let places: Vec<u64> = (0..ring).map(|number| number * spaced + session.draw.below(spaced.min(1 << 20))).collect();
+    let places: Vec<u64> =
+        (0..ring).map(|number| number * spaced + session.draw.below(spaced.min(1 << 20))).collect();
     let mut seen: Vec<Vec<f64>> = vec![Vec::new(); places.len()];
     let mut responses = Vec::new();
     for round in 0..ROUNDS[number] {
@@ -56,13 +63,17 @@ pub(crate) fn find(session: &mut Session) -> Step<bool> {
     }
     let (score, period_ns) = best_period(&seen);
     let span = quantile(&responses, 0.95) - quantile(&responses, 0.05);
-    if score >= LEAST_SCORE && (ring == 1 || span > period_ns / 2.0) && median(&responses) > period_ns / 3.0 {
+    if score >= MIN_SCORE
+        && (ring == 1 || span > period_ns / 2.0)
+        && median(&responses) > period_ns / 3.0
+    {
         let (period_ns, noise_ns) = refine(&seen, period_ns);
         let at = seen.iter().flatten().copied().fold(0.0, f64::max);
         session.know.anchors = anchors(&places, &seen, period_ns, at);
         // Between two reads of one sector lay the ring and, a third of the time, one read more.
         session.know.forget = if session.know.hit_ns.is_some() { ring + ring / 3 } else { 0 };
-        session.know.clock = Clock::new(period_ns, noise_ns, headtime_units::Instant::from_ns(at as u64));
+        session.know.clock =
+            Clock::new(period_ns, noise_ns, headtime_units::Instant::from_ns(at as u64));
         session.know.turns = Some(true);
         set_going(session)?;
         return Ok(true);
@@ -79,7 +90,8 @@ pub(crate) fn find(session: &mut Session) -> Step<bool> {
     }
     session.know.turns = Some(false);
     session.know.evidence = format!(
-        "repeated reads of one sector are no whole turns apart: the best period between {} and {} ms scores {score:.2} of 1, expected {LEAST_SCORE} or more; \
+        "repeated reads of one sector are no whole turns apart: the best period between {} and {} \
+            ms scores {score:.2} of 1, expected {MIN_SCORE} or more; \
          nine tenths of the responses lie within {:.3} ms",
         PERIODS_NS.0 / 1e6,
         PERIODS_NS.1 / 1e6,
@@ -88,8 +100,9 @@ pub(crate) fn find(session: &mut Session) -> Step<bool> {
     Ok(true)
 }
 
-/// Lets the clock see its anchors over some seconds where times are noisy: a line through a fraction of a second foretells the next one to worse than a reading is off, and all that is
-/// read meanwhile is off by the same.
+/// Lets the clock see its anchors over some seconds where times are noisy: a line through a
+/// fraction of a second predicts the next one to worse than a reading is off, and all that is read
+/// meanwhile is off by the same.
 fn set_going(session: &mut Session) -> Step<()> {
     if session.know.noise_turns() < QUIET_TURNS {
         return Ok(());
@@ -101,14 +114,21 @@ fn set_going(session: &mut Session) -> Step<()> {
     Ok(())
 }
 
-/// The sectors of the ring and their angles, as far as the median of a sector's completions tells them; counted from the time `at`.
+/// The sectors of the ring and their angles, as far as the median of a sector's completions tells
+/// them; counted from the time `at`.
 fn anchors(places: &[u64], seen: &[Vec<f64>], period_ns: f64, at: f64) -> Vec<Anchor> {
     let angles = seen.iter().map(|seen| {
         let first = seen.first().copied().unwrap_or(at);
         let around: Vec<f64> = seen.iter().map(|time| wrap((time - first) / period_ns)).collect();
         part((first - at) / period_ns + median(&around))
     });
-    places.iter().zip(angles).zip(seen).filter(|(_, seen)| seen.len() >= 2).map(|((lba, turns), _)| Anchor { lba: *lba, turns }).collect()
+    places
+        .iter()
+        .zip(angles)
+        .zip(seen)
+        .filter(|(_, seen)| seen.len() >= 2)
+        .map(|((lba, turns), _)| Anchor { lba: *lba, turns })
+        .collect()
 }
 
 /// Reads anchors until one comes from the media: the phase is as that says, the period as it was.
@@ -126,9 +146,11 @@ pub(crate) fn find_phase(session: &mut Session) -> Step<()> {
     Err(Stop::Hopeless("no sector that the clock goes by could be read from the media".into()))
 }
 
-/// Spacings of neighbouring readings of each sector.
+/// Spacings of neighboring readings of each sector.
 fn spacings(seen: &[Vec<f64>], apart: usize) -> Vec<f64> {
-    seen.iter().flat_map(|readings| readings.iter().zip(readings.iter().skip(apart)).map(|(a, b)| b - a)).collect()
+    seen.iter()
+        .flat_map(|readings| readings.iter().zip(readings.iter().skip(apart)).map(|(a, b)| b - a))
+        .collect()
 }
 
 /// The longest period that scores as well as any, and its score.
@@ -140,30 +162,46 @@ fn best_period(seen: &[Vec<f64>]) -> (f64, f64) {
     shortest.truncate(200);
     let Some(longest) = shortest.last().copied() else { return (0.0, 0.0) };
     let score = |frequency: f64| {
-        let sum: f64 = shortest.iter().map(|spacing| libm::cos(core::f64::consts::TAU * spacing * frequency)).sum();
+        let sum: f64 = shortest
+            .iter()
+            .map(|spacing| libm::cos(core::f64::consts::TAU * spacing * frequency))
+            .sum();
         sum / shortest.len() as f64
     };
     // The peak is as wide as one turn more or less over the longest spacing.
     let step = (0.08 / longest).min(1e-10);
     let count = ((1.0 / PERIODS_NS.0 - 1.0 / PERIODS_NS.1) / step) as usize;
     let frequencies = (0..=count).map(|number| 1.0 / PERIODS_NS.1 + number as f64 * step);
-    let scored: Vec<(f64, f64)> = frequencies.map(|frequency| (score(frequency), frequency)).collect();
-    let Some(highest) = scored.iter().map(|scored| scored.0).max_by(f64::total_cmp) else { return (0.0, 0.0) };
-    // Spacings of about `n` turns each, as of a long ring, are nearly whole turns of a period that is an n-th longer too, and the true one may have fallen between two steps.
-    let near = scored
-        .iter()
-        .filter(|scored| scored.0 >= 0.9 * highest)
-        .flat_map(|(_, frequency)| (-8..=8).map(move |part| frequency + f64::from(part) * step / 16.0));
-    let Some(top) = near.map(|frequency| (score(frequency), frequency)).max_by(|one, two| one.0.total_cmp(&two.0)) else { return (0.0, 0.0) };
+    let scored: Vec<(f64, f64)> =
+        frequencies.map(|frequency| (score(frequency), frequency)).collect();
+    let Some(highest) = scored.iter().map(|scored| scored.0).max_by(f64::total_cmp) else {
+        return (0.0, 0.0);
+    };
+    // Spacings of about `n` turns each, as of a long ring, are nearly whole turns of a period that
+    // is an n-th longer too, and the true one may have fallen between two steps.
+    let near =
+        scored.iter().filter(|scored| scored.0 >= 0.9 * highest).flat_map(|(_, frequency)| {
+            (-8..=8).map(move |part| frequency + f64::from(part) * step / 16.0)
+        });
+    let Some(top) = near
+        .map(|frequency| (score(frequency), frequency))
+        .max_by(|one, two| one.0.total_cmp(&two.0))
+    else {
+        return (0.0, 0.0);
+    };
     // The same spacings are whole turns of a part of the period too: the longest period counts.
     let mut best = top;
-    for parts in 2..=MOST_PARTS {
+    for parts in 2..=MAX_PARTS {
         let around = top.1 / f64::from(parts);
         if around < 1.0 / PERIODS_NS.1 {
             break;
         }
-        let near = (-3..=3).map(|number| around + f64::from(number) * step / f64::from(parts)).map(|frequency| (score(frequency), frequency));
-        if let Some(found) = near.max_by(|one, two| one.0.total_cmp(&two.0)).filter(|found| found.0 >= 0.97 * top.0) {
+        let near = (-3..=3)
+            .map(|number| around + f64::from(number) * step / f64::from(parts))
+            .map(|frequency| (score(frequency), frequency));
+        if let Some(found) =
+            near.max_by(|one, two| one.0.total_cmp(&two.0)).filter(|found| found.0 >= 0.97 * top.0)
+        {
             best = found;
         }
     }
@@ -177,11 +215,14 @@ fn refine(seen: &[Vec<f64>], period_ns: f64) -> (f64, f64) {
     let mut apart = 1;
     while apart < rounds {
         let spacings = spacings(seen, apart);
-        let off: Vec<f64> = spacings.iter().map(|spacing| wrap(spacing / period) * period).collect();
+        let off: Vec<f64> =
+            spacings.iter().map(|spacing| wrap(spacing / period) * period).collect();
         let allowed = (6.0 * spread(&off)).max(20_000.0);
         let middle = median(&off);
         let (mut product, mut lever) = (0.0, 0.0);
-        for (spacing, _) in spacings.iter().zip(&off).filter(|(_, off)| (*off - middle).abs() <= allowed) {
+        for (spacing, _) in
+            spacings.iter().zip(&off).filter(|(_, off)| (*off - middle).abs() <= allowed)
+        {
             let turns = libm::round(spacing / period);
             product += turns * spacing;
             lever += turns * turns;
@@ -191,8 +232,10 @@ fn refine(seen: &[Vec<f64>], period_ns: f64) -> (f64, f64) {
         }
         apart = if apart * 2 < rounds || apart + 1 == rounds { apart * 2 } else { rounds - 1 };
     }
-    // Of the longest spacings there is one for each sector, which of a single sector says nothing of noise.
-    let off: Vec<f64> = spacings(seen, 1).iter().map(|spacing| wrap(spacing / period) * period).collect();
+    // Of the longest spacings there is one for each sector, which of a single sector says nothing
+    // of noise.
+    let off: Vec<f64> =
+        spacings(seen, 1).iter().map(|spacing| wrap(spacing / period) * period).collect();
     (period, spread(&off) / core::f64::consts::SQRT_2)
 }
 
@@ -220,10 +263,18 @@ mod tests {
 
     #[test]
     fn the_period_is_found_from_short_and_long_spacings_and_no_multiple_of_it() {
-        for (seed, period, sectors, gap) in [(1, 5_985_037.0, 1, 3), (2, 8_333_333.0, 24, 40), (3, 3_995_345.0, 96, 300), (4, 11_111_111.0, 6, 10)] {
+        for (seed, period, sectors, gap) in [
+            (1, 5_985_037.0, 1, 3),
+            (2, 8_333_333.0, 24, 40),
+            (3, 3_995_345.0, 96, 300),
+            (4, 11_111_111.0, 6, 10),
+        ] {
             let seen = completions(period, sectors, gap, 40_000.0, seed);
             let (score, coarse) = best_period(&seen);
-            assert!(score > 0.9 && (coarse / period - 1.0).abs() < 0.02, "{period}: {coarse}, score {score}");
+            assert!(
+                score > 0.9 && (coarse / period - 1.0).abs() < 0.02,
+                "{period}: {coarse}, score {score}"
+            );
             let (fine, _) = refine(&seen, coarse);
             assert!((fine / period - 1.0).abs() < 5e-4, "{period}: {fine}");
         }
@@ -233,20 +284,22 @@ mod tests {
     fn the_noise_of_a_reading_is_seen_in_one_sector_too() {
         for (sectors, seed) in [(1, 1), (1, 2), (6, 3), (24, 4)] {
             let seen = completions(6e6, sectors, 3, 80_000.0, seed);
-            // Evenly spread over 80 us, a deviation of 23; of seven spacings of one sector it is seen roughly.
+            // Evenly spread over 80 us, a deviation of 23; of seven spacings of one sector it is
+            // seen roughly.
             let (_, noise) = refine(&seen, 6e6);
             assert!((8_000.0..50_000.0).contains(&noise), "{sectors} sectors: {noise} ns");
         }
     }
 
     #[test]
-    fn where_times_are_noisy_the_clock_foretells_the_next_second_before_it_is_gone_by() {
+    fn where_times_are_noisy_the_clock_predicts_the_next_second_before_it_is_gone_by() {
         for seed in 1..=3 {
             let profile = headtime_mechanics::DriveProfile { cache: None, ..plain("cheetah10k7") };
             let truth = DriveTruth::draw(&profile, seed).expect("a drive");
             let real_ns = truth.mechanism().period().as_ns_f64();
             let mut bench = Bench::new(truth);
-            bench.know = crate::knowledge::Knowledge { capacity: bench.know.capacity, ..Default::default() };
+            bench.know =
+                crate::knowledge::Knowledge { capacity: bench.know.capacity, ..Default::default() };
             assert!(bench.run(seed, find), "seed {seed}: it turns");
             let ppm = (bench.know.clock.period_ns() / real_ns - 1.0) * 1e6;
             // So many microseconds in a second; one reading scatters by some twenty.
@@ -255,8 +308,10 @@ mod tests {
     }
 
     #[test]
-    fn spacings_of_nearly_as_many_turns_each_are_not_taken_for_whole_turns_of_a_period_a_little_longer() {
-        // As of a ring that takes some 98 turns to go round: a period one part in 98 longer scores 0.97 and more.
+    fn spacings_of_nearly_as_many_turns_each_are_not_taken_for_whole_turns_of_a_period_a_little_longer()
+     {
+        // As of a ring that takes some 98 turns to go round: a period one part in 98 longer scores
+        // 0.97 and more.
         for seed in 1..=20 {
             let mut draw = Draw::new(seed, 0);
             let period = 8_333_333.0 + 1_000.0 * seed as f64;
@@ -268,7 +323,10 @@ mod tests {
                 })
                 .collect();
             let (score, found) = best_period(&[seen]);
-            assert!(score > 0.99 && (found / period - 1.0).abs() < 2e-3, "{period}: {found}, score {score}");
+            assert!(
+                score > 0.99 && (found / period - 1.0).abs() < 2e-3,
+                "{period}: {found}, score {score}"
+            );
         }
     }
 

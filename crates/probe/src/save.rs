@@ -1,36 +1,47 @@
-//! A characterisation as text, to be taken up again later: [`Probe::save`] and [`Probe::load`].
+//! A characterization as text, to be taken up again later: [`Probe::save`] and [`Probe::load`].
 //!
-//! Four lines: what it is and its version; which drive; the probe as JSON; a CRC-32C of the lines before. The drive is what the caller calls it (a serial number,
-//! or whatever stays the same), with its capacity and sector size: a file of another drive is refused rather than mixed into this one.
+//! Four lines: what it is and its version; which drive; the probe as JSON; a CRC-32C of the lines
+//! before. The drive is what the caller calls it (a serial number, or whatever stays the same),
+//! with its capacity and sector size: a file of another drive is refused rather than mixed into
+//! this one.
 
 use headtime_units::Sectors;
 use thiserror::Error;
 
 use crate::probe::Probe;
 
-/// Why a saved characterisation is not taken up.
+/// Why a saved characterization is not taken up.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum LoadError {
     /// It is something else.
-    #[error("this is no saved characterisation: it begins with {found:?}, expected {MAGIC:?}; name another file, or remove it to start afresh")]
+    #[error(
+        "this is no saved characterization: it begins with {found:?}, expected {MAGIC:?}; name \
+            another file, or remove it to start afresh"
+    )]
     Foreign {
         /// Its first characters.
         found: String,
     },
     /// It is of another version of the program.
-    #[error("the saved characterisation has version {found}, expected {VERSION}; remove it to start afresh")]
+    #[error(
+        "the saved characterization has version {found}, expected {VERSION}; remove it to start \
+            afresh"
+    )]
     Version {
         /// Its version.
         found: String,
     },
     /// It is cut off or changed.
-    #[error("the saved characterisation is damaged: {why}; remove it to start afresh")]
+    #[error("the saved characterization is damaged: {why}; remove it to start afresh")]
     Damaged {
         /// By what sign.
         why: String,
     },
     /// It is of another drive.
-    #[error("the saved characterisation is of drive {saved}, and this is {here}; name another file, or remove it to start afresh")]
+    #[error(
+        "the saved characterization is of drive {saved}, and this is {here}; name another file, or \
+            remove it to start afresh"
+    )]
     OtherDrive {
         /// The drive that it is of.
         saved: String,
@@ -60,11 +71,17 @@ impl Probe {
         format!("{body}{CHECKSUM}{checksum:08x}\n")
     }
 
-    /// Takes up what [`Probe::save`] wrote of the drive of this name, capacity and sector size, as [`Probe::resume`] does.
+    /// Takes up what [`Probe::save`] wrote of the drive of this name, capacity and sector size, as
+    /// [`Probe::resume`] does.
     ///
     /// # Errors
     /// [`LoadError`], in the order of its variants.
-    pub fn load(text: &str, drive: &str, capacity: Sectors, sector_bytes: u32) -> Result<Self, LoadError> {
+    pub fn load(
+        text: &str,
+        drive: &str,
+        capacity: Sectors,
+        sector_bytes: u32,
+    ) -> Result<Self, LoadError> {
         let damaged = |why: &str| LoadError::Damaged { why: why.into() };
         let Some(version) = text.lines().next().and_then(|line| line.strip_prefix(MAGIC)) else {
             return Err(LoadError::Foreign { found: text.chars().take(MAGIC.len()).collect() });
@@ -74,19 +91,27 @@ impl Probe {
         }
         let end = text.trim_end_matches('\n').rfind('\n').map_or(0, |newline| newline + 1);
         let (body, last) = text.split_at(end);
-        let checksum = last.trim_end().strip_prefix(CHECKSUM).and_then(|hex| u32::from_str_radix(hex, 16).ok());
+        let checksum = last
+            .trim_end()
+            .strip_prefix(CHECKSUM)
+            .and_then(|hex| u32::from_str_radix(hex, 16).ok());
         match checksum {
             None => return Err(damaged("its last line is no checksum, so it was cut off")),
-            Some(checksum) if checksum != crc32c::crc32c(body.as_bytes()) => return Err(damaged("its checksum does not fit its content")),
+            Some(checksum) if checksum != crc32c::crc32c(body.as_bytes()) => {
+                return Err(damaged("its checksum does not fit its content"));
+            }
             Some(_) => {}
         }
         let mut lines = body.lines().skip(1);
-        let (Some(saved), Some(json)) = (lines.next(), lines.next()) else { return Err(damaged("it has fewer than four lines")) };
+        let (Some(saved), Some(json)) = (lines.next(), lines.next()) else {
+            return Err(damaged("it has fewer than four lines"));
+        };
         let here = identity(drive, capacity, sector_bytes);
         if saved != here {
             return Err(LoadError::OtherDrive { saved: saved.into(), here });
         }
-        let probe: Self = serde_json::from_str(json).map_err(|error| damaged(&error.to_string()))?;
+        let probe: Self =
+            serde_json::from_str(json).map_err(|error| damaged(&error.to_string()))?;
         Ok(Self::resume(probe))
     }
 }
@@ -106,7 +131,11 @@ mod tests {
         for number in 1..=reads {
             assert!(matches!(probe.ask(), Ask::Read { .. }));
             // Whole turns of 6 ms, so that there is something to know.
-            probe.completed(Instant::from_ns(number * 6_000_000 - 3_000_000), Instant::from_ns(number * 6_000_000), Outcome::Read);
+            probe.completed(
+                Instant::from_ns(number * 6_000_000 - 3_000_000),
+                Instant::from_ns(number * 6_000_000),
+                Outcome::Read,
+            );
         }
         probe
     }
@@ -133,7 +162,10 @@ mod tests {
             Probe::load(&text, "WD-1", Sectors::new(1 << 23), 512),
             Probe::load(&text, "WD-1", Sectors::new(1 << 24), 4_096),
         ];
-        assert!(other.iter().all(|loaded| matches!(loaded, Err(LoadError::OtherDrive { .. }))), "{other:?}");
+        assert!(
+            other.iter().all(|loaded| matches!(loaded, Err(LoadError::OtherDrive { .. }))),
+            "{other:?}"
+        );
     }
 
     #[test]
@@ -146,7 +178,8 @@ mod tests {
             let mut bytes = text.clone().into_bytes();
             bytes[place] ^= 1;
             let Ok(changed) = String::from_utf8(bytes) else { continue };
-            // A changed newline at the end or the case of a hexadecimal digit may pass; what is loaded is the same then.
+            // A changed newline at the end or the case of a hexadecimal digit may pass; what is
+            // loaded is the same then.
             if let Ok(loaded) = load(&changed) {
                 assert_eq!(loaded, load(&text).unwrap(), "byte {place}");
             }

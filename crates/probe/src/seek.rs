@@ -1,17 +1,23 @@
 //! The arm: how long it takes from track to track.
 //!
-//! *The least time between completions.* After the read of a sector on one track, a sector of another track is asked for at once. It comes round at times that are known, a
-//! turn apart; if the head is there in time it is met the first time, else a turn later. So one trial says of the least time `m` that a completion there takes
-//! that `r − T < m ≤ r`, where `r` is the time it took. The next trial asks for the sector that passes in the middle of what is left. From a guess that is
-//! nearly right six trials give `m` to some ten microseconds, whatever the noise, as the question is only which turn it was.
+//! *The least time between completions.* After the read of a sector on one track, a sector of
+//! another track is asked for at once. It comes round at times that are known, a turn apart; if the
+//! head is there in time it is met the first time, else a turn later. So one trial says of the
+//! least time `m` that a completion there takes that `r − T < m ≤ r`, where `r` is the time it
+//! took. The next trial asks for the sector that passes in the middle of what is left. From a guess
+//! that is nearly right six trials give `m` to some ten microseconds, whatever the noise, as the
+//! question is only which turn it was.
 //!
-//! `m` is command overhead, arm time, the sector itself and what follows the media. On one and the same track there is no arm time, so the difference is the
-//! arm's. A drive that reads ahead never lets that be seen; what a cache hit takes stands for it then.
+//! `m` is command overhead, arm time, the sector itself and what follows the media. On one and the
+//! same track there is no arm time, so the difference is the arm's. A drive that reads ahead never
+//! lets that be seen; what a cache hit takes stands for it then.
 //!
-//! *The curve.* Distances of 1, 2, 3, 4, 6, 8, 11 … cylinders, each between several pairs of cylinders all over the drive; then others between them where the curve bends
-//! (`curve`), until it does not any more or the time is up.
+//! *The curve.* Distances of 1, 2, 3, 4, 6, 8, 11 … cylinders, each between several pairs of
+//! cylinders all over the drive; then others between them where the curve bends (`curve`), until it
+//! does not any more or the time is up.
 //!
-//! Source: MTBRC in Worthington, Ganger, Patt and Wilkes (1995) and Schindler and Ganger (1999); asking for the sector in the middle is ours.
+//! Source: MTBRC in Worthington, Ganger, Patt and Wilkes (1995) and Schindler and Ganger (1999);
+//! asking for the sector in the middle is ours.
 
 use headtime_mechanics::Track;
 use headtime_mechanics::profile::TrackOrder;
@@ -19,30 +25,32 @@ use serde::{Deserialize, Serialize};
 
 use crate::curve::{Curve, Timed};
 use crate::geometry::Geometry;
-use crate::layout::{self, LEAST_DEVIATION, goes_on};
+use crate::layout::{self, MIN_DEVIATION, goes_on};
 use crate::numbers::{mean, median, part, wrap};
 use crate::session::{Session, Step, Stop};
 
-/// Pairs of cylinders for each distance (guess: as regions of the stroke differ by some 50 us, their mean is good to 20 us).
+/// Pairs of cylinders for each distance (guess: as regions of the stroke differ by some 50 us,
+/// their mean is good to 20 us).
 const PAIRS: usize = 5;
 /// Trials for one pair.
-const MOST_TRIALS: usize = 20;
+const MAX_TRIALS: usize = 20;
 /// Pairs of sectors that are tried for one trial, with a cache, which may hold some, and without.
 const CACHED_CHOICES: usize = 6;
 const CHOICES: usize = 3;
 /// Trials of a pair that may come to nothing.
-const MOST_FAILED: usize = 8;
+const MAX_FAILED: usize = 8;
 /// So many bands or cylinders, twice, a pair may be moved.
-const MOST_SHIFTS: u64 = 12;
+const MAX_SHIFTS: u64 = 12;
 /// Pairs that are drawn for one that is wanted.
-const MOST_TRIES: usize = 6;
+const MAX_TRIES: usize = 6;
 /// What the least time is known to when trials end, ns.
 const FINE_NS: f64 = 12_000.0;
-/// A completion that is further from what is foretold is no noise, ns; or eight deviations.
+/// A completion that is further from what is predicted is no noise, ns; or eight deviations.
 const NEAR_NS: f64 = 60_000.0;
 /// So many standard errors are no chance.
 const SURE: f64 = 3.0;
-/// What will do when it gets no finer, ns; and for surfaces, where spares that are not known yet move a track by some hundred microseconds.
+/// What will do when it gets no finer, ns; and for surfaces, where spares that are not known yet
+/// move a track by some hundred microseconds.
 const CONTRADICTION_NS: f64 = 80_000.0;
 const COARSE_NS: f64 = 500_000.0;
 /// A head switch and a step on the surface that differ by less are not told apart, ns.
@@ -50,7 +58,7 @@ const SAME_NS: f64 = 60_000.0;
 /// Least times of which the middle one counts, and that are tried at the most twice.
 const TIMES: u64 = 5;
 /// Most surfaces that are looked for.
-const MOST_SURFACES: u64 = 32;
+const MAX_SURFACES: u64 = 32;
 
 /// What was measured of the arm; least times without the sector itself, ns.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -63,7 +71,8 @@ pub(crate) struct SeekFound {
     pub(crate) other_head_ns: Option<f64>,
     /// The standard error of that.
     pub(crate) other_head_error_ns: Option<f64>,
-    /// From a cylinder's last track to the next cylinder's track on the same surface if the order is serpentine, and the same if it is not.
+    /// From a cylinder's last track to the next cylinder's track on the same surface if the order
+    /// is serpentine, and the same if it is not.
     order_ns: Option<(f64, f64)>,
     /// By distance.
     pub(crate) curve: Curve,
@@ -74,7 +83,9 @@ impl SeekFound {
     /// Serpentine unless the times say that each cylinder starts at the first surface.
     pub(crate) fn order(&self) -> TrackOrder {
         match self.order_ns {
-            Some((serpentine, cylinder)) if cylinder < serpentine - 60_000.0 => TrackOrder::Cylinder,
+            Some((serpentine, cylinder)) if cylinder < serpentine - 60_000.0 => {
+                TrackOrder::Cylinder
+            }
             _ => TrackOrder::Serpentine,
         }
     }
@@ -94,12 +105,14 @@ pub(crate) fn extend(session: &mut Session, may_refine: bool) -> Step<bool> {
             Some(ns) => Timed { ns, error_ns: None },
             None => over_pairs(session, &geometry, same_track, 1e6)?,
         };
-        (session.know.seek.same_track_ns, session.know.seek.same_track_error_ns) = (Some(found.ns), found.error_ns);
+        (session.know.seek.same_track_ns, session.know.seek.same_track_error_ns) =
+            (Some(found.ns), found.error_ns);
         return Ok(false);
     }
     if geometry.heads > 1 && session.know.seek.other_head_ns.is_none() {
         let found = over_pairs(session, &geometry, other_head, 1.5e6)?;
-        (session.know.seek.other_head_ns, session.know.seek.other_head_error_ns) = (Some(found.ns), found.error_ns);
+        (session.know.seek.other_head_ns, session.know.seek.other_head_error_ns) =
+            (Some(found.ns), found.error_ns);
         return Ok(false);
     }
     if geometry.heads > 1 && geometry.band == 1 && session.know.seek.order_ns.is_none() {
@@ -116,18 +129,25 @@ pub(crate) fn extend(session: &mut Session, may_refine: bool) -> Step<bool> {
         session.know.seek.done = true;
         return Ok(true);
     };
-    let guess = curve.foretold(distance).or_else(|| curve.points.last().map(|point| point.1.ns)).unwrap_or(2e6);
+    let guess = curve
+        .predicted(distance)
+        .or_else(|| curve.points.last().map(|point| point.1.ns))
+        .unwrap_or(2e6);
     let found = at_distance(session, &geometry, distance, guess)?;
     session.know.seek.curve.insert(distance, found);
     Ok(false)
 }
 
-/// Surfaces of a drive that is filled in bands, where the angles do not tell: between the last track of a row and the first of the next the arm switches heads, but at the
-/// end of a band it stays on its surface and goes on to the next band. After an odd number of rows it is at the band's far end, one cylinder from the next; after an even number it has come back
-/// and has the whole band to cross. Both are timed within the first row, and the first row's end that takes more nearly as long as that than as the end of the first row
-/// ends a band. Noise moves each of these times by some hundred microseconds, so that half of what is between them decides.
+/// Surfaces of a drive that is filled in bands, where the angles do not tell: between the last
+/// track of a row and the first of the next the arm switches heads, but at the end of a band it
+/// stays on its surface and goes on to the next band. After an odd number of rows it is at the
+/// band's far end, one cylinder from the next; after an even number it has come back and has the
+/// whole band to cross. Both are timed within the first row, and the first row's end that takes
+/// more nearly as long as that than as the end of the first row ends a band. Noise moves each of
+/// these times by some hundred microseconds, so that half of what is between them decides.
 ///
-/// One row's end a step: what a step has asked is gone through again with each of its answers, so that a long one takes the square of its length.
+/// One row's end a step: what a step has asked is gone through again with each of its answers, so
+/// that a long one takes the square of its length.
 pub(crate) fn find_surfaces(session: &mut Session) -> Step<()> {
     let Some(zone) = session.know.zones.first().cloned() else {
         session.know.surfaces_sought = true;
@@ -135,14 +155,16 @@ pub(crate) fn find_surfaces(session: &mut Session) -> Step<()> {
     };
     let unit = zone.pattern.unit;
     let Some(rows) = session.know.rows_timed else {
-        let one_ns = some_times(session, |number| [(0, unit / 4 + number), (0, unit / 4 + number - 1)])?;
+        let one_ns =
+            some_times(session, |number| [(0, unit / 4 + number), (0, unit / 4 + number - 1)])?;
         let inset = |number: u64| number.min(unit / 4);
-        let all_ns = some_times(session, |number| [(0, unit - 1 - inset(number)), (0, inset(number))])?;
+        let all_ns =
+            some_times(session, |number| [(0, unit - 1 - inset(number)), (0, inset(number))])?;
         session.know.rows_timed = Some(RowsTimed { one_ns, all_ns, ..RowsTimed::default() });
         return Ok(());
     };
     let row = rows.seen + 1;
-    if row > MOST_SURFACES {
+    if row > MAX_SURFACES {
         return one_surface(session);
     }
     session.know.rows_timed = Some(RowsTimed { seen: row, ..rows });
@@ -152,32 +174,38 @@ pub(crate) fn find_surfaces(session: &mut Session) -> Step<()> {
         return Ok(());
     }
     let track_angle = layout::track_angle(session, &zone, border)?;
-    let Some(time) = some_times(session, |_| [(0, border), (0, border - 1)])? else { return Ok(()) };
+    let Some(time) = some_times(session, |_| [(0, border), (0, border - 1)])? else {
+        return Ok(());
+    };
     let first = rows.first_ns.unwrap_or(time);
     session.know.rows_timed = Some(RowsTimed { seen: row, first_ns: Some(first), ..rows });
     let on = if row % 2 == 0 { rows.all_ns } else { rows.one_ns };
-    if on.is_some_and(|on| (first - on).abs() >= SAME_NS && (time - on).abs() < (time - first).abs()) {
+    if on
+        .is_some_and(|on| (first - on).abs() >= SAME_NS && (time - on).abs() < (time - first).abs())
+    {
         session.know.surfaces_sought = true;
         take_surfaces(session, row);
         return Ok(());
     }
-    // Rows that are foretold well are timed well further on.
+    // Rows that are predicted well are timed well further on.
     let zone = &mut session.know.zones[0];
     let off = wrap(track_angle - zone.track_angle(border));
-    if off.abs() < LEAST_DEVIATION / 2.0 {
+    if off.abs() < MIN_DEVIATION / 2.0 {
         zone.take_angle(border, track_angle);
     }
     Ok(())
 }
 
-/// No row's end is as a step within one: as of one surface, whose rows all follow at the same distance.
+/// No row's end is as a step within one: as of one surface, whose rows all follow at the same
+/// distance.
 fn one_surface(session: &mut Session) -> Step<()> {
     session.know.surfaces_sought = true;
     take_surfaces(session, 1);
-    session
-        .know
-        .remarks
-        .push("rows of cylinders follow each other, but which of them lie on one surface could not be told; they are taken to lie on one".into());
+    session.know.remarks.push(
+        "rows of cylinders follow each other, but which of them lie on one surface could not \
+            be told; they are taken to lie on one"
+            .into(),
+    );
     Ok(())
 }
 
@@ -194,12 +222,13 @@ pub(crate) struct RowsTimed {
     seen: u64,
 }
 
-/// The middle one of some least times between tracks of the pairs of a number from one on; none where none was to be had.
+/// The middle one of some least times between tracks of the pairs of a number from one on; none
+/// where none was to be had.
 fn some_times(session: &mut Session, pair: impl Fn(u64) -> Pair) -> Step<Option<f64>> {
     let mut times = Vec::new();
     for number in 1..=2 * TIMES {
         if (times.len() as u64) < TIMES
-            && let Some(time) = least_time(session, pair(number), 1.5e6, COARSE_NS)?
+            && let Some(time) = min_time(session, pair(number), 1.5e6, COARSE_NS)?
         {
             times.push(time);
         }
@@ -227,8 +256,12 @@ fn same_track(session: &mut Session, geometry: &Geometry) -> Option<Pair> {
 
 fn other_head(session: &mut Session, geometry: &Geometry) -> Option<Pair> {
     let place = any_track(session, geometry);
-    let head = (u64::from(place.head) + 1 + session.draw.below(geometry.heads - 1)) % geometry.heads;
-    Some([geometry.find(&session.know, place)?, geometry.find(&session.know, Track { head: head as u16, ..place })?])
+    let head =
+        (u64::from(place.head) + 1 + session.draw.below(geometry.heads - 1)) % geometry.heads;
+    Some([
+        geometry.find(&session.know, place)?,
+        geometry.find(&session.know, Track { head: head as u16, ..place })?,
+    ])
 }
 
 /// From the last track of a cylinder to the first of the next.
@@ -248,14 +281,25 @@ fn next_cylinder_same_place(session: &mut Session, geometry: &Geometry) -> Optio
 }
 
 fn any_track(session: &mut Session, geometry: &Geometry) -> Track {
-    Track { cylinder: session.draw.below(geometry.cylinders()) as u32, head: session.draw.below(geometry.heads) as u16 }
+    Track {
+        cylinder: session.draw.below(geometry.cylinders()) as u32,
+        head: session.draw.below(geometry.heads) as u16,
+    }
 }
 
-fn at_distance(session: &mut Session, geometry: &Geometry, distance: u64, guess: f64) -> Step<Timed> {
+fn at_distance(
+    session: &mut Session,
+    geometry: &Geometry,
+    distance: u64,
+    guess: f64,
+) -> Step<Timed> {
     let pair = |session: &mut Session, geometry: &Geometry| {
         let head = session.draw.below(geometry.heads) as u16;
         let first = session.draw.below(geometry.cylinders() - distance);
-        let (mut from, mut to) = (Track { cylinder: first as u32, head }, Track { cylinder: (first + distance) as u32, head });
+        let (mut from, mut to) = (
+            Track { cylinder: first as u32, head },
+            Track { cylinder: (first + distance) as u32, head },
+        );
         if session.draw.below(2) == 0 {
             core::mem::swap(&mut from, &mut to);
         }
@@ -265,25 +309,34 @@ fn at_distance(session: &mut Session, geometry: &Geometry, distance: u64, guess:
 }
 
 /// The least time of several pairs: their mean, without those far off.
-fn over_pairs(session: &mut Session, geometry: &Geometry, pair: impl Fn(&mut Session, &Geometry) -> Option<Pair>, guess: f64) -> Step<Timed> {
+fn over_pairs(
+    session: &mut Session,
+    geometry: &Geometry,
+    pair: impl Fn(&mut Session, &Geometry) -> Option<Pair>,
+    guess: f64,
+) -> Step<Timed> {
     let mut found: Vec<f64> = Vec::new();
     let mut tries = 0;
-    while found.len() < PAIRS && tries < MOST_TRIES * PAIRS {
+    while found.len() < PAIRS && tries < MAX_TRIES * PAIRS {
         // In turn, so that the cache forgets a pair until it comes again.
         let mut brackets: Vec<Bracket> = Vec::new();
-        while brackets.len() < PAIRS && tries < MOST_TRIES * PAIRS {
+        while brackets.len() < PAIRS && tries < MAX_TRIES * PAIRS {
             tries += 1;
             let Some(mut pair) = pair(session, geometry) else { continue };
             if session.know.forget > 0 {
-                // From the higher address to the lower: the other way a drive may read ahead up to it rather than seek.
+                // From the higher address to the lower: the other way a drive may read ahead up to
+                // it rather than seek.
                 pair.sort_by_key(|place| core::cmp::Reverse(*place));
             }
             let around = if found.is_empty() { guess } else { median(&found) };
             // After two bands (or cylinders) every surface comes again in the same direction.
-            brackets.push(Bracket { shift: 2 * geometry.heads * geometry.band, ..Bracket::new(session, pair, around) });
+            brackets.push(Bracket {
+                shift: 2 * geometry.heads * geometry.band,
+                ..Bracket::new(session, pair, around)
+            });
         }
         let mut open = brackets.len();
-        for _ in 0..MOST_TRIALS {
+        for _ in 0..MAX_TRIALS {
             for bracket in brackets.iter_mut().filter(|bracket| bracket.is_open()) {
                 bracket.trial(session)?;
                 if !bracket.is_open() {
@@ -297,16 +350,20 @@ fn over_pairs(session: &mut Session, geometry: &Geometry, pair: impl Fn(&mut Ses
         found.extend(brackets.iter().filter_map(|bracket| bracket.found(CONTRADICTION_NS)));
     }
     if found.is_empty() {
-        return Err(Stop::Hopeless("no two tracks were found between which a seek could be timed".into()));
+        return Err(Stop::Hopeless(
+            "no two tracks were found between which a seek could be timed".into(),
+        ));
     }
     let middle = median(&found);
-    let near: Vec<f64> = found.iter().copied().filter(|found| (found - middle).abs() < 400_000.0).collect();
+    let near: Vec<f64> =
+        found.iter().copied().filter(|found| (found - middle).abs() < 400_000.0).collect();
     let (ns, error_ns) = mean(&near);
     Ok(Timed { ns, error_ns })
 }
 
-/// The least time from a completion on one track to that of the next read, of a sector of the other; none when trials contradict each other.
-fn least_time(session: &mut Session, pair: Pair, guess: f64, tolerance_ns: f64) -> Step<Option<f64>> {
+/// The least time from a completion on one track to that of the next read, of a sector of the
+/// other; none when trials contradict each other.
+fn min_time(session: &mut Session, pair: Pair, guess: f64, tolerance_ns: f64) -> Step<Option<f64>> {
     let mut bracket = Bracket::new(session, pair, guess);
     while bracket.is_open() {
         bracket.trial(session)?;
@@ -321,19 +378,21 @@ struct Bracket {
     sector: f64,
     low: f64,
     high: f64,
-    /// By how much the trials came later than the layout foretells.
+    /// By how much the trials came later than the layout predicts.
     off: Vec<f64>,
     wanted: f64,
     stride: f64,
     trials: usize,
     failed: usize,
-    /// Tracks by which both may be moved, times any small number, so that the cache holds neither; 0 where they may not.
+    /// Tracks by which both may be moved, times any small number, so that the cache holds neither;
+    /// 0 where they may not.
     shift: u64,
 }
 
 impl Bracket {
     fn new(session: &Session, pair: Pair, guess: f64) -> Self {
-        let sector = session.know.clock.period_ns() / session.know.zones[pair[1].0].sectors_per_track as f64;
+        let sector =
+            session.know.clock.period_ns() / session.know.zones[pair[1].0].sectors_per_track as f64;
         Self {
             pair,
             sector,
@@ -349,14 +408,18 @@ impl Bracket {
     }
 
     fn is_open(&self) -> bool {
-        self.trials < MOST_TRIALS && self.failed < MOST_FAILED && self.high - self.low >= FINE_NS + self.sector
+        self.trials < MAX_TRIALS
+            && self.failed < MAX_FAILED
+            && self.high - self.low >= FINE_NS + self.sector
     }
 
     fn trial(&mut self, session: &mut Session) -> Step<()> {
         let mut pair = self.pair;
         if session.know.forget > 0 && self.shift > 0 {
-            let by = self.shift * session.draw.below(MOST_SHIFTS);
-            let within = pair.iter().all(|(zone, track)| session.know.zones[*zone].holds_track(track + by, session.know.capacity));
+            let by = self.shift * session.draw.below(MAX_SHIFTS);
+            let within = pair.iter().all(|(zone, track)| {
+                session.know.zones[*zone].holds_track(track + by, session.know.capacity)
+            });
             let by = if within { by } else { session.draw.below(self.room_on_rows(session) + 1) };
             pair.iter_mut().for_each(|place| place.1 += by);
         }
@@ -384,7 +447,8 @@ impl Bracket {
         Ok(())
     }
 
-    /// Tracks by which both may be moved along their rows of cylinders and stay as far apart, where a zone is too short for moves by whole bands; 0 where the rows go opposite ways.
+    /// Tracks by which both may be moved along their rows of cylinders and stay as far apart, where
+    /// a zone is too short for moves by whole bands; 0 where the rows go opposite ways.
     fn room_on_rows(&self, session: &Session) -> u64 {
         let rooms = self.pair.map(|(zone, track)| {
             let zone = &session.know.zones[zone];
@@ -397,20 +461,24 @@ impl Bracket {
         if rooms[0].1 == rooms[1].1 { rooms[0].0.min(rooms[1].0) } else { 0 }
     }
 
-    /// Where sectors come by a little off what was foretold, or late, what is left does not get as narrow, or trials contradict each other by a little.
+    /// Where sectors come by a little off what was predicted, or late, what is left does not get as
+    /// narrow, or trials contradict each other by a little.
     fn found(&self, tolerance_ns: f64) -> Option<f64> {
-        // A track that is elsewhere than foretold by more than chance is so in all trials.
+        // A track that is elsewhere than predicted by more than chance is so in all trials.
         let (later, error) = mean(&self.off);
         let later = if error.is_some_and(|error| later.abs() > SURE * error) { later } else { 0.0 };
-        ((self.high - self.low).abs() < tolerance_ns).then(|| (self.low + self.high) / 2.0 + later - self.sector)
+        ((self.high - self.low).abs() < tolerance_ns)
+            .then(|| (self.low + self.high) / 2.0 + later - self.sector)
     }
 }
 
-/// Reads a sector of the first track and then one of the second that passes `wanted` after the completion; what it took up to when the second is foretold to come by, and by how
-/// much it came later. Where it came by quite elsewhere it is what it took.
+/// Reads a sector of the first track and then one of the second that passes `wanted` after the
+/// completion; what it took up to when the second is predicted to come by, and by how much it came
+/// later. Where it came by quite elsewhere it is what it took.
 ///
-/// The command is at the drive when the first completion was seen, however late that was, so that what decides is only when the second sector passes. How late that is *seen* is
-/// noise, and the latest of some readings would take the most of it.
+/// The command is at the drive when the first completion was seen, however late that was, so that
+/// what decides is only when the second sector passes. How late that is *seen* is noise, and the
+/// latest of some readings would take the most of it.
 fn trial(session: &mut Session, pair: Pair, wanted: f64) -> Step<Option<(f64, Option<f64>)>> {
     session.keep_clock()?;
     let period = session.know.clock.period_ns();
@@ -427,13 +495,17 @@ fn trial(session: &mut Session, pair: Pair, wanted: f64) -> Step<Option<(f64, Op
         // Not near the track's end: what is read ahead stays on the track.
         let from = start + session.draw.below((end - start) / 2);
         let target = part(from_angle(from) + wanted / period);
-        let sector = libm::ceil(part(target - zone_to.track_angle(pair[1].1)) * to_spt as f64) as u64;
+        let sector =
+            libm::ceil(part(target - zone_to.track_angle(pair[1].1)) * to_spt as f64) as u64;
         let to = zone_to.lba_from(pair[1].1 * to_spt + (sector + to_spt - 1) % to_spt);
-        if to < zone_to.end_lba.unwrap_or(capacity) && zone_to.track_of(to) == pair[1].1 && to != from {
+        if to < zone_to.end_lba.unwrap_or(capacity)
+            && zone_to.track_of(to) == pair[1].1
+            && to != from
+        {
             choices.push((from, to, zone_to.angle(to)));
         }
     }
-    for (from, to, foretold) in choices {
+    for (from, to, predicted) in choices {
         // A hit costs next to nothing: another sector may do.
         session.step_aside(from)?;
         let first = session.read_at_once(from, 1)?;
@@ -443,7 +515,7 @@ fn trial(session: &mut Session, pair: Pair, wanted: f64) -> Step<Option<(f64, Op
         let second = session.read_at_once(to, 1)?;
         if second.succeeded() && !session.may_be_hit(&second) {
             let took = second.completed.as_ns() as f64 - first.completed.as_ns() as f64;
-            let off = wrap(session.know.clock.turns_at(second.completed) - foretold) * period;
+            let off = wrap(session.know.clock.turns_at(second.completed) - predicted) * period;
             let near = off.abs() < (8.0 * session.know.clock.noise_ns()).max(NEAR_NS);
             return Ok(Some(if near { (took - off, Some(off)) } else { (took, None) }));
         }

@@ -1,20 +1,23 @@
-//! The self-check: reads that nothing was learned from, foretold by the profile that was found.
+//! The self-check: reads that nothing was learned from, predicted by the profile that was found.
 //!
-//! Each read starts somewhere at random when the one before has completed. The mechanism of the profile, turned to the clock's phase, says when it should
-//! complete; the differences are what a scheduler that believes the profile would see. [`READS`] reads of 4 KiB, then [`LONG_READS`] of 40 KiB, which cross tracks and meet
-//! skews and buses. Reads that may have come from the cache are counted apart, and so are those behind them, as the head may be anywhere.
+//! Each read starts somewhere at random when the one before has completed. The mechanism of the
+//! profile, turned to the clock's phase, says when it should complete; the differences are what a
+//! scheduler that believes the profile would see. [`READS`] reads of 4 KiB, then [`LONG_READS`] of
+//! 40 KiB, which cross tracks and meet skews and buses. Reads that may have come from the cache are
+//! counted apart, and so are those behind them, as the head may be anywhere.
 //!
-//! Before the first of them the clock is set by some other reads, where times are noisy: zones were measured when it had fewer readings, so that it may be off by some
-//! microseconds for all of them alike. A scheduler keeps its phase by each completion and never sees that.
+//! Before the first of them the clock is set by some other reads, where times are noisy: zones were
+//! measured when it had fewer readings, so that it may be off by some microseconds for all of them
+//! alike. A scheduler keeps its phase by each completion and never sees that.
 //!
-//! Reads far from what was foretold are kept for `remaps`.
+//! Reads far from what was predicted are kept for `remaps`.
 
 use headtime_units::Nanos;
 use serde::{Deserialize, Serialize};
 
 use crate::finding::{Check, Errors};
-use crate::foretell::Foretold;
 use crate::numbers::{part, trimmed_mean, wrap};
+use crate::predict::Predicted;
 use crate::session::{QUIET_TURNS, Seen, Session, Step};
 
 /// Reads of one step, which is computed at once.
@@ -28,13 +31,13 @@ const LONG_BYTES: u32 = 40 << 10;
 const SETTING_READS: u64 = 400;
 /// A host that took longer than this from one read to the next did something in between.
 const PAUSE: Nanos = Nanos::from_us(500);
-/// Part of a turn from which on a read is far from what was foretold.
+/// Part of a turn from which on a read is far from what was predicted.
 pub(crate) const FAR_TURNS: f64 = 0.08;
 
 /// The differences so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(crate) struct CheckFound {
-    /// Completed less foretold, us, of 4 KiB reads.
+    /// Completed less predicted, us, of 4 KiB reads.
     errors_us: Vec<f64>,
     /// Readings by which the clock is set, turns late; how many were tried, and whether it is set.
     late: Vec<f64>,
@@ -46,7 +49,7 @@ pub(crate) struct CheckFound {
     failed: u64,
     /// 4 KiB reads half a turn or more away.
     missed: u64,
-    /// First sector and number of sectors of reads far from what was foretold.
+    /// First sector and number of sectors of reads far from what was predicted.
     pub(crate) far: Vec<(u64, u64)>,
 }
 
@@ -72,7 +75,8 @@ impl CheckFound {
     }
 }
 
-/// Some more reads of sectors anywhere; when there are enough the clock is set so that they come on time in the mean.
+/// Some more reads of sectors anywhere; when there are enough the clock is set so that they come on
+/// time in the mean.
 fn set_clock(session: &mut Session, found: &mut CheckFound) -> Step<()> {
     if session.know.noise_turns() < QUIET_TURNS {
         found.is_set = true;
@@ -81,9 +85,13 @@ fn set_clock(session: &mut Session, found: &mut CheckFound) -> Step<()> {
     for _ in 0..STEP {
         let lba = session.draw.below(session.know.capacity);
         let zones = &session.know.zones;
-        let Some(foretold) = zones.iter().rfind(|zone| zone.first_lba <= lba).map(|zone| zone.angle(lba)) else { continue };
+        let Some(predicted) =
+            zones.iter().rfind(|zone| zone.first_lba <= lba).map(|zone| zone.angle(lba))
+        else {
+            continue;
+        };
         if let Some(seen) = session.try_angle(lba)? {
-            found.late.push(wrap(seen.turns - foretold));
+            found.late.push(wrap(seen.turns - predicted));
         }
         found.tried += 1;
     }
@@ -91,7 +99,11 @@ fn set_clock(session: &mut Session, found: &mut CheckFound) -> Step<()> {
         let (late, error) = trimmed_mean(&found.late);
         if error.is_some_and(|error| late.abs() > error && late.abs() < FAR_TURNS / 4.0) {
             session.know.clock.set_back(late);
-            session.know.anchors.iter_mut().for_each(|anchor| anchor.turns = part(anchor.turns - late));
+            session
+                .know
+                .anchors
+                .iter_mut()
+                .for_each(|anchor| anchor.turns = part(anchor.turns - late));
         }
         (found.is_set, found.late) = (true, Vec::new());
     }
@@ -117,9 +129,12 @@ pub(crate) fn extend(session: &mut Session, sector_bytes: u32) -> Step<bool> {
         found.failed += u64::from(!answer.succeeded());
         let hit = session.may_be_hit(&answer);
         found.hits += u64::from(hit && answer.succeeded());
-        seen.push((Seen { turns: session.know.clock.turns_at(answer.completed), answer }, hit || !answer.succeeded()));
+        seen.push((
+            Seen { turns: session.know.clock.turns_at(answer.completed), answer },
+            hit || !answer.succeeded(),
+        ));
     }
-    let mut foretold = Foretold::new(&session.know, sector_bytes)?;
+    let mut predicted = Predicted::new(&session.know, sector_bytes)?;
     let turn_us = session.know.clock.period_ns() / 1e3;
     for pair in seen.windows(2) {
         let [(before, before_hit), (now, hit)] = pair else { continue };
@@ -127,9 +142,10 @@ pub(crate) fn extend(session: &mut Session, sector_bytes: u32) -> Step<bool> {
         if *hit || *before_hit || issued.saturating_since(before.answer.completed) > PAUSE {
             continue;
         }
-        foretold.turn_to(before.turns, before.answer.completed);
-        let from = foretold.behind(before.answer.extent);
-        let completion = foretold.completion(from, issued + foretold.overhead(), now.answer.extent);
+        predicted.turn_to(before.turns, before.answer.completed);
+        let from = predicted.behind(before.answer.extent);
+        let completion =
+            predicted.completion(from, issued + predicted.overhead(), now.answer.extent);
         let error_us = now.answer.completed.signed_since(completion) as f64 / 1e3;
         if error_us.abs() > FAR_TURNS * turn_us {
             found.far.push((now.answer.extent.start.get(), sectors));

@@ -1,7 +1,8 @@
 //! [`Stage`]: what is looked into, in which order, and what share of the time each may take.
 //!
-//! The shares are of the whole budget and say by when a stage has to be done; what one leaves over is the next one's. The seek curve comes late because it is
-//! refined for as long as there is time, the self-check behind everything that it checks.
+//! The shares are of the whole budget and say by when a stage has to be done; what one leaves over
+//! is the next one's. The seek curve comes late because it is refined for as long as there is time,
+//! the self-check behind everything that it checks.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,7 +11,7 @@ use serde::{Deserialize, Serialize};
 pub enum Stage {
     /// Whether it turns, and how fast.
     Rotation,
-    /// The phase anew, after an interruption; then the stage that was interrupted.
+    /// The phase again, after an interruption; then the stage that was interrupted.
     Phase(ResumedStage),
     /// Tracks and zones.
     Layout,
@@ -28,7 +29,7 @@ pub enum Stage {
     Writes,
     /// The drive's own queue.
     Queue,
-    /// How well it foretells.
+    /// How well it predicts.
     SelfCheck,
     /// Sectors that were late in the self-check, once more.
     Remaps,
@@ -61,8 +62,8 @@ pub enum ResumedStage {
     Remaps,
 }
 
-/// Stages between the first and the last in their order, with the share of the budget by which each has to be done (guesses: what the drives that ship take, and
-/// half as much again).
+/// Stages between the first and the last in their order, with the share of the budget by which each
+/// has to be done (guesses: what the drives that ship take, and half as much again).
 const MIDDLE: [(Stage, ResumedStage, f64); 10] = [
     (Stage::Layout, ResumedStage::Layout, 0.56),
     (Stage::Slips, ResumedStage::Slips, 0.62),
@@ -82,7 +83,7 @@ impl Stage {
     pub fn describe(self) -> &'static str {
         match self {
             Self::Rotation => "rotation",
-            Self::Phase(_) => "phase, read anew",
+            Self::Phase(_) => "phase, read again",
             Self::Layout => "tracks and zones",
             Self::Slips => "slipped sectors",
             Self::Skews => "skews",
@@ -109,7 +110,9 @@ impl Stage {
             Self::Phase(resumed) => resumed.stage(),
             _ => {
                 let place = MIDDLE.iter().position(|(stage, ..)| *stage == self);
-                place.and_then(|place| MIDDLE.get(place + 1)).map_or(Self::Done, |(stage, ..)| *stage)
+                place
+                    .and_then(|place| MIDDLE.get(place + 1))
+                    .map_or(Self::Done, |(stage, ..)| *stage)
             }
         }
     }
@@ -125,7 +128,10 @@ impl ResumedStage {
     /// The stage itself.
     #[must_use]
     pub fn stage(self) -> Stage {
-        MIDDLE.iter().find(|(_, resumed, _)| *resumed == self).map_or(Stage::Done, |(stage, ..)| *stage)
+        MIDDLE
+            .iter()
+            .find(|(_, resumed, _)| *resumed == self)
+            .map_or(Stage::Done, |(stage, ..)| *stage)
     }
 }
 
@@ -143,7 +149,10 @@ mod tests {
             share = stage.share();
             assert_eq!(stage.resumed().next(), stage);
         }
-        assert_eq!((stage.next(), Stage::Done.resumed(), Stage::Rotation.resumed()), (Stage::Done, Stage::Done, Stage::Rotation));
+        assert_eq!(
+            (stage.next(), Stage::Done.resumed(), Stage::Rotation.resumed()),
+            (Stage::Done, Stage::Done, Stage::Rotation)
+        );
         assert_eq!(share, 1.0);
     }
 }

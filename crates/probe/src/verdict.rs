@@ -1,9 +1,12 @@
-//! [`Verdict`]: what came of it all, in one sentence; and [`Watch`], which sees when the drive is not there any more, or is another one.
+//! [`Verdict`]: what came of it all, in one sentence; and [`Watch`], which sees when the drive is
+//! not there any more, or is another one.
 //!
-//! *Gone*: every command fails, [`MOST_FAILED`] in a row, wherever on the drive. *Another drive*: the anchor, which every second or two is read again, has to complete a
-//! whole number of turns after its last reading. On a drive that turns otherwise (or was stopped and started) it completes at any angle: eight of ten readings off by
-//! more than a sixteenth of a turn happen by chance once in thirty million, and on a drive that is still the same never. One that turns alike but is filled
-//! otherwise is told by the self-check.
+//! *Gone*: every command fails, [`MAX_FAILED`] in a row, wherever on the drive. *Another drive*:
+//! the anchor, which every second or two is read again, has to complete a whole number of turns
+//! after its last reading. On a drive that turns otherwise (or was stopped and started) it
+//! completes at any angle: eight of ten readings off by more than a sixteenth of a turn happen by
+//! chance once in thirty million, and on a drive that is still the same never. One that turns alike
+//! but is filled otherwise is told by the self-check.
 //!
 //! *No rotating drive*: what the responses looked like says what it may be instead.
 
@@ -15,11 +18,11 @@ use crate::knowledge::Knowledge;
 use crate::numbers::wrap;
 use crate::stage::Stage;
 
-/// What came of a characterisation.
+/// What came of a characterization.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum Verdict {
-    /// The drive is known, and fresh reads were foretold well.
-    Characterised {
+    /// The drive is known, and fresh reads were predicted well.
+    Characterized {
         /// How well, as a sentence.
         why: String,
     },
@@ -58,21 +61,25 @@ pub enum Verdict {
 impl Verdict {
     /// Whether the profile is to be relied upon.
     #[must_use]
-    pub fn is_characterised(&self) -> bool {
-        matches!(self, Self::Characterised { .. })
+    pub fn is_characterized(&self) -> bool {
+        matches!(self, Self::Characterized { .. })
     }
 
     /// The verdict with its reason.
     #[must_use]
     pub fn sentence(&self) -> String {
         match self {
-            Self::Characterised { why } => format!("the drive is characterised: {why}"),
+            Self::Characterized { why } => format!("the drive is characterized: {why}"),
             Self::Doubtful { why } => format!("the profile is not to be relied upon: {why}"),
-            Self::NotUnderstood { why } => format!("the drive turns, but its layout was not understood: {why}"),
+            Self::NotUnderstood { why } => {
+                format!("the drive turns, but its layout was not understood: {why}")
+            }
             Self::NoRotatingDrive { why } => format!("this is no rotating drive: {why}"),
             Self::Gone { why } => format!("the drive stopped answering: {why}"),
-            Self::Replaced { why } => format!("this is not the drive that it was at the beginning: {why}"),
-            Self::Unfinished { why } => format!("the characterisation is not finished: {why}"),
+            Self::Replaced { why } => {
+                format!("this is not the drive that it was at the beginning: {why}")
+            }
+            Self::Unfinished { why } => format!("the characterization is not finished: {why}"),
         }
     }
 }
@@ -96,17 +103,21 @@ pub(crate) struct Watch {
     responses: Vec<u64>,
 }
 
-/// So many commands that fail one after the other mean that the drive is gone (guess: an unreadable sector is tried six times, with reads elsewhere in between).
-const MOST_FAILED: u32 = 32;
-/// Readings of the anchor that are looked at, how many of them must be off, and by what part of a turn.
+/// So many commands that fail one after the other mean that the drive is gone (guess: an unreadable
+/// sector is tried six times, with reads elsewhere in between).
+const MAX_FAILED: u32 = 32;
+/// Readings of the anchor that are looked at, how many of them must be off, and by what part of a
+/// turn.
 const READINGS: usize = 10;
-const MOST_OFF: usize = 8;
+const MAX_OFF: usize = 8;
 const OFF: f64 = 1.0 / 16.0;
 /// Nothing that turns answers so quickly wherever it is read, ns.
 const QUICK_NS: f64 = 1.5e6;
-/// Responses of which the twentieth and four fifths lie closer together than by this factor are all alike; a platter's differ by more.
+/// Responses of which the twentieth and four fifths lie closer together than by this factor are all
+/// alike; a platter's differ by more.
 const ALIKE: f64 = 1.5;
-/// Shares of fresh 4 KiB reads within 150 us from which on a profile is relied upon, and down to which it is said to be poor rather than wrong (guess).
+/// Shares of fresh 4 KiB reads within 150 us from which on a profile is relied upon, and down to
+/// which it is said to be poor rather than wrong (guess).
 const GOOD: f64 = 0.90;
 const POOR: f64 = 0.50;
 
@@ -115,8 +126,13 @@ impl Watch {
     pub(crate) fn see(&mut self, answer: &Answer, know: Option<&Knowledge>) -> Option<Ended> {
         if !answer.succeeded() {
             self.failed += 1;
-            let why = || format!("the last {MOST_FAILED} commands failed, in all parts of it; the last was {}", answer.extent);
-            return (self.failed >= MOST_FAILED).then(|| Ended::Gone(why()));
+            let why = || {
+                format!(
+                    "the last {MAX_FAILED} commands failed, in all parts of it; the last was {}",
+                    answer.extent
+                )
+            };
+            return (self.failed >= MAX_FAILED).then(|| Ended::Gone(why()));
         }
         self.failed = 0;
         let place = (8.0 * libm::log2(answer.response().as_ns().max(1) as f64)) as usize;
@@ -126,7 +142,10 @@ impl Watch {
         self.responses[place] += 1;
         let know = know?;
         let lba = answer.extent.start.get();
-        if !know.is_anchor(lba) || answer.extent.len.get() != 1 || answer.response().as_ns() as f64 <= know.hit_limit_ns {
+        if !know.is_anchor(lba)
+            || answer.extent.len.get() != 1
+            || answer.response().as_ns() as f64 <= know.hit_limit_ns
+        {
             return None;
         }
         let at = answer.completed.as_ns() as f64;
@@ -143,12 +162,15 @@ impl Watch {
         let count = self.off.iter().filter(|off| **off).count();
         let why = || {
             let period_us = know.clock.period_ns() / 1e3;
-            format!("{count} of the last {READINGS} readings of the same sectors were no whole turns of {period_us:.3} us apart")
+            format!(
+                "{count} of the last {READINGS} readings of the same sectors were no whole turns \
+                    of {period_us:.3} us apart"
+            )
         };
-        (count >= MOST_OFF).then(|| Ended::Replaced(why()))
+        (count >= MAX_OFF).then(|| Ended::Replaced(why()))
     }
 
-    /// The clock begins anew.
+    /// The clock begins again.
     pub(crate) fn forget(&mut self) {
         self.failed = 0;
         self.anchors.clear();
@@ -169,7 +191,13 @@ impl Watch {
 }
 
 /// The verdict on what is known; `profile` is whether there is one, or why it makes no drive.
-pub(crate) fn of(know: &Knowledge, profile: Result<bool, &str>, check: Option<&Check>, stage: Stage, watch: &Watch) -> Verdict {
+pub(crate) fn of(
+    know: &Knowledge,
+    profile: Result<bool, &str>,
+    check: Option<&Check>,
+    stage: Stage,
+    watch: &Watch,
+) -> Verdict {
     let has_profile = profile == Ok(true);
     match &know.ended {
         Some(Ended::Gone(why)) => return Verdict::Gone { why: why.clone() },
@@ -179,8 +207,8 @@ pub(crate) fn of(know: &Knowledge, profile: Result<bool, &str>, check: Option<&C
     if stage != Stage::Done {
         return Verdict::Unfinished { why: format!("{} is under way", stage.describe()) };
     }
-    // A device that takes the same time for all it does looks as if it turned once in that time, until its tracks are looked for.
-    // A busy machine makes some of its answers late.
+    // A device that takes the same time for all it does looks as if it turned once in that time,
+    // until its tracks are looked for. A busy machine makes some of its answers late.
     let all_alike = watch.response_ns(0.8) < ALIKE * watch.response_ns(0.05);
     if know.turns != Some(true) || (!has_profile && all_alike) {
         return Verdict::NoRotatingDrive { why: instead(know, watch) };
@@ -189,25 +217,35 @@ pub(crate) fn of(know: &Knowledge, profile: Result<bool, &str>, check: Option<&C
         return Verdict::NotUnderstood { why: format!("what was measured makes no drive: {why}") };
     }
     if !has_profile {
-        return Verdict::NotUnderstood { why: know.remarks.last().cloned().unwrap_or_else(|| "no track was found".into()) };
+        return Verdict::NotUnderstood {
+            why: know.remarks.last().cloned().unwrap_or_else(|| "no track was found".into()),
+        };
     }
     let Some(check) = check.filter(|check| check.reads > 0) else {
-        return Verdict::Doubtful { why: "it was not checked against fresh reads; give it more time".into() };
+        return Verdict::Doubtful {
+            why: "it was not checked against fresh reads; give it more time".into(),
+        };
     };
     let share = check.within_150_us;
     let why = format!(
-        "of {} fresh 4 KiB reads {:.1} % completed within 50 us of what was foretold, {:.1} % within 150 us",
+        "of {} fresh 4 KiB reads {:.1} % completed within 50 us of what was predicted, {:.1} % \
+            within 150 us",
         check.reads,
         100.0 * check.within_50_us,
         100.0 * share
     );
     if share >= GOOD {
-        Verdict::Characterised { why }
+        Verdict::Characterized { why }
     } else if share >= POOR {
-        Verdict::Doubtful { why: format!("{why}; expected {:.0} % or more within 150 us", 100.0 * GOOD) }
+        Verdict::Doubtful {
+            why: format!("{why}; expected {:.0} % or more within 150 us", 100.0 * GOOD),
+        }
     } else {
         Verdict::Doubtful {
-            why: format!("{why}: it may be another drive by now, or one of a kind that is not understood; serve it by address order"),
+            why: format!(
+                "{why}: it may be another drive by now, or one of a kind that is not understood; \
+                    serve it by address order"
+            ),
         }
     }
 }
@@ -221,11 +259,20 @@ fn instead(know: &Knowledge, watch: &Watch) -> String {
     }
     let evidence = &know.evidence;
     let looks = if high * 1e3 < QUICK_NS {
-        format!("nine tenths of all reads take {low:.0} to {high:.0} us wherever they are, as flash, memory, or a file that the system caches does")
+        format!(
+            "nine tenths of all reads take {low:.0} to {high:.0} us wherever they are, as flash, \
+                memory, or a file that the system caches does"
+        )
     } else if us(0.8) < ALIKE * low {
-        format!("all reads take about {middle:.0} us wherever they are, as a device behind a network or a speed limit does")
+        format!(
+            "all reads take about {middle:.0} us wherever they are, as a device behind a network \
+                or a speed limit does"
+        )
     } else {
-        format!("reads take {low:.0} to {high:.0} us, but at no period: a network, an array, or other work on the device may lie in between")
+        format!(
+            "reads take {low:.0} to {high:.0} us, but at no period: a network, an array, or other \
+                work on the device may lie in between"
+        )
     };
     if evidence.is_empty() { looks } else { format!("{looks} ({evidence})") }
 }
@@ -239,7 +286,12 @@ mod tests {
 
     fn answer(lba: u64, at_ns: u64, outcome: Outcome) -> Answer {
         let completed = Instant::from_ns(at_ns);
-        Answer { extent: Extent::from_numbers(lba, 1), issued: completed.saturating_back(Nanos::from_ms(4)), completed, outcome }
+        Answer {
+            extent: Extent::from_numbers(lba, 1),
+            issued: completed.saturating_back(Nanos::from_ms(4)),
+            completed,
+            outcome,
+        }
     }
 
     #[test]
@@ -249,7 +301,8 @@ mod tests {
             let outcome = if number % 20 == 0 { Outcome::Read } else { Outcome::Failed };
             assert_eq!(watch.see(&answer(number, number * 5_000_000, outcome), None), None);
         }
-        let ended = (0..u64::from(MOST_FAILED)).find_map(|number| watch.see(&answer(number, number, Outcome::Failed), None));
+        let ended = (0..u64::from(MAX_FAILED))
+            .find_map(|number| watch.see(&answer(number, number, Outcome::Failed), None));
         assert!(matches!(ended, Some(Ended::Gone(_))));
     }
 
@@ -263,11 +316,18 @@ mod tests {
         let mut watch = Watch::default();
         for turn in 1..200_u64 {
             let noise = turn * 7_919 % 150_000 + if turn % 9 == 0 { 2_000_000 } else { 0 };
-            assert_eq!(watch.see(&answer(7, turn * 250 * 6_000_000 + noise, Outcome::Read), Some(&know)), None);
+            assert_eq!(
+                watch.see(&answer(7, turn * 250 * 6_000_000 + noise, Outcome::Read), Some(&know)),
+                None
+            );
         }
         let after = 200 * 250 * 6_000_000;
-        let mut readings = (1..40_u64).map(|turn| answer(7, after + turn * 250 * 6_012_345, Outcome::Read));
-        assert!(readings.any(|answer| matches!(watch.see(&answer, Some(&know)), Some(Ended::Replaced(_)))));
+        let mut readings =
+            (1..40_u64).map(|turn| answer(7, after + turn * 250 * 6_012_345, Outcome::Read));
+        assert!(
+            readings
+                .any(|answer| matches!(watch.see(&answer, Some(&know)), Some(Ended::Replaced(_))))
+        );
     }
 
     #[test]
@@ -277,7 +337,15 @@ mod tests {
         for number in 0..100_u64 {
             let completed = Instant::from_ns(1_000_000_000 + number * 100_000);
             let issued = completed.saturating_back(Nanos::from_us(80 + number % 7));
-            watch.see(&Answer { extent: Extent::from_numbers(number, 1), issued, completed, outcome: Outcome::Read }, None);
+            watch.see(
+                &Answer {
+                    extent: Extent::from_numbers(number, 1),
+                    issued,
+                    completed,
+                    outcome: Outcome::Read,
+                },
+                None,
+            );
         }
         let verdict = of(&know, Ok(false), None, Stage::Done, &watch);
         assert!(verdict.sentence().contains("flash"), "{}", verdict.sentence());

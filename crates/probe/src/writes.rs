@@ -1,16 +1,22 @@
-//! Writes, where they are allowed: whether they wait in the cache, and how long the head settles before one.
+//! Writes, where they are allowed: whether they wait in the cache, and how long the head settles
+//! before one.
 //!
 //! Nothing is changed on the drive: every write brings back what was read before ([`Rewrite`]).
 //!
-//! *Write-back.* A sector is read and written back at once. On the media that takes the rest of a turn; a drive that completes it in a fraction of a turn has put it into its
-//! cache. On such a drive the writes that follow demand to be on the media (force unit access).
+//! *Write-back.* A sector is read and written back at once. On the media that takes the rest of a
+//! turn; a drive that completes it in a fraction of a turn has put it into its cache. On such a
+//! drive the writes that follow demand to be on the media (force unit access).
 //!
-//! *Settle.* The least time from the completion of a read to that of a write on another track (`narrow`), less that of a read there instead, is what writing adds after a
-//! movement; the same on one and the same track is what it adds anyway, command and completion. The difference of the two is the settle.
+//! *Settle.* The least time from the completion of a read to that of a write on another track
+//! (`narrow`), less that of a read there instead, is what writing adds after a movement; the same
+//! on one and the same track is what it adds anyway, command and completion. The difference of the
+//! two is the settle.
 //!
-//! Worked example: a write after a movement takes 0.55 ms more than a read does, one on the same track 0.06 ms more: the settle is 0.49 ms.
+//! Worked example: a write after a movement takes 0.55 ms more than a read does, one on the same
+//! track 0.06 ms more: the settle is 0.49 ms.
 //!
-//! Not told: the settle of a drive that caches writes and takes no force unit access. Bounds: [`PAIRS`] pairs of tracks. Cost: 5 to 10 s, some 500 sectors written back.
+//! Not told: the settle of a drive that caches writes and takes no force unit access. Bounds:
+//! [`PAIRS`] pairs of tracks. Cost: 5 to 10 s, some 500 sectors written back.
 
 use headtime_mechanics::Track;
 use headtime_units::Extent;
@@ -26,11 +32,12 @@ use crate::session::{Session, Step};
 const REWRITES: usize = 16;
 /// Pairs of tracks, and how many may fail.
 const PAIRS: usize = 7;
-const MOST_TRIES: usize = 40;
+const MAX_TRIES: usize = 40;
 /// What a least time is known to, ns, and what will do.
 const FINE_NS: f64 = 12_000.0;
 const COARSE_NS: f64 = 80_000.0;
-/// A write is of whole blocks of so many bytes: drives with larger physical sectors would read before they write.
+/// A write is of whole blocks of so many bytes: drives with larger physical sectors would read
+/// before they write.
 const BLOCK_BYTES: u64 = 4_096;
 
 /// What was found.
@@ -39,11 +46,13 @@ pub(crate) struct WritesFound {
     pub(crate) write_back: Option<bool>,
     /// What a write into the cache takes and its standard error, ns.
     pub(crate) hit_ns: Option<(f64, f64)>,
-    /// By how much a write completes later behind its last sector than a read does, ns, of each write on the media.
+    /// By how much a write completes later behind its last sector than a read does, ns, of each
+    /// write on the media.
     completion_ns: Vec<f64>,
     /// Least times of writes on one track, without the sectors themselves, ns.
     same_ns: Vec<f64>,
-    /// By how much the least time of a write is above that of a read between the same two tracks, ns.
+    /// By how much the least time of a write is above that of a read between the same two tracks,
+    /// ns.
     moved_ns: Vec<f64>,
     tries: usize,
 }
@@ -56,7 +65,8 @@ impl WritesFound {
         Some((settle.max(0.0), libm::sqrt(same.1 * same.1 + moved.1 * moved.1)))
     }
 
-    /// Command overhead and completion overhead of a write, us, where a sector crosses the bus in `bus_ns` and reads are taken to have no completion overhead.
+    /// Command overhead and completion overhead of a write, us, where a sector crosses the bus in
+    /// `bus_ns` and reads are taken to have no completion overhead.
     pub(crate) fn overhead_us(&self, bus_ns: f64) -> Option<(f64, f64)> {
         let (same, _) = middle(&self.same_ns)?;
         let completion = (median(&self.completion_ns) + bus_ns).max(0.0);
@@ -66,7 +76,8 @@ impl WritesFound {
 
 /// Median and standard error.
 fn middle(values: &[f64]) -> Option<(f64, f64)> {
-    (!values.is_empty()).then(|| (median(values), 1.25 * spread(values) / libm::sqrt(values.len() as f64)))
+    (!values.is_empty())
+        .then(|| (median(values), 1.25 * spread(values) / libm::sqrt(values.len() as f64)))
 }
 
 /// One more step; true when all is found, or nothing more can be.
@@ -83,25 +94,31 @@ pub(crate) fn extend(session: &mut Session, sector_bytes: u32) -> Step<bool> {
     let fua = found.write_back == Some(true);
     if found.same_ns.len() < PAIRS {
         let pair = same_track(session, &geometry);
-        if let Some(least) = pair.map_or(Ok(None), |pair| least_write(session, &mut found, pair, block, fua, 1e6))? {
+        if let Some(least) =
+            pair.map_or(Ok(None), |pair| min_write(session, &mut found, pair, block, fua, 1e6))?
+        {
             found.same_ns.push(least);
         }
     } else {
         let pair = two_tracks(session, &geometry);
         // Two tracks are a third of the stroke apart in the mean.
-        let guess = session.know.seek.curve.foretold((geometry.cylinders() / 3).max(1)).unwrap_or(5e6);
+        let guess =
+            session.know.seek.curve.predicted((geometry.cylinders() / 3).max(1)).unwrap_or(5e6);
         if let Some(pair) = pair
-            && let Some(read) = least_read(session, pair, guess)?
-            && let Some(write) = least_write(session, &mut found, pair, block, fua, read + 5e5)?
+            && let Some(read) = min_read(session, pair, guess)?
+            && let Some(write) = min_write(session, &mut found, pair, block, fua, read + 5e5)?
         {
             found.moved_ns.push(write - read);
         }
     }
     let enough = found.moved_ns.len() >= PAIRS;
-    let given_up = found.tries >= MOST_TRIES;
+    let given_up = found.tries >= MAX_TRIES;
     if given_up && !enough {
         let (same, moved) = (found.same_ns.len(), found.moved_ns.len());
-        session.know.remarks.push(format!("write settle: of {PAIRS} pairs of tracks each, {same} and {moved} could be timed in {MOST_TRIES} tries"));
+        session.know.remarks.push(format!(
+            "write settle: of {PAIRS} pairs of tracks each, {same} \
+            and {moved} could be timed in {MAX_TRIES} tries"
+        ));
     }
     session.know.writes = Some(found);
     Ok(enough || given_up)
@@ -122,7 +139,10 @@ fn write_back(session: &mut Session, found: &mut WritesFound, block: u64) -> Ste
         }
     }
     if took.len() < REWRITES / 2 {
-        session.know.remarks.push(format!("writes: {} of {REWRITES} failed; the drive may be write-protected", REWRITES - took.len()));
+        session.know.remarks.push(format!(
+            "writes: {} of {REWRITES} failed; the drive may be write-protected",
+            REWRITES - took.len()
+        ));
         found.write_back = Some(false);
         return Ok(true);
     }
@@ -137,7 +157,10 @@ fn write_back(session: &mut Session, found: &mut WritesFound, block: u64) -> Ste
 type Pair = [(usize, u64); 2];
 
 fn any_track(session: &mut Session, geometry: &Geometry) -> Track {
-    Track { cylinder: session.draw.below(geometry.cylinders()) as u32, head: session.draw.below(geometry.heads) as u16 }
+    Track {
+        cylinder: session.draw.below(geometry.cylinders()) as u32,
+        head: session.draw.below(geometry.heads) as u16,
+    }
 }
 
 fn same_track(session: &mut Session, geometry: &Geometry) -> Option<Pair> {
@@ -146,16 +169,25 @@ fn same_track(session: &mut Session, geometry: &Geometry) -> Option<Pair> {
     Some([found, found])
 }
 
-/// Two tracks of one surface, from the higher address to the lower, so that nothing is read ahead up to it.
+/// Two tracks of one surface, from the higher address to the lower, so that nothing is read ahead
+/// up to it.
 fn two_tracks(session: &mut Session, geometry: &Geometry) -> Option<Pair> {
     let (one, two) = (any_track(session, geometry), any_track(session, geometry));
-    let (one, two) = (geometry.find(&session.know, one)?, geometry.find(&session.know, Track { head: one.head, ..two })?);
+    let (one, two) = (
+        geometry.find(&session.know, one)?,
+        geometry.find(&session.know, Track { head: one.head, ..two })?,
+    );
     (one != two).then(|| if one > two { [one, two] } else { [two, one] })
 }
 
 fn search(session: &Session, guess_ns: f64, sectors_ns: f64) -> Search {
     let period_ns = session.know.clock.period_ns();
-    Search { period_ns, guess_ns: guess_ns + sectors_ns, fine_ns: FINE_NS + sectors_ns, coarse_ns: COARSE_NS + sectors_ns }
+    Search {
+        period_ns,
+        guess_ns: guess_ns + sectors_ns,
+        fine_ns: FINE_NS + sectors_ns,
+        coarse_ns: COARSE_NS + sectors_ns,
+    }
 }
 
 fn sector_ns(session: &Session, zone: usize) -> f64 {
@@ -163,10 +195,10 @@ fn sector_ns(session: &Session, zone: usize) -> f64 {
 }
 
 /// The least time of a read behind a read, without the sector itself.
-fn least_read(session: &mut Session, pair: Pair, guess_ns: f64) -> Step<Option<f64>> {
+fn min_read(session: &mut Session, pair: Pair, guess_ns: f64) -> Step<Option<f64>> {
     let sector = sector_ns(session, pair[1].0);
     let search = search(session, guess_ns, sector);
-    let found = narrow::least_time(session, search, |session, wanted| {
+    let found = narrow::min_time(session, search, |session, wanted| {
         session.keep_clock()?;
         for _ in 0..4 {
             let Some((from, to)) = places(session, pair, 1, wanted) else { continue };
@@ -184,11 +216,18 @@ fn least_read(session: &mut Session, pair: Pair, guess_ns: f64) -> Step<Option<f
 }
 
 /// The least time of a write behind a read, without the sectors themselves.
-fn least_write(session: &mut Session, found: &mut WritesFound, pair: Pair, block: u64, fua: bool, guess_ns: f64) -> Step<Option<f64>> {
+fn min_write(
+    session: &mut Session,
+    found: &mut WritesFound,
+    pair: Pair,
+    block: u64,
+    fua: bool,
+    guess_ns: f64,
+) -> Step<Option<f64>> {
     let sectors = block as f64 * sector_ns(session, pair[1].0);
     let search = search(session, guess_ns, sectors);
     let completion_ns = &mut found.completion_ns;
-    let least = narrow::least_time(session, search, |session, wanted| {
+    let least = narrow::min_time(session, search, |session, wanted| {
         session.keep_clock()?;
         for _ in 0..4 {
             let Some((from, to)) = places(session, pair, block, wanted) else { continue };
@@ -211,7 +250,8 @@ fn least_write(session: &mut Session, found: &mut WritesFound, pair: Pair, block
     Ok(least.map(|least| least - sectors))
 }
 
-/// A sector of the first track, and whole blocks of `block` sectors of the second of which the last passes `wanted` after that; none when these draws hit a border.
+/// A sector of the first track, and whole blocks of `block` sectors of the second of which the last
+/// passes `wanted` after that; none when these draws hit a border.
 fn places(session: &mut Session, pair: Pair, block: u64, wanted: f64) -> Option<(Extent, Extent)> {
     let (capacity, period) = (session.know.capacity, session.know.clock.period_ns());
     let (zone_from, zone_to) = (&session.know.zones[pair[0].0], &session.know.zones[pair[1].0]);
@@ -221,15 +261,18 @@ fn places(session: &mut Session, pair: Pair, block: u64, wanted: f64) -> Option<
     }
     // Not near the track's end: what is read ahead stays on the track.
     let from = start + session.draw.below((end - start) / 2);
-    let (zone_from, zone_to, spt) = (&session.know.zones[pair[0].0], zone_to, zone_to.sectors_per_track);
+    let (zone_from, zone_to, spt) =
+        (&session.know.zones[pair[0].0], zone_to, zone_to.sectors_per_track);
     let target = part(zone_from.angle(from) + wanted / period);
     let sector = libm::ceil(part(target - zone_to.track_angle(pair[1].1)) * spt as f64) as u64;
     let last = zone_to.lba_from(pair[1].1 * spt + (sector + spt - 1) % spt);
     let first = ((last + 1).div_ceil(block) * block).checked_sub(block)?;
-    let on_track = zone_to.track_of(first) == pair[1].1 && zone_to.track_of(first + block - 1) == pair[1].1;
+    let on_track =
+        zone_to.track_of(first) == pair[1].1 && zone_to.track_of(first + block - 1) == pair[1].1;
     let within = first >= zone_to.first_lba && first + block <= zone_to.end_lba.unwrap_or(capacity);
     let apart = !(first..first + block).contains(&from);
-    (on_track && within && apart).then(|| (Extent::from_numbers(from, 1), Extent::from_numbers(first, block)))
+    (on_track && within && apart)
+        .then(|| (Extent::from_numbers(from, 1), Extent::from_numbers(first, block)))
 }
 
 #[cfg(test)]
@@ -241,7 +284,11 @@ mod tests {
     use headtime_sim::DriveTruth;
 
     fn found(profile: &DriveProfile, noisy: bool, seed: u64) -> (WritesFound, f64) {
-        let truth = if noisy { DriveTruth::draw(profile, seed) } else { DriveTruth::nominal(profile, seed) };
+        let truth = if noisy {
+            DriveTruth::draw(profile, seed)
+        } else {
+            DriveTruth::nominal(profile, seed)
+        };
         let mut bench = Bench::new(truth.unwrap());
         let mut steps = 0;
         while !bench.run(seed, |session| extend(session, 512)) {
@@ -253,16 +300,32 @@ mod tests {
 
     #[test]
     fn the_settle_is_found_with_and_without_a_write_cache() {
-        let written = Cache { segments: 16, segment_sectors: 512, write_back: true, read_hit_us: 150.0, write_hit_us: 170.0, ..Cache::default() };
+        let written = Cache {
+            segments: 16,
+            segment_sectors: 512,
+            write_back: true,
+            read_hit_us: 150.0,
+            write_hit_us: 170.0,
+            ..Cache::default()
+        };
         for cache in [None, Some(written)] {
-            for (settle_ms, noisy, seed) in [(0.487, false, 1), (0.2, true, 2), (1.1, true, 3), (0.0, false, 4)] {
+            for (settle_ms, noisy, seed) in
+                [(0.487, false, 1), (0.2, true, 2), (1.1, true, 3), (0.0, false, 4)]
+            {
                 let mut profile = DriveProfile { cache, ..plain("barracuda7200-7") };
                 profile.seek.write_settle_ms = settle_ms;
-                (profile.interface.write_command_us, profile.interface.write_completion_us) = (260.0, Some(40.0));
+                (profile.interface.write_command_us, profile.interface.write_completion_us) =
+                    (260.0, Some(40.0));
                 let (found, read_ns) = found(&profile, noisy, seed);
-                let case = format!("settle {settle_ms}, cache {}, seed {seed}: {found:?}", cache.is_some());
+                let case = format!(
+                    "settle {settle_ms}, cache {}, seed {seed}: {found:?}",
+                    cache.is_some()
+                );
                 let (settle_ns, error_ns) = found.settle_ns(read_ns).expect("it was seen");
-                assert!((settle_ns / 1e6 - settle_ms).abs() < if noisy { 0.08 } else { 0.02 }, "{settle_ns} ± {error_ns}, {case}");
+                assert!(
+                    (settle_ns / 1e6 - settle_ms).abs() < if noisy { 0.08 } else { 0.02 },
+                    "{settle_ns} ± {error_ns}, {case}"
+                );
                 assert_eq!(found.write_back, Some(cache.is_some()), "{case}");
                 if let Some((hit_ns, _)) = found.hit_ns {
                     assert!((hit_ns / 1e3 - 170.0).abs() < 100.0, "{case}");
@@ -270,7 +333,10 @@ mod tests {
                 // What is believed of command and completion together is what they take.
                 let bus_ns = 512e3 / profile.interface.bus_mb_per_s;
                 let (command_us, completion_us) = found.overhead_us(bus_ns).unwrap();
-                assert!((command_us + completion_us - 300.0).abs() < 60.0, "{command_us} + {completion_us}, {case}");
+                assert!(
+                    (command_us + completion_us - 300.0).abs() < 60.0,
+                    "{command_us} + {completion_us}, {case}"
+                );
             }
         }
     }

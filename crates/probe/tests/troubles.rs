@@ -1,11 +1,14 @@
-//! What goes wrong meanwhile: devices that do not turn, drives that vanish or are replaced, reads that fail, interruptions; and what writing is allowed to do.
+//! What goes wrong meanwhile: devices that do not turn, drives that vanish or are replaced, reads
+//! that fail, interruptions; and what writing is allowed to do.
 
 mod common;
 
 use common::wall::Case;
 use common::{Bench, settings};
 use headtime_mechanics::{catalog, draw};
-use headtime_probe::{Answer, Ask, Errand, Finding, Issue, Kind, Outcome, Probe, Settings, Stage, Verdict};
+use headtime_probe::{
+    Answer, Ask, Errand, Finding, Issue, Kind, Outcome, Probe, Settings, Stage, Verdict,
+};
 use headtime_sim::DriveTruth;
 use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 use rand_chacha::ChaCha8Rng;
@@ -46,9 +49,14 @@ fn flash_memory_and_networks_are_no_rotating_drives_and_the_verdict_says_what_th
     };
     let flash = finding_of(any_settings(), |_| (Nanos::from_us(70 + lots() % 30), Outcome::Read));
     let slow = finding_of(any_settings(), |_| (Nanos::from_ms(5), Outcome::Read));
-    let network = finding_of(any_settings(), |_| (Nanos::from_us(300 + lots() % 9_000), Outcome::Read));
+    let network =
+        finding_of(any_settings(), |_| (Nanos::from_us(300 + lots() % 9_000), Outcome::Read));
     for (finding, sign) in [(&flash, "flash"), (&slow, "speed limit"), (&network, "network")] {
-        assert!(matches!(finding.verdict, Verdict::NoRotatingDrive { .. }), "{:?}", finding.verdict);
+        assert!(
+            matches!(finding.verdict, Verdict::NoRotatingDrive { .. }),
+            "{:?}",
+            finding.verdict
+        );
         let sentence = finding.verdict.sentence();
         assert!(sentence.contains("no rotating drive") && sentence.contains(sign), "{sentence}");
         assert!(finding.profile.is_none() && finding.remarks.contains(&sentence));
@@ -63,10 +71,11 @@ fn a_drive_that_never_answers_is_gone() {
 }
 
 #[test]
-fn a_drive_that_vanishes_stops_the_characterisation_soon() {
+fn a_drive_that_vanishes_stops_the_characterization_soon() {
     let case = Case::parse(QUICK);
     for stage in [Stage::Layout, Stage::Seek, Stage::SelfCheck] {
-        let (mut probe, mut bench) = (Probe::new(settings(&case.profile, 1)), Bench::new(case.truth.clone()));
+        let (mut probe, mut bench) =
+            (Probe::new(settings(&case.profile, 1)), Bench::new(case.truth.clone()));
         while probe.stage() != stage {
             assert!(bench.step(&mut probe));
         }
@@ -76,7 +85,11 @@ fn a_drive_that_vanishes_stops_the_characterisation_soon() {
             assert!(asks < 500, "{stage:?}: it goes on though nothing answers");
         }
         let finding = probe.finding();
-        assert!(matches!(finding.verdict, Verdict::Gone { .. }), "{stage:?}: {:?}", finding.verdict);
+        assert!(
+            matches!(finding.verdict, Verdict::Gone { .. }),
+            "{stage:?}: {:?}",
+            finding.verdict
+        );
         assert_eq!(probe.stage(), Stage::Done);
     }
 }
@@ -84,7 +97,8 @@ fn a_drive_that_vanishes_stops_the_characterisation_soon() {
 #[test]
 fn another_drive_in_its_place_is_noticed() {
     let case = Case::parse(QUICK);
-    // One that turns otherwise, by the angles of the anchor; one that turns alike, by the self-check.
+    // One that turns otherwise, by the angles of the anchor; one that turns alike, by the
+    // self-check.
     let mut faster = case.profile.clone();
     faster.rotation.rpm = faster.rotation.rpm.map(|rpm| rpm * 1.01);
     let mut denser = case.profile.clone();
@@ -92,17 +106,23 @@ fn another_drive_in_its_place_is_noticed() {
         zone.sectors_per_track = zone.sectors_per_track * 11 / 10;
     }
     for (profile, stage) in [(faster, Stage::Seek), (denser, Stage::SelfCheck)] {
-        let (mut probe, mut bench) = (Probe::new(settings(&case.profile, 1)), Bench::new(case.truth.clone()));
+        let (mut probe, mut bench) =
+            (Probe::new(settings(&case.profile, 1)), Bench::new(case.truth.clone()));
         while probe.stage() != stage {
             assert!(bench.step(&mut probe));
         }
         let mut other = Bench::new(DriveTruth::nominal(&profile, 2).unwrap());
         other.wait_until(bench.now());
         let finding = other.run(&mut probe);
-        let noticed = matches!(finding.verdict, Verdict::Replaced { .. } | Verdict::Doubtful { .. });
+        let noticed =
+            matches!(finding.verdict, Verdict::Replaced { .. } | Verdict::Doubtful { .. });
         assert!(noticed, "from {stage:?} on: {:?}", finding.verdict);
         if stage == Stage::SelfCheck {
-            assert!(finding.verdict.sentence().contains("address order"), "{}", finding.verdict.sentence());
+            assert!(
+                finding.verdict.sentence().contains("address order"),
+                "{}",
+                finding.verdict.sentence()
+            );
         }
     }
 }
@@ -111,7 +131,10 @@ fn another_drive_in_its_place_is_noticed() {
 fn it_is_saved_in_every_stage_and_taken_up_again_with_another_clock() {
     let case = Case::parse(QUICK);
     let capacity = case.profile.capacity();
-    let (mut probe, mut bench) = (Probe::new(Settings { allow_writes: true, ..settings(&case.profile, 1) }), Bench::new(case.truth.clone()));
+    let (mut probe, mut bench) = (
+        Probe::new(Settings { allow_writes: true, ..settings(&case.profile, 1) }),
+        Bench::new(case.truth.clone()),
+    );
     let mut last = probe.stage();
     let mut stages = 0;
     while bench.step(&mut probe) {
@@ -125,12 +148,13 @@ fn it_is_saved_in_every_stage_and_taken_up_again_with_another_clock() {
             bench.step(&mut probe);
         }
         let text = probe.save("a drive");
-        probe = Probe::load(&text, "a drive", capacity, case.profile.sector_bytes).unwrap_or_else(|error| panic!("{last:?}: {error}"));
+        probe = Probe::load(&text, "a drive", capacity, case.profile.sector_bytes)
+            .unwrap_or_else(|error| panic!("{last:?}: {error}"));
         bench.wait_until(bench.now() + Nanos::from_secs(3_601));
     }
     assert!(stages >= 8, "{stages} stages were interrupted");
     let finding = probe.finding();
-    assert!(finding.verdict.is_characterised(), "{:?} {:?}", finding.verdict, finding.remarks);
+    assert!(finding.verdict.is_characterized(), "{:?} {:?}", finding.verdict, finding.remarks);
     assert!(finding.writes > 50);
 }
 
@@ -138,7 +162,10 @@ fn it_is_saved_in_every_stage_and_taken_up_again_with_another_clock() {
 fn nothing_is_written_unless_allowed_and_then_only_what_was_read_just_before() {
     let case = Case::parse(QUICK);
     for allow_writes in [false, true] {
-        let (mut probe, mut bench) = (Probe::new(Settings { allow_writes, ..settings(&case.profile, 1) }), Bench::new(case.truth.clone()));
+        let (mut probe, mut bench) = (
+            Probe::new(Settings { allow_writes, ..settings(&case.profile, 1) }),
+            Bench::new(case.truth.clone()),
+        );
         let mut writes = 0;
         while let Some(errand) = Errand::of(&probe.ask()) {
             let kept = std::cell::RefCell::new(None);
@@ -148,7 +175,11 @@ fn nothing_is_written_unless_allowed_and_then_only_what_was_read_just_before() {
                     Kind::Read => {}
                     Kind::ReadAndKeep => *kept.borrow_mut() = Some(issue.extent),
                     Kind::WriteBack { .. } => {
-                        assert_eq!(*kept.borrow(), Some(issue.extent), "only what was read in the same errand may be written");
+                        assert_eq!(
+                            *kept.borrow(),
+                            Some(issue.extent),
+                            "only what was read in the same errand may be written"
+                        );
                         written.set(written.get() + 1);
                     }
                 }
@@ -162,7 +193,11 @@ fn nothing_is_written_unless_allowed_and_then_only_what_was_read_just_before() {
         assert_eq!(writes > 0, allow_writes, "{writes} writes");
         let settle_ms = finding.profile.as_ref().expect("a profile").seek.write_settle_ms;
         if allow_writes {
-            assert!((settle_ms - case.profile.seek.write_settle_ms).abs() < 0.03, "{settle_ms} {:?}", finding.remarks);
+            assert!(
+                (settle_ms - case.profile.seek.write_settle_ms).abs() < 0.03,
+                "{settle_ms} {:?}",
+                finding.remarks
+            );
         } else {
             assert_eq!(settle_ms, 0.0);
         }
@@ -172,31 +207,53 @@ fn nothing_is_written_unless_allowed_and_then_only_what_was_read_just_before() {
 #[test]
 fn writes_that_fail_are_said_so_and_the_rest_is_found() {
     let case = Case::parse(QUICK);
-    let (mut probe, mut bench) = (Probe::new(Settings { allow_writes: true, ..settings(&case.profile, 1) }), Bench::new(case.truth.clone()));
+    let (mut probe, mut bench) = (
+        Probe::new(Settings { allow_writes: true, ..settings(&case.profile, 1) }),
+        Bench::new(case.truth.clone()),
+    );
     while let Some(errand) = Errand::of(&probe.ask()) {
-        let outcome = |issue: &Issue| if matches!(issue.kind, Kind::WriteBack { .. }) { Outcome::Failed } else { Outcome::Read };
+        let outcome = |issue: &Issue| {
+            if matches!(issue.kind, Kind::WriteBack { .. }) {
+                Outcome::Failed
+            } else {
+                Outcome::Read
+            }
+        };
         let answers: Vec<Answer> = bench.carry_out(errand, outcome);
         probe.completed_all(answers);
     }
     let finding = probe.finding();
-    assert!(finding.verdict.is_characterised(), "{:?}", finding.verdict);
-    assert!(finding.remarks.iter().any(|remark| remark.contains("write-protected")), "{:?}", finding.remarks);
+    assert!(finding.verdict.is_characterized(), "{:?}", finding.verdict);
+    assert!(
+        finding.remarks.iter().any(|remark| remark.contains("write-protected")),
+        "{:?}",
+        finding.remarks
+    );
 }
 
 #[test]
 fn every_read_asked_for_lies_on_the_drive_and_no_more_are_outstanding_than_allowed() {
     let profile = catalog::load("cheetah10k7@nocache").unwrap();
-    let settings = Settings { most_outstanding: 5, ..settings(&profile, 3) };
-    let (mut probe, mut bench) = (Probe::new(settings), Bench::new(DriveTruth::nominal(&profile, 3).unwrap()));
+    let settings = Settings { max_outstanding: 5, ..settings(&profile, 3) };
+    let (mut probe, mut bench) =
+        (Probe::new(settings), Bench::new(DriveTruth::nominal(&profile, 3).unwrap()));
     let end = profile.capacity().get();
     loop {
         match probe.ask() {
             Ask::Done => break,
-            Ask::Read { extent, .. } => assert!(extent.end().get() <= end && !extent.len.is_zero(), "{extent}"),
+            Ask::Read { extent, .. } => {
+                assert!(extent.end().get() <= end && !extent.len.is_zero(), "{extent}")
+            }
             Ask::Rewrite(_) => panic!("writes are not allowed"),
             Ask::Together(together) => {
                 assert!(together.lanes.iter().map(|lane| lane.outstanding).sum::<u32>() <= 5);
-                assert!(together.lanes.iter().flat_map(|lane| &lane.extents).all(|extent| extent.end().get() <= end && !extent.len.is_zero()));
+                assert!(
+                    together.lanes.iter().flat_map(|lane| &lane.extents).all(|extent| extent
+                        .end()
+                        .get()
+                        <= end
+                        && !extent.len.is_zero())
+                );
             }
         }
         bench.step(&mut probe);
@@ -207,15 +264,24 @@ fn every_read_asked_for_lies_on_the_drive_and_no_more_are_outstanding_than_allow
 
 #[test]
 fn odd_little_drives_end_in_time_with_a_verdict_whatever_it_is() {
-    // One sector on a track, one head, skews that cover nothing, seek curves that fall: nothing has to be found, but nothing may break.
+    // One sector on a track, one head, skews that cover nothing, seek curves that fall: nothing has
+    // to be found, but nothing may break.
     for seed in 0..60 {
         let profile = draw::random_profile(&mut ChaCha8Rng::seed_from_u64(seed));
         let truth = DriveTruth::draw(&profile, seed).unwrap();
-        let settings = Settings { budget: Nanos::from_secs(8), allow_writes: seed % 2 == 0, ..settings(&profile, seed) };
+        let settings = Settings {
+            budget: Nanos::from_secs(8),
+            allow_writes: seed % 2 == 0,
+            ..settings(&profile, seed)
+        };
         let (mut probe, mut bench) = (Probe::new(settings), Bench::new(truth));
         while bench.step(&mut probe) {}
         let finding = probe.finding();
         let sentence = finding.verdict.sentence();
-        assert!(finding.drive_time < Nanos::from_secs(30) && !sentence.is_empty(), "seed {seed}: {}: {sentence}", finding.drive_time);
+        assert!(
+            finding.drive_time < Nanos::from_secs(30) && !sentence.is_empty(),
+            "seed {seed}: {}: {sentence}",
+            finding.drive_time
+        );
     }
 }

@@ -1,10 +1,11 @@
-//! What is demanded of a characterisation, tried on a small fixed set of drives; what the demands are stands in `common/wall.rs`.
+//! What is demanded of a characterization, tried on a small fixed set of drives; what the demands
+//! are stands in `common/wall.rs`.
 //!
-//! The larger set is an example: `cargo run --release -p headtime-probe --example wall`. One case by its name:
-//! `cargo run --release -p headtime-probe --example wall -- random-3:drawn:3`.
+//! The larger set is an example: `cargo run --release -p headtime-probe --example wall`. One case
+//! by its name: `cargo run --release -p headtime-probe --example wall -- random-3:drawn:3`.
 //!
-//! Cases that fall short are listed with the reason and kept exact: one that falls short and is not on the list fails this test, and so does one on the list that
-//! does not fall short any more.
+//! Cases that fall short are listed with the reason and kept exact: one that falls short and is not
+//! on the list fails this test, and so does one on the list that does not fall short any more.
 
 mod common;
 
@@ -46,14 +47,20 @@ fn drives_with_drawn_truth_are_found_out_but_for_those_known_to_fall_short() {
     let mut complaints = Vec::new();
     for row in &rows {
         println!("{}", row.line());
-        let (short, known) = (row.shortfalls(), KNOWN_SHORT.iter().find(|(name, _)| *name == row.name));
+        let (short, known) =
+            (row.shortfalls(), KNOWN_SHORT.iter().find(|(name, _)| *name == row.name));
         match (short.is_empty(), known) {
             (false, None) => complaints.push(format!("{}: {}", row.name, short.join("; "))),
-            (true, Some((name, reason))) => complaints.push(format!("{name} does not fall short any more ({reason}): take it off the list")),
+            (true, Some((name, reason))) => complaints.push(format!(
+                "{name} does not fall short any more ({reason}): take it off the list"
+            )),
             _ => {}
         }
     }
-    assert!(KNOWN_SHORT.iter().all(|(name, _)| CASES.contains(name)), "the list names a case that is not tried");
+    assert!(
+        KNOWN_SHORT.iter().all(|(name, _)| CASES.contains(name)),
+        "the list names a case that is not tried"
+    );
     let table: Vec<String> = rows.iter().map(Row::line).collect();
     assert!(
         complaints.is_empty(),
@@ -64,7 +71,7 @@ fn drives_with_drawn_truth_are_found_out_but_for_those_known_to_fall_short() {
 }
 
 #[test]
-fn the_oracle_foretells_every_read_of_a_unit_without_noise() {
+fn the_oracle_predicts_every_read_of_a_unit_without_noise() {
     // A canary of the wall itself: what it compares with has to be right.
     for row in run_all(&["random-1:nominal:1".to_string()]) {
         assert!(row.oracle_within_50 > 0.999 && row.means_within_50 > 0.999, "{}", row.line());

@@ -1,4 +1,5 @@
-//! What goes to the drive and what comes back: [`Command`], [`Done`], [`Finished`], and the scheduler's [`Decision`].
+//! What goes to the drive and what comes back: [`Command`], [`Done`], [`Finished`], and the
+//! scheduler's [`Decision`].
 
 use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
@@ -18,16 +19,19 @@ pub struct Command {
     pub op: Op,
     /// The sectors, one run; empty for [`Op::Flush`].
     pub extent: Extent,
-    /// Whether the drive must make the write durable before it completes; only ever set on [`Op::Write`], and only for a drive that honours it.
+    /// Whether the drive must make the write durable before it completes; only ever set on
+    /// [`Op::Write`], and only for a drive that honors it.
     pub fua: bool,
-    /// The run of sectors within `extent` that is read for scans, if any; sectors that no scan wants may lie between. The rest of `extent` belongs to
-    /// `requests`.
+    /// The run of sectors within `extent` that is read for scans, if any; sectors that no scan
+    /// wants may lie between. The rest of `extent` belongs to `requests`.
     pub background: Option<Extent>,
-    /// The requests it serves, by address; each lies within `extent`. Empty where everything is read for scans.
+    /// The requests it serves, by address; each lies within `extent`. Empty where everything is
+    /// read for scans.
     pub requests: SmallVec<[RequestId; 1]>,
 }
 
-/// A completion as measured at the drive. Hand completions in by ascending `finished`: what the head did before is learned from that order.
+/// A completion as measured at the drive. Hand completions in by ascending `finished`: what the
+/// head did before is learned from that order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Done {
     /// Which command.
@@ -43,8 +47,8 @@ pub struct Done {
 pub enum Outcome {
     /// The drive did it.
     Success,
-    /// The drive reported an error, or did not answer and was given up; the number is the system's error code (5, an I/O error, when nothing better
-    /// is known).
+    /// The drive reported an error, or did not answer and was given up; the number is the system's
+    /// error code (5, an I/O error, when nothing better is known).
     Failed(i32),
 }
 
@@ -59,8 +63,9 @@ pub struct Finished {
     pub dispatched: Instant,
     /// When the drive reported it.
     pub finished: Instant,
-    /// Disk time charged for it (completion − max(previous completion, dispatch), split by sectors where a command served several),
-    /// with that of earlier commands that failed and were sent again in parts, and of the flush that a write had to wait for.
+    /// Disk time charged for it (completion − max(previous completion, dispatch), split by sectors
+    /// where a command served several), with that of earlier commands that failed and were sent
+    /// again in parts, and of the flush that a write had to wait for.
     pub disk_time: Nanos,
     /// How it ended.
     pub outcome: Outcome,
@@ -120,7 +125,8 @@ pub enum HoldReason {
 pub enum Cancelled {
     /// The request was still queued: it is gone and will not be reported.
     Removed,
-    /// The request is at the drive or has been there: what it does may show, but it will not be reported.
+    /// The request is at the drive or has been there: what it does may show, but it will not be
+    /// reported.
     AtDrive,
     /// No such request is held.
     Unknown,

@@ -1,4 +1,5 @@
-//! What the scheduler knows of the drive beside positions: its [`DriveTraits`], the caller's [`Limits`], and what is [`Outstanding`].
+//! What the scheduler knows of the drive beside positions: its [`DriveTraits`], the caller's
+//! [`Limits`], and what is [`Outstanding`].
 
 use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
@@ -13,8 +14,9 @@ use crate::shares::Charge;
 pub struct DriveTraits {
     /// The most commands the drive holds at once; at least 1.
     pub queue_depth: usize,
-    /// Whether the drive honours force unit access on writes itself; otherwise a flush follows each such write. Zeroes and discards have no such
-    /// bit on any drive and are always followed by a flush.
+    /// Whether the drive honors force unit access on writes itself; otherwise a flush follows each
+    /// such write. Zeroes and discards have no such bit on any drive and are always followed by a
+    /// flush.
     pub fua: bool,
 }
 
@@ -23,7 +25,8 @@ pub struct DriveTraits {
 pub struct Limits {
     /// The most requests held, queued and at the drive together.
     pub requests: usize,
-    /// How many commands the drive holds, whatever the policy would like, flushes included; `None` leaves it to the policy.
+    /// How many commands the drive holds, whatever the policy would like, flushes included; `None`
+    /// leaves it to the policy.
     pub outstanding: Option<usize>,
 }
 
@@ -36,7 +39,7 @@ impl Default for Limits {
 
 /// What a command is believed to take at the drive, most likely, when it is sent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Foreseen {
+pub struct Predicted {
     /// Until the head departs, from the dispatch or, if that is later, from when it is free.
     pub overhead: Nanos,
     /// Moving the arm, at the least.
@@ -60,9 +63,11 @@ pub struct Outstanding {
     pub requests: SmallVec<[Queued; 1]>,
     /// The run of sectors that is read for scans, if any.
     pub background: Option<Extent>,
-    /// What it was believed to take; kept only where somebody wants to know ([`Scheduler::keep_foreseen`](crate::Scheduler::keep_foreseen)), and of no flush or discard.
-    pub foreseen: Option<Foreseen>,
-    /// What each of `requests` was charged when it was sent; empty where no books of shares were kept.
+    /// What it was believed to take; kept only where somebody wants to know
+    /// ([`Scheduler::keep_predicted`](crate::Scheduler::keep_predicted)), and of no flush or discard.
+    pub predicted: Option<Predicted>,
+    /// What each of `requests` was charged when it was sent; empty where no books of shares were
+    /// kept.
     pub(crate) charges: SmallVec<[Charge; 1]>,
     /// The background job it belongs to, where `background` says that there is one.
     pub(crate) job: Option<Ticket>,

@@ -1,8 +1,9 @@
 //! [`Ids`]: which request the caller means by an id.
 //!
-//! `hashbrown`'s table without a hasher of its own: the hash is one multiplication of 64 by 64 bits, folded, the same in every run. The table is only ever
-//! asked for one id, never walked, so its order shows nowhere. Whoever chooses ids to collide slows down nobody but himself: a drive's scheduler has one
-//! caller.
+//! `hashbrown`'s table without a hasher of its own: the hash is one multiplication of 64 by 64
+//! bits, folded, the same in every run. The table is only ever asked for one id, never walked, so
+//! its order shows nowhere. Whoever chooses ids to collide slows down nobody but himself: a drive's
+//! scheduler has one caller.
 
 use hashbrown::HashTable;
 
@@ -45,7 +46,8 @@ impl Ids {
     }
 }
 
-/// The folded product: ids that count up, or are multiples of something, scatter in the low bits as in the high ones.
+/// The folded product: ids that count up, or are multiples of something, scatter in the low bits as
+/// in the high ones.
 fn hash(id: RequestId) -> u64 {
     let product = u128::from(id.0) * u128::from(GOLDEN);
     (product >> 64) as u64 ^ product as u64

@@ -1,8 +1,9 @@
 //! The sans-IO scheduler of a rotating drive.
 //!
-//! One direction: a [`Request`] is submitted, waits in the [`Queue`], is chosen by a [`Policy`], goes to the drive as a [`Command`], and its
-//! measured completion teaches the [`Belief`] and is charged to its volume. The [`Scheduler`] is the mechanism around it; it reads no
-//! clock, performs no I/O and never sees the truth of a simulated drive.
+//! One direction: a [`Request`] is submitted, waits in the [`Queue`], is chosen by a [`Policy`],
+//! goes to the drive as a [`Command`], and its measured completion teaches the [`Belief`] and is
+//! charged to its volume. The [`Scheduler`] is the mechanism around it; it reads no clock, performs
+//! no I/O and never sees the truth of a simulated drive.
 #![no_std]
 
 extern crate alloc;
@@ -30,17 +31,22 @@ mod tunables;
 pub use account::{Accounts, BackgroundAccount, VolumeAccount};
 pub use background::{BackgroundRead, FillReport, FillSource, Pace, ScanId, ScanOptions};
 pub use command::{Cancelled, Command, CommandId, Decision, Done, Finished, HoldReason, Outcome};
-pub use drive::{DriveTraits, Foreseen, Limits, Outstanding};
+pub use drive::{DriveTraits, Limits, Outstanding, Predicted};
 pub use freeblock::{FillSettings, IdleSettings, ReadAhead, Wanted};
 pub use policy::{Choice, Policy, View};
 pub use positioning::{
-    Belief, BeliefReport, Estimate, Head, Known, Learned, Likely, Measured, Pair, Place, Positioning, Target, TrackMap, TrackSpan,
+    Belief, BeliefReport, Estimate, Head, Known, Learned, Likely, Measured, Pair, Place,
+    Positioning, Target, TrackMap, TrackSpan,
 };
 pub use queue::{Queue, Queued, Ticket};
 pub use request::{Admission, ClassId, Op, Refusal, Request, RequestId, StreamId, VolumeId};
 pub use scheduler::Scheduler;
-pub use shares::{Charge, DriveCosts, Need, NeedError, Payer, ShareChange, ShareRefusal, ShareReport, Shares, Terms};
+pub use shares::{
+    Charge, DriveCosts, Need, NeedError, Payer, ShareChange, ShareRefusal, ShareReport, Shares,
+    Terms,
+};
 pub use table::{DEFAULT_POLICY, POLICIES, Parameter, Parameters, PolicyEntry, PolicyError};
 pub use tunables::{
-    DeadlineTable, IoPriority, LatencyMatrixUse, PriorityClass, PriorityError, TUNABLES, TimeSource, Tunable, TunableError, Tunables,
+    DeadlineTable, IoPriority, LatencyMatrixUse, PriorityClass, PriorityError, TUNABLES,
+    TimeSource, Tunable, TunableError, Tunables,
 };

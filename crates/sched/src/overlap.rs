@@ -1,19 +1,25 @@
-//! The order of overlapping requests: of two that share a sector and of which one changes it, the later never passes.
+//! The order of overlapping requests: of two that share a sector and of which one changes it, the
+//! later never passes.
 //!
-//! Every request that holds sectors is entered on submission and leaves on completion or cancellation. A request waits for the *latest* earlier
-//! ones it conflicts with, sector by sector: an earlier conflict that lies wholly behind a later change of the same sectors is waited for by that
-//! change already. When the last of those it waits for leaves, the request is free. Requests only ever wait for earlier ones, so nobody
-//! waits in a circle.
+//! Every request that holds sectors is entered on submission and leaves on completion or
+//! cancellation. A request waits for the *latest* earlier ones it conflicts with, sector by sector:
+//! an earlier conflict that lies wholly behind a later change of the same sectors is waited for by
+//! that change already. When the last of those it waits for leaves, the request is free. Requests
+//! only ever wait for earlier ones, so nobody waits in a circle.
 //!
-//! Worked example: read A of 0..8, write B of 4..12, read C of 8..16, write D of 4..12. B waits for A, C for B, and D for C and B, but not for A,
-//! which B waits for. A leaves: B is free. B leaves: C is free. C leaves: D is free. Were B taken back while it waits, D would wait for A in its
+//! Worked example: read A of 0..8, write B of 4..12, read C of 8..16, write D of 4..12. B waits for
+//! A, C for B, and D for C and B, but not for A, which B waits for. A leaves: B is free. B leaves:
+//! C is free. C leaves: D is free. Were B taken back while it waits, D would wait for A in its
 //! place.
 //!
-//! Reads alone never conflict. So the order is *kept* only from the first request on that changes sectors (all reads held at that moment are entered then),
-//! until none such is left and so many reads have come since that dropping the order, and perhaps building it again, costs less than keeping it did.
+//! Reads alone never conflict. So the order is *kept* only from the first request on that changes
+//! sectors (all reads held at that moment are entered then), until none such is left and so many
+//! reads have come since that dropping the order, and perhaps building it again, costs less than
+//! keeping it did.
 //!
-//! Cost: while only reads are held nothing. Else a submission looks at the entries that start at most the longest length entered before it, O(log n + those),
-//! and keeps one link for each latest conflict: a thousand writes of one sector are a chain of a thousand links, not half a million.
+//! Cost: while only reads are held nothing. Else a submission looks at the entries that start at
+//! most the longest length entered before it, O(log n + those), and keeps one link for each latest
+//! conflict: a thousand writes of one sector are a chain of a thousand links, not half a million.
 
 use alloc::collections::BTreeSet;
 use alloc::vec::Vec;
@@ -25,8 +31,9 @@ use crate::freeblock::without;
 use crate::queue::Ticket;
 use crate::sorted::SortedSet;
 
-/// The order is not dropped before so many reads have come since the last change left (guess: some microseconds).
-const LEAST_QUIET: usize = 64;
+/// The order is not dropped before so many reads have come since the last change left (guess: some
+/// microseconds).
+const MIN_QUIET: usize = 64;
 
 /// Who waits for whom.
 #[derive(Clone, Debug, Default)]
@@ -62,7 +69,8 @@ impl Entry {
 }
 
 impl OverlapOrder {
-    /// Whether the order is kept. If it is not, [`OverlapOrder::keep`] must be told of the reads held before anything that changes sectors is entered.
+    /// Whether the order is kept. If it is not, [`OverlapOrder::keep`] must be told of the reads
+    /// held before anything that changes sectors is entered.
     pub(crate) fn is_kept(&self) -> bool {
         self.kept
     }
@@ -78,7 +86,11 @@ impl OverlapOrder {
     /// Enters a request; tells whether it is free to go at once.
     pub(crate) fn enter(&mut self, ticket: Ticket, extent: Extent, changes_sectors: bool) -> bool {
         if !self.kept {
-            assert!(!changes_sectors, "ticket {} changes sectors, so the order must be kept", ticket.0);
+            assert!(
+                !changes_sectors,
+                "ticket {} changes sectors, so the order must be kept",
+                ticket.0
+            );
             return true;
         }
         let waits_for = self.latest_conflicts(extent, changes_sectors);
@@ -89,20 +101,23 @@ impl OverlapOrder {
         self.longest = self.longest.max(extent.len);
         self.changes += usize::from(changes_sectors);
         self.quiet = if self.changes > 0 { 0 } else { self.quiet + 1 };
-        let place = self.put(Entry { extent, changes_sectors, waits_for, awaited_by: Links::new() });
+        let place =
+            self.put(Entry { extent, changes_sectors, waits_for, awaited_by: Links::new() });
         self.by_start.insert((extent.start, ticket, place));
         self.by_ticket.insert((ticket, place));
         free
     }
 
-    /// Takes a request out and returns those that are free because of it, in the order of their arrival.
+    /// Takes a request out and returns those that are free because of it, in the order of their
+    /// arrival.
     pub(crate) fn leave(&mut self, ticket: Ticket) -> Vec<Ticket> {
         if !self.kept {
             return Vec::new();
         }
         let Some(place) = self.place_of(ticket) else { return Vec::new() };
         let entry = &mut self.entries[place as usize];
-        let (waits_for, awaited_by) = (core::mem::take(&mut entry.waits_for), core::mem::take(&mut entry.awaited_by));
+        let (waits_for, awaited_by) =
+            (core::mem::take(&mut entry.waits_for), core::mem::take(&mut entry.awaited_by));
         let (start, changes_sectors) = (entry.extent.start, entry.changes_sectors);
         self.by_ticket.remove(&(ticket, place));
         self.by_start.remove(&(start, ticket, place));
@@ -122,7 +137,9 @@ impl OverlapOrder {
             }
         }
         freed.sort_unstable();
-        if self.changes == 0 && (self.by_ticket.is_empty() || self.quiet >= LEAST_QUIET.max(4 * self.by_ticket.len())) {
+        if self.changes == 0
+            && (self.by_ticket.is_empty() || self.quiet >= MIN_QUIET.max(4 * self.by_ticket.len()))
+        {
             self.drop_order();
         }
         freed
@@ -180,14 +197,18 @@ impl OverlapOrder {
             if uncovered.iter().any(|part| part.overlaps(entry.extent)) {
                 latest.push(other);
                 if entry.changes_sectors {
-                    uncovered = uncovered.into_iter().flat_map(|part| without(part, entry.extent)).collect();
+                    uncovered = uncovered
+                        .into_iter()
+                        .flat_map(|part| without(part, entry.extent))
+                        .collect();
                 }
             }
         }
         latest
     }
 
-    /// `later` waited for `gone`, which has left; if `gone` itself still waited, `later` waits for those in its place.
+    /// `later` waited for `gone`, which has left; if `gone` itself still waited, `later` waits for
+    /// those in its place.
     fn wait_instead(&mut self, later: Ticket, gone: Ticket, gone_waited_for: &[Ticket]) {
         let entry = self.entry_mut(later);
         entry.waits_for.retain(|other| *other != gone);
@@ -250,7 +271,10 @@ mod tests {
         assert!(order.enter(Ticket(1), Extent::from_numbers(0, 8), false));
         assert!(!order.enter(Ticket(2), Extent::from_numbers(4, 8), true));
         assert!(!order.enter(Ticket(3), Extent::from_numbers(8, 8), false));
-        assert_eq!(order.ahead_of(Ticket(3)).into_iter().collect::<Vec<_>>(), [Ticket(1), Ticket(2)]);
+        assert_eq!(
+            order.ahead_of(Ticket(3)).into_iter().collect::<Vec<_>>(),
+            [Ticket(1), Ticket(2)]
+        );
         assert_eq!(order.leave(Ticket(1)), [Ticket(2)]);
         assert_eq!(order.leave(Ticket(2)), [Ticket(3)]);
         assert_eq!(order.leave(Ticket(3)), []);
@@ -286,8 +310,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is entered and in whatever order it leaves, a request is free exactly when no conflicting earlier one is left, and
-        /// everyone it conflicts with is ahead of it.
+        /// Whatever is entered and in whatever order it leaves, a request is free exactly when no
+        /// conflicting earlier one is left, and everyone it conflicts with is ahead of it.
         #[test]
         fn free_means_no_conflicting_earlier_request_is_left(
             requests in proptest::collection::vec((0_u64..30, 1_u64..12, any::<bool>()), 1..24),

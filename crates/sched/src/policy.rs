@@ -1,8 +1,10 @@
-//! What a policy is: it sees queue, outstanding commands and head read-only, and answers what to send next.
+//! What a policy is: it sees queue, outstanding commands and head read-only, and answers what to
+//! send next.
 //!
-//! A policy orders no flushes but those that have turns by shares, never sees a request that must wait for an overlapping earlier one, never counts, never measures:
-//! that is the [`Scheduler`](crate::Scheduler)'s. One policy = one file in `policies/`, one page in `docs/policies/`, one line in the
-//! [table](crate::POLICIES).
+//! A policy orders no flushes but those that have turns by shares, never sees a request that must
+//! wait for an overlapping earlier one, never counts, never measures: that is the
+//! [`Scheduler`](crate::Scheduler)'s. One policy = one file in `policies/`, one page in
+//! `docs/policies/`, one line in the [table](crate::POLICIES).
 
 use core::cell::OnceCell;
 
@@ -50,7 +52,8 @@ impl View<'_> {
         !self.outstanding.iter().any(|command| command.target.op == Op::Flush)
     }
 
-    /// Where the head will be when everything outstanding is done, most likely; computed on first use.
+    /// Where the head will be when everything outstanding is done, most likely; computed on first
+    /// use.
     pub fn head(&self) -> &Head {
         self.head.get_or_init(|| {
             let mut moving = self.moving();
@@ -61,16 +64,20 @@ impl View<'_> {
         })
     }
 
-    /// Where the last command sent leaves the head: as [`View::head`] says, but without asking the belief for times.
+    /// Where the last command sent leaves the head: as [`View::head`] says, but without asking the
+    /// belief for times.
     #[must_use]
     pub fn place(&self) -> Place {
         self.moving().next_back().map_or(self.last_head.place, |command| command.target.end)
     }
 
-    /// The first address after the last command sent: as [`View::head`] says, but without asking the belief for times.
+    /// The first address after the last command sent: as [`View::head`] says, but without asking
+    /// the belief for times.
     #[must_use]
     pub fn next_lba(&self) -> Lba {
-        self.moving().next_back().map_or(self.last_head.next_lba, |command| command.target.extent.end())
+        self.moving()
+            .next_back()
+            .map_or(self.last_head.next_lba, |command| command.target.extent.end())
     }
 
     /// What sending `queued` now would cost.
@@ -83,7 +90,8 @@ impl View<'_> {
         self.belief.likely(self.head(), self.now, &queued.target)
     }
 
-    /// When the drive could turn to another command at the earliest: nothing before can be blamed on a request.
+    /// When the drive could turn to another command at the earliest: nothing before can be blamed
+    /// on a request.
     pub fn ready_at(&self) -> Instant {
         self.now.max(self.head().free_at)
     }
@@ -96,14 +104,20 @@ impl View<'_> {
         Pair { expected: lost + estimate.expected, worst: lost + estimate.worst, known }
     }
 
-    /// What serving `to` straight after `from` takes, once that is served: with its overhead hidden where the drive holds something now.
+    /// What serving `to` straight after `from` takes, once that is served: with its overhead hidden
+    /// where the drive holds something now.
     #[must_use]
     pub fn pair(&self, from: &Target, to: &Target) -> Pair {
         self.belief.pair(from, to, self.now, !self.outstanding.is_empty())
     }
 
     /// [`View::pair`] of `hub` and each of `others`, and of each of them and `hub`, in their order.
-    pub fn pairs(&self, hub: &Target, others: &mut dyn Iterator<Item = &Target>, each: &mut dyn FnMut(Pair, Pair)) {
+    pub fn pairs(
+        &self,
+        hub: &Target,
+        others: &mut dyn Iterator<Item = &Target>,
+        each: &mut dyn FnMut(Pair, Pair),
+    ) {
         self.belief.pairs(hub, others, self.now, !self.outstanding.is_empty(), each);
     }
 
@@ -112,17 +126,21 @@ impl View<'_> {
     }
 
     fn after(&self, head: &Head, command: &Outstanding) -> Head {
-        let Likely { depart, positioning } = self.belief.likely(head, command.dispatched, &command.target);
+        let Likely { depart, positioning } =
+            self.belief.likely(head, command.dispatched, &command.target);
         Head::after(&command.target, depart + positioning + command.target.transfer)
     }
 
-    /// Whole revolutions by which the command in service must be late, because it should have been reported by now.
+    /// Whole revolutions by which the command in service must be late, because it should have been
+    /// reported by now.
     ///
-    /// A report that is an eighth of a revolution overdue is more likely a sector just missed than a slow report; with fewer than that the
-    /// prediction stands. Whole revolutions leave the angles between this command's end and the candidates as they are.
+    /// A report that is an eighth of a revolution overdue is more likely a sector just missed than
+    /// a slow report; with fewer than that the prediction stands. Whole revolutions leave the
+    /// angles between this command's end and the candidates as they are.
     fn overdue(&self, in_service: &Outstanding, expected_end: Instant) -> Nanos {
         let revolution = self.belief.revolution();
-        let late = self.belief.media_end(&in_service.target, self.now).saturating_since(expected_end);
+        let late =
+            self.belief.media_end(&in_service.target, self.now).saturating_since(expected_end);
         if revolution.is_zero() || late < revolution / 8 {
             return Nanos::ZERO;
         }
@@ -133,9 +151,12 @@ impl View<'_> {
 /// A policy's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Choice {
-    /// Send these as one command. Several must be of one operation and abut or overlap, so that together they are one run of sectors.
+    /// Send these as one command. Several must be of one operation and abut or overlap, so that
+    /// together they are one run of sectors.
     Send(SmallVec<[Ticket; 1]>),
-    /// Send a flush, for everybody who waits for one. Only of a policy that [keeps limits](Policy::keeps_limits), where anybody has terms, none is at the drive, and somebody waits.
+    /// Send a flush, for everybody who waits for one. Only of a policy that [keeps
+    /// limits](Policy::keeps_limits), where anybody has terms, none is at the drive, and somebody
+    /// waits.
     Flush,
     /// Let the drive wait until `until`, or until something happens.
     Hold {
@@ -144,7 +165,8 @@ pub enum Choice {
         /// Why.
         reason: HoldReason,
     },
-    /// Send nothing. With requests eligible and nothing outstanding this is a fault (nobody would ask again), and the contract tests say so.
+    /// Send nothing. With requests eligible and nothing outstanding this is a fault (nobody would
+    /// ask again), and the contract tests say so.
     Nothing,
 }
 
@@ -161,12 +183,15 @@ pub trait Policy: Send {
     /// Its name in the table.
     fn name(&self) -> &'static str;
 
-    /// How many commands the drive should hold now, at least 1; the scheduler bounds it by what the drive takes. Also asked when no request may
-    /// go, because it bounds what the scheduler sends on its own account: discards and the parts of failed commands.
+    /// How many commands the drive should hold now, at least 1; the scheduler bounds it by what the
+    /// drive takes. Also asked when no request may go, because it bounds what the scheduler sends
+    /// on its own account: discards and the parts of failed commands.
     fn depth(&self, view: &View<'_>) -> usize;
 
-    /// What to send next. Asked only when the drive holds fewer commands of clients than [`Policy::depth`] and at least one request, or a flush that has turns, may go. What is chosen may be sent a
-    /// little later, or not at all where something comes in between: then it is asked again.
+    /// What to send next. Asked only when the drive holds fewer commands of clients than
+    /// [`Policy::depth`] and at least one request, or a flush that has turns, may go. What is
+    /// chosen may be sent a little later, or not at all where something comes in between: then it
+    /// is asked again.
     fn choose(&mut self, view: &View<'_>) -> Choice;
 
     /// Whether it goes by the books of shares, so that they are kept though nobody has terms.
@@ -174,17 +199,20 @@ pub trait Policy: Send {
         false
     }
 
-    /// Whether it goes by terms where anybody has some: then it holds back who is at a limit, and says when it is a flush's turn ([`Choice::Flush`]). Else flushes go at once.
+    /// Whether it goes by terms where anybody has some: then it holds back who is at a limit, and
+    /// says when it is a flush's turn ([`Choice::Flush`]). Else flushes go at once.
     fn keeps_limits(&self) -> bool {
         self.goes_by_shares()
     }
 
-    /// What `queued` is charged when it is sent, until it is known what it took. Asked only while books of shares are kept.
+    /// What `queued` is charged when it is sent, until it is known what it took. Asked only while
+    /// books of shares are kept.
     fn charge(&self, view: &View<'_>, queued: &Queued) -> Charge {
         Charge { estimate: view.next(&queued.target).expected, fixed: false }
     }
 
-    /// Another belief is at work from now on: places and times of the one before, where a policy has kept any, mean nothing any more.
+    /// Another belief is at work from now on: places and times of the one before, where a policy
+    /// has kept any, mean nothing any more.
     fn belief_changed(&mut self) {}
 
     /// A request is over; for policies that keep statistics.

@@ -1,7 +1,9 @@
-//! What the scheduler may know about places: [`Positioning`], [`TrackMap`] where tracks are known, and [`Belief`], a positioning that learns.
+//! What the scheduler may know about places: [`Positioning`], [`TrackMap`] where tracks are known,
+//! and [`Belief`], a positioning that learns.
 //!
-//! The scheduler never sees a drive's mechanics. It asks a belief for the [`Target`] of each request once, when the request is submitted,
-//! and for an [`Estimate`] of each pair (where the head will be, what might come next) when it chooses.
+//! The scheduler never sees a drive's mechanics. It asks a belief for the [`Target`] of each
+//! request once, when the request is submitted, and for an [`Estimate`] of each pair (where the
+//! head will be, what might come next) when it chooses.
 
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
@@ -10,7 +12,8 @@ use crate::request::Op;
 /// Where a sector is believed to be.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Place {
-    /// The cylinder; a belief without geometry numbers bands of addresses instead, as long as nearer numbers mean shorter seeks.
+    /// The cylinder; a belief without geometry numbers bands of addresses instead, as long as
+    /// nearer numbers mean shorter seeks.
     pub cylinder: u32,
     /// The surface.
     pub head: u16,
@@ -29,7 +32,8 @@ pub struct Target {
     pub start: Place,
     /// The end of the last sector: where the head is afterwards.
     pub end: Place,
-    /// Media time from the start of the first to the end of the last sector, track switches included.
+    /// Media time from the start of the first to the end of the last sector, track switches
+    /// included.
     pub transfer: Nanos,
 }
 
@@ -46,7 +50,11 @@ pub struct Head {
 
 impl Head {
     /// A head of which nothing is known: at the first cylinder, idle since the origin of the clock.
-    pub const UNKNOWN: Self = Self { place: Place { cylinder: 0, head: 0, angle: Angle::ZERO }, next_lba: Lba::new(0), free_at: Instant::ORIGIN };
+    pub const UNKNOWN: Self = Self {
+        place: Place { cylinder: 0, head: 0, angle: Angle::ZERO },
+        next_lba: Lba::new(0),
+        free_at: Instant::ORIGIN,
+    };
 
     /// The head after `target`, whose media access ends at `free_at`.
     #[must_use]
@@ -62,9 +70,11 @@ pub struct Estimate {
     pub depart: Instant,
     /// Most likely positioning time from `depart`: seek, settle, head switch, rotation.
     pub positioning: Nanos,
-    /// Expected positioning time: counts the chance of just missing the sector, which costs a revolution (docs/limits.md, 4).
+    /// Expected positioning time: counts the chance of just missing the sector, which costs a
+    /// revolution (docs/limits.md, 4).
     pub expected: Nanos,
-    /// A bound that positioning time does not exceed while the drive keeps to what has been seen of it.
+    /// A bound that positioning time does not exceed while the drive keeps to what has been seen of
+    /// it.
     pub worst: Nanos,
     /// Media time after positioning.
     pub transfer: Nanos,
@@ -77,7 +87,8 @@ impl Estimate {
         self.depart + self.positioning + self.transfer
     }
 
-    /// What the request is expected to cost the drive, counted from `from`: lost time before departure, positioning and transfer.
+    /// What the request is expected to cost the drive, counted from `from`: lost time before
+    /// departure, positioning and transfer.
     #[must_use]
     pub fn expected_cost(&self, from: Instant) -> Nanos {
         self.depart.saturating_since(from) + self.expected + self.transfer
@@ -93,7 +104,8 @@ pub struct Likely {
     pub positioning: Nanos,
 }
 
-/// What it takes to serve one target straight after another: from the end of the one to the end of the other.
+/// What it takes to serve one target straight after another: from the end of the one to the end of
+/// the other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Pair {
     /// What is expected.
@@ -118,9 +130,11 @@ pub enum Known {
 
 /// Places and times as someone believes them to be.
 ///
-/// Contract: the same question gets the same answer until the belief learns; `positioning`, `expected` and `worst` are finite, and
-/// `positioning ≤ worst`; `depart` is neither before the dispatch nor before the head is free; `seek_lower_bound` never decreases with distance and
-/// is never above the `positioning` nor the `expected` of any target that far away, because the search stops where it says so.
+/// Contract: the same question gets the same answer until the belief learns; `positioning`,
+/// `expected` and `worst` are finite, and `positioning ≤ worst`; `depart` is neither before the
+/// dispatch nor before the head is free; `seek_lower_bound` never decreases with distance and is
+/// never above the `positioning` nor the `expected` of any target that far away, because the search
+/// stops where it says so.
 pub trait Positioning {
     /// The drive's size in logical sectors.
     fn capacity(&self) -> Sectors;
@@ -131,30 +145,35 @@ pub trait Positioning {
     /// The cost of sending `target` at `dispatch` when the head is where `head` says.
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate;
 
-    /// The most likely part of [`Positioning::estimate`], and always the same as there; worth a way of its own where weighing what else may happen costs
-    /// more than the rest.
+    /// The most likely part of [`Positioning::estimate`], and always the same as there; worth a way
+    /// of its own where weighing what else may happen costs more than the rest.
     fn likely(&self, head: &Head, dispatch: Instant, target: &Target) -> Likely {
         let Estimate { depart, positioning, .. } = self.estimate(head, dispatch, target);
         Likely { depart, positioning }
     }
 
-    /// Whether [`Positioning::estimate`] of the same knows this very pair of places. A belief that reckons instead of remembering knows all alike.
+    /// Whether [`Positioning::estimate`] of the same knows this very pair of places. A belief that
+    /// computes instead of remembering knows all alike.
     fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Known {
         let _ = (head, dispatch, target);
         Known::Yes
     }
 
-    /// When `angle` next passes under the head, from `from` on; `from` itself where nothing turns or nobody knows how far it has turned.
+    /// When `angle` next passes under the head, from `from` on; `from` itself where nothing turns
+    /// or nobody knows how far it has turned.
     ///
-    /// A head at the end of an access is there at such a time: what follows straight after it can be reckoned without knowing when that will be.
+    /// A head at the end of an access is there at such a time: what follows straight after it can
+    /// be computed without knowing when that will be.
     fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
         let map = self.tracks();
-        let turn = map.and_then(|map| map.angle_at(from).map(|under| map.time_of(under.until(angle))));
+        let turn =
+            map.and_then(|map| map.angle_at(from).map(|under| map.time_of(under.until(angle))));
         from + turn.unwrap_or_default()
     }
 
-    /// What serving `to` straight after `from` takes, at about the time `near`. With `hidden` the command for `to` is at the drive before `from` ends, so that its overhead
-    /// costs nothing; without it is sent when `from` is reported.
+    /// What serving `to` straight after `from` takes, at about the time `near`. With `hidden` the
+    /// command for `to` is at the drive before `from` ends, so that its overhead costs nothing;
+    /// without it is sent when `from` is reported.
     fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
         let free_at = self.passes_at(from.end.angle, near);
         let head = Head::after(from, free_at);
@@ -164,11 +183,23 @@ pub trait Positioning {
         let dispatch = if hidden { Instant::ORIGIN } else { free_at + sent_after };
         let estimate = self.estimate(&head, dispatch, to);
         let lost = estimate.depart.saturating_since(free_at) + estimate.transfer;
-        Pair { expected: lost + estimate.expected, worst: lost + estimate.worst, known: self.known(&head, dispatch, to) }
+        Pair {
+            expected: lost + estimate.expected,
+            worst: lost + estimate.worst,
+            known: self.known(&head, dispatch, to),
+        }
     }
 
-    /// [`Positioning::pair`] from `hub` to each of `others` and back, handed over in their order: worth a way of its own where much of an answer is the same for all.
-    fn pairs(&self, hub: &Target, others: &mut dyn Iterator<Item = &Target>, near: Instant, hidden: bool, each: &mut dyn FnMut(Pair, Pair)) {
+    /// [`Positioning::pair`] from `hub` to each of `others` and back, handed over in their order:
+    /// worth a way of its own where much of an answer is the same for all.
+    fn pairs(
+        &self,
+        hub: &Target,
+        others: &mut dyn Iterator<Item = &Target>,
+        near: Instant,
+        hidden: bool,
+        each: &mut dyn FnMut(Pair, Pair),
+    ) {
         for other in others {
             each(self.pair(hub, other, near, hidden), self.pair(other, hub, near, hidden));
         }
@@ -180,17 +211,20 @@ pub trait Positioning {
     /// The time of one revolution; half of it is the mean cost of not knowing the angle.
     fn revolution(&self) -> Nanos;
 
-    /// Media end of a command that was reported complete at `finished`: the report less what the interface adds.
+    /// Media end of a command that was reported complete at `finished`: the report less what the
+    /// interface adds.
     fn media_end(&self, target: &Target, finished: Instant) -> Instant;
 
-    /// Whether the drive takes such commands into a cache of its own and brings them to the medium when it likes: then they have no time at which the head must be
-    /// anywhere, and where it is behind them nobody knows.
+    /// Whether the drive takes such commands into a cache of its own and brings them to the medium
+    /// when it likes: then they have no time at which the head must be anywhere, and where it is
+    /// behind them nobody knows.
     fn takes_into_cache(&self, op: Op) -> bool {
         let _ = op;
         false
     }
 
-    /// How many sectors the drive reads on by itself where its last access ended at `from`, as long as nobody wants the arm elsewhere: zero where it does not, or nobody knows.
+    /// How many sectors the drive reads on by itself where its last access ended at `from`, as long
+    /// as nobody wants the arm elsewhere: zero where it does not, or nobody knows.
     fn reads_on(&self, from: Lba) -> Sectors {
         let _ = from;
         Sectors::ZERO
@@ -201,16 +235,19 @@ pub trait Positioning {
         1
     }
 
-    /// The tracks as they are believed to be; `None` without geometry: then nothing is read in the gaps between requests, and scans run in idle time only.
+    /// The tracks as they are believed to be; `None` without geometry: then nothing is read in the
+    /// gaps between requests, and scans run in idle time only.
     fn tracks(&self) -> Option<&dyn TrackMap> {
         None
     }
 }
 
-/// Where the tracks of a drive lie and what passes under the head when, for whoever looks for something to read on the way.
+/// Where the tracks of a drive lie and what passes under the head when, for whoever looks for
+/// something to read on the way.
 ///
-/// Contract: as for [`Positioning`], the same question gets the same answer until the belief learns, and the two agree: what is reckoned here for a read
-/// and what [`Positioning::likely`] says of it differ by the overheads at most.
+/// Contract: as for [`Positioning`], the same question gets the same answer until the belief
+/// learns, and the two agree: what is computed here for a read and what [`Positioning::likely`]
+/// says of it differ by the overheads at most.
 pub trait TrackMap {
     /// How many cylinders there are.
     fn cylinders(&self) -> u32;
@@ -218,13 +255,15 @@ pub trait TrackMap {
     /// How many surfaces there are.
     fn heads(&self) -> u16;
 
-    /// The run of addresses that pass one after the other on this track, the longest where there are several; `None` where the track holds nothing.
+    /// The run of addresses that pass one after the other on this track, the longest where there
+    /// are several; `None` where the track holds nothing.
     fn track_at(&self, cylinder: u32, head: u16) -> Option<TrackSpan>;
 
     /// The track that holds `lba`, which lies on the drive.
     fn track_of(&self, lba: Lba) -> TrackSpan;
 
-    /// The most likely arm time for reading, settle and head switch included; zero on one track. Never below [`Positioning::seek_lower_bound`].
+    /// The most likely arm time for reading, settle and head switch included; zero on one track.
+    /// Never below [`Positioning::seek_lower_bound`].
     fn arm_time(&self, from: Place, to: Place) -> Nanos;
 
     /// How much longer than for reading the arm takes before a write may begin.
@@ -244,13 +283,15 @@ pub trait TrackMap {
     /// The time after its dispatch before a read can depart.
     fn read_overhead(&self) -> Nanos;
 
-    /// By how many sectors what lies on a track has been seen to be displaced against its layout: at its ends so many may lie on another track.
+    /// By how many sectors what lies on a track has been seen to be displaced against its layout:
+    /// at its ends so many may lie on another track.
     fn displaced(&self, track: &TrackSpan) -> u64 {
         let _ = track;
         0
     }
 
-    /// Whether the drive may be about to take the head elsewhere on its own account, to write what it has taken into its cache.
+    /// Whether the drive may be about to take the head elsewhere on its own account, to write what
+    /// it has taken into its cache.
     fn may_stray(&self) -> bool {
         false
     }
@@ -263,7 +304,8 @@ pub struct TrackSpan {
     pub extent: Extent,
     /// Where it is, and the angle at which its first sector starts.
     pub start: Place,
-    /// The angle of one sector, in units of 2⁻⁶⁴ turn; all of `extent` together is one turn at most.
+    /// The angle of one sector, in units of 2⁻⁶⁴ turn; all of `extent` together is one turn at
+    /// most.
     pub sector: u64,
 }
 
@@ -276,7 +318,8 @@ pub struct Measured {
     pub dispatched: Instant,
     /// When the drive reported it complete.
     pub finished: Instant,
-    /// The head before it, from the completion before; `None` for the first command, after an error and when the order is in doubt.
+    /// The head before it, from the completion before; `None` for the first command, after an error
+    /// and when the order is in reject.
     pub head_before: Option<Head>,
     /// Whether the drive reported success; times of failed commands teach nothing about positions.
     pub succeeded: bool,
@@ -290,7 +333,8 @@ pub enum Learned {
     Media,
     /// Answered by the drive's cache: the head has not moved.
     CacheHit,
-    /// Neither of the two explains its time: where the head is now is a guess, and the next completion teaches nothing.
+    /// Neither of the two explains its time: where the head is now is a guess, and the next
+    /// completion teaches nothing.
     Doubtful,
 }
 
@@ -302,7 +346,8 @@ pub trait Belief: Positioning {
     /// What is believed at the moment, for people.
     fn report(&self) -> BeliefReport;
 
-    /// What it is made of, for whoever wants to keep what it has learned and knows the type; `None` where nothing can be kept. Nothing that schedules asks.
+    /// What it is made of, for whoever wants to keep what it has learned and knows the type; `None`
+    /// where nothing can be kept. Nothing that schedules asks.
     fn as_any(&self) -> Option<&dyn core::any::Any> {
         None
     }
@@ -315,14 +360,17 @@ pub struct BeliefReport {
     pub samples: u64,
     /// The rotation period in nanoseconds, when one is known.
     pub period_ns: Option<f64>,
-    /// Root mean square of recent prediction errors in microseconds (whole revolutions taken out), when there are any.
+    /// Root mean square of recent prediction errors in microseconds (whole revolutions taken out),
+    /// when there are any.
     pub error_rms_us: Option<f64>,
     /// Share of recent predictions that were wrong by about a revolution.
     pub missed_revolutions: Option<f64>,
     /// Completions that the drive's cache answered.
     pub cache_hits: u64,
-    /// Completions that came before that of a command sent earlier. The scheduler counts them: see [`Scheduler::belief_report`](crate::Scheduler::belief_report).
+    /// Completions that came before that of a command sent earlier. The scheduler counts them: see
+    /// [`Scheduler::belief_report`](crate::Scheduler::belief_report).
     pub reordered: u64,
-    /// Whether its predictions have been no better than chance lately, so that it goes by distance alone until they hold again.
+    /// Whether its predictions have been no better than chance lately, so that it goes by distance
+    /// alone until they hold again.
     pub mistrusted: bool,
 }

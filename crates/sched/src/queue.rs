@@ -1,12 +1,15 @@
 //! The requests a policy may choose from, in every order that policies ask for.
 //!
-//! The queue holds *eligible* requests only: none of them waits for an overlapping earlier one, and none is a flush. Each index holds the
-//! ticket as second key, so that every order is total and the same on every machine: among equals the one submitted first.
+//! The queue holds *eligible* requests only: none of them waits for an overlapping earlier one, and
+//! none is a flush. Each index holds the ticket as second key, so that every order is total and the
+//! same on every machine: among equals the one submitted first.
 //!
-//! The orders by address and by cylinder are kept from the first time that somebody asks for them: a policy that never asks (first come, first served)
-//! does not pay for them. The order of deadlines holds only those that have one.
+//! The orders by address and by cylinder are kept from the first time that somebody asks for them:
+//! a policy that never asks (first come, first served) does not pay for them. The order of
+//! deadlines holds only those that have one.
 //!
-//! Cost: a request that enters or leaves costs O(log n) in the order of arrival and in each order that is kept; see [`SortedSet`].
+//! Cost: a request that enters or leaves costs O(log n) in the order of arrival and in each order
+//! that is kept; see [`SortedSet`].
 
 use alloc::vec::Vec;
 use core::cell::OnceCell;
@@ -17,7 +20,8 @@ use crate::positioning::Target;
 use crate::request::Request;
 use crate::sorted::{Ascending, Descending, SortedSet};
 
-/// The scheduler's name for a request; grows with every submission, so it is also the order of arrival.
+/// The scheduler's name for a request; grows with every submission, so it is also the order of
+/// arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Ticket(pub u64);
 
@@ -58,7 +62,8 @@ impl Slot {
     pub(crate) const FIRST: Self = Self(0);
 }
 
-/// A key of the orders by cylinder and by arrival: 32 bits of cylinder, 64 of ticket, 32 of slot, in one number, which is compared in two steps at most.
+/// A key of the orders by cylinder and by arrival: 32 bits of cylinder, 64 of ticket, 32 of slot,
+/// in one number, which is compared in two steps at most.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Key(u128);
 
@@ -125,7 +130,8 @@ impl Queue {
         self.lbas().from(&(from, Ticket(0), Slot::FIRST)).map(|key| self.at(key.2))
     }
 
-    /// The requests that start before `before`, by descending address; of those at one address the oldest last.
+    /// The requests that start before `before`, by descending address; of those at one address the
+    /// oldest last.
     pub fn below_lba(&self, before: Lba) -> impl Iterator<Item = &Queued> + '_ {
         self.lbas().below(&(before, Ticket(0), Slot::FIRST)).map(|key| self.at(key.2))
     }
@@ -135,12 +141,14 @@ impl Queue {
         self.keys_from_cylinder(cylinder).map(|key| self.at(key.slot()))
     }
 
-    /// The requests before `cylinder`, by descending cylinder; of those on one cylinder the oldest last.
+    /// The requests before `cylinder`, by descending cylinder; of those on one cylinder the oldest
+    /// last.
     pub fn below_cylinder(&self, cylinder: u32) -> impl Iterator<Item = &Queued> + '_ {
         self.keys_below_cylinder(cylinder).map(|key| self.at(key.slot()))
     }
 
-    /// The requests by deadline, the earliest first; those without one follow in the order of arrival.
+    /// The requests by deadline, the earliest first; those without one follow in the order of
+    /// arrival.
     pub fn by_deadline(&self) -> impl Iterator<Item = &Queued> + '_ {
         self.with_deadline().chain(self.by_arrival().filter(|queued| due(queued).is_none()))
     }
@@ -182,7 +190,10 @@ impl Queue {
     }
 
     pub(crate) fn remove(&mut self, ticket: Ticket) -> Option<Queued> {
-        let slot = self.by_arrival.take_from(&Key::arrived(ticket, Slot::FIRST), |key| key.ticket() == ticket)?.slot();
+        let slot = self
+            .by_arrival
+            .take_from(&Key::arrived(ticket, Slot::FIRST), |key| key.ticket() == ticket)?
+            .slot();
         let queued = *self.at(slot);
         self.free.push(slot);
         if let Some(deadline) = due(&queued) {
@@ -197,7 +208,8 @@ impl Queue {
         Some(queued)
     }
 
-    /// Gives `ticket` another deadline that counts, if it is queued; tells whether that changed anything.
+    /// Gives `ticket` another deadline that counts, if it is queued; tells whether that changed
+    /// anything.
     pub(crate) fn set_deadline(&mut self, ticket: Ticket, deadline: Option<Instant>) -> bool {
         let Some(slot) = self.slot_of(ticket) else { return false };
         let queued = &mut self.slots[slot.0 as usize];
@@ -228,18 +240,34 @@ impl Queue {
     /// When one does not: a fault of this module.
     pub fn self_check(&self) {
         let expected = self.len();
-        assert_eq!(self.slots.len(), expected + self.free.len(), "a slot is neither in use nor free");
+        assert_eq!(
+            self.slots.len(),
+            expected + self.free.len(),
+            "a slot is neither in use nor free"
+        );
         let with_deadline = self.by_arrival().filter(|queued| due(queued).is_some()).count();
         assert_eq!(self.by_deadline.len(), with_deadline, "by_deadline lost or kept a request");
-        let kept = [self.by_lba.get().map(SortedSet::len), self.by_cylinder.get().map(SortedSet::len)];
-        assert!(kept.into_iter().flatten().all(|len| len == expected), "an index lost or kept a request: {kept:?} of {expected}");
+        let kept =
+            [self.by_lba.get().map(SortedSet::len), self.by_cylinder.get().map(SortedSet::len)];
+        assert!(
+            kept.into_iter().flatten().all(|len| len == expected),
+            "an index lost or kept a request: {kept:?} of {expected}"
+        );
         for (ticket, slot) in self.by_arrival.iter().map(|key| (key.ticket(), key.slot())) {
             let queued = self.at(slot);
             assert_eq!(queued.ticket, ticket, "a slot holds another request than the index says");
-            assert!(due(queued).is_none_or(|at| self.by_deadline.contains(&(at, ticket, slot))), "by_deadline lost ticket {}", ticket.0);
-            let in_lba = self.by_lba.get().is_none_or(|index| index.contains(&lba_key(queued, slot)));
+            assert!(
+                due(queued).is_none_or(|at| self.by_deadline.contains(&(at, ticket, slot))),
+                "by_deadline lost ticket {}",
+                ticket.0
+            );
+            let in_lba =
+                self.by_lba.get().is_none_or(|index| index.contains(&lba_key(queued, slot)));
             assert!(in_lba, "by_lba lost ticket {}", ticket.0);
-            let in_cylinder = self.by_cylinder.get().is_none_or(|index| index.contains(&cylinder_key(queued, slot)));
+            let in_cylinder = self
+                .by_cylinder
+                .get()
+                .is_none_or(|index| index.contains(&cylinder_key(queued, slot)));
             assert!(in_cylinder, "by_cylinder lost ticket {}", ticket.0);
         }
     }
@@ -255,15 +283,26 @@ impl Queue {
             return slot;
         }
         self.slots.push(queued);
-        Slot(u32::try_from(self.slots.len() - 1).expect("a queue of four thousand million requests fits no memory"))
+        Slot(
+            u32::try_from(self.slots.len() - 1)
+                .expect("a queue of four thousand million requests fits no memory"),
+        )
     }
 
     fn lbas(&self) -> &SortedSet<(Lba, Ticket, Slot)> {
-        self.by_lba.get_or_init(|| SortedSet::of(self.by_arrival.iter().map(|key| lba_key(self.at(key.slot()), key.slot()))))
+        self.by_lba.get_or_init(|| {
+            SortedSet::of(
+                self.by_arrival.iter().map(|key| lba_key(self.at(key.slot()), key.slot())),
+            )
+        })
     }
 
     fn cylinders(&self) -> &SortedSet<Key> {
-        self.by_cylinder.get_or_init(|| SortedSet::of(self.by_arrival.iter().map(|key| cylinder_key(self.at(key.slot()), key.slot()))))
+        self.by_cylinder.get_or_init(|| {
+            SortedSet::of(
+                self.by_arrival.iter().map(|key| cylinder_key(self.at(key.slot()), key.slot())),
+            )
+        })
     }
 }
 
@@ -306,7 +345,13 @@ mod tests {
                 deadline,
             },
             submitted: Instant::ORIGIN,
-            target: Target { op: Op::Read, extent, start: place, end: place, transfer: Nanos::ZERO },
+            target: Target {
+                op: Op::Read,
+                extent,
+                start: place,
+                end: place,
+                transfer: Nanos::ZERO,
+            },
             deadline,
         }
     }
@@ -321,7 +366,8 @@ mod tests {
     #[test]
     fn among_equals_the_one_submitted_first_comes_first_on_the_way_up() {
         let mut queue = Queue::default();
-        for entry in [queued(2, 10, 1, Some(7)), queued(0, 10, 1, Some(7)), queued(1, 10, 1, None)] {
+        for entry in [queued(2, 10, 1, Some(7)), queued(0, 10, 1, Some(7)), queued(1, 10, 1, None)]
+        {
             queue.insert(entry);
         }
         assert_eq!(tickets(queue.from_lba(Lba::new(10))), [0, 1, 2]);
@@ -360,7 +406,8 @@ mod tests {
             let mut left = Vec::new();
             for (ticket, (lba, cylinder, deadline)) in entries.iter().enumerate() {
                 if ticket == asked_after {
-                    // From now on the orders by address and by cylinder are kept; else they are made when they are asked for below.
+                    // From now on the orders by address and by cylinder are kept; else they are
+                    // made when they are asked for below.
                     prop_assert_eq!((queue.from_lba(Lba::new(0)).count(), queue.from_cylinder(0).count()), (ticket, ticket));
                 }
                 queue.insert(queued(ticket as u64, *lba, *cylinder, *deadline));

@@ -13,16 +13,20 @@ pub struct RequestId(pub u64);
 pub struct VolumeId(pub u32);
 
 impl VolumeId {
-    /// Nobody's volume: what whoever serves volumes asks for on its own account, such as writing the table of them. It is rare and small, and others wait for it, so it goes before all payers of shares: where
-    /// they have reserved the whole drive between them, it would never come to its turn.
+    /// Nobody's volume: what whoever serves volumes asks for on its own account, such as writing
+    /// the table of them. It is rare and small, and others wait for it, so it goes before all
+    /// payers of shares: where they have reserved the whole drive between them, it would never come
+    /// to its turn.
     pub const OWN: Self = Self(u32::MAX);
 }
 
-/// A class of a volume: what is asked under another name of the same volume, with terms of its own. 0 is the volume itself.
+/// A class of a volume: what is asked under another name of the same volume, with terms of its own.
+/// 0 is the volume itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClassId(pub u8);
 
-/// Requests of one stream come from one process or connection, so that their order says something about the next.
+/// Requests of one stream come from one process or connection, so that their order says something
+/// about the next.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u32);
 
@@ -35,7 +39,8 @@ pub enum Op {
     Write,
     /// Writes zeroes without moving them over the bus; for the head a write like any other.
     Zero,
-    /// Gives the sectors up; what they hold afterwards is undefined. Costs a rotating drive no head time worth planning.
+    /// Gives the sectors up; what they hold afterwards is undefined. Costs a rotating drive no head
+    /// time worth planning.
     Discard,
     /// Makes every write that completed before this request was submitted durable. Has no sectors.
     Flush,
@@ -45,7 +50,8 @@ impl Op {
     /// Every operation, for tables and tests.
     pub const ALL: [Self; 5] = [Self::Read, Self::Write, Self::Zero, Self::Discard, Self::Flush];
 
-    /// Whether the operation changes what the sectors hold, so that it may not pass others on the same sectors.
+    /// Whether the operation changes what the sectors hold, so that it may not pass others on the
+    /// same sectors.
     #[must_use]
     pub const fn changes_sectors(self) -> bool {
         matches!(self, Self::Write | Self::Zero | Self::Discard)
@@ -113,7 +119,10 @@ pub enum Admission {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Refusal {
     /// As many requests are held as the caller allowed.
-    #[error("the queue holds {held} requests, its limit; wait for completions before submitting more, or raise the queue limit")]
+    #[error(
+        "the queue holds {held} requests, its limit; wait for completions before submitting more, \
+            or raise the queue limit"
+    )]
     QueueFull {
         /// Requests held.
         held: usize,

@@ -1,18 +1,25 @@
 //! The scheduler: mechanism around one policy.
 //!
-//! Call order: `submit` and `complete` as things happen, then `next` until it stops answering [`Decision::Dispatch`]; after
-//! [`Decision::WaitUntil`] call `next` again at that time or at the next event. `now` never runs back.
+//! Call order: `submit` and `complete` as things happen, then `next` until it stops answering
+//! [`Decision::Dispatch`]; after [`Decision::WaitUntil`] call `next` again at that time or at the
+//! next event. `now` never runs back.
 //!
-//! What the scheduler guarantees, whatever the policy answers (the numbers are those of ARCHITECTURE.md's invariants):
+//! What the scheduler guarantees, whatever the policy answers (the numbers are those of
+//! ARCHITECTURE.md's invariants):
 //! - each accepted request is finished exactly once, unless it was cancelled;
-//! - of two overlapping requests with a write among them, the later is not sent before the earlier has completed, and the earlier
-//!   inherits the later one's deadline as long as that one waits;
-//! - a completed flush covers every write that completed before the flush was submitted: a flush is sent as soon as the drive takes it, though never
-//!   right after another while anybody else may go, and one command may serve all flushes that wait; where volumes have terms and the policy goes by them, a flush is sent when it is its payer's turn;
-//! - a write with force unit access completes only when it is durable: through the drive's own FUA, or through a flush after it;
+//! - of two overlapping requests with a write among them, the later is not sent before the earlier
+//!   has completed, and the earlier inherits the later one's deadline as long as that one waits;
+//! - a completed flush covers every write that completed before the flush was submitted: a flush is
+//!   sent as soon as the drive takes it, though never right after another while anybody else may
+//!   go, and one command may serve all flushes that wait; where volumes have terms and the policy
+//!   goes by them, a flush is sent when it is its payer's turn;
+//! - a write with force unit access completes only when it is durable: through the drive's own FUA,
+//!   or through a flush after it;
 //! - the drive never holds more commands than it takes, nor more than the caller allows;
-//! - a command that serves several requests and fails is sent again in parts, so that an error reaches only the request it belongs to;
-//! - what the scheduler sends on its own account (discards, parts of failed commands) takes turns with what the policy chooses;
+//! - a command that serves several requests and fails is sent again in parts, so that an error
+//!   reaches only the request it belongs to;
+//! - what the scheduler sends on its own account (discards, parts of failed commands) takes turns
+//!   with what the policy chooses;
 //! - what is read for scans is read once, fails no request, and is never overwritten on the way.
 //!
 //! It guarantees nothing about *when* a request goes: that is the policy's.
@@ -59,7 +66,8 @@ pub struct Scheduler {
     /// Requests that wait for an overlapping earlier one.
     waiting: BTreeMap<Ticket, Queued>,
     overlap: OverlapOrder,
-    /// What goes to the drive without asking the policy: parts of failed commands and discards, in order.
+    /// What goes to the drive without asking the policy: parts of failed commands and discards, in
+    /// order.
     own: VecDeque<Queued>,
     /// Whether the last command was a flush, so that it is somebody else's turn.
     flushed_last: bool,
@@ -70,15 +78,17 @@ pub struct Scheduler {
     outstanding: Vec<Outstanding>,
     /// Requests at the drive that were cancelled: they complete unreported.
     cancelled: Vec<Ticket>,
-    /// Disk time already charged for requests that have been at the drive and must go on: parts of failed commands, writes that wait for a flush.
+    /// Disk time already charged for requests that have been at the drive and must go on: parts of
+    /// failed commands, writes that wait for a flush.
     charged_before: BTreeMap<Ticket, Nanos>,
     last_head: Head,
-    /// Whether `last_head` is what the last completed command left, so that the next completion teaches something.
+    /// Whether `last_head` is what the last completed command left, so that the next completion
+    /// teaches something.
     head_certain: bool,
     last_finished: Instant,
     mean_response: Nanos,
     accounts: Accounts,
-    keeps_foreseen: bool,
+    keeps_predicted: bool,
     shares: Shares,
     tunables: Tunables,
     /// Completions that came before that of a command sent earlier.
@@ -93,8 +103,16 @@ impl Scheduler {
     /// # Panics
     /// When the drive takes no command at all or the caller allows none.
     #[must_use]
-    pub fn new(belief: Box<dyn Belief + Send>, policy: Box<dyn Policy>, drive: DriveTraits, limits: Limits) -> Self {
-        assert!(drive.queue_depth >= 1 && limits.outstanding != Some(0), "a drive holds at least one command");
+    pub fn new(
+        belief: Box<dyn Belief + Send>,
+        policy: Box<dyn Policy>,
+        drive: DriveTraits,
+        limits: Limits,
+    ) -> Self {
+        assert!(
+            drive.queue_depth >= 1 && limits.outstanding != Some(0),
+            "a drive holds at least one command"
+        );
         let mut shares = Shares::new();
         if policy.goes_by_shares() {
             shares.keep(Instant::ORIGIN, core::iter::empty(), &[]);
@@ -123,7 +141,7 @@ impl Scheduler {
             last_finished: Instant::ORIGIN,
             mean_response: Nanos::ZERO,
             accounts: Accounts::default(),
-            keeps_foreseen: false,
+            keeps_predicted: false,
             shares,
             tunables: Tunables::default(),
             reordered: 0,
@@ -145,7 +163,11 @@ impl Scheduler {
             return Admission::Refused(refusal);
         }
         self.next_ticket = ticket.0 + 1;
-        let target = if request.op == Op::Flush { no_place() } else { self.belief.target(request.op, request.extent) };
+        let target = if request.op == Op::Flush {
+            no_place()
+        } else {
+            self.belief.target(request.op, request.extent)
+        };
         let queued = Queued { ticket, request, submitted: now, target, deadline: request.deadline };
         if changes && !self.overlap.is_kept() {
             self.keep_order();
@@ -168,7 +190,9 @@ impl Scheduler {
     /// What to do now.
     pub fn next(&mut self, now: Instant) -> Decision {
         self.advance(now);
-        if self.outstanding.len() >= self.drive.queue_depth.min(self.limits.outstanding.unwrap_or(usize::MAX)) {
+        if self.outstanding.len()
+            >= self.drive.queue_depth.min(self.limits.outstanding.unwrap_or(usize::MAX))
+        {
             let _ = self.choose_ahead();
             return Decision::Idle;
         }
@@ -187,12 +211,20 @@ impl Scheduler {
     /// Takes a measured completion in; returns the requests that are over.
     ///
     /// # Panics
-    /// When the command is not outstanding, or is said to have finished in the future: the engine around the scheduler is at fault.
+    /// When the command is not outstanding, or is said to have finished in the future: the engine
+    /// around the scheduler is at fault.
     pub fn complete(&mut self, now: Instant, done: Done) -> SmallVec<[Finished; 1]> {
         self.advance(now);
-        assert!(done.finished <= now, "command {} is reported at {now} to finish only at {}", done.command.0, done.finished);
+        assert!(
+            done.finished <= now,
+            "command {} is reported at {now} to finish only at {}",
+            done.command.0,
+            done.finished
+        );
         let index = self.outstanding.iter().position(|command| command.command == done.command);
-        let index = index.unwrap_or_else(|| panic!("command {} completed but is not outstanding", done.command.0));
+        let index = index.unwrap_or_else(|| {
+            panic!("command {} completed but is not outstanding", done.command.0)
+        });
         let command = self.outstanding.remove(index);
         let before = self.last_finished;
         let disk_time = done.finished.saturating_since(before.max(command.dispatched));
@@ -204,18 +236,32 @@ impl Scheduler {
         if self.fill.is_some() {
             self.judge(&command, &done);
         }
-        let disk_time = if command.job.is_some() { self.background_done(&command, &done, disk_time, before) } else { disk_time };
+        let disk_time = if command.job.is_some() {
+            self.background_done(&command, &done, disk_time, before)
+        } else {
+            disk_time
+        };
         let mut over = SmallVec::new();
         if let [only] = command.requests.as_slice() {
             self.accounts.charge_one(disk_time, only);
             let charge = command.charges.first().copied();
-            self.shares.done(now, only.request.payer(), Took { op: command.target.op, cached, disk_time }, charge);
+            self.shares.done(
+                now,
+                only.request.payer(),
+                Took { op: command.target.op, cached, disk_time },
+                charge,
+            );
             over.extend(self.settle(only, disk_time, &command, &done));
         } else {
             let parts = self.accounts.charge(disk_time, command.target.op, &command.requests);
             for (place, (queued, disk_time)) in command.requests.iter().zip(parts).enumerate() {
                 let charge = command.charges.get(place).copied();
-                self.shares.done(now, queued.request.payer(), Took { op: command.target.op, cached, disk_time }, charge);
+                self.shares.done(
+                    now,
+                    queued.request.payer(),
+                    Took { op: command.target.op, cached, disk_time },
+                    charge,
+                );
                 over.extend(self.settle(queued, disk_time, &command, &done));
             }
         }
@@ -228,10 +274,13 @@ impl Scheduler {
         over
     }
 
-    /// Takes a request back: out of the queue, or, when it is at the drive, unreported when it completes there.
+    /// Takes a request back: out of the queue, or, when it is at the drive, unreported when it
+    /// completes there.
     ///
-    /// A write that is on the drive and only waits for its flush, and a part of a failed command, have been at the drive: they leave at once, but the
-    /// answer is [`Cancelled::AtDrive`], because their effect may show. Until a request at the drive has completed there, its id stays in use.
+    /// A write that is on the drive and only waits for its flush, and a part of a failed command,
+    /// have been at the drive: they leave at once, but the answer is [`Cancelled::AtDrive`],
+    /// because their effect may show. Until a request at the drive has completed there, its id
+    /// stays in use.
     pub fn cancel(&mut self, now: Instant, id: RequestId) -> Cancelled {
         self.advance(now);
         let Some(ticket) = self.tickets.get(id) else { return Cancelled::Unknown };
@@ -243,10 +292,15 @@ impl Scheduler {
             return Cancelled::AtDrive;
         }
         self.tickets.remove(id);
-        if self.charged_before.remove(&ticket).is_some() { Cancelled::AtDrive } else { Cancelled::Removed }
+        if self.charged_before.remove(&ticket).is_some() {
+            Cancelled::AtDrive
+        } else {
+            Cancelled::Removed
+        }
     }
 
-    /// Changes the policy while running; what is queued stays queued, what is at the drive stays there.
+    /// Changes the policy while running; what is queued stays queued, what is at the drive stays
+    /// there.
     pub fn set_policy(&mut self, policy: Box<dyn Policy>) {
         self.policy = policy;
         self.fill.iter_mut().for_each(|fill| fill.ahead = None);
@@ -272,12 +326,18 @@ impl Scheduler {
         self.limits
     }
 
-    /// As [`Scheduler::submit`], for a request of a client with an I/O priority: one without a deadline of its own gets what
-    /// the table of deadlines says of that priority, counted from now.
+    /// As [`Scheduler::submit`], for a request of a client with an I/O priority: one without a
+    /// deadline of its own gets what the table of deadlines says of that priority, counted from
+    /// now.
     ///
     /// # Panics
     /// As [`Scheduler::submit`].
-    pub fn submit_with_priority(&mut self, now: Instant, request: Request, priority: IoPriority) -> Admission {
+    pub fn submit_with_priority(
+        &mut self,
+        now: Instant,
+        request: Request,
+        priority: IoPriority,
+    ) -> Admission {
         let by_table = || self.tunables.deadlines.within(priority).map(|within| now + within);
         let deadline = request.deadline.or_else(by_table);
         self.submit(now, Request { deadline, ..request })
@@ -320,9 +380,10 @@ impl Scheduler {
         &self.queue
     }
 
-    /// Keeps with each command at the drive what it was believed to take when it was sent, from now on: an estimate more for each.
-    pub fn keep_foreseen(&mut self) {
-        self.keeps_foreseen = true;
+    /// Keeps with each command at the drive what it was believed to take when it was sent, from now
+    /// on: an estimate more for each.
+    pub fn keep_predicted(&mut self) {
+        self.keeps_predicted = true;
     }
 
     /// The commands at the drive, in the order they were sent.
@@ -347,5 +408,11 @@ impl Scheduler {
 /// The target of a command that has no sectors.
 fn no_place() -> Target {
     let Head { place, .. } = Head::UNKNOWN;
-    Target { op: Op::Flush, extent: headtime_units::Extent::default(), start: place, end: place, transfer: Nanos::ZERO }
+    Target {
+        op: Op::Flush,
+        extent: headtime_units::Extent::default(),
+        start: place,
+        end: place,
+        transfer: Nanos::ZERO,
+    }
 }

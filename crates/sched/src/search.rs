@@ -1,18 +1,24 @@
 //! The cheapest request without looking at every request.
 //!
-//! The queue is walked outward from the head's cylinder, the nearest first. A request `d` cylinders away costs at least
-//! [`seek_lower_bound(d)`](crate::Positioning::seek_lower_bound), and so does every request further out; as soon as that exceeds the best cost
-//! found, nobody who is left can win. The choice is the one a look at every request would make: the least cost, among equals the lowest ticket.
+//! The queue is walked outward from the head's cylinder, the nearest first. A request `d` cylinders
+//! away costs at least [`seek_lower_bound(d)`](crate::Positioning::seek_lower_bound), and so does
+//! every request further out; as soon as that exceeds the best cost found, nobody who is left can
+//! win. The choice is the one a look at every request would make: the least cost, among equals the
+//! lowest ticket.
 //!
-//! With ageing the cost is multiplied by a factor that falls with age, so distance alone bounds nothing: a request far away may be old. Two walks go
-//! side by side, one outward by cylinder and one by age from the oldest. Whoever is in neither is at least as far as the first and at most as
-//! old as the second, so it costs at least *bound at that distance × factor at that age* (Fagin's threshold, applied to a product).
+//! With ageing the cost is multiplied by a factor that falls with age, so distance alone bounds
+//! nothing: a request far away may be old. Two walks go side by side, one outward by cylinder and
+//! one by age from the oldest. Whoever is in neither is at least as far as the first and at most as
+//! old as the second, so it costs at least *bound at that distance × factor at that age* (Fagin's
+//! threshold, applied to a product).
 //!
-//! Worked example, head on cylinder 100, bound 1 ms + 0.01 ms per cylinder: a request on cylinder 103 costs 4 ms, the next one, on 90, 2 ms; the next
-//! is on 300, where the bound is 3 ms. It and all beyond need not be asked.
+//! Worked example, head on cylinder 100, bound 1 ms + 0.01 ms per cylinder: a request on cylinder
+//! 103 costs 4 ms, the next one, on 90, 2 ms; the next is on 300, where the bound is 3 ms. It and
+//! all beyond need not be asked.
 //!
-//! Cost: O(log n) per request met. Of 256 random requests on a model of 100,000 cylinders 15 are estimated, with ageing 17. In the worst case, when
-//! the bound says nothing (a belief without geometry), each is estimated once.
+//! Cost: O(log n) per request met. Of 256 random requests on a model of 100,000 cylinders 15 are
+//! estimated, with ageing 17. In the worst case, when the bound says nothing (a belief without
+//! geometry), each is estimated once.
 
 use headtime_units::Nanos;
 use smallvec::SmallVec;
@@ -22,12 +28,22 @@ use crate::positioning::{Estimate, Likely};
 use crate::queue::{Key, Queue, Queued, Slot, Ticket};
 use crate::sorted::{Ascending, Descending};
 
-/// The request whose start is the fewest cylinders from `cylinder`; among equals the lowest ticket. O(log n).
+/// The request whose start is the fewest cylinders from `cylinder`; among equals the lowest ticket.
+/// O(log n).
 pub(crate) fn nearest(queue: &Queue, cylinder: u32) -> Option<Ticket> {
     let inward = queue.from_cylinder(cylinder).next();
-    // The walk down meets the newest of a cylinder first; the oldest is found by entering that cylinder from below.
-    let outward = queue.below_cylinder(cylinder).next().and_then(|queued| queue.from_cylinder(queued.target.start.cylinder).next());
-    inward.into_iter().chain(outward).map(|queued| (queued.target.start.cylinder.abs_diff(cylinder), queued.ticket)).min().map(|(_, ticket)| ticket)
+    // The walk down meets the newest of a cylinder first; the oldest is found by entering that
+    // cylinder from below.
+    let outward = queue
+        .below_cylinder(cylinder)
+        .next()
+        .and_then(|queued| queue.from_cylinder(queued.target.start.cylinder).next());
+    inward
+        .into_iter()
+        .chain(outward)
+        .map(|queued| (queued.target.start.cylinder.abs_diff(cylinder), queued.ticket))
+        .min()
+        .map(|(_, ticket)| ticket)
 }
 
 /// As [`cheapest`], for a cost that counts the most likely course alone.
@@ -36,30 +52,59 @@ pub(crate) fn soonest(view: &View<'_>, cost: impl Fn(&Likely) -> Nanos) -> Optio
     least(view.queue, view.head().place.cylinder, bound, |queued| cost(&view.likely(queued)))
 }
 
-/// Of those whose `cost` is within `percent` of the least, the one that starts the fewest cylinders off; among equals the least cost, then the lowest ticket.
+/// Of those whose `cost` is within `percent` of the least, the one that starts the fewest cylinders
+/// off; among equals the least cost, then the lowest ticket.
 ///
-/// Whoever is nearer than the one of the least cost has been met when that is known, so that one walk is enough.
-pub(crate) fn nearest_of_the_soonest(view: &View<'_>, cost: impl Fn(&Likely) -> Nanos, percent: f64) -> Option<Ticket> {
+/// Whoever is nearer than the one of the least cost has been met when that is known, so that one
+/// walk is enough.
+pub(crate) fn nearest_of_the_soonest(
+    view: &View<'_>,
+    cost: impl Fn(&Likely) -> Nanos,
+    percent: f64,
+) -> Option<Ticket> {
     let bound = |cylinders| view.belief.seek_lower_bound(cylinders);
-    nearest_of_the_least(view.queue, view.head().place.cylinder, bound, |queued| cost(&view.likely(queued)), percent)
+    nearest_of_the_least(
+        view.queue,
+        view.head().place.cylinder,
+        bound,
+        |queued| cost(&view.likely(queued)),
+        percent,
+    )
 }
 
 /// The request of the least `cost` when each is sent now; among equals the lowest ticket.
 ///
-/// `cost` may not be below `positioning` or, if it uses `expected` instead, below that: the bound is on those.
+/// `cost` may not be below `positioning` or, if it uses `expected` instead, below that: the bound
+/// is on those.
 pub(crate) fn cheapest(view: &View<'_>, cost: impl Fn(&Estimate) -> Nanos) -> Option<Ticket> {
     let bound = |cylinders| view.belief.seek_lower_bound(cylinders);
     least(view.queue, view.head().place.cylinder, bound, |queued| cost(&view.estimate(queued)))
 }
 
-/// As [`cheapest`], the cost multiplied by `factor` of the request's age, which lies in 0..=1 and does not rise with age.
-pub(crate) fn cheapest_aged(view: &View<'_>, cost: impl Fn(&Estimate) -> Nanos, factor: impl Fn(Nanos) -> f64) -> Option<Ticket> {
+/// As [`cheapest`], the cost multiplied by `factor` of the request's age, which lies in 0..=1 and
+/// does not rise with age.
+pub(crate) fn cheapest_aged(
+    view: &View<'_>,
+    cost: impl Fn(&Estimate) -> Nanos,
+    factor: impl Fn(Nanos) -> f64,
+) -> Option<Ticket> {
     let bound = |cylinders| view.belief.seek_lower_bound(cylinders);
     let factor = |queued: &Queued| factor(view.now.saturating_since(queued.submitted));
-    least_aged(view.queue, view.head().place.cylinder, bound, |queued| cost(&view.estimate(queued)), factor)
+    min_aged(
+        view.queue,
+        view.head().place.cylinder,
+        bound,
+        |queued| cost(&view.estimate(queued)),
+        factor,
+    )
 }
 
-fn least(queue: &Queue, cylinder: u32, bound: impl Fn(u32) -> Nanos, cost: impl Fn(&Queued) -> Nanos) -> Option<Ticket> {
+fn least(
+    queue: &Queue,
+    cylinder: u32,
+    bound: impl Fn(u32) -> Nanos,
+    cost: impl Fn(&Queued) -> Nanos,
+) -> Option<Ticket> {
     let mut best: Option<(Nanos, Ticket)> = None;
     for (distance, queued) in outward(queue, cylinder) {
         if best.is_some_and(|(least, _)| bound(distance) > least) {
@@ -71,7 +116,13 @@ fn least(queue: &Queue, cylinder: u32, bound: impl Fn(u32) -> Nanos, cost: impl 
     best.map(|(_, ticket)| ticket)
 }
 
-fn nearest_of_the_least(queue: &Queue, cylinder: u32, bound: impl Fn(u32) -> Nanos, cost: impl Fn(&Queued) -> Nanos, percent: f64) -> Option<Ticket> {
+fn nearest_of_the_least(
+    queue: &Queue,
+    cylinder: u32,
+    bound: impl Fn(u32) -> Nanos,
+    cost: impl Fn(&Queued) -> Nanos,
+    percent: f64,
+) -> Option<Ticket> {
     let mut met: SmallVec<[(u32, Nanos, Ticket); 64]> = SmallVec::new();
     let mut best = Nanos::from_ns(u64::MAX);
     for (distance, queued) in outward(queue, cylinder) {
@@ -91,7 +142,7 @@ fn within(least: Nanos, percent: f64) -> Nanos {
     least.saturating_add(Nanos::from_ns((least.as_ns() as f64 * percent / 100.0) as u64))
 }
 
-fn least_aged(
+fn min_aged(
     queue: &Queue,
     cylinder: u32,
     bound: impl Fn(u32) -> Nanos,
@@ -104,24 +155,29 @@ fn least_aged(
         return Some(oldest.ticket);
     }
     let mut best: Option<(f64, Ticket)> = None;
-    let cannot_win =
-        |best: Option<(f64, Ticket)>, bound: Nanos, factor: f64| best.is_some_and(|(least, _)| bound.as_ns() as f64 * factor * ROUNDING > least);
-    let consider = |best: &mut Option<(f64, Ticket)>, queued: &Queued, bound: Nanos, factor: f64| {
-        if cannot_win(*best, bound, factor) {
-            return;
-        }
-        let candidate = (cost(queued).as_ns() as f64 * factor, queued.ticket);
-        if best.is_none_or(|best| candidate.0.total_cmp(&best.0).then(candidate.1.cmp(&best.1)).is_lt()) {
-            *best = Some(candidate);
-        }
+    let cannot_win = |best: Option<(f64, Ticket)>, bound: Nanos, factor: f64| {
+        best.is_some_and(|(least, _)| bound.as_ns() as f64 * factor * ROUNDING > least)
     };
+    let consider =
+        |best: &mut Option<(f64, Ticket)>, queued: &Queued, bound: Nanos, factor: f64| {
+            if cannot_win(*best, bound, factor) {
+                return;
+            }
+            let candidate = (cost(queued).as_ns() as f64 * factor, queued.ticket);
+            if best.is_none_or(|best| {
+                candidate.0.total_cmp(&best.0).then(candidate.1.cmp(&best.1)).is_lt()
+            }) {
+                *best = Some(candidate);
+            }
+        };
     // One of the walks ends when it has shown everyone.
     for ((distance, near), old) in outward(queue, cylinder).zip(queue.by_arrival()) {
         let (bound_here, old_factor) = (bound(distance), factor(old));
         if cannot_win(best, bound_here, old_factor) {
             break;
         }
-        // Whoever is older than `old` has been met on the other walk, and so has whoever is nearer than `near`.
+        // Whoever is older than `old` has been met on the other walk, and so has whoever is nearer
+        // than `near`.
         if near.ticket >= old.ticket {
             consider(&mut best, near, bound_here, factor(near));
         }
@@ -133,10 +189,13 @@ fn least_aged(
     best.map(|(_, ticket)| ticket)
 }
 
-/// All requests with their distance from `cylinder`, the nearest first; of those equally far the ones further in first.
+/// All requests with their distance from `cylinder`, the nearest first; of those equally far the
+/// ones further in first.
 fn outward(queue: &Queue, cylinder: u32) -> Outward<'_> {
-    let (further, nearer) = (queue.keys_from_cylinder(cylinder), queue.keys_below_cylinder(cylinder));
-    let mut walk = Outward { queue, cylinder, further, nearer, next_further: OVER, next_nearer: OVER };
+    let (further, nearer) =
+        (queue.keys_from_cylinder(cylinder), queue.keys_below_cylinder(cylinder));
+    let mut walk =
+        Outward { queue, cylinder, further, nearer, next_further: OVER, next_nearer: OVER };
     walk.step_further();
     walk.step_nearer();
     walk
@@ -160,12 +219,18 @@ const OVER: (u64, Slot) = (u64::MAX, Slot::FIRST);
 impl Outward<'_> {
     #[inline]
     fn step_further(&mut self) {
-        self.next_further = self.further.next().map_or(OVER, |key| (u64::from(key.cylinder() - self.cylinder), key.slot()));
+        self.next_further = self
+            .further
+            .next()
+            .map_or(OVER, |key| (u64::from(key.cylinder() - self.cylinder), key.slot()));
     }
 
     #[inline]
     fn step_nearer(&mut self) {
-        self.next_nearer = self.nearer.next().map_or(OVER, |key| (u64::from(self.cylinder - key.cylinder()), key.slot()));
+        self.next_nearer = self
+            .nearer
+            .next()
+            .map_or(OVER, |key| (u64::from(self.cylinder - key.cylinder()), key.slot()));
     }
 }
 
@@ -190,7 +255,8 @@ impl<'a> Iterator for Outward<'a> {
     }
 }
 
-/// A little less than one: two factors computed from two ages may come out in the wrong order by the last bit.
+/// A little less than one: two factors computed from two ages may come out in the wrong order by
+/// the last bit.
 const ROUNDING: f64 = 1.0 - 1e-9;
 
 #[cfg(test)]
@@ -220,13 +286,21 @@ mod tests {
                 fua: false,
                 deadline: None,
             };
-            let target = Target { op: Op::Read, extent, start: place, end: place, transfer: Nanos::ZERO };
-            queue.insert(Queued { ticket: Ticket(ticket), request, submitted, target, deadline: None });
+            let target =
+                Target { op: Op::Read, extent, start: place, end: place, transfer: Nanos::ZERO };
+            queue.insert(Queued {
+                ticket: Ticket(ticket),
+                request,
+                submitted,
+                target,
+                deadline: None,
+            });
         }
         queue
     }
 
-    /// A bound in steps, so that many requests share one, and a cost that is sometimes exactly the bound.
+    /// A bound in steps, so that many requests share one, and a cost that is sometimes exactly the
+    /// bound.
     fn bound(cylinders: u32) -> Nanos {
         Nanos::from_ns(u64::from(cylinders / 3) * 7)
     }
@@ -312,17 +386,18 @@ mod tests {
                 libm::pow((1.0 - age).max(0.0), power)
             };
             let by_looking = linear(&queue, |queued| cost(queued).as_ns() as f64 * factor(queued));
-            prop_assert_eq!(least_aged(&queue, head, bound, cost, factor), by_looking);
+            prop_assert_eq!(min_aged(&queue, head, bound, cost, factor), by_looking);
         }
     }
 
-    /// Costs nothing where the bound is nothing: the older one is met second, and wins because it is older.
+    /// Costs nothing where the bound is nothing: the older one is met second, and wins because it
+    /// is older.
     #[test]
     fn of_two_that_cost_nothing_the_older_goes() {
         let queue = queue_of(&[(30, 0), (9, 0), (11, 0), (10, 0)]);
         let cost = |queued: &Queued| bound(queued.target.start.cylinder.abs_diff(10));
         assert_eq!(least(&queue, 10, bound, cost), Some(Ticket(1)));
-        assert_eq!(least_aged(&queue, 10, bound, cost, |_| 0.5), Some(Ticket(1)));
+        assert_eq!(min_aged(&queue, 10, bound, cost, |_| 0.5), Some(Ticket(1)));
     }
 
     #[test]
@@ -335,7 +410,7 @@ mod tests {
         };
         assert_eq!(least(&queue, 100, bound, cost), Some(Ticket(0)));
         assert_eq!(looked_at.replace(0), 2, "the bound at 95 cylinders exceeds 20 ns");
-        assert_eq!(least_aged(&queue, 100, bound, cost, |_| 1.0), Some(Ticket(0)));
+        assert_eq!(min_aged(&queue, 100, bound, cost, |_| 1.0), Some(Ticket(0)));
         assert_eq!(looked_at.get(), 2);
     }
 }

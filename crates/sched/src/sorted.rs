@@ -1,13 +1,15 @@
-//! [`SortedSet`]: keys in order, in a few blocks of neighbouring memory.
+//! [`SortedSet`]: keys in order, in a few blocks of neighboring memory.
 //!
-//! A queue of some dozens of requests is one block: finding a place is a binary search in a row of keys, and entering or leaving moves those behind it by
-//! one. That is several times as fast as a tree of nodes. A long queue is many blocks of at most [`BLOCK`] keys, so that a move stays short; a full block is
-//! split in halves, and two neighbours that shrank are joined.
+//! A queue of some dozens of requests is one block: finding a place is a binary search in a row of
+//! keys, and entering or leaving moves those behind it by one. That is several times as fast as a
+//! tree of nodes. A long queue is many blocks of at most [`BLOCK`] keys, so that a move stays
+//! short; a full block is split in halves, and two neighbors that shrank are joined.
 //!
-//! Worked example with blocks of 4: 1 3 5 7 | 8 9. Entering 6 splits the first: 1 3 | 5 6 7 | 8 9. When 5 and 6 have left, 7 and 8 9 are joined: 1 3 | 7 8 9.
+//! Worked example with blocks of 4: 1 3 5 7 | 8 9. Entering 6 splits the first: 1 3 | 5 6 7 | 8 9.
+//! When 5 and 6 have left, 7 and 8 9 are joined: 1 3 | 7 8 9.
 //!
-//! Cost: O(log n + block) to enter and to leave, O(log n) to find, nothing to go on to the next; nothing is allocated while the number of keys
-//! stays about the same.
+//! Cost: O(log n + block) to enter and to leave, O(log n) to find, nothing to go on to the next;
+//! nothing is allocated while the number of keys stays about the same.
 
 use alloc::vec::Vec;
 use core::slice;
@@ -138,8 +140,13 @@ impl<K: Copy + Ord> SortedSet<K> {
     /// The keys that are `key` or greater, ascending.
     pub(crate) fn from(&self, key: &K) -> Ascending<'_, K> {
         let number = self.block_of(key);
-        let Some(block) = self.blocks.get(number) else { return Ascending { block: [].iter(), behind: [].iter() } };
-        Ascending { block: block[place_of(block, key)..].iter(), behind: self.blocks[number + 1..].iter() }
+        let Some(block) = self.blocks.get(number) else {
+            return Ascending { block: [].iter(), behind: [].iter() };
+        };
+        Ascending {
+            block: block[place_of(block, key)..].iter(),
+            behind: self.blocks[number + 1..].iter(),
+        }
     }
 
     /// The keys that are less than `key`, descending.
@@ -149,7 +156,8 @@ impl<K: Copy + Ord> SortedSet<K> {
         Descending { block: block.iter(), before: self.blocks[..number].iter() }
     }
 
-    /// The first block that has a key which is `key` or greater; behind the last block when none has.
+    /// The first block that has a key which is `key` or greater; behind the last block when none
+    /// has.
     fn block_of(&self, key: &K) -> usize {
         match self.blocks.as_slice() {
             [only] => usize::from(only.last().is_some_and(|last| last < key)),
@@ -157,11 +165,16 @@ impl<K: Copy + Ord> SortedSet<K> {
         }
     }
 
-    /// Drops block `number` when it is empty, and joins it to the one behind when both together are half a block.
+    /// Drops block `number` when it is empty, and joins it to the one behind when both together are
+    /// half a block.
     fn join(&mut self, number: usize) {
         if self.blocks[number].is_empty() {
             self.blocks.remove(number);
-        } else if self.blocks.get(number + 1).is_some_and(|behind| self.blocks[number].len() + behind.len() <= BLOCK / 2) {
+        } else if self
+            .blocks
+            .get(number + 1)
+            .is_some_and(|behind| self.blocks[number].len() + behind.len() <= BLOCK / 2)
+        {
             let behind = self.blocks.remove(number + 1);
             self.blocks[number].extend_from_slice(&behind);
         }
@@ -171,7 +184,11 @@ impl<K: Copy + Ord> SortedSet<K> {
 /// How many keys of a block are less.
 fn place_of<K: Ord>(block: &[K], key: &K) -> usize {
     // The first of all is asked for most: the oldest.
-    if block.first().is_none_or(|first| first >= key) { 0 } else { block.partition_point(|other| other < key) }
+    if block.first().is_none_or(|first| first >= key) {
+        0
+    } else {
+        block.partition_point(|other| other < key)
+    }
 }
 
 impl<'a, K> Iterator for Ascending<'a, K> {
@@ -209,7 +226,12 @@ mod tests {
     impl<K: Copy + Ord> SortedSet<K> {
         fn check(&self) {
             assert_eq!(self.len, self.blocks.iter().map(Vec::len).sum::<usize>());
-            assert!(self.blocks.iter().all(|block| block.len() < BLOCK && (!block.is_empty() || self.blocks.len() == 1)));
+            assert!(
+                self.blocks
+                    .iter()
+                    .all(|block| block.len() < BLOCK
+                        && (!block.is_empty() || self.blocks.len() == 1))
+            );
             assert!(self.iter().is_sorted_by(|a, b| a < b));
         }
     }

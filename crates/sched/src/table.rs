@@ -74,7 +74,8 @@ pub const POLICIES: &[PolicyEntry] = &[
     policies::throughput::ENTRY,
 ];
 
-/// The policy at work where nobody chose one: the best there is for a drive shared by volumes with and without deadlines.
+/// The policy at work where nobody chose one: the best there is for a drive shared by volumes with
+/// and without deadlines.
 pub const DEFAULT_POLICY: &str = policies::headtime::ENTRY.name;
 
 /// Why a text names no policy.
@@ -98,7 +99,8 @@ pub enum PolicyError {
         /// The parameters it has.
         known: String,
     },
-    /// A setting without `=`, without a number, outside the bounds, or broken where only whole numbers make sense.
+    /// A setting without `=`, without a number, outside the bounds, or broken where only whole
+    /// numbers make sense.
     #[error("policy {policy}: `{setting}` is no setting; write {parameter}=NUMBER with a {}number from {least} to {most}", if *.whole { "whole " } else { "" })]
     BadValue {
         /// The policy.
@@ -130,7 +132,10 @@ impl PolicyEntry {
     /// # Errors
     /// [`PolicyError::UnknownPolicy`], which lists the known names.
     pub fn find(name: &str) -> Result<&'static Self, PolicyError> {
-        let unknown = || PolicyError::UnknownPolicy { name: name.to_string(), known: names(POLICIES.iter().map(|entry| entry.name)) };
+        let unknown = || PolicyError::UnknownPolicy {
+            name: name.to_string(),
+            known: names(POLICIES.iter().map(|entry| entry.name)),
+        };
         POLICIES.iter().find(|entry| entry.name == name).ok_or_else(unknown)
     }
 
@@ -141,14 +146,18 @@ impl PolicyEntry {
     pub fn parse(text: &str) -> Result<(&'static Self, Parameters), PolicyError> {
         let (name, settings) = text.split_once(':').unwrap_or((text, ""));
         let entry = Self::find(name)?;
-        let mut values: BTreeMap<&'static str, f64> = entry.parameters.iter().map(|parameter| (parameter.name, parameter.default)).collect();
+        let mut values: BTreeMap<&'static str, f64> =
+            entry.parameters.iter().map(|parameter| (parameter.name, parameter.default)).collect();
         for setting in settings.split(',').filter(|setting| !setting.is_empty()) {
             let (key, value) = setting.split_once('=').unwrap_or((setting, ""));
-            let parameter = entry.parameters.iter().find(|parameter| parameter.name == key).ok_or_else(|| PolicyError::UnknownParameter {
-                policy: entry.name,
-                parameter: key.to_string(),
-                known: names(entry.parameters.iter().map(|parameter| parameter.name)),
-            })?;
+            let parameter =
+                entry.parameters.iter().find(|parameter| parameter.name == key).ok_or_else(
+                    || PolicyError::UnknownParameter {
+                        policy: entry.name,
+                        parameter: key.to_string(),
+                        known: names(entry.parameters.iter().map(|parameter| parameter.name)),
+                    },
+                )?;
             let number = value.parse().ok().filter(|number| parameter.accepts(*number));
             let number = number.ok_or_else(|| PolicyError::BadValue {
                 policy: entry.name,
@@ -163,14 +172,22 @@ impl PolicyEntry {
         Ok((entry, Parameters(values)))
     }
 
-    /// The policy and its parameters as a text that [`PolicyEntry::parse`] reads: those that are not at their default.
+    /// The policy and its parameters as a text that [`PolicyEntry::parse`] reads: those that are
+    /// not at their default.
     #[must_use]
     pub fn text(&self, parameters: &Parameters) -> String {
         let mut text = self.name.to_string();
-        let set = self.parameters.iter().filter(|parameter| parameters.get(parameter.name) != parameter.default);
+        let set = self
+            .parameters
+            .iter()
+            .filter(|parameter| parameters.get(parameter.name) != parameter.default);
         for (number, parameter) in set.enumerate() {
             let before = if number == 0 { ':' } else { ',' };
-            text.push_str(&format!("{before}{}={}", parameter.name, parameters.get(parameter.name)));
+            text.push_str(&format!(
+                "{before}{}={}",
+                parameter.name,
+                parameters.get(parameter.name)
+            ));
         }
         text
     }
@@ -178,7 +195,9 @@ impl PolicyEntry {
     /// The policy with every parameter at its default.
     #[must_use]
     pub fn build_default(&self) -> Box<dyn Policy> {
-        (self.build)(&Parameters(self.parameters.iter().map(|parameter| (parameter.name, parameter.default)).collect()))
+        (self.build)(&Parameters(
+            self.parameters.iter().map(|parameter| (parameter.name, parameter.default)).collect(),
+        ))
     }
 }
 
@@ -189,7 +208,10 @@ impl Parameters {
     /// When the policy has no such parameter: the policy asks for its own.
     #[must_use]
     pub fn get(&self, name: &str) -> f64 {
-        *self.0.get(name).unwrap_or_else(|| panic!("parameter {name} stands in the policy's own table"))
+        *self
+            .0
+            .get(name)
+            .unwrap_or_else(|| panic!("parameter {name} stands in the policy's own table"))
     }
 }
 
@@ -205,46 +227,88 @@ mod tests {
     #[test]
     fn every_policy_has_its_own_name_speaks_it_and_keeps_its_defaults_within_bounds() {
         for (index, entry) in POLICIES.iter().enumerate() {
-            assert!(POLICIES[..index].iter().all(|other| other.name != entry.name), "{} stands in the table twice", entry.name);
+            assert!(
+                POLICIES[..index].iter().all(|other| other.name != entry.name),
+                "{} stands in the table twice",
+                entry.name
+            );
             assert_eq!(entry.build_default().name(), entry.name);
-            assert!(!entry.summary.is_empty() && !entry.source.is_empty(), "{} says nothing of itself", entry.name);
-            assert_eq!(entry.oracle, entry.name.ends_with("-oracle"), "an oracle carries that word in its name");
+            assert!(
+                !entry.summary.is_empty() && !entry.source.is_empty(),
+                "{} says nothing of itself",
+                entry.name
+            );
+            assert_eq!(
+                entry.oracle,
+                entry.name.ends_with("-oracle"),
+                "an oracle carries that word in its name"
+            );
             for parameter in entry.parameters {
-                assert!(parameter.accepts(parameter.default), "{}: {} is outside its own bounds", entry.name, parameter.name);
+                assert!(
+                    parameter.accepts(parameter.default),
+                    "{}: {} is outside its own bounds",
+                    entry.name,
+                    parameter.name
+                );
             }
         }
     }
 
     #[test]
     fn a_policy_is_built_from_text_with_every_setting_or_none() {
-        let (entry, parameters) = PolicyEntry::parse("sptf-expected:ageing_power=0,two_from_requests=1").expect("both are its parameters");
+        let (entry, parameters) =
+            PolicyEntry::parse("sptf-expected:ageing_power=0,two_from_requests=1")
+                .expect("both are its parameters");
         assert_eq!(entry.name, "sptf-expected");
-        assert_eq!((parameters.get("ageing_power"), parameters.get("two_from_requests")), (0.0, 1.0));
-        assert_eq!(parameters.get("ageing_horizon_responses"), 12.0, "what nobody set keeps its default");
+        assert_eq!(
+            (parameters.get("ageing_power"), parameters.get("two_from_requests")),
+            (0.0, 1.0)
+        );
+        assert_eq!(
+            parameters.get("ageing_horizon_responses"),
+            12.0,
+            "what nobody set keeps its default"
+        );
         assert_eq!((entry.build)(&parameters).name(), "sptf-expected");
         assert!(PolicyEntry::parse("fcfs").is_ok() && PolicyEntry::parse("fcfs:").is_ok());
         assert_eq!(entry.text(&parameters), "sptf-expected:ageing_power=0,two_from_requests=1");
-        let (again, same) = PolicyEntry::parse(&entry.text(&parameters)).expect("it is printed as it is read");
+        let (again, same) =
+            PolicyEntry::parse(&entry.text(&parameters)).expect("it is printed as it is read");
         assert_eq!((again.name, same), (entry.name, parameters));
-        assert_eq!(PolicyEntry::parse("g-matrix").map(|(entry, parameters)| entry.text(&parameters)).as_deref(), Ok("g-matrix"));
+        assert_eq!(
+            PolicyEntry::parse("g-matrix")
+                .map(|(entry, parameters)| entry.text(&parameters))
+                .as_deref(),
+            Ok("g-matrix")
+        );
     }
 
     #[test]
     fn what_is_refused_is_named_with_what_would_have_been_accepted() {
-        let message = |text: &str| PolicyEntry::parse(text).map(|(entry, _)| entry.name).expect_err("no such setting").to_string();
+        let message = |text: &str| {
+            PolicyEntry::parse(text)
+                .map(|(entry, _)| entry.name)
+                .expect_err("no such setting")
+                .to_string()
+        };
         assert_eq!(
             message("elevator"),
-            "there is no policy `elevator`; known are fcfs, sstf, clook, edf, sptf, sptf-oracle, sptf-expected, firmware, headtime, beam-oracle, sptf-sw, \
-             satf-lbn, fsatf-lbn, satf-map, fsatf-map, fsatf-map-exact, g-matrix, deadline, cfq, utilization, throughput"
+            "there is no policy `elevator`; known are fcfs, sstf, clook, edf, sptf, sptf-oracle, \
+                sptf-expected, firmware, headtime, beam-oracle, sptf-sw, \
+             satf-lbn, fsatf-lbn, satf-map, fsatf-map, fsatf-map-exact, g-matrix, deadline, cfq, \
+             utilization, throughput"
         );
         assert_eq!(message("fcfs:depth=4"), "policy fcfs has no parameter `depth`; it has none");
         for setting in ["depth=0", "depth=65537", "depth=4.5", "depth=NaN", "depth=", "depth"] {
-            let expected = "policy firmware: `".to_string() + setting + "` is no setting; write depth=NUMBER with a whole number from 1 to 65536";
+            let expected = "policy firmware: `".to_string()
+                + setting
+                + "` is no setting; write depth=NUMBER with a whole number from 1 to 65536";
             assert_eq!(message(&("firmware:".to_string() + setting)), expected);
         }
         assert_eq!(
             message("sptf-expected:ageing_power=17"),
-            "policy sptf-expected: `ageing_power=17` is no setting; write ageing_power=NUMBER with a number from 0 to 16"
+            "policy sptf-expected: `ageing_power=17` is no setting; write ageing_power=NUMBER with \
+                a number from 0 to 16"
         );
     }
 }

@@ -1,4 +1,5 @@
-//! [`Tunables`]: what may be changed of a scheduler while it runs, under the names that the paper of the latency map gave its files.
+//! [`Tunables`]: what may be changed of a scheduler while it runs, under the names that the paper
+//! of the latency map gave its files.
 //!
 //! | name | text | default | range | what it does |
 //! |---|---|---|---|---|
@@ -7,10 +8,13 @@
 //! | `lookahead_k` | a number, or `policy` | `policy` | 1 to 8 | over how many deadlines `g-matrix` looks ahead; `policy`: as it was built |
 //! | `timesource` | `clock`, `ticks=4ms` | `clock` | 1 us to 100 ms | whether the belief is told times as the clock read them, or in whole ticks of a timer |
 //!
-//! Worked example: `deadlines` is set to `rt=100ms,be/7=1s`. A read of priority rt/3 submitted at 2.0 s is due at 2.1 s, one of be/7 at 3.0 s, one of be/4 never.
+//! Worked example: `deadlines` is set to `rt=100ms,be/7=1s`. A read of priority rt/3 submitted at
+//! 2.0 s is due at 2.1 s, one of be/7 at 3.0 s, one of be/4 never.
 //!
-//! A text is taken as a whole or refused as a whole. In the paper `latency_matrix` is also how a matrix is saved and restored: here that is done with the map itself, which a scheduler
-//! does not see. Source: P1 section IV; the classes and levels are those of Linux's `ioprio_set`. The default deadlines are none, because the paper prints none.
+//! A text is taken as a whole or refused as a whole. In the paper `latency_matrix` is also how a
+//! matrix is saved and restored: here that is done with the map itself, which a scheduler does not
+//! see. Source: P1 section IV; the classes and levels are those of Linux's `ioprio_set`. The
+//! default deadlines are none, because the paper prints none.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -19,7 +23,7 @@ use core::str::FromStr;
 
 use headtime_units::{Instant, Nanos, parse_nanos};
 
-use crate::tour::{LOOKAHEAD_MOST, Lookahead};
+use crate::tour::{LOOKAHEAD_MAX, Lookahead};
 
 /// What may be changed while running.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -50,14 +54,21 @@ pub const TUNABLES: &[Tunable] = &[
     Tunable {
         name: "latency_matrix",
         takes: "use, explore or ignore",
-        summary: "whether orders go by the belief's times, prefer pairs it does not know yet, or go by addresses",
+        summary: "whether orders go by the belief's times, prefer pairs it does not know yet, or \
+            go by addresses",
     },
     Tunable {
         name: "deadlines",
-        takes: "a list such as rt/0=50ms,be=200ms of a class (rt, be, idle), a level from 0 to 7 or none for all, and a time from 1 ms to 1 h; an empty text for no deadlines",
-        summary: "within what time a request of an I/O priority is due that has no deadline of its own",
+        takes: "a list such as rt/0=50ms,be=200ms of a class (rt, be, idle), a level from 0 to 7 \
+            or none for all, and a time from 1 ms to 1 h; an empty text for no deadlines",
+        summary: "within what time a request of an I/O priority is due that has no deadline of its \
+            own",
     },
-    Tunable { name: "lookahead_k", takes: "a whole number from 1 to 8, or policy", summary: "over how many deadlines g-matrix looks ahead" },
+    Tunable {
+        name: "lookahead_k",
+        takes: "a whole number from 1 to 8, or policy",
+        summary: "over how many deadlines g-matrix looks ahead",
+    },
     Tunable {
         name: "timesource",
         takes: "clock, or ticks=T with a time from 1 us to 100 ms",
@@ -71,7 +82,8 @@ pub enum LatencyMatrixUse {
     /// They go by them.
     #[default]
     Use,
-    /// Pairs that are unknown, and would be known after an access, go before all others, by ascending distance.
+    /// Pairs that are unknown, and would be known after an access, go before all others, by
+    /// ascending distance.
     Explore,
     /// They go by distance in addresses instead; `g-matrix` goes by deadline alone.
     Ignore,
@@ -97,7 +109,10 @@ pub struct IoPriority {
 
 /// Why a text is no I/O priority.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is no I/O priority; write rt, be or idle, with a level from 0 (most urgent) to 7 behind it, such as rt/2")]
+#[error(
+    "`{text}` is no I/O priority; write rt, be or idle, with a level from 0 (most urgent) to 7 \
+        behind it, such as rt/2"
+)]
 pub struct PriorityError {
     /// The text as given.
     pub text: String,
@@ -155,7 +170,10 @@ impl Tunables {
     /// [`TunableError`], with what would have been accepted; nothing is changed then.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), TunableError> {
         let refused = |part: &str| {
-            let tunable = TUNABLES.iter().find(|tunable| tunable.name == name).expect("asked only for names that are matched below");
+            let tunable = TUNABLES
+                .iter()
+                .find(|tunable| tunable.name == name)
+                .expect("asked only for names that are matched below");
             TunableError::Value { name: tunable.name, part: part.to_string(), takes: tunable.takes }
         };
         match name {
@@ -169,10 +187,15 @@ impl Tunables {
                 let k = value.parse().ok().and_then(Lookahead::new);
                 self.lookahead_k = Some(k.ok_or_else(|| refused(value))?);
             }
-            "timesource" => self.timesource = TimeSource::parse(value).ok_or_else(|| refused(value))?,
+            "timesource" => {
+                self.timesource = TimeSource::parse(value).ok_or_else(|| refused(value))?
+            }
             _ => {
                 let known: Vec<&str> = TUNABLES.iter().map(|tunable| tunable.name).collect();
-                return Err(TunableError::Unknown { name: name.to_string(), known: known.join(", ") });
+                return Err(TunableError::Unknown {
+                    name: name.to_string(),
+                    known: known.join(", "),
+                });
             }
         }
         Ok(())
@@ -186,7 +209,9 @@ impl Tunables {
         match name {
             "latency_matrix" => Ok(self.latency_matrix.name().to_string()),
             "deadlines" => Ok(self.deadlines.to_string()),
-            "lookahead_k" => Ok(self.lookahead_k.map_or("policy".to_string(), |lookahead| lookahead.k().to_string())),
+            "lookahead_k" => Ok(self
+                .lookahead_k
+                .map_or("policy".to_string(), |lookahead| lookahead.k().to_string())),
             "timesource" => Ok(self.timesource.to_string()),
             // The same error as for setting it.
             _ => Self::default().set(name, "").map(|()| String::new()),
@@ -254,9 +279,13 @@ impl FromStr for IoPriority {
     type Err = PriorityError;
     /// From `CLASS/LEVEL`, or a class alone, which is its level 4, as in Linux.
     fn from_str(text: &str) -> Result<Self, PriorityError> {
-        let (class, level) = text.split_once('/').map_or((text, USUAL_LEVEL), |(class, level)| (class, level.parse().unwrap_or(u8::MAX)));
+        let (class, level) = text.split_once('/').map_or((text, USUAL_LEVEL), |(class, level)| {
+            (class, level.parse().unwrap_or(u8::MAX))
+        });
         let class = PriorityClass::ALL.into_iter().find(|known| known.name() == class);
-        class.and_then(|class| Self::new(class, level)).ok_or_else(|| PriorityError { text: text.to_string() })
+        class
+            .and_then(|class| Self::new(class, level))
+            .ok_or_else(|| PriorityError { text: text.to_string() })
     }
 }
 
@@ -267,10 +296,12 @@ impl DeadlineTable {
         self.within[priority.class as usize][usize::from(priority.level)]
     }
 
-    /// Requests of this priority are due within that time from now on, or never. Answers whether the time is one from 1 ms to 1 h; nothing is changed otherwise.
+    /// Requests of this priority are due within that time from now on, or never. Answers whether
+    /// the time is one from 1 ms to 1 h; nothing is changed otherwise.
     #[must_use = "a time out of range changes nothing"]
     pub fn set(&mut self, priority: IoPriority, within: Option<Nanos>) -> bool {
-        let in_range = within.is_none_or(|within| (DEADLINE_RANGE.0..=DEADLINE_RANGE.1).contains(&within));
+        let in_range =
+            within.is_none_or(|within| (DEADLINE_RANGE.0..=DEADLINE_RANGE.1).contains(&within));
         if in_range {
             self.within[priority.class as usize][usize::from(priority.level)] = within;
         }
@@ -282,8 +313,10 @@ impl DeadlineTable {
         let mut table = Self::default();
         for part in text.split(',').filter(|part| !part.is_empty()) {
             let (who, within) = part.split_once('=').ok_or(part)?;
-            let (class, level) = who.split_once('/').map_or((who, None), |(class, level)| (class, Some(level)));
-            let class = PriorityClass::ALL.into_iter().find(|known| known.name() == class).ok_or(part)?;
+            let (class, level) =
+                who.split_once('/').map_or((who, None), |(class, level)| (class, Some(level)));
+            let class =
+                PriorityClass::ALL.into_iter().find(|known| known.name() == class).ok_or(part)?;
             let within = parse_nanos(within).map_err(|_| part)?;
             let levels = match level {
                 Some(level) => {
@@ -332,7 +365,9 @@ impl TimeSource {
     #[must_use]
     pub fn read(self, at: Instant) -> Instant {
         match self {
-            Self::Ticks(tick) if !tick.is_zero() => Instant::from_ns(at.as_ns() / tick.as_ns() * tick.as_ns()),
+            Self::Ticks(tick) if !tick.is_zero() => {
+                Instant::from_ns(at.as_ns() / tick.as_ns() * tick.as_ns())
+            }
             _ => at,
         }
     }
@@ -355,7 +390,7 @@ impl fmt::Display for TimeSource {
     }
 }
 
-const _: () = assert!(LOOKAHEAD_MOST == 8, "the range of `lookahead_k` is written in its texts");
+const _: () = assert!(LOOKAHEAD_MAX == 8, "the range of `lookahead_k` is written in its texts");
 
 #[cfg(test)]
 mod tests {
@@ -372,7 +407,10 @@ mod tests {
         tunables.set("deadlines", "rt=100ms,be/7=1s").unwrap();
         let within = |class, level| tunables.deadlines.within(priority(class, level));
         assert_eq!(within(PriorityClass::RealTime, 3), Some(Nanos::from_ms(100)));
-        assert_eq!((within(PriorityClass::BestEffort, 7), within(PriorityClass::BestEffort, 4)), (Some(Nanos::from_secs(1)), None));
+        assert_eq!(
+            (within(PriorityClass::BestEffort, 7), within(PriorityClass::BestEffort, 4)),
+            (Some(Nanos::from_secs(1)), None)
+        );
         tunables.set("deadlines", "").unwrap();
         assert_eq!(tunables.deadlines, DeadlineTable::default());
         assert_eq!(IoPriority::new(PriorityClass::Idle, 8), None);
@@ -380,13 +418,24 @@ mod tests {
 
     #[test]
     fn a_priority_is_a_class_and_a_level() {
-        for (text, class, level) in [("rt/0", PriorityClass::RealTime, 0), ("be", PriorityClass::BestEffort, 4), ("idle/7", PriorityClass::Idle, 7)] {
+        for (text, class, level) in [
+            ("rt/0", PriorityClass::RealTime, 0),
+            ("be", PriorityClass::BestEffort, 4),
+            ("idle/7", PriorityClass::Idle, 7),
+        ] {
             assert_eq!(text.parse(), Ok(priority(class, level)), "{text}");
         }
-        assert_eq!(priority(PriorityClass::RealTime, 2).to_string().parse(), Ok(priority(PriorityClass::RealTime, 2)));
+        assert_eq!(
+            priority(PriorityClass::RealTime, 2).to_string().parse(),
+            Ok(priority(PriorityClass::RealTime, 2))
+        );
         for wrong in ["", "rt/8", "rt/-1", "high", "be/", "RT/1"] {
             let message = wrong.parse::<IoPriority>().expect_err(wrong).to_string();
-            assert!(message.contains(&alloc::format!("`{wrong}`")) && message.contains("rt, be or idle"), "{message}");
+            assert!(
+                message.contains(&alloc::format!("`{wrong}`"))
+                    && message.contains("rt, be or idle"),
+                "{message}"
+            );
         }
     }
 
@@ -394,7 +443,10 @@ mod tests {
     fn what_is_got_can_be_set() {
         for (name, texts) in [
             ("latency_matrix", &["use", "explore", "ignore"][..]),
-            ("deadlines", &["", "rt/0=50ms", "rt=50ms,be/3=1ms,idle=1h", "be/0=1500us,be/7=3600s"][..]),
+            (
+                "deadlines",
+                &["", "rt/0=50ms", "rt=50ms,be/3=1ms,idle=1h", "be/0=1500us,be/7=3600s"][..],
+            ),
             ("lookahead_k", &["policy", "1", "4", "8"][..]),
             ("timesource", &["clock", "ticks=4ms", "ticks=1us", "ticks=100ms"][..]),
         ] {
@@ -434,7 +486,8 @@ mod tests {
             let takes = TUNABLES.iter().find(|tunable| tunable.name == name).unwrap().takes;
             assert_eq!(message, alloc::format!("{name}: `{part}` is no value; write {takes}"));
         }
-        let unknown = "there is no tunable `lookahead`; known are latency_matrix, deadlines, lookahead_k, timesource";
+        let unknown = "there is no tunable `lookahead`; known are latency_matrix, deadlines, \
+            lookahead_k, timesource";
         assert_eq!(tunables.set("lookahead", "4").expect_err("no such name").to_string(), unknown);
         assert_eq!(tunables.get("lookahead").expect_err("no such name").to_string(), unknown);
         assert_eq!(tunables, before);
@@ -444,6 +497,9 @@ mod tests {
     fn ticks_are_whole() {
         let ticks = TimeSource::Ticks(Nanos::from_ms(4));
         assert_eq!(ticks.read(Instant::from_ns(11_999_999)), Instant::from_ns(8_000_000));
-        assert_eq!(TimeSource::Clock.read(Instant::from_ns(11_999_999)), Instant::from_ns(11_999_999));
+        assert_eq!(
+            TimeSource::Clock.read(Instant::from_ns(11_999_999)),
+            Instant::from_ns(11_999_999)
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Every policy of the table has its page, all pages have the same headings, and what they say of names, sources and parameters is what the table
-//! says.
+//! Every policy of the table has its page, all pages have the same headings, and what they say of
+//! names, sources and parameters is what the table says.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,8 +7,17 @@ use std::path::PathBuf;
 
 use headtime_sched::{POLICIES, Parameter};
 
-const HEADINGS: [&str; 9] =
-    ["Name", "What it does", "Worked example", "Guarantees", "Does not guarantee", "Parameters", "Cost", "Source", "When to use / when not"];
+const HEADINGS: [&str; 9] = [
+    "Name",
+    "What it does",
+    "Worked example",
+    "Guarantees",
+    "Does not guarantee",
+    "Parameters",
+    "Cost",
+    "Source",
+    "When to use / when not",
+];
 
 fn folder() -> PathBuf {
     [env!("CARGO_MANIFEST_DIR"), "..", "..", "docs", "policies"].iter().collect()
@@ -16,7 +25,9 @@ fn folder() -> PathBuf {
 
 fn page(policy: &str) -> String {
     let path = folder().join(format!("{policy}.md"));
-    fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}; every policy of the table needs its page there", path.display()))
+    fs::read_to_string(&path).unwrap_or_else(|error| {
+        panic!("{}: {error}; every policy of the table needs its page there", path.display())
+    })
 }
 
 /// The sections of a page, by heading, without empty lines at their ends.
@@ -43,9 +54,18 @@ fn row(parameter: &Parameter) -> String {
 fn every_policy_has_a_page_with_the_same_headings_and_something_under_each() {
     for entry in POLICIES {
         let page = page(entry.name);
-        assert!(page.starts_with(&format!("# {}\n", entry.name)), "{}.md starts with its name", entry.name);
+        assert!(
+            page.starts_with(&format!("# {}\n", entry.name)),
+            "{}.md starts with its name",
+            entry.name
+        );
         let sections = sections(&page);
-        assert_eq!(sections.iter().map(|(heading, _)| heading.as_str()).collect::<Vec<_>>(), HEADINGS, "headings of {}.md", entry.name);
+        assert_eq!(
+            sections.iter().map(|(heading, _)| heading.as_str()).collect::<Vec<_>>(),
+            HEADINGS,
+            "headings of {}.md",
+            entry.name
+        );
         for (heading, body) in sections {
             assert!(!body.is_empty(), "{}.md says nothing under `{heading}`", entry.name);
         }
@@ -56,7 +76,12 @@ fn every_policy_has_a_page_with_the_same_headings_and_something_under_each() {
 fn names_and_sources_are_those_of_the_table() {
     for entry in POLICIES {
         assert_eq!(section(entry.name, "Name"), format!("`{}` — {}", entry.name, entry.summary));
-        assert_eq!(section(entry.name, "Source").lines().next(), Some(entry.source), "the first line under Source in {}.md", entry.name);
+        assert_eq!(
+            section(entry.name, "Source").lines().next(),
+            Some(entry.source),
+            "the first line under Source in {}.md",
+            entry.name
+        );
     }
 }
 
@@ -67,14 +92,22 @@ fn parameters_are_those_of_the_table_with_their_bounds() {
         let rows: Vec<&str> = body.lines().filter(|line| line.starts_with("| `")).collect();
         let expected: Vec<String> = entry.parameters.iter().map(row).collect();
         assert_eq!(rows, expected, "parameters in {}.md", entry.name);
-        assert_eq!(body == "None.", entry.parameters.is_empty(), "{}.md says `None.` and nothing else when there are none", entry.name);
+        assert_eq!(
+            body == "None.",
+            entry.parameters.is_empty(),
+            "{}.md says `None.` and nothing else when there are none",
+            entry.name
+        );
     }
 }
 
 #[test]
 fn no_page_describes_a_policy_that_does_not_exist() {
-    let files = fs::read_dir(folder()).expect("the folder of the pages").map(|file| file.expect("a file of the folder").file_name());
+    let files = fs::read_dir(folder())
+        .expect("the folder of the pages")
+        .map(|file| file.expect("a file of the folder").file_name());
     let pages: BTreeSet<String> = files.map(|name| name.to_string_lossy().into_owned()).collect();
-    let expected: BTreeSet<String> = POLICIES.iter().map(|entry| format!("{}.md", entry.name)).collect();
+    let expected: BTreeSet<String> =
+        POLICIES.iter().map(|entry| format!("{}.md", entry.name)).collect();
     assert_eq!(pages, expected);
 }

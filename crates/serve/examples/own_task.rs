@@ -1,9 +1,11 @@
-//! A background task of one's own: how much of a drive is zeroes, found out in whatever order its sectors come, remembered over restarts, in time that nobody else wants.
+//! A background task of one's own: how much of a drive is zeroes, found out in whatever order its
+//! sectors come, remembered over restarts, in time that nobody else wants.
 //!
 //! ```text
 //! cargo run --example own_task -- DRIVE [STATE]      such as simulated:hp-c2247a, drive.img, nbd://localhost/disk0
 //! ```
-//! The drive reads for the scan beside everything else that the program does with it, as long as the feed is there; here that is nothing.
+//! The drive reads for the scan beside everything else that the program does with it, as long as
+//! the feed is there; here that is nothing.
 
 use std::error::Error;
 use std::path::Path;
@@ -13,7 +15,9 @@ use std::time::Duration;
 
 use headtime_io::{Drive, DriveOptions, Locator, ScanEvent, ScanStart};
 use headtime_sched::{FillSource, Wanted};
-use headtime_tasks::{DigestReport, Output, Piece, Scan, Source, Subject, Task, TaskKind, TaskSettings};
+use headtime_tasks::{
+    DigestReport, Output, Piece, Scan, Source, Subject, Task, TaskKind, TaskSettings,
+};
 use headtime_units::{Extent, Lba, Sectors};
 
 /// Counts the bytes of sectors that are all zero.
@@ -30,9 +34,14 @@ impl Task for CountZeroes {
     }
 
     fn take(&mut self, piece: &Piece<'_>, _out: &mut Vec<Output>) {
-        // Whole grains, each once in a pass, in any order: what is kept must not depend on that order, as a sum does not.
+        // Whole grains, each once in a pass, in any order: what is kept must not depend on that
+        // order, as a sum does not.
         let unreadable: u64 = piece.failed.iter().map(|failed| failed.len.get()).sum();
-        let zero = piece.bytes.chunks(self.sector_bytes).filter(|sector| sector.iter().all(|byte| *byte == 0)).count() as u64;
+        let zero = piece
+            .bytes
+            .chunks(self.sector_bytes)
+            .filter(|sector| sector.iter().all(|byte| *byte == 0))
+            .count() as u64;
         self.zeroes.fetch_add((zero - unreadable) * self.sector_bytes as u64, Ordering::Relaxed);
     }
 
@@ -51,7 +60,8 @@ impl Task for CountZeroes {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
-    let locator: Locator = arguments.next().unwrap_or_else(|| "simulated:hp-c2247a".to_owned()).parse()?;
+    let locator: Locator =
+        arguments.next().unwrap_or_else(|| "simulated:hp-c2247a".to_owned()).parse()?;
     let state = arguments.next();
     let drive = Drive::open(&locator, DriveOptions::default())?;
     let handle = drive.handle();
@@ -79,7 +89,14 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let mut wanted = Wanted::new(capacity, Sectors::new(scan.grain()));
     scan.missing().for_each(|extent| wanted.insert(extent));
-    let feed = handle.start_scan(ScanStart { wanted, point_in_time: false, hold_writes: false, paused: false, marks: None, queue_bytes: 4 << 20 })?;
+    let feed = handle.start_scan(ScanStart {
+        wanted,
+        point_in_time: false,
+        hold_writes: false,
+        paused: false,
+        marks: None,
+        queue_bytes: 4 << 20,
+    })?;
     let mut out = Vec::new();
     loop {
         let (extent, read, source) = match feed.next(Duration::from_secs(60)) {
@@ -88,7 +105,13 @@ fn main() -> Result<(), Box<dyn Error>> {
             Some(ScanEvent::Exhausted) => break,
             other => return Err(format!("the scan ended early: {other:?}").into()),
         };
-        scan.deliver(extent, read.as_deref().map_err(|errno| *errno), false, source_of(source), &mut out);
+        scan.deliver(
+            extent,
+            read.as_deref().map_err(|errno| *errno),
+            false,
+            source_of(source),
+            &mut out,
+        );
         // A task that writes would write `out` here, and call `forget` when that does not work.
         scan.keep();
         if let Some(path) = &state {
@@ -96,7 +119,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
     }
     let zeroes = zeroes.load(Ordering::Relaxed);
-    println!("{locator}: {zeroes} of {} bytes are zeroes, {} sectors cannot be read", size.bytes_of(capacity), scan.failed().sectors().get());
+    println!(
+        "{locator}: {zeroes} of {} bytes are zeroes, {} sectors cannot be read",
+        size.bytes_of(capacity),
+        scan.failed().sectors().get()
+    );
     Ok(())
 }
 

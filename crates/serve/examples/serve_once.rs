@@ -1,7 +1,9 @@
-//! Serves what a TOML file says until SIGTERM or SIGINT; with `--alone` the whole drive with nothing in front.
+//! Serves what a TOML file says until SIGTERM or SIGINT; with `--alone` the whole drive with
+//! nothing in front.
 //!
-//! `cargo run -p headtime-serve --example serve_once -- serve.toml`. Prints one line `ready`, then the URIs, on standard output; errors go to standard
-//! error. The program that people use is `headtime serve`; this one is what the crate's own tests start and kill.
+//! `cargo run -p headtime-serve --example serve_once -- serve.toml`. Prints one line `ready`, then
+//! the URIs, on standard output; errors go to standard error. The program that people use is
+//! `headtime serve`; this one is what the crate's own tests start and kill.
 
 use std::process::ExitCode;
 use std::time::Duration;
@@ -11,7 +13,8 @@ use headtime_serve::{Server, serve_alone};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let (alone, files): (Vec<&String>, Vec<&String>) = arguments.iter().partition(|argument| *argument == "--alone");
+    let (alone, files): (Vec<&String>, Vec<&String>) =
+        arguments.iter().partition(|argument| *argument == "--alone");
     let [file] = files[..] else {
         eprintln!("usage: serve_once [--alone] FILE.toml");
         return ExitCode::from(2);

@@ -5,16 +5,20 @@
 //!    ▲         │                   ▲                                                         │ callback on the drive's thread
 //!    └─ reply ◄┴────── answer ◄────┴───────────────── completions ◄──────────────────────────┘
 //! ```
-//! The task waits for whichever comes first of: bytes to read, room to write, a completion, memory, a place, the end. It never waits for one client
-//! in a way that another could notice: what a client does not read stays in its own connection's memory, and what it does not
-//! finish sending was granted before it was read ([`crate::memory`]).
+//! The task waits for whichever comes first of: bytes to read, room to write, a completion, memory,
+//! a place, the end. It never waits for one client in a way that another could notice: what a
+//! client does not read stays in its own connection's memory, and what it does not finish sending
+//! was granted before it was read ([`crate::memory`]).
 //!
 //! # When a client leaves with requests in flight
 //!
-//! Reads that are still queued are cancelled, and so is what was not handed to the scheduler yet of a CACHE request. Writes, zeroings and trims that
-//! were taken from the socket are carried out wholly, as if the client had left a moment later: the protocol lets it expect nothing either way, and a write that
-//! was cut in the middle would be a third state that neither the client nor a file system over it reckons with. A write whose payload had not
-//! arrived wholly never happens. The task lives until everything it had at the drive is over, so its memory is accounted for until then.
+//! Reads that are still queued are cancelled, and so is what was not handed to the scheduler yet of
+//! a CACHE request. Writes, zeroings and trims that were taken from the socket are carried out
+//! wholly, as if the client had left a moment later: the protocol lets it expect nothing either
+//! way, and a write that was cut in the middle would be a third state that neither the client nor a
+//! file system over it computes with. A write whose payload had not arrived wholly never happens.
+//! The task lives until everything it had at the drive is over, so its memory is accounted for
+//! until then.
 
 mod hub;
 mod opening;
@@ -53,9 +57,15 @@ pub(crate) enum End {
     Gone,
     #[error("no export was opened within {0}; raise handshake_timeout if the client is honest")]
     HandshakeTimeout(Nanos),
-    #[error("no export was opened, and another client came when all places were taken; raise connections if the client is honest")]
+    #[error(
+        "no export was opened, and another client came when all places were taken; raise \
+            connections if the client is honest"
+    )]
     MadeRoom,
-    #[error("the client held memory that others waited for, and moved next to nothing in {0}; raise stall_timeout or memory if the client is honest")]
+    #[error(
+        "the client held memory that others waited for, and moved next to nothing in {0}; raise \
+            stall_timeout or memory if the client is honest"
+    )]
     Stalled(Nanos),
     #[error("the server is shutting down")]
     ShutDown,
@@ -107,7 +117,13 @@ struct Client {
 const LINGER: Duration = Duration::from_secs(1);
 
 /// Serves one client until it is over.
-pub(crate) async fn serve(hub: Arc<Hub>, arrival: Arrival, socket: Socket, stream: StreamId, tls: TlsPolicy) -> End {
+pub(crate) async fn serve(
+    hub: Arc<Hub>,
+    arrival: Arrival,
+    socket: Socket,
+    stream: StreamId,
+    tls: TlsPolicy,
+) -> End {
     hub.connections.fetch_add(1, Ordering::Relaxed);
     let (mut client, completions) = Client::new(Arc::clone(&hub), arrival, socket, stream, tls);
     let end = client.run(completions).await;
@@ -128,11 +144,19 @@ pub(crate) async fn serve(hub: Arc<Hub>, arrival: Arrival, socket: Socket, strea
 }
 
 impl Client {
-    fn new(hub: Arc<Hub>, arrival: Arrival, socket: Socket, stream: StreamId, tls: TlsPolicy) -> (Self, mpsc::UnboundedReceiver<PieceDone>) {
+    fn new(
+        hub: Arc<Hub>,
+        arrival: Arrival,
+        socket: Socket,
+        stream: StreamId,
+        tls: TlsPolicy,
+    ) -> (Self, mpsc::UnboundedReceiver<PieceDone>) {
         // Not bounded by itself: each message belongs to a place at the scheduler.
         let (done_sender, completions) = mpsc::unbounded_channel();
-        let machine = Machine::with_tls(hub.nbd_limits.clone(), tls).expect("limits are checked when the server starts");
-        // Who may open the file of a unix socket may see what is behind it; everybody else is who his certificate says.
+        let machine = Machine::with_tls(hub.nbd_limits.clone(), tls)
+            .expect("limits are checked when the server starts");
+        // Who may open the file of a unix socket may see what is behind it; everybody else is who
+        // his certificate says.
         let trusted = matches!(socket, Socket::Unix(_)) && tls == TlsPolicy::Off;
         let access = if trusted { Access::All } else { hub.permissions.of(None) };
         let client = Self {
@@ -193,7 +217,8 @@ impl Client {
             if missing_pages == 0 {
                 memory = None;
             } else if memory.is_none() {
-                memory = self.allowance.pool().map(|pool| Box::pin(pool.take(missing_pages)) as Granted);
+                memory =
+                    self.allowance.pool().map(|pool| Box::pin(pool.take(missing_pages)) as Granted);
             }
             let wants_place = !self.submit_ready();
             if wants_place && place.is_none() {
@@ -214,7 +239,8 @@ impl Client {
             }
             let shaking_hands = self.channel.is_shaking_hands();
             let wants_read = !self.gone && (shaking_hands || reads);
-            let wants_write = !self.gone && (self.machine.output_bytes() > 0 || self.channel.has_unsent());
+            let wants_write =
+                !self.gone && (self.machine.output_bytes() > 0 || self.channel.has_unsent());
             tokio::select! {
                 ready = self.channel.ready(wants_read, wants_write), if wants_read || wants_write => {
                     match ready {
@@ -244,7 +270,8 @@ impl Client {
                 () = &mut handshake, if self.export.is_none() && self.hears() => return End::HandshakeTimeout(limits.handshake_timeout),
                 _ = stall.tick() => {
                     if meter.tick(self.moved_bytes, self.blocked_by_client(), self.allowance.is_wanted()) {
-                        // Nothing more goes to or comes from this client; what it has at the drive ends by itself.
+                        // Nothing more goes to or comes from this client; what it has at the drive
+                        // ends by itself.
                         self.end = Some(End::Stalled(limits.stall_timeout));
                         self.client_gone();
                     }
@@ -260,7 +287,10 @@ impl Client {
 
     /// Whether nothing of this client is left to be done.
     fn is_over(&self) -> bool {
-        let told = self.gone || (self.machine.is_closed() && self.machine.output_bytes() == 0 && !self.channel.has_unsent());
+        let told = self.gone
+            || (self.machine.is_closed()
+                && self.machine.output_bytes() == 0
+                && !self.channel.has_unsent());
         told && self.jobs.is_empty()
     }
 
@@ -303,7 +333,8 @@ impl Client {
         }
     }
 
-    /// The client can be neither heard nor told anything. What it sent and the machine did not take yet, because too much was in flight, is dropped.
+    /// The client can be neither heard nor told anything. What it sent and the machine did not take
+    /// yet, because too much was in flight, is dropped.
     fn client_gone(&mut self) {
         if self.hears() {
             self.gone = true;

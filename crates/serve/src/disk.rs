@@ -1,4 +1,5 @@
-//! What the server needs of a drive: [`Disk`], implemented by the engine's handle, and by tests that want to decide themselves when and how a request ends.
+//! What the server needs of a drive: [`Disk`], implemented by the engine's handle, and by tests
+//! that want to decide themselves when and how a request ends.
 
 use headtime_io::{ChangeSharesError, DriveHandle, Io, IoDone, IoError, SlowRequest, SubmitError};
 use headtime_sched::{RequestId, ShareChange, ShareReport};
@@ -25,7 +26,8 @@ pub trait Disk: Send + Sync {
     /// Takes a request back if it is still queued; its `on_done` is called in any case.
     fn cancel(&self, id: RequestId);
 
-    /// Changes what volumes are promised, all of `changes` or none, while requests wait. A disk without a scheduler has nobody to tell.
+    /// Changes what volumes are promised, all of `changes` or none, while requests wait. A disk
+    /// without a scheduler has nobody to tell.
     ///
     /// # Errors
     /// Why nothing was changed.
@@ -39,7 +41,8 @@ pub trait Disk: Send + Sync {
         (Vec::new(), false)
     }
 
-    /// The last requests that were slow or missed their deadline, the latest last. A disk without a scheduler remembers none.
+    /// The last requests that were slow or missed their deadline, the latest last. A disk without a
+    /// scheduler remembers none.
     ///
     /// # Errors
     /// Why nothing is answered.
@@ -47,7 +50,8 @@ pub trait Disk: Send + Sync {
         Ok(Vec::new())
     }
 
-    /// Submits a request and waits until it is over. Not from an `on_done`, and not from a task that others wait for.
+    /// Submits a request and waits until it is over. Not from an `on_done`, and not from a task
+    /// that others wait for.
     fn run(&self, io: Io) -> IoDone {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         let taken = self.submit(

@@ -45,8 +45,10 @@ impl Export {
     pub(crate) fn of(volume: &Arc<LiveVolume>, class: Class, blocks: Blocks) -> Self {
         let name = class.export(&volume.name);
         let sector = volume.sector.bytes();
-        // 4 KiB is what clients and file systems work in; a physical block of less is no reason to advise less.
-        let preferred = blocks.physical.max(4096).max(sector).next_power_of_two().min(blocks.request_bytes);
+        // 4 KiB is what clients and file systems work in; a physical block of less is no reason to
+        // advise less.
+        let preferred =
+            blocks.physical.max(4096).max(sector).next_power_of_two().min(blocks.request_bytes);
         let block_sizes = BlockSizes { minimum: sector, preferred, maximum: blocks.request_bytes };
         let stats = Arc::new(ExportStats::new(
             volume.id,
@@ -61,7 +63,17 @@ impl Export {
     /// The whole drive as one export.
     pub(crate) fn of_drive(name: &str, shape: DriveShape, blocks: Blocks) -> Self {
         let extent = Extent::new(headtime_units::Lba::new(0), shape.capacity);
-        Self::of(&LiveVolume::of(VolumeId(0), name.to_owned(), extent, Settings::default(), shape.sector), Class::Ordinary, blocks)
+        Self::of(
+            &LiveVolume::of(
+                VolumeId(0),
+                name.to_owned(),
+                extent,
+                Settings::default(),
+                shape.sector,
+            ),
+            Class::Ordinary,
+            blocks,
+        )
     }
 
     /// Whose share of the drive's time its requests are.
@@ -99,7 +111,8 @@ impl Exports {
         self.count.store(exports.len(), Ordering::Relaxed);
     }
 
-    /// Exports the classes that a volume has, and no others; its figures go on for those that stay. Clients that have another open keep it until they leave.
+    /// Exports the classes that a volume has, and no others; its figures go on for those that stay.
+    /// Clients that have another open keep it until they leave.
     pub(crate) fn serve(&self, volume: &Arc<LiveVolume>, blocks: Blocks) {
         let settings = volume.settings();
         let mut exports = self.write();
@@ -108,7 +121,9 @@ impl Exports {
             let there = exports.get(&name).filter(|export| Arc::ptr_eq(&export.volume, volume));
             match (settings.of_class(class), there) {
                 (Some(class), Some(export)) => export.stats.set(volume.size(), class.deadline),
-                (Some(_), None) => drop(exports.insert(name, Arc::new(Export::of(volume, class, blocks)))),
+                (Some(_), None) => {
+                    drop(exports.insert(name, Arc::new(Export::of(volume, class, blocks))))
+                }
                 (None, _) => drop(exports.remove(&name)),
             }
         }
@@ -126,7 +141,10 @@ impl Exports {
 
     /// The served volume of this name.
     pub(crate) fn volume(&self, name: &str) -> Option<Arc<LiveVolume>> {
-        self.read().get(name).filter(|export| export.volume.name == name).map(|export| Arc::clone(&export.volume))
+        self.read()
+            .get(name)
+            .filter(|export| export.volume.name == name)
+            .map(|export| Arc::clone(&export.volume))
     }
 
     /// All exports, by name.
@@ -134,23 +152,38 @@ impl Exports {
         self.read().values().cloned().collect()
     }
 
-    /// The export called `name`, of those that `may_see`; the empty name means the only one there is.
-    pub(crate) fn find(&self, name: &str, may_see: impl Fn(&Export) -> bool) -> Result<Arc<Export>, Refusal> {
+    /// The export called `name`, of those that `may_see`; the empty name means the only one there
+    /// is.
+    pub(crate) fn find(
+        &self,
+        name: &str,
+        may_see: impl Fn(&Export) -> bool,
+    ) -> Result<Arc<Export>, Refusal> {
         let exports = self.read();
         let mut seen = exports.values().filter(|export| may_see(export));
         if !name.is_empty() {
-            return exports.get(name).filter(|export| may_see(export)).cloned().ok_or(Refusal::Unknown);
+            return exports
+                .get(name)
+                .filter(|export| may_see(export))
+                .cloned()
+                .ok_or(Refusal::Unknown);
         }
         match (seen.next(), seen.next()) {
             (Some(only), None) => Ok(Arc::clone(only)),
             (None, _) => Err(Refusal::Unknown),
-            _ => Err(Refusal::Policy(format!("there is no default export; name one of {}", names(&exports, may_see)))),
+            _ => Err(Refusal::Policy(format!(
+                "there is no default export; name one of {}",
+                names(&exports, may_see)
+            ))),
         }
     }
 
     /// What LIST answers to a client that `may_see` some.
     pub(crate) fn list(&self, may_see: impl Fn(&Export) -> bool) -> Vec<ListedExport> {
-        let listed = |export: &Arc<Export>| ListedExport { name: export.name.clone(), description: export.volume.settings().description };
+        let listed = |export: &Arc<Export>| ListedExport {
+            name: export.name.clone(),
+            description: export.volume.settings().description,
+        };
         self.read().values().filter(|export| may_see(export)).map(listed).collect()
     }
 
@@ -167,7 +200,8 @@ impl Exports {
 /// The first few names, for messages.
 fn names(exports: &BTreeMap<String, Arc<Export>>, may_see: impl Fn(&Export) -> bool) -> String {
     const SHOWN: usize = 8;
-    let seen = || exports.iter().filter(|(_, export)| may_see(export)).map(|(name, _)| name.as_str());
+    let seen =
+        || exports.iter().filter(|(_, export)| may_see(export)).map(|(name, _)| name.as_str());
     let more = if seen().count() > SHOWN { ", …" } else { "" };
     format!("{}{more}", seen().take(SHOWN).collect::<Vec<_>>().join(", "))
 }
@@ -181,7 +215,13 @@ mod tests {
     const BLOCKS: Blocks = Blocks { physical: 512, request_bytes: 32 << 20 };
 
     fn volume(name: &str, settings: Settings) -> Arc<LiveVolume> {
-        LiveVolume::of(VolumeId(1), name.to_owned(), Extent::from_numbers(2048, 4096), settings, SectorSize::B512)
+        LiveVolume::of(
+            VolumeId(1),
+            name.to_owned(),
+            Extent::from_numbers(2048, 4096),
+            settings,
+            SectorSize::B512,
+        )
     }
 
     fn names_of(exports: &Exports) -> Vec<String> {
@@ -190,18 +230,33 @@ mod tests {
 
     #[test]
     fn an_export_tells_what_the_protocol_allows_and_the_drive_is() {
-        let live = volume("rec", Settings { read_only: true, description: "text".to_owned(), ..Settings::default() });
+        let live = volume(
+            "rec",
+            Settings { read_only: true, description: "text".to_owned(), ..Settings::default() },
+        );
         let export = Export::of(&live, Class::Ordinary, BLOCKS);
         let info = export.info();
         info.check().unwrap();
-        assert_eq!(info.block_sizes, BlockSizes { minimum: 512, preferred: 4096, maximum: 32 << 20 });
+        assert_eq!(
+            info.block_sizes,
+            BlockSizes { minimum: 512, preferred: 4096, maximum: 32 << 20 }
+        );
         assert_eq!(info.size_bytes, 4096 * 512);
-        for flag in [ExportFlags::READ_ONLY, ExportFlags::ROTATIONAL, ExportFlags::CAN_MULTI_CONN, ExportFlags::SEND_FUA, ExportFlags::SEND_CACHE] {
+        for flag in [
+            ExportFlags::READ_ONLY,
+            ExportFlags::ROTATIONAL,
+            ExportFlags::CAN_MULTI_CONN,
+            ExportFlags::SEND_FUA,
+            ExportFlags::SEND_CACHE,
+        ] {
             assert!(info.flags.contains(flag), "{flag:?}");
         }
         live.set(Settings::default());
         live.resize(headtime_units::Sectors::new(8));
-        assert!(!export.info().flags.contains(ExportFlags::READ_ONLY), "who opens it now sees it as it is now");
+        assert!(
+            !export.info().flags.contains(ExportFlags::READ_ONLY),
+            "who opens it now sees it as it is now"
+        );
         assert_eq!(export.info().size_bytes, 4096);
     }
 
@@ -212,12 +267,19 @@ mod tests {
         let everything = |_: &Export| true;
         assert_eq!(exports.find("", everything).unwrap().name, "rec");
         exports.serve(&volume("db", Settings::default()), BLOCKS);
-        assert_eq!(exports.find("", everything).unwrap_err(), Refusal::Policy("there is no default export; name one of db, rec".to_string()));
+        assert_eq!(
+            exports.find("", everything).unwrap_err(),
+            Refusal::Policy("there is no default export; name one of db, rec".to_string())
+        );
         assert_eq!(exports.find("x", everything).unwrap_err(), Refusal::Unknown);
         assert_eq!(names_of(&exports), ["db", "rec"]);
         let only_db = |export: &Export| export.name == "db";
         assert_eq!(exports.find("", only_db).unwrap().name, "db");
-        assert_eq!(exports.find("rec", only_db).unwrap_err(), Refusal::Unknown, "what may not be seen is not there");
+        assert_eq!(
+            exports.find("rec", only_db).unwrap_err(),
+            Refusal::Unknown,
+            "what may not be seen is not there"
+        );
         assert_eq!(exports.list(only_db).len(), 1);
     }
 
@@ -225,14 +287,23 @@ mod tests {
     fn classes_come_and_go_with_the_settings_and_a_volume_with_all_of_them() {
         let (exports, live) = (Exports::default(), volume("vol0", Settings::default()));
         exports.serve(&live, BLOCKS);
-        live.set(Settings { classes: Classes::default().named(ClassNames { realtime: true, bulk: true }), ..Settings::default() });
+        live.set(Settings {
+            classes: Classes::default().named(ClassNames { realtime: true, bulk: true }),
+            ..Settings::default()
+        });
         let before = exports.find("vol0", |_| true).unwrap();
         exports.serve(&live, BLOCKS);
         assert_eq!(names_of(&exports), ["vol0", "vol0@bulk", "vol0@realtime"]);
         let count = exports.count();
         assert_eq!(count.load(Ordering::Relaxed), 3);
-        assert!(Arc::ptr_eq(&before, &exports.find("vol0", |_| true).unwrap()), "its figures go on");
-        live.set(Settings { classes: Classes::default().named(ClassNames { realtime: false, bulk: true }), ..Settings::default() });
+        assert!(
+            Arc::ptr_eq(&before, &exports.find("vol0", |_| true).unwrap()),
+            "its figures go on"
+        );
+        live.set(Settings {
+            classes: Classes::default().named(ClassNames { realtime: false, bulk: true }),
+            ..Settings::default()
+        });
         exports.serve(&live, BLOCKS);
         assert_eq!(names_of(&exports), ["vol0", "vol0@bulk"]);
         exports.withdraw("vol0");

@@ -1,7 +1,9 @@
-//! Volumes on a drive, the NBD exports in front of them, and the scans behind them: what stands between the engine of one drive and its clients.
+//! Volumes on a drive, the NBD exports in front of them, and the scans behind them: what stands
+//! between the engine of one drive and its clients.
 //!
-//! [`Server::start`] takes a [`config::Config`], opens the drive, finds or makes its volumes ([`volumes`]) and serves each as an NBD export of its
-//! name; [`serve_alone`] serves a whole drive with nothing in front. A server has threads of its own; its API is for code that may block.
+//! [`Server::start`] takes a [`config::Config`], opens the drive, finds or makes its volumes
+//! ([`volumes`]) and serves each as an NBD export of its name; [`serve_alone`] serves a whole drive
+//! with nothing in front. A server has threads of its own; its API is for code that may block.
 //!
 //! ```
 //! use std::time::Duration;
@@ -27,21 +29,27 @@
 //!
 //! # What is promised to clients
 //!
-//! - Replies come in any order. All connections of all volumes go to one scheduler, so an export may be opened many times (multi-conn): a
-//!   completed flush on any connection covers every write that had completed on any other.
-//! - A write that was answered survives the death of the server; what a completed flush covers, or was written with force unit access, survives the
-//!   machine's.
-//! - Errors reach the request they belong to, with the system's meaning: a full file system is ENOSPC, a failed medium EIO.
-//! - A request is answered once; what happens to requests whose client leaves stands in `connection`'s header.
-//! - `base:allocation` says that everything is allocated. That is always true, and all that is known of a raw drive.
+//! - Replies come in any order. All connections of all volumes go to one scheduler, so an export
+//!   may be opened many times (multi-conn): a completed flush on any connection covers every write
+//!   that had completed on any other.
+//! - A write that was answered survives the death of the server; what a completed flush covers, or
+//!   was written with force unit access, survives the machine's.
+//! - Errors reach the request they belong to, with the system's meaning: a full file system is
+//!   ENOSPC, a failed medium EIO.
+//! - A request is answered once; what happens to requests whose client leaves stands in
+//!   `connection`'s header.
+//! - `base:allocation` says that everything is allocated. That is always true, and all that is
+//!   known of a raw drive.
 //!
 //! # Scans
 //!
-//! [`scans`] reads volumes in the time that clients leave: scrubs, digests, backups. They are told what to do by [`Server::scans`], or over the control socket ([`control`]).
+//! [`scans`] reads volumes in the time that clients leave: scrubs, digests, backups. They are told
+//! what to do by [`Server::scans`], or over the control socket ([`control`]).
 //!
 //! # What it costs in memory
 //!
-//! [`config::ServeLimits::memory_bound`], whatever clients do; beside that, for each scan, what [`headtime_tasks`] says and some 25 MiB at most on their way.
+//! [`config::ServeLimits::memory_bound`], whatever clients do; beside that, for each scan, what
+//! [`headtime_tasks`] says and some 25 MiB at most on their way.
 
 #![warn(missing_docs)]
 

@@ -1,7 +1,8 @@
 //! Where clients come in: unix sockets and TCP ports.
 //!
-//! A unix socket's file is created with the permissions it keeps (it takes connections only after they were set), replaces a file only when it is
-//! a socket at which nobody listens, and is removed at the end if it is still the one that was made.
+//! A unix socket's file is created with the permissions it keeps (it takes connections only after
+//! they were set), replaces a file only when it is a socket at which nobody listens, and is removed
+//! at the end if it is still the one that was made.
 
 use std::io;
 use std::os::fd::OwnedFd;
@@ -34,7 +35,7 @@ enum Door {
 #[derive(Debug)]
 struct SocketFile {
     path: PathBuf,
-    /// Device and inode, to recognise it by.
+    /// Device and inode, to recognize it by.
     identity: Option<(u64, u64)>,
 }
 
@@ -48,7 +49,10 @@ pub enum BindError {
         address: Listen,
     },
     /// Something else than a socket is there.
-    #[error("{address}: the file exists and is no socket, so it is not replaced; remove it, or choose another path")]
+    #[error(
+        "{address}: the file exists and is no socket, so it is not replaced; remove it, or choose \
+            another path"
+    )]
     NoSocket {
         /// The address.
         address: Listen,
@@ -78,8 +82,12 @@ impl Listener {
             }
             Listen::Tcp { host, port, tls } => {
                 let listener = bind_tcp(host, *port).map_err(system(address, "listening"))?;
-                let port = listener.local_addr().map_err(system(address, "asking for the port"))?.port();
-                Ok(Self { door: Door::Tcp(listener), address: Listen::Tcp { host: host.clone(), port, tls: *tls } })
+                let port =
+                    listener.local_addr().map_err(system(address, "asking for the port"))?.port();
+                Ok(Self {
+                    door: Door::Tcp(listener),
+                    address: Listen::Tcp { host: host.clone(), port, tls: *tls },
+                })
             }
         }
     }
@@ -95,7 +103,10 @@ impl Listener {
             Door::Unix { listener, .. } => {
                 let (stream, _unnamed) = listener.accept().await?;
                 let peer = stream.peer_cred().ok().and_then(|credentials| credentials.pid());
-                Ok((Socket::Unix(stream), peer.map_or_else(|| "unix".to_string(), |pid| format!("pid {pid}"))))
+                Ok((
+                    Socket::Unix(stream),
+                    peer.map_or_else(|| "unix".to_string(), |pid| format!("pid {pid}")),
+                ))
             }
             Door::Tcp(listener) => {
                 let (stream, peer) = listener.accept().await?;
@@ -119,7 +130,9 @@ impl Listener {
     pub(crate) fn is_local(&self) -> bool {
         match &self.door {
             Door::Unix { .. } => true,
-            Door::Tcp(listener) => listener.local_addr().is_ok_and(|address| address.ip().is_loopback()),
+            Door::Tcp(listener) => {
+                listener.local_addr().is_ok_and(|address| address.ip().is_loopback())
+            }
         }
     }
 }
@@ -133,7 +146,10 @@ pub(crate) fn uri(address: &Listen, export: &str) -> NbdUri {
         }
         Listen::Tcp { host, port, .. } => {
             let any = matches!(host.as_str(), "0.0.0.0" | "::");
-            Address::Tcp { host: if any { "localhost".to_string() } else { host.clone() }, port: *port }
+            Address::Tcp {
+                host: if any { "localhost".to_string() } else { host.clone() },
+                port: *port,
+            }
         }
     };
     NbdUri { address, export: export.to_string() }
@@ -145,19 +161,30 @@ fn bind_tcp(host: &str, port: u16) -> io::Result<TcpListener> {
     TcpListener::from_std(listener)
 }
 
-fn bind_unix(address: &Listen, path: &Path, mode: u32) -> Result<(UnixListener, SocketFile), BindError> {
+fn bind_unix(
+    address: &Listen,
+    path: &Path,
+    mode: u32,
+) -> Result<(UnixListener, SocketFile), BindError> {
     make_way(address, path)?;
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket: OwnedFd =
-        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(from_os(address, "making a socket"))?;
+        rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)
+            .map_err(from_os(address, "making a socket"))?;
     let name = SocketAddrUnix::new(path).map_err(from_os(address, "naming the socket"))?;
-    rustix::net::bind(&socket, &name).map_err(from_os(address, "making the socket's file; is its directory there and writable?"))?;
+    rustix::net::bind(&socket, &name).map_err(from_os(
+        address,
+        "making the socket's file; is its directory there and writable?",
+    ))?;
     let mut file = SocketFile { path: path.to_path_buf(), identity: identity(path) };
-    // Until it listens nobody can connect, so there is no moment with other permissions than the ones asked for.
-    let set = rustix::fs::chmod(path, Mode::from_raw_mode(mode)).and_then(|()| rustix::net::listen(&socket, BACKLOG));
+    // Until it listens nobody can connect, so there is no moment with other permissions than the
+    // ones asked for.
+    let set = rustix::fs::chmod(path, Mode::from_raw_mode(mode))
+        .and_then(|()| rustix::net::listen(&socket, BACKLOG));
     set.map_err(from_os(address, "setting the socket's permissions"))?;
     file.identity = identity(path);
-    let listener = UnixListener::from_std(StdUnixListener::from(socket)).map_err(system(address, "listening"))?;
+    let listener = UnixListener::from_std(StdUnixListener::from(socket))
+        .map_err(system(address, "listening"))?;
     Ok((listener, file))
 }
 
@@ -174,7 +201,8 @@ fn make_way(address: &Listen, path: &Path) -> Result<(), BindError> {
     match StdUnixStream::connect(path) {
         Err(error) if error.kind() == io::ErrorKind::ConnectionRefused => {
             tracing::info!("{address}: nobody listens at the socket that is there; it is replaced");
-            std::fs::remove_file(path).map_err(system(address, "removing the socket's file that was left behind"))
+            std::fs::remove_file(path)
+                .map_err(system(address, "removing the socket's file that was left behind"))
         }
         Ok(_) => Err(BindError::Live { address: address.clone() }),
         // A full backlog, or a live socket of somebody else's: not ours to remove.
@@ -200,7 +228,7 @@ fn from_os(address: &Listen, doing: &'static str) -> impl FnOnce(rustix::io::Err
 impl Drop for SocketFile {
     fn drop(&mut self) {
         if self.identity.is_some() && identity(&self.path) == self.identity {
-            // Left behind at worst, and then recognised as stale by the next server.
+            // Left behind at worst, and then recognized as stale by the next server.
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -257,15 +285,23 @@ mod tests {
         let listener = Listener::bind(&Listen::parse("tcp:127.0.0.1:0").unwrap()).unwrap();
         let Listen::Tcp { port, .. } = listener.address() else { panic!("{listener:?}") };
         assert_ne!(*port, 0);
-        assert_eq!(uri(listener.address(), "vol0").to_string(), format!("nbd://127.0.0.1:{port}/vol0"));
+        assert_eq!(
+            uri(listener.address(), "vol0").to_string(),
+            format!("nbd://127.0.0.1:{port}/vol0")
+        );
     }
 
     #[test]
     fn a_missing_directory_is_said() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let _inside = runtime.enter();
-        let error = Listener::bind(&Listen::parse("unix:/nonexistent/a.sock").unwrap()).unwrap_err().to_string();
+        let error = Listener::bind(&Listen::parse("unix:/nonexistent/a.sock").unwrap())
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("is its directory there"), "{error}");
-        assert_eq!(uri(&Listen::parse("unix:/run/a b.sock").unwrap(), "v").to_string(), "nbd+unix:///v?socket=/run/a%20b.sock");
+        assert_eq!(
+            uri(&Listen::parse("unix:/run/a b.sock").unwrap(), "v").to_string(),
+            "nbd+unix:///v?socket=/run/a%20b.sock"
+        );
     }
 }

@@ -1,15 +1,18 @@
 //! Memory for requests in flight, shared by all connections.
 //!
-//! Each connection has a few bytes of its own, which nobody can take from it; what it needs beyond comes from one pool, of which each export is guaranteed a
-//! part ([`crate::stock`]). A connection asks before it reads a payload from its socket or lets a read go to the drive, so that what is not granted is not held
-//! anywhere: it waits in the client's socket. With the default of 1 MiB a client with 256 requests of 4 KiB in flight never meets the pool, whatever
-//! others do to it.
+//! Each connection has a few bytes of its own, which nobody can take from it; what it needs beyond
+//! comes from one pool, of which each export is guaranteed a part ([`crate::stock`]). A connection
+//! asks before it reads a payload from its socket or lets a read go to the drive, so that what is
+//! not granted is not held anywhere: it waits in the client's socket. With the default of 1 MiB a
+//! client with 256 requests of 4 KiB in flight never meets the pool, whatever others do to it.
 //!
-//! It asks for one request after the other, in the order they came, and while it waits it holds nothing but what its requests under way need. So a part of the pool that holds
-//! one request lets a client with many get on, and no two connections wait for what the other keeps idle.
+//! It asks for one request after the other, in the order they came, and while it waits it holds
+//! nothing but what its requests under way need. So a part of the pool that holds one request lets
+//! a client with many get on, and no two connections wait for what the other keeps idle.
 //!
-//! A client that neither reads its replies nor finishes its payloads can hold its part of the pool for as long as nobody else wants it. When somebody
-//! waits whom it would help, [`StallMeter`] finds it out.
+//! A client that neither reads its replies nor finishes its payloads can hold its part of the pool
+//! for as long as nobody else wants it. When somebody waits whom it would help, [`StallMeter`]
+//! finds it out.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
@@ -20,7 +23,8 @@ use crate::stock::{Grant, Member, Stock};
 /// The pool is counted in pages, so that its units fit the stock's numbers.
 pub(crate) const PAGE_BYTES: u64 = 4096;
 
-/// The pool that all connections share. Half of it is divided among exports, or less where the longest request would not fit what is left.
+/// The pool that all connections share. Half of it is divided among exports, or less where the
+/// longest request would not fit what is left.
 pub(crate) fn pool(limits: &ServeLimits, exports: Arc<AtomicUsize>) -> Arc<Stock> {
     let total = pages(limits.memory.get());
     Stock::new(total, total - unkept_pages(limits) as u32, exports)
@@ -70,13 +74,16 @@ impl Allowance {
     /// Pages that are missing for `bytes`, at most as many as there are for anybody.
     pub(crate) fn missing_pages(&self, bytes: u64) -> u32 {
         let most = self.pool.as_ref().map_or(0, Member::unkept);
-        let wanted = bytes.saturating_sub(self.own_bytes).div_ceil(PAGE_BYTES).min(u64::from(most)) as u32;
+        let wanted =
+            bytes.saturating_sub(self.own_bytes).div_ceil(PAGE_BYTES).min(u64::from(most)) as u32;
         wanted.saturating_sub(self.pages())
     }
 
     /// Gives back what is not needed for `bytes`.
     pub(crate) fn keep(&mut self, bytes: u64) {
-        let wanted = bytes.saturating_sub(self.own_bytes).div_ceil(PAGE_BYTES).min(u64::from(u32::MAX)) as u32;
+        let wanted =
+            bytes.saturating_sub(self.own_bytes).div_ceil(PAGE_BYTES).min(u64::from(u32::MAX))
+                as u32;
         if wanted == 0 {
             self.from_pool = None;
         } else if let Some(grant) = &mut self.from_pool {
@@ -110,18 +117,21 @@ pub(crate) struct StallMeter {
 }
 
 impl StallMeter {
-    /// Called once a period: `moved_bytes` is what went through the socket since the connection began, `blocked` whether the client has something to read
-    /// or to send on, `wanted` whether others wait for memory that this connection holds. Says whether the connection is to be closed.
+    /// Called once a period: `moved_bytes` is what went through the socket since the connection
+    /// began, `blocked` whether the client has something to read or to send on, `wanted` whether
+    /// others wait for memory that this connection holds. Says whether the connection is to be
+    /// closed.
     pub(crate) fn tick(&mut self, moved_bytes: u64, blocked: bool, wanted: bool) -> bool {
         let moved = moved_bytes - self.moved_before;
-        let stalled = blocked && self.blocked_before && wanted && moved < LEAST_BYTES_A_PERIOD;
+        let stalled = blocked && self.blocked_before && wanted && moved < MIN_BYTES_A_PERIOD;
         *self = Self { moved_before: moved_bytes, blocked_before: blocked };
         stalled
     }
 }
 
-/// A client that moves less in a whole period is taken for one that does not move. A guess: 2 KiB a second at the default period.
-const LEAST_BYTES_A_PERIOD: u64 = 64 << 10;
+/// A client that moves less in a whole period is taken for one that does not move. A guess: 2 KiB a
+/// second at the default period.
+const MIN_BYTES_A_PERIOD: u64 = 64 << 10;
 
 #[cfg(test)]
 mod tests {
@@ -136,7 +146,8 @@ mod tests {
 
     fn fill(allowance: &mut Allowance, bytes: u64) {
         let missing = allowance.missing_pages(bytes);
-        let pages = allowance.pool().and_then(|pool| pool.try_take(missing)).expect("they are there");
+        let pages =
+            allowance.pool().and_then(|pool| pool.try_take(missing)).expect("they are there");
         allowance.add(pages);
     }
 
@@ -157,13 +168,20 @@ mod tests {
     #[test]
     fn more_than_there_is_for_anybody_is_never_waited_for() {
         assert_eq!(allowance(&Stock::new(4, 2, Arc::default()), 0).missing_pages(1 << 30), 2);
-        assert_eq!(Allowance::new(0).missing_pages(1 << 30), 0, "before an export is open there is nothing to take it from");
+        assert_eq!(
+            Allowance::new(0).missing_pages(1 << 30),
+            0,
+            "before an export is open there is nothing to take it from"
+        );
     }
 
     #[test]
     fn the_longest_request_fits_what_nobody_is_guaranteed() {
         let pool_of = |mebibytes: u64| {
-            let limits = ServeLimits { memory: headtime_units::ByteSize::new(mebibytes << 20), ..ServeLimits::default() };
+            let limits = ServeLimits {
+                memory: headtime_units::ByteSize::new(mebibytes << 20),
+                ..ServeLimits::default()
+            };
             pool(&limits, Arc::default()).unkept()
         };
         assert_eq!(pool_of(512), 256 << 8, "half");
@@ -177,8 +195,8 @@ mod tests {
         assert!(!meter.tick(0, true, true), "blocked for less than a period");
         assert!(meter.tick(10, true, true));
         assert!(!meter.tick(20, true, false), "nobody wants its memory");
-        assert!(!meter.tick(20 + LEAST_BYTES_A_PERIOD, true, true), "it moved");
-        assert!(!meter.tick(20 + LEAST_BYTES_A_PERIOD, false, true), "it waits for the drive");
-        assert!(!meter.tick(20 + LEAST_BYTES_A_PERIOD, true, true), "blocked for less than a period");
+        assert!(!meter.tick(20 + MIN_BYTES_A_PERIOD, true, true), "it moved");
+        assert!(!meter.tick(20 + MIN_BYTES_A_PERIOD, false, true), "it waits for the drive");
+        assert!(!meter.tick(20 + MIN_BYTES_A_PERIOD, true, true), "blocked for less than a period");
     }
 }

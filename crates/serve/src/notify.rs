@@ -1,4 +1,5 @@
-//! Tells systemd, if it asked, when the server is ready and when it stops (`Type=notify`). Without `NOTIFY_SOCKET` nothing happens.
+//! Tells systemd, if it asked, when the server is ready and when it stops (`Type=notify`). Without
+//! `NOTIFY_SOCKET` nothing happens.
 
 use sd_notify::NotifyState;
 

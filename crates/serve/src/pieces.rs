@@ -1,12 +1,17 @@
-//! One client's request as the scheduler sees it: a few pieces, submitted apart and joined again. No I/O.
+//! One client's request as the scheduler sees it: a few pieces, submitted apart and joined again.
+//! No I/O.
 //!
-//! A request of 32 MiB keeps a head for more than 100 ms, in which no other volume's deadline can be held. In pieces of a mebibyte the scheduler may put
-//! something between. Example, pieces of 1 MiB: a read of 2.5 MiB at 10 MiB becomes reads of [10, 11), [11, 12) and [12, 12.5) MiB; its reply goes out
-//! when all three are there, with the error of the first that failed, if one did. Nothing says in which order pieces happen: a reader beside a
-//! split write may see a part of it, as the protocol allows.
+//! A request of 32 MiB keeps a head for more than 100 ms, in which no other volume's deadline can
+//! be held. In pieces of a mebibyte the scheduler may put something between. Example, pieces of 1
+//! MiB: a read of 2.5 MiB at 10 MiB becomes reads of [10, 11), [11, 12) and [12, 12.5) MiB; its
+//! reply goes out when all three are there, with the error of the first that failed, if one did.
+//! Nothing says in which order pieces happen: a reader beside a split write may see a part of it,
+//! as the protocol allows.
 //!
-//! All pieces of a read or write are submitted at once, since their bytes are bounded by the connection's allowance. WRITE_ZEROES and CACHE carry no
-//! bytes and may cover 4 GiB: of these at most [`WINDOW`] pieces are at the scheduler at once. TRIM is not split, because it moves no head.
+//! All pieces of a read or write are submitted at once, since their bytes are bounded by the
+//! connection's allowance. WRITE_ZEROES and CACHE carry no bytes and may cover 4 GiB: of these at
+//! most [`WINDOW`] pieces are at the scheduler at once. TRIM is not split, because it moves no
+//! head.
 
 use bytes::Bytes;
 use headtime_io::IoError;
@@ -14,7 +19,8 @@ use headtime_nbd::{Command, Errno};
 use headtime_sched::{Op, RequestId};
 use headtime_units::{Extent, Lba, SectorSize, Sectors};
 
-/// Most pieces of one request without payload at the scheduler at once. A guess: enough to keep a drive's queue of two full.
+/// Most pieces of one request without payload at the scheduler at once. A guess: enough to keep a
+/// drive's queue of two full.
 pub(crate) const WINDOW: usize = 4;
 
 /// What the answer to a finished request is.
@@ -68,12 +74,24 @@ pub(crate) struct Job {
 }
 
 impl Job {
-    /// `command` on a volume whose first sector is `base`, in pieces of `piece`. Offsets and lengths were checked against the volume, and are whole
-    /// sectors. `None` for BLOCK_STATUS, which asks nothing of the drive.
-    pub(crate) fn new(command: Command, base: Lba, sector: SectorSize, piece: Sectors) -> Option<Self> {
+    /// `command` on a volume whose first sector is `base`, in pieces of `piece`. Offsets and
+    /// lengths were checked against the volume, and are whole sectors. `None` for BLOCK_STATUS,
+    /// which asks nothing of the drive.
+    pub(crate) fn new(
+        command: Command,
+        base: Lba,
+        sector: SectorSize,
+        piece: Sectors,
+    ) -> Option<Self> {
         let (offset, length) = command.range();
-        let sectors = |bytes: u64| sector.sectors_of(bytes).expect("the minimum block size of an export is its sector");
-        let extent = if command == Command::Flush { Extent::default() } else { Extent::new(base + sectors(offset), sectors(length)) };
+        let sectors = |bytes: u64| {
+            sector.sectors_of(bytes).expect("the minimum block size of an export is its sector")
+        };
+        let extent = if command == Command::Flush {
+            Extent::default()
+        } else {
+            Extent::new(base + sectors(offset), sectors(length))
+        };
         let (op, fua, payload, keeps_data, window) = match command {
             Command::Read { .. } => (Op::Read, false, Bytes::new(), true, usize::MAX),
             Command::Write { payload, fua, .. } => (Op::Write, fua, payload, false, usize::MAX),
@@ -83,7 +101,8 @@ impl Job {
             Command::Cache { .. } => (Op::Read, false, Bytes::new(), false, WINDOW),
             Command::BlockStatus { .. } => return None,
         };
-        let piece = if matches!(op, Op::Flush | Op::Discard) { Sectors::new(u64::MAX) } else { piece };
+        let piece =
+            if matches!(op, Op::Flush | Op::Discard) { Sectors::new(u64::MAX) } else { piece };
         let mut job = Self {
             op,
             fua,
@@ -222,13 +241,27 @@ mod tests {
     fn a_long_read_is_split_and_joined_in_order() {
         let mut job = job(Command::Read { offset: 1024, length: 10 * 512, unfragmented: false });
         let extents: Vec<Extent> = pieces(&mut job).iter().map(|piece| piece.extent).collect();
-        assert_eq!(extents, [Extent::from_numbers(10_002, 4), Extent::from_numbers(10_006, 4), Extent::from_numbers(10_010, 2)]);
+        assert_eq!(
+            extents,
+            [
+                Extent::from_numbers(10_002, 4),
+                Extent::from_numbers(10_006, 4),
+                Extent::from_numbers(10_010, 2)
+            ]
+        );
         for index in [2, 0, 1] {
             assert!(!job.is_over());
             job.completed(index, Ok(Bytes::from(vec![index as u8; 2])));
         }
         assert!(job.is_over());
-        assert_eq!(job.into_answer(), Answer::Data(vec![Bytes::from(vec![0; 2]), Bytes::from(vec![1; 2]), Bytes::from(vec![2; 2])]));
+        assert_eq!(
+            job.into_answer(),
+            Answer::Data(vec![
+                Bytes::from(vec![0; 2]),
+                Bytes::from(vec![1; 2]),
+                Bytes::from(vec![2; 2])
+            ])
+        );
     }
 
     #[test]
@@ -237,12 +270,21 @@ mod tests {
         let mut job = job(Command::Write { offset: 0, payload: payload.clone().into(), fua: true });
         let pieces = pieces(&mut job);
         assert!(pieces.iter().all(|piece| piece.fua && piece.op == Op::Write));
-        assert_eq!(pieces.iter().flat_map(|piece| piece.data.to_vec()).collect::<Vec<u8>>(), payload);
+        assert_eq!(
+            pieces.iter().flat_map(|piece| piece.data.to_vec()).collect::<Vec<u8>>(),
+            payload
+        );
     }
 
     #[test]
     fn the_lowest_error_is_the_answer_and_nothing_more_is_sent_after_one() {
-        let mut job = job(Command::WriteZeroes { offset: 0, length: 40 * 512, fua: false, no_hole: false, fast: false });
+        let mut job = job(Command::WriteZeroes {
+            offset: 0,
+            length: 40 * 512,
+            fua: false,
+            no_hole: false,
+            fast: false,
+        });
         assert_eq!(pieces(&mut job).len(), WINDOW);
         job.completed(3, Err(error(5)));
         job.completed(1, Err(error(28)));
@@ -251,14 +293,18 @@ mod tests {
         assert!(!job.is_over());
         job.completed(2, Ok(Bytes::new()));
         assert!(job.is_over());
-        assert!(matches!(job.into_answer(), Answer::Failed(Errno::NoSpace, text) if text.contains("no space")));
+        assert!(
+            matches!(job.into_answer(), Answer::Failed(Errno::NoSpace, text) if text.contains("no space"))
+        );
     }
 
     #[test]
     fn zeroing_four_gibibytes_keeps_a_window_at_the_scheduler_until_all_is_done() {
         let length = u32::MAX / 512 * 512;
-        let command = Command::WriteZeroes { offset: 0, length, fua: false, no_hole: false, fast: false };
-        let mut job = Job::new(command, BASE, SectorSize::B512, Sectors::new(2048 * 1024)).expect("a request for the drive");
+        let command =
+            Command::WriteZeroes { offset: 0, length, fua: false, no_hole: false, fast: false };
+        let mut job = Job::new(command, BASE, SectorSize::B512, Sectors::new(2048 * 1024))
+            .expect("a request for the drive");
         let (mut done, mut sectors) = (0, 0);
         let mut at_scheduler: std::collections::VecDeque<Piece> = pieces(&mut job).into();
         while let Some(piece) = at_scheduler.pop_front() {
@@ -275,7 +321,16 @@ mod tests {
     #[test]
     fn a_flush_has_no_sectors_and_a_trim_one_piece() {
         let mut flush = job(Command::Flush);
-        assert_eq!(pieces(&mut flush), [Piece { index: 0, op: Op::Flush, extent: Extent::default(), fua: false, data: Bytes::new() }]);
+        assert_eq!(
+            pieces(&mut flush),
+            [Piece {
+                index: 0,
+                op: Op::Flush,
+                extent: Extent::default(),
+                fua: false,
+                data: Bytes::new()
+            }]
+        );
         let mut trim = job(Command::Trim { offset: 0, length: 1 << 30, fua: false });
         assert_eq!(pieces(&mut trim).len(), 1);
         trim.completed(0, Err(error(95)));
@@ -305,7 +360,14 @@ mod tests {
 
     #[test]
     fn errors_keep_their_meaning() {
-        for (os, nbd) in [(28, Errno::NoSpace), (122, Errno::NoSpace), (5, Errno::Io), (30, Errno::Perm), (125, Errno::Shutdown), (121, Errno::Io)] {
+        for (os, nbd) in [
+            (28, Errno::NoSpace),
+            (122, Errno::NoSpace),
+            (5, Errno::Io),
+            (30, Errno::Perm),
+            (125, Errno::Shutdown),
+            (121, Errno::Io),
+        ] {
             assert_eq!(nbd_errno(os), nbd, "{os}");
         }
     }

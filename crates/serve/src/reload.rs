@@ -1,4 +1,5 @@
-//! [`Reloader`]: reads again, while serving, what others may change in files: certificates, keys, revocation lists. Everything else of a configuration is read at the start, or changed over the
+//! [`Reloader`]: reads again, while serving, what others may change in files: certificates, keys,
+//! revocation lists. Everything else of a configuration is read at the start, or changed over the
 //! control socket.
 
 use std::sync::Arc;
@@ -23,12 +24,16 @@ impl Reloader {
     /// [`TlsError`]: what was in force is in force.
     pub fn reload(&self) -> Result<TlsFiles, TlsError> {
         let files = self.tls.as_ref().ok_or(TlsError::None)?.reload()?;
-        tracing::info!("tls: files were read again; the certificate is good until {}", files.certificate_until);
+        tracing::info!(
+            "tls: files were read again; the certificate is good until {}",
+            files.certificate_until
+        );
         files.notes.iter().for_each(|note| tracing::warn!("tls: {note}"));
         Ok(files)
     }
 
-    /// What SIGHUP asks for: the same, told in the log and to systemd (`Type=notify-reload`), because nobody waits for an answer.
+    /// What SIGHUP asks for: the same, told in the log and to systemd (`Type=notify-reload`),
+    /// because nobody waits for an answer.
     pub fn on_hangup(&self) {
         notify::reloading();
         match self.reload() {

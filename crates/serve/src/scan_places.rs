@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 
 use headtime_io::Locator;
 
-/// `FILE.suffix` for a drive that is a file or has its bytes in one, `ELSEWHERE/NAME.suffix` for a block device; nothing for a drive in memory or at the other end of a network.
+/// `FILE.suffix` for a drive that is a file or has its bytes in one, `ELSEWHERE/NAME.suffix` for a
+/// block device; nothing for a drive in memory or at the other end of a network.
 pub(crate) fn beside(locator: &Locator, suffix: &str, elsewhere: &str) -> Option<PathBuf> {
     let file = match locator {
         Locator::Path(path) => path,
@@ -19,7 +20,8 @@ pub(crate) fn beside(locator: &Locator, suffix: &str, elsewhere: &str) -> Option
         name.push(suffix);
         PathBuf::from(name)
     };
-    let device = std::fs::metadata(file).is_ok_and(|metadata| metadata.file_type().is_block_device());
+    let device =
+        std::fs::metadata(file).is_ok_and(|metadata| metadata.file_type().is_block_device());
     if !device {
         return Some(with_suffix(file));
     }
@@ -27,35 +29,45 @@ pub(crate) fn beside(locator: &Locator, suffix: &str, elsewhere: &str) -> Option
     Some(with_suffix(&Path::new(elsewhere).join(real.file_name()?)))
 }
 
-/// The control socket of the server of a drive, unless its configuration says otherwise; `None` for a drive that has no place of its own.
+/// The control socket of the server of a drive, unless its configuration says otherwise; `None` for
+/// a drive that has no place of its own.
 #[must_use]
 pub fn default_control_socket(locator: &Locator) -> Option<PathBuf> {
     crate::control::default_path(locator)
 }
 
-/// Where scans of a drive are remembered, unless its configuration says otherwise; `None` for a drive that has no place of its own.
+/// Where scans of a drive are remembered, unless its configuration says otherwise; `None` for a
+/// drive that has no place of its own.
 #[must_use]
 pub fn default_state_directory(locator: &Locator) -> Option<PathBuf> {
     beside(locator, "scans", "/var/lib/headtime")
 }
 
-/// The control socket of a drive that is scanned without a server: where a server of it would have its own, or below the home of state for a drive in no place.
+/// The control socket of a drive that is scanned without a server: where a server of it would have
+/// its own, or below the home of state for a drive in no place.
 #[must_use]
 pub fn control_socket_alone(locator: &Locator) -> Option<PathBuf> {
     default_control_socket(locator).or_else(|| {
-        let drive: String = headtime_tasks::Subject::identity_by_name(&locator.to_string()).iter().map(|byte| format!("{byte:02x}")).collect();
+        let drive: String = headtime_tasks::Subject::identity_by_name(&locator.to_string())
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect();
         Some(state_home()?.join(format!("{drive}.control")))
     })
 }
 
-/// Where scans of a drive without a server are remembered: where a server would, for an NBD server's export below [`state_home`], and nowhere for a drive whose bytes are gone afterwards.
+/// Where scans of a drive without a server are remembered: where a server would, for an NBD
+/// server's export below [`state_home`], and nowhere for a drive whose bytes are gone afterwards.
 pub(crate) fn state_directory_alone(locator: &Locator) -> Option<PathBuf> {
-    default_state_directory(locator).or_else(|| if matches!(locator, Locator::Nbd(_)) { state_home() } else { None })
+    default_state_directory(locator)
+        .or_else(|| if matches!(locator, Locator::Nbd(_)) { state_home() } else { None })
 }
 
-/// The folder for what belongs to no file: `$XDG_STATE_HOME/headtime`, `/var/lib/headtime` for root, `~/.local/state/headtime` for others.
+/// The folder for what belongs to no file: `$XDG_STATE_HOME/headtime`, `/var/lib/headtime` for
+/// root, `~/.local/state/headtime` for others.
 fn state_home() -> Option<PathBuf> {
-    let named = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let named =
+        |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     if let Some(home) = named("XDG_STATE_HOME") {
         return Some(home.join("headtime"));
     }

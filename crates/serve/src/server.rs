@@ -3,8 +3,9 @@
 //! ```text
 //! start ─► bind sockets ─► open drive ─► table of volumes ─► accept ─► … ─► drain ─► flush ─► close drive
 //! ```
-//! [`Server`] has threads of its own and can be used from any code that may block. Sockets are bound before the drive is touched, so that what is most
-//! likely to be wrong is found before anything is written, and accept only when everything is ready.
+//! [`Server`] has threads of its own and can be used from any code that may block. Sockets are
+//! bound before the drive is touched, so that what is most likely to be wrong is found before
+//! anything is written, and accept only when everything is ready.
 
 mod contents;
 mod doors;
@@ -100,7 +101,8 @@ pub struct Drained {
     pub drive: DriveSnapshot,
 }
 
-/// Threads for sockets. One moves more bytes than any disk has, and two wake each other: with 64 requests of 4 KiB in flight on a drive in memory two answered 71,000 a second, one 88,000.
+/// Threads for sockets. One moves more bytes than any disk has, and two wake each other: with 64
+/// requests of 4 KiB in flight on a drive in memory two answered 71,000 a second, one 88,000.
 const THREADS: usize = 1;
 /// What a connection that is told to leave at once may still take.
 pub(crate) const LEAVING: Duration = Duration::from_secs(1);
@@ -112,21 +114,29 @@ impl Server {
     /// See [`StartError`].
     pub fn start(config: &Config) -> Result<Self, StartError> {
         config.check()?;
-        let wanted: Vec<Wanted> = config.volumes.iter().map(crate::config::VolumeConfig::wanted).collect();
+        let wanted: Vec<Wanted> =
+            config.volumes.iter().map(crate::config::VolumeConfig::wanted).collect();
         Self::open(config, &Serving::Volumes { wanted: &wanted, initialize: config.initialize })
     }
 
-    /// Serves a drive that the caller has opened, with everything else as `config` says. What `config` says of drive, policy and drive bounds is not used, but for
-    /// the drive's name in messages. The server closes the drive in the end.
+    /// Serves a drive that the caller has opened, with everything else as `config` says. What
+    /// `config` says of drive, policy and drive bounds is not used, but for the drive's name in
+    /// messages. The server closes the drive in the end.
     ///
     /// # Errors
     /// See [`StartError`].
     pub fn start_on(drive: Drive, config: &Config) -> Result<Self, StartError> {
-        let named = config.drive.clone().unwrap_or_else(|| Locator::Path("(opened by the caller)".into()));
+        let named =
+            config.drive.clone().unwrap_or_else(|| Locator::Path("(opened by the caller)".into()));
         let config = Config { drive: Some(named), ..config.clone() };
         config.check()?;
-        let wanted: Vec<Wanted> = config.volumes.iter().map(crate::config::VolumeConfig::wanted).collect();
-        Self::open_on(&config, &Serving::Volumes { wanted: &wanted, initialize: config.initialize }, |_| Ok(drive))
+        let wanted: Vec<Wanted> =
+            config.volumes.iter().map(crate::config::VolumeConfig::wanted).collect();
+        Self::open_on(
+            &config,
+            &Serving::Volumes { wanted: &wanted, initialize: config.initialize },
+            |_| Ok(drive),
+        )
     }
 
     pub(crate) fn open(config: &Config, serving: &Serving<'_>) -> Result<Self, StartError> {
@@ -134,14 +144,22 @@ impl Server {
     }
 
     /// Opens the drive only when everything before that succeeded.
-    fn open_on(config: &Config, serving: &Serving<'_>, open_drive: impl FnOnce(&Locator) -> Result<Drive, OpenError>) -> Result<Self, StartError> {
+    fn open_on(
+        config: &Config,
+        serving: &Serving<'_>,
+        open_drive: impl FnOnce(&Locator) -> Result<Drive, OpenError>,
+    ) -> Result<Self, StartError> {
         let locator = config.drive.as_ref().expect("a checked configuration names a drive");
         let limits = &config.limits;
         let nbd_limits = Hub::nbd_limits(limits);
         nbd_limits.check()?;
         let tls = config.tls.certificate.as_ref().map(|_| open_tls(&config.tls)).transpose()?;
         let there_is_tls = tls.is_some();
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(THREADS).thread_name("headtime-serve").enable_all().build();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(THREADS)
+            .thread_name("headtime-serve")
+            .enable_all()
+            .build();
         let runtime = runtime.map_err(StartError::Threads)?;
         let listeners = {
             let _inside = runtime.enter();
@@ -149,13 +167,19 @@ impl Server {
         };
         let (control, metrics) = {
             let _inside = runtime.enter();
-            let metrics = config.metrics.as_ref().map(|address| MetricsDoor::bind(address, config.metrics_public)).transpose()?;
+            let metrics = config
+                .metrics
+                .as_ref()
+                .map(|address| MetricsDoor::bind(address, config.metrics_public))
+                .transpose()?;
             (control_door(config, locator)?, metrics)
         };
         let metrics_address = metrics.as_ref().and_then(|door| door.address().ok());
-        let drive = open_drive(locator).map_err(|error| StartError::Drive { locator: locator.to_string(), error })?;
+        let drive = open_drive(locator)
+            .map_err(|error| StartError::Drive { locator: locator.to_string(), error })?;
         let disk = Arc::new(drive.handle());
-        let contents = Contents::of(&disk, serving, limits).map_err(|error| StartError::Volumes { locator: locator.to_string(), error })?;
+        let contents = Contents::of(&disk, serving, limits)
+            .map_err(|error| StartError::Volumes { locator: locator.to_string(), error })?;
         if contents.exports.all().is_empty() {
             return Err(StartError::NoVolumes { locator: locator.to_string() });
         }
@@ -175,20 +199,45 @@ impl Server {
             phase: phase_seen,
             connections: AtomicUsize::new(0),
         });
-        let targets = contents.told.volumes.iter().map(|report| (report.volume.name.clone(), report.volume.extent)).collect();
+        let targets = contents
+            .told
+            .volumes
+            .iter()
+            .map(|report| (report.volume.name.clone(), report.volume.extent))
+            .collect();
         let state = config.state.path(default_state_directory(locator));
-        // Before a client is let in: a backup that goes on must see what is overwritten from here on.
-        let scans = Arc::new(Scans::open(drive.handle(), contents.told.drive, targets, state, config.max_impact.0));
+        // Before a client is let in: a backup that goes on must see what is overwritten from here
+        // on.
+        let scans = Arc::new(Scans::open(
+            drive.handle(),
+            contents.told.drive,
+            targets,
+            state,
+            config.max_impact.0,
+        ));
         let stats = Arc::new(stats(&hub, drive.handle(), Arc::clone(&scans)));
         let named = config.volumes.iter().map(|volume| volume.name.clone()).collect();
-        let blocks = Blocks { physical: hub.disk.physical_block(), request_bytes: request_bytes(limits) };
-        let orders = Arc::new(Volumes::new(Arc::clone(&hub.disk), Arc::clone(&hub.exports), Arc::clone(&scans), blocks, named, contents.store));
+        let blocks =
+            Blocks { physical: hub.disk.physical_block(), request_bytes: request_bytes(limits) };
+        let orders = Arc::new(Volumes::new(
+            Arc::clone(&hub.disk),
+            Arc::clone(&hub.exports),
+            Arc::clone(&scans),
+            blocks,
+            named,
+            contents.store,
+        ));
         // Before a client is let in, too.
         let configured = config.configured();
-        let begun = Tuner::begin(&configured, config.state.path(default_state_directory(locator)).as_deref(), contents.told.drive);
+        let begun = Tuner::begin(
+            &configured,
+            config.state.path(default_state_directory(locator)).as_deref(),
+            contents.told.drive,
+        );
         let tuner = Arc::new(Tuner::of(drive.handle(), configured, begun));
         let maps = Arc::new(MapKeeper::new(drive.handle(), config.map_saving));
-        let saver = maps.saves_every().map(|every| runtime.spawn(save_maps(Arc::clone(&maps), every)));
+        let saver =
+            maps.saves_every().map(|every| runtime.spawn(save_maps(Arc::clone(&maps), every)));
         let status = StatusSource {
             locator: locator.to_string(),
             drive: drive.handle(),
@@ -207,11 +256,16 @@ impl Server {
             reloader: Reloader::new(hub.tls.clone()),
         };
         let desk = Arc::new(Desk::of_server(Arc::clone(&scans), server));
-        let control = control.map(|(path, listener)| (path, runtime.spawn(answer_clients(listener, desk))));
-        let addresses: Vec<Listen> = listeners.iter().map(|listener| listener.address().clone()).collect();
-        for open_door in listeners.iter().filter(|listener| !listener.is_local() && listener.address().tls(there_is_tls) != TlsPolicy::Require) {
+        let control =
+            control.map(|(path, listener)| (path, runtime.spawn(answer_clients(listener, desk))));
+        let addresses: Vec<Listen> =
+            listeners.iter().map(|listener| listener.address().clone()).collect();
+        for open_door in listeners.iter().filter(|listener| {
+            !listener.is_local() && listener.address().tls(there_is_tls) != TlsPolicy::Require
+        }) {
             tracing::warn!(
-                "{}: whoever reaches this address may read and write what is not kept for others, and everything can be read on the way; add tls=require",
+                "{}: whoever reaches this address may read and write what is not kept for others, \
+                    and everything can be read on the way; add tls=require",
                 open_door.address()
             );
         }
@@ -219,7 +273,13 @@ impl Server {
         let streams = Arc::new(AtomicU32::new(1));
         let open_door = |listener: Listener| {
             let tls = listener.address().tls(there_is_tls);
-            runtime.spawn(accept(listener, tls, Arc::clone(&hub), Arc::clone(&slots), Arc::clone(&streams)))
+            runtime.spawn(accept(
+                listener,
+                tls,
+                Arc::clone(&hub),
+                Arc::clone(&slots),
+                Arc::clone(&streams),
+            ))
         };
         let metrics = metrics.map(|door| runtime.spawn(door.answer(Arc::clone(&stats))));
         let doors = listeners.into_iter().map(open_door).chain(metrics).collect();
@@ -264,14 +324,22 @@ impl Server {
         let there_is_tls = self.hub.tls.is_some();
         let of = |address: &Listen, name: &str| {
             let plain = uri(address, name).to_string();
-            let uri = if address.tls(there_is_tls) == TlsPolicy::Require { plain.replacen("nbd", "nbds", 1) } else { plain };
+            let uri = if address.tls(there_is_tls) == TlsPolicy::Require {
+                plain.replacen("nbd", "nbds", 1)
+            } else {
+                plain
+            };
             ExportUri { export: name.to_string(), uri }
         };
         let exports = self.hub.exports.all();
-        self.addresses.iter().flat_map(|address| exports.iter().map(move |export| of(address, &export.name))).collect()
+        self.addresses
+            .iter()
+            .flat_map(|address| exports.iter().map(move |export| of(address, &export.name)))
+            .collect()
     }
 
-    /// All volumes on the drive by address as they were at the start; empty when the whole drive is served.
+    /// All volumes on the drive by address as they were at the start; empty when the whole drive is
+    /// served.
     #[must_use]
     pub fn volumes(&self) -> &[VolumeReport] {
         &self.volumes
@@ -301,7 +369,8 @@ impl Server {
         Arc::clone(&self.scans)
     }
 
-    /// The volumes, to be changed while they are served; may be kept and used from any thread that may block.
+    /// The volumes, to be changed while they are served; may be kept and used from any thread that
+    /// may block.
     #[must_use]
     pub fn volume_orders(&self) -> Arc<Volumes> {
         Arc::clone(&self.orders)
@@ -339,7 +408,8 @@ impl Server {
         self.tuner.set_policy(policy)
     }
 
-    /// Serves until SIGTERM or SIGINT, then drains for at most `timeout`; a second signal cuts that short. SIGHUP has files read again ([`Reloader`]).
+    /// Serves until SIGTERM or SIGINT, then drains for at most `timeout`; a second signal cuts that
+    /// short. SIGHUP has files read again ([`Reloader`]).
     #[must_use]
     pub fn run_until_signal(self, timeout: Duration) -> Drained {
         let runtime = self.runtime.handle().clone();
@@ -351,11 +421,14 @@ impl Server {
         while runtime.block_on(signals.next_or_hangup()) == Asked::Reload {
             reloader.on_hangup();
         }
-        tracing::info!("a signal to end: draining for at most {timeout:?}; a second one ends at once");
+        tracing::info!(
+            "a signal to end: draining for at most {timeout:?}; a second one ends at once"
+        );
         self.drain_unless(timeout, signals.next())
     }
 
-    /// Stops accepting, refuses new requests, lets those in flight finish for at most `timeout`, makes everything durable and closes the drive.
+    /// Stops accepting, refuses new requests, lets those in flight finish for at most `timeout`,
+    /// makes everything durable and closes the drive.
     #[must_use]
     pub fn drain(self, timeout: Duration) -> Drained {
         self.drain_unless(timeout, std::future::pending())
@@ -383,7 +456,8 @@ impl Server {
         scans.close();
         // Taken from the drive while it is there, written when it is safe.
         let map = maps.take_last();
-        // Closing the drive makes everything durable too, and does not wait for ever for a drive that hangs.
+        // Closing the drive makes everything durable too, and does not wait for ever for a drive
+        // that hangs.
         let report = drive.shutdown();
         map.iter().for_each(|map| maps.save_last(map));
         runtime.shutdown_timeout(LEAVING);
@@ -392,7 +466,8 @@ impl Server {
 }
 
 impl Drained {
-    /// What the program answers to its caller: 0 when everything that was answered is durable and nobody was cut off, 1 otherwise.
+    /// What the program answers to its caller: 0 when everything that was answered is durable and
+    /// nobody was cut off, 1 otherwise.
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         u8::from(self.cut_connections > 0 || !self.durable)
@@ -401,7 +476,10 @@ impl Drained {
 
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Server").field("addresses", &self.addresses).field("volumes", &self.volumes).finish_non_exhaustive()
+        f.debug_struct("Server")
+            .field("addresses", &self.addresses)
+            .field("volumes", &self.volumes)
+            .finish_non_exhaustive()
     }
 }
 

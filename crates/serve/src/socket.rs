@@ -29,7 +29,8 @@ pub(crate) enum Attempt {
 const WRITE_PIECES: usize = 64;
 
 impl Socket {
-    /// A TCP connection: small replies go at once, and a peer that vanished without a word is noticed in time.
+    /// A TCP connection: small replies go at once, and a peer that vanished without a word is
+    /// noticed in time.
     pub(crate) fn tcp(stream: TcpStream) -> io::Result<Self> {
         stream.set_nodelay(true)?;
         sockopt::set_socket_keepalive(&stream, true)?;
@@ -81,8 +82,9 @@ impl Socket {
         })
     }
 
-    /// Says farewell and reads on, without keeping anything, until the other side has closed too. A socket closed with unread bytes in it resets the
-    /// connection, and replies that are still on their way would be lost with it.
+    /// Says farewell and reads on, without keeping anything, until the other side has closed too. A
+    /// socket closed with unread bytes in it resets the connection, and replies that are still on
+    /// their way would be lost with it.
     pub(crate) async fn linger(mut self) {
         let farewell = match &mut self {
             Self::Unix(stream) => stream.shutdown().await,
@@ -101,7 +103,11 @@ impl Socket {
 fn attempt(result: io::Result<usize>) -> Attempt {
     match result {
         Ok(count) => Attempt::Moved(count),
-        Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => Attempt::NotNow,
+        Err(error)
+            if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) =>
+        {
+            Attempt::NotNow
+        }
         Err(_) => Attempt::Gone,
     }
 }

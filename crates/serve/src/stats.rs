@@ -1,8 +1,9 @@
 //! What was served: counts and response times of each export, cheap to take many times a second.
 //!
-//! Response time runs from the moment a request was taken from the socket to the moment its last piece was reported by the drive. Everything counts from
-//! the server's start; a live view keeps its last snapshot and asks [`VolumeStats::since`] for the difference, so that several views do not
-//! disturb each other.
+//! Response time runs from the moment a request was taken from the socket to the moment its last
+//! piece was reported by the drive. Everything counts from the server's start; a live view keeps
+//! its last snapshot and asks [`VolumeStats::since`] for the difference, so that several views do
+//! not disturb each other.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -16,7 +17,8 @@ use headtime_units::{ByteSize, Nanos};
 use crate::export::Exports;
 use crate::scans::ScanStatus;
 
-/// Response times in microseconds: up to an hour, with two significant digits (an error of at most 1 %).
+/// Response times in microseconds: up to an hour, with two significant digits (an error of at most
+/// 1 %).
 pub type ResponseTimes = Histogram<u64>;
 
 /// The server at one moment.
@@ -41,7 +43,8 @@ pub struct StatsSnapshot {
 pub struct VolumeStats {
     /// The volume's number; its disk time is under this number in [`DriveSnapshot::accounts`].
     pub id: VolumeId,
-    /// The export's name: the volume's, with `@` and the class behind it unless it is the volume's own.
+    /// The export's name: the volume's, with `@` and the class behind it unless it is the volume's
+    /// own.
     pub name: String,
     /// The volume's name.
     pub volume: String,
@@ -134,7 +137,8 @@ impl StatsSnapshot {
 }
 
 impl VolumeStats {
-    /// What happened since `earlier`, an earlier snapshot of the same volume; connections and requests in flight are those of now.
+    /// What happened since `earlier`, an earlier snapshot of the same volume; connections and
+    /// requests in flight are those of now.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
@@ -183,7 +187,13 @@ impl OpStats {
 }
 
 impl ExportStats {
-    pub(crate) fn new(id: VolumeId, volume: &str, name: &str, size: ByteSize, deadline: Option<Nanos>) -> Self {
+    pub(crate) fn new(
+        id: VolumeId,
+        volume: &str,
+        name: &str,
+        size: ByteSize,
+        deadline: Option<Nanos>,
+    ) -> Self {
         Self {
             current: Mutex::new(VolumeStats {
                 id,
@@ -231,7 +241,8 @@ impl ExportStats {
         self.lock().in_flight += 1;
     }
 
-    /// A request is over without an outcome to be counted: its client left before it went to the drive.
+    /// A request is over without an outcome to be counted: its client left before it went to the
+    /// drive.
     pub(crate) fn dropped(&self) {
         self.lock().in_flight -= 1;
     }
@@ -242,7 +253,8 @@ impl ExportStats {
         if let Some(deadline) = current.deadline.filter(|_| kind != Kind::Other) {
             current.deadline_requests += 1;
             current.deadline_failures += u64::from(failed);
-            current.deadline_misses += u64::from(failed || response > Duration::from_nanos(deadline.as_ns()));
+            current.deadline_misses +=
+                u64::from(failed || response > Duration::from_nanos(deadline.as_ns()));
         }
         let op = match kind {
             Kind::Read => &mut current.reads,
@@ -265,7 +277,8 @@ impl ExportStats {
 }
 
 fn response_times() -> ResponseTimes {
-    Histogram::new_with_bounds(1, HIGHEST_US, 2).expect("two digits up to an hour is a size that a histogram can have")
+    Histogram::new_with_bounds(1, HIGHEST_US, 2)
+        .expect("two digits up to an hour is a size that a histogram can have")
 }
 
 fn add(sum: &mut ResponseTimes, more: &ResponseTimes) {
@@ -296,7 +309,10 @@ mod tests {
         end(&stats, Kind::Write, 4096, 1, true);
         end(&stats, Kind::Other, 0, 5000, false);
         let now = stats.lock().clone();
-        assert_eq!((now.deadline_requests, now.deadline_misses, now.deadline_failures, now.in_flight), (3, 2, 1, 0));
+        assert_eq!(
+            (now.deadline_requests, now.deadline_misses, now.deadline_failures, now.in_flight),
+            (3, 2, 1, 0)
+        );
         assert_eq!((now.writes.requests, now.writes.errors, now.writes.bytes), (1, 1, 4096));
     }
 
@@ -310,12 +326,20 @@ mod tests {
         }
         let between = stats.lock().since(&earlier);
         assert_eq!((between.reads.requests, between.reads.response.len()), (3, 3));
-        assert!((19_800..=20_300).contains(&between.reads.response.value_at_quantile(0.01)), "{}", between.reads.response.min());
+        assert!(
+            (19_800..=20_300).contains(&between.reads.response.value_at_quantile(0.01)),
+            "{}",
+            between.reads.response.min()
+        );
         assert_eq!(between.total().requests, 3);
     }
 
     #[test]
     fn a_histogram_stays_small() {
-        assert!(response_times().distinct_values() * 8 < 32 << 10, "{}", response_times().distinct_values());
+        assert!(
+            response_times().distinct_values() * 8 < 32 << 10,
+            "{}",
+            response_times().distinct_values()
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! [`ServerStatus`]: a running server in one answer, for people and programs: what drive, what is believed of it, what was set, volumes and counters.
+//! [`ServerStatus`]: a running server in one answer, for people and programs: what drive, what is
+//! believed of it, what was set, volumes and counters.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -218,13 +219,20 @@ impl StatusSource {
     fn volume(&self, volume: &VolumeStats, now: &DriveSnapshot) -> VolumeStatus {
         let settings = self.exports.all().into_iter().find(|export| export.name == volume.name);
         let settings = settings.and_then(|export| export.volume.settings().of_class(export.class));
-        let account = now.accounts.iter().find(|(id, _)| *id == volume.id).map(|(_, account)| *account).unwrap_or_default();
+        let account = now
+            .accounts
+            .iter()
+            .find(|(id, _)| *id == volume.id)
+            .map(|(_, account)| *account)
+            .unwrap_or_default();
         VolumeStatus {
             id: volume.id.0,
             name: volume.name.clone(),
             size_bytes: volume.size.get(),
             deadline_ms: volume.deadline.map(Nanos::as_ms_f64),
-            priority: settings.and_then(|settings| settings.priority).map(|priority| priority.to_string()),
+            priority: settings
+                .and_then(|settings| settings.priority)
+                .map(|priority| priority.to_string()),
             connections: volume.connections,
             in_flight: volume.in_flight,
             reads: OpStatus::of(&volume.reads),
@@ -240,7 +248,8 @@ impl StatusSource {
 impl OpStatus {
     fn of(op: &OpStats) -> Self {
         let any = !op.response.is_empty();
-        let quantile = |quantile: f64| any.then(|| op.response.value_at_quantile(quantile) as f64 / 1e3);
+        let quantile =
+            |quantile: f64| any.then(|| op.response.value_at_quantile(quantile) as f64 / 1e3);
         Self {
             requests: op.requests,
             bytes: op.bytes,

@@ -1,20 +1,28 @@
-//! A bounded number of units of something that all exports use, of which each is guaranteed a part: places at the scheduler, pages of shared memory.
+//! A bounded number of units of something that all exports use, of which each is guaranteed a part:
+//! places at the scheduler, pages of shared memory.
 //!
-//! An export that is held back by a limit of its own keeps what it has for as long as that limit says. Were units given out first come, first served, it would end
-//! up with all of them, and others would stand in line before the scheduler, which would give them their share at once. So a part is kept: *the guaranteed units
-//! are divided evenly among all exports and one that may still be added* (the *floor*), and nobody is given what others lack to their floors.
-//! The rest goes to whoever asks.
+//! An export that is held back by a limit of its own keeps what it has for as long as that limit
+//! says. Were units given out first come, first served, it would end up with all of them, and
+//! others would stand in line before the scheduler, which would give them their share at once. So a
+//! part is kept: *the guaranteed units are divided evenly among all exports and one that may still
+//! be added* (the *floor*), and nobody is given what others lack to their floors. The rest goes to
+//! whoever asks.
 //!
-//! Example: 16,384 places, 8,192 of them guaranteed, three exports: each has a floor of 2,048, and one more is kept for an export to come. An export that asks for everything
-//! is given 16,384 − 3 × 2,048 = 10,240; then each of the others still finds 2,048 at any moment.
+//! Example: 16,384 places, 8,192 of them guaranteed, three exports: each has a floor of 2,048, and
+//! one more is kept for an export to come. An export that asks for everything is given 16,384 − 3 ×
+//! 2,048 = 10,240; then each of the others still finds 2,048 at any moment.
 //!
-//! Who asks for more than there is waits: within an export first come, first served; between exports by turns. Nobody overtakes whoever waits for the rest, so that a large
-//! wish is not starved by small ones; what lies within an export's own floor waits for none but its own.
+//! Who asks for more than there is waits: within an export first come, first served; between
+//! exports by turns. Nobody overtakes whoever waits for the rest, so that a large wish is not
+//! starved by small ones; what lies within an export's own floor waits for none but its own.
 //!
-//! Guarantees: never more than all units are given out; with as many exports as there were, an export finds its floor at once. When exports are added while everything else is in use, floors
-//! become smaller for all, and those of the new ones are filled first from what comes back. Not guaranteed: anything beyond a floor.
+//! Guarantees: never more than all units are given out; with as many exports as there were, an
+//! export finds its floor at once. When exports are added while everything else is in use, floors
+//! become smaller for all, and those of the new ones are filled first from what comes back. Not
+//! guaranteed: anything beyond a floor.
 //!
-//! Cost: one short lock for what is taken and one for what is given back, none of them held across a wait. Where exports come or go, a pass over those with clients.
+//! Cost: one short lock for what is taken and one for what is given back, none of them held across
+//! a wait. Where exports come or go, a pass over those with clients.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -35,7 +43,7 @@ pub(crate) struct Stock {
 
 #[derive(Debug, Default)]
 struct Book {
-    /// Exports that the floor was reckoned for.
+    /// Exports that the floor was computed for.
     exports: usize,
     floor: u32,
     used: u32,
@@ -89,7 +97,8 @@ struct Wish {
 }
 
 impl Stock {
-    /// `total` units, of which `guaranteed` are divided among as many exports as the counter says, and one more.
+    /// `total` units, of which `guaranteed` are divided among as many exports as the counter says,
+    /// and one more.
     pub(crate) fn new(total: u32, guaranteed: u32, exports: Arc<AtomicUsize>) -> Arc<Self> {
         assert!(guaranteed <= total, "{guaranteed} of {total} units cannot be guaranteed");
         let mut book = Book::default();
@@ -110,7 +119,8 @@ impl Stock {
         self.book().used
     }
 
-    /// Units of which none is kept for anybody in particular: what one export is sure to be given in the end, however many there are.
+    /// Units of which none is kept for anybody in particular: what one export is sure to be given
+    /// in the end, however many there are.
     pub(crate) fn unkept(&self) -> u32 {
         self.total - self.guaranteed
     }
@@ -121,7 +131,8 @@ impl Stock {
         self.book().waiting
     }
 
-    /// The book, reckoned for as many exports as there are now. Every statement leaves a book that makes sense.
+    /// The book, computed for as many exports as there are now. Every statement leaves a book that
+    /// makes sense.
     fn book(&self) -> MutexGuard<'_, Book> {
         let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
         let exports = self.exports.load(Ordering::Relaxed);
@@ -147,7 +158,8 @@ impl Book {
         self.floor = (u64::from(guaranteed) / parts) as u32;
         let absent = parts - self.holders.len() as u64;
         let lacking = |holder: &Holder| u64::from(self.floor.saturating_sub(holder.used));
-        self.kept = self.holders.values().map(lacking).sum::<u64>() + absent * u64::from(self.floor);
+        self.kept =
+            self.holders.values().map(lacking).sum::<u64>() + absent * u64::from(self.floor);
     }
 
     /// What `payer` lacks to its floor.
@@ -155,11 +167,13 @@ impl Book {
         self.floor.saturating_sub(self.holders.get(&payer).map_or(0, |holder| holder.used))
     }
 
-    /// Whether `units` are there for `payer` now; `first` says that nobody waits for the rest who came before.
+    /// Whether `units` are there for `payer` now; `first` says that nobody waits for the rest who
+    /// came before.
     fn fits(&self, total: u32, payer: Payer, units: u32, first: bool) -> bool {
         let free = total - self.used;
         let beyond = units.saturating_sub(self.lacking(payer));
-        units <= free && (beyond == 0 || (first && u64::from(free) >= self.kept + u64::from(beyond)))
+        units <= free
+            && (beyond == 0 || (first && u64::from(free) >= self.kept + u64::from(beyond)))
     }
 
     fn take(&mut self, payer: Payer, units: u32) {
@@ -182,7 +196,11 @@ impl Book {
     /// Gives to those who wait what is there, after `changed` gave something back or left the line.
     fn serve(&mut self, total: u32, changed: Payer) {
         while let Some(payer) = self.next_to_serve(total, changed) {
-            let waiter = self.holders.get_mut(&payer).and_then(|holder| holder.line.pop_front()).expect("it waits");
+            let waiter = self
+                .holders
+                .get_mut(&payer)
+                .and_then(|holder| holder.line.pop_front())
+                .expect("it waits");
             self.waiting -= 1;
             self.take(payer, waiter.units);
             self.line.retain(|other| *other != payer);
@@ -194,11 +212,14 @@ impl Book {
     }
 
     fn next_to_serve(&self, total: u32, changed: Payer) -> Option<Payer> {
-        let fits = |payer: Payer, first: bool| self.first_wish(payer).is_some_and(|units| self.fits(total, payer, units, first));
+        let fits = |payer: Payer, first: bool| {
+            self.first_wish(payer).is_some_and(|units| self.fits(total, payer, units, first))
+        };
         if fits(changed, false) {
             return Some(changed);
         }
-        // Only after exports were added is less there than is kept: then anybody may be waiting for its own floor.
+        // Only after exports were added is less there than is kept: then anybody may be waiting for
+        // its own floor.
         if u64::from(total - self.used) < self.kept {
             return self.line.iter().copied().find(|payer| fits(*payer, false));
         }
@@ -207,9 +228,13 @@ impl Book {
 
     /// Drops an export that nobody has open and that has nothing.
     fn forget(&mut self, payer: Payer) {
-        if self.holders.get(&payer).is_some_and(|holder| holder.members == 0 && holder.used == 0 && holder.line.is_empty()) {
+        if self
+            .holders
+            .get(&payer)
+            .is_some_and(|holder| holder.members == 0 && holder.used == 0 && holder.line.is_empty())
+        {
             self.holders.remove(&payer);
-            // Reckoned anew at the next look.
+            // Computed again at the next look.
             self.exports = usize::MAX;
         }
     }
@@ -223,7 +248,9 @@ impl Member {
     }
 
     fn take_at_once(&self, book: &mut Book, units: u32) -> Option<Grant> {
-        if book.first_wish(self.payer).is_some() || !book.fits(self.stock.total, self.payer, units, book.line.is_empty()) {
+        if book.first_wish(self.payer).is_some()
+            || !book.fits(self.stock.total, self.payer, units, book.line.is_empty())
+        {
             return None;
         }
         book.take(self.payer, units);
@@ -256,13 +283,22 @@ impl Member {
         if holder.line.len() == 1 {
             book.line.push_back(self.payer);
         }
-        Wish { stock: Arc::clone(&self.stock), payer: self.payer, ticket, units, served, over: false }
+        Wish {
+            stock: Arc::clone(&self.stock),
+            payer: self.payer,
+            ticket,
+            units,
+            served,
+            over: false,
+        }
     }
 
     /// Whether somebody waits for units whom it would help if this export gave some back.
     pub(crate) fn is_wanted(&self) -> bool {
         let book = self.stock.book();
-        book.first_wish(self.payer).is_some() || (book.waiting > 0 && book.holders.get(&self.payer).is_some_and(|holder| holder.used > book.floor))
+        book.first_wish(self.payer).is_some()
+            || (book.waiting > 0
+                && book.holders.get(&self.payer).is_some_and(|holder| holder.used > book.floor))
     }
 
     /// Units of which none is kept for anybody in particular ([`Stock::unkept`]).
@@ -296,7 +332,10 @@ impl Grant {
 
     /// Makes one of two that the same export was given.
     pub(crate) fn merge(&mut self, mut other: Self) {
-        assert!(self.payer == other.payer && Arc::ptr_eq(&self.stock, &other.stock), "grants of two exports are not one");
+        assert!(
+            self.payer == other.payer && Arc::ptr_eq(&self.stock, &other.stock),
+            "grants of two exports are not one"
+        );
         self.units += std::mem::take(&mut other.units);
     }
 }

@@ -1,4 +1,5 @@
-//! The programs that people use, against a served volume. Each test is skipped, with a message, where its program is not installed.
+//! The programs that people use, against a served volume. Each test is skipped, with a message,
+//! where its program is not installed.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -10,7 +11,8 @@ use common::{Sandbox, installed, noise, run, text, try_run, write_noise};
 use headtime_serve::config::{Config, Listen};
 use headtime_serve::{Server, serve_alone};
 
-const TWO_VOLUMES: &str = "[[volume]]\nname = \"rec\"\nsize = \"24MiB\"\ndeadline = \"100ms\"\ndescription = \"four cameras\"\n\
+const TWO_VOLUMES: &str = "[[volume]]\nname = \"rec\"\nsize = \"24MiB\"\ndeadline = \
+    \"100ms\"\ndescription = \"four cameras\"\n\
                            [[volume]]\nname = \"db\"\nsize = \"16MiB\"\n";
 
 #[test]
@@ -21,7 +23,12 @@ fn nbdinfo_sees_the_volumes_as_they_are() {
     let sandbox = Sandbox::with_file_drive(64);
     let server = sandbox.serve(TWO_VOLUMES);
     let list = text(&run("nbdinfo", &["--list", &sandbox.uri("")]));
-    assert!(list.contains("export=\"db\"") && list.contains("export=\"rec\"") && list.contains("four cameras"), "{list}");
+    assert!(
+        list.contains("export=\"db\"")
+            && list.contains("export=\"rec\"")
+            && list.contains("four cameras"),
+        "{list}"
+    );
     let rec = text(&run("nbdinfo", &[&sandbox.uri("rec")]));
     for said in [
         "export-size: 25165824",
@@ -58,10 +65,16 @@ fn nbdcopy_gets_back_what_it_put_in_over_several_connections() {
     let (original, copy) = (original.to_str().unwrap(), copy.to_str().unwrap());
     run("nbdcopy", &["--connections=4", "--requests=32", "--flush", original, &sandbox.uri("rec")]);
     run("nbdcopy", &["--connections=4", "--request-size=4194304", &sandbox.uri("rec"), copy]);
-    assert!(std::fs::read(original).unwrap() == std::fs::read(copy).unwrap(), "the copy differs from the original");
+    assert!(
+        std::fs::read(original).unwrap() == std::fs::read(copy).unwrap(),
+        "the copy differs from the original"
+    );
     let stats = server.stats().snapshot();
     let rec = stats.by_name()["rec"];
-    assert!(rec.reads.bytes >= 24 << 20 && rec.writes.bytes >= 24 << 20 && rec.deadline_requests > 0, "{rec:?}");
+    assert!(
+        rec.reads.bytes >= 24 << 20 && rec.writes.bytes >= 24 << 20 && rec.deadline_requests > 0,
+        "{rec:?}"
+    );
     assert_eq!(stats.by_name()["db"].total().requests, 0);
     drop(server);
 }
@@ -199,11 +212,19 @@ fn a_tcp_port_serves_as_well() {
     let mut config: Config = sandbox.config(TWO_VOLUMES);
     config.listen.push(Listen::parse("tcp:127.0.0.1:0").unwrap());
     let server = Server::start(&config).unwrap();
-    let uri = server.uris().into_iter().find(|found| found.export == "db" && found.uri.starts_with("nbd://")).unwrap().uri;
+    let uri = server
+        .uris()
+        .into_iter()
+        .find(|found| found.export == "db" && found.uri.starts_with("nbd://"))
+        .unwrap()
+        .uri;
     let (original, copy) = (sandbox.path("in"), sandbox.path("out"));
     write_noise(&original, 3, 16 << 20);
     run("nbdcopy", &[original.to_str().unwrap(), &uri]);
     run("nbdcopy", &[&uri, copy.to_str().unwrap()]);
-    assert!(std::fs::read(original).unwrap() == std::fs::read(copy).unwrap(), "the copy differs from the original");
+    assert!(
+        std::fs::read(original).unwrap() == std::fs::read(copy).unwrap(),
+        "the copy differs from the original"
+    );
     assert_eq!(server.drain(Duration::from_secs(10)).exit_code(), 0);
 }

@@ -1,4 +1,5 @@
-//! Clients of a server whose drive fails, hangs or vanishes: nbdkit as the drive, the whole program in between.
+//! Clients of a server whose drive fails, hangs or vanishes: nbdkit as the drive, the whole program
+//! in between.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -21,19 +22,28 @@ use headtime_tasks::TaskKind;
 use nbdkit::{Nbdkit, installed};
 use tokio::net::UnixStream;
 
-const VOLUMES: &str = "[[volume]]\nname = \"a\"\nsize = \"8MiB\"\n[[volume]]\nname = \"b\"\nsize = \"8MiB\"\n";
+const VOLUMES: &str =
+    "[[volume]]\nname = \"a\"\nsize = \"8MiB\"\n[[volume]]\nname = \"b\"\nsize = \"8MiB\"\n";
 const BLOCK: usize = 4096;
 
 fn sandbox(settings: &str) -> Sandbox {
-    let sandbox = Sandbox::with_drive(|directory| format!("nbd+unix:///?socket={}{settings}", directory.join("drive.sock").display()));
-    std::fs::File::create(sandbox.path("disk.img")).and_then(|file| file.set_len(32 << 20)).unwrap();
+    let sandbox = Sandbox::with_drive(|directory| {
+        format!("nbd+unix:///?socket={}{settings}", directory.join("drive.sock").display())
+    });
+    std::fs::File::create(sandbox.path("disk.img"))
+        .and_then(|file| file.set_len(32 << 20))
+        .unwrap();
     sandbox
 }
 
 fn drive(sandbox: &Sandbox, arguments: &[&str]) -> Nbdkit {
     let file = format!("file={}", sandbox.path("disk.img").display());
-    let (filters, parameters): (Vec<&str>, Vec<&str>) = arguments.iter().copied().partition(|argument| argument.starts_with("--"));
-    Nbdkit::start(&sandbox.path("drive.sock"), &[&filters[..], &["file", &file], &parameters].concat())
+    let (filters, parameters): (Vec<&str>, Vec<&str>) =
+        arguments.iter().copied().partition(|argument| argument.starts_with("--"));
+    Nbdkit::start(
+        &sandbox.path("drive.sock"),
+        &[&filters[..], &["file", &file], &parameters].concat(),
+    )
 }
 
 fn runtime() -> tokio::runtime::Runtime {
@@ -58,7 +68,9 @@ async fn until_it_works(client: &mut Client<UnixStream>, command: Command) -> Ou
     loop {
         match client.request(command.clone()).await {
             Ok(outcome) => return outcome,
-            Err(error) => assert!(Instant::now() < enough, "a minute after the drive came back: {error}"),
+            Err(error) => {
+                assert!(Instant::now() < enough, "a minute after the drive came back: {error}")
+            }
         }
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
@@ -72,20 +84,31 @@ fn an_error_of_the_drive_is_eio_for_the_request_that_met_it_and_for_no_other() {
     let sandbox = sandbox("");
     let switch = sandbox.path("inject");
     let only_if = format!("error-pread-file={}", switch.display());
-    let _drive = drive(&sandbox, &["--filter=error", "error-pread=EIO", "error-pread-rate=100%", &only_if]);
+    let _drive =
+        drive(&sandbox, &["--filter=error", "error-pread=EIO", "error-pread-rate=100%", &only_if]);
     let server = sandbox.serve(VOLUMES);
     runtime().block_on(async {
-        let (mut a, mut b) = (open(&sandbox.socket(), "a").await, open(&sandbox.socket(), "b").await);
+        let (mut a, mut b) =
+            (open(&sandbox.socket(), "a").await, open(&sandbox.socket(), "b").await);
         a.write(0, noise(1, BLOCK)).await.unwrap();
         std::fs::write(&switch, "").unwrap();
-        let reading = a.submit(Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false });
-        let writing = a.submit(Command::Write { offset: 1 << 20, payload: noise(2, BLOCK).into(), fua: true });
+        let reading =
+            a.submit(Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false });
+        let writing = a.submit(Command::Write {
+            offset: 1 << 20,
+            payload: noise(2, BLOCK).into(),
+            fua: true,
+        });
         b.write(0, noise(3, BLOCK)).await.unwrap();
         for _ in 0..2 {
             let completion = a.completion().await;
             if completion.id == reading {
                 let text = failure(completion.result);
-                assert!(text.contains("read of LBA") && text.contains("drive.sock answered: input/output error"), "{text}");
+                assert!(
+                    text.contains("read of LBA")
+                        && text.contains("drive.sock answered: input/output error"),
+                    "{text}"
+                );
             } else {
                 assert!(completion.id == writing && completion.result.is_ok());
             }
@@ -99,7 +122,8 @@ fn an_error_of_the_drive_is_eio_for_the_request_that_met_it_and_for_no_other() {
 }
 
 #[test]
-fn a_drive_that_hangs_does_not_hang_the_server_which_serves_again_when_it_goes_on_and_stops_when_it_is_told() {
+fn a_drive_that_hangs_does_not_hang_the_server_which_serves_again_when_it_goes_on_and_stops_when_it_is_told()
+ {
     if !installed(&["file"]) {
         return;
     }
@@ -119,7 +143,11 @@ fn a_drive_that_hangs_does_not_hang_the_server_which_serves_again_when_it_goes_o
         drive.go_on();
         let read = Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false };
         assert_eq!(until_it_works(&mut a, read).await, Outcome::Data(noise(1, BLOCK).into()));
-        until_it_works(&mut b, Command::Write { offset: 0, payload: noise(2, BLOCK).into(), fua: false }).await;
+        until_it_works(
+            &mut b,
+            Command::Write { offset: 0, payload: noise(2, BLOCK).into(), fua: false },
+        )
+        .await;
 
         drive.stop();
         a.submit(Command::Read { offset: 1 << 20, length: BLOCK as u32, unfragmented: false });
@@ -131,7 +159,8 @@ fn a_drive_that_hangs_does_not_hang_the_server_which_serves_again_when_it_goes_o
     });
     let (ended, has_ended) = mpsc::channel();
     std::thread::spawn(move || ended.send(server.wait()));
-    let status = has_ended.recv_timeout(Duration::from_secs(120)).expect("it ends although the drive hangs");
+    let status =
+        has_ended.recv_timeout(Duration::from_secs(120)).expect("it ends although the drive hangs");
     assert_eq!(status.code(), Some(1), "not everything is durable, and it says so");
 }
 
@@ -144,27 +173,39 @@ fn a_drive_that_died_and_came_back_fails_the_first_flush_of_whoever_had_written(
     let first = drive(&sandbox, &[]);
     let server = sandbox.serve(VOLUMES);
     let third = runtime().block_on(async {
-        let (mut a, mut b) = (open(&sandbox.socket(), "a").await, open(&sandbox.socket(), "b").await);
+        let (mut a, mut b) =
+            (open(&sandbox.socket(), "a").await, open(&sandbox.socket(), "b").await);
         a.write(0, noise(1, BLOCK)).await.unwrap();
         b.write(0, noise(2, BLOCK)).await.unwrap();
         b.request(Command::Flush).await.unwrap();
         first.kill_9();
-        // Perhaps the server has not noticed yet, and it ends in the same way as what is under way; then the next one waits for the drive.
-        let reading = b.submit(Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false });
+        // Perhaps the server has not noticed yet, and it ends in the same way as what is under way;
+        // then the next one waits for the drive.
+        let reading =
+            b.submit(Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false });
         b.send().await;
         let second = drive(&sandbox, &[]);
         let completion = b.completion().await;
         assert_eq!(completion.id, reading);
-        assert!(completion.result.is_ok() || failure(completion.result).contains("was lost before it was answered"));
+        assert!(
+            completion.result.is_ok()
+                || failure(completion.result).contains("was lost before it was answered")
+        );
         assert_eq!(b.read(0, BLOCK as u32).await.unwrap(), noise(2, BLOCK));
-        b.request(Command::Flush).await.expect("what b wrote was flushed, which covers a's write too");
+        b.request(Command::Flush)
+            .await
+            .expect("what b wrote was flushed, which covers a's write too");
         a.request(Command::Flush).await.expect("and so has a nothing to lose");
 
         a.write(0, noise(3, BLOCK)).await.unwrap();
         second.kill_9();
         let third = drive(&sandbox, &[]);
         assert_eq!(
-            until_it_works(&mut b, Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false }).await,
+            until_it_works(
+                &mut b,
+                Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false }
+            )
+            .await,
             Outcome::Data(noise(2, BLOCK).into())
         );
         b.request(Command::Flush).await.expect("b has nothing to lose");
@@ -178,7 +219,8 @@ fn a_drive_that_died_and_came_back_fails_the_first_flush_of_whoever_had_written(
 }
 
 #[test]
-fn another_drive_of_the_same_size_in_the_place_of_the_one_that_went_away_is_neither_read_for_clients_nor_written() {
+fn another_drive_of_the_same_size_in_the_place_of_the_one_that_went_away_is_neither_read_for_clients_nor_written()
+ {
     if !installed(&["file"]) {
         return;
     }
@@ -189,7 +231,10 @@ fn another_drive_of_the_same_size_in_the_place_of_the_one_that_went_away_is_neit
     assert_eq!(sandbox.serve(VOLUMES).drain(Duration::from_secs(20)).exit_code(), 0);
     other.kill_9();
     std::fs::rename(&ours, &away).unwrap();
-    for (stranger, said) in [(Some(&away), "its table of volumes is that of drive"), (None, "it has no table of volumes that can be read")] {
+    for (stranger, said) in [
+        (Some(&away), "its table of volumes is that of drive"),
+        (None, "it has no table of volumes that can be read"),
+    ] {
         std::fs::File::create(&ours).and_then(|file| file.set_len(32 << 20)).unwrap();
         let first = drive(&sandbox, &[]);
         let server = sandbox.serve(VOLUMES);
@@ -201,7 +246,9 @@ fn another_drive_of_the_same_size_in_the_place_of_the_one_that_went_away_is_neit
             std::fs::rename(&ours, &home).unwrap();
             match stranger {
                 Some(stranger) => std::fs::copy(stranger, &ours).map(|_| ()).unwrap(),
-                None => std::fs::File::create(&ours).and_then(|file| file.set_len(32 << 20)).unwrap(),
+                None => {
+                    std::fs::File::create(&ours).and_then(|file| file.set_len(32 << 20)).unwrap()
+                }
             }
             let before = std::fs::read(&ours).unwrap();
             let second = drive(&sandbox, &[]);
@@ -215,10 +262,17 @@ fn another_drive_of_the_same_size_in_the_place_of_the_one_that_went_away_is_neit
                 tokio::time::sleep(Duration::from_millis(10)).await;
             }
             second.kill_9();
-            assert!(std::fs::read(&ours).unwrap() == before, "nothing was written to the other drive");
+            assert!(
+                std::fs::read(&ours).unwrap() == before,
+                "nothing was written to the other drive"
+            );
             std::fs::rename(&home, &ours).unwrap();
             let third = drive(&sandbox, &[]);
-            let there = until_it_works(&mut a, Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false }).await;
+            let there = until_it_works(
+                &mut a,
+                Command::Read { offset: 0, length: BLOCK as u32, unfragmented: false },
+            )
+            .await;
             assert_eq!(there, Outcome::Data(noise(1, BLOCK).into()));
             third
         });
@@ -237,10 +291,19 @@ fn an_order_about_a_volume_that_the_drive_fails_leaves_what_scans_remember_of_it
     let sandbox = sandbox("");
     let switch = sandbox.path("inject");
     let only_if = format!("error-pwrite-file={}", switch.display());
-    let _drive = drive(&sandbox, &["--filter=error", "error-pwrite=EIO", "error-pwrite-rate=100%", &only_if]);
+    let _drive = drive(
+        &sandbox,
+        &["--filter=error", "error-pwrite=EIO", "error-pwrite-rate=100%", &only_if],
+    );
     let server = sandbox.serve(&format!("state = {:?}\n{VOLUMES}", sandbox.path("state")));
     let (scans, volumes) = (server.scans(), server.volume_orders());
-    let start = StartScan { target: "a".to_owned(), task: TaskKind::Scrub, digests: true, to: None, anew: false };
+    let start = StartScan {
+        target: "a".to_owned(),
+        task: TaskKind::Scrub,
+        digests: true,
+        to: None,
+        again: false,
+    };
     let state = scans.start(&start).unwrap().state_file;
     let enough = Instant::now() + Duration::from_secs(60);
     while scans.status()[0].state != ScanState::Complete {
@@ -248,7 +311,8 @@ fn an_order_about_a_volume_that_the_drive_fails_leaves_what_scans_remember_of_it
         std::thread::sleep(Duration::from_millis(5));
     }
     let remembered = || {
-        let now: Vec<_> = scans.status().into_iter().map(|scan| (scan.target, scan.state)).collect();
+        let now: Vec<_> =
+            scans.status().into_iter().map(|scan| (scan.target, scan.state)).collect();
         (now, Path::new(&state).exists())
     };
     let all_of_it = (vec![("a".to_owned(), ScanState::Complete)], true);
@@ -256,9 +320,16 @@ fn an_order_about_a_volume_that_the_drive_fails_leaves_what_scans_remember_of_it
 
     std::fs::write(&switch, "").unwrap();
     let order = VolumeOrder { name: "a".to_owned(), ..VolumeOrder::default() };
-    let shrunk = VolumeOrder { size: Some(headtime_units::ByteSize::new(4 << 20)), cut_data: true, ..order.clone() };
+    let shrunk = VolumeOrder {
+        size: Some(headtime_units::ByteSize::new(4 << 20)),
+        cut_data: true,
+        ..order.clone()
+    };
     let refused = [volumes.remove(&order).unwrap_err(), volumes.set(&shrunk).unwrap_err()];
-    assert!(refused.iter().all(|error| error.to_string().contains("the drive's table of volumes")), "{refused:?}");
+    assert!(
+        refused.iter().all(|error| error.to_string().contains("the drive's table of volumes")),
+        "{refused:?}"
+    );
     assert_eq!(remembered(), all_of_it, "the volume is as it was, and so is what is known of it");
     assert!(scans.start(&start).is_ok(), "and it goes on being scanned");
 
@@ -267,7 +338,9 @@ fn an_order_about_a_volume_that_the_drive_fails_leaves_what_scans_remember_of_it
     assert_eq!(remembered(), (vec![], false), "a volume that is gone has nothing to be remembered");
     // As a crash right behind the removal would leave it.
     std::fs::write(&state, "of another volume of this name").unwrap();
-    volumes.add(&VolumeOrder { size: Some(headtime_units::ByteSize::new(8 << 20)), ..order }).unwrap();
+    volumes
+        .add(&VolumeOrder { size: Some(headtime_units::ByteSize::new(8 << 20)), ..order })
+        .unwrap();
     assert_eq!(remembered(), (vec![], false), "nor has a new one of its name");
     assert_eq!(server.drain(Duration::from_secs(20)).exit_code(), 0);
 }

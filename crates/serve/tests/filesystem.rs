@@ -1,6 +1,8 @@
-//! A real file system on a volume: nbdfuse makes a file of the export, a loop device a disk of the file, ext4 lives on it.
+//! A real file system on a volume: nbdfuse makes a file of the export, a loop device a disk of the
+//! file, ext4 lives on it.
 //!
-//! For root only, since it mounts; skipped with a message otherwise. Everything is taken down again in the end, also after a failure.
+//! For root only, since it mounts; skipped with a message otherwise. Everything is taken down again
+//! in the end, also after a failure.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -12,7 +14,8 @@ use std::time::{Duration, Instant};
 
 use common::{Sandbox, installed, is_root, noise, run, text, try_run};
 
-const PROGRAMS: [&str; 8] = ["nbdfuse", "losetup", "mkfs.ext4", "mount", "umount", "fsck.ext4", "fio", "sync"];
+const PROGRAMS: [&str; 8] =
+    ["nbdfuse", "losetup", "mkfs.ext4", "mount", "umount", "fsck.ext4", "fio", "sync"];
 const VOLUME: &str = "[[volume]]\nname = \"fs\"\nsize = \"96MiB\"\n";
 
 fn can_run() -> bool {
@@ -38,7 +41,12 @@ impl Attached {
     fn new(uri: &str) -> Self {
         let fuse_directory = tempfile::tempdir().expect("a directory to mount at");
         let file = fuse_directory.path().join("nbd");
-        let mut fuse = Command::new("nbdfuse").arg(fuse_directory.path()).arg(uri).stdin(Stdio::null()).spawn().expect("nbdfuse runs");
+        let mut fuse = Command::new("nbdfuse")
+            .arg(fuse_directory.path())
+            .arg(uri)
+            .stdin(Stdio::null())
+            .spawn()
+            .expect("nbdfuse runs");
         let enough = Instant::now() + Duration::from_secs(15);
         while !file.exists() {
             let alive = matches!(fuse.try_wait(), Ok(None));
@@ -52,7 +60,8 @@ impl Attached {
 
 impl Drop for Attached {
     fn drop(&mut self) {
-        // Each of these may have been done already, or be impossible after a failure; the next one is tried all the same.
+        // Each of these may have been done already, or be impossible after a failure; the next one
+        // is tried all the same.
         let _ = try_run("losetup", &["-d", &self.loop_device]);
         let directory = self.fuse_directory.path().to_str().unwrap_or_default();
         let _ = try_run("umount", &["-l", directory]);
@@ -119,11 +128,18 @@ fn a_file_system_lives_on_a_volume_and_is_clean_afterwards() {
     drop(mounted);
     run("fsck.ext4", &["-f", "-n", &attached.loop_device]);
     let again = Mounted::new(&attached.loop_device);
-    assert!(std::fs::read(again.path("kept")).unwrap() == noise(5, 3 << 20), "a file differs after unmounting and mounting again");
+    assert!(
+        std::fs::read(again.path("kept")).unwrap() == noise(5, 3 << 20),
+        "a file differs after unmounting and mounting again"
+    );
     drop(again);
     drop(attached);
     let stats = server.stats().snapshot();
-    assert!(stats.volumes[0].others.requests > 0, "the file system flushed: {:?}", stats.volumes[0].others.requests);
+    assert!(
+        stats.volumes[0].others.requests > 0,
+        "the file system flushed: {:?}",
+        stats.volumes[0].others.requests
+    );
     assert_eq!(server.drain(Duration::from_secs(10)).exit_code(), 0);
 }
 
@@ -146,7 +162,10 @@ fn a_file_system_survives_kill_9_of_its_server() {
     let unsynced = mounted.path("unsynced");
     let writing = std::thread::spawn(move || {
         for index in 0..200 {
-            if std::fs::write(&unsynced, noise(index, 2 << 20)).and_then(|()| std::fs::File::open(&unsynced)?.sync_all()).is_err() {
+            if std::fs::write(&unsynced, noise(index, 2 << 20))
+                .and_then(|()| std::fs::File::open(&unsynced)?.sync_all())
+                .is_err()
+            {
                 return;
             }
         }
@@ -164,7 +183,10 @@ fn a_file_system_survives_kill_9_of_its_server() {
     // Mounting replays the journal; after that nothing may be left to repair.
     let mounted = Mounted::new(&attached.loop_device);
     for index in 0..8 {
-        assert!(std::fs::read(mounted.path(&format!("kept{index}"))).unwrap() == noise(index, 1 << 20), "kept{index} differs");
+        assert!(
+            std::fs::read(mounted.path(&format!("kept{index}"))).unwrap() == noise(index, 1 << 20),
+            "kept{index} differs"
+        );
     }
     drop(mounted);
     run("fsck.ext4", &["-f", "-n", &attached.loop_device]);

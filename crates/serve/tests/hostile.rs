@@ -1,4 +1,5 @@
-//! Clients that mean no good, over real sockets against a server in a process of its own, whose memory is measured.
+//! Clients that mean no good, over real sockets against a server in a process of its own, whose
+//! memory is measured.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -12,8 +13,10 @@ use common::client::Client;
 use common::{Sandbox, noise};
 use headtime_nbd::Command;
 
-const LIMITS: &str = "[limits]\nconnections = 32\nmemory = \"32MiB\"\nrequest = \"16MiB\"\nconnection_bytes = \"16MiB\"\nconnection_memory = \"256KiB\"\n\
-                      stall_timeout = \"200ms\"\nhandshake_timeout = \"300ms\"\n[[volume]]\nname = \"a\"\nsize = \"48MiB\"\n";
+const LIMITS: &str = "[limits]\nconnections = 32\nmemory = \"32MiB\"\nrequest = \
+    \"16MiB\"\nconnection_bytes = \"16MiB\"\nconnection_memory = \"256KiB\"\n\
+                      stall_timeout = \"200ms\"\nhandshake_timeout = \"300ms\"\n[[volume]]\nname = \
+                      \"a\"\nsize = \"48MiB\"\n";
 /// The program itself, its threads' stacks, the table of volumes, the allocator's slack.
 const PROGRAM_BYTES: u64 = 48 << 20;
 
@@ -33,27 +36,42 @@ fn opened(sandbox: &Sandbox) -> UnixStream {
 }
 
 fn request(kind: u16, offset: u64, length: u32) -> Vec<u8> {
-    [&[0x25, 0x60, 0x95, 0x13, 0, 0][..], &kind.to_be_bytes(), &[1; 8], &offset.to_be_bytes(), &length.to_be_bytes()].concat()
+    [
+        &[0x25, 0x60, 0x95, 0x13, 0, 0][..],
+        &kind.to_be_bytes(),
+        &[1; 8],
+        &offset.to_be_bytes(),
+        &length.to_be_bytes(),
+    ]
+    .concat()
 }
 
 #[test]
 fn connections_that_open_nothing_keep_nobody_out() {
     let sandbox = Sandbox::with_file_drive(64);
     // Longer than the test takes: nobody goes by himself.
-    let server = sandbox.spawn(&LIMITS.replace("handshake_timeout = \"300ms\"", "handshake_timeout = \"1h\""));
-    let mut flood: Vec<UnixStream> = (0..40).map(|_| UnixStream::connect(sandbox.socket()).unwrap()).collect();
+    let server = sandbox
+        .spawn(&LIMITS.replace("handshake_timeout = \"300ms\"", "handshake_timeout = \"1h\""));
+    let mut flood: Vec<UnixStream> =
+        (0..40).map(|_| UnixStream::connect(sandbox.socket()).unwrap()).collect();
     for stream in &mut flood[20..] {
         stream.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x07\0\0\0\x20").unwrap();
     }
     runtime().block_on(async {
         let mut clients = Vec::new();
         for index in 0..20 {
-            let mut client = Client::open(&sandbox.socket(), "a").await.expect("one that opens nothing makes room");
+            let mut client = Client::open(&sandbox.socket(), "a")
+                .await
+                .expect("one that opens nothing makes room");
             client.write(index * 4096, noise(index, 4096)).await.unwrap();
             clients.push(client);
         }
         for (index, client) in clients.iter_mut().enumerate() {
-            assert_eq!(client.read(index as u64 * 4096, 4096).await.unwrap(), noise(index as u64, 4096), "who has opened an export stays");
+            assert_eq!(
+                client.read(index as u64 * 4096, 4096).await.unwrap(),
+                noise(index as u64, 4096),
+                "who has opened an export stays"
+            );
         }
     });
     drop(flood);
@@ -117,13 +135,19 @@ fn nothing_that_clients_do_takes_the_server_down_or_its_memory_up() {
         }
     }
     // More connections than there are places.
-    let flood: Vec<_> = (0..100).filter_map(|_| UnixStream::connect(sandbox.socket()).ok()).collect();
+    let flood: Vec<_> =
+        (0..100).filter_map(|_| UnixStream::connect(sandbox.socket()).ok()).collect();
     drop(flood);
 
     honest.join().expect("the honest client was served throughout");
     drop((stalled, open_halfway));
     let peak = server.peak_resident_bytes();
-    assert!(peak < bound + PROGRAM_BYTES, "{} MiB resident at most; the bound is {} MiB and the program", peak >> 20, bound >> 20);
+    assert!(
+        peak < bound + PROGRAM_BYTES,
+        "{} MiB resident at most; the bound is {} MiB and the program",
+        peak >> 20,
+        bound >> 20
+    );
     runtime().block_on(async {
         let mut client = loop {
             match Client::open(&sandbox.socket(), "a").await {
@@ -132,7 +156,8 @@ fn nothing_that_clients_do_takes_the_server_down_or_its_memory_up() {
                 Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
             }
         };
-        // What was announced and not sent wholly was never written: only zeroes and what the honest client wrote are there.
+        // What was announced and not sent wholly was never written: only zeroes and what the honest
+        // client wrote are there.
         let bytes = client.read(16 << 20, 1 << 20).await.unwrap();
         assert!(bytes.iter().all(|byte| *byte == 0));
         client.request(Command::Flush).await.unwrap();

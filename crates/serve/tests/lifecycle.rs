@@ -32,26 +32,50 @@ fn volumes_are_remembered_reused_listed_and_never_moved() {
 
     let second = sandbox.serve(&(volume("b", 8) + &volume("c", 4)));
     assert_eq!(second.opening(), Some(&Opening::Whole));
-    let seen: Vec<_> = second.volumes().iter().map(|report| (report.volume.name.as_str(), report.ensured)).collect();
+    let seen: Vec<_> = second
+        .volumes()
+        .iter()
+        .map(|report| (report.volume.name.as_str(), report.ensured))
+        .collect();
     assert_eq!(seen, [("a", None), ("b", Some(Ensured::Reused)), ("c", Some(Ensured::Created))]);
-    assert_eq!(second.volumes()[..2].iter().map(|report| report.volume.extent).collect::<Vec<_>>(), places);
-    assert_eq!(second.uris().iter().map(|found| found.export.as_str()).collect::<Vec<_>>(), ["b", "c"], "a was not asked for");
+    assert_eq!(
+        second.volumes()[..2].iter().map(|report| report.volume.extent).collect::<Vec<_>>(),
+        places
+    );
+    assert_eq!(
+        second.uris().iter().map(|found| found.export.as_str()).collect::<Vec<_>>(),
+        ["b", "c"],
+        "a was not asked for"
+    );
     assert_eq!(second.free().get(), (64 - 1 - 20) << 20);
     drop(second);
 
     let everything = sandbox.serve("");
-    assert_eq!(everything.uris().len(), 3, "when no volume is named, all that are there are served");
+    assert_eq!(
+        everything.uris().len(),
+        3,
+        "when no volume is named, all that are there are served"
+    );
 }
 
 #[test]
 fn what_cannot_be_served_is_refused_with_the_remedy() {
     let sandbox = Sandbox::with_file_drive(64);
-    let refused = |more: &str| Server::start(&sandbox.config(more)).map(drop).unwrap_err().to_string();
+    let refused =
+        |more: &str| Server::start(&sandbox.config(more)).map(drop).unwrap_err().to_string();
     let nothing = refused("");
-    assert!(nothing.contains("no volumes yet") && nothing.contains("--volume vol0=10GiB"), "{nothing}");
+    assert!(
+        nothing.contains("no volumes yet") && nothing.contains("--volume vol0=10GiB"),
+        "{nothing}"
+    );
     drop(sandbox.serve(&volume("a", 8)));
     let resized = refused(&volume("a", 9));
-    assert!(resized.contains("has 8 MiB") && resized.contains("9 MiB") && resized.contains("ask for 8388608 bytes"), "{resized}");
+    assert!(
+        resized.contains("has 8 MiB")
+            && resized.contains("9 MiB")
+            && resized.contains("ask for 8388608 bytes"),
+        "{resized}"
+    );
     let too_large = refused(&(volume("a", 8) + &volume("b", 64)));
     assert!(too_large.contains("55 MiB is free"), "{too_large}");
     drop(sandbox.serve(&volume("a", 8)));
@@ -66,8 +90,14 @@ fn what_cannot_be_served_is_refused_with_the_remedy() {
     std::fs::write(sandbox.path("drive.img"), &bytes).unwrap();
     let foreign = refused(&volume("a", 8));
     assert!(foreign.contains("other content"), "{foreign}");
-    assert!(std::fs::read(sandbox.path("drive.img")).unwrap() == bytes, "a refused drive was written to");
-    assert_eq!(sandbox.serve(&format!("initialize = true\n{}", volume("a", 8))).opening(), Some(&Opening::Initialized));
+    assert!(
+        std::fs::read(sandbox.path("drive.img")).unwrap() == bytes,
+        "a refused drive was written to"
+    );
+    assert_eq!(
+        sandbox.serve(&format!("initialize = true\n{}", volume("a", 8))).opening(),
+        Some(&Opening::Initialized)
+    );
 }
 
 #[test]
@@ -76,10 +106,14 @@ fn a_live_socket_is_not_taken_over_and_the_drive_not_touched() {
     let _server = sandbox.serve(&volume("a", 8));
     assert!(matches!(Server::start(&sandbox.config(&volume("a", 8))), Err(StartError::Bind(_))));
     let mut elsewhere = sandbox.config(&volume("a", 8));
-    elsewhere.listen = vec![format!("unix:{}", sandbox.path("other.sock").display()).parse().unwrap()];
+    elsewhere.listen =
+        vec![format!("unix:{}", sandbox.path("other.sock").display()).parse().unwrap()];
     let error = Server::start(&elsewhere).map(drop).unwrap_err().to_string();
     assert!(error.contains("in use"), "{error}");
-    assert!(!sandbox.path("other.sock").exists(), "a server that did not start leaves no socket behind");
+    assert!(
+        !sandbox.path("other.sock").exists(),
+        "a server that did not start leaves no socket behind"
+    );
 }
 
 #[test]
@@ -89,11 +123,21 @@ fn drain_waits_for_what_is_in_flight_and_takes_nothing_new() {
     let stats = server.stats();
     runtime().block_on(async {
         let mut client = Client::open(&sandbox.socket(), "a").await.unwrap();
-        let writes: Vec<_> =
-            (0..32_u64).map(|index| client.submit(Command::Write { offset: index << 20, payload: noise(index, 4096).into(), fua: false })).collect();
+        let writes: Vec<_> = (0..32_u64)
+            .map(|index| {
+                client.submit(Command::Write {
+                    offset: index << 20,
+                    payload: noise(index, 4096).into(),
+                    fua: false,
+                })
+            })
+            .collect();
         client.send().await;
-        // Drained only once the server has taken all of them in; how far it is with them by then does not matter.
-        while stats.snapshot().volumes[0].in_flight + stats.snapshot().volumes[0].writes.requests < 32 {
+        // Drained only once the server has taken all of them in; how far it is with them by then
+        // does not matter.
+        while stats.snapshot().volumes[0].in_flight + stats.snapshot().volumes[0].writes.requests
+            < 32
+        {
             tokio::time::sleep(Duration::from_millis(1)).await;
         }
         let draining = std::thread::spawn(move || server.drain(Duration::from_secs(20)));
@@ -124,19 +168,29 @@ fn kill_9_loses_nothing_that_was_answered() {
             for index in 0..64_u64 {
                 let seed = round.saturating_sub(1) * 1000 + index;
                 if round > 0 {
-                    assert!(client.read(index << 16, 1 << 16).await.unwrap() == noise(seed, 1 << 16), "round {round}, block {index}");
+                    assert!(
+                        client.read(index << 16, 1 << 16).await.unwrap() == noise(seed, 1 << 16),
+                        "round {round}, block {index}"
+                    );
                 }
                 client.write(index << 16, noise(round * 1000 + index, 1 << 16)).await.unwrap();
             }
             client.request(Command::Flush).await.unwrap();
             // What is in flight when it dies may be lost or not, but nothing else.
             for index in 200..232_u64 {
-                client.submit(Command::Write { offset: index << 16, payload: noise(index, 1 << 16).into(), fua: false });
+                client.submit(Command::Write {
+                    offset: index << 16,
+                    payload: noise(index, 1 << 16).into(),
+                    fua: false,
+                });
             }
             client.send().await;
         });
         server.kill_9();
-        assert!(sandbox.socket().exists(), "a killed server leaves its socket behind, and the next one replaces it");
+        assert!(
+            sandbox.socket().exists(),
+            "a killed server leaves its socket behind, and the next one replaces it"
+        );
     }
 }
 
@@ -201,7 +255,10 @@ fn a_file_system_that_fills_up_is_enospc_for_the_write_that_met_it() {
         let mut full = 0;
         for index in 0..32_u64 {
             match client.write(index << 20, noise(index, 1 << 20)).await {
-                Ok(_) => assert_eq!(client.read(index << 20, 1 << 20).await.unwrap(), noise(index, 1 << 20)),
+                Ok(_) => assert_eq!(
+                    client.read(index << 20, 1 << 20).await.unwrap(),
+                    noise(index, 1 << 20)
+                ),
                 Err(RequestError::Server { errno: Errno::NoSpace, text, .. }) => {
                     assert!(text.contains("make room"), "{text}");
                     full += 1;

@@ -1,4 +1,5 @@
-//! The latency map of a server: learned while it serves, saved whole or not at all, restored, loaded, and refused where it is another drive's.
+//! The latency map of a server: learned while it serves, saved whole or not at all, restored,
+//! loaded, and refused where it is another drive's.
 
 mod common;
 
@@ -21,19 +22,26 @@ const VOLUME: &str = "[[volume]]\nname = \"rec\"\nsize = \"64MiB\"\n";
 
 fn matrix(file: &Path) -> String {
     format!(
-        "policy = \"fcfs\"\noutstanding = 1\nbelief = \"matrix:{}\"\n[map]\ncell = \"64KiB\"\nbits = 16\nmemory = \"8MiB\"\n{VOLUME}",
+        "policy = \"fcfs\"\noutstanding = 1\nbelief = \"matrix:{}\"\n[map]\ncell = \"64KiB\"\nbits \
+            = 16\nmemory = \"8MiB\"\n{VOLUME}",
         file.display()
     )
 }
 
-/// Reads in an order that comes back to the same places, several at once, so that one follows the other at the drive.
+/// Reads in an order that comes back to the same places, several at once, so that one follows the
+/// other at the drive.
 fn read(sandbox: &Sandbox, requests: u64) {
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
+    let runtime =
+        tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
         let mut client = Client::open(&sandbox.socket(), "rec").await.expect("it is served");
         for some in (0..requests).collect::<Vec<_>>().chunks(8) {
             for number in some {
-                client.submit(Command::Read { offset: number * 7 % 24 * (2 << 20), length: 4_096, unfragmented: false });
+                client.submit(Command::Read {
+                    offset: number * 7 % 24 * (2 << 20),
+                    length: 4_096,
+                    unfragmented: false,
+                });
             }
             for _ in some {
                 client.completion().await.result.expect("it is read");
@@ -55,7 +63,9 @@ fn in_file(path: &Path) -> u64 {
 }
 
 fn refusal(server: &Server, verb: &str, arguments: serde_json::Value) -> String {
-    let mut client = ControlClient::connect(server.control_socket().expect("it is beside the drive")).expect("the server listens");
+    let mut client =
+        ControlClient::connect(server.control_socket().expect("it is beside the drive"))
+            .expect("the server listens");
     match client.ask(verb, arguments) {
         Err(ControlError::Refused(refused)) => refused.message,
         other => panic!("{verb}: {other:?}"),
@@ -68,8 +78,10 @@ fn end(server: Server) {
 
 /// The profile of the sandbox's drive, under another name of its model if one is given.
 fn tiny(model: Option<&str>) -> DriveProfile {
-    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tiny.toml")).expect("it is there");
-    let text = model.map_or(text.clone(), |model| text.replace("\"test drive\"", &format!("\"{model}\"")));
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tiny.toml"))
+        .expect("it is there");
+    let text =
+        model.map_or(text.clone(), |model| text.replace("\"test drive\"", &format!("\"{model}\"")));
     DriveProfile::from_toml("tiny.toml", &text).expect("it is a profile")
 }
 
@@ -77,8 +89,13 @@ fn tiny(model: Option<&str>) -> DriveProfile {
 fn map(kind: MapKind, model: Option<&str>, cell: u64, pairs: u32) -> KeptMap {
     let profile = tiny(model);
     let mut settings = MapSettings { memory: ByteSize::new(8 << 20), ..MapSettings::default() };
-    (settings.matrix.cell, settings.matrix.bits) = (ByteSize::new(cell), headtime_belief::matrix::EntryBits::from_bits(16).expect("there are such"));
-    let belief = settings.begin(kind, &mapped_drive(&profile).expect("it has sectors"), Some(&profile)).expect("it can be mapped");
+    (settings.matrix.cell, settings.matrix.bits) = (
+        ByteSize::new(cell),
+        headtime_belief::matrix::EntryBits::from_bits(16).expect("there are such"),
+    );
+    let belief = settings
+        .begin(kind, &mapped_drive(&profile).expect("it has sectors"), Some(&profile))
+        .expect("it can be mapped");
     if let Some(matrix) = belief.matrix() {
         for number in 0..pairs {
             matrix.record(number, number + 1, Nanos::from_us(600));
@@ -108,7 +125,8 @@ fn what_was_learned_is_there_after_a_restart_and_a_kill_leaves_the_older_map_who
     spawned.kill_9();
     assert_eq!(std::fs::read(&file).expect("it is there"), before);
     // What a kill in the middle of a save leaves beside it.
-    std::fs::write(sandbox.path("tiny.map.new"), &before[..before.len() / 3]).expect("the folder is ours");
+    std::fs::write(sandbox.path("tiny.map.new"), &before[..before.len() / 3])
+        .expect("the folder is ours");
     let server = sandbox.serve(&matrix(&file));
     let kept = server.maps().kept().expect("it goes by one");
     assert!(kept.restored && kept.refused.is_none(), "{kept:?}");
@@ -131,12 +149,17 @@ fn a_map_is_loaded_and_merged_while_clients_read_and_a_foreign_one_changes_nothi
     let server = sandbox.serve(&matrix(&file));
     let on = |name: &str| sandbox.path(name);
     let maps = server.maps();
-    write_map(&on("good.map"), &map(MapKind::Matrix, None, 64 << 10, 40), false).expect("the folder is ours");
-    write_map(&on("cells.map"), &map(MapKind::Matrix, None, 128 << 10, 9), false).expect("the folder is ours");
-    write_map(&on("other.map"), &map(MapKind::Matrix, Some("another drive"), 64 << 10, 9), false).expect("the folder is ours");
-    write_map(&on("compact.map"), &map(MapKind::Compact, None, 0x10000, 0), false).expect("the folder is ours");
+    write_map(&on("good.map"), &map(MapKind::Matrix, None, 64 << 10, 40), false)
+        .expect("the folder is ours");
+    write_map(&on("cells.map"), &map(MapKind::Matrix, None, 128 << 10, 9), false)
+        .expect("the folder is ours");
+    write_map(&on("other.map"), &map(MapKind::Matrix, Some("another drive"), 64 << 10, 9), false)
+        .expect("the folder is ours");
+    write_map(&on("compact.map"), &map(MapKind::Compact, None, 0x10000, 0), false)
+        .expect("the folder is ours");
     let good = std::fs::read(on("good.map")).expect("it was written");
-    let write = |name: &str, bytes: &[u8]| std::fs::write(on(name), bytes).expect("the folder is ours");
+    let write =
+        |name: &str, bytes: &[u8]| std::fs::write(on(name), bytes).expect("the folder is ours");
     let mut damaged = good.clone();
     damaged[good.len() / 2] ^= 1;
     write("damaged.map", &damaged);
@@ -165,13 +188,21 @@ fn a_map_is_loaded_and_merged_while_clients_read_and_a_foreign_one_changes_nothi
     ] {
         for merge in [false, true] {
             let message = refusal(&server, "map.load", json!({"from": on(name), "merge": merge}));
-            assert!((message.contains(says) || merge && name == "compact.map") && message.contains(name), "{name}: {message}");
+            assert!(
+                (message.contains(says) || merge && name == "compact.map")
+                    && message.contains(name),
+                "{name}: {message}"
+            );
         }
     }
     let cells = refusal(&server, "map.load", json!({"from": on("cells.map"), "merge": true}));
     assert!(cells.contains("cells of"), "{cells}");
     assert_eq!(known(&maps.show().expect("it goes by one")), before, "nothing was changed");
-    let merged = maps.load(&on("good.map"), true).expect("it is of this drive").merged.expect("it was merged");
+    let merged = maps
+        .load(&on("good.map"), true)
+        .expect("it is of this drive")
+        .merged
+        .expect("it was merged");
     assert_eq!((merged.new, merged.not_covered), (0, 0), "{merged:?}");
     // Other cells of the same drive are another map, which takes over.
     assert_eq!(known(&maps.load(&on("cells.map"), false).expect("it is of this drive").map), 9);
@@ -183,9 +214,17 @@ fn a_map_is_loaded_and_merged_while_clients_read_and_a_foreign_one_changes_nothi
     let other = refusal(&server, "map.save", json!({"to": on("other.map"), "force": true}));
     assert!(other.contains("another drive") && other.contains("left alone"), "{other}");
     let text = refusal(&server, "map.save", json!({"to": on("text.map"), "force": true}));
-    assert!(text.contains("no latency map") && text.contains("text.map is there") && text.contains("move it away"), "{text}");
+    assert!(
+        text.contains("no latency map")
+            && text.contains("text.map is there")
+            && text.contains("move it away"),
+        "{text}"
+    );
     assert_eq!(std::fs::read(on("text.map")).expect("it is there"), b"dear diary");
-    assert!(maps.save(Some(&on("good.map")), true).is_ok() && maps.save(Some(&on("fresh.map")), false).is_ok());
+    assert!(
+        maps.save(Some(&on("good.map")), true).is_ok()
+            && maps.save(Some(&on("fresh.map")), false).is_ok()
+    );
     end(server);
 }
 
@@ -193,13 +232,17 @@ fn a_map_is_loaded_and_merged_while_clients_read_and_a_foreign_one_changes_nothi
 fn a_file_that_is_refused_at_the_start_is_left_alone_and_the_server_serves() {
     let sandbox = Sandbox::with_tiny_drive();
     let file = sandbox.path("tiny.map");
-    write_map(&file, &map(MapKind::Matrix, Some("another drive"), 64 << 10, 9), false).expect("the folder is ours");
+    write_map(&file, &map(MapKind::Matrix, Some("another drive"), 64 << 10, 9), false)
+        .expect("the folder is ours");
     let foreign = std::fs::read(&file).expect("it was written");
     let server = sandbox.serve(&matrix(&file));
     let kept = server.maps().kept().expect("it goes by one");
-    assert!(!kept.restored && kept.refused.as_ref().is_some_and(|why| why.contains("'another drive'")), "{kept:?}");
+    assert!(
+        !kept.restored && kept.refused.as_ref().is_some_and(|why| why.contains("'another drive'")),
+        "{kept:?}"
+    );
     read(&sandbox, 48);
-    assert!(known(&server.maps().show().expect("it goes by one")) > 0, "it has begun anew");
+    assert!(known(&server.maps().show().expect("it goes by one")) > 0, "it has begun again");
     let message = refusal(&server, "map.save", json!({}));
     assert!(message.contains("exists"), "{message}");
     assert!(server.maps().save(Some(&sandbox.path("elsewhere.map")), false).is_ok());
@@ -222,7 +265,10 @@ fn a_file_that_was_refused_and_is_out_of_the_way_is_the_maps_own_again() {
     read(&sandbox, 160);
     let learned = known(&server.maps().show().expect("it goes by one"));
     assert!(learned > saved, "{learned} pairs after {saved}");
-    assert!(server.maps().save(None, false).expect("it is its own").bytes >= first, "without being forced");
+    assert!(
+        server.maps().save(None, false).expect("it is its own").bytes >= first,
+        "without being forced"
+    );
     read(&sandbox, 8);
     end(server);
     assert!(in_file(&file) >= learned, "and it is saved by itself in the end");
@@ -233,7 +279,8 @@ fn a_map_whose_folder_is_not_there_says_so_from_the_start_and_is_saved_once_it_i
     let sandbox = Sandbox::with_tiny_drive();
     let file = sandbox.path("later/tiny.map");
     let server = sandbox.serve(&matrix(&file));
-    let failed = server.maps().kept().expect("it goes by one").save_failed.expect("it cannot be saved");
+    let failed =
+        server.maps().kept().expect("it goes by one").save_failed.expect("it cannot be saved");
     assert!(failed.contains("later is no folder") && failed.contains("make it"), "{failed}");
     std::fs::create_dir(sandbox.path("later")).expect("the folder is ours");
     read(&sandbox, 24);
@@ -267,7 +314,8 @@ fn a_kill_in_the_middle_of_a_save_leaves_a_whole_map() {
     let sandbox = Sandbox::with_tiny_drive();
     let file = sandbox.path("tiny.map");
     // Of as many cells as fit, so that a save takes its time.
-    write_map(&file, &map(MapKind::Matrix, None, 64 << 10, 1_900), false).expect("the folder is ours");
+    write_map(&file, &map(MapKind::Matrix, None, 64 << 10, 1_900), false)
+        .expect("the folder is ours");
     for round in 0..4_u64 {
         let spawned = sandbox.spawn(&matrix(&file));
         let control = sandbox.path("drive.img.control");
@@ -290,7 +338,8 @@ fn a_kill_in_the_middle_of_a_save_leaves_a_whole_map() {
 fn a_compact_map_begins_with_the_profile_or_is_told_the_speed() {
     let sandbox = Sandbox::with_tiny_drive();
     let file = sandbox.path("tiny.map");
-    let compact = format!("policy = \"satf-map\"\nbelief = \"compact:{}\"\n{VOLUME}", file.display());
+    let compact =
+        format!("policy = \"satf-map\"\nbelief = \"compact:{}\"\n{VOLUME}", file.display());
     let server = sandbox.serve(&compact);
     read(&sandbox, 64);
     let of = |map: MapFigures| match map.of {
@@ -300,14 +349,18 @@ fn a_compact_map_begins_with_the_profile_or_is_told_the_speed() {
     assert!(of(server.maps().show().expect("it goes by one")).from_profile);
     let belief = server.stats().snapshot().drive;
     assert!(belief.believes == "compact" && belief.belief.samples >= 64, "{belief:?}");
-    assert!(refusal(&server, "map.load", json!({"from": sandbox.path("x.map"), "merge": true})).contains("cannot be read"));
+    assert!(
+        refusal(&server, "map.load", json!({"from": sandbox.path("x.map"), "merge": true}))
+            .contains("cannot be read")
+    );
     end(server);
     let server = sandbox.serve(&compact);
     assert!(server.maps().kept().is_some_and(|kept| kept.restored));
     assert!(server.maps().load(&file, false).is_ok());
     read(&sandbox, 16);
     end(server);
-    let server = sandbox.serve(&format!("belief = \"compact\"\n[map]\nfrom = \"nothing\"\n{VOLUME}"));
+    let server =
+        sandbox.serve(&format!("belief = \"compact\"\n[map]\nfrom = \"nothing\"\n{VOLUME}"));
     assert!(!of(server.maps().show().expect("it goes by one")).from_profile);
     assert!(refusal(&server, "map.save", json!({})).contains("belief = compact:FILE"));
     end(server);
@@ -315,11 +368,17 @@ fn a_compact_map_begins_with_the_profile_or_is_told_the_speed() {
     let plain = Sandbox::with_file_drive(16);
     let volume = "[[volume]]\nname = \"rec\"\nsize = \"4MiB\"\n";
     match Server::start(&plain.config(&format!("belief = \"compact\"\n{volume}"))) {
-        Err(StartError::Drive { error, .. }) => assert!(error.to_string().contains("rpm=7200"), "{error}"),
+        Err(StartError::Drive { error, .. }) => {
+            assert!(error.to_string().contains("rpm=7200"), "{error}")
+        }
         Err(other) => panic!("{other}"),
         Ok(_) => panic!("nobody knows how fast a file turns"),
     }
     end(plain.serve(&format!("belief = \"compact\"\n[map]\nrpm = 7200\n{volume}")));
-    let idle = plain.config(&format!("{volume}\n[map]\ncell = \"4KiB\"\n")).check().expect_err("there is no map").to_string();
+    let idle = plain
+        .config(&format!("{volume}\n[map]\ncell = \"4KiB\"\n"))
+        .check()
+        .expect_err("there is no map")
+        .to_string();
     assert!(idle.contains("belief = profile goes by none"), "{idle}");
 }

@@ -14,7 +14,8 @@ use common::{Sandbox, noise};
 use headtime_serve::metrics::METRICS;
 use headtime_serve::{Server, StartError};
 
-const CONFIG: &str = "metrics = \"127.0.0.1:0\"\npolicy = \"utilization\"\n[[volume]]\nname = \"rec\"\nsize = \"8MiB\"\ndeadline = \"1h\"\nreserve = \"25%\"\nclasses = \"bulk\"\n";
+const CONFIG: &str = "metrics = \"127.0.0.1:0\"\npolicy = \"utilization\"\n[[volume]]\nname = \
+    \"rec\"\nsize = \"8MiB\"\ndeadline = \"1h\"\nreserve = \"25%\"\nclasses = \"bulk\"\n";
 
 /// Status line, headers and body of an answer.
 fn ask(address: SocketAddr, request: &str) -> (String, String, String) {
@@ -35,7 +36,10 @@ fn get(address: SocketAddr, path: &str) -> (String, String, String) {
 /// The values, by name with labels.
 fn values(text: &str) -> BTreeMap<&str, f64> {
     let lines = text.lines().filter(|line| !line.starts_with('#'));
-    lines.map(|line| line.rsplit_once(' ').unwrap()).map(|(name, value)| (name, value.parse().unwrap())).collect()
+    lines
+        .map(|line| line.rsplit_once(' ').unwrap())
+        .map(|(name, value)| (name, value.parse().unwrap()))
+        .collect()
 }
 
 #[test]
@@ -43,7 +47,8 @@ fn figures_say_what_was_served_in_base_units() {
     let sandbox = Sandbox::with_file_drive(64);
     let server = sandbox.serve(CONFIG);
     let address = server.metrics_address().unwrap();
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     runtime.block_on(async {
         let mut client = Client::open(&sandbox.socket(), "rec").await.unwrap();
         for index in 0..5 {
@@ -54,10 +59,17 @@ fn figures_say_what_was_served_in_base_units() {
         assert_eq!(status, "HTTP/1.1 200 OK");
         assert!(headers.contains("application/openmetrics-text"), "{headers}");
         let values = values(&body);
-        let is = |name: &str, value: f64| assert_eq!(values.get(name), Some(&value), "{name} in\n{body}");
+        let is = |name: &str, value: f64| {
+            assert_eq!(values.get(name), Some(&value), "{name} in\n{body}")
+        };
         let export = "volume=\"rec\",class=\"\"";
         is(&format!("headtime_request_duration_seconds_count{{{export},op=\"write\"}}"), 5.0);
-        is(&format!("headtime_request_duration_seconds_bucket{{le=\"+Inf\",{export},op=\"write\"}}"), 5.0);
+        is(
+            &format!(
+                "headtime_request_duration_seconds_bucket{{le=\"+Inf\",{export},op=\"write\"}}"
+            ),
+            5.0,
+        );
         is(&format!("headtime_request_bytes_total{{{export},op=\"write\"}}"), 20_480.0);
         is(&format!("headtime_request_bytes_total{{{export},op=\"read\"}}"), 8_192.0);
         is(&format!("headtime_deadline_requests_total{{{export}}}"), 6.0);
@@ -68,18 +80,30 @@ fn figures_say_what_was_served_in_base_units() {
         is(&format!("headtime_share_reserve_ratio{{{export}}}"), 0.25);
         is("headtime_connections", 1.0);
         assert!(values["headtime_disk_time_seconds_total{volume=\"rec\",kind=\"service\"}"] > 0.0);
-        let buckets: Vec<f64> =
-            values.iter().filter(|(name, _)| name.contains("_bucket") && name.contains("class=\"\",op=\"write\"")).map(|(_, count)| *count).collect();
+        let buckets: Vec<f64> = values
+            .iter()
+            .filter(|(name, _)| {
+                name.contains("_bucket") && name.contains("class=\"\",op=\"write\"")
+            })
+            .map(|(_, count)| *count)
+            .collect();
         assert!(buckets.len() == 17 && body.ends_with("# EOF\n"), "{body}");
         client.leave().await;
     });
     let (_, _, body) = get(address, "/metrics");
     for metric in METRICS {
         let unit = metric.unit.map_or_else(String::new, |unit| format!("_{unit}"));
-        assert!(body.contains(&format!("# HELP headtime_{}{unit} ", metric.name)), "{} is not in\n{body}", metric.name);
+        assert!(
+            body.contains(&format!("# HELP headtime_{}{unit} ", metric.name)),
+            "{} is not in\n{body}",
+            metric.name
+        );
     }
     let allowed = ["volume", "class", "op", "kind", "reason", "state", "errno"];
-    assert!(METRICS.iter().flat_map(|metric| metric.labels).all(|label| allowed.contains(label)), "a label that nobody has bounded");
+    assert!(
+        METRICS.iter().flat_map(|metric| metric.labels).all(|label| allowed.contains(label)),
+        "a label that nobody has bounded"
+    );
     drop(server);
 }
 
@@ -90,9 +114,15 @@ fn health_other_paths_and_clients_that_say_nothing() {
     let address = server.metrics_address().unwrap();
     // Who says nothing takes a place, and not all of them.
     let silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
-    assert_eq!(get(address, "/healthz"), ("HTTP/1.1 200 OK".to_owned(), get(address, "/healthz").1, "ok\n".to_owned()));
+    assert_eq!(
+        get(address, "/healthz"),
+        ("HTTP/1.1 200 OK".to_owned(), get(address, "/healthz").1, "ok\n".to_owned())
+    );
     assert_eq!(get(address, "/secrets").0, "HTTP/1.1 404 Not Found");
-    assert_eq!(ask(address, "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").0, "HTTP/1.1 405 Method Not Allowed");
+    assert_eq!(
+        ask(address, "POST /metrics HTTP/1.1\r\nHost: x\r\nContent-Length: 0\r\n\r\n").0,
+        "HTTP/1.1 405 Method Not Allowed"
+    );
     drop(silent);
     drop(server);
     assert!(TcpStream::connect(address).is_err(), "nobody answers any more");
@@ -103,8 +133,13 @@ fn an_address_that_others_can_reach_needs_to_be_meant() {
     let sandbox = Sandbox::with_file_drive(64);
     let public = CONFIG.replace("127.0.0.1:0", "0.0.0.0:0");
     let refused = Server::start(&sandbox.config(&public)).unwrap_err();
-    assert!(matches!(refused, StartError::Metrics(_)) && refused.to_string().contains("metrics_public = true"), "{refused}");
-    let server = Server::start(&sandbox.config(&format!("metrics_public = true\n{public}"))).unwrap();
+    assert!(
+        matches!(refused, StartError::Metrics(_))
+            && refused.to_string().contains("metrics_public = true"),
+        "{refused}"
+    );
+    let server =
+        Server::start(&sandbox.config(&format!("metrics_public = true\n{public}"))).unwrap();
     assert!(server.metrics_address().is_some());
     drop(server);
     assert!(!sandbox.path("other").exists());

@@ -1,4 +1,5 @@
-//! Volumes and their table on a drive whose power fails: the table always opens, as the one before a change or the one after, and what clients were promised is there.
+//! Volumes and their table on a drive whose power fails: the table always opens, as the one before
+//! a change or the one after, and what clients were promised is there.
 //!
 //! `HEADTIME_SEED=N` chooses other cuts.
 
@@ -12,20 +13,25 @@ use bytes::Bytes;
 use common::client::Client;
 use common::found::Found;
 use common::noise;
-use headtime_io::power_cut::{Casualty, History, Platter, PowerCutDrive, PowerFailure, PowerSwitch};
+use headtime_io::power_cut::{
+    Casualty, History, Platter, PowerCutDrive, PowerFailure, PowerSwitch,
+};
 use headtime_io::{Drive, DriveHandle, DriveOptions, Io, SubmitError};
 use headtime_nbd::Command;
 use headtime_nbd::client::RequestId as NbdRequest;
 use headtime_sched::RequestId;
 use headtime_serve::config::Config;
-use headtime_serve::volumes::{DriveShape, Opening, Settings, StoreError, Volume, VolumeStore, Wanted};
+use headtime_serve::volumes::{
+    DriveShape, Opening, Settings, StoreError, Volume, VolumeStore, Wanted,
+};
 use headtime_serve::{Disk, OnDone, Server};
 use headtime_units::{ByteSize, Extent, Nanos, SectorSize, Sectors};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 const SECTORS: u64 = 32 * 2048;
-const WITH_CASUALTY: PowerFailure = PowerFailure { tear: headtime_io::power_cut::Tear::Sectors, casualty: Casualty::OneBlock };
+const WITH_CASUALTY: PowerFailure =
+    PowerFailure { tear: headtime_io::power_cut::Tear::Sectors, casualty: Casualty::OneBlock };
 /// How much is tried at each moment.
 #[derive(Clone, Copy)]
 struct Effort {
@@ -63,7 +69,10 @@ impl Disk for Dying {
     }
 
     fn submit(&self, io: Io, on_done: OnDone) -> Result<RequestId, SubmitError> {
-        let alive = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+        let alive = self
+            .left
+            .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1))
+            .is_ok();
         if alive { self.handle.submit(io, on_done) } else { Err(SubmitError::Closed) }
     }
 
@@ -82,9 +91,11 @@ struct Entry {
 }
 
 impl Ledger {
-    /// The tables that may be found at `moment`: the last that was known by then, and whatever was begun after it.
+    /// The tables that may be found at `moment`: the last that was known by then, and whatever was
+    /// begun after it.
     fn legal(&self, moment: usize) -> Vec<&[Volume]> {
-        let last_known = self.0.iter().rposition(|entry| entry.known.is_some_and(|known| known <= moment));
+        let last_known =
+            self.0.iter().rposition(|entry| entry.known.is_some_and(|known| known <= moment));
         let later = self.0[last_known.unwrap_or(0)..].iter().filter(|entry| entry.begun <= moment);
         let mut legal: Vec<&[Volume]> = later.map(|entry| entry.volumes.as_slice()).collect();
         if last_known.is_none() {
@@ -96,26 +107,34 @@ impl Ledger {
     /// Opens what was found, twice: the second time it must be whole and say the same.
     fn check(&self, moment: usize, found: Platter) -> Result<(), String> {
         let disk = Found::new(found);
-        let (store, opening) = VolumeStore::open(&disk, false).map_err(|error| format!("cut at moment {moment}: {error}"))?;
+        let (store, opening) = VolumeStore::open(&disk, false)
+            .map_err(|error| format!("cut at moment {moment}: {error}"))?;
         let volumes = store.table().volumes();
         if !self.legal(moment).contains(&volumes) {
-            return Err(format!("cut at moment {moment}: the table says {volumes:?}, and may say {:?} (it was {opening:?})", self.legal(moment)));
+            return Err(format!(
+                "cut at moment {moment}: the table says {volumes:?}, and may say {:?} (it was \
+                    {opening:?})",
+                self.legal(moment)
+            ));
         }
         store.table().check().map_err(|error| error.to_string())?;
-        let (again, opening) = VolumeStore::open(&disk, false).map_err(|error| format!("cut at moment {moment}, opened again: {error}"))?;
+        let (again, opening) = VolumeStore::open(&disk, false)
+            .map_err(|error| format!("cut at moment {moment}, opened again: {error}"))?;
         if opening != Opening::Whole || again.table() != store.table() {
             return Err(format!("cut at moment {moment}, opened again: {opening:?}"));
         }
         Ok(())
     }
 
-    /// Tries everything that may be found at every moment of a history where that is little, and random cuts where it is much; and each block unreadable that was being written.
+    /// Tries everything that may be found at every moment of a history where that is little, and
+    /// random cuts where it is much; and each block unreadable that was being written.
     fn check_every_moment(&self, history: &History, effort: Effort) -> Tried {
         let mut rng = ChaCha8Rng::seed_from_u64(seed());
         let (mut cutter, mut tried) = (history.cutter(), Tried::default());
         let mut check = |moment, found| {
             tried.platters += 1;
-            self.check(moment, found).unwrap_or_else(|error| panic!("HEADTIME_SEED={}: {error}", seed()));
+            self.check(moment, found)
+                .unwrap_or_else(|error| panic!("HEADTIME_SEED={}: {error}", seed()));
         };
         for moment in 0..=history.events().len() {
             cutter.advance(moment);
@@ -124,7 +143,8 @@ impl Ledger {
                 tried.exhausted += 1;
                 every.for_each(|found| check(moment, found));
             } else {
-                (0..effort.drawn).for_each(|_| check(moment, cutter.cut(PowerFailure::default(), &mut rng)));
+                (0..effort.drawn)
+                    .for_each(|_| check(moment, cutter.cut(PowerFailure::default(), &mut rng)));
             }
             for block in cutter.exposed() {
                 for _ in 0..2 {
@@ -147,7 +167,11 @@ struct Tried {
 
 fn wanted(name: &str, mebibytes: u64, deadline_ms: u64) -> Wanted {
     let deadline = (deadline_ms > 0).then(|| Nanos::from_ms(deadline_ms));
-    Wanted { name: name.to_string(), size: Some(ByteSize::new(mebibytes << 20)), settings: Settings { deadline, ..Settings::default() }.into() }
+    Wanted {
+        name: name.to_string(),
+        size: Some(ByteSize::new(mebibytes << 20)),
+        settings: Settings { deadline, ..Settings::default() }.into(),
+    }
 }
 
 /// A change of the table.
@@ -168,7 +192,11 @@ fn planned(store: &VolumeStore, wanted: &Change) -> Vec<Volume> {
     let mut table = store.table().clone();
     match wanted {
         Change::Ensure(wanted) => {
-            let _created = wanted.iter().map(|wanted| table.ensure(wanted)).collect::<Result<Vec<_>, _>>().unwrap();
+            let _created = wanted
+                .iter()
+                .map(|wanted| table.ensure(wanted))
+                .collect::<Result<Vec<_>, _>>()
+                .unwrap();
         }
         Change::Remove(name) => {
             let _removed = table.remove(name).unwrap();
@@ -196,27 +224,41 @@ fn a_cut_at_any_moment_of_any_change_leaves_the_table_before_or_after_it() {
     let (mut store, opening) = VolumeStore::open(&handle, false).unwrap();
     assert_eq!(opening, Opening::Fresh);
     for wanted in changes() {
-        ledger.0.push(Entry { volumes: planned(&store, &wanted), begun: switch.moment(), known: None });
+        ledger.0.push(Entry {
+            volumes: planned(&store, &wanted),
+            begun: switch.moment(),
+            known: None,
+        });
         change(&mut store, &handle, &wanted).unwrap();
         ledger.0.last_mut().unwrap().known = Some(switch.moment());
     }
     let history = switch.history().unwrap();
     let tried = ledger.check_every_moment(&history, Effort { few: 600, drawn: 100 });
-    eprintln!("{} platters at {} moments, {} of them exhaustively", tried.platters, history.events().len() + 1, tried.exhausted);
+    eprintln!(
+        "{} platters at {} moments, {} of them exhaustively",
+        tried.platters,
+        history.events().len() + 1,
+        tried.exhausted
+    );
     assert!(tried.platters > 200 && tried.exhausted > history.events().len() / 2);
 }
 
 #[test]
 fn a_program_that_dies_within_a_change_and_comes_back_before_the_power_fails_loses_nothing() {
     let mut platters = 0;
-    // A change takes four requests: it dies after each number of them, and once more while it repairs; or it does not die, was only refused, and goes on.
+    // A change takes four requests: it dies after each number of them, and once more while it
+    // repairs; or it does not die, was only refused, and goes on.
     for dies_after in 0..=4 {
         for dies_again_after in (0..=5).map(Some).chain([None]) {
             let (drive, switch) = open(blank());
             let mut ledger = Ledger::default();
             let handle = drive.handle();
             let (mut store, _) = VolumeStore::open(&handle, false).unwrap();
-            let enter = |store: &VolumeStore, change: &Change| Entry { volumes: planned(store, change), begun: switch.moment(), known: None };
+            let enter = |store: &VolumeStore, change: &Change| Entry {
+                volumes: planned(store, change),
+                begun: switch.moment(),
+                known: None,
+            };
             let first = Change::Ensure(vec![wanted("a", 2, 0)]);
             ledger.0.push(enter(&store, &first));
             change(&mut store, &handle, &first).unwrap();
@@ -238,9 +280,14 @@ fn a_program_that_dies_within_a_change_and_comes_back_before_the_power_fails_los
             let volumes = store.table().volumes().to_vec();
             assert!(volumes.iter().any(|volume| volume.name == "c") && volumes.len() >= 2);
             let refused = dies_after < 4 && dies_again_after.is_none();
-            assert!(!refused || volumes.len() == 2, "a change that failed came back with a later one: {volumes:?}");
+            assert!(
+                !refused || volumes.len() == 2,
+                "a change that failed came back with a later one: {volumes:?}"
+            );
             ledger.0.push(Entry { volumes, begun, known: Some(switch.moment()) });
-            platters += ledger.check_every_moment(&switch.history().unwrap(), Effort { few: 20, drawn: 10 }).platters;
+            platters += ledger
+                .check_every_moment(&switch.history().unwrap(), Effort { few: 20, drawn: 10 })
+                .platters;
         }
     }
     eprintln!("{platters} platters");
@@ -251,30 +298,54 @@ fn changes_that_fail_are_undone_on_a_drive_that_gives_up_what_it_could_not_flush
     let (drive, switch) = open(blank());
     VolumeStore::open(&drive.handle(), false).unwrap();
     let with_table = switch.cut(PowerFailure::default(), &mut ChaCha8Rng::seed_from_u64(seed()));
-    let (mut put_back, mut in_doubt) = (0, 0);
+    let (mut put_back, mut in_reject) = (0, 0);
     for round in 0..5 {
         let mut rng = ChaCha8Rng::seed_from_u64(seed() + round);
-        // What a failed flush should have covered is read as if it were there, and is gone with the power, whatever is flushed later.
-        let (drive, switch) = open(PowerCutDrive::new(with_table.clone()).seed(seed() + round).write_errors(0.05).flush_errors(0.2, true));
+        // What a failed flush should have covered is read as if it were there, and is gone with the
+        // power, whatever is flushed later.
+        let (drive, switch) = open(
+            PowerCutDrive::new(with_table.clone())
+                .seed(seed() + round)
+                .write_errors(0.05)
+                .flush_errors(0.2, true),
+        );
         let handle = drive.handle();
         // There is nothing to be written, so that nothing comes of a flush that fails.
-        let (mut store, _) = std::iter::repeat_with(|| VolumeStore::open(&handle, false)).find_map(Result::ok).unwrap();
-        let mut ledger = Ledger(vec![Entry { volumes: Vec::new(), begun: 0, known: Some(switch.moment()) }]);
+        let (mut store, _) = std::iter::repeat_with(|| VolumeStore::open(&handle, false))
+            .find_map(Result::ok)
+            .unwrap();
+        let mut ledger =
+            Ledger(vec![Entry { volumes: Vec::new(), begun: 0, known: Some(switch.moment()) }]);
         for _ in 0..20 {
-            let wanted = Change::Ensure(vec![wanted(&format!("v{}", rng.random_range(0..12)), 1, rng.random_range(1..5000))]);
+            let wanted = Change::Ensure(vec![wanted(
+                &format!("v{}", rng.random_range(0..12)),
+                1,
+                rng.random_range(1..5000),
+            )]);
             let before = store.table().clone();
-            ledger.0.push(Entry { volumes: planned(&store, &wanted), begun: switch.moment(), known: None });
+            ledger.0.push(Entry {
+                volumes: planned(&store, &wanted),
+                begun: switch.moment(),
+                known: None,
+            });
             match change(&mut store, &handle, &wanted) {
                 Ok(()) => ledger.0.last_mut().unwrap().known = Some(switch.moment()),
                 Err(error) => {
                     assert_eq!(*store.table(), before, "{error}");
-                    *(if matches!(error, StoreError::NotPutBack { .. }) { &mut in_doubt } else { &mut put_back }) += 1;
+                    *(if matches!(error, StoreError::NotPutBack { .. }) {
+                        &mut in_reject
+                    } else {
+                        &mut put_back
+                    }) += 1;
                 }
             }
         }
         ledger.check_every_moment(&switch.history().unwrap(), Effort { few: 10, drawn: 10 });
     }
-    assert!(put_back > 10 && in_doubt > 5, "{put_back} changes were put back, and {in_doubt} were not");
+    assert!(
+        put_back > 10 && in_reject > 5,
+        "{put_back} changes were put back, and {in_reject} were not"
+    );
 }
 
 #[test]
@@ -285,18 +356,33 @@ fn one_cut_after_another_leaves_a_table_that_opens() {
         for generation in 0..8_u64 {
             let (open_drive, switch) = open(drive);
             let handle = open_drive.handle();
-            let (mut store, _) = VolumeStore::open(&handle, false).unwrap_or_else(|error| panic!("HEADTIME_SEED={}: {error}", seed()));
-            let mut ledger = Ledger(vec![Entry { volumes: store.table().volumes().to_vec(), begun: 0, known: Some(0) }]);
+            let (mut store, _) = VolumeStore::open(&handle, false)
+                .unwrap_or_else(|error| panic!("HEADTIME_SEED={}: {error}", seed()));
+            let mut ledger = Ledger(vec![Entry {
+                volumes: store.table().volumes().to_vec(),
+                begun: 0,
+                known: Some(0),
+            }]);
             for _ in 0..rng.random_range(0..4) {
-                let wanted = Change::Ensure(vec![wanted(&format!("v{}", rng.random_range(0..12)), 1, rng.random_range(1..500) + generation)]);
-                ledger.0.push(Entry { volumes: planned(&store, &wanted), begun: switch.moment(), known: None });
+                let wanted = Change::Ensure(vec![wanted(
+                    &format!("v{}", rng.random_range(0..12)),
+                    1,
+                    rng.random_range(1..500) + generation,
+                )]);
+                ledger.0.push(Entry {
+                    volumes: planned(&store, &wanted),
+                    begun: switch.moment(),
+                    known: None,
+                });
                 change(&mut store, &handle, &wanted).unwrap();
                 ledger.0.last_mut().unwrap().known = Some(switch.moment());
             }
             let history = switch.history().unwrap();
             let moment = rng.random_range(0..=history.events().len());
             let found = history.cutter().advance(moment).cut(WITH_CASUALTY, &mut rng);
-            ledger.check(moment, found.clone()).unwrap_or_else(|error| panic!("HEADTIME_SEED={}, chain {chain}: {error}", seed()));
+            ledger
+                .check(moment, found.clone())
+                .unwrap_or_else(|error| panic!("HEADTIME_SEED={}, chain {chain}: {error}", seed()));
             drive = PowerCutDrive::new(found);
         }
     }
@@ -308,11 +394,18 @@ fn an_unreadable_block_in_one_slot_is_repaired_and_elsewhere_refused_or_left_alo
     let spoil = |first| disk.0.lock().unwrap().spoil(Extent::from_numbers(first, 8));
     spoil(0);
     let message = VolumeStore::open(&disk, false).unwrap_err().to_string();
-    assert!(message.contains("sector 0 cannot be read") && message.contains("initialize"), "{message}");
+    assert!(
+        message.contains("sector 0 cannot be read") && message.contains("initialize"),
+        "{message}"
+    );
     disk.0.lock().unwrap().zero(Extent::from_numbers(0, 8));
     spoil(1024);
     let (mut store, opening) = VolumeStore::open(&disk, false).unwrap();
-    assert_eq!(opening, Opening::Fresh, "the first table was being written there when the power failed");
+    assert_eq!(
+        opening,
+        Opening::Fresh,
+        "the first table was being written there when the power failed"
+    );
     store.ensure(&disk, &[wanted("a", 2, 0)]).unwrap();
     for first in [0, 1024] {
         spoil(first);
@@ -321,11 +414,18 @@ fn an_unreadable_block_in_one_slot_is_repaired_and_elsewhere_refused_or_left_alo
         assert_eq!(opening, Opening::Repaired(format!("sector {first} cannot be read")));
     }
     spoil(600);
-    assert_eq!(VolumeStore::open(&disk, false).unwrap().1, Opening::Whole, "nothing is kept between the slots");
+    assert_eq!(
+        VolumeStore::open(&disk, false).unwrap().1,
+        Opening::Whole,
+        "nothing is kept between the slots"
+    );
     spoil(0);
     spoil(1024);
     let message = VolumeStore::open(&disk, false).unwrap_err().to_string();
-    assert!(message.contains("copy A: sector 0 cannot be read; copy B: sector 1024 cannot be read"), "{message}");
+    assert!(
+        message.contains("copy A: sector 0 cannot be read; copy B: sector 1024 cannot be read"),
+        "{message}"
+    );
 }
 
 const BLOCK: usize = 4096;
@@ -344,7 +444,10 @@ fn block_content(block: u64, version: u64) -> Vec<u8> {
 }
 
 fn config(directory: &tempfile::TempDir) -> Config {
-    let toml = format!("listen = [\"unix:{}\"]\n[[volume]]\nname = \"vol\"\nsize = \"8MiB\"\n", directory.path().join("nbd.sock").display());
+    let toml = format!(
+        "listen = [\"unix:{}\"]\n[[volume]]\nname = \"vol\"\nsize = \"8MiB\"\n",
+        directory.path().join("nbd.sock").display()
+    );
     Config::from_toml("test.toml", &toml).unwrap()
 }
 
@@ -353,7 +456,11 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 /// Rounds of writes on one connection, made safe by force unit access or by a flush on the other.
-async fn write_and_flush(socket: &std::path::Path, switch: &PowerSwitch, rng: &mut ChaCha8Rng) -> Vec<Written> {
+async fn write_and_flush(
+    socket: &std::path::Path,
+    switch: &PowerSwitch,
+    rng: &mut ChaCha8Rng,
+) -> Vec<Written> {
     let mut writer = Client::open(socket, "vol").await.unwrap();
     let mut flusher = Client::open(socket, "vol").await.unwrap();
     let mut written: Vec<Written> = Vec::new();
@@ -387,12 +494,24 @@ async fn write_and_flush(socket: &std::path::Path, switch: &PowerSwitch, rng: &m
     written
 }
 
-/// What the sectors of a block may hold at `moment`: of the last write that was safe by then, or of one begun later. Those of one connection that overlap happen in the order in which they were sent.
+/// What the sectors of a block may hold at `moment`: of the last write that was safe by then, or of
+/// one begun later. Those of one connection that overlap happen in the order in which they were
+/// sent.
 fn may_hold(written: &[Written], block: u64, moment: usize) -> Vec<Vec<u8>> {
-    let here: Vec<&Written> = written.iter().filter(|written| written.block == block && written.begun <= moment).collect();
-    let last_safe = here.iter().rposition(|written| written.safe.is_some_and(|safe| safe <= moment));
+    let here: Vec<&Written> = written
+        .iter()
+        .filter(|written| written.block == block && written.begun <= moment)
+        .collect();
+    let last_safe =
+        here.iter().rposition(|written| written.safe.is_some_and(|safe| safe <= moment));
     let later = here[last_safe.unwrap_or(0)..].iter().map(|written| written.version);
-    last_safe.is_none().then_some(0).into_iter().chain(later).map(|version| block_content(block, version)).collect()
+    last_safe
+        .is_none()
+        .then_some(0)
+        .into_iter()
+        .chain(later)
+        .map(|version| block_content(block, version))
+        .collect()
 }
 
 #[test]
@@ -409,21 +528,37 @@ fn what_nbd_clients_were_promised_is_there_after_a_cut_and_the_server_starts_aga
         drop(server);
 
         let history = switch.history().unwrap();
-        let written_at = |block, moment| written.iter().any(|written| written.block == block && written.begun <= moment);
+        let written_at = |block, moment| {
+            written.iter().any(|written| written.block == block && written.begun <= moment)
+        };
         let check = |moment: usize, read: &dyn Fn(u64) -> Bytes| {
             for block in 0..BLOCKS {
                 let (holds, legal) = (read(block), may_hold(&written, block, moment));
-                let fits = |sector: std::ops::Range<usize>| legal.iter().any(|legal| holds[sector.clone()] == legal[sector.clone()]);
+                let fits = |sector: std::ops::Range<usize>| {
+                    legal.iter().any(|legal| holds[sector.clone()] == legal[sector.clone()])
+                };
                 let all = (0..BLOCK / 512).all(|sector| fits(sector * 512..(sector + 1) * 512));
                 let story = || history.story(Extent::from_numbers(start + block * 8, 8), moment);
-                assert!(all, "HEADTIME_SEED={}, cut at moment {moment}: block {block} may not hold what it does\n{}", seed(), story());
+                assert!(
+                    all,
+                    "HEADTIME_SEED={}, cut at moment {moment}: block {block} may not hold what it \
+                        does\n{}",
+                    seed(),
+                    story()
+                );
             }
         };
         history
             .cut_at_random(400, WITH_CASUALTY, &mut rng, |moment, found| {
                 // Unreadable may be a block that somebody was writing, and no other.
                 let read = |block| found.read(Extent::from_numbers(start + block * 8, 8));
-                let unreadable = |block| may_hold(&written, block, moment).pop().filter(|_| written_at(block, moment)).unwrap().into();
+                let unreadable = |block| {
+                    may_hold(&written, block, moment)
+                        .pop()
+                        .filter(|_| written_at(block, moment))
+                        .unwrap()
+                        .into()
+                };
                 check(moment, &|block| read(block).unwrap_or_else(|_| unreadable(block)));
                 Ok::<(), ()>(())
             })

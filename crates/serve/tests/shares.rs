@@ -1,4 +1,5 @@
-//! What volumes are promised of an emulated drive's time, as clients over NBD get it: disk time as the scheduler charges it, not seconds.
+//! What volumes are promised of an emulated drive's time, as clients over NBD get it: disk time as
+//! the scheduler charges it, not seconds.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -15,7 +16,8 @@ use headtime_nbd::Command;
 use headtime_serve::control::{ControlClient, ExplainArguments, VolumeArguments};
 use headtime_serve::{Server, StatsSnapshot};
 
-const TWO: &str = "policy = \"utilization\"\n[[volume]]\nname = \"a\"\nsize = \"32MiB\"\n[[volume]]\nname = \"b\"\nsize = \"32MiB\"\n";
+const TWO: &str = "policy = \"utilization\"\n[[volume]]\nname = \"a\"\nsize = \
+    \"32MiB\"\n[[volume]]\nname = \"b\"\nsize = \"32MiB\"\n";
 
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
@@ -27,13 +29,25 @@ async fn read_anywhere(socket: &Path, export: &str, seed: u64, stop: Arc<AtomicB
 }
 
 /// Reads `length` bytes anywhere in a volume of 32 MiB, `depth` at a time.
-async fn read_many(socket: &Path, export: &str, seed: u64, stop: Arc<AtomicBool>, depth: u32, length: u32) {
+async fn read_many(
+    socket: &Path,
+    export: &str,
+    seed: u64,
+    stop: Arc<AtomicBool>,
+    depth: u32,
+    length: u32,
+) {
     let mut client = Client::open(socket, export).await.unwrap();
     let mut state = seed;
     let places = (32 << 20) / u64::from(length);
     let mut read = |client: &mut Client<_>| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        client.submit(Command::Read { offset: (state >> 33) % places * u64::from(length), length, unfragmented: false });
+        state =
+            state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        client.submit(Command::Read {
+            offset: (state >> 33) % places * u64::from(length),
+            length,
+            unfragmented: false,
+        });
     };
     (0..depth).for_each(|_| read(&mut client));
     while !stop.load(Ordering::Relaxed) {
@@ -47,7 +61,10 @@ fn charged(before: &StatsSnapshot, after: &StatsSnapshot, name: &str) -> f64 {
     let id = after.by_name()[name].id;
     let of = |snapshot: &StatsSnapshot| {
         let accounts = &snapshot.drive.accounts;
-        accounts.iter().find(|(volume, _)| *volume == id).map_or(0.0, |(_, account)| account.disk_time.as_secs_f64())
+        accounts
+            .iter()
+            .find(|(volume, _)| *volume == id)
+            .map_or(0.0, |(_, account)| account.disk_time.as_secs_f64())
     };
     of(after) - of(before)
 }
@@ -67,18 +84,24 @@ async fn share_of_a(server: &Server, seconds: f64) -> f64 {
     }
 }
 
-/// Waits until `a` is given a part of that size of what is given, in seconds of disk time that follow each other; a client that the machine keeps waiting asks for nothing meanwhile, and the other is given that, too.
+/// Waits until `a` is given a part of that size of what is given, in seconds of disk time that
+/// follow each other; a client that the machine keeps waiting asks for nothing meanwhile, and the
+/// other is given that, too.
 async fn until_share_of_a(server: &Server, range: std::ops::Range<f64>, why: &str) {
     const PATIENCE: usize = 6;
     let mut shares = Vec::new();
     while !shares.last().is_some_and(|share| range.contains(share)) {
-        assert!(shares.len() < PATIENCE, "{why}, and a was given, second by second, {shares:.2?} of what was given");
+        assert!(
+            shares.len() < PATIENCE,
+            "{why}, and a was given, second by second, {shares:.2?} of what was given"
+        );
         shares.push(share_of_a(server, 1.0).await);
     }
 }
 
 fn set(control: &mut ControlClient, name: &str, settings: &[(&str, &str)]) {
-    let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let settings =
+        settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     let order = VolumeArguments { name: name.to_owned(), settings, ..VolumeArguments::default() };
     let answer = control.volume("volume.set", &order).unwrap();
     assert!(answer.notes.is_empty(), "{answer:?}");
@@ -109,21 +132,38 @@ fn reserves_and_limits_hold_over_nbd_and_change_while_clients_read() {
         // A deadline that nobody can keep beside seven others of the same client.
         set(&mut control, "a", &[("deadline", "1ms")]);
         share_of_a(&server, 0.3).await;
-        let answer = control.explain(&ExplainArguments { target: Some("a".to_owned()), last: Some(50) }).unwrap();
+        let answer = control
+            .explain(&ExplainArguments { target: Some("a".to_owned()), last: Some(50) })
+            .unwrap();
         assert!(!answer.requests.is_empty() && answer.requests.len() <= 50, "{answer:?}");
         let mut parts = std::collections::BTreeSet::new();
         for request in &answer.requests {
             let sum: f64 = request.parts_ms.values().sum();
             assert!((sum - request.response_ms).abs() < 1e-6, "{request:?}");
-            assert!(request.export == "a" && request.op == "read" && request.offset_bytes < 32 << 20, "{request:?}");
+            assert!(
+                request.export == "a" && request.op == "read" && request.offset_bytes < 32 << 20,
+                "{request:?}"
+            );
             parts.extend(request.parts_ms.keys().map(String::as_str));
         }
-        assert!(["own queue", "rotation", "transfer"].iter().all(|part| parts.contains(part)), "{parts:?}");
-        assert!(answer.requests.iter().any(|request| request.missed && request.deadline_ms.is_some()), "{answer:?}");
+        assert!(
+            ["own queue", "rotation", "transfer"].iter().all(|part| parts.contains(part)),
+            "{parts:?}"
+        );
+        assert!(
+            answer.requests.iter().any(|request| request.missed && request.deadline_ms.is_some()),
+            "{answer:?}"
+        );
         let one = answer.requests[0].request.to_string();
         let again = control.explain(&ExplainArguments { target: Some(one), last: None });
-        assert!(again.map_or_else(|error| error.to_string().contains("not among"), |answer| answer.requests.len() == 1));
-        let unknown = control.explain(&ExplainArguments { target: Some("c".to_owned()), last: None }).unwrap_err().to_string();
+        assert!(again.map_or_else(
+            |error| error.to_string().contains("not among"),
+            |answer| answer.requests.len() == 1
+        ));
+        let unknown = control
+            .explain(&ExplainArguments { target: Some("c".to_owned()), last: None })
+            .unwrap_err()
+            .to_string();
         assert!(unknown.contains("there are a, b"), "{unknown}");
     });
     let shares = server.stats().snapshot().drive.shares;
@@ -133,8 +173,8 @@ fn reserves_and_limits_hold_over_nbd_and_change_while_clients_read() {
 }
 
 /// Few places and little memory, so that a volume that is held back could take them all.
-const SCARCE: &str =
-    "[limits]\npieces = 48\nmemory = \"8MiB\"\nrequest = \"1MiB\"\npiece = \"256KiB\"\nconnection_bytes = \"4MiB\"\nconnection_memory = \"64KiB\"\n";
+const SCARCE: &str = "[limits]\npieces = 48\nmemory = \"8MiB\"\nrequest = \"1MiB\"\npiece = \
+    \"256KiB\"\nconnection_bytes = \"4MiB\"\nconnection_memory = \"64KiB\"\n";
 
 #[test]
 fn twenty_clients_of_a_volume_at_its_limit_take_nothing_of_what_another_has_reserved() {
@@ -150,14 +190,19 @@ fn twenty_clients_of_a_volume_at_its_limit_take_nothing_of_what_another_has_rese
         // 8 × 32 KiB are more than a connection has of its own.
         runtime.spawn(async move { read_many(&socket, "b", seed, stop, 8, 32 << 10).await })
     };
-    // Requests of b and its disk time, from now on until it was charged for so many seconds; a's share of all that was charged meanwhile.
+    // Requests of b and its disk time, from now on until it was charged for so many seconds; a's
+    // share of all that was charged meanwhile.
     let served = |seconds: f64| {
         let before = server.stats().snapshot();
         let enough = Instant::now() + Duration::from_secs(60);
         loop {
             std::thread::sleep(Duration::from_millis(10));
             let now = server.stats().snapshot();
-            assert!(now.shared_memory.get() <= 8 << 20, "{} of the 8 MiB that all share", now.shared_memory);
+            assert!(
+                now.shared_memory.get() <= 8 << 20,
+                "{} of the 8 MiB that all share",
+                now.shared_memory
+            );
             let (a, b) = (charged(&before, &now, "a"), charged(&before, &now, "b"));
             if b >= seconds {
                 let requests = now.by_name()["b"].since(before.by_name()["b"]).reads.requests;
@@ -183,8 +228,14 @@ fn twenty_clients_of_a_volume_at_its_limit_take_nothing_of_what_another_has_rese
     let _client = victim(1);
     served(0.2);
     let (beside, share_of_a) = served(1.0);
-    assert!(share_of_a < 0.15, "a is limited to 5 % and was given {share_of_a:.3} of what was given");
-    assert!(beside > 0.6 * alone, "b did {beside:.0} requests in a second of disk time, and {alone:.0} alone");
+    assert!(
+        share_of_a < 0.15,
+        "a is limited to 5 % and was given {share_of_a:.3} of what was given"
+    );
+    assert!(
+        beside > 0.6 * alone,
+        "b did {beside:.0} requests in a second of disk time, and {alone:.0} alone"
+    );
     stop.store(true, Ordering::Relaxed);
     runtime.shutdown_background();
     drop(server);
@@ -198,15 +249,28 @@ fn what_was_promised_is_promised_again_after_a_restart_and_by_the_configuration(
     set(&mut control, "a", &[("reserve", "40%"), ("classes", "bulk")]);
     let terms = |server: &Server| {
         let snapshot = server.stats().snapshot();
-        let reports = snapshot.drive.shares.iter().filter_map(|report| Some((report.payer.volume.0, report.payer.class.0, report.terms?)));
-        reports.map(|(volume, class, terms)| (volume, class, terms.reserve.as_billionths() / 10_000_000)).collect::<Vec<_>>()
+        let reports = snapshot.drive.shares.iter().filter_map(|report| {
+            Some((report.payer.volume.0, report.payer.class.0, report.terms?))
+        });
+        reports
+            .map(|(volume, class, terms)| {
+                (volume, class, terms.reserve.as_billionths() / 10_000_000)
+            })
+            .collect::<Vec<_>>()
     };
     assert_eq!(terms(&server), [(1, 0, 40), (1, 2, 0)]);
     drop(server);
     let server = sandbox.serve(&TWO.replace("name = \"b\"\n", "name = \"b\"\nreserve = \"25%\"\n"));
     assert_eq!(terms(&server), [(1, 0, 40), (1, 2, 0), (2, 0, 25)]);
     drop(server);
-    let error = Server::start(&sandbox.config(&TWO.replace("name = \"b\"\n", "name = \"b\"\nreserve = \"61%\"\n"))).unwrap_err().to_string();
-    assert!(error.contains("b: 61 % of the drive's time cannot be reserved, because 60 % is free"), "{error}");
+    let error = Server::start(
+        &sandbox.config(&TWO.replace("name = \"b\"\n", "name = \"b\"\nreserve = \"61%\"\n")),
+    )
+    .unwrap_err()
+    .to_string();
+    assert!(
+        error.contains("b: 61 % of the drive's time cannot be reserved, because 60 % is free"),
+        "{error}"
+    );
     drop(sandbox);
 }

@@ -1,4 +1,5 @@
-//! Exports behind TLS, for the programs that people use and for clients that mean no good. Certificates are made anew in each test.
+//! Exports behind TLS, for the programs that people use and for clients that mean no good.
+//! Certificates are made again in each test.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -12,7 +13,8 @@ use common::certificates::{Authority, Bench};
 use common::{installed, run, text, try_run, write_noise};
 use headtime_serve::{Server, StartError};
 
-const CLIENTS: &str = "[[client]]\nname = \"vm1\"\nexports = [\"rec\", \"rec@*\"]\n[[client]]\nname = \"vm2\"\nexports = [\"db\"]\n";
+const CLIENTS: &str = "[[client]]\nname = \"vm1\"\nexports = [\"rec\", \
+    \"rec@*\"]\n[[client]]\nname = \"vm2\"\nexports = [\"db\"]\n";
 
 fn uri(port: u16, export: &str, certificates: &std::path::Path) -> String {
     format!("nbds://localhost:{port}/{export}?tls-certificates={}", certificates.display())
@@ -25,15 +27,38 @@ fn libnbd_copies_over_tls_and_back() {
     }
     let bench = Bench::new();
     let (server, port) = bench.serve("", "require");
-    assert!(server.uris().iter().any(|found| found.uri == format!("nbds://localhost:{port}/rec")), "{:?}", server.uris());
+    assert!(
+        server.uris().iter().any(|found| found.uri == format!("nbds://localhost:{port}/rec")),
+        "{:?}",
+        server.uris()
+    );
     let client = bench.client("anybody", None);
     let info = text(&run("nbdinfo", &[&uri(port, "rec", &client)]));
     assert!(info.contains("with TLS") && info.contains("export-size: 16777216"), "{info}");
     let (original, copy) = (bench.sandbox.path("in"), bench.sandbox.path("out"));
     write_noise(&original, 1, 16 << 20);
-    run("nbdcopy", &["--connections=2", "--requests=16", original.to_str().unwrap(), &uri(port, "rec", &client)]);
-    run("nbdcopy", &["--connections=2", "--request-size=1048576", &uri(port, "rec", &client), copy.to_str().unwrap()]);
-    assert!(std::fs::read(original).unwrap() == std::fs::read(copy).unwrap(), "the copy differs from the original");
+    run(
+        "nbdcopy",
+        &[
+            "--connections=2",
+            "--requests=16",
+            original.to_str().unwrap(),
+            &uri(port, "rec", &client),
+        ],
+    );
+    run(
+        "nbdcopy",
+        &[
+            "--connections=2",
+            "--request-size=1048576",
+            &uri(port, "rec", &client),
+            copy.to_str().unwrap(),
+        ],
+    );
+    assert!(
+        std::fs::read(original).unwrap() == std::fs::read(copy).unwrap(),
+        "the copy differs from the original"
+    );
     // Outside of TLS nothing is told; a unix socket is as it was.
     let refused = try_run("nbdinfo", &[&format!("nbd://localhost:{port}/rec")]);
     assert!(!refused.status.success(), "{}", text(&refused));
@@ -48,9 +73,15 @@ fn a_certificate_decides_which_exports_and_classes_a_client_sees() {
     }
     let bench = Bench::new();
     let (server, port) = bench.serve(&format!("{}{CLIENTS}", bench.client_ca()), "require");
-    let (vm1, vm3) = (bench.client("vm1", Some(&bench.authority)), bench.client("vm3", Some(&bench.authority)));
+    let (vm1, vm3) =
+        (bench.client("vm1", Some(&bench.authority)), bench.client("vm3", Some(&bench.authority)));
     let list = text(&run("nbdinfo", &["--list", &uri(port, "", &vm1)]));
-    assert!(list.contains("export=\"rec\"") && list.contains("export=\"rec@bulk\"") && !list.contains("\"db\""), "{list}");
+    assert!(
+        list.contains("export=\"rec\"")
+            && list.contains("export=\"rec@bulk\"")
+            && !list.contains("\"db\""),
+        "{list}"
+    );
     run("nbdinfo", &[&uri(port, "rec@bulk", &vm1)]);
     assert!(!try_run("nbdinfo", &[&uri(port, "db", &vm1)]).status.success());
     assert!(!try_run("nbdinfo", &[&uri(port, "rec", &vm3)]).status.success(), "no entry names it");
@@ -70,9 +101,12 @@ fn where_tls_may_be_plain_clients_see_what_is_for_anybody() {
         return;
     }
     let bench = Bench::new();
-    let clients = format!("{}{CLIENTS}[[client]]\nname = \"*\"\nexports = [\"db\"]\n", bench.client_ca());
+    let clients =
+        format!("{}{CLIENTS}[[client]]\nname = \"*\"\nexports = [\"db\"]\n", bench.client_ca());
     let (server, port) = bench.serve(&clients, "allow");
-    let plain = |export: &str| try_run("nbdinfo", &[&format!("nbd://localhost:{port}/{export}")]).status.success();
+    let plain = |export: &str| {
+        try_run("nbdinfo", &[&format!("nbd://localhost:{port}/{export}")]).status.success()
+    };
     assert!(plain("db") && !plain("rec"));
     let vm1 = bench.client("vm1", Some(&bench.authority));
     run("nbdinfo", &[&uri(port, "rec", &vm1)]);
@@ -106,7 +140,17 @@ fn qemu_img_compares_over_tls() {
             &format!("driver=raw,file.{}", target.replace(',', ",file.")),
         ],
     );
-    run("qemu-img", &["compare", "--object", &object, "--image-opts", &source, &format!("driver=raw,file.{}", target.replace(',', ",file."))]);
+    run(
+        "qemu-img",
+        &[
+            "compare",
+            "--object",
+            &object,
+            "--image-opts",
+            &source,
+            &format!("driver=raw,file.{}", target.replace(',', ",file.")),
+        ],
+    );
     drop(server);
 }
 
@@ -146,7 +190,11 @@ fn nothing_said_in_plaintext_counts_inside_tls_and_half_handshakes_end() {
     let mut silent = greeted(port);
     silent.write_all(&option(5, &[])).unwrap();
     silent.read_exact(&mut acknowledged).unwrap();
-    assert_eq!(silent.read(&mut [0; 1]).unwrap_or(0), 0, "a handshake that does not go on ends in time");
+    assert_eq!(
+        silent.read(&mut [0; 1]).unwrap_or(0),
+        0,
+        "a handshake that does not go on ends in time"
+    );
     let stats = server.stats().snapshot();
     assert!(stats.volumes.iter().all(|volume| volume.connections == 0));
     assert_eq!(server.drain(Duration::from_secs(10)).exit_code(), 0);
@@ -160,11 +208,18 @@ fn what_does_not_go_together_is_refused_at_the_start() {
         Server::start(&config).map(|_| ()).unwrap_err()
     };
     let toml = bench.toml("", "require");
-    let without =
-        toml.replace("[tls]", "").lines().filter(|line| !line.starts_with("certificate") && !line.starts_with("key")).collect::<Vec<_>>().join("\n");
+    let without = toml
+        .replace("[tls]", "")
+        .lines()
+        .filter(|line| !line.starts_with("certificate") && !line.starts_with("key"))
+        .collect::<Vec<_>>()
+        .join("\n");
     assert!(said(&without).to_string().contains("no certificate for TLS"), "{}", said(&without));
     assert!(said(&bench.toml(CLIENTS, "require")).to_string().contains("without client_ca"));
     std::fs::write(bench.sandbox.path("key.pem"), "nothing").unwrap();
     let error = said(&toml);
-    assert!(matches!(error, StartError::Tls(_)) && error.to_string().contains("key.pem"), "{error}");
+    assert!(
+        matches!(error, StartError::Tls(_)) && error.to_string().contains("key.pem"),
+        "{error}"
+    );
 }

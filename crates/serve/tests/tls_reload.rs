@@ -1,4 +1,5 @@
-//! Certificates and revocation lists that change while a server serves: real handshakes before and after it was told to read them again.
+//! Certificates and revocation lists that change while a server serves: real handshakes before and
+//! after it was told to read them again.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -23,12 +24,20 @@ fn tls(authority: &Authority, certificate: Option<&(String, String)>) -> Arc<Cli
     let mut roots = RootCertStore::empty();
     roots.add(CertificateDer::from_pem_slice(authority.certificate.as_bytes()).unwrap()).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let builder = ClientConfig::builder_with_provider(provider).with_safe_default_protocol_versions().unwrap().with_root_certificates(roots);
+    let builder = ClientConfig::builder_with_provider(provider)
+        .with_safe_default_protocol_versions()
+        .unwrap()
+        .with_root_certificates(roots);
     Arc::new(match certificate {
         None => builder.with_no_client_auth(),
         Some((certificate, key)) => {
             let chain = vec![CertificateDer::from_pem_slice(certificate.as_bytes()).unwrap()];
-            builder.with_client_auth_cert(chain, PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap()).unwrap()
+            builder
+                .with_client_auth_cert(
+                    chain,
+                    PrivateKeyDer::from_pem_slice(key.as_bytes()).unwrap(),
+                )
+                .unwrap()
         }
     })
 }
@@ -44,7 +53,8 @@ impl Connection {
         // Newstyle, no zeroes; then STARTTLS, and its acknowledgement.
         stream.write_all(b"\0\0\0\x03IHAVEOPT\0\0\0\x05\0\0\0\0")?;
         stream.read_exact(&mut [0; 20])?;
-        let session = ClientConnection::new(Arc::clone(config), "localhost".try_into().unwrap()).unwrap();
+        let session =
+            ClientConnection::new(Arc::clone(config), "localhost".try_into().unwrap()).unwrap();
         let mut stream = StreamOwned::new(session, stream);
         // GO for the export, without asking for anything more.
         stream.write_all(b"IHAVEOPT\0\0\0\x07\0\0\0\x09\0\0\0\x03rec\0\0")?;
@@ -56,14 +66,25 @@ impl Connection {
             match word(12) {
                 1 => return Ok(Self(stream)),
                 3 => {}
-                other => return Err(io::Error::other(format!("the export was refused: {other:#x}"))),
+                other => {
+                    return Err(io::Error::other(format!("the export was refused: {other:#x}")));
+                }
             }
         }
     }
 
     /// Reads a sector: the connection lives.
     fn read(&mut self) -> io::Result<()> {
-        self.0.write_all(&[&0x2560_9513_u32.to_be_bytes()[..], &[0; 4], &[7; 8], &[0; 8], &512_u32.to_be_bytes()].concat())?;
+        self.0.write_all(
+            &[
+                &0x2560_9513_u32.to_be_bytes()[..],
+                &[0; 4],
+                &[7; 8],
+                &[0; 8],
+                &512_u32.to_be_bytes(),
+            ]
+            .concat(),
+        )?;
         let mut reply = [0; 16 + 512];
         self.0.read_exact(&mut reply)?;
         assert_eq!(reply[..16], [&0x6744_6698_u32.to_be_bytes()[..], &[0; 4], &[7; 8]].concat());
@@ -98,9 +119,18 @@ fn a_new_certificate_is_shown_to_new_clients_and_open_connections_stay() {
     let anybody = tls(&bench.authority, None);
     let mut before = Connection::open(port, &anybody).unwrap();
     bench.write_server_certificate();
-    assert_eq!(Connection::open(port, &anybody).unwrap().certificate(), before.certificate(), "nobody told the server yet");
+    assert_eq!(
+        Connection::open(port, &anybody).unwrap().certificate(),
+        before.certificate(),
+        "nobody told the server yet"
+    );
     let files = reload(&mut control(&server)).unwrap();
-    assert!(files.notes.is_empty() && files.revoked_certificates.is_none() && files.certificate_until.contains("4096"), "{files:?}");
+    assert!(
+        files.notes.is_empty()
+            && files.revoked_certificates.is_none()
+            && files.certificate_until.contains("4096"),
+        "{files:?}"
+    );
     let after = Connection::open(port, &anybody).unwrap();
     assert_ne!(after.certificate(), before.certificate());
     before.read().unwrap();
@@ -114,9 +144,11 @@ fn files_that_do_not_go_together_leave_in_force_what_was() {
     let anybody = tls(&bench.authority, None);
     let before = Connection::open(port, &anybody).unwrap().certificate();
     let (_, other_key) = bench.authority.sign("localhost", ExtendedKeyUsagePurpose::ServerAuth);
-    for (name, text, expected) in
-        [("key.pem", "nothing", "key.pem"), ("key.pem", &other_key, "belong together"), ("cert.pem", "", "no certificate in it")]
-    {
+    for (name, text, expected) in [
+        ("key.pem", "nothing", "key.pem"),
+        ("key.pem", &other_key, "belong together"),
+        ("cert.pem", "", "no certificate in it"),
+    ] {
         bench.write(name, text);
         let said = reload(&mut control(&server)).unwrap_err();
         assert!(said.contains(expected), "{said}");
@@ -131,11 +163,22 @@ fn files_that_do_not_go_together_leave_in_force_what_was() {
 #[test]
 fn a_certificate_that_was_revoked_opens_nothing_more_not_even_with_a_session_of_before() {
     let bench = Bench::new();
-    let list = |revoked: &[u64], until: i32| bench.write("crl.pem", &bench.authority.revocation_list(revoked, until));
+    let list = |revoked: &[u64], until: i32| {
+        bench.write("crl.pem", &bench.authority.revocation_list(revoked, until))
+    };
     list(&[77], 2999);
-    let settings = format!("{}client_crl = {:?}\n", bench.client_ca(), bench.sandbox.path("crl.pem").display().to_string());
+    let settings = format!(
+        "{}client_crl = {:?}\n",
+        bench.client_ca(),
+        bench.sandbox.path("crl.pem").display().to_string()
+    );
     let (server, port) = bench.serve(&settings, "require");
-    let client = |name: &str, serial| tls(&bench.authority, Some(&bench.authority.sign_as(name, ExtendedKeyUsagePurpose::ClientAuth, Some(serial))));
+    let client = |name: &str, serial| {
+        tls(
+            &bench.authority,
+            Some(&bench.authority.sign_as(name, ExtendedKeyUsagePurpose::ClientAuth, Some(serial))),
+        )
+    };
     let (vm1, vm2, gone) = (client("vm1", 1), client("vm2", 2), client("gone", 77));
     let mut open = Connection::open(port, &vm1).unwrap();
     open.read().unwrap();
@@ -149,15 +192,24 @@ fn a_certificate_that_was_revoked_opens_nothing_more_not_even_with_a_session_of_
     Connection::open(port, &vm2).unwrap().read().unwrap();
     open.read().expect("who is connected stays connected");
 
-    // A list that is too old says nothing any more, and whoever could be on the next one is kept out.
+    // A list that is too old says nothing any more, and whoever could be on the next one is kept
+    // out.
     list(&[77], 2021);
     let files = reload(&mut control(&server)).unwrap();
-    assert!(files.notes[0].contains("was to be replaced by") && files.notes[0].contains("fetch its next list"), "{files:?}");
+    assert!(
+        files.notes[0].contains("was to be replaced by")
+            && files.notes[0].contains("fetch its next list"),
+        "{files:?}"
+    );
     assert!(Connection::open(port, &vm2).is_err());
     // So is who has no list at all.
     bench.write("crl.pem", &Authority::new("somebody else").revocation_list(&[], 2999));
     let files = reload(&mut control(&server)).unwrap();
-    assert!(files.notes[0].contains("there is no list of") && files.notes[0].contains("authority of this test"), "{files:?}");
+    assert!(
+        files.notes[0].contains("there is no list of")
+            && files.notes[0].contains("authority of this test"),
+        "{files:?}"
+    );
     assert!(Connection::open(port, &vm2).is_err());
     bench.write("crl.pem", &bench.authority.certificate);
     let said = reload(&mut control(&server)).unwrap_err();
@@ -168,7 +220,9 @@ fn a_certificate_that_was_revoked_opens_nothing_more_not_even_with_a_session_of_
     drop(server);
 
     bench.write("crl.pem", "nothing");
-    let config = headtime_serve::config::Config::from_toml("test.toml", &bench.toml(&settings, "require")).unwrap();
+    let config =
+        headtime_serve::config::Config::from_toml("test.toml", &bench.toml(&settings, "require"))
+            .unwrap();
     assert!(matches!(Server::start(&config), Err(StartError::Tls(_))));
 }
 
@@ -176,8 +230,9 @@ fn a_certificate_that_was_revoked_opens_nothing_more_not_even_with_a_session_of_
 fn sighup_has_certificates_read_again_and_ends_nothing() {
     let bench = Bench::new();
     let mut server = bench.sandbox.spawn_toml(&bench.toml("", "require"));
-    let port =
-        std::iter::repeat_with(|| server.line()).find_map(|uri| uri.strip_prefix("nbds://localhost:")?.split('/').next()?.parse().ok()).unwrap();
+    let port = std::iter::repeat_with(|| server.line())
+        .find_map(|uri| uri.strip_prefix("nbds://localhost:")?.split('/').next()?.parse().ok())
+        .unwrap();
     let anybody = tls(&bench.authority, None);
     let mut before = Connection::open(port, &anybody).unwrap();
     bench.write("key.pem", "nothing");

@@ -1,4 +1,5 @@
-//! What may be changed of a server while clients read and write: all of it or nothing, remembered, told over the control socket.
+//! What may be changed of a server while clients read and write: all of it or nothing, remembered,
+//! told over the control socket.
 
 mod common;
 
@@ -11,14 +12,16 @@ use std::time::Duration;
 use common::Sandbox;
 use common::client::Client;
 use headtime_io::DriveSnapshot;
-use headtime_serve::control::{ControlClient, ControlError, MOST_LINE, RefusedKind};
+use headtime_serve::control::{ControlClient, ControlError, MAX_LINE, RefusedKind};
 use headtime_serve::tuner::{SetOne, SetTunables, TuneError, Tuner};
 use serde_json::{Value, json};
 
 const VOLUME: &str = "[[volume]]\nname = \"rec\"\nsize = \"4MiB\"\n";
 
 fn set(pairs: &[(&str, &str)]) -> SetTunables {
-    let set = pairs.iter().map(|(name, value)| SetOne { name: (*name).to_owned(), value: (*value).to_owned() });
+    let set = pairs
+        .iter()
+        .map(|(name, value)| SetOne { name: (*name).to_owned(), value: (*value).to_owned() });
     SetTunables { set: set.collect(), ..SetTunables::default() }
 }
 
@@ -58,28 +61,59 @@ fn all_of_it_is_changed_or_nothing() {
     let sandbox = Sandbox::with_file_drive(16);
     let server = sandbox.serve(VOLUME);
     let tuner = server.tuner();
-    let changed = tuner.set(&set(&[("policy", "g-matrix"), ("lookahead_k", "6"), ("outstanding", "3")])).expect("all of it makes sense");
-    assert_eq!(changed.changed.iter().map(|one| one.before.as_str()).collect::<Vec<_>>(), ["headtime", "policy", "policy"]);
-    let all = |now: &DriveSnapshot| (now.policy, now.outstanding_most, now.tunables.get("lookahead_k").as_deref()) == ("g-matrix", Some(3), Ok("6"));
+    let changed = tuner
+        .set(&set(&[("policy", "g-matrix"), ("lookahead_k", "6"), ("outstanding", "3")]))
+        .expect("all of it makes sense");
+    assert_eq!(
+        changed.changed.iter().map(|one| one.before.as_str()).collect::<Vec<_>>(),
+        ["headtime", "policy", "policy"]
+    );
+    let all = |now: &DriveSnapshot| {
+        (now.policy, now.outstanding_most, now.tunables.get("lookahead_k").as_deref())
+            == ("g-matrix", Some(3), Ok("6"))
+    };
     assert!(shows(&server, all), "{:?}", server.stats().snapshot().drive);
 
-    let wrong = tuner.set(&set(&[("policy", "edf"), ("lookahead_k", "9"), ("timesource", "rdtsc"), ("colour", "red"), ("policy", "sstf")]));
+    let wrong = tuner.set(&set(&[
+        ("policy", "edf"),
+        ("lookahead_k", "9"),
+        ("timesource", "rdtsc"),
+        ("color", "red"),
+        ("policy", "sstf"),
+    ]));
     let messages = asked(wrong.expect_err("four mistakes"));
     assert_eq!(messages.len(), 4, "{messages:?}");
-    for says in
-        ["lookahead_k: `9` is no value; write a whole number from 1 to 8", "timesource: `rdtsc`", "no tunable `colour`", "policy is named twice"]
-    {
-        assert!(messages.iter().any(|message| message.contains(says)), "{says} is not in {messages:?}");
+    for says in [
+        "lookahead_k: `9` is no value; write a whole number from 1 to 8",
+        "timesource: `rdtsc`",
+        "no tunable `color`",
+        "policy is named twice",
+    ] {
+        assert!(
+            messages.iter().any(|message| message.contains(says)),
+            "{says} is not in {messages:?}"
+        );
     }
     assert_eq!(value(&tuner, "policy"), said("g-matrix", "set"));
     assert_eq!(server.stats().snapshot().drive.policy, "g-matrix");
 
-    let dry = tuner.set(&SetTunables { dry_run: true, ..set(&[("policy", "edf")]) }).expect("it makes sense");
-    assert_eq!((dry.changed[0].before.as_str(), dry.changed[0].value.as_str(), dry.dry_run), ("g-matrix", "edf", true));
+    let dry = tuner
+        .set(&SetTunables { dry_run: true, ..set(&[("policy", "edf")]) })
+        .expect("it makes sense");
+    assert_eq!(
+        (dry.changed[0].before.as_str(), dry.changed[0].value.as_str(), dry.dry_run),
+        ("g-matrix", "edf", true)
+    );
     assert_eq!(value(&tuner, "policy"), said("g-matrix", "set"));
-    let back = tuner.set(&SetTunables { reset: vec!["policy".to_owned(), "lookahead_k".to_owned()], ..SetTunables::default() });
+    let back = tuner.set(&SetTunables {
+        reset: vec!["policy".to_owned(), "lookahead_k".to_owned()],
+        ..SetTunables::default()
+    });
     assert_eq!(back.expect("both are there").changed.len(), 2);
-    assert_eq!((value(&tuner, "policy"), value(&tuner, "lookahead_k")), (said("headtime", "default"), said("policy", "default")));
+    assert_eq!(
+        (value(&tuner, "policy"), value(&tuner, "lookahead_k")),
+        (said("headtime", "default"), said("policy", "default"))
+    );
     assert!(shows(&server, |now| now.policy == "headtime"));
     assert!(!asked(tuner.set(&SetTunables::default()).expect_err("nothing is named")).is_empty());
     let _ = server.drain(Duration::from_secs(10));
@@ -89,35 +123,67 @@ fn all_of_it_is_changed_or_nothing() {
 fn what_was_set_is_remembered_unless_the_configuration_says_otherwise() {
     let sandbox = Sandbox::with_file_drive(16);
     let server = sandbox.serve(VOLUME);
-    let changed = server.tuner().set(&set(&[("policy", "fsatf-map"), ("deadlines", "rt=50ms,be/7=1s")])).expect("it makes sense");
-    assert!(changed.changed.iter().all(|one| one.remembered) && changed.notes.is_empty(), "{changed:?}");
-    let passing = SetTunables { until_restart: true, ..set(&[("deadlines", "rt=70ms"), ("timesource", "ticks=1ms")]) };
-    assert!(server.tuner().set(&passing).expect("it makes sense").changed.iter().all(|one| !one.remembered));
+    let changed = server
+        .tuner()
+        .set(&set(&[("policy", "fsatf-map"), ("deadlines", "rt=50ms,be/7=1s")]))
+        .expect("it makes sense");
+    assert!(
+        changed.changed.iter().all(|one| one.remembered) && changed.notes.is_empty(),
+        "{changed:?}"
+    );
+    let passing = SetTunables {
+        until_restart: true,
+        ..set(&[("deadlines", "rt=70ms"), ("timesource", "ticks=1ms")])
+    };
+    assert!(
+        server
+            .tuner()
+            .set(&passing)
+            .expect("it makes sense")
+            .changed
+            .iter()
+            .all(|one| !one.remembered)
+    );
     assert_eq!(value(&server.tuner(), "deadlines").0, "rt=70ms");
     let _ = server.drain(Duration::from_secs(10));
 
     let server = sandbox.serve(VOLUME);
     assert_eq!(value(&server.tuner(), "policy"), said("fsatf-map", "set"));
-    assert_eq!(value(&server.tuner(), "deadlines"), said("rt=50ms,be/7=1s", "set"), "what passed leaves what was remembered");
+    assert_eq!(
+        value(&server.tuner(), "deadlines"),
+        said("rt=50ms,be/7=1s", "set"),
+        "what passed leaves what was remembered"
+    );
     assert_eq!(value(&server.tuner(), "timesource"), said("clock", "default"));
     assert!(shows(&server, |now| now.policy == "fsatf-map"), "the drive goes by it too");
     let _ = server.drain(Duration::from_secs(10));
 
     let configured = format!("policy = \"edf\"\nlookahead_k = 5\n{VOLUME}");
     let server = sandbox.serve(&configured);
-    assert_eq!((value(&server.tuner(), "policy"), value(&server.tuner(), "lookahead_k")), (said("edf", "configuration"), said("5", "configuration")));
+    assert_eq!(
+        (value(&server.tuner(), "policy"), value(&server.tuner(), "lookahead_k")),
+        (said("edf", "configuration"), said("5", "configuration"))
+    );
     let changed = server.tuner().set(&set(&[("policy", "sstf")])).expect("it makes sense");
-    assert!(!changed.changed[0].remembered && changed.notes[0].contains("the configuration says policy = edf"), "{changed:?}");
+    assert!(
+        !changed.changed[0].remembered
+            && changed.notes[0].contains("the configuration says policy = edf"),
+        "{changed:?}"
+    );
     let _ = server.drain(Duration::from_secs(10));
     let server = sandbox.serve(&configured);
     assert_eq!(value(&server.tuner(), "policy"), said("edf", "configuration"));
     let _ = server.drain(Duration::from_secs(10));
 
     // A damaged file is said and left alone, and the server serves.
-    let state = std::fs::read_dir(sandbox.path("drive.img.scans")).expect("the state is beside the drive");
-    let file = state.filter_map(|entry| Some(entry.ok()?.path())).find(|path| path.extension().is_some_and(|ending| ending == "tunables"));
+    let state =
+        std::fs::read_dir(sandbox.path("drive.img.scans")).expect("the state is beside the drive");
+    let file = state
+        .filter_map(|entry| Some(entry.ok()?.path()))
+        .find(|path| path.extension().is_some_and(|ending| ending == "tunables"));
     let file = file.expect("what was set is remembered in a file of its own");
-    std::fs::write(&file, "headtime tunables 1\npolicy edf\ncrc32c 00000000\n").expect("it is ours");
+    std::fs::write(&file, "headtime tunables 1\npolicy edf\ncrc32c 00000000\n")
+        .expect("it is ours");
     let server = sandbox.serve(VOLUME);
     assert_eq!(value(&server.tuner(), "policy"), said("headtime", "default"));
     assert!(std::fs::read_to_string(&file).expect("it is there").contains("00000000"));
@@ -131,9 +197,19 @@ fn nothing_is_changed_where_it_cannot_be_remembered() {
     let state = sandbox.path("state");
     std::fs::write(&state, "in the way").expect("the folder is ours");
     let server = sandbox.serve(&format!("state = {state:?}\n{VOLUME}"));
-    let refused = server.tuner().set(&set(&[("policy", "edf")])).expect_err("it cannot be remembered").to_string();
-    assert!(refused.contains("nothing was changed") && refused.contains("--until-restart"), "{refused}");
-    assert_eq!((value(&server.tuner(), "policy"), server.stats().snapshot().drive.policy), (said("headtime", "default"), "headtime"));
+    let refused = server
+        .tuner()
+        .set(&set(&[("policy", "edf")]))
+        .expect_err("it cannot be remembered")
+        .to_string();
+    assert!(
+        refused.contains("nothing was changed") && refused.contains("--until-restart"),
+        "{refused}"
+    );
+    assert_eq!(
+        (value(&server.tuner(), "policy"), server.stats().snapshot().drive.policy),
+        (said("headtime", "default"), "headtime")
+    );
     let passing = SetTunables { until_restart: true, ..set(&[("policy", "edf")]) };
     assert!(server.tuner().set(&passing).is_ok());
     let _ = server.drain(Duration::from_secs(10));
@@ -143,23 +219,36 @@ fn nothing_is_changed_where_it_cannot_be_remembered() {
     let _ = server.drain(Duration::from_secs(10));
 }
 
-/// Policies and tunables change under load, two at once; every request is answered with what was written.
+/// Policies and tunables change under load, two at once; every request is answered with what was
+/// written.
 #[test]
 fn two_set_at_once_under_load_and_no_request_notices() {
     let sandbox = Sandbox::with_tiny_drive();
     let server = sandbox.serve("policy = \"fcfs\"\n[[volume]]\nname = \"rec\"\nsize = \"1MiB\"\n");
     let over = AtomicBool::new(false);
     std::thread::scope(|scope| {
-        for pair in [[("policy", "satf-map"), ("lookahead_k", "2")], [("policy", "sptf-expected"), ("lookahead_k", "3")]] {
+        for pair in [
+            [("policy", "satf-map"), ("lookahead_k", "2")],
+            [("policy", "sptf-expected"), ("lookahead_k", "3")],
+        ] {
             let (tuner, over) = (server.tuner(), &over);
             scope.spawn(move || {
                 while !over.load(Ordering::Relaxed) {
-                    tuner.set(&SetTunables { until_restart: true, ..set(&pair) }).expect("it makes sense");
+                    tuner
+                        .set(&SetTunables { until_restart: true, ..set(&pair) })
+                        .expect("it makes sense");
                     let now = tuner.get(&[]).expect("all of them");
-                    let of = |name: &str| now.iter().find(|one| one.name == name).map(|one| one.value.clone()).expect("it is there");
+                    let of = |name: &str| {
+                        now.iter()
+                            .find(|one| one.name == name)
+                            .map(|one| one.value.clone())
+                            .expect("it is there")
+                    };
                     let seen = (of("policy"), of("lookahead_k"));
                     assert!(
-                        [("satf-map", "2"), ("sptf-expected", "3")].map(|(a, b)| (a.to_owned(), b.to_owned())).contains(&seen),
+                        [("satf-map", "2"), ("sptf-expected", "3")]
+                            .map(|(a, b)| (a.to_owned(), b.to_owned()))
+                            .contains(&seen),
                         "half of each: {seen:?}"
                     );
                 }
@@ -170,7 +259,10 @@ fn two_set_at_once_under_load_and_no_request_notices() {
             for round in 0..60_u64 {
                 let place = round * 7_919 % 200 * 4_096;
                 client.write(place, common::noise(round, 4_096)).await.expect("it is written");
-                assert!(client.read(place, 4_096).await.expect("it is read") == common::noise(round, 4_096));
+                assert!(
+                    client.read(place, 4_096).await.expect("it is read")
+                        == common::noise(round, 4_096)
+                );
             }
             let _ = client.leave().await;
         });
@@ -193,19 +285,39 @@ fn orders_over_the_socket_are_whole_or_refused() {
     let server = sandbox.serve(VOLUME);
     let path = server.control_socket().expect("it is beside the drive").to_owned();
     let mut client = ControlClient::connect(&path).expect("the server listens");
-    let answer = client.ask("tunables.set", json!({"set": [{"name": "policy", "value": "edf"}]})).expect("it makes sense");
+    let answer = client
+        .ask("tunables.set", json!({"set": [{"name": "policy", "value": "edf"}]}))
+        .expect("it makes sense");
     assert_eq!(answer["changed"][0]["value"], "edf");
     let got = client.ask("tunables.get", json!({"names": ["policy"]})).expect("it is there");
-    assert_eq!((&got["tunables"][0]["value"], &got["tunables"][0]["source"]), (&json!("edf"), &json!("set")));
+    assert_eq!(
+        (&got["tunables"][0]["value"], &got["tunables"][0]["source"]),
+        (&json!("edf"), &json!("set"))
+    );
     let status = client.ask("status", Value::Null).expect("it is a server");
     assert_eq!(
         (&status["tunables"][0]["value"], &status["belief"]["by"], &status["volumes"][0]["name"]),
         (&json!("edf"), &json!("distance"), &json!("rec"))
     );
     for (verb, arguments, kind, says) in [
-        ("tunables.set", json!({"set": [{"name": "policy", "value": "edf", "now": true}]}), RefusedKind::Asked, "unknown field"),
-        ("tunables.set", json!({"set": {"policy": "edf"}}), RefusedKind::Asked, "arguments of tunables.set"),
-        ("tunables.set", json!({"set": [{"name": "policy", "value": "best"}]}), RefusedKind::Asked, "no policy `best`"),
+        (
+            "tunables.set",
+            json!({"set": [{"name": "policy", "value": "edf", "now": true}]}),
+            RefusedKind::Asked,
+            "unknown field",
+        ),
+        (
+            "tunables.set",
+            json!({"set": {"policy": "edf"}}),
+            RefusedKind::Asked,
+            "arguments of tunables.set",
+        ),
+        (
+            "tunables.set",
+            json!({"set": [{"name": "policy", "value": "best"}]}),
+            RefusedKind::Asked,
+            "no policy `best`",
+        ),
         ("tunables.get", json!({"names": ["x"]}), RefusedKind::Asked, "no tunable `x`"),
         ("status", json!({"of": "rec"}), RefusedKind::Asked, "takes no arguments"),
         ("map.show", json!({}), RefusedKind::Asked, "believed by distance and has no map"),
@@ -216,12 +328,16 @@ fn orders_over_the_socket_are_whole_or_refused() {
     ] {
         let (was, message) = refused(&path, verb, arguments.clone());
         assert!(was == kind && message.contains(says), "{verb} {arguments}: {was:?} {message}");
-        assert!(verb != "tunables.get" || !message.contains("changed"), "who only asks changes nothing: {message}");
+        assert!(
+            verb != "tunables.get" || !message.contains("changed"),
+            "who only asks changes nothing: {message}"
+        );
     }
     let _ = server.drain(Duration::from_secs(10));
 }
 
-/// Clients that send too much, send half, or only hold on: others are answered, and the server goes on.
+/// Clients that send too much, send half, or only hold on: others are answered, and the server goes
+/// on.
 #[test]
 fn hostile_control_clients_are_in_nobodys_way() {
     let sandbox = Sandbox::with_file_drive(16);
@@ -236,18 +352,25 @@ fn hostile_control_clients_are_in_nobodys_way() {
         let _ = BufReader::new(stream).read_line(&mut line);
         line
     };
-    assert!(answer_to(&vec![b'x'; MOST_LINE + 9]).contains("longer than 1048576 bytes"));
+    assert!(answer_to(&vec![b'x'; MAX_LINE + 9]).contains("longer than 1048576 bytes"));
     assert!(answer_to(b"{\"v\":1,\"id\":1,\"verb\":\"status\"}\n").contains("\"ok\""));
     assert!(answer_to(b"\n").contains("no request"));
     assert!(answer_to(b"\xff\xfe\n").contains("no request"));
-    assert!(answer_to(&[&[b'['; 100_000][..], b"\n"].concat()).contains("no request"), "nested as deep as that");
+    assert!(
+        answer_to(&[&[b'['; 100_000][..], b"\n"].concat()).contains("no request"),
+        "nested as deep as that"
+    );
     assert!(answer_to(b"{\"v\":2,\"id\":1,\"verb\":\"status\"}\n").contains("version 2"));
-    // Half a line, from as many as there are places: one more is told so, and there is room again when some have gone. Places of the connections before may come back a
-    // little later than their answers.
+    // Half a line, from as many as there are places: one more is told so, and there is room again
+    // when some have gone. Places of the connections before may come back a little later than their
+    // answers.
     let mut halves: Vec<UnixStream> = Vec::new();
     let mut told = String::new();
     while told.is_empty() {
-        assert!(halves.len() < 3 * headtime_serve::control::MOST_CONNECTIONS, "nobody is turned away");
+        assert!(
+            halves.len() < 3 * headtime_serve::control::MAX_CONNECTIONS,
+            "nobody is turned away"
+        );
         let mut stream = UnixStream::connect(&path).expect("the server listens");
         stream.set_read_timeout(Some(Duration::from_millis(50))).expect("a socket takes a timeout");
         // Who is turned away may be before this is sent.
@@ -256,7 +379,11 @@ fn hostile_control_clients_are_in_nobodys_way() {
         halves.push(stream);
     }
     assert!(told.contains("control connections are open"), "{told}");
-    assert!(halves.len() >= headtime_serve::control::MOST_CONNECTIONS, "turned away with {} open", halves.len());
+    assert!(
+        halves.len() >= headtime_serve::control::MAX_CONNECTIONS,
+        "turned away with {} open",
+        halves.len()
+    );
     halves.truncate(4);
     let again = (0..500).find(|_| {
         std::thread::sleep(Duration::from_millis(10));
@@ -264,7 +391,8 @@ fn hostile_control_clients_are_in_nobodys_way() {
     });
     assert!(again.is_some(), "places are given back");
     one_thread().block_on(async {
-        let mut client = Client::open(&sandbox.socket(), "rec").await.expect("it is served meanwhile");
+        let mut client =
+            Client::open(&sandbox.socket(), "rec").await.expect("it is served meanwhile");
         client.write(0, vec![1; 512]).await.expect("it is written");
         let _ = client.leave().await;
     });
@@ -272,11 +400,13 @@ fn hostile_control_clients_are_in_nobodys_way() {
     let _ = server.drain(Duration::from_secs(10));
 }
 
-/// The class of a volume gives its requests the deadline that the table says, from the moment it says so, and across a restart that does not name it.
+/// The class of a volume gives its requests the deadline that the table says, from the moment it
+/// says so, and across a restart that does not name it.
 #[test]
 fn a_volumes_priority_becomes_a_deadline_by_the_table() {
     let sandbox = Sandbox::with_file_drive(16);
-    let volumes = "[[volume]]\nname = \"rec\"\nsize = \"4MiB\"\npriority = \"rt/2\"\n[[volume]]\nname = \"db\"\nsize = \"4MiB\"\n";
+    let volumes = "[[volume]]\nname = \"rec\"\nsize = \"4MiB\"\npriority = \
+        \"rt/2\"\n[[volume]]\nname = \"db\"\nsize = \"4MiB\"\n";
     let due = |server: &headtime_serve::Server, export: &str, at_least: u64| {
         one_thread().block_on(async {
             let mut client = Client::open(&sandbox.socket(), export).await.expect("it is served");
@@ -286,8 +416,12 @@ fn a_volumes_priority_becomes_a_deadline_by_the_table() {
             let _ = client.leave().await;
         });
         let id = server.stats().snapshot().by_name()[export].id;
-        let account = |now: &DriveSnapshot| now.accounts.iter().find(|(volume, _)| *volume == id).map(|(_, account)| *account);
-        assert!(shows(server, |now| account(now).is_some_and(|account| account.requests >= at_least)));
+        let account = |now: &DriveSnapshot| {
+            now.accounts.iter().find(|(volume, _)| *volume == id).map(|(_, account)| *account)
+        };
+        assert!(
+            shows(server, |now| account(now).is_some_and(|account| account.requests >= at_least))
+        );
         account(&server.stats().snapshot().drive).map_or(0, |account| account.deadline_requests)
     };
     let server = sandbox.serve(&format!("policy = \"edf\"\n{volumes}"));
@@ -298,10 +432,18 @@ fn a_volumes_priority_becomes_a_deadline_by_the_table() {
     // The drive remembers the class with the volume, and the server remembers the table.
     let server = sandbox.serve("");
     assert_eq!(due(&server, "rec", 4), 4);
-    let mut client = ControlClient::connect(server.control_socket().expect("it is beside the drive")).expect("the server listens");
+    let mut client =
+        ControlClient::connect(server.control_socket().expect("it is beside the drive"))
+            .expect("the server listens");
     let status = client.ask("status", Value::Null).expect("it is a server");
-    let rec = status["volumes"].as_array().and_then(|all| all.iter().find(|volume| volume["name"] == "rec")).expect("it is served");
-    assert_eq!((&rec["priority"], &rec["deadline_requests"], &rec["writes"]["requests"]), (&json!("rt/2"), &json!(4), &json!(4)));
+    let rec = status["volumes"]
+        .as_array()
+        .and_then(|all| all.iter().find(|volume| volume["name"] == "rec"))
+        .expect("it is served");
+    assert_eq!(
+        (&rec["priority"], &rec["deadline_requests"], &rec["writes"]["requests"]),
+        (&json!("rt/2"), &json!(4), &json!(4))
+    );
     let _ = server.drain(Duration::from_secs(10));
 }
 
@@ -318,11 +460,16 @@ fn a_server_that_is_killed_goes_by_what_was_set_when_it_comes_back() {
         let server = sandbox.spawn(volume);
         let mut orders = ControlClient::connect(&control).expect("the server listens");
         let value = |orders: &mut ControlClient| {
-            let answer = orders.ask("tunables.get", json!({"names": ["policy"]})).expect("it is there");
+            let answer =
+                orders.ask("tunables.get", json!({"names": ["policy"]})).expect("it is there");
             answer["tunables"][0]["value"].as_str().map(str::to_owned)
         };
         if round > 0 {
-            assert_eq!(value(&mut orders).as_deref(), Some(policies[round - 1 + 2]), "what was set before the kill");
+            assert_eq!(
+                value(&mut orders).as_deref(),
+                Some(policies[round - 1 + 2]),
+                "what was set before the kill"
+            );
         }
         one_thread().block_on(async {
             let mut client = Client::open(&sandbox.socket(), "rec").await.expect("it is served");
@@ -331,17 +478,27 @@ fn a_server_that_is_killed_goes_by_what_was_set_when_it_comes_back() {
                 let first = written;
                 for number in first..first + 12 {
                     let payload = common::noise(number, 4_096).into();
-                    client.submit(headtime_nbd::Command::Write { offset: place(number), payload, fua: false });
+                    client.submit(headtime_nbd::Command::Write {
+                        offset: place(number),
+                        payload,
+                        fua: false,
+                    });
                 }
                 client.send().await;
-                orders.ask("tunables.set", json!({"set": [{"name": "policy", "value": policy}]})).expect("it makes sense");
+                orders
+                    .ask("tunables.set", json!({"set": [{"name": "policy", "value": policy}]}))
+                    .expect("it makes sense");
                 for _ in 0..12 {
                     client.completion().await.result.expect("it is written");
                 }
                 written += 12;
             }
             for number in 0..written {
-                assert!(client.read(place(number), 4_096).await.expect("it is read") == common::noise(number, 4_096), "block {number}");
+                assert!(
+                    client.read(place(number), 4_096).await.expect("it is read")
+                        == common::noise(number, 4_096),
+                    "block {number}"
+                );
             }
         });
         server.kill_9();

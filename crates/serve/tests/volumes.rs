@@ -1,4 +1,5 @@
-//! Volumes that are made, changed and taken away while clients use them: over the control socket, as `headtime volume` does it.
+//! Volumes that are made, changed and taken away while clients use them: over the control socket,
+//! as `headtime volume` does it.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -10,7 +11,9 @@ use common::client::Client;
 use common::{Sandbox, noise};
 use headtime_nbd::client::{Outcome, RequestError};
 use headtime_nbd::{Command, Errno};
-use headtime_serve::control::{ControlClient, ControlError, RefusedKind, VolumeAnswer, VolumeArguments, VolumeStatus};
+use headtime_serve::control::{
+    ControlClient, ControlError, RefusedKind, VolumeAnswer, VolumeArguments, VolumeStatus,
+};
 use headtime_serve::{Server, default_control_socket};
 
 const ONE: &str = "[[volume]]\nname = \"a\"\nsize = \"8MiB\"\n";
@@ -21,11 +24,13 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 fn control(server: &Server) -> ControlClient {
-    ControlClient::connect(server.control_socket().expect("a drive in a file has a control socket")).unwrap()
+    ControlClient::connect(server.control_socket().expect("a drive in a file has a control socket"))
+        .unwrap()
 }
 
 fn order(name: &str, settings: &[(&str, &str)]) -> VolumeArguments {
-    let settings = settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    let settings =
+        settings.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
     VolumeArguments { name: name.to_owned(), settings, ..VolumeArguments::default() }
 }
 
@@ -78,21 +83,44 @@ fn a_volume_is_made_changed_and_removed_while_another_is_in_use_and_all_survives
         let mut a = Client::open(&sandbox.socket(), "a").await.unwrap();
         a.write(0, noise(1, 4096)).await.unwrap();
 
-        let dry = VolumeArguments { dry_run: true, ..order("b", &[("size", "16MiB"), ("reserve", "25%")]) };
+        let dry = VolumeArguments {
+            dry_run: true,
+            ..order("b", &[("size", "16MiB"), ("reserve", "25%")])
+        };
         let would = done(&mut orders, "volume.add", &dry);
-        assert!(would.dry_run && would.volumes[0].size_bytes == 16 * MIB && would.free_share_percent == 75.0, "{would:?}");
+        assert!(
+            would.dry_run
+                && would.volumes[0].size_bytes == 16 * MIB
+                && would.free_share_percent == 75.0,
+            "{would:?}"
+        );
         assert_eq!(volumes(&mut orders).len(), 1, "a dry run changes nothing");
         assert!(Client::open(&sandbox.socket(), "b").await.is_err());
 
-        done(&mut orders, "volume.add", &order("b", &[("size", "16MiB"), ("reserve", "25%"), ("deadline", "100ms")]));
+        done(
+            &mut orders,
+            "volume.add",
+            &order("b", &[("size", "16MiB"), ("reserve", "25%"), ("deadline", "100ms")]),
+        );
         let mut b = Client::open(&sandbox.socket(), "b").await.unwrap();
         b.write(15 * MIB, noise(2, 4096)).await.unwrap();
-        let said = refused(&mut orders, "volume.add", &order("c", &[("size", "1MiB"), ("reserve", "80%")]));
-        assert_eq!(said, "c: 80 % of the drive's time cannot be reserved, because 75 % is free; ask for no more, or lower another reserve");
+        let said = refused(
+            &mut orders,
+            "volume.add",
+            &order("c", &[("size", "1MiB"), ("reserve", "80%")]),
+        );
+        assert_eq!(
+            said,
+            "c: 80 % of the drive's time cannot be reserved, because 75 % is free; \
+            ask for no more, or lower another reserve"
+        );
         let said = refused(&mut orders, "volume.set", &order("a", &[("reserve", "75.1%")]));
         assert!(said.contains("75 % is free"), "{said}");
         done(&mut orders, "volume.set", &order("a", &[("reserve", "75%")]));
-        assert!(refused(&mut orders, "volume.add", &order("b", &[("size", "1MiB")])).contains("on the drive already"));
+        assert!(
+            refused(&mut orders, "volume.add", &order("b", &[("size", "1MiB")]))
+                .contains("on the drive already")
+        );
 
         // Neither connection noticed anything of it.
         assert_eq!(a.read(0, 4096).await.unwrap(), noise(1, 4096));
@@ -108,7 +136,9 @@ fn a_volume_is_made_changed_and_removed_while_another_is_in_use_and_all_survives
     let mut orders = control(&server);
     assert_eq!(volumes(&mut orders), before);
     runtime.block_on(async {
-        let mut b = Client::open(&sandbox.socket(), "b").await.expect("a volume that was added is served again");
+        let mut b = Client::open(&sandbox.socket(), "b")
+            .await
+            .expect("a volume that was added is served again");
         assert_eq!(b.read(15 * MIB, 4096).await.unwrap(), noise(2, 4096));
         b.leave().await;
     });
@@ -126,11 +156,16 @@ fn a_volume_in_use_is_removed_by_force_only_and_its_client_is_let_go() {
         let said = refused(&mut orders, "volume.remove", &order("b", &[]));
         assert_eq!(
             said,
-            "volume b is in use by 1 client; stop them, or say so with `--force` (`force` at the control socket), which takes it away from them"
+            "volume b is in use by 1 client; stop them, or say so with `--force` (`force` at the \
+                control socket), which takes it away from them"
         );
         assert_eq!(b.read(0, 4096).await.unwrap(), noise(1, 4096), "refused, so nothing happened");
-        let answer = done(&mut orders, "volume.remove", &VolumeArguments { force: true, ..order("b", &[]) });
-        assert!(answer.notes.iter().any(|note| note.contains("the configuration names b")), "{answer:?}");
+        let answer =
+            done(&mut orders, "volume.remove", &VolumeArguments { force: true, ..order("b", &[]) });
+        assert!(
+            answer.notes.iter().any(|note| note.contains("the configuration names b")),
+            "{answer:?}"
+        );
         assert!(b.read(0, 4096).await.is_err(), "the connection is over");
         assert!(Client::open(&sandbox.socket(), "b").await.is_err());
         let said = refused(&mut orders, "volume.remove", &order("b", &[]));
@@ -143,7 +178,10 @@ fn a_volume_in_use_is_removed_by_force_only_and_its_client_is_let_go() {
         c.leave().await;
     });
     let listed = volumes(&mut orders);
-    assert_eq!(listed.iter().map(|volume| (volume.name.as_str(), volume.number)).collect::<Vec<_>>(), [("a", 1), ("c", 3)]);
+    assert_eq!(
+        listed.iter().map(|volume| (volume.name.as_str(), volume.number)).collect::<Vec<_>>(),
+        [("a", 1), ("c", 3)]
+    );
     drop(server);
 }
 
@@ -159,18 +197,31 @@ fn a_volume_grows_and_shrinks_under_its_client() {
         assert!(answer.notes[0].contains("open it again"), "{answer:?}");
         let mut wide = Client::open(&sandbox.socket(), "a").await.unwrap();
         wide.write(11 * MIB, noise(2, 4096)).await.unwrap();
-        assert_eq!(wide.read(7 * MIB, 4096).await.unwrap(), noise(1, 4096), "what it held it holds");
+        assert_eq!(
+            wide.read(7 * MIB, 4096).await.unwrap(),
+            noise(1, 4096),
+            "what it held it holds"
+        );
 
         let said = refused(&mut orders, "volume.set", &order("a", &[("size", "4MiB")]));
         assert!(said.contains("would be lost") && said.contains("cut_data"), "{said}");
-        let dry = VolumeArguments { cut_data: true, dry_run: true, ..order("a", &[("size", "4MiB")]) };
+        let dry =
+            VolumeArguments { cut_data: true, dry_run: true, ..order("a", &[("size", "4MiB")]) };
         assert_eq!(done(&mut orders, "volume.set", &dry).volumes[0].size_bytes, 4 * MIB);
         wide.write(11 * MIB, noise(3, 4096)).await.unwrap();
-        done(&mut orders, "volume.set", &VolumeArguments { cut_data: true, ..order("a", &[("size", "4MiB")]) });
-        // The sectors behind it may be somebody else's by now: nobody reaches them any more, whatever size he was told.
+        done(
+            &mut orders,
+            "volume.set",
+            &VolumeArguments { cut_data: true, ..order("a", &[("size", "4MiB")]) },
+        );
+        // The sectors behind it may be somebody else's by now: nobody reaches them any more,
+        // whatever size he was told.
         assert_eq!(errno(wide.read(11 * MIB, 4096).await), Errno::Invalid);
         assert_eq!(errno(wide.write(4 * MIB, noise(3, 4096)).await), Errno::NoSpace);
-        assert_eq!(errno(wide.request(Command::Trim { offset: 4 * MIB, length: 4096, fua: false }).await), Errno::NoSpace);
+        assert_eq!(
+            errno(wide.request(Command::Trim { offset: 4 * MIB, length: 4096, fua: false }).await),
+            Errno::NoSpace
+        );
         wide.write(4 * MIB - 4096, noise(4, 4096)).await.unwrap();
         assert_eq!(a.read(4 * MIB - 4096, 4096).await.unwrap(), noise(4, 4096));
 
@@ -186,9 +237,25 @@ fn classes_are_exports_with_settings_of_their_own() {
     let sandbox = Sandbox::with_file_drive(64);
     let server = sandbox.serve(ONE);
     let mut orders = control(&server);
-    let exports = |server: &Server| server.stats().snapshot().volumes.iter().map(|volume| volume.name.clone()).collect::<Vec<_>>();
-    done(&mut orders, "volume.set", &order("a", &[("classes", "bulk"), ("deadline", "50ms"), ("reserve", "60%")]));
-    done(&mut orders, "volume.add", &order("a@realtime", &[("reserve", "30%"), ("deadline", "20ms")]));
+    let exports = |server: &Server| {
+        server
+            .stats()
+            .snapshot()
+            .volumes
+            .iter()
+            .map(|volume| volume.name.clone())
+            .collect::<Vec<_>>()
+    };
+    done(
+        &mut orders,
+        "volume.set",
+        &order("a", &[("classes", "bulk"), ("deadline", "50ms"), ("reserve", "60%")]),
+    );
+    done(
+        &mut orders,
+        "volume.add",
+        &order("a@realtime", &[("reserve", "30%"), ("deadline", "20ms")]),
+    );
     assert_eq!(exports(&server), ["a", "a@bulk", "a@realtime"]);
     runtime().block_on(async {
         let mut urgent = Client::open(&sandbox.socket(), "a@realtime").await.unwrap();
@@ -199,21 +266,49 @@ fn classes_are_exports_with_settings_of_their_own() {
         bulk.leave().await;
     });
     let stats = server.stats().snapshot();
-    let (by_name, counted) = (stats.by_name(), |name: &str| (stats.by_name()[name].deadline_requests, stats.by_name()[name].volume.clone()));
-    assert_eq!((counted("a@realtime"), counted("a@bulk")), ((1, "a".to_owned()), (0, "a".to_owned())));
-    assert_eq!((by_name["a@realtime"].deadline.unwrap().as_ms_f64(), by_name["a@bulk"].deadline), (20.0, None));
+    let (by_name, counted) = (stats.by_name(), |name: &str| {
+        (stats.by_name()[name].deadline_requests, stats.by_name()[name].volume.clone())
+    });
+    assert_eq!(
+        (counted("a@realtime"), counted("a@bulk")),
+        ((1, "a".to_owned()), (0, "a".to_owned()))
+    );
+    assert_eq!(
+        (by_name["a@realtime"].deadline.unwrap().as_ms_f64(), by_name["a@bulk"].deadline),
+        (20.0, None)
+    );
     let said = refused(&mut orders, "volume.set", &order("a@bulk", &[("reserve", "11%")]));
     assert!(said.starts_with("a@bulk: ") && said.contains("cannot be reserved"), "{said}");
-    assert!(refused(&mut orders, "volume.set", &order("a@bulk", &[("read_only", "true")])).contains("set it on a"));
-    assert!(refused(&mut orders, "volume.set", &order("a@slow", &[("reserve", "1%")])).contains("a@realtime or a@bulk"));
-    let dry = done(&mut orders, "volume.remove", &VolumeArguments { dry_run: true, ..order("a@bulk", &[]) });
-    assert_eq!(dry.volumes, done(&mut orders, "volume.remove", &order("a@bulk", &[])).volumes, "what is foretold is what happens");
+    assert!(
+        refused(&mut orders, "volume.set", &order("a@bulk", &[("read_only", "true")]))
+            .contains("set it on a")
+    );
+    assert!(
+        refused(&mut orders, "volume.set", &order("a@slow", &[("reserve", "1%")]))
+            .contains("a@realtime or a@bulk")
+    );
+    let dry = done(
+        &mut orders,
+        "volume.remove",
+        &VolumeArguments { dry_run: true, ..order("a@bulk", &[]) },
+    );
+    assert_eq!(
+        dry.volumes,
+        done(&mut orders, "volume.remove", &order("a@bulk", &[])).volumes,
+        "what is predicted is what happens"
+    );
     assert!(refused(&mut orders, "volume.remove", &order("a@bulk", &[])).contains("no class bulk"));
     assert_eq!(exports(&server), ["a", "a@realtime"]);
     drop(server);
     let server = sandbox.serve(ONE);
     let classes = volumes(&mut control(&server)).remove(0).classes;
-    assert_eq!(classes.iter().map(|class| (class.export.as_str(), class.reserve_percent)).collect::<Vec<_>>(), [("a", 60.0), ("a@realtime", 30.0)]);
+    assert_eq!(
+        classes
+            .iter()
+            .map(|class| (class.export.as_str(), class.reserve_percent))
+            .collect::<Vec<_>>(),
+        [("a", 60.0), ("a@realtime", 30.0)]
+    );
 }
 
 #[test]
@@ -227,7 +322,11 @@ fn orders_that_make_no_sense_are_refused_with_the_reason() {
         ("volume.add", order("c", &[]), "needs a size"),
         ("volume.add", order("c d", &[("size", "1MiB")]), "expected 1 to 64"),
         ("volume.add", order("c", &[("size", "1TiB")]), "does not fit"),
-        ("volume.add", order("c", &[("size", "1MiB"), ("reserve", "25"), ("colour", "red")]), "unknown key `colour`"),
+        (
+            "volume.add",
+            order("c", &[("size", "1MiB"), ("reserve", "25"), ("color", "red")]),
+            "unknown key `color`",
+        ),
         ("volume.set", order("a", &[("name", "b")]), "keeps its name"),
         ("volume.set", order("a", &[("limit", "0%")]), "lets nothing through"),
         ("volume.set", order("a", &[("reserve", "50%"), ("limit", "40%")]), "raise the limit"),

@@ -1,14 +1,20 @@
-//! Nanoseconds per decision of every policy with 1, 16 and 256 requests queued; the same with all that a request costs the scheduler until it is sent; and what a search
-//! of the gaps between requests finds and costs, by the tracks that it may look at.
+//! Nanoseconds per decision of every policy with 1, 16 and 256 requests queued; the same with all
+//! that a request costs the scheduler until it is sent; and what a search of the gaps between
+//! requests finds and costs, by the tracks that it may look at.
 //!
-//! A closed loop of random 4 KiB reads runs on a simulated drive with two commands outstanding, so that the queue is what a queue looks like at work. Each time
-//! the policy is asked with exactly so many requests queued, it is asked [`TIMES`] times over and timed; everything else in the simulation is not. Of what
-//! all candidates share (where the head will be) only the first asking pays.
+//! A closed loop of random 4 KiB reads runs on a simulated drive with two commands outstanding, so
+//! that the queue is what a queue looks like at work. Each time the policy is asked with exactly so
+//! many requests queued, it is asked [`TIMES`] times over and timed; everything else in the
+//! simulation is not. Of what all candidates share (where the head will be) only the first asking
+//! pays.
 //!
-//! *request*: taking a request in and choosing one to be sent, with every index brought up to date: `submit` and `next` of the whole scheduler, with 256 queued.
+//! *request*: taking a request in and choosing one to be sent, with every index brought up to date:
+//! `submit` and `next` of the whole scheduler, with 256 queued.
 //!
-//! *gap*: one decision in which a gap is searched, the policy's choice included (`sptf`), under P2's OLTP load with a scan of the drive. Before the times a table says how many
-//! wanted sectors a gap yields: with everything wanted, and with one track in twenty, as late in a scan. It does not depend on the machine.
+//! *gap*: one decision in which a gap is searched, the policy's choice included (`sptf`), under
+//! P2's OLTP load with a scan of the drive. Before the times a table says how many wanted sectors a
+//! gap yields: with everything wanted, and with one track in twenty, as late in a scan. It does not
+//! depend on the machine.
 //!
 //! `cargo bench -p headtime-sim --bench decide`
 
@@ -23,15 +29,18 @@ use criterion::{Criterion, criterion_group, criterion_main};
 use headtime_belief::ProfileBelief;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{
-    Accounts, Admission, BackgroundRead, Belief, Cancelled, Charge, Choice, Decision, Done, DriveTraits, FillReport, FillSettings, Finished,
-    IdleSettings, Limits, POLICIES, Policy, PolicyEntry, Queued, ReadAhead, Request, RequestId, ScanId, ScanOptions, Scheduler, View, Wanted,
+    Accounts, Admission, BackgroundRead, Belief, Cancelled, Charge, Choice, Decision, Done,
+    DriveTraits, FillReport, FillSettings, Finished, IdleSettings, Limits, POLICIES, Policy,
+    PolicyEntry, Queued, ReadAhead, Request, RequestId, ScanId, ScanOptions, Scheduler, View,
+    Wanted,
 };
 use headtime_sim::{Device, DriveTruth, Engine, Front, OraclePositioning, SimulatedDrive};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use headtime_workload::{Arrivals, Mix, Sizes, StreamConfig, ThinkTime, Workload};
 use smallvec::SmallVec;
 
-/// How often a policy is asked for one decision: reading the clock costs as much as a short decision.
+/// How often a policy is asked for one decision: reading the clock costs as much as a short
+/// decision.
 const TIMES: u64 = 16;
 
 /// Another policy, timed.
@@ -107,7 +116,9 @@ impl Bench {
         // One of them is at the drive when the scheduler is asked for the second command.
         let clients = queued as u32 + 1;
         let sector = profile.sector_size().expect("the profile ships");
-        let workload = Workload::new(&[StreamConfig::closed(clients)], sector, profile.capacity(), 1).expect("4 KiB reads suit the drive");
+        let workload =
+            Workload::new(&[StreamConfig::closed(clients)], sector, profile.capacity(), 1)
+                .expect("4 KiB reads suit the drive");
         let mut bench = Self { engine: Engine::new(scheduler, drive, workload, None), clock };
         // Until the belief has seen the platter turn and a mean response time is known.
         bench.decide(64 * TIMES);
@@ -116,13 +127,17 @@ impl Bench {
 
     /// The time that at least so many decisions took, as if it had been exactly so many.
     fn decide(&mut self, decisions: u64) -> Duration {
-        let read = |clock: &Tally| (clock.decisions.load(Ordering::Relaxed), clock.ns.load(Ordering::Relaxed));
+        let read = |clock: &Tally| {
+            (clock.decisions.load(Ordering::Relaxed), clock.ns.load(Ordering::Relaxed))
+        };
         let before = read(&self.clock);
         while self.clock.decisions.load(Ordering::Relaxed) - before.0 < decisions {
             self.engine.step(&mut ()).expect("a closed loop is always served");
         }
         let after = read(&self.clock);
-        Duration::from_nanos(((after.1 - before.1) as f64 * decisions as f64 / (after.0 - before.0) as f64) as u64)
+        Duration::from_nanos(
+            ((after.1 - before.1) as f64 * decisions as f64 / (after.0 - before.0) as f64) as u64,
+        )
     }
 }
 
@@ -192,7 +207,8 @@ impl Front for TimedFront {
 
 type Run = Engine<TimedFront, SimulatedDrive, Workload>;
 
-/// A run under `sptf` with the drive's truth, so that nothing but the search decides what a gap yields.
+/// A run under `sptf` with the drive's truth, so that nothing but the search decides what a gap
+/// yields.
 fn run(profile: &DriveProfile, stream: &StreamConfig, scan: Option<(FillSettings, Wanted)>) -> Run {
     let truth = DriveTruth::nominal(profile, 1).expect("the profile ships");
     let belief = Box::new(OraclePositioning::new(&truth).expect("the profile ships"));
@@ -205,16 +221,20 @@ fn run(profile: &DriveProfile, stream: &StreamConfig, scan: Option<(FillSettings
         scheduler.scan_start(Instant::ORIGIN, ScanId(0), wanted, ScanOptions::default());
     }
     let sector = profile.sector_size().expect("the profile ships");
-    let workload = Workload::new(std::slice::from_ref(stream), sector, profile.capacity(), 1).expect("the stream suits the drive");
+    let workload = Workload::new(std::slice::from_ref(stream), sector, profile.capacity(), 1)
+        .expect("the stream suits the drive");
     Engine::new(TimedFront::of(scheduler), drive, workload, None)
 }
 
 /// P2's transactions: 14 clients that think for 30 ms, two reads to a write, 8 KiB on average.
 fn transactions() -> StreamConfig {
     StreamConfig {
-        arrivals: Arrivals::Closed { clients: 14, think: ThinkTime::Exponential(Nanos::from_ms(30)) },
+        arrivals: Arrivals::Closed {
+            clients: 14,
+            think: ThinkTime::Exponential(Nanos::from_ms(30)),
+        },
         mix: Mix { reads: 2.0 / 3.0, zeroes: 0.0, discards: 0.0, flushes: 0.0, fua: 0.0 },
-        sizes: Sizes::Exponential { mean_bytes: 8_192, multiple_bytes: 4_096, most_bytes: 262_144 },
+        sizes: Sizes::Exponential { mean_bytes: 8_192, multiple_bytes: 4_096, max_bytes: 262_144 },
         ..StreamConfig::closed(14)
     }
 }
@@ -222,7 +242,14 @@ fn transactions() -> StreamConfig {
 fn effort(effort: u32) -> FillSettings {
     let idle = IdleSettings { enabled: false, ..IdleSettings::default() };
     let conservatism = Some(Nanos::from_us(400));
-    FillSettings { effort, conservatism, read_ahead: ReadAhead::Off, idle, tail: 0.0, ..FillSettings::default() }
+    FillSettings {
+        effort,
+        conservatism,
+        read_ahead: ReadAhead::Off,
+        idle,
+        tail: 0.0,
+        ..FillSettings::default()
+    }
 }
 
 /// What is wanted: everything, or every twentieth stretch of 400 sectors.
@@ -249,21 +276,39 @@ const EFFORTS: [u32; 7] = [2, 4, 8, 16, 48, 128, 512];
 const GAPS: u64 = 1_500;
 
 fn gaps(criterion: &mut Criterion) {
-    println!("wanted sectors found in a gap, Atlas 10K, P2's transactions, sptf with the truth, 0.4 ms of conservatism, read-ahead off");
+    println!(
+        "wanted sectors found in a gap, Atlas 10K, P2's transactions, sptf with the truth, 0.4 ms \
+            of conservatism, read-ahead off"
+    );
     println!("{:>8} {:>17} {:>17} {:>17}", "tracks", "all wanted", "a twentieth", "tracks a gap");
     for tracks in EFFORTS {
         let yields = [false, true].map(|little| {
-            let mut run = run(profile(), &transactions(), Some((effort(tracks), wanted(profile().capacity(), little))));
+            let mut run = run(
+                profile(),
+                &transactions(),
+                Some((effort(tracks), wanted(profile().capacity(), little))),
+            );
             search(&mut run, GAPS)
         });
         let per_gap = |report: &FillReport| report.read().get() as f64 / report.gaps as f64;
         let looked = yields[1].tracks as f64 / yields[1].gaps as f64;
-        println!("{tracks:>8} {:>17.1} {:>17.1} {looked:>17.1}", per_gap(&yields[0]), per_gap(&yields[1]));
+        println!(
+            "{tracks:>8} {:>17.1} {:>17.1} {looked:>17.1}",
+            per_gap(&yields[0]),
+            per_gap(&yields[1])
+        );
     }
     let mut group = criterion.benchmark_group("gap");
-    group.sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_millis(400));
+    group
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(400));
     for tracks in EFFORTS {
-        let mut run = run(profile(), &transactions(), Some((effort(tracks), wanted(profile().capacity(), true))));
+        let mut run = run(
+            profile(),
+            &transactions(),
+            Some((effort(tracks), wanted(profile().capacity(), true))),
+        );
         search(&mut run, 64);
         group.bench_function(format!("{tracks}-tracks"), |bencher| {
             bencher.iter_custom(|times| {
@@ -271,7 +316,8 @@ fn gaps(criterion: &mut Criterion) {
                 while run.front.searches - before.1 < times {
                     search(&mut run, 1);
                 }
-                let (ns, searches) = (run.front.searching_ns - before.0, run.front.searches - before.1);
+                let (ns, searches) =
+                    (run.front.searching_ns - before.0, run.front.searches - before.1);
                 Duration::from_nanos((ns as f64 * times as f64 / searches as f64) as u64)
             });
         });
@@ -281,7 +327,10 @@ fn gaps(criterion: &mut Criterion) {
 
 fn request(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("request");
-    group.sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_millis(400));
+    group
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(400));
     let mut run = run(profile(), &StreamConfig::closed(257), None);
     group.bench_function("sptf-oracle/256", |bencher| {
         bencher.iter_custom(|times| {
@@ -303,11 +352,16 @@ fn profile() -> &'static DriveProfile {
 
 fn decide(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decide");
-    group.sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_millis(400));
+    group
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(400));
     for entry in POLICIES {
         for queued in [1, 16, 256] {
             let mut bench = Bench::new(entry, queued);
-            group.bench_function(format!("{}/{queued}", entry.name), |bencher| bencher.iter_custom(|decisions| bench.decide(decisions)));
+            group.bench_function(format!("{}/{queued}", entry.name), |bencher| {
+                bencher.iter_custom(|decisions| bench.decide(decisions))
+            });
         }
     }
     group.finish();

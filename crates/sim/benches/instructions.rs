@@ -1,7 +1,9 @@
-//! Instructions counted under valgrind, which are the same on every run: a slow-down is seen on a busy machine too.
+//! Instructions counted under valgrind, which are the same on every run: a slow-down is seen on a
+//! busy machine too.
 //!
-//! What is counted is one call each; making what it works on is not. `make instructions` runs this and compares the counts with the committed ones
-//! (`instructions.expected` beside this file), which are kept by compiler version; `scripts/instructions.sh --accept` writes them anew.
+//! What is counted is one call each; making what it works on is not. `make instructions` runs this
+//! and compares the counts with the committed ones (`instructions.expected` beside this file),
+//! which are kept by compiler version; `scripts/instructions.sh --accept` writes them again.
 
 #![allow(missing_docs, reason = "the macros make public items without a word")]
 
@@ -11,7 +13,10 @@ use std::sync::Arc;
 use gungraun::{library_benchmark, library_benchmark_group, main};
 use headtime_belief::ProfileBelief;
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, Mechanism, catalog};
-use headtime_sched::{Belief, ClassId, Decision, DriveTraits, Limits, Op, PolicyEntry, Request, RequestId, Scheduler, StreamId, VolumeId};
+use headtime_sched::{
+    Belief, ClassId, Decision, DriveTraits, Limits, Op, PolicyEntry, Request, RequestId, Scheduler,
+    StreamId, VolumeId,
+};
 use headtime_sim::{Experiment, Measures, run};
 use headtime_units::{Extent, Instant, Lba};
 use headtime_workload::{StreamConfig, Workload};
@@ -24,16 +29,19 @@ fn belief(profile: &DriveProfile) -> Box<dyn Belief + Send> {
     Box::new(ProfileBelief::new(profile).expect("the profile ships"))
 }
 
-/// A closed loop of random 4 KiB reads on a nominal unit. Making the unit and the belief is counted, too.
+/// A closed loop of random 4 KiB reads on a nominal unit. Making the unit and the belief is
+/// counted, too.
 fn experiment(policy: &str, clients: u32, requests: u64) -> (Experiment, Workload) {
     let profile = Arc::new(atlas());
     let sector = profile.sector_size().expect("the profile ships");
-    let workload = Workload::new(&[StreamConfig::closed(clients)], sector, profile.capacity(), 1).expect("4 KiB reads suit the drive");
+    let workload = Workload::new(&[StreamConfig::closed(clients)], sector, profile.capacity(), 1)
+        .expect("4 KiB reads suit the drive");
     let policy = PolicyEntry::find(policy).expect("a policy of the table");
     (Experiment { warm_up: 0, requests, ..Experiment::new(profile, policy, 1) }, workload)
 }
 
-/// A scheduler under `sptf` that has learned where the platter is, with one command outstanding and 256 random reads queued, and the time it is.
+/// A scheduler under `sptf` that has learned where the platter is, with one command outstanding and
+/// 256 random reads queued, and the time it is.
 fn queued_256() -> (Scheduler, Instant) {
     let profile = atlas();
     let policy = PolicyEntry::find("sptf").expect("a policy of the table").build_default();
@@ -42,12 +50,27 @@ fn queued_256() -> (Scheduler, Instant) {
     let now = Instant::from_ns(20_000_000);
     let read = |id: u64, start: u64| {
         let extent = Extent::from_numbers(start, 8);
-        Request { id: RequestId(id), volume: VolumeId(0), class: ClassId(0), stream: StreamId(0), op: Op::Read, extent, fua: false, deadline: None }
+        Request {
+            id: RequestId(id),
+            volume: VolumeId(0),
+            class: ClassId(0),
+            stream: StreamId(0),
+            op: Op::Read,
+            extent,
+            fua: false,
+            deadline: None,
+        }
     };
     let places = profile.capacity().get() / 8;
     let _ = scheduler.submit(Instant::ORIGIN, read(0, 800));
-    let Decision::Dispatch(first) = scheduler.next(Instant::ORIGIN) else { panic!("a read that may go is sent") };
-    let done = headtime_sched::Done { command: first.id, finished: Instant::from_ns(9_000_000), outcome: headtime_sched::Outcome::Success };
+    let Decision::Dispatch(first) = scheduler.next(Instant::ORIGIN) else {
+        panic!("a read that may go is sent")
+    };
+    let done = headtime_sched::Done {
+        command: first.id,
+        finished: Instant::from_ns(9_000_000),
+        outcome: headtime_sched::Outcome::Success,
+    };
     assert_eq!(scheduler.complete(now, done).len(), 1);
     for id in 1..=257 {
         let _ = scheduler.submit(now, read(id, id * 7_919 * 8_191 % places * 8));
@@ -90,7 +113,13 @@ fn look_up_lba(mechanism: Mechanism) -> Mechanism {
 #[bench::run(setup = mechanism)]
 fn access_8_sectors(mechanism: Mechanism) -> Mechanism {
     let extent = black_box(Extent::from_numbers(9_876_544, 8));
-    black_box(mechanism.access(HeadPosition::PARKED, Instant::ORIGIN, Direction::Read, extent, Instant::ORIGIN));
+    black_box(mechanism.access(
+        HeadPosition::PARKED,
+        Instant::ORIGIN,
+        Direction::Read,
+        extent,
+        Instant::ORIGIN,
+    ));
     mechanism
 }
 

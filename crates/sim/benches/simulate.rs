@@ -1,9 +1,13 @@
-//! Simulated requests per second on one core: the whole way of a request, from the workload through scheduler and simulated drive to the measures.
+//! Simulated requests per second on one core: the whole way of a request, from the workload through
+//! scheduler and simulated drive to the measures.
 //!
-//! Random 4 KiB reads in a closed loop on a nominal unit; each row says policy, requests queued at once, and drive. Rows of policies that estimate nothing
-//! appear twice: with the belief that everyone has (it learns from each completion, whoever asks), and with one that knows distances only.
+//! Random 4 KiB reads in a closed loop on a nominal unit; each row says policy, requests queued at
+//! once, and drive. Rows of policies that estimate nothing appear twice: with the belief that
+//! everyone has (it learns from each completion, whoever asks), and with one that knows distances
+//! only.
 //!
-//! `cargo bench -p headtime-sim --bench simulate`; the aims are 3 M/s for FCFS and 0.7 M/s for SPTF with 32 queued.
+//! `cargo bench -p headtime-sim --bench simulate`; the aims are 3 M/s for FCFS and 0.7 M/s for SPTF
+//! with 32 queued.
 
 #![allow(missing_docs, reason = "the macros make public items without a word")]
 
@@ -48,9 +52,16 @@ fn simulate(criterion: &mut Criterion) {
     for (drive, policy, clients, knows) in ROWS {
         let profile = Arc::new(catalog::load(drive).expect("the profile ships"));
         let (entry, parameters) = PolicyEntry::parse(policy).expect("a policy of the table");
-        let experiment = Experiment { parameters, warm_up: 0, requests: REQUESTS, ..Experiment::new(Arc::clone(&profile), entry, 1) };
+        let experiment = Experiment {
+            parameters,
+            warm_up: 0,
+            requests: REQUESTS,
+            ..Experiment::new(Arc::clone(&profile), entry, 1)
+        };
         let sector = profile.sector_size().expect("the profile ships");
-        let workload = Workload::new(&[StreamConfig::closed(*clients)], sector, profile.capacity(), 1).expect("4 KiB reads suit every drive");
+        let workload =
+            Workload::new(&[StreamConfig::closed(*clients)], sector, profile.capacity(), 1)
+                .expect("4 KiB reads suit every drive");
         let belief = |profile: &DriveProfile| -> Box<dyn Belief + Send> {
             match knows {
                 Knows::Profile => Box::new(ProfileBelief::new(profile).expect("the profile ships")),
@@ -59,7 +70,12 @@ fn simulate(criterion: &mut Criterion) {
         };
         let belief_name = if *knows == Knows::Distance { ", belief by distance" } else { "" };
         group.bench_function(format!("{policy}/{clients} on {drive}{belief_name}"), |bencher| {
-            bencher.iter(|| black_box(run(&experiment, workload.clone(), &belief).expect("a closed loop is always served")));
+            bencher.iter(|| {
+                black_box(
+                    run(&experiment, workload.clone(), &belief)
+                        .expect("a closed loop is always served"),
+                )
+            });
         });
     }
     group.finish();

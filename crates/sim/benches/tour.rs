@@ -1,13 +1,18 @@
-//! What orders of the latency map cost: nearest insertion of 256 from scratch and of one arrival, and a look ahead over four of 256 deadlines.
+//! What orders of the latency map cost: nearest insertion of 256 from scratch and of one arrival,
+//! and a look ahead over four of 256 deadlines.
 //!
-//! *paths*: the algorithms alone, on costs that are written down (random, without a pattern): `scratch` in the order of the queue and the nearest first, `arrival` into a path of 255 with its costs asked
-//! for and written down, and `sent` when the first leaves.
+//! *paths*: the algorithms alone, on costs that are written down (random, without a pattern):
+//! `scratch` in the order of the queue and the nearest first, `arrival` into a path of 255 with its
+//! costs asked for and written down, and `sent` when the first leaves.
 //!
-//! *decisions*: what the policies cost at work, with everything that the belief is asked: a closed loop of random 4 KiB reads on a simulated drive with 256 queued, by a belief from the
-//! profile, by a latency matrix that covers what is read, and by compact maps from the profile and from nothing. Each request is one arrival and one decision. `fsatf-map` orders a batch of 256
-//! once and then answers 255 times from it.
+//! *decisions*: what the policies cost at work, with everything that the belief is asked: a closed
+//! loop of random 4 KiB reads on a simulated drive with 256 queued, by a belief from the profile,
+//! by a latency matrix that covers what is read, and by compact maps from the profile and from
+//! nothing. Each request is one arrival and one decision. `fsatf-map` orders a batch of 256 once
+//! and then answers 255 times from it.
 //!
-//! *lookups*: what one pair of places costs, and, as a line of text, what maps take of memory by what they cover.
+//! *lookups*: what one pair of places costs, and, as a line of text, what maps take of memory by
+//! what they cover.
 //!
 //! `cargo bench -p headtime-sim --bench tour`
 
@@ -21,10 +26,17 @@ use std::time::{Duration, Instant as Clock};
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use headtime_belief::ProfileBelief;
 use headtime_belief::compact::{CompactBelief, CompactSettings};
-use headtime_belief::matrix::{Coverage, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape, SharedMatrix};
+use headtime_belief::matrix::{
+    Coverage, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape,
+    SharedMatrix,
+};
 use headtime_mechanics::{DriveProfile, catalog};
-use headtime_sched::tour::{CostTable, Costs, LiveTour, Lookahead, insert_in_order, insert_nearest_first};
-use headtime_sched::{Belief, Choice, DriveTraits, Finished, Limits, Op, Policy, PolicyEntry, Scheduler, Target, View};
+use headtime_sched::tour::{
+    CostTable, Costs, LiveTour, Lookahead, insert_in_order, insert_nearest_first,
+};
+use headtime_sched::{
+    Belief, Choice, DriveTraits, Finished, Limits, Op, Policy, PolicyEntry, Scheduler, Target, View,
+};
 use headtime_sim::{Device, DriveTruth, Engine, SimulatedDrive};
 use headtime_units::{ByteSize, Extent, Instant, Nanos};
 use headtime_workload::{StreamConfig, Workload};
@@ -33,7 +45,8 @@ const QUEUED: usize = 256;
 
 /// Costs without a pattern, from 1 to 10 ms.
 fn cost(from: usize, to: usize) -> Nanos {
-    let mixed = ((from as u64) << 32 | to as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mixed =
+        ((from as u64) << 32 | to as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     Nanos::from_us(1_000 + (mixed >> 40) % 9_000)
 }
 
@@ -50,10 +63,17 @@ fn table() -> CostTable {
 
 fn paths(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("paths");
-    group.sample_size(20).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_millis(500));
+    group
+        .sample_size(20)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(500));
     let table = table();
-    group.bench_function("scratch/256", |bencher| bencher.iter(|| insert_in_order(black_box(&table), QUEUED)));
-    group.bench_function("scratch-nearest-first/256", |bencher| bencher.iter(|| insert_nearest_first(black_box(&table), QUEUED)));
+    group.bench_function("scratch/256", |bencher| {
+        bencher.iter(|| insert_in_order(black_box(&table), QUEUED))
+    });
+    group.bench_function("scratch-nearest-first/256", |bencher| {
+        bencher.iter(|| insert_nearest_first(black_box(&table), QUEUED))
+    });
     let costs = (|to: usize| table.first(to), |from: usize, to: usize| table.between(from, to));
     let mut tour = LiveTour::new();
     for _ in 0..QUEUED {
@@ -68,9 +88,12 @@ fn paths(criterion: &mut Criterion) {
             tour.enter(black_box(&costs), slot);
         });
     });
-    let deadlines: Vec<Instant> = (0..QUEUED as u64).map(|rank| Instant::from_ns(rank * 3_000_000)).collect();
+    let deadlines: Vec<Instant> =
+        (0..QUEUED as u64).map(|rank| Instant::from_ns(rank * 3_000_000)).collect();
     group.bench_function("lookahead-4/256", |bencher| {
-        bencher.iter(|| Lookahead::default().look(black_box(&table), black_box(&deadlines), Instant::ORIGIN));
+        bencher.iter(|| {
+            Lookahead::default().look(black_box(&table), black_box(&deadlines), Instant::ORIGIN)
+        });
     });
     group.finish();
 }
@@ -119,7 +142,11 @@ fn profile() -> &'static DriveProfile {
 }
 
 fn mapped() -> MappedDrive {
-    MappedDrive { model: "bench".into(), capacity: profile().capacity(), sector: profile().sector_size().expect("the profile ships") }
+    MappedDrive {
+        model: "bench".into(),
+        capacity: profile().capacity(),
+        sector: profile().sector_size().expect("the profile ships"),
+    }
 }
 
 type Made = fn() -> Box<dyn Belief + Send>;
@@ -128,10 +155,18 @@ type Made = fn() -> Box<dyn Belief + Send>;
 const BELIEFS: [(&str, Made); 4] = [
     ("profile", || Box::new(ProfileBelief::new(profile()).expect("the profile ships"))),
     ("matrix", matrix),
-    ("compact", || Box::new(CompactBelief::of_profile(profile(), CompactSettings::default()).expect("the profile ships"))),
+    ("compact", || {
+        Box::new(
+            CompactBelief::of_profile(profile(), CompactSettings::default())
+                .expect("the profile ships"),
+        )
+    }),
     ("compact-from-nothing", || {
         let period = profile().rotation_period().expect("the profile ships");
-        Box::new(CompactBelief::unknown(mapped(), period, CompactSettings::default()).expect("64 MiB are enough"))
+        Box::new(
+            CompactBelief::unknown(mapped(), period, CompactSettings::default())
+                .expect("64 MiB are enough"),
+        )
     }),
 ];
 
@@ -139,7 +174,10 @@ fn matrix() -> Box<dyn Belief + Send> {
     let drive = mapped();
     let settings = MatrixSettings { memory: ByteSize::new(64 << 20), ..MatrixSettings::default() };
     let shape = MatrixShape::new(drive, &settings).expect("64 MiB cover some cells");
-    Box::new(MatrixBelief::new(SharedMatrix::new(LatencyMatrix::new(shape)), MatrixOptions::default()))
+    Box::new(MatrixBelief::new(
+        SharedMatrix::new(LatencyMatrix::new(shape)),
+        MatrixOptions::default(),
+    ))
 }
 
 struct Bench {
@@ -156,11 +194,20 @@ impl Bench {
         let (entry, parameters) = PolicyEntry::parse(policy).expect("a policy of the table");
         let policy = Timed { inner: (entry.build)(&parameters), clock: Arc::clone(&clock) };
         let traits = DriveTraits { queue_depth: drive.queue_depth(), fua: true };
-        let scheduler = Scheduler::new(belief, Box::new(policy), traits, Limits { outstanding: Some(2), ..Limits::default() });
+        let scheduler = Scheduler::new(
+            belief,
+            Box::new(policy),
+            traits,
+            Limits { outstanding: Some(2), ..Limits::default() },
+        );
         // One of them is at the drive when the scheduler is asked for the second command.
-        let stream = StreamConfig { deadline: Some(Nanos::from_ms(500)), ..StreamConfig::closed(QUEUED as u32 + 1) };
+        let stream = StreamConfig {
+            deadline: Some(Nanos::from_ms(500)),
+            ..StreamConfig::closed(QUEUED as u32 + 1)
+        };
         let sector = profile.sector_size().expect("the profile ships");
-        let workload = Workload::new(&[stream], sector, profile.capacity(), 1).expect("4 KiB reads suit the drive");
+        let workload = Workload::new(&[stream], sector, profile.capacity(), 1)
+            .expect("4 KiB reads suit the drive");
         let mut bench = Self { engine: Engine::new(scheduler, drive, workload, None), clock };
         bench.decide(QUEUED as u64 * 2);
         bench
@@ -168,23 +215,32 @@ impl Bench {
 
     /// The time that at least so many decisions took, as if it had been exactly so many.
     fn decide(&mut self, decisions: u64) -> Duration {
-        let read = |clock: &Tally| (clock.decisions.load(Ordering::Relaxed), clock.ns.load(Ordering::Relaxed));
+        let read = |clock: &Tally| {
+            (clock.decisions.load(Ordering::Relaxed), clock.ns.load(Ordering::Relaxed))
+        };
         let before = read(&self.clock);
         while self.clock.decisions.load(Ordering::Relaxed) - before.0 < decisions {
             self.engine.step(&mut ()).expect("a closed loop is always served");
         }
         let after = read(&self.clock);
-        Duration::from_nanos(((after.1 - before.1) as f64 * decisions as f64 / (after.0 - before.0) as f64) as u64)
+        Duration::from_nanos(
+            ((after.1 - before.1) as f64 * decisions as f64 / (after.0 - before.0) as f64) as u64,
+        )
     }
 }
 
 fn decisions(criterion: &mut Criterion) {
     let mut group = criterion.benchmark_group("decisions");
-    group.sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_millis(500));
+    group
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(500));
     for policy in ["satf-map", "satf-map:rebuild_after=1", "fsatf-map", "g-matrix"] {
         for (name, belief) in BELIEFS {
             let mut bench = Bench::new(policy, belief());
-            group.bench_function(format!("{policy}/{name}"), |bencher| bencher.iter_custom(|decisions| bench.decide(decisions)));
+            group.bench_function(format!("{policy}/{name}"), |bencher| {
+                bencher.iter_custom(|decisions| bench.decide(decisions))
+            });
         }
     }
     group.finish();
@@ -194,20 +250,27 @@ fn decisions(criterion: &mut Criterion) {
 fn lookups(criterion: &mut Criterion) {
     println!("bytes per GB covered: {}", bytes_per_gb());
     let mut group = criterion.benchmark_group("lookups");
-    group.sample_size(10).warm_up_time(Duration::from_millis(200)).measurement_time(Duration::from_millis(500));
+    group
+        .sample_size(10)
+        .warm_up_time(Duration::from_millis(200))
+        .measurement_time(Duration::from_millis(500));
     group.throughput(Throughput::Elements(1));
     for (name, belief) in BELIEFS {
         let mut bench = Bench::new("satf-map", belief());
         bench.decide(4_000);
         let (belief, now) = (bench.engine.front.belief(), bench.engine.now());
         let capacity = belief.capacity().get() - 8;
-        let targets: Vec<Target> =
-            (0..4_096_u64).map(|number| belief.target(Op::Read, Extent::from_numbers(number * 0x9e37_79b9 % capacity, 8))).collect();
+        let targets: Vec<Target> = (0..4_096_u64)
+            .map(|number| {
+                belief.target(Op::Read, Extent::from_numbers(number * 0x9e37_79b9 % capacity, 8))
+            })
+            .collect();
         let mut next = 0;
         group.bench_function(name, |bencher| {
             bencher.iter(|| {
                 next += 1;
-                let (from, to) = (&targets[next * 7 % targets.len()], &targets[next * 11 % targets.len()]);
+                let (from, to) =
+                    (&targets[next * 7 % targets.len()], &targets[next * 11 % targets.len()]);
                 belief.pair(black_box(from), black_box(to), now, false)
             });
         });
@@ -218,12 +281,25 @@ fn lookups(criterion: &mut Criterion) {
 /// A matrix of the whole drive with the default cells, and a compact map with what it learns from.
 fn bytes_per_gb() -> String {
     let gb = profile().capacity().get() as f64 * 512.0 / 1e9;
-    let whole =
-        MatrixShape::new(mapped(), &MatrixSettings { coverage: Coverage::WholeDrive, memory: ByteSize::new(1 << 40), ..MatrixSettings::default() });
-    let matrix = whole.expect("a terabyte covers any drive of some gigabytes").memory_at_most().get() as f64;
-    let belief = CompactBelief::of_profile(profile(), CompactSettings::default()).expect("the profile ships");
+    let whole = MatrixShape::new(
+        mapped(),
+        &MatrixSettings {
+            coverage: Coverage::WholeDrive,
+            memory: ByteSize::new(1 << 40),
+            ..MatrixSettings::default()
+        },
+    );
+    let matrix =
+        whole.expect("a terabyte covers any drive of some gigabytes").memory_at_most().get() as f64;
+    let belief = CompactBelief::of_profile(profile(), CompactSettings::default())
+        .expect("the profile ships");
     let compact = (belief.map().memory().get() as f64, belief.memory().get() as f64);
-    format!("matrix {:.0} (grows with the drive), compact map {:.0} ({:.0} kB in all, on any drive)", matrix / gb, compact.0 / gb, compact.1 / 1e3)
+    format!(
+        "matrix {:.0} (grows with the drive), compact map {:.0} ({:.0} kB in all, on any drive)",
+        matrix / gb,
+        compact.0 / gb,
+        compact.1 / 1e3
+    )
 }
 
 criterion_group!(benches, paths, decisions, lookups);

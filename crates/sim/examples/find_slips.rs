@@ -1,12 +1,17 @@
-//! Finds a drive's slipped sectors in a recording of its accesses, and prints them as the `slips` of a profile's zones.
+//! Finds a drive's slipped sectors in a recording of its accesses, and prints them as the `slips`
+//! of a profile's zones.
 //!
-//! `cargo run --release -p headtime-sim --example find_slips PROFILE TRACE`, such as `cheetah15k5 cheetah15k5.trace`
+//! `cargo run --release -p headtime-sim --example find_slips PROFILE TRACE`, such as `cheetah15k5
+//! cheetah15k5.trace`
 //!
-//! The profile must have everything else right: zones, skews, period, overheads. What an access's completion shows is the angle at which its last sector
-//! passed. Behind `s` slipped sectors an LBA lies `s` sectors further on, so the number of slips before each access is the one with which the angle
-//! fits, and it never falls with the LBA. Over all accesses with an even number, in the order of their LBAs, the cheapest such sequence is found by dynamic
-//! programming (Viterbi): an access costs how far its angle is off, up to a bound, a new row of slips costs [`NEW_ROW`]. A row is placed
-//! half-way between the two accesses that disagree. Accesses with an odd number are not used; how well they fit is printed as the proof.
+//! The profile must have everything else right: zones, skews, period, overheads. What an access's
+//! completion shows is the angle at which its last sector passed. Behind `s` slipped sectors an LBA
+//! lies `s` sectors further on, so the number of slips before each access is the one with which the
+//! angle fits, and it never falls with the LBA. Over all accesses with an even number, in the order
+//! of their LBAs, the cheapest such sequence is found by dynamic programming (Viterbi): an access
+//! costs how far its angle is off, up to a bound, a new row of slips costs [`NEW_ROW`]. A row is
+//! placed half-way between the two accesses that disagree. Accesses with an odd number are not
+//! used; how well they fit is printed as the proof.
 
 use std::error::Error;
 
@@ -17,9 +22,11 @@ use headtime_workload::trace::disksim_validate;
 
 /// What a row of slips costs against accesses that do not fit.
 const NEW_ROW: f64 = 3.5;
-/// The most that one access may cost, so that one that goes wrong for its own reasons moves nothing.
+/// The most that one access may cost, so that one that goes wrong for its own reasons moves
+/// nothing.
 const MOST: f64 = 4.0;
-/// An angle this far behind (late) or ahead (early) of the expected one costs 1, in turns: noise makes completions late more than early.
+/// An angle this far behind (late) or ahead (early) of the expected one costs 1, in turns: noise
+/// makes completions late more than early.
 const LATE: f64 = 0.005;
 const EARLY: f64 = 0.003;
 
@@ -41,7 +48,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut used: Vec<&Sample> = samples.iter().step_by(2).collect();
     used.sort_by_key(|sample| sample.last);
 
-    let most = layout.mapped().get() - samples.iter().map(|sample| sample.last).max().unwrap_or(0) - 1;
+    let most =
+        layout.mapped().get() - samples.iter().map(|sample| sample.last).max().unwrap_or(0) - 1;
     let most = most.min(6_000);
     // The angle of the index is found first, on some of the accesses and in coarse steps.
     let some: Vec<&Sample> = used.iter().copied().step_by(3).collect();
@@ -51,14 +59,22 @@ fn main() -> Result<(), Box<dyn Error>> {
         .min_by(|a, b| a.0.total_cmp(&b.0))
         .ok_or("no phase")?;
     let (cost, slips) = cheapest(&layout, &used, phase, most, 1);
-    println!("# {} accesses used, mean cost {cost:.3}, phase {:.4} turns, {} slips in all", used.len(), phase.as_turns(), slips.last().unwrap_or(&0));
+    println!(
+        "# {} accesses used, mean cost {cost:.3}, phase {:.4} turns, {} slips in all",
+        used.len(),
+        phase.as_turns(),
+        slips.last().unwrap_or(&0)
+    );
     print_zones(&layout, &used, &slips);
 
-    let before = |lba: u64| slips[used.partition_point(|sample| sample.last <= lba).saturating_sub(1)];
+    let before =
+        |lba: u64| slips[used.partition_point(|sample| sample.last <= lba).saturating_sub(1)];
     let off = |sample: &Sample| error(&layout, sample, before(sample.last), phase).abs();
     for (what, first) in [("used", 0), ("held out", 1)] {
         let errors: Vec<f64> = samples.iter().skip(first).step_by(2).map(off).collect();
-        let within = |turns: f64| errors.iter().filter(|error| **error < turns).count() as f64 / errors.len() as f64;
+        let within = |turns: f64| {
+            errors.iter().filter(|error| **error < turns).count() as f64 / errors.len() as f64
+        };
         let ms = period.as_ns_f64() / 1e6;
         println!(
             "# {what}: {} accesses, {:.4} within 0.2 ms of their angle, {:.4} within 0.05 ms",
@@ -80,39 +96,56 @@ fn without_slips(mut profile: DriveProfile) -> DriveProfile {
     profile
 }
 
-fn samples(profile: &DriveProfile, trace: &str, period: RotationPeriod) -> Result<Vec<Sample>, Box<dyn Error>> {
+fn samples(
+    profile: &DriveProfile,
+    trace: &str,
+    period: RotationPeriod,
+) -> Result<Vec<Sample>, Box<dyn Error>> {
     let recording = disksim_validate::read(trace, &std::fs::read_to_string(trace)?)?;
     let interface = InterfaceTimes::from_profile(profile)?;
     let accesses = recording.accesses().iter().zip(recording.completion_times());
     Ok(accesses
         .map(|(access, completed)| {
-            let direction = if access.operation == Operation::Read { Direction::Read } else { Direction::Write };
+            let direction = if access.operation == Operation::Read {
+                Direction::Read
+            } else {
+                Direction::Write
+            };
             let passed = interface.media_end(direction, access.extent.len, completed);
             Sample { last: access.extent.last().get(), angle: period.angle_at(passed, Angle::ZERO) }
         })
         .collect())
 }
 
-/// How far the sample's angle lies behind the expected one, in turns from −½ to ½, with `slips` slipped sectors before it.
+/// How far the sample's angle lies behind the expected one, in turns from −½ to ½, with `slips`
+/// slipped sectors before it.
 fn error(layout: &Layout, sample: &Sample, slips: u64, phase: Angle) -> f64 {
     let lba = Lba::new(sample.last + slips);
     let sectors = u64::from(layout.sectors_per_track(layout.track_of(lba)));
-    sample.angle.signed_turns_from(layout.spot(lba).angle + Angle::from_fraction(1, sectors) + phase)
+    sample
+        .angle
+        .signed_turns_from(layout.spot(lba).angle + Angle::from_fraction(1, sectors) + phase)
 }
 
 /// The cheapest numbers of slips, one for each sample, by steps of `grain`; and their mean cost.
-fn cheapest(layout: &Layout, samples: &[&Sample], phase: Angle, most: u64, grain: u64) -> (f64, Vec<u64>) {
+fn cheapest(
+    layout: &Layout,
+    samples: &[&Sample],
+    phase: Angle,
+    most: u64,
+    grain: u64,
+) -> (f64, Vec<u64>) {
     let states = (most / grain) as usize + 1;
     let mut cost = vec![0.0; states];
     let mut came_from = vec![0_u32; states * samples.len()];
     for (number, sample) in samples.iter().enumerate() {
-        let (mut least, mut least_at) = (f64::INFINITY, 0);
+        let (mut least, mut min_at) = (f64::INFINITY, 0);
         for state in 0..states {
             if cost[state] < least {
-                (least, least_at) = (cost[state], state);
+                (least, min_at) = (cost[state], state);
             }
             let jumps = least + NEW_ROW < cost[state];
-            came_from[number * states + state] = if jumps { least_at } else { state } as u32;
+            came_from[number * states + state] = if jumps { min_at } else { state } as u32;
             let turns = error(layout, sample, state as u64 * grain, phase);
             let off = if turns < 0.0 { -turns / EARLY } else { turns / LATE };
             cost[state] = if jumps { least + NEW_ROW } else { cost[state] } + off.min(MOST);
@@ -129,17 +162,31 @@ fn cheapest(layout: &Layout, samples: &[&Sample], phase: Angle, most: u64, grain
 }
 
 fn print_zones(layout: &Layout, samples: &[&Sample], slips: &[u64]) {
-    let mut rows: Vec<(u64, u64)> = slips.first().filter(|first| **first > 0).map(|first| (samples[0].last / 2, *first)).into_iter().collect();
+    let mut rows: Vec<(u64, u64)> = slips
+        .first()
+        .filter(|first| **first > 0)
+        .map(|first| (samples[0].last / 2, *first))
+        .into_iter()
+        .collect();
     for number in 1..samples.len() {
         let (before, now) = (slips[number - 1], slips[number]);
         if now > before {
-            rows.push(((samples[number - 1].last + samples[number].last) / 2 + before, now - before));
+            rows.push((
+                (samples[number - 1].last + samples[number].last) / 2 + before,
+                now - before,
+            ));
         }
     }
     for (number, zone) in layout.zones().enumerate() {
         let start = zone.extent.start.get();
-        let within = rows.iter().filter(|(at, _)| (start..start + zone.extent.len.get()).contains(at));
-        let list: Vec<String> = within.clone().map(|(at, count)| format!("[{}, {count}]", at - start)).collect();
-        println!("zone {number}: {} slipped: slips = [{}]", within.map(|(_, count)| count).sum::<u64>(), list.join(", "));
+        let within =
+            rows.iter().filter(|(at, _)| (start..start + zone.extent.len.get()).contains(at));
+        let list: Vec<String> =
+            within.clone().map(|(at, count)| format!("[{}, {count}]", at - start)).collect();
+        println!(
+            "zone {number}: {} slipped: slips = [{}]",
+            within.map(|(_, count)| count).sum::<u64>(),
+            list.join(", ")
+        );
     }
 }

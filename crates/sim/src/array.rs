@@ -1,19 +1,25 @@
 //! [`Raid0`]: several drives as one, with their sectors dealt out in stripes.
 //!
-//! Stripe `s` of the array is stripe `s / n` of member `s mod n`. A command is split into one part for each member that it touches (a run of sectors of the
-//! array is one run on each member), and completes when all parts have. A member that is full keeps further parts waiting in the order of their arrival. Flushes
-//! go to every member.
+//! Stripe `s` of the array is stripe `s / n` of member `s mod n`. A command is split into one part
+//! for each member that it touches (a run of sectors of the array is one run on each member), and
+//! completes when all parts have. A member that is full keeps further parts waiting in the order of
+//! their arrival. Flushes go to every member.
 //!
-//! Worked example, 3 members, stripes of 4 sectors: a read of LBAs 2–13 is 2–3 and 12–13 in stripes 0 and 3 of member 0, so its sectors 2–5 (stripe 3 is
-//! its second); sectors 0–3 of member 1 (LBAs 4–7), and 0–3 of member 2 (LBAs 8–11).
+//! Worked example, 3 members, stripes of 4 sectors: a read of LBAs 2–13 is 2–3 and 12–13 in stripes
+//! 0 and 3 of member 0, so its sectors 2–5 (stripe 3 is its second); sectors 0–3 of member 1 (LBAs
+//! 4–7), and 0–3 of member 2 (LBAs 8–11).
 //!
-//! The controller may have a limit in bytes per second, for all members together: the data of commands pass it one after the other, so a command completes no
-//! earlier than its data have passed. Reads pass when the last part has been read, writes when they are submitted; the members do not wait for that.
+//! The controller may have a limit in bytes per second, for all members together: the data of
+//! commands pass it one after the other, so a command completes no earlier than its data have
+//! passed. Reads pass when the last part has been read, writes when they are submitted; the members
+//! do not wait for that.
 //!
-//! - Modelled: striping, parts that wait for a full member, flush and abort on all members, a limit of the controller.
-//! - Not modelled: redundancy and rebuild, a controller's cache, its own ordering of commands, the time its processor takes.
-//! - Differs from a controller: writes reach the members at once although their data may still be on the way; the limit bounds what passes in the long run, not
-//!   the time of a single command.
+//! - Modelled: striping, parts that wait for a full member, flush and abort on all members, a limit
+//!   of the controller.
+//! - Not modelled: redundancy and rebuild, a controller's cache, its own ordering of commands, the
+//!   time its processor takes.
+//! - Differs from a controller: writes reach the members at once although their data may still be
+//!   on the way; the limit bounds what passes in the long run, not the time of a single command.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -36,7 +42,8 @@ pub struct Raid0<D = SimulatedDrive> {
     ps_per_sector: u64,
     controller_free: Instant,
     under_way: BTreeMap<CommandId, UnderWay>,
-    /// What has been done by the members and is on its way to the host, by time and then in the order of completion.
+    /// What has been done by the members and is on its way to the host, by time and then in the
+    /// order of completion.
     reports: BTreeMap<(Instant, u64), DriveCompletion>,
     completed: u64,
     now: Instant,
@@ -76,7 +83,8 @@ pub struct ArrayOptions {
 }
 
 impl Raid0<SimulatedDrive> {
-    /// An array of `count` units of one model, drawn by seeds that follow from `seed`, `draw` making each (such as [`DriveTruth::draw`]).
+    /// An array of `count` units of one model, drawn by seeds that follow from `seed`, `draw`
+    /// making each (such as [`DriveTruth::draw`]).
     ///
     /// # Errors
     /// Whatever is wrong with the profile.
@@ -90,27 +98,39 @@ impl Raid0<SimulatedDrive> {
         draw: fn(&DriveProfile, u64) -> Result<DriveTruth, ProfileError>,
         options: ArrayOptions,
     ) -> Result<Self, ProfileError> {
-        let members = (0..count as u64).map(|number| SimulatedDrive::new(draw(profile, seed.wrapping_mul(SEED_STEP).wrapping_add(number))?));
+        let members = (0..count as u64).map(|number| {
+            SimulatedDrive::new(draw(profile, seed.wrapping_mul(SEED_STEP).wrapping_add(number))?)
+        });
         Ok(Self::new(members.collect::<Result<_, _>>()?, profile.sector_bytes, options))
     }
 }
 
 impl<D: Device> Raid0<D> {
-    /// An array of drives with sectors of `sector_bytes`. Each contributes as many whole stripes as the smallest has.
+    /// An array of drives with sectors of `sector_bytes`. Each contributes as many whole stripes as
+    /// the smallest has.
     ///
     /// # Panics
-    /// Without members, with stripes that are empty or longer than a member, without a place in the queue, or with a limit that is no rate.
+    /// Without members, with stripes that are empty or longer than a member, without a place in the
+    /// queue, or with a limit that is no rate.
     #[must_use]
     pub fn new(members: Vec<D>, sector_bytes: u32, options: ArrayOptions) -> Self {
-        let smallest = members.iter().map(|drive| drive.capacity()).min().expect("an array has members");
-        assert!((1..=smallest.get()).contains(&options.stripe.get()), "stripes of {} on members of {smallest}", options.stripe);
+        let smallest =
+            members.iter().map(|drive| drive.capacity()).min().expect("an array has members");
+        assert!(
+            (1..=smallest.get()).contains(&options.stripe.get()),
+            "stripes of {} on members of {smallest}",
+            options.stripe
+        );
         assert!(options.queue_depth > 0, "an array that holds no command serves none");
         let ps_per_sector = options.controller_mb_per_s.map_or(0, |rate| {
             assert!(rate > 0.0 && rate.is_finite(), "a controller's limit of {rate} MB/s is none");
             libm::round(f64::from(sector_bytes) * 1e6 / rate) as u64
         });
         Self {
-            members: members.into_iter().map(|drive| Member { drive, sent: BTreeSet::new(), waiting: VecDeque::new() }).collect(),
+            members: members
+                .into_iter()
+                .map(|drive| Member { drive, sent: BTreeSet::new(), waiting: VecDeque::new() })
+                .collect(),
             stripe: options.stripe.get(),
             queue_depth: options.queue_depth,
             ps_per_sector,
@@ -166,9 +186,18 @@ impl<D: Device> Raid0<D> {
     fn run(&mut self, now: Instant, including: bool) {
         assert!(now >= self.now, "time ran back from {} to {now} at the array", self.now);
         loop {
-            let next = self.members.iter().enumerate().filter_map(|(number, member)| member.drive.next_event().map(|at| (at, number))).min();
-            let Some((at, number)) = next.filter(|(at, _)| *at < now || *at == now && including) else { break };
-            // A member that was advanced late names a time that has passed; what it did meanwhile has its own times.
+            let next = self
+                .members
+                .iter()
+                .enumerate()
+                .filter_map(|(number, member)| member.drive.next_event().map(|at| (at, number)))
+                .min();
+            let Some((at, number)) = next.filter(|(at, _)| *at < now || *at == now && including)
+            else {
+                break;
+            };
+            // A member that was advanced late names a time that has passed; what it did meanwhile
+            // has its own times.
             let at = at.max(self.now);
             self.now = at;
             let mut from_member = std::mem::take(&mut self.from_member);
@@ -202,7 +231,12 @@ impl<D: Device> Raid0<D> {
             Op::Read => self.pass(completion.finished, done.sectors),
             _ => completion.finished.max(done.passed),
         };
-        let report = DriveCompletion { command: completion.command, finished, outcome: done.outcome, breakdown: done.breakdown };
+        let report = DriveCompletion {
+            command: completion.command,
+            finished,
+            outcome: done.outcome,
+            breakdown: done.breakdown,
+        };
         self.reports.insert((finished, self.completed), report);
         self.completed += 1;
     }
@@ -223,7 +257,8 @@ impl<D: Device> Device for Raid0<D> {
     }
 
     fn capacity(&self) -> Sectors {
-        let smallest = self.members.iter().map(|member| member.drive.capacity().get()).min().unwrap_or(0);
+        let smallest =
+            self.members.iter().map(|member| member.drive.capacity().get()).min().unwrap_or(0);
         Sectors::new(smallest / self.stripe * self.stripe * self.members.len() as u64)
     }
 
@@ -234,20 +269,52 @@ impl<D: Device> Device for Raid0<D> {
     fn submit(&mut self, now: Instant, command: &Command) {
         self.run(now, false);
         let held = self.under_way.len() + self.reports.range((now, u64::MAX)..).count();
-        assert!(held < self.queue_depth, "command {} is one more than the array holds, {held}", command.id.0);
-        assert!(command.extent.end().get() <= self.capacity().get(), "command {} to {} lies past {}", command.id.0, command.extent, self.capacity());
+        assert!(
+            held < self.queue_depth,
+            "command {} is one more than the array holds, {held}",
+            command.id.0
+        );
+        assert!(
+            command.extent.end().get() <= self.capacity().get(),
+            "command {} to {} lies past {}",
+            command.id.0,
+            command.extent,
+            self.capacity()
+        );
         let mut parts_left = 0;
         for number in 0..self.members.len() {
-            let extent = if command.op == Op::Flush { Extent::new(Lba::new(0), Sectors::ZERO) } else { self.part(command.extent, number as u64) };
+            let extent = if command.op == Op::Flush {
+                Extent::new(Lba::new(0), Sectors::ZERO)
+            } else {
+                self.part(command.extent, number as u64)
+            };
             if command.op == Op::Flush || !extent.len.is_zero() {
-                let part = Command { id: command.id, op: command.op, extent, fua: command.fua, background: None, requests: Default::default() };
+                let part = Command {
+                    id: command.id,
+                    op: command.op,
+                    extent,
+                    fua: command.fua,
+                    background: None,
+                    requests: Default::default(),
+                };
                 self.members[number].waiting.push_back(part);
                 parts_left += 1;
             }
         }
         let sectors = command.extent.len;
-        let passed = if command.op == Op::Write { self.pass(now + self.passing(sectors), sectors) } else { now };
-        let under_way = UnderWay { parts_left, op: command.op, sectors, passed, outcome: Outcome::Success, breakdown: Breakdown::default() };
+        let passed = if command.op == Op::Write {
+            self.pass(now + self.passing(sectors), sectors)
+        } else {
+            now
+        };
+        let under_way = UnderWay {
+            parts_left,
+            op: command.op,
+            sectors,
+            passed,
+            outcome: Outcome::Success,
+            breakdown: Breakdown::default(),
+        };
         self.under_way.insert(command.id, under_way);
         for number in 0..self.members.len() {
             self.send_waiting(number, now);
@@ -256,7 +323,12 @@ impl<D: Device> Device for Raid0<D> {
 
     fn next_event(&self) -> Option<Instant> {
         let report = self.reports.first_key_value().map(|((at, _), _)| *at);
-        self.members.iter().filter_map(|member| member.drive.next_event()).chain(report).min().map(|at| at.max(self.now))
+        self.members
+            .iter()
+            .filter_map(|member| member.drive.next_event())
+            .chain(report)
+            .min()
+            .map(|at| at.max(self.now))
     }
 
     fn advance(&mut self, now: Instant, completions: &mut Vec<DriveCompletion>) {
@@ -283,7 +355,10 @@ impl<D: Device> Device for Raid0<D> {
     }
 
     fn disk_time(&self, now: Instant) -> DiskTime {
-        self.members.iter().map(|member| member.drive.disk_time(now)).fold(DiskTime::default(), |sum, member| sum.plus(&member))
+        self.members
+            .iter()
+            .map(|member| member.drive.disk_time(now))
+            .fold(DiskTime::default(), |sum, member| sum.plus(&member))
     }
 }
 
@@ -298,15 +373,23 @@ mod tests {
 
     fn array(count: usize, stripe: u64) -> Raid0 {
         let profile = catalog::load("atlas10k").expect("it ships");
-        let options = ArrayOptions { stripe: Sectors::new(stripe), queue_depth: 64, controller_mb_per_s: None };
+        let options = ArrayOptions {
+            stripe: Sectors::new(stripe),
+            queue_depth: 64,
+            controller_mb_per_s: None,
+        };
         Raid0::of_model(&profile, count, 1, DriveTruth::nominal, options).expect("it is valid")
     }
 
     #[test]
     fn the_worked_example_is_split_as_it_says() {
         let array = array(3, 4);
-        let parts: Vec<Extent> = (0..3).map(|member| array.part(Extent::from_numbers(2, 12), member)).collect();
-        assert_eq!(parts, [Extent::from_numbers(2, 4), Extent::from_numbers(0, 4), Extent::from_numbers(0, 4)]);
+        let parts: Vec<Extent> =
+            (0..3).map(|member| array.part(Extent::from_numbers(2, 12), member)).collect();
+        assert_eq!(
+            parts,
+            [Extent::from_numbers(2, 4), Extent::from_numbers(0, 4), Extent::from_numbers(0, 4)]
+        );
     }
 
     proptest! {

@@ -1,11 +1,12 @@
 //! [`BatchMeans`]: how far a mean from one run may be from the mean of an endless one.
 //!
-//! Values of one run depend on their neighbours, so their scatter says too little about the mean's. The run is cut into batches of equal
-//! length; means of long batches are next to independent, and their scatter gives the interval (the method of batch means). The length of the run
-//! need not be known: when there are 64 batches, neighbours are joined and batches become twice as long.
+//! Values of one run depend on their neighbors, so their scatter says too little about the mean's.
+//! The run is cut into batches of equal length; means of long batches are next to independent, and
+//! their scatter gives the interval (the method of batch means). The length of the run need not be
+//! known: when there are 64 batches, neighbors are joined and batches become twice as long.
 
-/// Batches kept before neighbours are joined; even.
-const MOST_BATCHES: usize = 64;
+/// Batches kept before neighbors are joined; even.
+const MAX_BATCHES: usize = 64;
 /// With fewer whole batches than this, no interval is given.
 const FEWEST_BATCHES: usize = 10;
 
@@ -23,7 +24,7 @@ pub struct BatchMeans {
 
 impl Default for BatchMeans {
     fn default() -> Self {
-        Self { batches: Vec::with_capacity(MOST_BATCHES), length: 1, sum: 0.0, count: 0 }
+        Self { batches: Vec::with_capacity(MAX_BATCHES), length: 1, sum: 0.0, count: 0 }
     }
 }
 
@@ -35,8 +36,8 @@ impl BatchMeans {
         if self.count == self.length {
             self.batches.push(self.sum);
             (self.sum, self.count) = (0.0, 0);
-            if self.batches.len() == MOST_BATCHES {
-                self.join_neighbours();
+            if self.batches.len() == MAX_BATCHES {
+                self.join_neighbors();
             }
         }
     }
@@ -48,7 +49,8 @@ impl BatchMeans {
         (values > 0).then(|| (self.batches.iter().sum::<f64>() + self.sum) / values as f64)
     }
 
-    /// Half the width of the 95 % interval around the mean; `None` while there are too few batches to tell.
+    /// Half the width of the 95 % interval around the mean; `None` while there are too few batches
+    /// to tell.
     #[must_use]
     pub fn half_width(&self) -> Option<f64> {
         let batches = self.batches.len();
@@ -57,20 +59,22 @@ impl BatchMeans {
         }
         let means = || self.batches.iter().map(|sum| sum / self.length as f64);
         let mean = means().sum::<f64>() / batches as f64;
-        let variance = means().map(|of_batch| (of_batch - mean) * (of_batch - mean)).sum::<f64>() / (batches - 1) as f64;
+        let variance = means().map(|of_batch| (of_batch - mean) * (of_batch - mean)).sum::<f64>()
+            / (batches - 1) as f64;
         Some(t_quantile(batches - 1) * libm::sqrt(variance / batches as f64))
     }
 
-    fn join_neighbours(&mut self) {
-        for pair in 0..MOST_BATCHES / 2 {
+    fn join_neighbors(&mut self) {
+        for pair in 0..MAX_BATCHES / 2 {
             self.batches[pair] = self.batches[2 * pair] + self.batches[2 * pair + 1];
         }
-        self.batches.truncate(MOST_BATCHES / 2);
+        self.batches.truncate(MAX_BATCHES / 2);
         self.length *= 2;
     }
 }
 
-/// The 97.5 % quantile of Student's t distribution, by its expansion around the normal quantile; right to 0.005 from nine degrees of freedom on.
+/// The 97.5 % quantile of Student's t distribution, by its expansion around the normal quantile;
+/// right to 0.005 from nine degrees of freedom on.
 fn t_quantile(degrees: usize) -> f64 {
     let (z, n) = (1.959_963_985_f64, degrees as f64);
     let (z3, z5) = (z * z * z, z * z * z * z * z);
@@ -86,7 +90,11 @@ mod tests {
     #[test]
     fn quantiles_agree_with_the_printed_table() {
         for (degrees, printed) in [(9, 2.262), (20, 2.086), (30, 2.042), (60, 2.000)] {
-            assert!((t_quantile(degrees) - printed).abs() < 0.005, "{degrees}: {}", t_quantile(degrees));
+            assert!(
+                (t_quantile(degrees) - printed).abs() < 0.005,
+                "{degrees}: {}",
+                t_quantile(degrees)
+            );
         }
     }
 
@@ -98,7 +106,8 @@ mod tests {
         assert_eq!(batches.mean(), Some(501.0));
     }
 
-    /// Of 400 intervals about 95 % hold the true mean, for independent values and for values that depend on their neighbours.
+    /// Of 400 intervals about 95 % hold the true mean, for independent values and for values that
+    /// depend on their neighbors.
     #[test]
     fn about_95_in_100_intervals_hold_the_true_mean() {
         for memory in [0.0, 0.8] {

@@ -1,12 +1,16 @@
-//! [`DiskTime`]: where each nanosecond of a drive's time went, and the [`Ledger`] that a drive keeps of it.
+//! [`DiskTime`]: where each nanosecond of a drive's time went, and the [`Ledger`] that a drive
+//! keeps of it.
 //!
-//! At any moment the drive does exactly one of these: its mechanism seeks, waits for rotation or transfers; or the mechanism rests while commands are in the
-//! drive (*overhead*: command processing, bus, completion that hide behind nothing); or the drive holds nothing (*idle*). Overhead that passes
-//! while the mechanism works on another command is not counted: it cost nothing. *Background* is work that nobody waits for: read-ahead, and written data that
-//! go from the cache to the media in idle time. Read-ahead that a command waits for counts as transfer.
+//! At any moment the drive does exactly one of these: its mechanism seeks, waits for rotation or
+//! transfers; or the mechanism rests while commands are in the drive (*overhead*: command
+//! processing, bus, completion that hide behind nothing); or the drive holds nothing (*idle*).
+//! Overhead that passes while the mechanism works on another command is not counted: it cost
+//! nothing. *Background* is work that nobody waits for: read-ahead, and written data that go from
+//! the cache to the media in idle time. Read-ahead that a command waits for counts as transfer.
 //!
-//! Worked example: a command is sent at 0 and its media work runs from 0.2 ms to 5 ms; a second one is sent at 4 ms and starts at 5 ms. The second's
-//! overhead costs nothing. Had it been sent at 4.9 ms with 0.2 ms overhead, the 0.1 ms from 5 to 5.1 ms would count as overhead.
+//! Worked example: a command is sent at 0 and its media work runs from 0.2 ms to 5 ms; a second one
+//! is sent at 4 ms and starts at 5 ms. The second's overhead costs nothing. Had it been sent at 4.9
+//! ms with 0.2 ms overhead, the 0.1 ms from 5 to 5.1 ms would count as overhead.
 
 use headtime_units::{Instant, Nanos};
 use serde::{Serialize, Serializer, ser::SerializeStruct};
@@ -92,7 +96,8 @@ pub(crate) struct Ledger {
     cursor: Instant,
     /// Commands in the drive.
     held: u32,
-    /// What is left of the media access under way, from `cursor` on. Within one access the parts are taken to follow each other in this order.
+    /// What is left of the media access under way, from `cursor` on. Within one access the parts
+    /// are taken to follow each other in this order.
     access: [Nanos; 3],
     /// Whether nobody waits for that access.
     unasked: bool,
@@ -115,16 +120,28 @@ impl Ledger {
         self.held -= 1;
     }
 
-    /// The mechanism, which rests or reads ahead, begins an access, one that nobody waits for if `unasked`.
-    pub(crate) fn begin(&mut self, at: Instant, seek: Nanos, rotate: Nanos, transfer: Nanos, unasked: bool) {
+    /// The mechanism, which rests or reads ahead, begins an access, one that nobody waits for if
+    /// `unasked`.
+    pub(crate) fn begin(
+        &mut self,
+        at: Instant,
+        seek: Nanos,
+        rotate: Nanos,
+        transfer: Nanos,
+        unasked: bool,
+    ) {
         self.settle(at);
         self.unasked = unasked;
-        debug_assert!(self.access.iter().all(|part| part.is_zero()), "the mechanism serves one command at a time");
+        debug_assert!(
+            self.access.iter().all(|part| part.is_zero()),
+            "the mechanism serves one command at a time"
+        );
         self.access = [seek, rotate, transfer];
         (self.asked_until, self.ahead_until) = (at, at);
     }
 
-    /// Behind the access under way, or from now on, the mechanism reads ahead: for commands until `asked_until`, for nobody until `until`.
+    /// Behind the access under way, or from now on, the mechanism reads ahead: for commands until
+    /// `asked_until`, for nobody until `until`.
     pub(crate) fn read_ahead(&mut self, at: Instant, asked_until: Instant, until: Instant) {
         self.settle(at);
         (self.asked_until, self.ahead_until) = (asked_until, until);
@@ -142,7 +159,11 @@ impl Ledger {
         self.cursor = self.cursor.max(now);
         let spent = &mut self.spent;
         if self.access != [Nanos::ZERO; 3] {
-            for (left, part) in self.access.iter_mut().zip([&mut spent.seek, &mut spent.rotate, &mut spent.transfer]) {
+            for (left, part) in self.access.iter_mut().zip([
+                &mut spent.seek,
+                &mut spent.rotate,
+                &mut spent.transfer,
+            ]) {
                 let now_spent = passed.min(*left);
                 *if self.unasked { &mut spent.background } else { part } += now_spent;
                 *left -= now_spent;
@@ -150,9 +171,12 @@ impl Ledger {
             }
         }
         // What is left passed after the access.
-        if !passed.is_zero() && self.asked_until.max(self.ahead_until) > now.saturating_back(passed) {
+        if !passed.is_zero() && self.asked_until.max(self.ahead_until) > now.saturating_back(passed)
+        {
             let mut after = now.saturating_back(passed);
-            for (until, part) in [(self.asked_until, &mut spent.transfer), (self.ahead_until, &mut spent.background)] {
+            for (until, part) in
+                [(self.asked_until, &mut spent.transfer), (self.ahead_until, &mut spent.background)]
+            {
                 let now_spent = until.min(now).saturating_since(after);
                 *part += now_spent;
                 after += now_spent;
@@ -175,7 +199,13 @@ mod tests {
     fn overhead_counts_only_where_it_hides_behind_nothing() {
         let mut ledger = Ledger::default();
         ledger.enter(us(100));
-        ledger.begin(us(300), Nanos::from_us(1_000), Nanos::from_us(2_000), Nanos::from_us(500), false);
+        ledger.begin(
+            us(300),
+            Nanos::from_us(1_000),
+            Nanos::from_us(2_000),
+            Nanos::from_us(500),
+            false,
+        );
         ledger.enter(us(3_750));
         ledger.leave(us(3_900));
         ledger.begin(us(3_950), Nanos::ZERO, Nanos::from_us(10), Nanos::from_us(40), false);
@@ -200,7 +230,10 @@ mod tests {
         ledger.enter(us(0));
         ledger.begin(us(0), Nanos::from_us(10), Nanos::from_us(20), Nanos::from_us(30), false);
         let reading = ledger.at(us(15));
-        assert_eq!((reading.seek, reading.rotate, reading.transfer), (Nanos::from_us(10), Nanos::from_us(5), Nanos::ZERO));
+        assert_eq!(
+            (reading.seek, reading.rotate, reading.transfer),
+            (Nanos::from_us(10), Nanos::from_us(5), Nanos::ZERO)
+        );
         assert_eq!(ledger.at(us(60)).since(&reading).total(), Nanos::from_us(45));
     }
 }

@@ -1,9 +1,12 @@
-//! [`run`]: one experiment, from a profile to [`Measures`]; [`run_watched`] is the same with an onlooker, and says what was counted also when it ends badly.
+//! [`run`]: one experiment, from a profile to [`Measures`]; [`run_watched`] is the same with an
+//! onlooker, and says what was counted also when it ends badly.
 
 use std::sync::Arc;
 
 use headtime_mechanics::{DriveProfile, ProfileError};
-use headtime_sched::{Belief, FillSettings, Limits, Parameters, PolicyEntry, ScanId, ScanOptions, Scheduler, Tunables};
+use headtime_sched::{
+    Belief, FillSettings, Limits, Parameters, PolicyEntry, ScanId, ScanOptions, Scheduler, Tunables,
+};
 use headtime_units::{Instant, Nanos, SectorSize, Sectors};
 use headtime_workload::Source;
 
@@ -30,7 +33,8 @@ pub struct Experiment {
     pub parameters: Parameters,
     /// The scheduler's tunables.
     pub tunables: Tunables,
-    /// Commands at the drive at once, whatever the policy would like; `None` leaves it to the policy.
+    /// Commands at the drive at once, whatever the policy would like; `None` leaves it to the
+    /// policy.
     pub outstanding: Option<usize>,
     /// The seed of the unit and its noise. Nothing else in the run is random but the source.
     pub seed: u64,
@@ -38,7 +42,8 @@ pub struct Experiment {
     pub warm_up: u64,
     /// Requests counted; fewer when the source has no more.
     pub requests: u64,
-    /// Counting begins at this time of the run, however many requests have finished, and not after `warm_up`.
+    /// Counting begins at this time of the run, however many requests have finished, and not after
+    /// `warm_up`.
     pub warm_up_time: Option<Nanos>,
     /// Counting ends when it has lasted so long, however few requests have finished.
     pub length: Option<Nanos>,
@@ -46,11 +51,13 @@ pub struct Experiment {
     pub by_stream: bool,
     /// What is read in the background; `None` for nothing.
     pub background: Option<BackgroundScan>,
-    /// The most requests held; more make the run fail, because then they come faster than they are served.
+    /// The most requests held; more make the run fail, because then they come faster than they are
+    /// served.
     pub queue_limit: usize,
 }
 
-/// A background scan of the whole drive beside the foreground: every sector once, and again when it is through.
+/// A background scan of the whole drive beside the foreground: every sector once, and again when it
+/// is through.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackgroundScan {
     /// How gaps are searched and what it may cost.
@@ -104,7 +111,10 @@ pub enum RunError {
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// An oracle was to run on a drive with more than one arm.
-    #[error("policy {policy} is an oracle of one arm, and {profile} has {arms}; choose a policy that is no oracle, or `firmware`")]
+    #[error(
+        "policy {policy} is an oracle of one arm, and {profile} has {arms}; choose a policy that \
+            is no oracle, or `firmware`"
+    )]
     OracleOfArms {
         /// The policy.
         policy: &'static str,
@@ -124,27 +134,39 @@ pub struct WatchedRun {
     pub fault: Option<EngineError>,
 }
 
-/// Runs an experiment in virtual time. A policy that is marked *oracle* is given the truth; every other is given what `belief` makes.
+/// Runs an experiment in virtual time. A policy that is marked *oracle* is given the truth; every
+/// other is given what `belief` makes.
 ///
 /// The same experiment and source give the same measures, on every machine.
 ///
 /// # Errors
 /// [`RunError`]: a profile that makes no drive, or a workload that cannot be served.
-pub fn run(experiment: &Experiment, source: impl Source, belief: BeliefMaker<'_>) -> Result<Measures, RunError> {
+pub fn run(
+    experiment: &Experiment,
+    source: impl Source,
+    belief: BeliefMaker<'_>,
+) -> Result<Measures, RunError> {
     let ended = run_watched(experiment, source, belief, &mut ())?;
     ended.fault.map_or(Ok(ended.measures), |fault| Err(fault.into()))
 }
 
-/// As [`run`], with a `watch` that is told all that happens, warm-up included. Where the run cannot go on, what was counted until then is answered with the
-/// fault: a queue that grows without end is a finding, too.
+/// As [`run`], with a `watch` that is told all that happens, warm-up included. Where the run cannot
+/// go on, what was counted until then is answered with the fault: a queue that grows without end is
+/// a finding, too.
 ///
 /// # Errors
 /// [`RunError`]: a profile that makes no drive, or a policy that cannot run on it.
-pub fn run_watched(experiment: &Experiment, source: impl Source, belief: BeliefMaker<'_>, watch: &mut impl Watch) -> Result<WatchedRun, RunError> {
+pub fn run_watched(
+    experiment: &Experiment,
+    source: impl Source,
+    belief: BeliefMaker<'_>,
+    watch: &mut impl Watch,
+) -> Result<WatchedRun, RunError> {
     run_keeping(experiment, source, belief, watch).map(|(run, _)| run)
 }
 
-/// As [`run_watched`], and answers what was believed in the end, for whoever wants to keep what was learned.
+/// As [`run_watched`], and answers what was believed in the end, for whoever wants to keep what was
+/// learned.
 ///
 /// # Errors
 /// As [`run_watched`].
@@ -158,13 +180,22 @@ pub fn run_keeping(
     let truth = experiment.unit.of(profile, experiment.seed)?;
     let arms = profile.actuators();
     if experiment.policy.oracle && arms > 1 {
-        return Err(RunError::OracleOfArms { policy: experiment.policy.name, profile: profile.name.clone(), arms });
+        return Err(RunError::OracleOfArms {
+            policy: experiment.policy.name,
+            profile: profile.name.clone(),
+            arms,
+        });
     }
-    let belief = if experiment.policy.oracle { Box::new(OraclePositioning::new(&truth)?) } else { belief(profile) };
+    let belief = if experiment.policy.oracle {
+        Box::new(OraclePositioning::new(&truth)?)
+    } else {
+        belief(profile)
+    };
     let drive = SimulatedDrive::new(truth)?;
     let traits = drive.traits();
     let limits = Limits { requests: experiment.queue_limit, outstanding: experiment.outstanding };
-    let mut scheduler = Scheduler::new(belief, (experiment.policy.build)(&experiment.parameters), traits, limits);
+    let mut scheduler =
+        Scheduler::new(belief, (experiment.policy.build)(&experiment.parameters), traits, limits);
     scheduler.set_tunables(experiment.tunables.clone());
     let mut scans = None;
     if let Some(background) = &experiment.background {
@@ -192,7 +223,8 @@ pub fn run_keeping(
                 meter.begin(from);
                 books = Some(Books::of(&engine, from, experiment.by_stream, scans.as_ref()));
             }
-            let until = experiment.length.zip(books.as_ref()).map(|(length, books)| books.at + length);
+            let until =
+                experiment.length.zip(books.as_ref()).map(|(length, books)| books.at + length);
             // A source that has no more ends the run by itself, at its last request.
             end = until.filter(|until| next > *until && next < Instant::NEVER);
             if end.is_some() {
@@ -213,14 +245,25 @@ pub fn run_keeping(
     let by_stream = experiment.by_stream && books.is_some();
     let books = books.unwrap_or_else(|| Books::of(&engine, end, false, scans.as_ref()));
     let seconds = end.saturating_since(books.at).as_secs_f64();
-    let scan = scans.map(|scans| scans.measures(&books.scanned, seconds, &engine.front.fill_report()));
+    let scan =
+        scans.map(|scans| scans.measures(&books.scanned, seconds, &engine.front.fill_report()));
     let (disk_time, charged) = Books::of(&engine, end, by_stream, None).since(&books);
-    let measures = meter.measures(end, experiment.policy.name, &profile.name, experiment.seed, disk_time, &charged);
+    let measures = meter.measures(
+        end,
+        experiment.policy.name,
+        &profile.name,
+        experiment.seed,
+        disk_time,
+        &charged,
+    );
     Ok((WatchedRun { measures: Measures { scan, ..measures }, fault }, engine.front.into_belief()))
 }
 
 /// Begins the first scan, or the next one when the last is through.
-fn begin_scan<S: Source>(engine: &mut Engine<Scheduler, SimulatedDrive, S>, scans: Option<&mut ScanMeter>) {
+fn begin_scan<S: Source>(
+    engine: &mut Engine<Scheduler, SimulatedDrive, S>,
+    scans: Option<&mut ScanMeter>,
+) {
     let now = engine.now();
     if let Some((id, wanted)) = scans.and_then(|scans| scans.next_scan(now)) {
         // The one that is through keeps no room.
@@ -240,15 +283,30 @@ struct Books {
 }
 
 impl Books {
-    fn of<S: Source>(engine: &Engine<Scheduler, SimulatedDrive, S>, at: Instant, by_stream: bool, scans: Option<&ScanMeter>) -> Self {
+    fn of<S: Source>(
+        engine: &Engine<Scheduler, SimulatedDrive, S>,
+        at: Instant,
+        by_stream: bool,
+        scans: Option<&ScanMeter>,
+    ) -> Self {
         let mut charged = Vec::new();
         if by_stream {
-            for (volume, account) in engine.front.accounts().volumes().filter(|(volume, _)| (volume.0 as usize) < StreamMeasures::MOST) {
+            for (volume, account) in engine
+                .front
+                .accounts()
+                .volumes()
+                .filter(|(volume, _)| (volume.0 as usize) < StreamMeasures::MOST)
+            {
                 charged.resize(charged.len().max(volume.0 as usize + 1), Nanos::ZERO);
                 charged[volume.0 as usize] = account.disk_time;
             }
         }
-        Self { at, disk_time: engine.device.disk_time(at), charged, scanned: scans.map_or_else(Default::default, ScanMeter::counts) }
+        Self {
+            at,
+            disk_time: engine.device.disk_time(at),
+            charged,
+            scanned: scans.map_or_else(Default::default, ScanMeter::counts),
+        }
     }
 
     fn since(mut self, before: &Self) -> (DiskTime, Vec<Nanos>) {
@@ -270,10 +328,12 @@ impl Experiment {
         if self.by_stream { meter.by_stream() } else { meter }
     }
 
-    /// A policy with its default parameters on a nominal unit: 20,000 requests after a tenth as many of warm-up, at most 65,536 held.
+    /// A policy with its default parameters on a nominal unit: 20,000 requests after a tenth as
+    /// many of warm-up, at most 65,536 held.
     #[must_use]
     pub fn new(profile: Arc<DriveProfile>, policy: &'static PolicyEntry, seed: u64) -> Self {
-        let (policy, parameters) = PolicyEntry::parse(policy.name).expect("every policy of the table is found by its name");
+        let (policy, parameters) = PolicyEntry::parse(policy.name)
+            .expect("every policy of the table is found by its name");
         Self {
             profile,
             unit: Unit::Nominal,

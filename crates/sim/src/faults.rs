@@ -1,13 +1,18 @@
 //! [`FaultyDrive`]: a drive that wraps another and goes wrong, by plan and by seed.
 //!
-//! Each report of the inner drive meets one fate: it passes, turns into an error, comes late, comes after the one behind it, or never comes. Bad sectors fail
-//! every command that touches them, for ever or a number of times. What the inner drive did at the media stays done: a command that fails here may have
-//! written, and whoever checks contents must allow for both.
+//! Each report of the inner drive meets one fate: it passes, turns into an error, comes late, comes
+//! after the one behind it, or never comes. Bad sectors fail every command that touches them, for
+//! ever or a number of times. What the inner drive did at the media stays done: a command that
+//! fails here may have written, and whoever checks contents must allow for both.
 //!
-//! - Modelled: persistent and transient media errors, errors out of nothing, slow, reordered and lost reports, answers that come after the host has given
-//!   the command up, and flushes that are reported and not carried out.
-//! - Not modelled: power loss, torn writes, resets that fail all commands at once, silent corruption.
-//! - Differs from a drive: bad sectors fail commands, not the read-ahead or the writing back of a cache; a slow or lost command has left the mechanism long ago; only its report is late. `disk_time` is the inner drive's.
+//! - Modelled: persistent and transient media errors, errors out of nothing, slow, reordered and
+//!   lost reports, answers that come after the host has given the command up, and flushes that are
+//!   reported and not carried out.
+//! - Not modelled: power loss, torn writes, resets that fail all commands at once, silent
+//!   corruption.
+//! - Differs from a drive: bad sectors fail commands, not the read-ahead or the writing back of a
+//!   cache; a slow or lost command has left the mechanism long ago; only its report is late.
+//!   `disk_time` is the inner drive's.
 
 use std::collections::BTreeMap;
 
@@ -68,7 +73,8 @@ pub struct FaultyDrive<D> {
     slow: BTreeMap<(Instant, CommandId), DriveCompletion>,
     /// Those of them that come with the next report.
     overtaken: Vec<(Instant, CommandId)>,
-    /// Reports that never come, unless the host gives the command up and the drive is of the kind that answers then.
+    /// Reports that never come, unless the host gives the command up and the drive is of the kind
+    /// that answers then.
     lost: BTreeMap<CommandId, DriveCompletion>,
     reported: Vec<DriveCompletion>,
     from_inner: Vec<DriveCompletion>,
@@ -167,7 +173,11 @@ impl<D: Device> FaultyDrive<D> {
     }
 
     fn touches_bad_sectors(&mut self, op: Op, extent: Extent) -> bool {
-        let fails = |bad: &BadSectors| bad.times != Some(0) && bad.extent.overlaps(extent) && if op == Op::Read { bad.reads } else { bad.writes };
+        let fails = |bad: &BadSectors| {
+            bad.times != Some(0)
+                && bad.extent.overlaps(extent)
+                && if op == Op::Read { bad.reads } else { bad.writes }
+        };
         let Some(bad) = self.plan.bad.iter_mut().find(|bad| fails(bad)) else { return false };
         bad.times = bad.times.map(|times| times - 1);
         true
@@ -254,7 +264,8 @@ mod tests {
         let mut drive = FaultyDrive::new(SimulatedDrive::new(truth).unwrap(), plan, 1);
         commands.iter().for_each(|command| drive.submit(Instant::ORIGIN, command));
         let mut reports = Vec::new();
-        while let Some(at) = drive.next_event().filter(|at| *at < Instant::from_ns(60_000_000_000)) {
+        while let Some(at) = drive.next_event().filter(|at| *at < Instant::from_ns(60_000_000_000))
+        {
             drive.advance(at, &mut reports);
         }
         assert!(reports.is_sorted_by_key(|report| report.finished));
@@ -271,31 +282,59 @@ mod tests {
 
     #[test]
     fn bad_sectors_fail_what_touches_them_as_often_as_planned() {
-        let bad = BadSectors { extent: Extent::from_numbers(103, 1), reads: true, writes: false, times: Some(1) };
+        let bad = BadSectors {
+            extent: Extent::from_numbers(103, 1),
+            reads: true,
+            writes: false,
+            times: Some(1),
+        };
         let outcomes: Vec<_> = [read(0, 90), read(1, 96), read(2, 96)]
             .into_iter()
-            .flat_map(|command| reports(FaultPlan { bad: vec![bad], ..FaultPlan::default() }, &[command]))
+            .flat_map(|command| {
+                reports(FaultPlan { bad: vec![bad], ..FaultPlan::default() }, &[command])
+            })
             .map(|report| report.outcome)
             .collect();
-        assert_eq!(outcomes, [Outcome::Success, Outcome::Failed(EIO), Outcome::Failed(EIO)], "each run starts anew");
-        let twice = reports(FaultPlan { bad: vec![bad], ..FaultPlan::default() }, &[read(1, 96), read(2, 96)]);
-        assert_eq!(twice.iter().filter(|report| report.outcome == Outcome::Success).count(), 1, "once bad, then good again");
+        assert_eq!(
+            outcomes,
+            [Outcome::Success, Outcome::Failed(EIO), Outcome::Failed(EIO)],
+            "each run starts again"
+        );
+        let twice = reports(
+            FaultPlan { bad: vec![bad], ..FaultPlan::default() },
+            &[read(1, 96), read(2, 96)],
+        );
+        assert_eq!(
+            twice.iter().filter(|report| report.outcome == Outcome::Success).count(),
+            1,
+            "once bad, then good again"
+        );
     }
 
     #[test]
     fn slow_reports_come_late_and_lost_ones_never() {
         let clean = reports(FaultPlan::default(), &[read(0, 90)])[0].finished;
-        let slow = FaultPlan { slow_share: 1.0, slow_by: Nanos::from_ms(50), ..FaultPlan::default() };
+        let slow =
+            FaultPlan { slow_share: 1.0, slow_by: Nanos::from_ms(50), ..FaultPlan::default() };
         assert_eq!(reports(slow, &[read(0, 90)])[0].finished, clean + Nanos::from_ms(50));
-        assert!(reports(FaultPlan { lost_share: 1.0, ..FaultPlan::default() }, &[read(0, 90)]).is_empty());
+        assert!(
+            reports(FaultPlan { lost_share: 1.0, ..FaultPlan::default() }, &[read(0, 90)])
+                .is_empty()
+        );
     }
 
     #[test]
     fn reordered_reports_are_overtaken_but_not_for_ever() {
         let commands: Vec<Command> = (0..40).map(|id| read(id, id * 400_000)).collect();
-        let order = |plan| reports(plan, &commands).iter().map(|report| report.command.0).collect::<Vec<_>>();
+        let order = |plan| {
+            reports(plan, &commands).iter().map(|report| report.command.0).collect::<Vec<_>>()
+        };
         let clean = order(FaultPlan::default());
-        let shuffled = order(FaultPlan { reorder_share: 0.3, slow_by: Nanos::from_ms(100), ..FaultPlan::default() });
+        let shuffled = order(FaultPlan {
+            reorder_share: 0.3,
+            slow_by: Nanos::from_ms(100),
+            ..FaultPlan::default()
+        });
         assert_eq!(shuffled.len(), 40);
         assert_ne!(shuffled, clean);
     }

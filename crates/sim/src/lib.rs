@@ -1,12 +1,15 @@
 //! The simulated drive, and virtual time around the scheduler.
 //!
-//! [`run`] takes an [`Experiment`] and a source of requests and answers [`Measures`]. Its parts stand alone: [`DriveTruth`] is one unit of a model of
-//! drive, drawn by seed; [`SimulatedDrive`] serves commands as that unit would, in virtual or in real time; [`FaultyDrive`] makes any drive go wrong;
-//! [`Engine`] runs a scheduler, a drive and a source together; [`swarm`] tries many small odd runs and watches for broken promises; [`validate`](mod@validate)
-//! replays what a real drive was recorded to do.
+//! [`run`] takes an [`Experiment`] and a source of requests and answers [`Measures`]. Its parts
+//! stand alone: [`DriveTruth`] is one unit of a model of drive, drawn by seed; [`SimulatedDrive`]
+//! serves commands as that unit would, in virtual or in real time; [`FaultyDrive`] makes any drive
+//! go wrong; [`Engine`] runs a scheduler, a drive and a source together; [`swarm`] tries many small
+//! odd runs and watches for broken promises; [`validate`](mod@validate) replays what a real drive
+//! was recorded to do.
 //!
-//! The wall between truth and belief: the truth is named in this crate and nowhere that schedules. A scheduler is given a belief made from the profile, unless
-//! its policy is marked *oracle*; then it is given [`OraclePositioning`].
+//! The wall between truth and belief: the truth is named in this crate and nowhere that schedules.
+//! A scheduler is given a belief made from the profile, unless its policy is marked *oracle*; then
+//! it is given [`OraclePositioning`].
 //!
 //! ```
 //! use std::sync::Arc;
@@ -52,7 +55,10 @@ pub use device::{Breakdown, Device, DriveCompletion};
 pub use disk_time::DiskTime;
 pub use drive::{Landing, SimulatedDrive, Store};
 pub use engine::{ETIMEDOUT, Engine, EngineError, Front, Progress, Watch};
-pub use experiment::{BackgroundScan, BeliefMaker, Experiment, RunError, Unit, WatchedRun, run, run_keeping, run_watched};
+pub use experiment::{
+    BackgroundScan, BeliefMaker, Experiment, RunError, Unit, WatchedRun, run, run_keeping,
+    run_watched,
+};
 pub use faults::{BadSectors, EIO, FaultPlan, FaultyDrive};
 pub use measures::{Confidence, Distribution, Measures, Meter};
 pub use oracle::OraclePositioning;

@@ -1,11 +1,13 @@
 //! [`Measures`]: what came out of a run, and the [`Meter`] that counts it.
 //!
-//! The window of a run begins when its warm-up requests have finished and ends with its last counted request. Means and maxima are exact; percentiles
-//! are right to three digits. `queue_depth_mean` is the time average of requests held, queued and at the drive; by Little's law it is the rate times
-//! the mean response.
+//! The window of a run begins when its warm-up requests have finished and ends with its last
+//! counted request. Means and maxima are exact; percentiles are right to three digits.
+//! `queue_depth_mean` is the time average of requests held, queued and at the drive; by Little's
+//! law it is the rate times the mean response.
 //!
-//! A window begins after a number of requests, or at a time; and ends with a number of requests, at a time, or when the source has no more. What each stream got is counted
-//! beside the whole only if that is asked for ([`Meter::by_stream`]).
+//! A window begins after a number of requests, or at a time; and ends with a number of requests, at
+//! a time, or when the source has no more. What each stream got is counted beside the whole only if
+//! that is asked for ([`Meter::by_stream`]).
 
 use headtime_sched::{Finished, Outcome, Request};
 use headtime_units::{Instant, Nanos, SectorSize};
@@ -18,7 +20,8 @@ use crate::scan_measures::ScanMeasures;
 use crate::stream_measures::StreamMeasures;
 use crate::times::Times;
 
-/// What came out of a run. As JSON it is the object that `headtime sim --json` prints: milliseconds, seconds, and shares of one.
+/// What came out of a run. As JSON it is the object that `headtime sim --json` prints:
+/// milliseconds, seconds, and shares of one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Measures {
     /// The policy's name.
@@ -31,7 +34,8 @@ pub struct Measures {
     pub requests: u64,
     /// Length of the window.
     pub simulated_seconds: f64,
-    /// Time the run took on the machine; filled in by whoever has a clock. All else is the same on every machine.
+    /// Time the run took on the machine; filled in by whoever has a clock. All else is the same on
+    /// every machine.
     pub wall_seconds: Option<f64>,
     /// Requests a second.
     pub iops: f64,
@@ -130,7 +134,15 @@ impl Meter {
     #[must_use]
     pub fn new(warm_up: u64, requests: u64, sector: SectorSize) -> Self {
         let window = (warm_up == 0).then(|| Window::new(Instant::ORIGIN));
-        Self { warm_up: Some(warm_up), wanted: requests, by_stream: false, sector, finished: 0, window, held: 0 }
+        Self {
+            warm_up: Some(warm_up),
+            wanted: requests,
+            by_stream: false,
+            sector,
+            finished: 0,
+            window,
+            held: 0,
+        }
     }
 
     /// The same, but counting begins when [`Meter::begin`] is called.
@@ -139,13 +151,15 @@ impl Meter {
         Self { warm_up: None, window: None, ..self }
     }
 
-    /// The same, and what each stream gets is counted too. Streams from number [`StreamMeasures::MOST`] on are counted in the whole alone.
+    /// The same, and what each stream gets is counted too. Streams from number
+    /// [`StreamMeasures::MOST`] on are counted in the whole alone.
     #[must_use]
     pub fn by_stream(self) -> Self {
         Self { by_stream: true, ..self }
     }
 
-    /// Begins to count at `from`, if counting has not begun. Nothing that happened later may have been told before.
+    /// Begins to count at `from`, if counting has not begun. Nothing that happened later may have
+    /// been told before.
     pub fn begin(&mut self, from: Instant) {
         self.window.get_or_insert_with(|| Window::new(from));
     }
@@ -162,16 +176,26 @@ impl Meter {
         self.window.is_some()
     }
 
-    /// What was counted in the window that ends at `end`; `disk_time` is the drive's over the same window, `charged` what each stream was charged in it.
+    /// What was counted in the window that ends at `end`; `disk_time` is the drive's over the same
+    /// window, `charged` what each stream was charged in it.
     #[must_use]
-    pub fn measures(mut self, end: Instant, policy: &str, drive: &str, seed: u64, disk_time: DiskTime, charged: &[Nanos]) -> Measures {
+    pub fn measures(
+        mut self,
+        end: Instant,
+        policy: &str,
+        drive: &str,
+        seed: u64,
+        disk_time: DiskTime,
+        charged: &[Nanos],
+    ) -> Measures {
         let mut window = self.window.take().unwrap_or_else(|| Window::new(end));
         window.held_until(end, self.held);
         let seconds = end.saturating_since(window.from).as_secs_f64();
         let per_second = |count: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
         let iops = per_second(window.counted as f64);
         let gap = window.gaps.mean().filter(|gap| *gap > 0.0);
-        let iops_half_width = window.gaps.half_width().zip(gap).map(|(half_width, gap)| iops * half_width / gap);
+        let iops_half_width =
+            window.gaps.half_width().zip(gap).map(|(half_width, gap)| iops * half_width / gap);
         if self.by_stream && window.streams.len() < charged.len() {
             window.streams.resize_with(charged.len(), StreamMeasures::default);
         }
@@ -231,7 +255,12 @@ impl Watch for Meter {
         }
     }
 
-    fn cancelled(&mut self, now: Instant, _id: headtime_sched::RequestId, _cancelled: headtime_sched::Cancelled) {
+    fn cancelled(
+        &mut self,
+        now: Instant,
+        _id: headtime_sched::RequestId,
+        _cancelled: headtime_sched::Cancelled,
+    ) {
         if let Some(window) = &mut self.window {
             window.held_until(now, self.held);
         }
@@ -262,7 +291,8 @@ impl Window {
 
     /// `held` requests were held until now.
     fn held_until(&mut self, now: Instant, held: u64) {
-        self.held_time += u128::from(now.saturating_since(self.held_since).as_ns()) * u128::from(held);
+        self.held_time +=
+            u128::from(now.saturating_since(self.held_since).as_ns()) * u128::from(held);
         self.held_since = now;
     }
 

@@ -1,17 +1,29 @@
-//! [`OraclePositioning`]: places and times as they truly are, for policies that are marked *oracle* and for nobody else.
+//! [`OraclePositioning`]: places and times as they truly are, for policies that are marked *oracle*
+//! and for nobody else.
 //!
-//! It knows the unit's phase, period, track angles, slips and seek residuals, so that `positioning`, `expected` and `worst` are one number. What it does
-//! not know is chance: report jitter and outliers; and what the scheduler does not tell it: whether the bus is busy, and which way the command before
-//! went (the command overhead taken is that of two commands of the same kind in a row). With two commands outstanding overhead hides, and the estimates are
-//! exact to a nanosecond.
+//! It knows the unit's phase, period, track angles, slips and seek residuals, so that
+//! `positioning`, `expected` and `worst` are one number. What it does not know is chance: report
+//! jitter and outliers; and what the scheduler does not tell it: whether the bus is busy, and which
+//! way the command before went (the command overhead taken is that of two commands of the same kind
+//! in a row). With two commands outstanding overhead hides, and the estimates are exact to a
+//! nanosecond.
 //!
-//! Its tracks are rows of addresses at their true angles, but for slipped sectors between them: what lies behind one on its track comes by a sector later.
+//! Its tracks are rows of addresses at their true angles, but for slipped sectors between them:
+//! what lies behind one on its track comes by a sector later.
 //!
-//! It is right for a drive with one arm and without a cache. It knows nothing of what a cache holds or reads ahead (hits come earlier than it says, and the head
-//! may be a track further), of writes of parts of physical sectors, of a spindle's drift since the beginning, nor of sectors that are remapped later.
+//! It is right for a drive with one arm and without a cache. It knows nothing of what a cache holds
+//! or reads ahead (hits come earlier than it says, and the head may be a track further), of writes
+//! of parts of physical sectors, of a spindle's drift since the beginning, nor of sectors that are
+//! remapped later.
 
-use headtime_mechanics::{Direction, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot, Track, TrackRow, Variation as _};
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target, TrackMap, TrackSpan};
+use headtime_mechanics::{
+    Direction, HeadPosition, InterfaceTimes, Mechanism, ProfileError, Spot, Track, TrackRow,
+    Variation as _,
+};
+use headtime_sched::{
+    Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target,
+    TrackMap, TrackSpan,
+};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::truth::{DriveTruth, UnitDifference};
@@ -38,7 +50,8 @@ impl OraclePositioning {
         self.interface.command_overhead(direction, Some(direction))
     }
 
-    /// When a write's first sector may pass if its data start over the bus at `burst`; the origin for what brings no data.
+    /// When a write's first sector may pass if its data start over the bus at `burst`; the origin
+    /// for what brings no data.
     fn data_arrive(&self, target: &Target, burst: Instant) -> Instant {
         if target.op != Op::Write {
             return Instant::ORIGIN;
@@ -62,8 +75,17 @@ impl Positioning for OraclePositioning {
     fn target(&self, op: Op, extent: Extent) -> Target {
         let (start, end) = (self.mechanism.spot(extent.start), self.mechanism.end_spot(extent));
         // The access as it runs once the head is there: the first wait is taken off again.
-        let access = self.mechanism.access(start.position, Instant::ORIGIN, direction_of(op), extent, Instant::ORIGIN);
-        let wait = self.mechanism.positioning_to(start.position, Instant::ORIGIN, direction_of(op), &start).total();
+        let access = self.mechanism.access(
+            start.position,
+            Instant::ORIGIN,
+            direction_of(op),
+            extent,
+            Instant::ORIGIN,
+        );
+        let wait = self
+            .mechanism
+            .positioning_to(start.position, Instant::ORIGIN, direction_of(op), &start)
+            .total();
         let transfer = access.finish.saturating_since(Instant::ORIGIN).saturating_sub(wait);
         Target { op, extent, start: place_of(start), end: place_of(end), transfer }
     }
@@ -76,16 +98,41 @@ impl Positioning for OraclePositioning {
         let to = HeadPosition { cylinder: target.start.cylinder, head: target.start.head };
         let settled = depart + self.mechanism.arm_time(from, to, direction);
         let set_out = settled.max(self.data_arrive(target, ready));
-        let wait = self.mechanism.period().time_of(self.mechanism.angle_at(set_out).until(target.start.angle));
+        let wait = self
+            .mechanism
+            .period()
+            .time_of(self.mechanism.angle_at(set_out).until(target.start.angle));
         let positioning = (set_out + wait).saturating_since(depart);
         if self.mechanism.zero_latency(direction) {
-            // Where the head arrives within the extent the whole access is known, and what of it is positioning is a matter of counting.
-            let access = self.mechanism.access(from, depart, direction, target.extent, self.data_arrive(target, ready));
+            // Where the head arrives within the extent the whole access is known, and what of it is
+            // positioning is a matter of counting.
+            let access = self.mechanism.access(
+                from,
+                depart,
+                direction,
+                target.extent,
+                self.data_arrive(target, ready),
+            );
             let total = access.finish.saturating_since(depart);
-            let positioning = total.saturating_sub(target.transfer).max(settled.saturating_since(depart)).min(total);
-            return Estimate { depart, positioning, expected: positioning, worst: positioning, transfer: total - positioning };
+            let positioning = total
+                .saturating_sub(target.transfer)
+                .max(settled.saturating_since(depart))
+                .min(total);
+            return Estimate {
+                depart,
+                positioning,
+                expected: positioning,
+                worst: positioning,
+                transfer: total - positioning,
+            };
         }
-        Estimate { depart, positioning, expected: positioning, worst: positioning, transfer: target.transfer }
+        Estimate {
+            depart,
+            positioning,
+            expected: positioning,
+            worst: positioning,
+            transfer: target.transfer,
+        }
     }
 
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
@@ -156,7 +203,11 @@ impl Belief for OraclePositioning {
     }
 
     fn report(&self) -> BeliefReport {
-        BeliefReport { samples: self.samples, period_ns: Some(self.mechanism.period().as_ns_f64()), ..BeliefReport::default() }
+        BeliefReport {
+            samples: self.samples,
+            period_ns: Some(self.mechanism.period().as_ns_f64()),
+            ..BeliefReport::default()
+        }
     }
 }
 
@@ -180,9 +231,10 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     proptest! {
-        /// On any drive, from any track at any time: what the oracle says is what the mechanism does, for any length.
+        /// On any drive, from any track at any time: what the oracle says is what the mechanism
+        /// does, for any length.
         #[test]
-        fn the_oracle_foresees_every_access_to_the_nanosecond(seed in any::<u64>()) {
+        fn the_oracle_predicts_every_access_to_the_nanosecond(seed in any::<u64>()) {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let profile = draw::random_profile(&mut rng);
             let truth = DriveTruth::draw(&profile, seed).unwrap();
@@ -200,7 +252,7 @@ mod tests {
                 let access = truth.mechanism().access(from, estimate.depart, direction_of(op), extent, Instant::ORIGIN);
                 let difference = estimate.finish().signed_since(access.finish);
                 // One nanosecond of rounding for each track the extent lies on.
-                prop_assert!(difference.abs() <= 45, "seed {}: {} {} foreseen {} ns off", seed, op.name(), extent, difference);
+                prop_assert!(difference.abs() <= 45, "seed {}: {} {} predicted {} ns off", seed, op.name(), extent, difference);
                 let distance = from.cylinder.abs_diff(target.start.cylinder);
                 prop_assert!(oracle.seek_lower_bound(distance) <= estimate.positioning);
                 head = Head::after(&target, estimate.finish());
@@ -218,17 +270,29 @@ mod tests {
             let truth = DriveTruth::draw(&profile, seed).unwrap();
             let oracle = OraclePositioning::new(&truth).unwrap();
             let mut seen = 0;
-            for (cylinder, head) in (0..oracle.cylinders()).flat_map(|cylinder| (0..oracle.heads()).map(move |head| (cylinder, head))) {
+            for (cylinder, head) in (0..oracle.cylinders())
+                .flat_map(|cylinder| (0..oracle.heads()).map(move |head| (cylinder, head)))
+            {
                 let Some(span) = oracle.track_at(cylinder, head) else { continue };
                 let first = truth.mechanism().layout().lba_to_physical(span.extent.start);
                 for index in 0..span.extent.len.get() {
                     let lba = Lba::new(span.extent.start.get() + index);
                     let spot = truth.mechanism().spot(lba);
-                    assert_eq!((spot.position.cylinder, spot.position.head), (cylinder, head), "drawn drive {seed}: {lba}");
-                    let places = u64::from(truth.mechanism().layout().lba_to_physical(lba).sector - first.sector);
-                    let turn = (u64::from(span.start.angle.as_raw()) << 32).wrapping_add(span.sector.wrapping_mul(places));
+                    assert_eq!(
+                        (spot.position.cylinder, spot.position.head),
+                        (cylinder, head),
+                        "drawn drive {seed}: {lba}"
+                    );
+                    let places = u64::from(
+                        truth.mechanism().layout().lba_to_physical(lba).sector - first.sector,
+                    );
+                    let turn = (u64::from(span.start.angle.as_raw()) << 32)
+                        .wrapping_add(span.sector.wrapping_mul(places));
                     let off = Angle::from_raw((turn >> 32) as u32).signed_turns_from(spot.angle);
-                    assert!(off.abs() < 4.0 / 4_294_967_296.0, "drawn drive {seed}: {lba} told {off} turns off");
+                    assert!(
+                        off.abs() < 4.0 / 4_294_967_296.0,
+                        "drawn drive {seed}: {lba} told {off} turns off"
+                    );
                     assert!(oracle.track_of(lba).extent.contains(lba), "drawn drive {seed}: {lba}");
                     seen += 1;
                 }

@@ -1,7 +1,10 @@
-//! [`ScanMeasures`]: what was read for a background scan beside the foreground of a run, and [`ScanMeter`], which counts it and begins the next scan.
+//! [`ScanMeasures`]: what was read for a background scan beside the foreground of a run, and
+//! [`ScanMeter`], which counts it and begins the next scan.
 //!
-//! A scan wants every sector of the drive once. When it has read the last one another begins, so that a run may last as long as it likes; `passes` says how often that
-//! happened. Late in a scan the gaps find little that is still wanted: `progress` says how long the first scan took for each percent.
+//! A scan wants every sector of the drive once. When it has read the last one another begins, so
+//! that a run may last as long as it likes; `passes` says how often that happened. Late in a scan
+//! the gaps find little that is still wanted: `progress` says how long the first scan took for each
+//! percent.
 
 use headtime_sched::{BackgroundRead, FillReport, FillSource, Outcome, ScanId, Wanted};
 use headtime_units::{Instant, SectorSize, Sectors};
@@ -9,7 +12,8 @@ use serde::Serialize;
 
 use crate::engine::Watch;
 
-/// What scans got in the window of a run. As JSON it is part of what `headtime sim --json` prints: MB are millions of bytes.
+/// What scans got in the window of a run. As JSON it is part of what `headtime sim --json` prints:
+/// MB are millions of bytes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ScanMeasures {
     /// MB a second from all sources.
@@ -28,7 +32,8 @@ pub struct ScanMeasures {
     pub passes: u64,
     /// How much of the scan under way at the end of the window is done, 0 to 1.
     pub done: f64,
-    /// By which part of it the scheduler itself believes the foreground's mean response to have grown, over the whole run.
+    /// By which part of it the scheduler itself believes the foreground's mean response to have
+    /// grown, over the whole run.
     pub believed_impact: f64,
     /// Gaps searched, gaps in which something was found, tracks looked at: over the whole run.
     pub searches: [u64; 3],
@@ -76,10 +81,22 @@ impl ScanMeter {
     /// A meter for scans of a drive of `capacity` sectors; sectors are wanted by the `grain`.
     pub(crate) fn new(capacity: Sectors, grain: Sectors, sector: SectorSize) -> Self {
         let (first_began, progress) = (Instant::ORIGIN, Vec::new());
-        Self { capacity, grain, sector, left: 0, scan: 0, first_began, sectors: [0; 5], failed: 0, passes: 0, progress }
+        Self {
+            capacity,
+            grain,
+            sector,
+            left: 0,
+            scan: 0,
+            first_began,
+            sectors: [0; 5],
+            failed: 0,
+            passes: 0,
+            progress,
+        }
     }
 
-    /// The scan that is to be started now, if one is: the first, or the next when the last one is through.
+    /// The scan that is to be started now, if one is: the first, or the next when the last one is
+    /// through.
     pub(crate) fn next_scan(&mut self, now: Instant) -> Option<(ScanId, Wanted)> {
         if self.left > 0 {
             return None;
@@ -103,8 +120,15 @@ impl ScanMeter {
     }
 
     /// What was counted since `before`, `seconds` ago.
-    pub(crate) fn measures(self, before: &ScanCounts, seconds: f64, report: &FillReport) -> ScanMeasures {
-        let mb = |source: FillSource| self.mb(self.sectors[source as usize] - before.sectors[source as usize]);
+    pub(crate) fn measures(
+        self,
+        before: &ScanCounts,
+        seconds: f64,
+        report: &FillReport,
+    ) -> ScanMeasures {
+        let mb = |source: FillSource| {
+            self.mb(self.sectors[source as usize] - before.sectors[source as usize])
+        };
         let rate = |mb: f64| if seconds > 0.0 { mb / seconds } else { 0.0 };
         ScanMeasures {
             mb_per_second: rate(FillSource::ALL.into_iter().map(mb).sum()),
@@ -153,7 +177,11 @@ impl ScanMeter {
         let due = (self.progress.len() + 1) as f64 / 100.0;
         if self.scan == 1 && self.done() >= due - 1e-12 {
             let seconds = now.saturating_since(self.first_began).as_secs_f64();
-            let point = ScanPoint { seconds, done: self.done(), mb: self.sectors.map(|sectors| self.mb(sectors)) };
+            let point = ScanPoint {
+                seconds,
+                done: self.done(),
+                mb: self.sectors.map(|sectors| self.mb(sectors)),
+            };
             let reached = (self.done() * 100.0 + 1e-9) as usize;
             self.progress.resize(reached.max(self.progress.len()), point);
         }

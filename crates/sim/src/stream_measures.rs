@@ -28,7 +28,8 @@ pub struct StreamMeasures {
     service: Times,
 }
 
-/// [`StreamMeasures`] as figures. As JSON an entry of `streams` and `classes` of `headtime sim --json`.
+/// [`StreamMeasures`] as figures. As JSON an entry of `streams` and `classes` of `headtime sim
+/// --json`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct StreamFigures {
     /// Requests that ended well.

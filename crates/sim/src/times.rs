@@ -10,7 +10,8 @@ const SHORTEST_NS: u64 = 1_000;
 /// … to a day.
 const LONGEST_NS: u64 = 86_400_000_000_000;
 
-/// Many spans of time: mean and maximum exact, percentiles to three digits. A quarter of a MiB, all of it taken at the start.
+/// Many spans of time: mean and maximum exact, percentiles to three digits. A quarter of a MiB, all
+/// of it taken at the start.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Times {
     histogram: Histogram<u64>,
@@ -20,7 +21,8 @@ pub(crate) struct Times {
 
 impl Times {
     pub(crate) fn new() -> Self {
-        let histogram = Histogram::new_with_bounds(SHORTEST_NS, LONGEST_NS, 3).expect("the bounds are those the library takes");
+        let histogram = Histogram::new_with_bounds(SHORTEST_NS, LONGEST_NS, 3)
+            .expect("the bounds are those the library takes");
         Self { histogram, sum: 0, max: Nanos::ZERO }
     }
 
@@ -42,7 +44,9 @@ impl Times {
             return Distribution::default();
         }
         // A bucket's upper end may lie above the largest value in it.
-        let quantile = |quantile| Nanos::from_ns(self.histogram.value_at_quantile(quantile)).min(self.max).as_ms_f64();
+        let quantile = |quantile| {
+            Nanos::from_ns(self.histogram.value_at_quantile(quantile)).min(self.max).as_ms_f64()
+        };
         Distribution {
             mean: self.sum as f64 / self.histogram.len() as f64 / 1e6,
             p50: quantile(0.5),

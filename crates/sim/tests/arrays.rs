@@ -6,7 +6,10 @@ use headtime_mechanics::profile::Algorithm;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Command, CommandId, Op, Outcome};
 use headtime_sim::swarm::random_drive;
-use headtime_sim::{ArrayOptions, Device, DriveCompletion, DriveTruth, FaultPlan, FaultyDrive, Raid0, SimulatedDrive, Store};
+use headtime_sim::{
+    ArrayOptions, Device, DriveCompletion, DriveTruth, FaultPlan, FaultyDrive, Raid0,
+    SimulatedDrive, Store,
+};
 use headtime_units::{Extent, Instant, Nanos, Sectors};
 use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng};
@@ -37,7 +40,14 @@ fn nominal(profile: &DriveProfile) -> SimulatedDrive {
 fn random_iops(device: &mut impl Device, depth: usize) -> f64 {
     let mut rng = ChaCha8Rng::seed_from_u64(2);
     let capacity = device.capacity().get() - 8;
-    per_second(&serve(device, Instant::ORIGIN, vec![stream(depth, |id| command(id, Op::Read, rng.random_range(0..capacity), 8))], 6_000)[0])
+    per_second(
+        &serve(
+            device,
+            Instant::ORIGIN,
+            vec![stream(depth, |id| command(id, Op::Read, rng.random_range(0..capacity), 8))],
+            6_000,
+        )[0],
+    )
 }
 
 #[test]
@@ -46,9 +56,16 @@ fn two_arms_serve_about_twice_as_many_random_reads_as_one() {
         let mut one = atlas();
         one.firmware.algorithm = algorithm;
         let two = with_two_arms(one.clone());
-        let (single, double) = (random_iops(&mut nominal(&one), 32), random_iops(&mut nominal(&two), 32));
-        println!("{algorithm:?}: one arm {single:.0}, two arms {double:.0}, {:.2} times", double / single);
-        assert!(double / single > least && double / single < 2.05, "{algorithm:?}: {single} and {double}");
+        let (single, double) =
+            (random_iops(&mut nominal(&one), 32), random_iops(&mut nominal(&two), 32));
+        println!(
+            "{algorithm:?}: one arm {single:.0}, two arms {double:.0}, {:.2} times",
+            double / single
+        );
+        assert!(
+            double / single > least && double / single < 2.05,
+            "{algorithm:?}: {single} and {double}"
+        );
     }
 }
 
@@ -59,11 +76,19 @@ fn a_command_that_lies_on_both_arms_is_one_command() {
     drive.record_landings();
     let half = drive.capacity().get() / 2;
     assert_eq!(half, nominal(&atlas()).capacity().get());
-    let served = serve(&mut drive, Instant::ORIGIN, vec![stream(1, |id| command(id, Op::Write, half - 3, 8))], 1);
+    let served = serve(
+        &mut drive,
+        Instant::ORIGIN,
+        vec![stream(1, |id| command(id, Op::Write, half - 3, 8))],
+        1,
+    );
     let landings = drive.take_landings();
     let extents: Vec<Extent> = landings.iter().map(|landing| landing.extent).collect();
     assert_eq!(extents, [Extent::from_numbers(half - 3, 3), Extent::from_numbers(half, 5)]);
-    assert!(served[0][0].completion.finished >= landings.iter().map(|landing| landing.at).max().expect("two"));
+    assert!(
+        served[0][0].completion.finished
+            >= landings.iter().map(|landing| landing.at).max().expect("two")
+    );
     assert_eq!(served[0][0].completion.breakdown.total(), served[0][0].service());
     let end = served[0][0].completion.finished;
     assert_eq!(drive.disk_time(end).total(), end.saturating_since(Instant::ORIGIN) * 2);
@@ -90,22 +115,29 @@ fn a_write_of_a_part_of_a_physical_sector_costs_a_revolution() {
     let mean = |start: u64, len: u64| {
         let mut rng = ChaCha8Rng::seed_from_u64(4);
         let sectors = profile.capacity().get() / 8 - 100;
-        let writer = stream(1, |id| command(id, Op::Write, rng.random_range(0..sectors) * 8 + start, len));
+        let writer =
+            stream(1, |id| command(id, Op::Write, rng.random_range(0..sectors) * 8 + start, len));
         common::mean_ms(&serve(&mut nominal(&profile), Instant::ORIGIN, vec![writer], 1_500)[0])
     };
     let aligned = mean(0, 16);
     for (start, len, whole) in [(3, 8, false), (0, 15, false), (1, 15, false), (8, 8, true)] {
         let more = mean(start, len) - aligned;
         let expected = if whole { 0.0 } else { turn };
-        // The settle of a write hides in the turn, and the head is read past two physical sectors at most.
-        assert!((more - expected).abs() < 0.35, "{start}–{}: {more} ms more, a turn takes {turn} ms", start + len);
+        // The settle of a write hides in the turn, and the head is read past two physical sectors
+        // at most.
+        assert!(
+            (more - expected).abs() < 0.35,
+            "{start}–{}: {more} ms more, a turn takes {turn} ms",
+            start + len
+        );
     }
 }
 
 #[test]
 fn twelve_drives_serve_about_twelve_times_as_many_random_reads() {
     let profile = atlas();
-    let options = ArrayOptions { stripe: Sectors::new(256), queue_depth: 512, controller_mb_per_s: None };
+    let options =
+        ArrayOptions { stripe: Sectors::new(256), queue_depth: 512, controller_mb_per_s: None };
     let mut array = Raid0::of_model(&profile, 12, 3, DriveTruth::draw, options).expect("valid");
     let (single, twelve) = (random_iops(&mut nominal(&profile), 32), random_iops(&mut array, 384));
     println!("one drive {single:.0}, twelve {twelve:.0}: {:.1} times", twelve / single);
@@ -116,10 +148,13 @@ fn twelve_drives_serve_about_twelve_times_as_many_random_reads() {
 fn the_controllers_limit_bounds_what_an_array_streams() {
     let profile = atlas();
     let mb_per_s = |limit| {
-        let options = ArrayOptions { stripe: Sectors::new(256), queue_depth: 64, controller_mb_per_s: limit };
-        let mut array = Raid0::of_model(&profile, 12, 3, DriveTruth::nominal, options).expect("valid");
+        let options =
+            ArrayOptions { stripe: Sectors::new(256), queue_depth: 64, controller_mb_per_s: limit };
+        let mut array =
+            Raid0::of_model(&profile, 12, 3, DriveTruth::nominal, options).expect("valid");
         let reader = stream(8, |id| command(id, Op::Read, id * 6_144, 6_144));
-        per_second(&serve(&mut array, Instant::ORIGIN, vec![reader], 400)[0]) * 6_144.0 * 512.0 / 1e6
+        per_second(&serve(&mut array, Instant::ORIGIN, vec![reader], 400)[0]) * 6_144.0 * 512.0
+            / 1e6
     };
     let (free, limited) = (mb_per_s(None), mb_per_s(Some(50.0)));
     assert!(free > 100.0, "{free} MB/s without a limit");
@@ -128,7 +163,8 @@ fn the_controllers_limit_bounds_what_an_array_streams() {
 
 #[test]
 fn a_flush_reaches_every_member_and_an_aborted_command_none() {
-    let options = ArrayOptions { stripe: Sectors::new(8), queue_depth: 4, controller_mb_per_s: Some(100.0) };
+    let options =
+        ArrayOptions { stripe: Sectors::new(8), queue_depth: 4, controller_mb_per_s: Some(100.0) };
     let mut profile = atlas();
     profile.firmware.queue_depth = 1;
     let mut array = Raid0::of_model(&profile, 3, 3, DriveTruth::nominal, options).expect("valid");
@@ -153,21 +189,30 @@ fn a_flush_reaches_every_member_and_an_aborted_command_none() {
 #[test]
 fn an_error_of_one_member_is_an_error_of_the_array() {
     let profile = atlas();
-    let options = ArrayOptions { stripe: Sectors::new(8), queue_depth: 4, controller_mb_per_s: None };
+    let options =
+        ArrayOptions { stripe: Sectors::new(8), queue_depth: 4, controller_mb_per_s: None };
     let members = (0..3).map(|number| {
-        let plan = FaultPlan { error_share: if number == 1 { 1.0 } else { 0.0 }, ..FaultPlan::default() };
+        let plan =
+            FaultPlan { error_share: if number == 1 { 1.0 } else { 0.0 }, ..FaultPlan::default() };
         FaultyDrive::new(nominal(&profile), plan, number)
     });
     let mut array = Raid0::new(members.collect(), profile.sector_bytes, options);
-    let served = serve(&mut array, Instant::ORIGIN, vec![stream(1, |id| command(id, Op::Read, id * 8, 8))], 3);
-    let outcomes: Vec<bool> = served[0].iter().map(|served| served.completion.outcome == Outcome::Success).collect();
+    let served = serve(
+        &mut array,
+        Instant::ORIGIN,
+        vec![stream(1, |id| command(id, Op::Read, id * 8, 8))],
+        3,
+    );
+    let outcomes: Vec<bool> =
+        served[0].iter().map(|served| served.completion.outcome == Outcome::Success).collect();
     assert_eq!(outcomes, [true, false, true]);
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, cases: 64, ..ProptestConfig::default() })]
 
-    /// Each command is reported once, late advances move nothing, and every sector is written on the member where striping puts it.
+    /// Each command is reported once, late advances move nothing, and every sector is written on
+    /// the member where striping puts it.
     #[test]
     fn an_array_keeps_time_and_sectors(seed in any::<u64>()) {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
@@ -227,7 +272,9 @@ fn what_one_arm_reads_ahead_the_other_does_not_disturb() {
             command(id, Op::Read, next - 64, 64)
         });
         let mut rng = ChaCha8Rng::seed_from_u64(9);
-        let random = stream(usize::from(with_other), move |id| command(id, Op::Read, half + rng.random_range(0..half - 8), 8));
+        let random = stream(usize::from(with_other), move |id| {
+            command(id, Op::Read, half + rng.random_range(0..half - 8), 8)
+        });
         let served = serve(&mut drive, Instant::ORIGIN, vec![sequential, random], 3_000);
         assert!(drive.take_landings().iter().any(|landing| landing.store == Store::Cache));
         per_second(&served[0])

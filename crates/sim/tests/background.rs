@@ -1,10 +1,13 @@
-//! Scans beside a foreground in virtual time: what an experiment measures of them, with the oracle as belief so that nothing but the mechanism is in question.
+//! Scans beside a foreground in virtual time: what an experiment measures of them, with the oracle
+//! as belief so that nothing but the mechanism is in question.
 
 use std::sync::Arc;
 
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{BackgroundRead, Belief, FillSettings, FillSource, IdleSettings, PolicyEntry};
-use headtime_sim::{BackgroundScan, DriveTruth, Experiment, Measures, OraclePositioning, Watch, run, run_watched};
+use headtime_sim::{
+    BackgroundScan, DriveTruth, Experiment, Measures, OraclePositioning, Watch, run, run_watched,
+};
 use headtime_units::{Instant, Nanos, Sectors};
 use headtime_workload::{Arrivals, Mix, StreamConfig, ThinkTime, Workload};
 
@@ -18,8 +21,12 @@ fn oracle(profile: &DriveProfile) -> Box<dyn Belief + Send> {
 /// Tasks that think for so long between random reads of 4 KiB.
 fn tasks(profile: &DriveProfile, clients: u32, think: Nanos) -> Workload {
     let think = if think.is_zero() { ThinkTime::None } else { ThinkTime::Constant(think) };
-    let stream = StreamConfig { arrivals: Arrivals::Closed { clients, think }, ..StreamConfig::closed(clients) };
-    Workload::new(&[stream], profile.sector_size().expect("valid"), profile.capacity(), SEED).expect("it suits the drive")
+    let stream = StreamConfig {
+        arrivals: Arrivals::Closed { clients, think },
+        ..StreamConfig::closed(clients)
+    };
+    Workload::new(&[stream], profile.sector_size().expect("valid"), profile.capacity(), SEED)
+        .expect("it suits the drive")
 }
 
 fn experiment(requests: u64, background: Option<BackgroundScan>) -> Experiment {
@@ -29,7 +36,8 @@ fn experiment(requests: u64, background: Option<BackgroundScan>) -> Experiment {
 }
 
 fn measure(experiment: &Experiment, clients: u32, think: Nanos) -> Measures {
-    run(experiment, tasks(&experiment.profile, clients, think), &oracle).unwrap_or_else(|error| panic!("seed {SEED}: {error}"))
+    run(experiment, tasks(&experiment.profile, clients, think), &oracle)
+        .unwrap_or_else(|error| panic!("seed {SEED}: {error}"))
 }
 
 /// Marks every sector that is handed to the first scan.
@@ -54,17 +62,32 @@ impl Watch for Marks {
 fn a_scan_beside_somebody_who_hardly_asks_reads_every_sector_once_and_begins_again() {
     let scan = BackgroundScan { passes: Some(2), ..BackgroundScan::new(FillSettings::default()) };
     let experiment = experiment(u64::MAX, Some(scan));
-    let mut marks = Marks { read: vec![false; experiment.profile.capacity().get() as usize], scans: 0 };
+    let mut marks =
+        Marks { read: vec![false; experiment.profile.capacity().get() as usize], scans: 0 };
     let source = tasks(&experiment.profile, 1, Nanos::from_secs(10));
-    let measures = run_watched(&experiment, source, &oracle, &mut marks).expect("the profile is a drive").measures;
-    assert!(marks.read.iter().all(|read| *read), "seed {SEED}: {} sectors were not read", marks.read.iter().filter(|read| !**read).count());
+    let measures = run_watched(&experiment, source, &oracle, &mut marks)
+        .expect("the profile is a drive")
+        .measures;
+    assert!(
+        marks.read.iter().all(|read| *read),
+        "seed {SEED}: {} sectors were not read",
+        marks.read.iter().filter(|read| !**read).count()
+    );
     let scan = measures.scan.expect("there was a scan");
     assert_eq!((scan.passes, marks.scans, scan.failed_sectors), (2, 2, 0));
     // The drive streams at 21 MB/s on average; commands of a mebibyte lose some of that.
-    assert!(scan.mb_per_second > 12.0 && scan.idle_mb_per_second > 0.95 * scan.mb_per_second, "seed {SEED}: {scan:?}");
+    assert!(
+        scan.mb_per_second > 12.0 && scan.idle_mb_per_second > 0.95 * scan.mb_per_second,
+        "seed {SEED}: {scan:?}"
+    );
     assert_eq!(scan.progress.len(), 100);
-    assert!(scan.progress.windows(2).all(|pair| pair[0].seconds <= pair[1].seconds && pair[0].done < pair[1].done));
-    let whole = scan.progress[99].mb[FillSource::Idle as usize] + scan.progress[99].mb.iter().skip(3).sum::<f64>();
+    assert!(
+        scan.progress
+            .windows(2)
+            .all(|pair| pair[0].seconds <= pair[1].seconds && pair[0].done < pair[1].done)
+    );
+    let whole = scan.progress[99].mb[FillSource::Idle as usize]
+        + scan.progress[99].mb.iter().skip(3).sum::<f64>();
     assert!(whole <= experiment.profile.capacity().get() as f64 * 512.0 / 1e6 + 1e-6);
 }
 
@@ -88,20 +111,35 @@ fn a_scan_that_may_only_use_gaps_reads_in_them_and_costs_the_foreground_next_to_
     assert!(scan.searches[1] <= scan.searches[0] && scan.searches[0] > 0, "{:?}", scan.searches);
 }
 
-/// The drive brings what it has taken to the medium when it likes, so most gaps are none; filling them regardless cost a fifth of the foreground's throughput.
+/// The drive brings what it has taken to the medium when it likes, so most gaps are none; filling
+/// them regardless cost a fifth of the foreground's throughput.
 #[test]
 fn on_a_drive_that_takes_writes_into_its_cache_a_scan_costs_the_foreground_next_to_nothing() {
     let profile = Arc::new(catalog::load("nearline-20tb").expect("it ships"));
     let belief = |profile: &DriveProfile| headtime_belief::of_profile(profile).expect("it ships");
     let run_with = |background: Option<BackgroundScan>| {
         let policy = PolicyEntry::find("headtime").expect("it ships");
-        let experiment = Experiment { requests: 3_000, warm_up: 300, background, ..Experiment::new(Arc::clone(&profile), policy, SEED) };
+        let experiment = Experiment {
+            requests: 3_000,
+            warm_up: 300,
+            background,
+            ..Experiment::new(Arc::clone(&profile), policy, SEED)
+        };
         let stream = StreamConfig { mix: Mix::reads(2.0 / 3.0), ..StreamConfig::closed(10) };
-        let source = Workload::new(&[stream], profile.sector_size().expect("valid"), profile.capacity(), SEED).expect("it suits the drive");
+        let source = Workload::new(
+            &[stream],
+            profile.sector_size().expect("valid"),
+            profile.capacity(),
+            SEED,
+        )
+        .expect("it suits the drive");
         run(&experiment, source, &belief).unwrap_or_else(|error| panic!("seed {SEED}: {error}"))
     };
     let alone = run_with(None);
-    let scanned = run_with(Some(BackgroundScan { grain: Sectors::new(128), ..BackgroundScan::new(FillSettings::default()) }));
+    let scanned = run_with(Some(BackgroundScan {
+        grain: Sectors::new(128),
+        ..BackgroundScan::new(FillSettings::default())
+    }));
     let kept = scanned.iops / alone.iops;
     assert!(kept > 0.98, "seed {SEED}: the foreground keeps {kept} of its throughput");
     let scan = scanned.scan.expect("there was a scan");
@@ -114,5 +152,8 @@ fn the_same_seed_gives_the_same_scan() {
     let [one, two] = [(); 2].map(|()| measure(&experiment(500, Some(scan)), 6, Nanos::from_ms(30)));
     assert_eq!(one, two);
     let json = serde_json::to_value(&one).expect("measures are JSON");
-    assert!(json["scan"]["mb_per_second"].is_number() && json["scan"].get("progress").is_none(), "{json}");
+    assert!(
+        json["scan"]["mb_per_second"].is_number() && json["scan"].get("progress").is_none(),
+        "{json}"
+    );
 }

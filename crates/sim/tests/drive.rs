@@ -1,4 +1,5 @@
-//! The simulated drive by itself: what a command costs, what overlaps, and that nobody's clock but the model's counts.
+//! The simulated drive by itself: what a command costs, what overlaps, and that nobody's clock but
+//! the model's counts.
 
 use headtime_mechanics::profile::Algorithm;
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, catalog, draw};
@@ -12,11 +13,19 @@ use rand_chacha::ChaCha8Rng;
 use smallvec::SmallVec;
 
 fn command(id: u64, op: Op, start: u64, len: u64) -> Command {
-    Command { id: CommandId(id), op, extent: Extent::from_numbers(start, len), fua: false, background: None, requests: SmallVec::new() }
+    Command {
+        id: CommandId(id),
+        op,
+        extent: Extent::from_numbers(start, len),
+        fua: false,
+        background: None,
+        requests: SmallVec::new(),
+    }
 }
 
 fn nominal(profile: &DriveProfile) -> SimulatedDrive {
-    SimulatedDrive::new(DriveTruth::nominal(profile, 1).expect("a valid profile")).expect("a valid profile")
+    SimulatedDrive::new(DriveTruth::nominal(profile, 1).expect("a valid profile"))
+        .expect("a valid profile")
 }
 
 /// Advances from event to event until nothing is under way.
@@ -41,10 +50,24 @@ fn a_single_read_costs_overhead_access_bus_and_completion() {
 
         let ready = sent + interface.command_overhead(Direction::Read, None);
         let extent = Extent::from_numbers(5_000_000, 8);
-        let access = truth.mechanism().access(HeadPosition::PARKED, ready, Direction::Read, extent, Instant::ORIGIN);
-        let expected = interface.read_completed(access.first_sector, access.finish, extent.len, Instant::ORIGIN);
+        let access = truth.mechanism().access(
+            HeadPosition::PARKED,
+            ready,
+            Direction::Read,
+            extent,
+            Instant::ORIGIN,
+        );
+        let expected = interface.read_completed(
+            access.first_sector,
+            access.finish,
+            extent.len,
+            Instant::ORIGIN,
+        );
         assert_eq!(report.finished, expected, "{}", profile.name);
-        assert_eq!((report.breakdown.seek, report.breakdown.rotate, report.breakdown.transfer), (access.seek, access.rotate, access.transfer));
+        assert_eq!(
+            (report.breakdown.seek, report.breakdown.rotate, report.breakdown.transfer),
+            (access.seek, access.rotate, access.transfer)
+        );
         assert_eq!(report.breakdown.total(), report.finished.saturating_since(sent));
         assert_eq!(report.breakdown.waited, Nanos::ZERO);
     }
@@ -82,13 +105,18 @@ fn the_overhead_of_the_second_command_hides_behind_the_first_ones_access() {
     together.submit(Instant::from_ns(1_000_000), &second);
     let reports = finish(&mut together);
     let end = reports[1].finished;
-    let media = |report: &DriveCompletion| report.breakdown.seek + report.breakdown.rotate + report.breakdown.transfer;
+    let media = |report: &DriveCompletion| {
+        report.breakdown.seek + report.breakdown.rotate + report.breakdown.transfer
+    };
     let overhead = together.disk_time(end).overhead;
     // Only the first command's overhead and the last one's way over the bus are seen.
     let interface = InterfaceTimes::from_profile(&profile).unwrap();
     let bus = interface.bus_time(headtime_units::Sectors::new(1)) + interface.completion_overhead();
     assert_eq!(overhead, interface.command_overhead(Direction::Read, None) + bus);
-    assert_eq!(end.saturating_since(Instant::ORIGIN), overhead + media(&reports[0]) + media(&reports[1]));
+    assert_eq!(
+        end.saturating_since(Instant::ORIGIN),
+        overhead + media(&reports[0]) + media(&reports[1])
+    );
 }
 
 #[test]
@@ -101,7 +129,10 @@ fn zeroes_need_no_bus_and_discards_and_flushes_no_head() {
         finish(&mut drive)[0].breakdown
     };
     let (write, zero) = (service(Op::Write, 64), service(Op::Zero, 64));
-    assert!(write.total() > zero.total() + Nanos::from_ms(200), "64 sectors take 328 ms over this bus: {write:?}, {zero:?}");
+    assert!(
+        write.total() > zero.total() + Nanos::from_ms(200),
+        "64 sectors take 328 ms over this bus: {write:?}, {zero:?}"
+    );
     for op in [Op::Discard, Op::Flush] {
         let breakdown = service(op, if op == Op::Flush { 0 } else { 64 });
         assert_eq!(breakdown.total(), breakdown.overhead);
@@ -130,7 +161,14 @@ fn a_command_given_up_while_it_waits_never_runs_and_frees_its_place() {
     drive.submit(Instant::from_ns(2_000_000), &command(2, Op::Read, 16, 8));
     let reports = finish(&mut drive);
     assert_eq!(reports.iter().map(|report| report.command.0).collect::<Vec<_>>(), [0, 2]);
-    assert_eq!(drive.take_landings().iter().map(|landing| landing.command.map(|command| command.0)).collect::<Vec<_>>(), [Some(0), Some(2)]);
+    assert_eq!(
+        drive
+            .take_landings()
+            .iter()
+            .map(|landing| landing.command.map(|command| command.0))
+            .collect::<Vec<_>>(),
+        [Some(0), Some(2)]
+    );
     assert_eq!(drive.held(), 0);
 }
 
@@ -149,8 +187,14 @@ fn a_command_given_up_at_the_media_runs_to_its_end_unreported() {
 fn jitter_makes_reports_late_never_early_and_moves_nothing_else() {
     let mut profile = catalog::load("atlas10k").unwrap();
     profile.variation.outlier_share = 0.0;
-    let sends: Vec<(Instant, Command)> =
-        (0..2_000).map(|id| (Instant::from_ns(id * 12_000_000), command(id, Op::Read, id * 7_919 % 17_000 * 1_000, 8))).collect();
+    let sends: Vec<(Instant, Command)> = (0..2_000)
+        .map(|id| {
+            (
+                Instant::from_ns(id * 12_000_000),
+                command(id, Op::Read, id * 7_919 % 17_000 * 1_000, 8),
+            )
+        })
+        .collect();
     let serve = |jitter_us| {
         profile.variation.jitter_us = jitter_us;
         let mut drive = SimulatedDrive::new(DriveTruth::draw(&profile, 3).unwrap()).unwrap();
@@ -172,7 +216,11 @@ fn jitter_makes_reports_late_never_early_and_moves_nothing_else() {
         .zip(&noisy)
         .map(|(exact, noisy)| {
             assert_eq!((exact.command, exact.breakdown), (noisy.command, noisy.breakdown));
-            noisy.finished.checked_since(exact.finished).expect("no report comes before its completion").as_us_f64()
+            noisy
+                .finished
+                .checked_since(exact.finished)
+                .expect("no report comes before its completion")
+                .as_us_f64()
         })
         .collect();
     let mean = delays.iter().sum::<f64>() / delays.len() as f64;
@@ -187,24 +235,38 @@ fn outliers_are_as_frequent_and_as_long_as_the_profile_says() {
     let mut drive = SimulatedDrive::new(DriveTruth::draw(&profile, 3).unwrap()).unwrap();
     let mut late = 0;
     for id in 0..2_000_u64 {
-        drive.submit(Instant::from_ns(id * 300_000_000), &command(id, Op::Read, id * 7_919 % 17_000 * 1_000, 8));
+        drive.submit(
+            Instant::from_ns(id * 300_000_000),
+            &command(id, Op::Read, id * 7_919 % 17_000 * 1_000, 8),
+        );
         late += u32::from(finish(&mut drive)[0].breakdown.total() >= Nanos::from_ms(200));
     }
     assert!((70..=130).contains(&late), "{late} of 2,000 are outliers, expected about 100");
 }
 
-/// Random commands on a small drive: times of submission, and the commands; some follow each other, some force the media.
-fn random_load(seed: u64, mut profile: DriveProfile, rng: &mut ChaCha8Rng) -> (DriveProfile, DriveTruth, Vec<(Instant, Command)>) {
+/// Random commands on a small drive: times of submission, and the commands; some follow each other,
+/// some force the media.
+fn random_load(
+    seed: u64,
+    mut profile: DriveProfile,
+    rng: &mut ChaCha8Rng,
+) -> (DriveProfile, DriveTruth, Vec<(Instant, Command)>) {
     profile.firmware.queue_depth = 64;
     let truth = DriveTruth::draw(&profile, seed).expect("drawn profiles are valid");
-    let capacity = SimulatedDrive::new(truth.clone()).expect("drawn profiles are valid").capacity().get();
+    let capacity =
+        SimulatedDrive::new(truth.clone()).expect("drawn profiles are valid").capacity().get();
     let mut at = Instant::ORIGIN;
     let mut next = 0;
     let commands = (0..60).map(|id| {
         at += Nanos::from_ns(rng.next_u64() % 20_000_000);
         let op = Op::ALL[rng.random_range(0..5)];
-        let start = if next < capacity && rng.random_bool(0.3) { next } else { rng.random_range(0..capacity) };
-        let len = if op == Op::Flush { 0 } else { rng.random_range(1..=(capacity - start).min(30)) };
+        let start = if next < capacity && rng.random_bool(0.3) {
+            next
+        } else {
+            rng.random_range(0..capacity)
+        };
+        let len =
+            if op == Op::Flush { 0 } else { rng.random_range(1..=(capacity - start).min(30)) };
         next = start + len;
         let fua = op == Op::Write && rng.random_bool(0.3);
         (at, Command { fua, ..command(id, op, start, len) })
@@ -213,7 +275,8 @@ fn random_load(seed: u64, mut profile: DriveProfile, rng: &mut ChaCha8Rng) -> (D
     (profile, truth, commands)
 }
 
-/// Sends each command at its time and advances at the times that `wakes` adds to it; answers all reports and the time accounted.
+/// Sends each command at its time and advances at the times that `wakes` adds to it; answers all
+/// reports and the time accounted.
 fn serve(
     truth: &DriveTruth,
     commands: &[(Instant, Command)],

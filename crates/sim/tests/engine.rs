@@ -3,10 +3,13 @@
 use std::sync::Arc;
 
 use headtime_mechanics::catalog;
-use headtime_sched::{Choice, DriveTraits, Finished, HoldReason, Limits, Outcome, Policy, PolicyEntry, Request, Scheduler, View};
+use headtime_sched::{
+    Choice, DriveTraits, Finished, HoldReason, Limits, Outcome, Policy, PolicyEntry, Request,
+    Scheduler, View,
+};
 use headtime_sim::{
-    Device, DriveCompletion, DriveTruth, ETIMEDOUT, Engine, EngineError, Experiment, FaultPlan, FaultyDrive, OraclePositioning, Progress, RunError,
-    SimulatedDrive, Watch, run,
+    Device, DriveCompletion, DriveTruth, ETIMEDOUT, Engine, EngineError, Experiment, FaultPlan,
+    FaultyDrive, OraclePositioning, Progress, RunError, SimulatedDrive, Watch, run,
 };
 use headtime_units::{Instant, Nanos};
 use headtime_workload::{Arrival, ClientId, Interarrival, Source, StreamConfig, Workload};
@@ -17,7 +20,12 @@ fn truth() -> DriveTruth {
 
 fn scheduler(policy: Box<dyn Policy>) -> Scheduler {
     let oracle = OraclePositioning::new(&truth()).expect("it is valid");
-    Scheduler::new(Box::new(oracle), policy, DriveTraits { queue_depth: 4, fua: true }, Limits::default())
+    Scheduler::new(
+        Box::new(oracle),
+        policy,
+        DriveTraits { queue_depth: 4, fua: true },
+        Limits::default(),
+    )
 }
 
 fn fcfs() -> Box<dyn Policy> {
@@ -37,7 +45,9 @@ struct First {
 impl First {
     fn of(left: u32, stream: StreamConfig) -> Self {
         let profile = catalog::load("atlas10k").expect("it ships");
-        let workload = Workload::new(&[stream], profile.sector_size().expect("valid"), profile.capacity(), 1).expect("it suits the drive");
+        let workload =
+            Workload::new(&[stream], profile.sector_size().expect("valid"), profile.capacity(), 1)
+                .expect("it suits the drive");
         Self { workload, left }
     }
 }
@@ -87,7 +97,12 @@ fn drain(engine: &mut Engine<Scheduler, impl Device, First>) -> Result<Diary, En
 #[test]
 fn a_command_that_the_drive_never_answers_fails_once_when_its_time_is_up() {
     let lost = FaultPlan { lost_share: 1.0, ..FaultPlan::default() };
-    let mut engine = Engine::new(scheduler(fcfs()), faulty(lost), First::of(3, StreamConfig::closed(1)), Some(Nanos::from_ms(500)));
+    let mut engine = Engine::new(
+        scheduler(fcfs()),
+        faulty(lost),
+        First::of(3, StreamConfig::closed(1)),
+        Some(Nanos::from_ms(500)),
+    );
     let diary = drain(&mut engine).unwrap();
     assert_eq!(diary.finished.len(), 3);
     for finished in &diary.finished {
@@ -98,8 +113,18 @@ fn a_command_that_the_drive_never_answers_fails_once_when_its_time_is_up() {
 
 #[test]
 fn an_answer_after_the_command_was_given_up_is_ignored() {
-    let late = FaultPlan { lost_share: 1.0, answers_after_abort_share: 1.0, slow_by: Nanos::from_ms(100), ..FaultPlan::default() };
-    let mut engine = Engine::new(scheduler(fcfs()), faulty(late), First::of(5, StreamConfig::closed(2)), Some(Nanos::from_ms(500)));
+    let late = FaultPlan {
+        lost_share: 1.0,
+        answers_after_abort_share: 1.0,
+        slow_by: Nanos::from_ms(100),
+        ..FaultPlan::default()
+    };
+    let mut engine = Engine::new(
+        scheduler(fcfs()),
+        faulty(late),
+        First::of(5, StreamConfig::closed(2)),
+        Some(Nanos::from_ms(500)),
+    );
     let diary = drain(&mut engine).unwrap();
     assert_eq!((diary.finished.len(), diary.unexpected), (5, 5));
     assert!(diary.finished.iter().all(|finished| finished.outcome == Outcome::Failed(ETIMEDOUT)));
@@ -108,7 +133,12 @@ fn an_answer_after_the_command_was_given_up_is_ignored() {
 #[test]
 fn a_timeout_that_nothing_reaches_changes_nothing() {
     let run = |timeout| {
-        let mut engine = Engine::new(scheduler(fcfs()), faulty(FaultPlan::default()), First::of(300, StreamConfig::closed(8)), timeout);
+        let mut engine = Engine::new(
+            scheduler(fcfs()),
+            faulty(FaultPlan::default()),
+            First::of(300, StreamConfig::closed(8)),
+            timeout,
+        );
         drain(&mut engine).unwrap().finished
     };
     assert_eq!(run(None), run(Some(Nanos::from_secs(30))));
@@ -131,16 +161,30 @@ impl Policy for Holds {
     fn choose(&mut self, view: &View<'_>) -> Choice {
         let oldest = view.queue.oldest().expect("asked only when something is queued");
         let until = oldest.submitted + self.span;
-        if view.now >= until { Choice::one(Some(oldest.ticket)) } else { Choice::Hold { until, reason: HoldReason::Anticipation } }
+        if view.now >= until {
+            Choice::one(Some(oldest.ticket))
+        } else {
+            Choice::Hold { until, reason: HoldReason::Anticipation }
+        }
     }
 }
 
 #[test]
 fn a_policy_that_holds_is_asked_again_at_its_time() {
     let holds = Box::new(Holds { span: Nanos::from_ms(3) });
-    let mut engine = Engine::new(scheduler(holds), faulty(FaultPlan::default()), First::of(20, StreamConfig::closed(1)), None);
+    let mut engine = Engine::new(
+        scheduler(holds),
+        faulty(FaultPlan::default()),
+        First::of(20, StreamConfig::closed(1)),
+        None,
+    );
     let diary = drain(&mut engine).unwrap();
-    assert!(diary.finished.iter().all(|finished| finished.dispatched == finished.submitted + Nanos::from_ms(3)));
+    assert!(
+        diary
+            .finished
+            .iter()
+            .all(|finished| finished.dispatched == finished.submitted + Nanos::from_ms(3))
+    );
 }
 
 /// Sends nothing, ever.
@@ -162,7 +206,12 @@ impl Policy for Sleeps {
 
 #[test]
 fn a_policy_that_sends_nothing_stalls_and_is_told_so() {
-    let mut engine = Engine::new(scheduler(Box::new(Sleeps)), faulty(FaultPlan::default()), First::of(2, StreamConfig::closed(2)), None);
+    let mut engine = Engine::new(
+        scheduler(Box::new(Sleeps)),
+        faulty(FaultPlan::default()),
+        First::of(2, StreamConfig::closed(2)),
+        None,
+    );
     let stalled = drain(&mut engine).err().expect("nothing was ever sent");
     assert_eq!(stalled, EngineError::Stalled { at: Instant::ORIGIN, held: 2 });
     assert!(stalled.to_string().contains("the policy must send something"), "{stalled}");
@@ -170,10 +219,22 @@ fn a_policy_that_sends_nothing_stalls_and_is_told_so() {
 
 #[test]
 fn clients_ask_again_at_the_very_time_their_request_finished() {
-    let mut engine = Engine::new(scheduler(fcfs()), faulty(FaultPlan::default()), First::of(50, StreamConfig::closed(1)), None);
+    let mut engine = Engine::new(
+        scheduler(fcfs()),
+        faulty(FaultPlan::default()),
+        First::of(50, StreamConfig::closed(1)),
+        None,
+    );
     let diary = drain(&mut engine).unwrap();
     let followed = diary.submitted[1..].iter().map(|(at, _)| *at);
-    assert!(diary.finished.iter().map(|finished| finished.finished).zip(followed).all(|(finished, submitted)| finished == submitted));
+    assert!(
+        diary
+            .finished
+            .iter()
+            .map(|finished| finished.finished)
+            .zip(followed)
+            .all(|(finished, submitted)| finished == submitted)
+    );
 }
 
 #[test]
@@ -182,9 +243,13 @@ fn an_open_loop_faster_than_the_drive_ends_with_the_reason() {
     let (entry, _) = PolicyEntry::parse("fcfs").unwrap();
     let experiment = Experiment { queue_limit: 100, ..Experiment::new(profile.clone(), entry, 1) };
     let flood = StreamConfig::open(Interarrival::Poisson { per_second: 1_000.0 });
-    let source = Workload::new(&[flood], profile.sector_size().unwrap(), profile.capacity(), 1).unwrap();
+    let source =
+        Workload::new(&[flood], profile.sector_size().unwrap(), profile.capacity(), 1).unwrap();
     let belief = |_: &_| Box::new(OraclePositioning::new(&truth()).expect("it is valid")) as Box<_>;
     let error = run(&experiment, source, &belief).unwrap_err();
     assert!(matches!(error, RunError::Engine(EngineError::Refused { .. })));
-    assert!(error.to_string().contains("requests come faster than the drive can serve them"), "{error}");
+    assert!(
+        error.to_string().contains("requests come faster than the drive can serve them"),
+        "{error}"
+    );
 }

@@ -1,5 +1,6 @@
-//! Golden results: what a fixed seed gave when it was last looked at. A change here is a change of what is simulated or scheduled: meant, and said in the
-//! commit, or a mistake. The test prints the table as it is now.
+//! Golden results: what a fixed seed gave when it was last looked at. A change here is a change of
+//! what is simulated or scheduled: meant, and said in the commit, or a mistake. The test prints the
+//! table as it is now.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -9,7 +10,8 @@ use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{Experiment, Unit, run};
 use headtime_workload::{Mix, StreamConfig, Workload};
 
-/// Drive, policy, clients, share of reads, seed; then IOPS, mean response in milliseconds, and seconds of seeking, turning and passing.
+/// Drive, policy, clients, share of reads, seed; then IOPS, mean response in milliseconds, and
+/// seconds of seeking, turning and passing.
 const GOLDEN: &str = "\
 atlas10k fcfs 1 1 1: 112.149 8.9167 11.104644 5.981450 0.321450
 atlas10k sptf 16 1 2: 197.131 81.2321 7.184109 2.641250 0.320177
@@ -28,13 +30,32 @@ fn line(drive: &str, policy: &str, clients: u32, reads: f64, seed: u64) -> Strin
     let profile = Arc::new(catalog::load(drive).expect("the profile ships"));
     let (entry, parameters) = PolicyEntry::parse(policy).expect("a policy of the table");
     let stream = StreamConfig { mix: Mix::reads(reads), ..StreamConfig::closed(clients) };
-    let source = Workload::new(&[stream], profile.sector_size().expect("the profile ships"), profile.capacity(), seed).expect("4 KiB suit the drive");
-    let experiment = Experiment { parameters, unit: Unit::Drawn, warm_up: 200, requests: 2_000, ..Experiment::new(profile, entry, seed) };
-    let belief = |profile: &DriveProfile| -> Box<dyn Belief + Send> { headtime_belief::of_profile(profile).expect("the profile ships") };
+    let source = Workload::new(
+        &[stream],
+        profile.sector_size().expect("the profile ships"),
+        profile.capacity(),
+        seed,
+    )
+    .expect("4 KiB suit the drive");
+    let experiment = Experiment {
+        parameters,
+        unit: Unit::Drawn,
+        warm_up: 200,
+        requests: 2_000,
+        ..Experiment::new(profile, entry, seed)
+    };
+    let belief = |profile: &DriveProfile| -> Box<dyn Belief + Send> {
+        headtime_belief::of_profile(profile).expect("the profile ships")
+    };
     let measures = run(&experiment, source, &belief).expect("a closed loop is always served");
-    let spent = [measures.disk_time.seek, measures.disk_time.rotate, measures.disk_time.transfer].map(|time| time.as_secs_f64());
+    let spent = [measures.disk_time.seek, measures.disk_time.rotate, measures.disk_time.transfer]
+        .map(|time| time.as_secs_f64());
     let [seek, rotate, transfer] = spent;
-    format!("{drive} {policy} {clients} {reads} {seed}: {:.3} {:.4} {seek:.6} {rotate:.6} {transfer:.6}\n", measures.iops, measures.response_ms.mean)
+    format!(
+        "{drive} {policy} {clients} {reads} {seed}: {:.3} {:.4} {seek:.6} {rotate:.6} \
+            {transfer:.6}\n",
+        measures.iops, measures.response_ms.mean
+    )
 }
 
 #[test]

@@ -3,11 +3,15 @@
 use std::sync::Arc;
 
 use headtime_belief::ProfileBelief;
-use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, catalog};
+use headtime_mechanics::{
+    Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism, catalog,
+};
 use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{Experiment, Measures, Unit, run};
 use headtime_units::{Extent, Instant, Nanos};
-use headtime_workload::{Arrivals, Interarrival, Mix, Order, Sizes, StreamConfig, ThinkTime, Workload};
+use headtime_workload::{
+    Arrivals, Interarrival, Mix, Order, Sizes, StreamConfig, ThinkTime, Workload,
+};
 
 fn belief(profile: &DriveProfile) -> Box<dyn Belief + Send> {
     Box::new(ProfileBelief::new(profile).expect("shipped profiles are valid"))
@@ -24,7 +28,8 @@ fn experiment(profile: &Arc<DriveProfile>, policy: &str) -> Experiment {
 
 fn measure(experiment: &Experiment, streams: &[StreamConfig]) -> Measures {
     let sector = experiment.profile.sector_size().expect("a shipped profile");
-    let source = Workload::new(streams, sector, experiment.profile.capacity(), experiment.seed).expect("the stream suits the drive");
+    let source = Workload::new(streams, sector, experiment.profile.capacity(), experiment.seed)
+        .expect("the stream suits the drive");
     run(experiment, source, &belief).expect("the drive keeps up")
 }
 
@@ -33,8 +38,9 @@ fn closed(experiment: &Experiment, clients: u32) -> Measures {
     measure(experiment, &[StreamConfig::closed(clients)])
 }
 
-/// Milliseconds from dispatch to completion of a random aligned 4 KiB read, from the profile alone: overhead, mean seek, half a revolution, and from the
-/// start of the first sector until the host sees the last, averaged over places all over the drive.
+/// Milliseconds from dispatch to completion of a random aligned 4 KiB read, from the profile alone:
+/// overhead, mean seek, half a revolution, and from the start of the first sector until the host
+/// sees the last, averaged over places all over the drive.
 fn analytic_service_ms(profile: &DriveProfile) -> f64 {
     let mechanism = Mechanism::nominal(profile).expect("a shipped profile");
     let interface = InterfaceTimes::from_profile(profile).expect("a shipped profile");
@@ -44,38 +50,71 @@ fn analytic_service_ms(profile: &DriveProfile) -> f64 {
     let from_first_sector = |place: u64| {
         let extent = Extent::from_numbers(place * step, sectors);
         let spot = mechanism.spot(extent.start);
-        let wait = mechanism.positioning_to(spot.position, Instant::ORIGIN, Direction::Read, &spot).rotate;
-        let access = mechanism.access(spot.position, Instant::ORIGIN, Direction::Read, extent, Instant::ORIGIN);
-        let done = interface.read_completed(access.first_sector, access.finish, extent.len, Instant::ORIGIN);
+        let wait =
+            mechanism.positioning_to(spot.position, Instant::ORIGIN, Direction::Read, &spot).rotate;
+        let access = mechanism.access(
+            spot.position,
+            Instant::ORIGIN,
+            Direction::Read,
+            extent,
+            Instant::ORIGIN,
+        );
+        let done = interface.read_completed(
+            access.first_sector,
+            access.finish,
+            extent.len,
+            Instant::ORIGIN,
+        );
         done.saturating_since(Instant::ORIGIN + wait).as_ms_f64()
     };
     let transfer = (0..places).map(from_first_sector).sum::<f64>() / places as f64;
     let overhead = interface.command_overhead(Direction::Read, Some(Direction::Read));
-    (overhead + mechanism.mean_arm_time()).as_ms_f64() + mechanism.period().as_ns_f64() / 2e6 + transfer
+    (overhead + mechanism.mean_arm_time()).as_ms_f64()
+        + mechanism.period().as_ns_f64() / 2e6
+        + transfer
 }
 
 #[test]
 fn mean_service_of_random_reads_is_overhead_mean_seek_half_a_revolution_and_transfer() {
     for name in ["atlas10k", "atlas10k@recorded", "nearline-20tb"] {
         let profile = profile(name);
-        let measures = closed(&Experiment { requests: 60_000, outstanding: Some(1), ..experiment(&profile, "fcfs") }, 1);
+        let measures = closed(
+            &Experiment { requests: 60_000, outstanding: Some(1), ..experiment(&profile, "fcfs") },
+            1,
+        );
         let (expected, measured) = (analytic_service_ms(&profile), measures.service_ms.mean);
         let interval = measures.confidence.service_ms.unwrap();
-        println!("{name}: mean service {measured:.4} ms, interval ± {interval:.4} ms, arithmetic {expected:.4} ms");
+        println!(
+            "{name}: mean service {measured:.4} ms, interval ± {interval:.4} ms, arithmetic \
+                {expected:.4} ms"
+        );
         assert!(interval < expected * 0.005, "{name}: the run is too short to tell anything");
-        assert!((measured - expected).abs() <= interval, "{name}: {measured} ms ± {interval}, arithmetic says {expected} ms");
+        assert!(
+            (measured - expected).abs() <= interval,
+            "{name}: {measured} ms ± {interval}, arithmetic says {expected} ms"
+        );
     }
 }
 
 #[test]
 fn every_drawn_unit_serves_random_reads_about_as_its_model_does() {
     let profile = profile("atlas10k");
-    let unit = Experiment { unit: Unit::Drawn, requests: 30_000, outstanding: Some(1), ..experiment(&profile, "fcfs") };
+    let unit = Experiment {
+        unit: Unit::Drawn,
+        requests: 30_000,
+        outstanding: Some(1),
+        ..experiment(&profile, "fcfs")
+    };
     let measures = closed(&unit, 1);
     // Jitter and outliers come on top, on average.
-    let noise = profile.variation.jitter_us / 1e3 + profile.variation.outlier_share * profile.variation.outlier_ms;
+    let noise = profile.variation.jitter_us / 1e3
+        + profile.variation.outlier_share * profile.variation.outlier_ms;
     let expected = analytic_service_ms(&profile) + noise;
-    assert!((measures.service_ms.mean / expected - 1.0).abs() < 0.01, "{} ms, expected {expected} ms", measures.service_ms.mean);
+    assert!(
+        (measures.service_ms.mean / expected - 1.0).abs() < 0.01,
+        "{} ms, expected {expected} ms",
+        measures.service_ms.mean
+    );
 }
 
 #[test]
@@ -85,19 +124,36 @@ fn worst_positioning_is_never_exceeded() {
         let mechanism = Mechanism::nominal(&profile).unwrap();
         let interface = InterfaceTimes::from_profile(&profile).unwrap();
         // A request lies on two tracks at most: one more positioning.
-        let most = interface.command_overhead(Direction::Read, None) + mechanism.worst_positioning() * 2 + Nanos::from_ms(1);
-        let measures = closed(&Experiment { outstanding: Some(1), ..experiment(&profile, "fcfs") }, 1);
-        assert!(measures.service_ms.max <= most.as_ms_f64(), "{name}: {} ms", measures.service_ms.max);
+        let most = interface.command_overhead(Direction::Read, None)
+            + mechanism.worst_positioning() * 2
+            + Nanos::from_ms(1);
+        let measures =
+            closed(&Experiment { outstanding: Some(1), ..experiment(&profile, "fcfs") }, 1);
+        assert!(
+            measures.service_ms.max <= most.as_ms_f64(),
+            "{name}: {} ms",
+            measures.service_ms.max
+        );
     }
 }
 
 #[test]
 fn orders_rank_as_the_limits_say_and_their_gains_grow_with_the_queue() {
-    // docs/limits.md, the line "SPTF exact, two" over the line "FCFS, two", at 16, 64 and 256 queued.
-    for (name, limits) in [("atlas10k", [1.88, 2.55, 3.18]), ("nearline-20tb", [1.96, 2.89, 4.03])] {
+    // docs/limits.md, the line "SPTF exact, two" over the line "FCFS, two", at 16, 64 and 256
+    // queued.
+    for (name, limits) in [("atlas10k", [1.88, 2.55, 3.18]), ("nearline-20tb", [1.96, 2.89, 4.03])]
+    {
         let profile = profile(name);
         let iops = |policy, clients| {
-            let measures = closed(&Experiment { outstanding: Some(2), requests: 8_000, warm_up: 1_000, ..experiment(&profile, policy) }, clients);
+            let measures = closed(
+                &Experiment {
+                    outstanding: Some(2),
+                    requests: 8_000,
+                    warm_up: 1_000,
+                    ..experiment(&profile, policy)
+                },
+                clients,
+            );
             measures.iops
         };
         let fcfs = iops("fcfs", 64);
@@ -106,12 +162,23 @@ fn orders_rank_as_the_limits_say_and_their_gains_grow_with_the_queue() {
             let now = [iops("clook", clients), iops("sstf", clients), iops("sptf-oracle", clients)];
             let [clook, sstf, sptf] = now;
             println!(
-                "{name}, {clients} queued: fcfs {fcfs:.1}, clook {clook:.1}, sstf {sstf:.1}, sptf {sptf:.1}, {:.2} x fcfs, docs/limits.md {limit}",
+                "{name}, {clients} queued: fcfs {fcfs:.1}, clook {clook:.1}, sstf {sstf:.1}, sptf \
+                    {sptf:.1}, {:.2} x fcfs, docs/limits.md {limit}",
                 sptf / fcfs
             );
-            assert!(fcfs * 1.2 < clook && (sstf / clook - 1.0).abs() < 0.05 && sstf * 1.15 < sptf, "{name}, {clients} queued: {fcfs} {now:?}");
-            assert!(now.iter().zip(before).all(|(now, before)| *now > before * 1.04), "{name}: more to choose from, no gain: {now:?}");
-            assert!((sptf / fcfs / limit - 1.0).abs() < 0.20, "{name}, {clients} queued: {:.2} x fcfs, docs/limits.md {limit}", sptf / fcfs);
+            assert!(
+                fcfs * 1.2 < clook && (sstf / clook - 1.0).abs() < 0.05 && sstf * 1.15 < sptf,
+                "{name}, {clients} queued: {fcfs} {now:?}"
+            );
+            assert!(
+                now.iter().zip(before).all(|(now, before)| *now > before * 1.04),
+                "{name}: more to choose from, no gain: {now:?}"
+            );
+            assert!(
+                (sptf / fcfs / limit - 1.0).abs() < 0.20,
+                "{name}, {clients} queued: {:.2} x fcfs, docs/limits.md {limit}",
+                sptf / fcfs
+            );
             before = now;
         }
     }
@@ -123,29 +190,67 @@ fn two_outstanding_from_outside_equal_the_firmware() {
     profile.firmware.queue_depth = 256;
     let profile = Arc::new(profile);
     for clients in [16, 64, 256] {
-        let outside = closed(&Experiment { requests: 8_000, outstanding: Some(2), ..experiment(&profile, "sptf-oracle") }, clients);
-        let firmware = closed(&Experiment { requests: 8_000, ..experiment(&profile, "firmware:depth=256") }, clients);
-        assert!((outside.iops / firmware.iops - 1.0).abs() < 0.02, "{clients} queued: {} outside, {} inside", outside.iops, firmware.iops);
+        let outside = closed(
+            &Experiment {
+                requests: 8_000,
+                outstanding: Some(2),
+                ..experiment(&profile, "sptf-oracle")
+            },
+            clients,
+        );
+        let firmware = closed(
+            &Experiment { requests: 8_000, ..experiment(&profile, "firmware:depth=256") },
+            clients,
+        );
+        assert!(
+            (outside.iops / firmware.iops - 1.0).abs() < 0.02,
+            "{clients} queued: {} outside, {} inside",
+            outside.iops,
+            firmware.iops
+        );
     }
 }
 
 #[test]
 fn with_two_queued_one_outstanding_beats_two() {
     let profile = profile("atlas10k");
-    let iops = |outstanding| closed(&Experiment { outstanding: Some(outstanding), ..experiment(&profile, "sptf-oracle") }, 2).iops;
+    let iops = |outstanding| {
+        closed(
+            &Experiment { outstanding: Some(outstanding), ..experiment(&profile, "sptf-oracle") },
+            2,
+        )
+        .iops
+    };
     let (one, two) = (iops(1), iops(2));
-    assert!(one > two * 1.1, "one candidate fewer is visible with two outstanding: {one} and {two}");
+    assert!(
+        one > two * 1.1,
+        "one candidate fewer is visible with two outstanding: {one} and {two}"
+    );
 }
 
 #[test]
 fn a_belief_from_the_profile_keeps_most_of_the_oracles_gain() {
     let profile = profile("atlas10k");
-    let iops = |policy, unit| closed(&Experiment { unit, outstanding: Some(2), requests: 10_000, ..experiment(&profile, policy) }, 64).iops;
+    let iops = |policy, unit| {
+        closed(
+            &Experiment {
+                unit,
+                outstanding: Some(2),
+                requests: 10_000,
+                ..experiment(&profile, policy)
+            },
+            64,
+        )
+        .iops
+    };
     for (unit, least) in [(Unit::Nominal, 0.90), (Unit::Drawn, 0.75)] {
         let (clook, oracle) = (iops("clook", unit), iops("sptf-oracle", unit));
         let kept = |policy| (iops(policy, unit) - clook) / (oracle - clook);
         let (sptf, expected) = (kept("sptf"), kept("sptf-expected"));
-        println!("{unit:?} unit: of the oracle's gain over clook ({oracle:.1} over {clook:.1}), sptf keeps {sptf:.2}, sptf-expected {expected:.2}");
+        println!(
+            "{unit:?} unit: of the oracle's gain over clook ({oracle:.1} over {clook:.1}), sptf \
+                keeps {sptf:.2}, sptf-expected {expected:.2}"
+        );
         assert!(expected > least, "{unit:?}: sptf-expected keeps {expected}");
     }
 }
@@ -154,8 +259,13 @@ fn a_belief_from_the_profile_keeps_most_of_the_oracles_gain() {
 fn the_same_seed_gives_the_same_bytes_and_another_seed_others() {
     let profile = profile("nearline-20tb");
     let text = |seed, policy| {
-        let experiment = Experiment { seed, unit: Unit::Drawn, requests: 2_000, ..experiment(&profile, policy) };
-        serde_json::to_string(&measure(&experiment, &[StreamConfig { mix: Mix::reads(0.7), ..StreamConfig::closed(20) }])).unwrap()
+        let experiment =
+            Experiment { seed, unit: Unit::Drawn, requests: 2_000, ..experiment(&profile, policy) };
+        serde_json::to_string(&measure(
+            &experiment,
+            &[StreamConfig { mix: Mix::reads(0.7), ..StreamConfig::closed(20) }],
+        ))
+        .unwrap()
     };
     for policy in ["fcfs", "sptf-expected", "firmware"] {
         assert_eq!(text(1, policy), text(1, policy), "{policy}");
@@ -168,8 +278,12 @@ fn the_json_object_is_the_one_that_the_program_promises() {
     let profile = profile("atlas10k");
     let measures = closed(&Experiment { requests: 500, ..experiment(&profile, "fcfs") }, 4);
     let json: serde_json::Value = serde_json::to_value(&measures).unwrap();
-    let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<std::collections::BTreeSet<_>>();
-    let set = |names: &str| names.split(',').map(str::to_owned).collect::<std::collections::BTreeSet<_>>();
+    let keys = |value: &serde_json::Value| {
+        value.as_object().unwrap().keys().cloned().collect::<std::collections::BTreeSet<_>>()
+    };
+    let set = |names: &str| {
+        names.split(',').map(str::to_owned).collect::<std::collections::BTreeSet<_>>()
+    };
     assert_eq!(
         keys(&json),
         set(concat!(
@@ -181,25 +295,45 @@ fn the_json_object_is_the_one_that_the_program_promises() {
         assert_eq!(keys(&json[times]), set("mean,p50,p95,p99,p999,max"));
     }
     assert_eq!(keys(&json["disk_time"]), set("seek,rotate,transfer,overhead,idle,background"));
-    assert_eq!((json["policy"].as_str(), json["drive"].as_str(), json["requests"].as_u64()), (Some("fcfs"), Some("atlas10k"), Some(500)));
+    assert_eq!(
+        (json["policy"].as_str(), json["drive"].as_str(), json["requests"].as_u64()),
+        (Some("fcfs"), Some("atlas10k"), Some(500))
+    );
 }
 
 #[test]
 fn disk_time_adds_up_to_one_whatever_runs() {
     let profile = profile("atlas10k");
     for policy in ["fcfs", "clook", "sptf", "firmware"] {
-        for streams in
-            [StreamConfig::closed(16), StreamConfig { mix: Mix::reads(0.5), ..StreamConfig::open(Interarrival::Poisson { per_second: 30.0 }) }]
-        {
-            let measures = measure(&Experiment { requests: 2_000, ..experiment(&profile, policy) }, std::slice::from_ref(&streams));
+        for streams in [
+            StreamConfig::closed(16),
+            StreamConfig {
+                mix: Mix::reads(0.5),
+                ..StreamConfig::open(Interarrival::Poisson { per_second: 30.0 })
+            },
+        ] {
+            let measures = measure(
+                &Experiment { requests: 2_000, ..experiment(&profile, policy) },
+                std::slice::from_ref(&streams),
+            );
             let shares = serde_json::to_value(measures.disk_time).unwrap();
-            let sum: f64 = shares.as_object().unwrap().values().map(|share| share.as_f64().unwrap()).sum();
+            let sum: f64 =
+                shares.as_object().unwrap().values().map(|share| share.as_f64().unwrap()).sum();
             assert!((sum - 1.0).abs() < 1e-9, "{policy}: {shares}");
-            assert!((measures.disk_time.total().as_secs_f64() - measures.simulated_seconds).abs() < 1e-9, "{policy}");
+            assert!(
+                (measures.disk_time.total().as_secs_f64() - measures.simulated_seconds).abs()
+                    < 1e-9,
+                "{policy}"
+            );
             let idle = shares["idle"].as_f64().unwrap();
             match streams.arrivals {
-                Arrivals::Closed { .. } => assert_eq!(idle, 0.0, "{policy}: sixteen clients keep the drive busy"),
-                Arrivals::Open(_) | Arrivals::Paced { .. } => assert!(idle > 0.3, "{policy}: thirty requests a second leave it idle, not {idle}"),
+                Arrivals::Closed { .. } => {
+                    assert_eq!(idle, 0.0, "{policy}: sixteen clients keep the drive busy")
+                }
+                Arrivals::Open(_) | Arrivals::Paced { .. } => assert!(
+                    idle > 0.3,
+                    "{policy}: thirty requests a second leave it idle, not {idle}"
+                ),
             }
         }
     }
@@ -210,62 +344,102 @@ fn littles_law_and_the_response_time_law_hold() {
     let profile = profile("atlas10k");
     let experiment = experiment(&profile, "clook");
     let without_think = closed(&experiment, 40);
-    assert!((without_think.queue_depth_mean - 40.0).abs() < 1e-9, "{}", without_think.queue_depth_mean);
+    assert!(
+        (without_think.queue_depth_mean - 40.0).abs() < 1e-9,
+        "{}",
+        without_think.queue_depth_mean
+    );
     assert!((without_think.iops * without_think.response_ms.mean / 1e3 / 40.0 - 1.0).abs() < 0.01);
 
     let think = ThinkTime::Exponential(Nanos::from_ms(200));
     let arrivals = Arrivals::Closed { clients: 40, think };
     let with_think = measure(&experiment, &[StreamConfig { arrivals, ..StreamConfig::closed(40) }]);
     let held = with_think.iops * with_think.response_ms.mean / 1e3;
-    assert!((with_think.queue_depth_mean / held - 1.0).abs() < 0.01, "{} held, {held} by Little's law", with_think.queue_depth_mean);
+    assert!(
+        (with_think.queue_depth_mean / held - 1.0).abs() < 0.01,
+        "{} held, {held} by Little's law",
+        with_think.queue_depth_mean
+    );
     let population = with_think.iops * (with_think.response_ms.mean + 200.0) / 1e3;
-    assert!((population / 40.0 - 1.0).abs() < 0.02, "{population} clients by the response time law");
+    assert!(
+        (population / 40.0 - 1.0).abs() < 0.02,
+        "{population} clients by the response time law"
+    );
 }
 
 #[test]
 fn an_open_loop_waits_as_pollaczek_and_khinchin_say() {
     let profile = profile("atlas10k");
     for (per_second, tolerance) in [(2.0, 0.01), (55.0, 0.04)] {
-        let experiment = Experiment { outstanding: Some(1), requests: 60_000, ..experiment(&profile, "fcfs") };
-        let measures = measure(&experiment, &[StreamConfig::open(Interarrival::Poisson { per_second })]);
+        let experiment =
+            Experiment { outstanding: Some(1), requests: 60_000, ..experiment(&profile, "fcfs") };
+        let measures =
+            measure(&experiment, &[StreamConfig::open(Interarrival::Poisson { per_second })]);
         let service = measures.service_ms.mean;
         let load = per_second * service / 1e3;
-        // Service is seek and rotation next to independently: the variance of a uniform turn, and that of the seeks as measured at one client.
+        // Service is seek and rotation next to independently: the variance of a uniform turn, and
+        // that of the seeks as measured at one client.
         let variance = service_variance_ms2(&profile);
         let wait = per_second / 1e3 * (service * service + variance) / (2.0 * (1.0 - load));
         let expected = service + wait;
-        println!("{per_second} a second: response {:.3} ms, service {service:.3} ms, by the formula {expected:.3} ms", measures.response_ms.mean);
-        assert!((measures.response_ms.mean / expected - 1.0).abs() < tolerance, "{} ms, expected {expected} ms", measures.response_ms.mean);
+        println!(
+            "{per_second} a second: response {:.3} ms, service {service:.3} ms, by the formula \
+                {expected:.3} ms",
+            measures.response_ms.mean
+        );
+        assert!(
+            (measures.response_ms.mean / expected - 1.0).abs() < tolerance,
+            "{} ms, expected {expected} ms",
+            measures.response_ms.mean
+        );
     }
 }
 
-/// Variance of a random read's service in square milliseconds: a uniform turn's, and that of seeks between sectors all over the drive.
+/// Variance of a random read's service in square milliseconds: a uniform turn's, and that of seeks
+/// between sectors all over the drive.
 fn service_variance_ms2(profile: &DriveProfile) -> f64 {
     let mechanism = Mechanism::nominal(profile).expect("a shipped profile");
     let capacity = profile.capacity().get();
-    let spots: Vec<HeadPosition> = (0..700).map(|place| mechanism.spot(headtime_units::Lba::new(capacity / 700 * place)).position).collect();
-    let seeks = spots.iter().flat_map(|from| spots.iter().map(|to| mechanism.arm_time(*from, *to, Direction::Read).as_ms_f64()));
-    let (sum, squares, count) = seeks.fold((0.0, 0.0, 0.0), |(sum, squares, count), seek| (sum + seek, squares + seek * seek, count + 1.0));
+    let spots: Vec<HeadPosition> = (0..700)
+        .map(|place| mechanism.spot(headtime_units::Lba::new(capacity / 700 * place)).position)
+        .collect();
+    let seeks = spots.iter().flat_map(|from| {
+        spots.iter().map(|to| mechanism.arm_time(*from, *to, Direction::Read).as_ms_f64())
+    });
+    let (sum, squares, count) = seeks.fold((0.0, 0.0, 0.0), |(sum, squares, count), seek| {
+        (sum + seek, squares + seek * seek, count + 1.0)
+    });
     let turn = mechanism.period().as_ns_f64() / 1e6;
     squares / count - (sum / count) * (sum / count) + turn * turn / 12.0
 }
 
 #[test]
 fn a_sequential_reader_without_read_ahead_loses_a_turn_for_each_request() {
-    let profile = Arc::new(DriveProfile { cache: None, ..DriveProfile::clone(&profile("nearline-20tb")) });
+    let profile =
+        Arc::new(DriveProfile { cache: None, ..DriveProfile::clone(&profile("nearline-20tb")) });
     let sequential = StreamConfig {
         order: Order::Sequential,
         sizes: Sizes::Fixed { bytes: 1 << 20 },
         deadline: Some(Nanos::from_ms(1)),
         ..StreamConfig::closed(1)
     };
-    let measures = measure(&Experiment { requests: 2_000, ..experiment(&profile, "fcfs") }, &[sequential]);
+    let measures =
+        measure(&Experiment { requests: 2_000, ..experiment(&profile, "fcfs") }, &[sequential]);
     let zone = &profile.zones[0];
     let track_bytes = f64::from(zone.sectors_per_track) * f64::from(profile.sector_bytes);
     let turn_s = profile.rotation_period().unwrap().as_ns_f64() / 1e9;
-    // The next sector has just passed when the host asks for it: what a request costs is a whole number of turns, but for the way over the bus.
+    // The next sector has just passed when the host asks for it: what a request costs is a whole
+    // number of turns, but for the way over the bus.
     let turns_at_least = ((1 << 20) as f64 / track_bytes).ceil();
     let most = (1 << 20) as f64 / (turns_at_least * turn_s) / 1_048_576.0;
-    assert!(measures.mib_per_second <= most * 1.001 && measures.mib_per_second > most * 0.4, "{} MiB/s, at most {most}", measures.mib_per_second);
-    assert_eq!((measures.deadline_requests, measures.deadline_misses), (2_000, 2_000), "a megabyte takes more than a millisecond");
+    assert!(
+        measures.mib_per_second <= most * 1.001 && measures.mib_per_second > most * 0.4,
+        "{} MiB/s, at most {most}",
+        measures.mib_per_second
+    );
+    assert_eq!(
+        (measures.deadline_requests, measures.deadline_misses),
+        (2_000, 2_000),
+        "a megabyte takes more than a millisecond"
+    );
 }

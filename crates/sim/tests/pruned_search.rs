@@ -1,21 +1,25 @@
-//! The searches that stop early choose what a look at every request would choose, at every decision of real runs on drawn drives.
+//! The searches that stop early choose what a look at every request would choose, at every decision
+//! of real runs on drawn drives.
 //!
-//! A policy of the table is wrapped in one that looks at every request itself, through the view that all policies get, and compares. Beliefs learn while the
-//! runs go on, so that the bounds which the searches stop at are those of every stage of learning.
+//! A policy of the table is wrapped in one that looks at every request itself, through the view
+//! that all policies get, and compares. Beliefs learn while the runs go on, so that the bounds
+//! which the searches stop at are those of every stage of learning.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use headtime_belief::{LinearBelief, ProfileBelief};
 use headtime_mechanics::draw;
-use headtime_sched::{Belief, Choice, DriveTraits, Limits, Policy, PolicyEntry, Queued, Scheduler, View};
+use headtime_sched::{
+    Belief, Choice, DriveTraits, Limits, Policy, PolicyEntry, Queued, Scheduler, View,
+};
 use headtime_sim::{Device, DriveTruth, Engine, OraclePositioning, SimulatedDrive};
 use headtime_units::Nanos;
 use headtime_workload::{Mix, StreamConfig, Workload};
 use rand::{RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-/// What a policy says it minimises.
+/// What a policy says it minimizes.
 type Cost = fn(&View<'_>, &Queued) -> Nanos;
 
 const POLICIES: &[(&str, Cost)] = &[
@@ -23,13 +27,19 @@ const POLICIES: &[(&str, Cost)] = &[
     ("sptf-oracle", soonest),
     ("sptf-expected:ageing_power=0", expected),
     ("headtime:ageing_power=0", expected),
-    ("sstf", |view, queued| Nanos::from_ns(u64::from(queued.target.start.cylinder.abs_diff(view.place().cylinder)))),
+    ("sstf", |view, queued| {
+        Nanos::from_ns(u64::from(queued.target.start.cylinder.abs_diff(view.place().cylinder)))
+    }),
 ];
 
 fn soonest(view: &View<'_>, queued: &Queued) -> Nanos {
     let estimate = view.estimate(queued);
     let likely = view.likely(queued);
-    assert_eq!((likely.depart, likely.positioning), (estimate.depart, estimate.positioning), "{queued:?}");
+    assert_eq!(
+        (likely.depart, likely.positioning),
+        (estimate.depart, estimate.positioning),
+        "{queued:?}"
+    );
     estimate.depart.saturating_since(view.now.max(view.head().free_at)) + estimate.positioning
 }
 
@@ -58,8 +68,19 @@ impl Policy for Compared {
     fn choose(&mut self, view: &View<'_>) -> Choice {
         let choice = self.inner.choose(view);
         // The first of equals is the one submitted first, because that is the order of the queue.
-        let least = view.queue.by_arrival().min_by_key(|queued| (self.cost)(view, queued)).map(|queued| queued.ticket);
-        assert_eq!(choice, Choice::one(least), "{} at {} with {} queued", self.run, view.now, view.queue.len());
+        let least = view
+            .queue
+            .by_arrival()
+            .min_by_key(|queued| (self.cost)(view, queued))
+            .map(|queued| queued.ticket);
+        assert_eq!(
+            choice,
+            Choice::one(least),
+            "{} at {} with {} queued",
+            self.run,
+            view.now,
+            view.queue.len()
+        );
         self.compared.fetch_add(1, Ordering::Relaxed);
         choice
     }
@@ -73,25 +94,40 @@ fn a_search_that_stops_early_chooses_what_a_look_at_every_request_would() {
         let clients = rng.random_range(2..60);
         for (policy, cost) in POLICIES {
             for by_distance in [false, true] {
-                let run = format!("policy {policy}, seed {seed}, belief by distance: {by_distance}");
+                let run =
+                    format!("policy {policy}, seed {seed}, belief by distance: {by_distance}");
                 let truth = DriveTruth::draw(&profile, seed).expect("a drawn profile is valid");
-                let (entry, parameters) = PolicyEntry::parse(policy).expect("a policy of the table");
+                let (entry, parameters) =
+                    PolicyEntry::parse(policy).expect("a policy of the table");
                 let belief: Box<dyn Belief + Send> = match (entry.oracle, by_distance) {
-                    (true, _) => Box::new(OraclePositioning::new(&truth).expect("a drawn profile is valid")),
-                    (false, false) => Box::new(ProfileBelief::new(&profile).expect("a drawn profile is valid")),
+                    (true, _) => {
+                        Box::new(OraclePositioning::new(&truth).expect("a drawn profile is valid"))
+                    }
+                    (false, false) => {
+                        Box::new(ProfileBelief::new(&profile).expect("a drawn profile is valid"))
+                    }
                     (false, true) => Box::new(LinearBelief::new(profile.capacity())),
                 };
                 let drive = SimulatedDrive::new(truth).expect("a drawn profile is valid");
                 let compared = Arc::new(AtomicU64::new(0));
                 let inner = (entry.build)(&parameters);
-                let policy = Compared { inner, cost: *cost, compared: Arc::clone(&compared), run: run.clone() };
+                let policy = Compared {
+                    inner,
+                    cost: *cost,
+                    compared: Arc::clone(&compared),
+                    run: run.clone(),
+                };
                 let traits = DriveTraits { queue_depth: drive.queue_depth(), fua: true };
                 let scheduler = Scheduler::new(belief, Box::new(policy), traits, Limits::default());
                 let mix = Mix { reads: 0.7, zeroes: 0.1, discards: 0.0, flushes: 0.02, fua: 0.1 };
                 let sector = profile.sector_size().expect("a drawn profile is valid");
-                let config =
-                    StreamConfig { mix, sizes: headtime_workload::Sizes::Fixed { bytes: sector.bytes() as u64 }, ..StreamConfig::closed(clients) };
-                let workload = Workload::new(&[config], sector, profile.capacity(), seed).expect("single sectors suit every drive");
+                let config = StreamConfig {
+                    mix,
+                    sizes: headtime_workload::Sizes::Fixed { bytes: sector.bytes() as u64 },
+                    ..StreamConfig::closed(clients)
+                };
+                let workload = Workload::new(&[config], sector, profile.capacity(), seed)
+                    .expect("single sectors suit every drive");
                 let mut engine = Engine::new(scheduler, drive, workload, None);
                 while compared.load(Ordering::Relaxed) < 300 {
                     engine.step(&mut ()).unwrap_or_else(|error| panic!("{run}: {error}"));

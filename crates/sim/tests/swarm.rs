@@ -1,12 +1,16 @@
 //! The swarm over a fixed set of seeds, and the bugs it must find.
 //!
-//! `HEADTIME_SWARM_SEED` and `HEADTIME_SWARM_COUNT` choose other seeds: `HEADTIME_SWARM_SEED=7 HEADTIME_SWARM_COUNT=1` replays one.
+//! `HEADTIME_SWARM_SEED` and `HEADTIME_SWARM_COUNT` choose other seeds: `HEADTIME_SWARM_SEED=7
+//! HEADTIME_SWARM_COUNT=1` replays one.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use headtime_belief::ProfileBelief;
 use headtime_mechanics::DriveProfile;
-use headtime_sched::{Accounts, Admission, Belief, Cancelled, Decision, Done, Finished, Op, Outcome, Policy, Request, RequestId, Scheduler};
+use headtime_sched::{
+    Accounts, Admission, Belief, Cancelled, Decision, Done, Finished, Op, Outcome, Policy, Request,
+    RequestId, Scheduler,
+};
 use headtime_sim::Front;
 use headtime_sim::swarm::{self, Summary};
 use headtime_units::{Instant, Lba, Nanos};
@@ -18,18 +22,25 @@ fn belief(profile: &DriveProfile) -> Box<dyn Belief + Send> {
 
 fn from_environment(name: &str, default: u64) -> u64 {
     match std::env::var(name) {
-        Ok(text) => text.parse().unwrap_or_else(|_| panic!("{name} is `{text}`, expected a number")),
+        Ok(text) => {
+            text.parse().unwrap_or_else(|_| panic!("{name} is `{text}`, expected a number"))
+        }
         Err(_) => default,
     }
 }
 
 #[test]
 fn the_swarm_finds_no_broken_promise() {
-    let (first, count) = (from_environment("HEADTIME_SWARM_SEED", 0), from_environment("HEADTIME_SWARM_COUNT", 300));
+    let (first, count) =
+        (from_environment("HEADTIME_SWARM_SEED", 0), from_environment("HEADTIME_SWARM_COUNT", 300));
     let mut sum = Summary::default();
     for seed in first..first + count {
         let summary = swarm::run_one(seed, &belief).unwrap_or_else(|failure| panic!("{failure}"));
-        assert_eq!(swarm::run_one(seed, &belief).as_ref(), Ok(&summary), "seed {seed} ran differently the second time");
+        assert_eq!(
+            swarm::run_one(seed, &belief).as_ref(),
+            Ok(&summary),
+            "seed {seed} ran differently the second time"
+        );
         sum.requests += summary.requests;
         sum.cancelled += summary.cancelled;
         sum.failed += summary.failed;
@@ -41,7 +52,15 @@ fn the_swarm_finds_no_broken_promise() {
     println!("{count} seeds from {first}: {sum:?}");
     // A swarm that tries nothing finds nothing.
     if count >= 100 {
-        for tried in [sum.requests / 50, sum.cancelled, sum.failed, sum.given_up, sum.policy_changes, sum.reads_checked, sum.flushes_checked] {
+        for tried in [
+            sum.requests / 50,
+            sum.cancelled,
+            sum.failed,
+            sum.given_up,
+            sum.policy_changes,
+            sum.reads_checked,
+            sum.flushes_checked,
+        ] {
             assert!(tried >= count, "the seeds try too little of something: {sum:?}");
         }
     }
@@ -81,19 +100,29 @@ struct Buggy {
 
 impl Buggy {
     fn new(bug: Bug, scheduler: Scheduler) -> Self {
-        Self { bug, scheduler, as_made: BTreeMap::new(), early: Vec::new(), reported_early: BTreeSet::new(), reports: 0 }
+        Self {
+            bug,
+            scheduler,
+            as_made: BTreeMap::new(),
+            early: Vec::new(),
+            reported_early: BTreeSet::new(),
+            reports: 0,
+        }
     }
 
     fn tampered(&self, request: Request) -> Request {
         match self.bug {
-            Bug::HidesWritesFromTheOverlapOrder if request.op == Op::Write => Request { op: Op::Read, ..request },
+            Bug::HidesWritesFromTheOverlapOrder if request.op == Op::Write => {
+                Request { op: Op::Read, ..request }
+            }
             Bug::ForgetsForceUnitAccess => Request { fua: false, ..request },
             _ => request,
         }
     }
 
     fn restored(&self, mut finished: Finished) -> Finished {
-        finished.request = self.as_made.get(&finished.request.id).copied().unwrap_or(finished.request);
+        finished.request =
+            self.as_made.get(&finished.request.id).copied().unwrap_or(finished.request);
         finished
     }
 }
@@ -101,9 +130,18 @@ impl Buggy {
 impl Front for Buggy {
     fn submit(&mut self, now: Instant, request: Request) -> Admission {
         self.as_made.insert(request.id, request);
-        if matches!(self.bug, Bug::ReportsFlushesEarly | Bug::NeverSendsFlushes) && request.op == Op::Flush {
+        if matches!(self.bug, Bug::ReportsFlushesEarly | Bug::NeverSendsFlushes)
+            && request.op == Op::Flush
+        {
             let (disk_time, outcome) = (Nanos::ZERO, Outcome::Success);
-            self.early.push(Finished { request, submitted: now, dispatched: now, finished: now, disk_time, outcome });
+            self.early.push(Finished {
+                request,
+                submitted: now,
+                dispatched: now,
+                finished: now,
+                disk_time,
+                outcome,
+            });
             if self.bug == Bug::NeverSendsFlushes {
                 return Admission::Accepted;
             }
@@ -118,7 +156,9 @@ impl Front for Buggy {
                 let made = command.requests.first().map(|id| self.as_made[id]);
                 match (self.bug, made) {
                     (Bug::HidesWritesFromTheOverlapOrder, Some(made)) => command.op = made.op,
-                    (Bug::ZeroesTheWrongSectors, Some(made)) if made.op == Op::Zero && made.extent.start.get() > 0 => {
+                    (Bug::ZeroesTheWrongSectors, Some(made))
+                        if made.op == Op::Zero && made.extent.start.get() > 0 =>
+                    {
                         command.extent.start = Lba::new(made.extent.start.get() - 1);
                     }
                     _ => {}
@@ -149,7 +189,11 @@ impl Front for Buggy {
 
     fn cancel(&mut self, now: Instant, id: RequestId) -> Cancelled {
         let queued = self.scheduler.queue().by_arrival().any(|queued| queued.request.id == id);
-        if self.bug == Bug::ForgetsToCancel && queued { Cancelled::Removed } else { self.scheduler.cancel(now, id) }
+        if self.bug == Bug::ForgetsToCancel && queued {
+            Cancelled::Removed
+        } else {
+            self.scheduler.cancel(now, id)
+        }
     }
 
     fn set_policy(&mut self, policy: Box<dyn Policy>) {
@@ -177,12 +221,18 @@ fn the_swarm_finds_every_planted_bug() {
         Bug::ForgetsToCancel,
         Bug::ZeroesTheWrongSectors,
     ] {
-        let found = (0..40).find_map(|seed| swarm::run_one_with(seed, &belief, |scheduler| Buggy::new(bug, scheduler)).err());
+        let found = (0..40).find_map(|seed| {
+            swarm::run_one_with(seed, &belief, |scheduler| Buggy::new(bug, scheduler)).err()
+        });
         let failure = found.unwrap_or_else(|| panic!("forty seeds did not find {bug:?}"));
         println!("{bug:?}: {failure}");
-        let replayed = swarm::run_one_with(failure.seed, &belief, |scheduler| Buggy::new(bug, scheduler));
+        let replayed =
+            swarm::run_one_with(failure.seed, &belief, |scheduler| Buggy::new(bug, scheduler));
         assert_eq!(replayed, Err(failure.clone()), "the seed alone replays the failure");
-        let command = format!("HEADTIME_SWARM_SEED={} HEADTIME_SWARM_COUNT=1 cargo test -p headtime-sim --test swarm", failure.seed);
+        let command = format!(
+            "HEADTIME_SWARM_SEED={} HEADTIME_SWARM_COUNT=1 cargo test -p headtime-sim --test swarm",
+            failure.seed
+        );
         assert!(failure.to_string().contains(&command), "{failure}");
     }
 }
@@ -197,7 +247,9 @@ fn the_witness_sees_what_was_broken_and_not_only_that_something_was() {
         (Bug::ReportsTwice, "is not held"),
     ];
     for (bug, words) in expected {
-        let found = (0..40).filter_map(|seed| swarm::run_one_with(seed, &belief, |scheduler| Buggy::new(bug, scheduler)).err());
+        let found = (0..40).filter_map(|seed| {
+            swarm::run_one_with(seed, &belief, |scheduler| Buggy::new(bug, scheduler)).err()
+        });
         let texts: Vec<String> = found.map(|failure| failure.what).collect();
         assert!(texts.iter().any(|text| text.contains(words)), "{bug:?}: {texts:?}");
     }
@@ -207,8 +259,12 @@ fn the_witness_sees_what_was_broken_and_not_only_that_something_was() {
 fn the_swarm_finds_a_drive_that_reports_flushes_while_only_its_cache_has_the_data() {
     let lie = |seed| swarm::run_one_worse(seed, &belief, |faults| faults.lying_flushes = true);
     let found: Vec<_> = (0..150).filter_map(|seed| lie(seed).err()).collect();
-    assert!(found.iter().any(|failure| failure.what.contains("although only its cache holds")), "{found:?}");
+    assert!(
+        found.iter().any(|failure| failure.what.contains("although only its cache holds")),
+        "{found:?}"
+    );
     // Nothing else is wrong with such a drive.
-    let other = found.iter().find(|failure| !failure.what.contains("although only its cache holds"));
+    let other =
+        found.iter().find(|failure| !failure.what.contains("although only its cache holds"));
     assert_eq!(other, None);
 }

@@ -1,9 +1,11 @@
-//! Replays of recordings: a recording made by a simulated unit whose spindle and phase are known must be explained by the unit's own profile, and by
-//! no other.
+//! Replays of recordings: a recording made by a simulated unit whose spindle and phase are known
+//! must be explained by the unit's own profile, and by no other.
 
 use headtime_mechanics::{DriveProfile, draw};
 use headtime_sched::{Command, CommandId, Op};
-use headtime_sim::validate::{ArrivalShift, Figures, Issue, Served, SpindleFit, ValidateError, Validation, validate};
+use headtime_sim::validate::{
+    ArrivalShift, Figures, Issue, Served, SpindleFit, ValidateError, Validation, validate,
+};
 use headtime_sim::{Device, DriveTruth, SimulatedDrive};
 use headtime_units::{Angle, Extent, Instant, Nanos};
 use headtime_workload::Operation;
@@ -55,11 +57,14 @@ impl Unit {
     fn draw(profile: &DriveProfile, seed: u64) -> Self {
         let mut profile = profile.clone();
         profile.variation.spindle_ppm = 130.0;
-        Self { truth: DriveTruth::draw(&profile, seed).expect("a valid profile"), start: Instant::from_ns(3_141_592) }
+        Self {
+            truth: DriveTruth::draw(&profile, seed).expect("a valid profile"),
+            start: Instant::from_ns(3_141_592),
+        }
     }
 
-    /// Random accesses one after the other, with pauses of up to `pause`; `hidden` is a pause that the recording does not know of, as a busy host
-    /// makes them.
+    /// Random accesses one after the other, with pauses of up to `pause`; `hidden` is a pause that
+    /// the recording does not know of, as a busy host makes them.
     fn record(&self, requests: usize, seed: u64, pause: Nanos, hidden: Nanos) -> Recording {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         let mut drive = SimulatedDrive::new(self.truth.clone()).expect("a valid profile");
@@ -71,7 +76,17 @@ impl Unit {
             let extent = Extent::from_numbers(rng.random_range(0..=capacity - len), len);
             let operation = if rng.random_bool(0.7) { Operation::Read } else { Operation::Write };
             let op = if operation == Operation::Read { Op::Read } else { Op::Write };
-            drive.submit(issued, &Command { id: CommandId(number as u64), op, extent, fua: false, background: None, requests: SmallVec::new() });
+            drive.submit(
+                issued,
+                &Command {
+                    id: CommandId(number as u64),
+                    op,
+                    extent,
+                    fua: false,
+                    background: None,
+                    requests: SmallVec::new(),
+                },
+            );
             while reports.is_empty() {
                 let at = drive.next_event().expect("a command is under way");
                 drive.advance(at, &mut reports);
@@ -80,7 +95,14 @@ impl Unit {
             let response = finished.saturating_since(issued);
             let think = Nanos::from_ns(rng.random_range(0..=pause.as_ns()));
             issued = finished + think + Nanos::from_ns(rng.random_range(0..=hidden.as_ns()));
-            RecordedAccess { line: number + 1, operation, extent, response, think, label: Label::Hit }
+            RecordedAccess {
+                line: number + 1,
+                operation,
+                extent,
+                response,
+                think,
+                label: Label::Hit,
+            }
         });
         Recording::new(accesses.collect()).expect("at least one access")
     }
@@ -106,14 +128,27 @@ fn a_units_own_profile_explains_its_recording_and_its_spindle_is_found() {
         let recording = unit.record(2_000, seed, PAUSE, Nanos::ZERO);
         let validation = replay(&small(), &recording, Issue::Recorded);
         let (ppm, turns) = unit.misfit(&validation.spindle);
-        assert!(validation.spindle.coherent && validation.spindle.coherence > 0.999, "seed {seed}: {:?}", validation.spindle);
-        assert!(ppm.abs() < 0.05 && turns.abs() < 2e-4, "seed {seed}: period {ppm} ppm, phase {turns} turns off");
+        assert!(
+            validation.spindle.coherent && validation.spindle.coherence > 0.999,
+            "seed {seed}: {:?}",
+            validation.spindle
+        );
+        assert!(
+            ppm.abs() < 0.05 && turns.abs() < 2e-4,
+            "seed {seed}: period {ppm} ppm, phase {turns} turns off"
+        );
         for figures in [validation.all(), validation.held_out()] {
-            assert!(figures.within_0_2_ms > 0.998 && figures.median_abs_ms < 0.002, "seed {seed}: {figures:?}");
+            assert!(
+                figures.within_0_2_ms > 0.998 && figures.median_abs_ms < 0.002,
+                "seed {seed}: {figures:?}"
+            );
             assert!(figures.demerit_ms < 0.02, "seed {seed}: {figures:?}");
         }
         assert_eq!((validation.all().requests, validation.held_out().requests), (2_000, 1_000));
-        assert!(validation.accesses().iter().all(|access| access.predicted.served == Served::Media), "nothing is cached on this drive");
+        assert!(
+            validation.accesses().iter().all(|access| access.predicted.served == Served::Media),
+            "nothing is cached on this drive"
+        );
     }
 }
 
@@ -124,7 +159,10 @@ fn through_the_text_of_a_trace_file_it_is_the_same() {
     let text: Vec<String> = recording.accesses().iter().map(disksim_validate::line).collect();
     let read = disksim_validate::read("written", &text.join("\n")).unwrap();
     assert_eq!(read, recording);
-    assert_eq!(replay(&small(), &read, Issue::Recorded).accesses(), replay(&small(), &recording, Issue::Recorded).accesses());
+    assert_eq!(
+        replay(&small(), &read, Issue::Recorded).accesses(),
+        replay(&small(), &recording, Issue::Recorded).accesses()
+    );
 }
 
 #[test]
@@ -150,14 +188,24 @@ fn a_wrong_seek_curve_shows_request_by_request_and_the_spindle_is_found_all_the_
     let recording = unit.record(3_000, 5, PAUSE, Nanos::ZERO);
     let mut slow = small();
     slow.seek.points.iter_mut().for_each(|(_, ms)| *ms *= 1.1);
-    let (right, wrong) = (replay(&small(), &recording, Issue::Recorded), replay(&slow, &recording, Issue::Recorded));
+    let (right, wrong) =
+        (replay(&small(), &recording, Issue::Recorded), replay(&slow, &recording, Issue::Recorded));
     let (ppm, turns) = unit.misfit(&wrong.spindle);
-    assert!(ppm.abs() < 0.05 && turns.abs() < 2e-4, "period {ppm} ppm, phase {turns} turns off: a seek too long costs whole turns, no phase");
+    assert!(
+        ppm.abs() < 0.05 && turns.abs() < 2e-4,
+        "period {ppm} ppm, phase {turns} turns off: a seek too long costs whole turns, no phase"
+    );
 
     let (right, wrong) = (right.all(), wrong.all());
     // A tenth of some 5 ms of a turn of 6 ms: about one in twelve comes too late for its sector.
-    assert!((0.04..0.15).contains(&wrong.revolution_too_long) && wrong.revolution_too_short < 0.001, "{wrong:?}");
-    assert!((wrong.within_0_2_ms + wrong.revolution_too_long - 1.0).abs() < 0.01, "all others are as good as before: {wrong:?}");
+    assert!(
+        (0.04..0.15).contains(&wrong.revolution_too_long) && wrong.revolution_too_short < 0.001,
+        "{wrong:?}"
+    );
+    assert!(
+        (wrong.within_0_2_ms + wrong.revolution_too_long - 1.0).abs() < 0.01,
+        "all others are as good as before: {wrong:?}"
+    );
     assert!(wrong.demerit_ms > 10.0 * right.demerit_ms && wrong.demerit_ms > 0.2, "{wrong:?}");
     assert!(wrong.per_request_rms_ms > wrong.demerit_ms, "{wrong:?}");
     assert!(wrong.simulated_mean_ms > wrong.recorded_mean_ms + 0.2, "{wrong:?}");
@@ -170,7 +218,8 @@ fn an_error_of_one_prediction_does_not_move_the_requests_behind_it() {
     let recording = unit.record(3_000, 6, Nanos::ZERO, Nanos::ZERO);
     let mut slow = small();
     slow.interface.read_command_us += 250.0;
-    let [recorded, closed] = [Issue::Recorded, Issue::Closed].map(|issue| replay(&slow, &recording, issue));
+    let [recorded, closed] =
+        [Issue::Recorded, Issue::Closed].map(|issue| replay(&slow, &recording, issue));
     assert!(recorded.spindle.coherent);
     let after_an_error = |validation: &Validation| {
         let pairs = validation.accesses().windows(2).filter(|pair| pair[0].error_ns() > 5_000_000);
@@ -179,14 +228,28 @@ fn an_error_of_one_prediction_does_not_move_the_requests_behind_it() {
     };
     // The arm is 0.25 ms late and nothing else is wrong: whatever is a turn off says so.
     let late = recorded.arrival_errors().too_late;
-    assert!(late.requests > 50 && (0.05..0.2).contains(&late.median_ms) && (0.2..0.251).contains(&late.p90_ms), "{late:?}");
+    assert!(
+        late.requests > 50
+            && (0.05..0.2).contains(&late.median_ms)
+            && (0.2..0.251).contains(&late.p90_ms),
+        "{late:?}"
+    );
     assert_eq!(recorded.arrival_errors().too_early, ArrivalShift::default());
     let share = after_an_error(&recorded);
-    assert!(share > 0.9, "of the requests behind one that was a turn too long {share} were predicted");
+    assert!(
+        share > 0.9,
+        "of the requests behind one that was a turn too long {share} were predicted"
+    );
     assert!(recorded.all().within_0_2_ms > 0.9, "{:?}", recorded.all());
     // Both ways are always judged, whichever is shown.
-    assert_eq!((recorded.demerit_recorded_ms, recorded.demerit_closed_ms), (closed.demerit_recorded_ms, closed.demerit_closed_ms));
-    assert_eq!((recorded.all().demerit_ms, closed.all().demerit_ms), (recorded.demerit_recorded_ms, recorded.demerit_closed_ms));
+    assert_eq!(
+        (recorded.demerit_recorded_ms, recorded.demerit_closed_ms),
+        (closed.demerit_recorded_ms, closed.demerit_closed_ms)
+    );
+    assert_eq!(
+        (recorded.all().demerit_ms, closed.all().demerit_ms),
+        (recorded.demerit_recorded_ms, recorded.demerit_closed_ms)
+    );
 }
 
 #[test]
@@ -195,10 +258,15 @@ fn a_recording_that_keeps_no_phase_is_said_to_be_so_and_its_distribution_judged(
         let unit = Unit::draw(&small(), seed);
         let recording = unit.record(2_000, seed, PAUSE, Nanos::from_ms(20));
         let validation = replay(&small(), &recording, Issue::Recorded);
-        assert!(!validation.spindle.coherent && validation.spindle.coherence < 0.15, "seed {seed}: {:?}", validation.spindle);
+        assert!(
+            !validation.spindle.coherent && validation.spindle.coherence < 0.15,
+            "seed {seed}: {:?}",
+            validation.spindle
+        );
         assert_eq!(validation.period(), small().rotation_period().unwrap());
         let all = validation.all();
-        // Rotation makes single errors of milliseconds, the distributions differ by what 2,000 draws differ by.
+        // Rotation makes single errors of milliseconds, the distributions differ by what 2,000
+        // draws differ by.
         assert!(all.per_request_rms_ms > 1.5 && all.demerit_ms < 0.35, "seed {seed}: {all:?}");
     }
 }
@@ -209,15 +277,25 @@ fn classes_name_what_is_wrong_and_hold_every_access_once_per_kind_of_slice() {
     let unit = Unit::draw(&inner, 9);
     let recording = unit.record(3_000, 9, PAUSE, Nanos::ZERO);
     // The second zone, from address 2,400,000 of 3,640,620 on, is measured a third of a turn off.
-    inner.zones[1].first_angle_turns = Some((inner_zone_angle(&inner) + Angle::from_turns(1.0 / 3.0)).as_turns());
+    inner.zones[1].first_angle_turns =
+        Some((inner_zone_angle(&inner) + Angle::from_turns(1.0 / 3.0)).as_turns());
     let validation = replay(&inner, &recording, Issue::Recorded);
     let classes = validation.classes(20);
     for class in classes.iter().take(6) {
         let words = class.slice.describe();
-        assert!(["addresses 70", "addresses 80", "addresses 90"].iter().any(|start| words.starts_with(start)), "{words}: {:?}", class.figures);
+        assert!(
+            ["addresses 70", "addresses 80", "addresses 90"]
+                .iter()
+                .any(|start| words.starts_with(start)),
+            "{words}: {:?}",
+            class.figures
+        );
         assert!(class.figures.within_0_2_ms < 0.05);
     }
-    let tenths = validation.classes(0).into_iter().filter(|class| class.slice.describe().starts_with("addresses"));
+    let tenths = validation
+        .classes(0)
+        .into_iter()
+        .filter(|class| class.slice.describe().starts_with("addresses"));
     assert_eq!(tenths.map(|class| class.figures.requests).sum::<usize>(), 3_000);
     assert!(validation.spindle.coherent, "two thirds of the drive still agree");
 }
@@ -231,18 +309,29 @@ fn inner_zone_angle(profile: &DriveProfile) -> Angle {
 
 #[test]
 fn what_the_cache_answers_is_left_out_of_the_fit_and_predicted_all_the_same() {
-    let cache =
-        "[cache]\nsegments = 8\nsegment_sectors = 400\nread_ahead_sectors = 300\nwrite_back = true\nread_hit_us = 180.0\nwrite_hit_us = 200.0\n";
-    let cached = DriveProfile::from_toml("small", &format!("{SMALL}\n{cache}")).expect("the profile with a cache is valid");
+    let cache = "[cache]\nsegments = 8\nsegment_sectors = 400\nread_ahead_sectors = \
+        300\nwrite_back = true\nread_hit_us = 180.0\nwrite_hit_us = 200.0\n";
+    let cached = DriveProfile::from_toml("small", &format!("{SMALL}\n{cache}"))
+        .expect("the profile with a cache is valid");
     for seed in 0..4 {
         let unit = Unit::draw(&cached, seed);
         let recording = unit.record(2_000, seed, PAUSE, Nanos::ZERO);
         let validation = replay(&cached, &recording, Issue::Recorded);
         let (ppm, turns) = unit.misfit(&validation.spindle);
-        assert!(ppm.abs() < 0.1 && turns.abs() < 5e-4, "seed {seed}: period {ppm} ppm, phase {turns} turns off");
+        assert!(
+            ppm.abs() < 0.1 && turns.abs() < 5e-4,
+            "seed {seed}: period {ppm} ppm, phase {turns} turns off"
+        );
         let by_cache = validation.figures(|_, access| access.predicted.served == Served::Cache);
-        assert!(by_cache.requests > 500 && by_cache.recorded_mean_ms < 1.0, "seed {seed}: most writes: {by_cache:?}");
-        assert!(validation.spindle.fitted < 850, "seed {seed}: of a thousand only those that the platter answered: {:?}", validation.spindle);
+        assert!(
+            by_cache.requests > 500 && by_cache.recorded_mean_ms < 1.0,
+            "seed {seed}: most writes: {by_cache:?}"
+        );
+        assert!(
+            validation.spindle.fitted < 850,
+            "seed {seed}: of a thousand only those that the platter answered: {:?}",
+            validation.spindle
+        );
         assert!(validation.all().within_0_2_ms > 0.99, "seed {seed}: {:?}", validation.all());
     }
 }
@@ -256,7 +345,9 @@ fn an_access_past_the_drives_end_is_refused_with_its_line_and_a_remedy() {
     assert!(matches!(error, ValidateError::PastEnd { line: 3, .. }), "{error:?}");
     let message = error.to_string();
     assert!(
-        message.contains("small") && message.contains(&capacity.to_string()) && message.contains("profile of the drive that was recorded"),
+        message.contains("small")
+            && message.contains(&capacity.to_string())
+            && message.contains("profile of the drive that was recorded"),
         "{message}"
     );
 }
@@ -267,7 +358,10 @@ fn a_recording_of_one_access_has_figures_and_no_fit() {
     let validation = replay(&small(), &recording, Issue::Closed);
     assert!(!validation.spindle.coherent);
     assert_eq!((validation.all().requests, validation.held_out()), (1, Figures::default()));
-    assert!(validation.all().median_abs_ms.is_finite() && validation.all().demerit_ms == validation.all().median_abs_ms);
+    assert!(
+        validation.all().median_abs_ms.is_finite()
+            && validation.all().demerit_ms == validation.all().median_abs_ms
+    );
 }
 
 proptest! {
@@ -276,7 +370,8 @@ proptest! {
     #[test]
     fn any_drive_explains_its_own_recording(seed in any::<u64>()) {
         let profile = draw::random_profile(&mut ChaCha8Rng::seed_from_u64(seed));
-        // A read of a whole track without waiting for its start ends wherever it began, which is what is to be found; on a drive of a few tracks most reads are such.
+        // A read of a whole track without waiting for its start ends wherever it began, which is
+        // what is to be found; on a drive of a few tracks most reads are such.
         prop_assume!(profile.capacity().get() >= 1_000);
         let mut still = profile.clone();
         still.variation = Default::default();

@@ -1,7 +1,10 @@
-//! [`Backup`]: a copy of the sectors as they are at one moment, as an image or as a stream of records.
+//! [`Backup`]: a copy of the sectors as they are at one moment, as an image or as a stream of
+//! records.
 //!
-//! That all sectors are of one moment is the scheduler's doing, which reads what is about to be overwritten, and that of whoever holds overwrites back until what was read is kept.
-//! Here the order does not matter: into an image every piece goes to its own place, a stream says of each record where it belongs ([`crate::record`]).
+//! That all sectors are of one moment is the scheduler's doing, which reads what is about to be
+//! overwritten, and that of whoever holds overwrites back until what was read is kept. Here the
+//! order does not matter: into an image every piece goes to its own place, a stream says of each
+//! record where it belongs ([`crate::record`]).
 
 use headtime_units::Extent;
 
@@ -15,7 +18,8 @@ use crate::task::{Piece, Task, TaskSettings};
 /// What a backup writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BackupForm {
-    /// A file as long as the sectors together, each at its offset; zeroes are left out, so that the file is sparse. Sectors that could not be read stay zero.
+    /// A file as long as the sectors together, each at its offset; zeroes are left out, so that the
+    /// file is sparse. Sectors that could not be read stay zero.
     Image,
     /// Records in the order in which the sectors came, for a pipe.
     Stream,
@@ -46,12 +50,18 @@ impl Backup {
     pub(crate) fn new(subject: &Subject, settings: TaskSettings) -> Self {
         let sector_bytes = u64::from(subject.sector_size.bytes());
         let bytes = subject.sector_size.bytes_of(subject.extent.len);
-        let records = (settings.form == BackupForm::Stream).then(|| RecordWriter::new(&subject.target, bytes, subject.sector_size.bytes()));
+        let records = (settings.form == BackupForm::Stream)
+            .then(|| RecordWriter::new(&subject.target, bytes, subject.sector_size.bytes()));
         Self { settings, extent: subject.extent, sector_bytes, records }
     }
 
-    /// A stream is never taken up again: what was in the pipe is gone with its reader. Nothing has to be remembered for an image.
-    pub(crate) fn decode(subject: &Subject, settings: TaskSettings, _from: &mut Decoder<'_>) -> Result<Self, Malformed> {
+    /// A stream is never taken up again: what was in the pipe is gone with its reader. Nothing has
+    /// to be remembered for an image.
+    pub(crate) fn decode(
+        subject: &Subject,
+        settings: TaskSettings,
+        _from: &mut Decoder<'_>,
+    ) -> Result<Self, Malformed> {
         Ok(Self::new(subject, settings))
     }
 
@@ -82,7 +92,10 @@ impl Task for Backup {
         };
         let mut bytes = records.piece(offset, piece.bytes);
         for failed in piece.failed {
-            let (offset, len) = ((failed.start - self.extent.start).get() * self.sector_bytes, failed.len.get() * self.sector_bytes);
+            let (offset, len) = (
+                (failed.start - self.extent.start).get() * self.sector_bytes,
+                failed.len.get() * self.sector_bytes,
+            );
             bytes.extend(records.unreadable(offset, len));
         }
         out.push(Output::Append { bytes });

@@ -14,9 +14,11 @@ impl Bitmap {
         Self { words: vec![0; len.div_ceil(64) as usize], len, set: 0 }
     }
 
-    /// From words as [`Bitmap::words`] gives them; `None` when they are not as many as `len` bits need, or bits behind the end are set.
+    /// From words as [`Bitmap::words`] gives them; `None` when they are not as many as `len` bits
+    /// need, or bits behind the end are set.
     pub(crate) fn from_words(len: u64, words: Vec<u64>) -> Option<Self> {
-        let behind_the_end = words.last().is_some_and(|last| !len.is_multiple_of(64) && last >> (len % 64) != 0);
+        let behind_the_end =
+            words.last().is_some_and(|last| !len.is_multiple_of(64) && last >> (len % 64) != 0);
         if words.len() as u64 != len.div_ceil(64) || behind_the_end {
             return None;
         }

@@ -1,4 +1,5 @@
-//! Little-endian numbers and lengths, into bytes and out of them, with every length checked before it is believed.
+//! Little-endian numbers and lengths, into bytes and out of them, with every length checked before
+//! it is believed.
 
 use headtime_units::{Extent, Lba, Sectors};
 
@@ -64,7 +65,8 @@ impl<'a> Decoder<'a> {
     }
 
     pub(crate) fn bytes(&mut self, len: usize) -> Result<&'a [u8], Malformed> {
-        let (bytes, rest) = self.rest.split_at_checked(len).ok_or(Malformed("it ends too early"))?;
+        let (bytes, rest) =
+            self.rest.split_at_checked(len).ok_or(Malformed("it ends too early"))?;
         self.rest = rest;
         Ok(bytes)
     }
@@ -114,8 +116,12 @@ impl<'a> Decoder<'a> {
         let mut runs = Vec::with_capacity(count);
         for _ in 0..count {
             let run = Extent::new(Lba::new(self.u64()?), Sectors::new(self.u64()?));
-            let inside = run.checked_end().is_some_and(|end| end <= extent.end()) && run.start >= extent.start && !run.len.is_zero();
-            runs.push(inside.then_some(run).ok_or(Malformed("a range outside of what is scanned"))?);
+            let inside = run.checked_end().is_some_and(|end| end <= extent.end())
+                && run.start >= extent.start
+                && !run.len.is_zero();
+            runs.push(
+                inside.then_some(run).ok_or(Malformed("a range outside of what is scanned"))?,
+            );
         }
         if untold > extent.len.get() {
             return Err(Malformed("more sectors without a range than there are"));

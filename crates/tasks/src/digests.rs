@@ -1,13 +1,18 @@
-//! [`Digests`]: a digest for each mebibyte, whatever the order and the pieces in which its sectors come.
+//! [`Digests`]: a digest for each mebibyte, whatever the order and the pieces in which its sectors
+//! come.
 //!
-//! The digest of a mebibyte is the sum, modulo 2⁶⁴, of the XXH3 (64 bits) of its sectors, each keyed with its place within the mebibyte. A sum does not ask for the order of its
-//! terms, so nothing has to be kept but the sum: 19 bytes for a mebibyte of disk, with the digest of the last pass beside it. A change anywhere goes unnoticed with a chance of about 2⁻⁶⁴. It is a check against
-//! accidents, not against an adversary.
+//! The digest of a mebibyte is the sum, modulo 2⁶⁴, of the XXH3 (64 bits) of its sectors, each
+//! keyed with its place within the mebibyte. A sum does not ask for the order of its terms, so
+//! nothing has to be kept but the sum: 19 bytes for a mebibyte of disk, with the digest of the last
+//! pass beside it. A change anywhere goes unnoticed with a chance of about 2⁻⁶⁴. It is a check
+//! against accidents, not against an adversary.
 //!
-//! Example: of a mebibyte the second half comes first, then the first: sum = S₂ + S₁. Had it been written in between, the word that arrives with the first half says so, and no digest is made of
+//! Example: of a mebibyte the second half comes first, then the first: sum = S₂ + S₁. Had it been
+//! written in between, the word that arrives with the first half says so, and no digest is made of
 //! it. Had it been written before, since the last pass, a digest is made and not compared.
 //!
-//! What it does not see: a change that was made through the same engine before the program was killed; who keeps the state says then that everything may have been written.
+//! What it does not see: a change that was made through the same engine before the program was
+//! killed; who keeps the state says then that everything may have been written.
 
 use headtime_units::{Extent, Lba, Sectors};
 use twox_hash::XxHash3_64;
@@ -22,11 +27,14 @@ use crate::task::Piece;
 pub struct DigestReport {
     /// Mebibytes whose digest was compared with the last pass's.
     pub compared: u64,
-    /// Mebibytes that had a digest and were not compared, because they were written through the same engine since, or could not be read.
+    /// Mebibytes that had a digest and were not compared, because they were written through the
+    /// same engine since, or could not be read.
     pub not_compared: u64,
-    /// Those that hold something else than at the last pass although nothing was written through the same engine.
+    /// Those that hold something else than at the last pass although nothing was written through
+    /// the same engine.
     pub changed: Ranges,
-    /// A digest of the whole table, when every mebibyte has one: two drives with the same content have the same.
+    /// A digest of the whole table, when every mebibyte has one: two drives with the same content
+    /// have the same.
     pub table: Option<u64>,
 }
 
@@ -104,7 +112,8 @@ impl Digests {
             let bytes = &piece.bytes[from..from + part.len.get() as usize * self.sector_bytes];
             let first = (part.start - region.start).get();
             for (place, sector) in (first..).zip(bytes.chunks_exact(self.sector_bytes)) {
-                self.sums[number] = self.sums[number].wrapping_add(XxHash3_64::oneshot_with_seed(place + 1, sector));
+                self.sums[number] = self.sums[number]
+                    .wrapping_add(XxHash3_64::oneshot_with_seed(place + 1, sector));
             }
             if piece.failed.iter().any(|failed| failed.overlaps(part)) {
                 self.flags[number] |= SPOILT;
@@ -145,13 +154,21 @@ impl Digests {
     }
 
     pub(crate) fn report(&self) -> DigestReport {
-        let complete =
-            (0..self.known.len()).all(|number| self.flags[number] & KNOWN != 0 && u64::from(self.seen[number]) == self.region_of(number).len.get());
+        let complete = (0..self.known.len()).all(|number| {
+            self.flags[number] & KNOWN != 0
+                && u64::from(self.seen[number]) == self.region_of(number).len.get()
+        });
         let table = complete.then(|| {
-            let bytes: Vec<u8> = self.known.iter().flat_map(|digest| digest.to_le_bytes()).collect();
+            let bytes: Vec<u8> =
+                self.known.iter().flat_map(|digest| digest.to_le_bytes()).collect();
             XxHash3_64::oneshot(&bytes)
         });
-        DigestReport { compared: self.compared, not_compared: self.not_compared, changed: self.changed.clone(), table }
+        DigestReport {
+            compared: self.compared,
+            not_compared: self.not_compared,
+            changed: self.changed.clone(),
+            table,
+        }
     }
 
     fn number(&self, lba: Lba) -> usize {
@@ -175,7 +192,11 @@ impl Digests {
     }
 
     pub(crate) fn decode(subject: &Subject, from: &mut Decoder<'_>) -> Result<Self, Malformed> {
-        let regions = subject.extent.len.get().div_ceil(REGION_BYTES / u64::from(subject.sector_size.bytes()));
+        let regions = subject
+            .extent
+            .len
+            .get()
+            .div_ceil(REGION_BYTES / u64::from(subject.sector_size.bytes()));
         from.must_hold(regions.saturating_mul(STATE_BYTES))?;
         let mut digests = Self::new(subject);
         (digests.compared, digests.not_compared) = (from.u64()?, from.u64()?);
@@ -191,8 +212,13 @@ impl Digests {
         }
         let flags = from.bytes(digests.flags.len())?;
         digests.flags.copy_from_slice(flags);
-        let too_many = (0..digests.seen.len()).any(|number| u64::from(digests.seen[number]) > digests.region_of(number).len.get());
-        if too_many { Err(Malformed("a mebibyte of which more sectors were taken than it has")) } else { Ok(digests) }
+        let too_many = (0..digests.seen.len())
+            .any(|number| u64::from(digests.seen[number]) > digests.region_of(number).len.get());
+        if too_many {
+            Err(Malformed("a mebibyte of which more sectors were taken than it has"))
+        } else {
+            Ok(digests)
+        }
     }
 }
 

@@ -1,8 +1,12 @@
-//! Background tasks over the sectors of a drive, sans-IO: what a scrub, a table of digests or a backup makes of sectors that come in any order.
+//! Background tasks over the sectors of a drive, sans-IO: what a scrub, a table of digests or a
+//! backup makes of sectors that come in any order.
 //!
-//! A [`Scan`] covers one run of sectors once. Whoever drives it reads what is [missing](Scan::missing) whenever the drive has time for it, in whatever order and pieces, and
-//! [delivers](Scan::deliver) each piece with its bytes or the drive's error. What is to be written comes out as [`Output`]s; only when they are kept safe is the
-//! piece [kept](Scan::keep), so that the books never say more than is true. [`Scan::encode`] and [`Scan::decode`] carry everything over a restart.
+//! A [`Scan`] covers one run of sectors once. Whoever drives it reads what is
+//! [missing](Scan::missing) whenever the drive has time for it, in whatever order and pieces, and
+//! [delivers](Scan::deliver) each piece with its bytes or the drive's error. What is to be written
+//! comes out as [`Output`]s; only when they are kept safe is the piece [kept](Scan::keep), so that
+//! the books never say more than is true. [`Scan::encode`] and [`Scan::decode`] carry everything
+//! over a restart.
 //!
 //! ```
 //! use headtime_tasks::{Scan, Source, Subject, TaskKind};
@@ -21,8 +25,9 @@
 //! ```
 //!
 //! # Memory
-//! A bit for each grain of 4 to 64 KiB (at most 2 MiB for drives up to 1 TiB, and 2 MiB for each TiB behind that), incomplete grains up to [`MOST_PARTIAL`], and, of tasks with digests, 19 bytes for each MiB.
-//! Nothing depends on the order in which sectors come.
+//! A bit for each grain of 4 to 64 KiB (at most 2 MiB for drives up to 1 TiB, and 2 MiB for each
+//! TiB behind that), incomplete grains up to [`MAX_PARTIAL`], and, of tasks with digests, 19 bytes
+//! for each MiB. Nothing depends on the order in which sectors come.
 
 mod backup;
 mod bitmap;
@@ -38,7 +43,7 @@ mod task;
 pub use backup::BackupForm;
 pub use digests::DigestReport;
 pub use ranges::Ranges;
-pub use scan::{MOST_PARTIAL, Output, Scan, Source};
+pub use scan::{MAX_PARTIAL, Output, Scan, Source};
 pub use state::{Loaded, StateError};
 pub use subject::Subject;
 pub use task::{Piece, TASKS, Task, TaskEntry, TaskKind, TaskSettings, UnknownTask};

@@ -1,4 +1,5 @@
-//! [`Ranges`]: runs of sectors that are worth telling, such as those that could not be read; bounded, because a dying drive has millions.
+//! [`Ranges`]: runs of sectors that are worth telling, such as those that could not be read;
+//! bounded, because a dying drive has millions.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +30,9 @@ impl Ranges {
             self.untold += end - start;
             return;
         }
-        while let Some((other, other_end)) = self.runs.range(..=end).next_back().map(|(start, end)| (*start, *end)) {
+        while let Some((other, other_end)) =
+            self.runs.range(..=end).next_back().map(|(start, end)| (*start, *end))
+        {
             if other_end < start {
                 break;
             }
@@ -41,7 +44,9 @@ impl Ranges {
 
     /// The runs by address.
     pub fn iter(&self) -> impl Iterator<Item = Extent> + '_ {
-        self.runs.iter().map(|(start, end)| Extent::new(Lba::new(*start), Sectors::new(end - start)))
+        self.runs
+            .iter()
+            .map(|(start, end)| Extent::new(Lba::new(*start), Sectors::new(end - start)))
     }
 
     /// How many runs there are.
@@ -92,7 +97,8 @@ mod tests {
             let mut told = [false; 80];
             let mut last_end = None;
             for run in ranges.iter() {
-                prop_assert!(last_end.is_none_or(|end| end < run.start), "runs that touch are not joined");
+                prop_assert!(last_end.is_none_or(|end| end < run.start), "runs that touch are not \
+                    joined");
                 last_end = Some(run.end());
                 told[run.start.get() as usize..run.end().get() as usize].fill(true);
             }

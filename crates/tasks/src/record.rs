@@ -1,4 +1,5 @@
-//! The stream of a backup: records that say where they belong, in the order in which the sectors came, with an index.
+//! The stream of a backup: records that say where they belong, in the order in which the sectors
+//! came, with an index.
 //!
 //! Every record begins with 32 bytes, little-endian:
 //!
@@ -9,11 +10,14 @@
 //! length   8  bytes there (header: bytes of a sector; index: entries; end: records in all, without indexes and this one)
 //! payload  8  bytes that follow
 //! ```
-//! Payload is the volume's name for a header, the bytes for data, nothing for zeroes, unreadable sectors and the end. After every 4,096 records, and before the end, comes an index: 24 bytes
-//! for each of them (offset, length, where in the stream its record begins). From the end an index is reached whose predecessors are chained, so that single sectors can be found without
-//! reading everything, on what can seek. Unreadable sectors are part of a data record too, as zeroes.
+//! Payload is the volume's name for a header, the bytes for data, nothing for zeroes, unreadable
+//! sectors and the end. After every 4,096 records, and before the end, comes an index: 24 bytes for
+//! each of them (offset, length, where in the stream its record begins). From the end an index is
+//! reached whose predecessors are chained, so that single sectors can be found without reading
+//! everything, on what can seek. Unreadable sectors are part of a data record too, as zeroes.
 //!
-//! A stream without its end is incomplete, and what a reader has restored from it is no image of the volume.
+//! A stream without its end is incomplete, and what a reader has restored from it is no image of
+//! the volume.
 
 use headtime_units::ByteSize;
 
@@ -74,13 +78,19 @@ pub enum Record {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordError {
     /// It is something else, or it begins in the middle.
-    #[error("byte {position} of the stream is the beginning of no record; it is no stream of a backup, or bytes of it are lost")]
+    #[error(
+        "byte {position} of the stream is the beginning of no record; it is no stream of a backup, \
+            or bytes of it are lost"
+    )]
     NoRecord {
         /// Where.
         position: u64,
     },
     /// Something was changed on the way.
-    #[error("the record at byte {position} of the stream is damaged: {what}; take another copy of the stream")]
+    #[error(
+        "the record at byte {position} of the stream is damaged: {what}; take another copy of the \
+            stream"
+    )]
     Damaged {
         /// Where.
         position: u64,
@@ -88,7 +98,10 @@ pub enum RecordError {
         what: &'static str,
     },
     /// There is something behind the end.
-    #[error("there are bytes behind the end of the backup, from byte {position} of the stream on; cut them off if they do not belong to it")]
+    #[error(
+        "there are bytes behind the end of the backup, from byte {position} of the stream on; cut \
+            them off if they do not belong to it"
+    )]
     BehindTheEnd {
         /// Where.
         position: u64,
@@ -111,7 +124,15 @@ impl RecordWriter {
     /// The stream of a volume of `bytes` bytes.
     #[must_use]
     pub fn new(target: &str, bytes: u64, sector_bytes: u32) -> Self {
-        Self { target: target.to_owned(), bytes, sector_bytes, position: 0, records: 0, last_index: 0, entries: Vec::new() }
+        Self {
+            target: target.to_owned(),
+            bytes,
+            sector_bytes,
+            position: 0,
+            records: 0,
+            last_index: 0,
+            entries: Vec::new(),
+        }
     }
 
     /// The header.
@@ -160,7 +181,8 @@ impl RecordWriter {
 
     fn put_index(&mut self, out: &mut Vec<u8>) {
         let entries = std::mem::take(&mut self.entries);
-        let payload: Vec<u8> = entries.iter().flatten().flat_map(|number| number.to_le_bytes()).collect();
+        let payload: Vec<u8> =
+            entries.iter().flatten().flat_map(|number| number.to_le_bytes()).collect();
         let at = self.position;
         let before = self.last_index;
         self.put(out, INDEX, before, entries.len() as u64, &payload);
@@ -169,7 +191,8 @@ impl RecordWriter {
 
     fn put(&mut self, out: &mut Vec<u8>, kind: [u8; 4], offset: u64, len: u64, payload: &[u8]) {
         let mut numbers = [0; HEAD - 8];
-        for (place, number) in numbers.chunks_exact_mut(8).zip([offset, len, payload.len() as u64]) {
+        for (place, number) in numbers.chunks_exact_mut(8).zip([offset, len, payload.len() as u64])
+        {
             place.copy_from_slice(&number.to_le_bytes());
         }
         let crc = crc32c::crc32c_append(crc32c::crc32c(&numbers), payload);
@@ -191,20 +214,27 @@ impl RecordReader {
     ///
     /// # Errors
     /// See [`RecordError`]; there is no going on behind one.
-    #[allow(clippy::should_implement_trait, reason = "an iterator that ends and goes on when it is fed would surprise")]
+    #[allow(
+        clippy::should_implement_trait,
+        reason = "an iterator that ends and goes on when it is fed would surprise"
+    )]
     pub fn next(&mut self) -> Result<Option<Record>, RecordError> {
         let position = self.position;
         if self.ended && !self.held.is_empty() {
             return Err(RecordError::BehindTheEnd { position });
         }
         let Some((head, rest)) = self.held.split_first_chunk::<HEAD>() else { return Ok(None) };
-        let number = |from: usize| u64::from_le_bytes(head[from..from + 8].try_into().expect("eight bytes"));
-        let (kind, offset, len, payload_len) = ([head[0], head[1], head[2], head[3]], number(8), number(16), number(24));
+        let number =
+            |from: usize| u64::from_le_bytes(head[from..from + 8].try_into().expect("eight bytes"));
+        let (kind, offset, len, payload_len) =
+            ([head[0], head[1], head[2], head[3]], number(8), number(16), number(24));
         let damaged = |what| RecordError::Damaged { position, what };
-        if ![HEADER, DATA, ZEROES, UNREADABLE, INDEX, END].contains(&kind) || (kind == HEADER) != (position == 0) {
+        if ![HEADER, DATA, ZEROES, UNREADABLE, INDEX, END].contains(&kind)
+            || (kind == HEADER) != (position == 0)
+        {
             return Err(RecordError::NoRecord { position });
         }
-        if payload_len > MOST_PAYLOAD {
+        if payload_len > MAX_PAYLOAD {
             return Err(damaged("it is longer than any record can be"));
         }
         let Some(payload) = rest.get(..payload_len as usize) else { return Ok(None) };
@@ -218,12 +248,17 @@ impl RecordReader {
         };
         let record = match kind {
             HEADER => {
-                let target = std::str::from_utf8(payload).map_err(|_| damaged("its name is not UTF-8"))?.to_owned();
-                let sector_bytes = u32::try_from(len).map_err(|_| damaged("its sectors are too large"))?;
+                let target = std::str::from_utf8(payload)
+                    .map_err(|_| damaged("its name is not UTF-8"))?
+                    .to_owned();
+                let sector_bytes =
+                    u32::try_from(len).map_err(|_| damaged("its sectors are too large"))?;
                 self.bytes = Some(offset);
                 Record::Header { target, bytes: offset, sector_bytes }
             }
-            DATA if payload_len == len => of_volume().map(|()| Record::Data { offset, bytes: payload.to_vec() })?,
+            DATA if payload_len == len => {
+                of_volume().map(|()| Record::Data { offset, bytes: payload.to_vec() })?
+            }
             DATA => return Err(damaged("it has more or fewer bytes than it says")),
             ZEROES => of_volume().map(|()| Record::Zeroes { offset, len })?,
             UNREADABLE => of_volume().map(|()| Record::Unreadable { offset, len })?,
@@ -260,10 +295,11 @@ const INDEX: [u8; 4] = *b"HTBI";
 const END: [u8; 4] = *b"HTBE";
 /// Bytes before the payload.
 const HEAD: usize = 32;
-/// Records between two indexes, so that an index is 96 KiB and what the writer has to remember is bounded.
+/// Records between two indexes, so that an index is 96 KiB and what the writer has to remember is
+/// bounded.
 const INDEX_ENTRIES: usize = 4096;
 /// The longest payload: no piece is longer than a command of the drive, which is far below.
-const MOST_PAYLOAD: u64 = 64 << 20;
+const MAX_PAYLOAD: u64 = 64 << 20;
 
 #[cfg(test)]
 mod tests {
@@ -315,13 +351,17 @@ mod tests {
             let mut broken = whole.clone();
             broken[place] ^= 1;
             assert!(
-                read(&broken, whole.len()).is_err() || !matches!(read(&broken, whole.len()), Ok(records) if records.last() == Some(&Record::End)),
+                read(&broken, whole.len()).is_err()
+                    || !matches!(read(&broken, whole.len()), Ok(records) if records.last() == Some(&Record::End)),
                 "{place}"
             );
         }
         let second = HEAD + 4;
         let without_data: Vec<u8> = [&whole[..second], &whole[second + HEAD + 1024..]].concat();
-        assert!(matches!(read(&without_data, 64), Err(RecordError::Damaged { what: "records are missing before it", .. })));
+        assert!(matches!(
+            read(&without_data, 64),
+            Err(RecordError::Damaged { what: "records are missing before it", .. })
+        ));
         let cut = read(&whole[..whole.len() - 1], 64).expect("whole records");
         assert_ne!(cut.last(), Some(&Record::End));
     }
@@ -334,7 +374,8 @@ mod tests {
             stream.extend(writer.piece(piece * 512, &[1; 512]));
         }
         stream.extend(writer.end());
-        let number = |at: usize| u64::from_le_bytes(stream[at..at + 8].try_into().expect("eight bytes"));
+        let number =
+            |at: usize| u64::from_le_bytes(stream[at..at + 8].try_into().expect("eight bytes"));
         let mut index = number(stream.len() - HEAD + 8) as usize;
         let mut found = 0;
         while index != 0 {
@@ -342,7 +383,10 @@ mod tests {
             for entry in 0..number(index + 16) as usize {
                 let at = index + HEAD + entry * 24;
                 let record = number(at + 16) as usize;
-                assert_eq!((&stream[record..record + 4], number(record + 8)), (&b"HTBD"[..], number(at)));
+                assert_eq!(
+                    (&stream[record..record + 4], number(record + 8)),
+                    (&b"HTBD"[..], number(at))
+                );
                 found += 1;
             }
             index = number(index + 8) as usize;

@@ -1,7 +1,9 @@
 //! [`Scan`]: one task over one run of sectors, each of them once, in any order.
 //!
-//! The books are kept in grains. A piece that covers whole grains goes to the task at once; what covers a grain only in part, as after a read error, waits in memory until the grain is
-//! complete. Between [`Scan::deliver`] and [`Scan::keep`] the task's output is made safe; a scan that is saved in between does not count that piece, so that after a restart it is read again.
+//! The books are kept in grains. A piece that covers whole grains goes to the task at once; what
+//! covers a grain only in part, as after a read error, waits in memory until the grain is complete.
+//! Between [`Scan::deliver`] and [`Scan::keep`] the task's output is made safe; a scan that is
+//! saved in between does not count that piece, so that after a restart it is read again.
 
 use std::collections::BTreeMap;
 
@@ -13,8 +15,9 @@ use crate::ranges::Ranges;
 use crate::subject::Subject;
 use crate::task::{Piece, Task, TaskKind, TaskSettings};
 
-/// Incomplete grains that are kept in memory, of at most 64 KiB on drives with sectors of 512 bytes; of more, the one at the lowest address is forgotten and stays missing.
-pub const MOST_PARTIAL: usize = 64;
+/// Incomplete grains that are kept in memory, of at most 64 KiB on drives with sectors of 512
+/// bytes; of more, the one at the lowest address is forgotten and stays missing.
+pub const MAX_PARTIAL: usize = 64;
 
 /// Something that has to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -50,7 +53,8 @@ pub enum Source {
 
 impl Source {
     /// Every source, in the order of [`Scan::sources`].
-    pub const ALL: [Self; 5] = [Self::Gap, Self::Merged, Self::Idle, Self::Share, Self::BeforeWrite];
+    pub const ALL: [Self; 5] =
+        [Self::Gap, Self::Merged, Self::Idle, Self::Share, Self::BeforeWrite];
 
     /// Its name in reports.
     #[must_use]
@@ -94,7 +98,8 @@ struct Partial {
 }
 
 impl Scan {
-    /// A scan at the beginning of its first pass, on a drive with physical blocks of `physical_bytes`.
+    /// A scan at the beginning of its first pass, on a drive with physical blocks of
+    /// `physical_bytes`.
     #[must_use]
     pub fn start(subject: Subject, task: impl Into<TaskSettings>, physical_bytes: u32) -> Self {
         let settings = task.into();
@@ -110,7 +115,12 @@ impl Scan {
         Self::from_parts(subject, grain, done, task)
     }
 
-    pub(crate) fn from_parts(subject: Subject, grain: u64, done: Bitmap, task: Box<dyn Task>) -> Self {
+    pub(crate) fn from_parts(
+        subject: Subject,
+        grain: u64,
+        done: Bitmap,
+        task: Box<dyn Task>,
+    ) -> Self {
         Self {
             subject,
             grain,
@@ -131,14 +141,24 @@ impl Scan {
         self.task.begin(out);
     }
 
-    /// Takes sectors that were read, with their bytes, or the system's code of the error that they could not be read with. Sectors outside of the scan and those taken before are passed over.
+    /// Takes sectors that were read, with their bytes, or the system's code of the error that they
+    /// could not be read with. Sectors outside of the scan and those taken before are passed over.
     ///
-    /// `written` says that the mebibyte they lie in was written through the engine since the last delivery from it; a piece that crosses mebibytes of the extent has to be cut for that to mean
-    /// anything. What is to be written for it goes to `out`; [`Scan::keep`] or [`Scan::forget`] follows.
+    /// `written` says that the mebibyte they lie in was written through the engine since the last
+    /// delivery from it; a piece that crosses mebibytes of the extent has to be cut for that to
+    /// mean anything. What is to be written for it goes to `out`; [`Scan::keep`] or
+    /// [`Scan::forget`] follows.
     ///
     /// # Panics
     /// When the bytes are not as long as the extent.
-    pub fn deliver(&mut self, extent: Extent, read: Result<&[u8], i32>, written: bool, source: Source, out: &mut Vec<Output>) {
+    pub fn deliver(
+        &mut self,
+        extent: Extent,
+        read: Result<&[u8], i32>,
+        written: bool,
+        source: Source,
+        out: &mut Vec<Output>,
+    ) {
         let sector = self.subject.sector_size.bytes() as usize;
         if let Ok(bytes) = read {
             assert_eq!(bytes.len(), extent.len.get() as usize * sector, "bytes of {extent}");
@@ -155,15 +175,19 @@ impl Scan {
         let mut run: Option<(u64, u64, Extent)> = None;
         for grain in number(inside.start)..=number(inside.last()) {
             let whole = self.subject.sectors_of(self.grain, grain);
-            let part = whole.intersection(inside).expect("grains are counted over the sectors inside");
+            let part =
+                whole.intersection(inside).expect("grains are counted over the sectors inside");
             if self.done.contains(grain) || self.is_pending(grain) {
                 self.flush_run(&mut run, &bytes_of, out);
                 continue;
             }
             if part == whole && read.is_ok() && !self.partial.contains_key(&grain) {
-                self.sources[source as usize] = self.sources[source as usize].saturating_add(part.len.get());
+                self.sources[source as usize] =
+                    self.sources[source as usize].saturating_add(part.len.get());
                 run = Some(match run {
-                    Some((first, count, run)) => (first, count + 1, Extent::new(run.start, run.len + part.len)),
+                    Some((first, count, run)) => {
+                        (first, count + 1, Extent::new(run.start, run.len + part.len))
+                    }
                     None => (grain, 1, part),
                 });
                 continue;
@@ -174,16 +198,33 @@ impl Scan {
         self.flush_run(&mut run, &bytes_of, out);
     }
 
-    fn flush_run<'b>(&mut self, run: &mut Option<(u64, u64, Extent)>, bytes_of: &impl Fn(Extent) -> Result<&'b [u8], i32>, out: &mut Vec<Output>) {
+    fn flush_run<'b>(
+        &mut self,
+        run: &mut Option<(u64, u64, Extent)>,
+        bytes_of: &impl Fn(Extent) -> Result<&'b [u8], i32>,
+        out: &mut Vec<Output>,
+    ) {
         let Some((first, count, extent)) = run.take() else { return };
         let bytes = bytes_of(extent).expect("only what was read makes a run");
         self.task.take(&Piece { extent, bytes, failed: &[] }, out);
         self.pending.push((first, count));
     }
 
-    fn take_part(&mut self, grain: u64, whole: Extent, part: Extent, read: Result<&[u8], i32>, source: Source, out: &mut Vec<Output>) {
+    fn take_part(
+        &mut self,
+        grain: u64,
+        whole: Extent,
+        part: Extent,
+        read: Result<&[u8], i32>,
+        source: Source,
+        out: &mut Vec<Output>,
+    ) {
         let sector = self.subject.sector_size.bytes() as usize;
-        let partial = self.partial.entry(grain).or_insert_with(|| Partial { bytes: vec![0; whole.len.get() as usize * sector], seen: 0, failed: 0 });
+        let partial = self.partial.entry(grain).or_insert_with(|| Partial {
+            bytes: vec![0; whole.len.get() as usize * sector],
+            seen: 0,
+            failed: 0,
+        });
         let first = (part.start - whole.start).get();
         let mask = (u128::MAX >> (128 - part.len.get())) << first;
         let fresh = mask & !partial.seen;
@@ -201,11 +242,15 @@ impl Scan {
         partial.seen |= mask;
         if partial.seen == u128::MAX >> (128 - whole.len.get()) {
             let Partial { bytes, failed, .. } = self.partial.remove(&grain).expect("it is at hand");
-            let failed: Vec<Extent> = runs_of(failed).map(|(first, len)| Extent::new(whole.start + Sectors::new(first), Sectors::new(len))).collect();
+            let failed: Vec<Extent> = runs_of(failed)
+                .map(|(first, len)| {
+                    Extent::new(whole.start + Sectors::new(first), Sectors::new(len))
+                })
+                .collect();
             self.task.take(&Piece { extent: whole, bytes: &bytes, failed: &failed }, out);
             self.pending.push((grain, 1));
             self.pending_failed.extend(failed);
-        } else if self.partial.len() > MOST_PARTIAL {
+        } else if self.partial.len() > MAX_PARTIAL {
             self.partial.pop_first();
         }
     }
@@ -214,7 +259,8 @@ impl Scan {
         self.pending.iter().any(|(first, count)| (*first..first + count).contains(&grain))
     }
 
-    /// The whole grains that the task has been given since the last [`Scan::keep`], and the sectors among them that could not be read.
+    /// The whole grains that the task has been given since the last [`Scan::keep`], and the sectors
+    /// among them that could not be read.
     pub fn pending(&self) -> (impl Iterator<Item = Extent> + '_, &[Extent]) {
         let grains = self.pending.iter().map(|(first, count)| {
             let start = self.subject.sectors_of(self.grain, *first).start;
@@ -232,17 +278,21 @@ impl Scan {
         self.pending_failed.drain(..).for_each(|failed| self.failed.insert(failed));
     }
 
-    /// What was delivered since the last time could not be made safe, and stays missing. Only for tasks that write.
+    /// What was delivered since the last time could not be made safe, and stays missing. Only for
+    /// tasks that write.
     pub fn forget(&mut self) {
         self.pending.clear();
         self.pending_failed.clear();
     }
 
-    /// Sectors that are known to be safe from elsewhere, such as a journal; whole grains only count.
+    /// Sectors that are known to be safe from elsewhere, such as a journal; whole grains only
+    /// count.
     pub fn count_as_kept(&mut self, extent: Extent) {
         let Some(inside) = extent.intersection(self.subject.extent) else { return };
         let origin = self.subject.origin(self.grain).get();
-        for grain in (inside.start.get() - origin) / self.grain..=(inside.last().get() - origin) / self.grain {
+        for grain in
+            (inside.start.get() - origin) / self.grain..=(inside.last().get() - origin) / self.grain
+        {
             let whole = self.subject.sectors_of(self.grain, grain);
             if whole.intersection(inside) == Some(whole) {
                 self.done.insert(grain);
@@ -262,10 +312,12 @@ impl Scan {
     pub fn is_kept(&self, extent: Extent) -> bool {
         let Some(inside) = extent.intersection(self.subject.extent) else { return true };
         let origin = self.subject.origin(self.grain).get();
-        ((inside.start.get() - origin) / self.grain..=(inside.last().get() - origin) / self.grain).all(|grain| self.done.contains(grain))
+        ((inside.start.get() - origin) / self.grain..=(inside.last().get() - origin) / self.grain)
+            .all(|grain| self.done.contains(grain))
     }
 
-    /// What has to be written after everything else; once, when the scan [is complete](Scan::is_complete).
+    /// What has to be written after everything else; once, when the scan [is
+    /// complete](Scan::is_complete).
     pub fn end(&mut self, out: &mut Vec<Output>) {
         self.task.end(out);
     }

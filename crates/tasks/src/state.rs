@@ -10,7 +10,8 @@
 //!          what the task itself remembers
 //! crc32c   4  over everything before
 //! ```
-//! A text is its length (4) and its bytes; ranges are sectors without one (8), a count (4), and first sector and length (8 each) of every range.
+//! A text is its length (4) and its bytes; ranges are sectors without one (8), a count (4), and
+//! first sector and length (8 each) of every range.
 
 use headtime_units::{Extent, Lba, SectorSize, Sectors};
 
@@ -25,7 +26,8 @@ use crate::task::{TASKS, Task, TaskKind, TaskSettings};
 pub struct Loaded {
     /// The scan.
     pub scan: Scan,
-    /// Whether it was closed in good order. If not, what was written through the engine since the state was saved is not known.
+    /// Whether it was closed in good order. If not, what was written through the engine since the
+    /// state was saved is not known.
     pub closed: bool,
 }
 
@@ -33,19 +35,25 @@ pub struct Loaded {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
     /// It is not what was written.
-    #[error("the state is damaged: {what}; begin the scan anew, or restore the state")]
+    #[error("the state is damaged: {what}; begin the scan again, or restore the state")]
     Damaged {
         /// What is wrong.
         what: &'static str,
     },
     /// A newer program wrote it.
-    #[error("the state has format {version}, and this program knows format {VERSION}; use the program that wrote it, or begin the scan anew")]
+    #[error(
+        "the state has format {version}, and this program knows format {VERSION}; use the program \
+            that wrote it, or begin the scan again"
+    )]
     Newer {
         /// Its format.
         version: u32,
     },
     /// It is of something else.
-    #[error("the state is of {what} {remembered}, and {asked} is asked for; begin the scan anew if that is the right one")]
+    #[error(
+        "the state is of {what} {remembered}, and {asked} is asked for; begin the scan again if \
+            that is the right one"
+    )]
     Foreign {
         /// What differs.
         what: &'static str,
@@ -57,7 +65,8 @@ pub enum StateError {
 }
 
 impl Scan {
-    /// The state's bytes, in order, to `to`. `closed` says that nothing can be written through the engine any more without this scan knowing.
+    /// The state's bytes, in order, to `to`. `closed` says that nothing can be written through the
+    /// engine any more without this scan knowing.
     pub fn encode(&self, closed: bool, to: &mut dyn FnMut(&[u8])) {
         let mut crc = 0;
         {
@@ -103,8 +112,9 @@ impl Scan {
         header.built_in(&mut rest).map_err(damaged)
     }
 
-    /// Reads state of a task of the caller's own over `subject`, which [counts](crate::Task::settings) as `kind`. `restore` is given what [`Task::encode`](crate::Task::encode) wrote, and
-    /// answers `None` when it makes no sense.
+    /// Reads state of a task of the caller's own over `subject`, which
+    /// [counts](crate::Task::settings) as `kind`. `restore` is given what
+    /// [`Task::encode`](crate::Task::encode) wrote, and answers `None` when it makes no sense.
     ///
     /// # Errors
     /// See [`StateError`].
@@ -116,8 +126,9 @@ impl Scan {
     ) -> Result<Loaded, StateError> {
         let (header, mut rest) = checked(bytes)?;
         header.must_be_of(subject, kind)?;
-        let own =
-            |_: TaskSettings, _: &Subject, from: &mut Decoder<'_>| restore(from.rest()).ok_or(Malformed("what the task remembers makes no sense"));
+        let own = |_: TaskSettings, _: &Subject, from: &mut Decoder<'_>| {
+            restore(from.rest()).ok_or(Malformed("what the task remembers makes no sense"))
+        };
         header.scan(&mut rest, own).map_err(damaged)
     }
 
@@ -133,7 +144,9 @@ impl Scan {
 
 /// The header of state whose checksum fits, and what follows it.
 fn checked(bytes: &[u8]) -> Result<(Header, Decoder<'_>), StateError> {
-    let Some((body, crc)) = bytes.split_last_chunk::<4>() else { return Err(StateError::Damaged { what: "it is empty" }) };
+    let Some((body, crc)) = bytes.split_last_chunk::<4>() else {
+        return Err(StateError::Damaged { what: "it is empty" });
+    };
     let mut from = Decoder::new(body);
     if from.bytes(MAGIC.len()).map_err(damaged)? != MAGIC {
         return Err(StateError::Damaged { what: "it does not begin as such state does" });
@@ -167,17 +180,32 @@ impl Header {
         let target = from.text()?;
         let extent = Extent::new(Lba::new(from.u64()?), Sectors::new(from.u64()?));
         extent.checked_end().ok_or(Malformed("sectors beyond the last address there is"))?;
-        let sector_size = SectorSize::new(from.u32()?).ok_or(Malformed("a size of sectors that does not exist"))?;
-        extent.end().get().checked_mul(u64::from(sector_size.bytes())).ok_or(Malformed("bytes beyond the last that can be counted"))?;
+        let sector_size = SectorSize::new(from.u32()?)
+            .ok_or(Malformed("a size of sectors that does not exist"))?;
+        extent
+            .end()
+            .get()
+            .checked_mul(u64::from(sector_size.bytes()))
+            .ok_or(Malformed("bytes beyond the last that can be counted"))?;
         let grain = u64::from(from.u32()?);
         if !grain.is_power_of_two() || grain > 128 {
             return Err(Malformed("a grain that is not possible"));
         }
         let number = from.u8()?;
-        let kind = TASKS.iter().find(|entry| entry.number == number).ok_or(Malformed("a task that does not exist"))?.kind;
+        let kind = TASKS
+            .iter()
+            .find(|entry| entry.number == number)
+            .ok_or(Malformed("a task that does not exist"))?
+            .kind;
         let digests = from.flag()?;
-        let form = BackupForm::from_number(from.u8()?).ok_or(Malformed("a form of backup that does not exist"))?;
-        Ok(Self { closed, subject: Subject { drive, target, extent, sector_size }, grain, settings: TaskSettings { kind, digests, form } })
+        let form = BackupForm::from_number(from.u8()?)
+            .ok_or(Malformed("a form of backup that does not exist"))?;
+        Ok(Self {
+            closed,
+            subject: Subject { drive, target, extent, sector_size },
+            grain,
+            settings: TaskSettings { kind, digests, form },
+        })
     }
 
     fn must_be_of(&self, asked: &Subject, kind: TaskKind) -> Result<(), StateError> {
@@ -186,7 +214,11 @@ impl Header {
             ("drive", hex(known.drive), hex(asked.drive)),
             ("target", known.target.clone(), asked.target.clone()),
             ("sectors", known.extent.to_string(), asked.extent.to_string()),
-            ("sectors of", known.sector_size.bytes().to_string(), asked.sector_size.bytes().to_string()),
+            (
+                "sectors of",
+                known.sector_size.bytes().to_string(),
+                asked.sector_size.bytes().to_string(),
+            ),
             ("task", self.settings.kind.to_string(), kind.to_string()),
         ];
         for (what, remembered, asked) in differences {
@@ -204,7 +236,11 @@ impl Header {
     fn scan(
         self,
         from: &mut Decoder<'_>,
-        restore: impl FnOnce(TaskSettings, &Subject, &mut Decoder<'_>) -> Result<Box<dyn Task>, Malformed>,
+        restore: impl FnOnce(
+            TaskSettings,
+            &Subject,
+            &mut Decoder<'_>,
+        ) -> Result<Box<dyn Task>, Malformed>,
     ) -> Result<Loaded, Malformed> {
         let Self { closed, subject, grain, settings } = self;
         let passes = from.u32()?;
@@ -221,8 +257,12 @@ impl Header {
         }
         let failed = from.ranges(subject.extent)?;
         let grains = subject.grains(grain);
-        let words = from.bytes(usize::try_from(grains.div_ceil(64).saturating_mul(8)).unwrap_or(usize::MAX))?;
-        let words = words.chunks_exact(8).map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes"))).collect();
+        let words = from
+            .bytes(usize::try_from(grains.div_ceil(64).saturating_mul(8)).unwrap_or(usize::MAX))?;
+        let words = words
+            .chunks_exact(8)
+            .map(|word| u64::from_le_bytes(word.try_into().expect("eight bytes")))
+            .collect();
         let done = Bitmap::from_words(grains, words).ok_or(Malformed("grains behind the last"))?;
         let task = restore(settings, &subject, from)?;
         if !from.is_empty() {

@@ -1,4 +1,5 @@
-//! What a scan is of: [`Subject`], by which progress is known to belong to this drive and these sectors.
+//! What a scan is of: [`Subject`], by which progress is known to belong to this drive and these
+//! sectors.
 
 use headtime_units::{Extent, Lba, SectorSize, Sectors};
 use twox_hash::XxHash3_64;
@@ -17,34 +18,44 @@ pub struct Subject {
 }
 
 impl Subject {
-    /// What stands for the identity of a drive that has none of its own and is known by a name, which has to stay the same: two digests of the name.
+    /// What stands for the identity of a drive that has none of its own and is known by a name,
+    /// which has to stay the same: two digests of the name.
     #[must_use]
     pub fn identity_by_name(name: &str) -> [u8; 16] {
-        let [first, second] = [1, 2].map(|seed| XxHash3_64::oneshot_with_seed(seed, name.as_bytes()).to_le_bytes());
+        let [first, second] =
+            [1, 2].map(|seed| XxHash3_64::oneshot_with_seed(seed, name.as_bytes()).to_le_bytes());
         std::array::from_fn(|place| if place < 8 { first[place] } else { second[place - 8] })
     }
 
-    /// Sectors of a grain: the unit in which progress is kept. A power of two, at least a physical block of `physical_bytes` and 4 KiB, at most 128 sectors, and between these
-    /// as small as a bitmap of 2 MiB allows.
+    /// Sectors of a grain: the unit in which progress is kept. A power of two, at least a physical
+    /// block of `physical_bytes` and 4 KiB, at most 128 sectors, and between these as small as a
+    /// bitmap of 2 MiB allows.
     #[must_use]
     pub fn grain(&self, physical_bytes: u32) -> u64 {
         let sector = u64::from(self.sector_size.bytes());
-        let least = (u64::from(physical_bytes).max(LEAST_GRAIN_BYTES) / sector).next_power_of_two().clamp(1, MOST_GRAIN);
+        let least = (u64::from(physical_bytes).max(MIN_GRAIN_BYTES) / sector)
+            .next_power_of_two()
+            .clamp(1, MAX_GRAIN);
         let mut grain = least;
-        while grain < MOST_GRAIN && self.extent.len.get().div_ceil(grain) > MOST_GRAINS {
+        while grain < MAX_GRAIN && self.extent.len.get().div_ceil(grain) > MAX_GRAINS {
             grain *= 2;
         }
         grain
     }
 
-    /// The grains that cover the extent lie on multiples of the grain on the drive, so that the first and the last may stick out; this is the address of the first.
+    /// The grains that cover the extent lie on multiples of the grain on the drive, so that the
+    /// first and the last may stick out; this is the address of the first.
     pub(crate) fn origin(&self, grain: u64) -> Lba {
         Lba::new(self.extent.start.get() / grain * grain)
     }
 
     /// How many grains cover the extent.
     pub(crate) fn grains(&self, grain: u64) -> u64 {
-        if self.extent.len.is_zero() { 0 } else { self.extent.last().get() / grain + 1 - self.extent.start.get() / grain }
+        if self.extent.len.is_zero() {
+            0
+        } else {
+            self.extent.last().get() / grain + 1 - self.extent.start.get() / grain
+        }
     }
 
     /// The sectors of one grain that belong to the extent.
@@ -56,18 +67,23 @@ impl Subject {
 }
 
 /// A page, and the physical block of most drives.
-const LEAST_GRAIN_BYTES: u64 = 4096;
+const MIN_GRAIN_BYTES: u64 = 4096;
 /// As many as fit the mask of an incomplete grain.
-const MOST_GRAIN: u64 = 128;
+const MAX_GRAIN: u64 = 128;
 /// A bitmap of 2 MiB.
-const MOST_GRAINS: u64 = 1 << 24;
+const MAX_GRAINS: u64 = 1 << 24;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn subject(start: u64, len: u64) -> Subject {
-        Subject { drive: [0; 16], target: "v".into(), extent: Extent::from_numbers(start, len), sector_size: SectorSize::B512 }
+        Subject {
+            drive: [0; 16],
+            target: "v".into(),
+            extent: Extent::from_numbers(start, len),
+            sector_size: SectorSize::B512,
+        }
     }
 
     #[test]
@@ -82,6 +98,9 @@ mod tests {
     fn the_first_and_last_grain_hold_only_what_belongs_to_the_extent() {
         let subject = subject(2050, 12);
         assert_eq!(subject.grains(8), 2);
-        assert_eq!([subject.sectors_of(8, 0), subject.sectors_of(8, 1)], [Extent::from_numbers(2050, 6), Extent::from_numbers(2056, 6)]);
+        assert_eq!(
+            [subject.sectors_of(8, 0), subject.sectors_of(8, 1)],
+            [Extent::from_numbers(2050, 6), Extent::from_numbers(2056, 6)]
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! What a task is: [`Task`], and the table of those there are.
 //!
-//! A new task is a file that implements [`Task`] and a line in [`TASKS`]; the state's format knows it by its number.
+//! A new task is a file that implements [`Task`] and a line in [`TASKS`]; the state's format knows
+//! it by its number.
 
 use std::fmt;
 use std::str::FromStr;
@@ -41,7 +42,8 @@ pub const TASKS: &[TaskEntry] = &[
     TaskEntry {
         kind: TaskKind::Scrub,
         name: "scrub",
-        summary: "reads everything, and tells what cannot be read and, with digests, what has changed by itself",
+        summary: "reads everything, and tells what cannot be read and, with digests, what has \
+            changed by itself",
         number: 1,
     },
     TaskEntry {
@@ -50,7 +52,12 @@ pub const TASKS: &[TaskEntry] = &[
         summary: "copies everything, as it is when the scan starts, into an image or a stream",
         number: 2,
     },
-    TaskEntry { kind: TaskKind::Digest, name: "digest", summary: "makes a table of digests, one for each mebibyte", number: 3 },
+    TaskEntry {
+        kind: TaskKind::Digest,
+        name: "digest",
+        summary: "makes a table of digests, one for each mebibyte",
+        number: 3,
+    },
 ];
 
 /// A task with what can be chosen about it.
@@ -85,10 +92,12 @@ pub struct Piece<'a> {
 
 /// What is made of the sectors of a drive.
 ///
-/// Whoever embeds scans may bring a task of his own: [`Scan::with_task`](crate::Scan::with_task) begins it, [`Scan::decode_own`](crate::Scan::decode_own) takes it up again.
+/// Whoever embeds scans may bring a task of his own: [`Scan::with_task`](crate::Scan::with_task)
+/// begins it, [`Scan::decode_own`](crate::Scan::decode_own) takes it up again.
 /// `crates/serve/examples/own_task.rs` is one, with a drive and a file for its state.
 pub trait Task: Send {
-    /// Which task it is, with its settings. One of the caller's own says which of these it is like: what it reads has to be of one moment, or not.
+    /// Which task it is, with its settings. One of the caller's own says which of these it is like:
+    /// what it reads has to be of one moment, or not.
     fn settings(&self) -> TaskSettings;
 
     /// The beginning of a pass: what has to be written first.
@@ -96,7 +105,8 @@ pub trait Task: Send {
         let _ = out;
     }
 
-    /// Some sectors have arrived, perhaps not whole grains yet and perhaps not for the first time. `written` says that the mebibyte they lie in was written through the same engine since
+    /// Some sectors have arrived, perhaps not whole grains yet and perhaps not for the first time.
+    /// `written` says that the mebibyte they lie in was written through the same engine since
     /// anything of it arrived the last time: perhaps these sectors, perhaps others of it.
     fn arrived(&mut self, extent: Extent, written: bool) {
         let _ = (extent, written);
@@ -133,7 +143,8 @@ impl TaskKind {
         self.entry().name
     }
 
-    /// Whether what it reads has to be of one moment, so that nothing may be overwritten before it is read.
+    /// Whether what it reads has to be of one moment, so that nothing may be overwritten before it
+    /// is read.
     #[must_use]
     pub fn is_point_in_time(self) -> bool {
         self == Self::Backup
@@ -144,16 +155,24 @@ impl TaskSettings {
     /// The task, ready to begin its first pass.
     pub(crate) fn build(self, subject: &Subject) -> Box<dyn Task> {
         match self.kind {
-            TaskKind::Scrub | TaskKind::Digest => Box::new(Reading { settings: self, digests: self.makes_digests().then(|| Digests::new(subject)) }),
+            TaskKind::Scrub | TaskKind::Digest => Box::new(Reading {
+                settings: self,
+                digests: self.makes_digests().then(|| Digests::new(subject)),
+            }),
             TaskKind::Backup => Box::new(Backup::new(subject, self)),
         }
     }
 
     /// The task as it was remembered.
-    pub(crate) fn restore(self, subject: &Subject, from: &mut Decoder<'_>) -> Result<Box<dyn Task>, Malformed> {
+    pub(crate) fn restore(
+        self,
+        subject: &Subject,
+        from: &mut Decoder<'_>,
+    ) -> Result<Box<dyn Task>, Malformed> {
         Ok(match self.kind {
             TaskKind::Scrub | TaskKind::Digest => {
-                let digests = if self.makes_digests() { Some(Digests::decode(subject, from)?) } else { None };
+                let digests =
+                    if self.makes_digests() { Some(Digests::decode(subject, from)?) } else { None };
                 Box::new(Reading { settings: self, digests })
             }
             TaskKind::Backup => Box::new(Backup::decode(subject, self, from)?),
@@ -181,11 +200,16 @@ impl fmt::Display for TaskKind {
 impl FromStr for TaskKind {
     type Err = UnknownTask;
     fn from_str(name: &str) -> Result<Self, UnknownTask> {
-        TASKS.iter().find(|entry| entry.name == name).map(|entry| entry.kind).ok_or_else(|| UnknownTask { name: name.to_owned() })
+        TASKS
+            .iter()
+            .find(|entry| entry.name == name)
+            .map(|entry| entry.kind)
+            .ok_or_else(|| UnknownTask { name: name.to_owned() })
     }
 }
 
-/// Scrub and digest: sectors are read, and at most digested. What could not be read is the scan's to count, whatever the task.
+/// Scrub and digest: sectors are read, and at most digested. What could not be read is the scan's
+/// to count, whatever the task.
 struct Reading {
     settings: TaskSettings,
     digests: Option<Digests>,

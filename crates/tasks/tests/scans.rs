@@ -1,7 +1,10 @@
 //! Whole scans: sectors in any order and pieces, through restarts, against plain copies.
 
 use headtime_tasks::record::{Record, RecordReader};
-use headtime_tasks::{BackupForm, DigestReport, Output, Piece, Scan, Source, StateError, Subject, Task, TaskKind, TaskSettings};
+use headtime_tasks::{
+    BackupForm, DigestReport, Output, Piece, Scan, Source, StateError, Subject, Task, TaskKind,
+    TaskSettings,
+};
 use headtime_units::{Extent, Lba, SectorSize, Sectors};
 use proptest::prelude::*;
 use rand::{Rng as _, RngExt as _, SeedableRng as _};
@@ -10,7 +13,12 @@ use rand_chacha::ChaCha8Rng;
 const SECTOR: usize = 512;
 
 fn subject(start: u64, len: u64) -> Subject {
-    Subject { drive: [3; 16], target: "vol0".into(), extent: Extent::from_numbers(start, len), sector_size: SectorSize::B512 }
+    Subject {
+        drive: [3; 16],
+        target: "vol0".into(),
+        extent: Extent::from_numbers(start, len),
+        sector_size: SectorSize::B512,
+    }
 }
 
 /// A drive's bytes, half of them zero.
@@ -33,7 +41,9 @@ fn image(len: usize, out: &[Output]) -> Vec<u8> {
     let mut image = vec![0; len];
     for output in out {
         match output {
-            Output::At { offset, bytes } => image[*offset as usize..][..bytes.len()].copy_from_slice(bytes),
+            Output::At { offset, bytes } => {
+                image[*offset as usize..][..bytes.len()].copy_from_slice(bytes)
+            }
             Output::Append { .. } => panic!("an image is not appended to"),
         }
     }
@@ -42,13 +52,16 @@ fn image(len: usize, out: &[Output]) -> Vec<u8> {
 
 /// What a stream says, as an image, and where it says that nothing could be read.
 fn restored(len: usize, out: &[Output]) -> (Vec<u8>, Vec<(u64, u64)>) {
-    let (mut image, mut unreadable, mut reader) = (vec![0xEE; len], Vec::new(), RecordReader::default());
+    let (mut image, mut unreadable, mut reader) =
+        (vec![0xEE; len], Vec::new(), RecordReader::default());
     for output in out {
         let Output::Append { bytes } = output else { panic!("a stream is appended to only") };
         reader.feed(bytes);
         while let Some(record) = reader.next().expect("what was written is whole") {
             match record {
-                Record::Data { offset, bytes } => image[offset as usize..][..bytes.len()].copy_from_slice(&bytes),
+                Record::Data { offset, bytes } => {
+                    image[offset as usize..][..bytes.len()].copy_from_slice(&bytes)
+                }
                 Record::Zeroes { offset, len } => image[offset as usize..][..len as usize].fill(0),
                 Record::Unreadable { offset, len } => unreadable.push((offset, len)),
                 Record::Header { .. } | Record::Index | Record::End => {}
@@ -59,8 +72,15 @@ fn restored(len: usize, out: &[Output]) -> (Vec<u8>, Vec<(u64, u64)>) {
     (image, unreadable)
 }
 
-/// Delivers everything that is missing: in random order and pieces, some of them twice, sectors of `bad` as errors, perhaps with restarts in between.
-fn run(scan: Scan, drive: &[u8], bad: &[Extent], restarts: bool, rng: &mut ChaCha8Rng) -> (Scan, Vec<Output>) {
+/// Delivers everything that is missing: in random order and pieces, some of them twice, sectors of
+/// `bad` as errors, perhaps with restarts in between.
+fn run(
+    scan: Scan,
+    drive: &[u8],
+    bad: &[Extent],
+    restarts: bool,
+    rng: &mut ChaCha8Rng,
+) -> (Scan, Vec<Output>) {
     let mut scan = scan;
     let mut out = Vec::new();
     scan.begin(&mut out);
@@ -70,7 +90,8 @@ fn run(scan: Scan, drive: &[u8], bad: &[Extent], restarts: bool, rng: &mut ChaCh
         let first = rng.random_range(0..within.len.get());
         let len = rng.random_range(1..=(within.len.get() - first).min(100));
         let mut piece = Extent::new(within.start + Sectors::new(first), Sectors::new(len));
-        // As a drive does: what fails is asked for again in smaller pieces, down to a single sector here.
+        // As a drive does: what fails is asked for again in smaller pieces, down to a single sector
+        // here.
         let is_bad = |lba: Lba| bad.iter().any(|bad| bad.contains(lba));
         if is_bad(piece.start) {
             piece.len = Sectors::new(1);
@@ -80,7 +101,9 @@ fn run(scan: Scan, drive: &[u8], bad: &[Extent], restarts: bool, rng: &mut ChaCh
                 piece.len = Sectors::new(piece.len.get() - 1);
             }
             let times = if rng.random_range(0..10) == 0 { 2 } else { 1 };
-            (0..times).for_each(|_| scan.deliver(piece, Ok(bytes_of(drive, piece)), false, Source::Gap, &mut out));
+            (0..times).for_each(|_| {
+                scan.deliver(piece, Ok(bytes_of(drive, piece)), false, Source::Gap, &mut out)
+            });
         }
         scan.keep();
         // Pieces of single sectors take long to make a grain; now and then a large one helps.
@@ -162,18 +185,32 @@ fn sectors_that_cannot_be_read_are_told_exactly_and_are_zeroes_in_a_backup() {
     let mut drive = content(4096, &mut rng);
     let bad = [Extent::from_numbers(100, 3), Extent::from_numbers(2047, 2)];
     for kind in [TaskKind::Scrub, TaskKind::Backup, TaskKind::Digest] {
-        let (scan, out) = run(Scan::start(subject(0, 4096), kind, 512), &drive, &bad, false, &mut rng);
+        let (scan, out) =
+            run(Scan::start(subject(0, 4096), kind, 512), &drive, &bad, false, &mut rng);
         assert_eq!(scan.failed().iter().collect::<Vec<_>>(), bad, "{kind}");
-        assert_eq!(scan.digests().map(|digests| digests.table), (kind == TaskKind::Digest).then_some(None), "{kind}");
+        assert_eq!(
+            scan.digests().map(|digests| digests.table),
+            (kind == TaskKind::Digest).then_some(None),
+            "{kind}"
+        );
         if kind == TaskKind::Backup {
-            bad.iter().for_each(|bad| drive[bad.start.get() as usize * SECTOR..bad.end().get() as usize * SECTOR].fill(0));
+            bad.iter().for_each(|bad| {
+                drive[bad.start.get() as usize * SECTOR..bad.end().get() as usize * SECTOR].fill(0)
+            });
             assert!(image(drive.len(), &out) == drive);
             let stream = TaskSettings { form: BackupForm::Stream, ..TaskKind::Backup.into() };
-            let (_, out) = run(Scan::start(subject(0, 4096), stream, 512), &drive, &bad, false, &mut rng);
+            let (_, out) =
+                run(Scan::start(subject(0, 4096), stream, 512), &drive, &bad, false, &mut rng);
             let (image, mut unreadable) = restored(drive.len(), &out);
             unreadable.sort_unstable();
             assert!(image == drive);
-            assert_eq!(unreadable.iter().map(|(offset, len)| (offset / 512, len / 512)).collect::<Vec<_>>(), [(100, 3), (2047, 1), (2048, 1)]);
+            assert_eq!(
+                unreadable
+                    .iter()
+                    .map(|(offset, len)| (offset / 512, len / 512))
+                    .collect::<Vec<_>>(),
+                [(100, 3), (2047, 1), (2048, 1)]
+            );
         }
     }
 }
@@ -183,23 +220,35 @@ fn scrubbed(drive: &[u8]) -> Scan {
     let settings = TaskSettings { digests: true, ..TaskKind::Scrub.into() };
     let mut scan = Scan::start(subject(0, 3 * 2048), settings, 4096);
     pass(&mut scan, drive, &[]);
-    assert_eq!(scan.digests().map(|digests| (digests.compared, digests.not_compared)), Some((0, 0)), "there is nothing to compare with yet");
+    assert_eq!(
+        scan.digests().map(|digests| (digests.compared, digests.not_compared)),
+        Some((0, 0)),
+        "there is nothing to compare with yet"
+    );
     scan.again();
     scan
 }
 
-/// A whole pass in pieces of a quarter of a mebibyte; `written` names the pieces before which their mebibyte was written.
+/// A whole pass in pieces of a quarter of a mebibyte; `written` names the pieces before which their
+/// mebibyte was written.
 fn pass(scan: &mut Scan, drive: &[u8], written: &[u64]) {
     for piece in 0..scan.subject().extent.len.get() / 512 {
         let extent = Extent::new(Lba::new(piece * 512), Sectors::new(512));
-        scan.deliver(extent, Ok(bytes_of(drive, extent)), written.contains(&piece), Source::Idle, &mut Vec::new());
+        scan.deliver(
+            extent,
+            Ok(bytes_of(drive, extent)),
+            written.contains(&piece),
+            Source::Idle,
+            &mut Vec::new(),
+        );
         scan.keep();
     }
     assert!(scan.is_complete());
 }
 
 #[test]
-fn a_change_that_nobody_made_through_us_is_found_and_one_that_somebody_made_is_not_held_against_the_drive() {
+fn a_change_that_nobody_made_through_us_is_found_and_one_that_somebody_made_is_not_held_against_the_drive()
+ {
     let mut drive = content(3 * 2048, &mut ChaCha8Rng::seed_from_u64(6));
     let mut scan = scrubbed(&drive);
     drive[5] ^= 1;
@@ -219,7 +268,10 @@ fn a_mebibyte_written_while_it_was_read_has_no_digest_and_is_not_compared_the_ne
     let mut drive = content(3 * 2048, &mut ChaCha8Rng::seed_from_u64(7));
     let mut scan = scrubbed(&drive);
     pass(&mut scan, &drive, &[6]);
-    assert_eq!(scan.digests().map(|digests| (digests.compared, digests.not_compared, digests.table)), Some((2, 1, None)));
+    assert_eq!(
+        scan.digests().map(|digests| (digests.compared, digests.not_compared, digests.table)),
+        Some((2, 1, None))
+    );
     drive[2048 * SECTOR] ^= 1;
     scan.again();
     pass(&mut scan, &drive, &[]);
@@ -231,7 +283,9 @@ fn a_mebibyte_written_while_it_was_read_has_no_digest_and_is_not_compared_the_ne
     scan.again();
     drive[0] ^= 1;
     pass(&mut scan, &drive, &[]);
-    assert!(scan.digests().is_some_and(|digests| digests.changed.is_empty() && digests.compared == 2));
+    assert!(
+        scan.digests().is_some_and(|digests| digests.changed.is_empty() && digests.compared == 2)
+    );
 }
 
 #[test]
@@ -243,19 +297,32 @@ fn state_of_another_drive_target_size_or_task_is_refused_by_name() {
     let cases = [
         (Subject { drive: [4; 16], ..known.clone() }, TaskKind::Scrub, "drive"),
         (Subject { target: "vol1".into(), ..known.clone() }, TaskKind::Scrub, "target"),
-        (Subject { extent: Extent::from_numbers(0, 8192), ..known.clone() }, TaskKind::Scrub, "sectors"),
-        (Subject { sector_size: SectorSize::B4096, ..known.clone() }, TaskKind::Scrub, "sectors of"),
+        (
+            Subject { extent: Extent::from_numbers(0, 8192), ..known.clone() },
+            TaskKind::Scrub,
+            "sectors",
+        ),
+        (
+            Subject { sector_size: SectorSize::B4096, ..known.clone() },
+            TaskKind::Scrub,
+            "sectors of",
+        ),
         (known.clone(), TaskKind::Backup, "task"),
     ];
     for (asked, kind, expected) in cases {
         match Scan::decode(&bytes, &asked, kind) {
             Err(StateError::Foreign { what, .. }) => assert_eq!(what, expected),
-            other => panic!("{expected}: {:?}", other.map(|_| ()).map_err(|error| error.to_string())),
+            other => {
+                panic!("{expected}: {:?}", other.map(|_| ()).map_err(|error| error.to_string()))
+            }
         }
     }
     let mut newer = bytes.clone();
     newer[8] = 2;
-    assert!(matches!(Scan::decode(&newer, &known, TaskKind::Scrub), Err(StateError::Newer { version: 2 })));
+    assert!(matches!(
+        Scan::decode(&newer, &known, TaskKind::Scrub),
+        Err(StateError::Newer { version: 2 })
+    ));
     assert!(matches!(Scan::decode(b"", &known, TaskKind::Scrub), Err(StateError::Damaged { .. })));
 }
 
@@ -264,18 +331,35 @@ fn what_could_not_be_kept_stays_missing() {
     let drive = content(64, &mut ChaCha8Rng::seed_from_u64(8));
     let mut scan = Scan::start(subject(0, 64), TaskKind::Backup, 4096);
     let mut out = Vec::new();
-    scan.deliver(Extent::from_numbers(0, 16), Ok(bytes_of(&drive, Extent::from_numbers(0, 16))), false, Source::Gap, &mut out);
+    scan.deliver(
+        Extent::from_numbers(0, 16),
+        Ok(bytes_of(&drive, Extent::from_numbers(0, 16))),
+        false,
+        Source::Gap,
+        &mut out,
+    );
     scan.forget();
-    scan.deliver(Extent::from_numbers(16, 8), Ok(bytes_of(&drive, Extent::from_numbers(16, 8))), false, Source::Gap, &mut out);
+    scan.deliver(
+        Extent::from_numbers(16, 8),
+        Ok(bytes_of(&drive, Extent::from_numbers(16, 8))),
+        false,
+        Source::Gap,
+        &mut out,
+    );
     scan.keep();
     scan.count_as_kept(Extent::from_numbers(31, 10));
-    assert_eq!(scan.missing().collect::<Vec<_>>(), [Extent::from_numbers(0, 16), Extent::from_numbers(24, 8), Extent::from_numbers(40, 24)]);
+    assert_eq!(
+        scan.missing().collect::<Vec<_>>(),
+        [Extent::from_numbers(0, 16), Extent::from_numbers(24, 8), Extent::from_numbers(40, 24)]
+    );
 }
 
 #[test]
 fn every_changed_byte_and_every_cut_of_state_is_refused() {
     let drive = content(5000, &mut ChaCha8Rng::seed_from_u64(9));
-    for settings in [TaskSettings { digests: true, ..TaskKind::Scrub.into() }, TaskKind::Backup.into()] {
+    for settings in
+        [TaskSettings { digests: true, ..TaskKind::Scrub.into() }, TaskKind::Backup.into()]
+    {
         let mut scan = Scan::start(subject(0, 5000), settings, 4096);
         scan.set_note("output", "somewhere");
         let extent = Extent::from_numbers(8, 1600);
@@ -284,12 +368,19 @@ fn every_changed_byte_and_every_cut_of_state_is_refused() {
         scan.keep();
         let mut whole = Vec::new();
         scan.encode(false, &mut |part| whole.extend_from_slice(part));
-        let read = |bytes: &[u8]| Scan::decode(bytes, scan.subject(), settings.kind).map(|loaded| loaded.scan.sectors_done());
+        let read = |bytes: &[u8]| {
+            Scan::decode(bytes, scan.subject(), settings.kind)
+                .map(|loaded| loaded.scan.sectors_done())
+        };
         assert_eq!(read(&whole), Ok(scan.sectors_done()));
         for place in 0..whole.len() {
             let mut bytes = whole.clone();
             bytes[place] ^= 1 << (place % 8);
-            assert!(read(&bytes).is_err() && Scan::inspect(&bytes).is_err(), "byte {place} of {}", whole.len());
+            assert!(
+                read(&bytes).is_err() && Scan::inspect(&bytes).is_err(),
+                "byte {place} of {}",
+                whole.len()
+            );
             assert!(read(&whole[..place]).is_err(), "cut to {place} of {} bytes", whole.len());
         }
     }
@@ -336,8 +427,16 @@ fn a_task_of_ones_own_is_remembered_with_its_scan() {
         Some(Box::new(Bits(remembered?)))
     });
     let scan = loaded.expect("it was written by the same task").scan;
-    assert_eq!((remembered, scan.missing().collect::<Vec<_>>()), (Some(bits), vec![Extent::from_numbers(32, 32)]));
+    assert_eq!(
+        (remembered, scan.missing().collect::<Vec<_>>()),
+        (Some(bits), vec![Extent::from_numbers(32, 32)])
+    );
     let refused = Scan::decode_own(&bytes, scan.subject(), TaskKind::Scrub, |_| None).map(|_| ());
-    assert!(matches!(refused, Err(StateError::Damaged { what }) if what.contains("the task remembers")));
-    assert!(Scan::decode(&bytes, scan.subject(), TaskKind::Scrub).is_err(), "it is not taken for a task of the table");
+    assert!(
+        matches!(refused, Err(StateError::Damaged { what }) if what.contains("the task remembers"))
+    );
+    assert!(
+        Scan::decode(&bytes, scan.subject(), TaskKind::Scrub).is_err(),
+        "it is not taken for a task of the table"
+    );
 }

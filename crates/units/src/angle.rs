@@ -1,10 +1,12 @@
 //! Angle and rotation: where the head is within a turn.
 //!
-//! An [`Angle`] is a wrapping 32-bit part of one turn (2 ps of a 120 Hz spindle). A [`RotationPeriod`] is kept in femtoseconds,
-//! because a period rounded to a nanosecond is wrong by a whole turn after 8 million turns, which is less than a day.
+//! An [`Angle`] is a wrapping 32-bit part of one turn (2 ps of a 120 Hz spindle). A
+//! [`RotationPeriod`] is kept in femtoseconds, because a period rounded to a nanosecond is wrong by
+//! a whole turn after 8 million turns, which is less than a day.
 //!
-//! The angle at a time is `t × (2⁹⁶ / period)`, of which the 32 bits below the binary point of the turn are kept; the product may
-//! wrap, because whole turns are what is thrown away. One multiplication, and no error that grows.
+//! The angle at a time is `t × (2⁹⁶ / period)`, of which the 32 bits below the binary point of the
+//! turn are kept; the product may wrap, because whole turns are what is thrown away. One
+//! multiplication, and no error that grows.
 
 use core::fmt;
 use core::ops::{Add, AddAssign, Sub};
@@ -36,7 +38,8 @@ impl Angle {
 
     /// `numerator / denominator` of a turn, whole turns dropped.
     ///
-    /// Sector `s` of a track of `n` starts at `from_fraction(s, n)`: computed from the index each time, so that rounding never adds up.
+    /// Sector `s` of a track of `n` starts at `from_fraction(s, n)`: computed from the index each
+    /// time, so that rounding never adds up.
     ///
     /// # Panics
     /// When `denominator` is zero.
@@ -44,7 +47,11 @@ impl Angle {
     pub const fn from_fraction(numerator: u64, denominator: u64) -> Self {
         assert!(denominator != 0, "a fraction of a turn needs a denominator");
         let part = numerator % denominator;
-        if part < 1 << 32 { Self(((part << 32) / denominator) as u32) } else { Self((((part as u128) << 32) / denominator as u128) as u32) }
+        if part < 1 << 32 {
+            Self(((part << 32) / denominator) as u32)
+        } else {
+            Self((((part as u128) << 32) / denominator as u128) as u32)
+        }
     }
 
     /// The nearest angle to `turns` (whole turns dropped, negative turns go backwards).
@@ -166,13 +173,15 @@ impl RotationPeriod {
         phase + self.angle_of(Nanos::from_ns(at.as_ns()))
     }
 
-    /// The time the platter takes to turn through `angle` (less than one turn), rounded down to a nanosecond.
+    /// The time the platter takes to turn through `angle` (less than one turn), rounded down to a
+    /// nanosecond.
     #[must_use]
     pub const fn time_of(self, angle: Angle) -> Nanos {
         Nanos::from_ns(((angle.0 as u128 * self.femtos as u128) >> 32) as u64 / 1_000_000)
     }
 
-    /// The time of `numerator / denominator` turns, which may be many, rounded to the nearest nanosecond.
+    /// The time of `numerator / denominator` turns, which may be many, rounded to the nearest
+    /// nanosecond.
     ///
     /// # Panics
     /// When `denominator` is zero.
@@ -204,7 +213,13 @@ mod tests {
     fn a_quarter_of_a_7200_rpm_turn_takes_a_quarter_of_8_333_ms() {
         let period = RotationPeriod::from_rpm(7_200.0).expect("7,200 rpm is a drive's speed");
         assert_eq!(period.time_of(Angle::from_fraction(1, 4)), Nanos::from_ns(2_083_333));
-        assert!(period.angle_of(Nanos::from_ns(2_083_333)).signed_turns_from(Angle::from_fraction(1, 4)).abs() < 1e-6);
+        assert!(
+            period
+                .angle_of(Nanos::from_ns(2_083_333))
+                .signed_turns_from(Angle::from_fraction(1, 4))
+                .abs()
+                < 1e-6
+        );
     }
 
     #[test]

@@ -121,7 +121,10 @@ impl Extent {
     /// Whether the two extents share a sector.
     #[must_use]
     pub const fn overlaps(self, other: Self) -> bool {
-        self.start.0 < other.end().0 && other.start.0 < self.end().0 && self.len.0 > 0 && other.len.0 > 0
+        self.start.0 < other.end().0
+            && other.start.0 < self.end().0
+            && self.len.0 > 0
+            && other.len.0 > 0
     }
 
     /// The sectors that both extents have, `None` when they share none.
@@ -142,7 +145,11 @@ impl SectorSize {
     /// A sector of `bytes` bytes; `None` unless it is a power of two from 512 to 65,536.
     #[must_use]
     pub const fn new(bytes: u32) -> Option<Self> {
-        if bytes.is_power_of_two() && bytes >= 512 && bytes <= 65_536 { Some(Self(bytes)) } else { None }
+        if bytes.is_power_of_two() && bytes >= 512 && bytes <= 65_536 {
+            Some(Self(bytes))
+        } else {
+            None
+        }
     }
 
     /// Bytes of one sector.
@@ -166,7 +173,11 @@ impl SectorSize {
     /// The sectors in `bytes`, `None` when it is no whole number of sectors.
     #[must_use]
     pub const fn sectors_of(self, bytes: u64) -> Option<Sectors> {
-        if bytes.is_multiple_of(self.0 as u64) { Some(Sectors(bytes / self.0 as u64)) } else { None }
+        if bytes.is_multiple_of(self.0 as u64) {
+            Some(Sectors(bytes / self.0 as u64))
+        } else {
+            None
+        }
     }
 }
 
@@ -195,7 +206,11 @@ impl Sub for Lba {
     type Output = Sectors;
     /// Panics when `earlier` lies behind: a negative length is a programmer's error.
     fn sub(self, earlier: Self) -> Sectors {
-        Sectors(self.0.checked_sub(earlier.0).expect("the address subtracted lies before the address it is subtracted from"))
+        Sectors(
+            self.0
+                .checked_sub(earlier.0)
+                .expect("the address subtracted lies before the address it is subtracted from"),
+        )
     }
 }
 
@@ -216,7 +231,11 @@ impl Sub for Sectors {
     type Output = Self;
     /// Panics when `other` is longer: a negative length is a programmer's error.
     fn sub(self, other: Self) -> Self {
-        Self(self.0.checked_sub(other.0).expect("the length subtracted is no longer than the length it is subtracted from"))
+        Self(
+            self.0
+                .checked_sub(other.0)
+                .expect("the length subtracted is no longer than the length it is subtracted from"),
+        )
     }
 }
 
@@ -240,9 +259,11 @@ impl fmt::Display for Extent {
 }
 
 impl fmt::Display for ByteSize {
-    /// The largest binary unit that divides the size without remainder, else the nearest with one decimal.
+    /// The largest binary unit that divides the size without remainder, else the nearest with one
+    /// decimal.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        const UNITS: [(&str, u64); 5] = [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
+        const UNITS: [(&str, u64); 5] =
+            [("TiB", 1 << 40), ("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("B", 1)];
         for (unit, bytes) in UNITS {
             if self.0 >= bytes {
                 return if self.0.is_multiple_of(bytes) {
@@ -263,12 +284,15 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn neighbours_do_not_overlap_and_an_empty_extent_overlaps_nothing() {
+    fn neighbors_do_not_overlap_and_an_empty_extent_overlaps_nothing() {
         let first = Extent::from_numbers(10, 5);
         assert!(!first.overlaps(Extent::from_numbers(15, 5)));
         assert!(first.overlaps(Extent::from_numbers(14, 1)));
         assert!(!first.overlaps(Extent::from_numbers(12, 0)));
-        assert_eq!(first.intersection(Extent::from_numbers(12, 10)), Some(Extent::from_numbers(12, 3)));
+        assert_eq!(
+            first.intersection(Extent::from_numbers(12, 10)),
+            Some(Extent::from_numbers(12, 3))
+        );
     }
 
     #[test]

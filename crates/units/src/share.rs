@@ -4,7 +4,8 @@ use core::fmt;
 
 use crate::Nanos;
 
-/// A share from 0 to 1 in units of 10⁻⁹, so that one unit is one nanosecond of disk time per second.
+/// A share from 0 to 1 in units of 10⁻⁹, so that one unit is one nanosecond of disk time per
+/// second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "serde", derive(serde::Serialize, serde::Deserialize), serde(transparent))]
 pub struct Share(u32);
@@ -67,7 +68,13 @@ mod tests {
         assert_eq!(Share::from_fraction(1.0), Some(Share::WHOLE));
         assert_eq!(Share::from_fraction(1.001), None);
         assert_eq!(Share::from_fraction(f64::NAN), None);
-        assert_eq!(Share::WHOLE.checked_add(Share::from_billionths(1).expect("one billionth is a share")), None);
-        assert_eq!(Share::from_fraction(0.25).map(|share| share.of(Nanos::from_secs(2))), Some(Nanos::from_ms(500)));
+        assert_eq!(
+            Share::WHOLE.checked_add(Share::from_billionths(1).expect("one billionth is a share")),
+            None
+        );
+        assert_eq!(
+            Share::from_fraction(0.25).map(|share| share.of(Nanos::from_secs(2))),
+            Some(Nanos::from_ms(500))
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Units as people write them: `4KiB`, `20TB`, `100ms`, `25%`.
 //!
-//! Parsing is strict and exact: a number, an optional decimal part, one unit, nothing else; what has no exact integer value in the
-//! base unit is refused, never rounded.
+//! Parsing is strict and exact: a number, an optional decimal part, one unit, nothing else; what
+//! has no exact integer value in the base unit is refused, never rounded.
 
 use alloc::string::{String, ToString};
 
@@ -11,7 +11,9 @@ use crate::{ByteSize, Nanos, Share};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParseUnitError {
     /// The text does not begin with a decimal number.
-    #[error("`{text}` does not start with a number; write a number and a unit, such as `{example}`")]
+    #[error(
+        "`{text}` does not start with a number; write a number and a unit, such as `{example}`"
+    )]
     NoNumber {
         /// The text as given.
         text: String,
@@ -31,7 +33,9 @@ pub enum ParseUnitError {
         example: &'static str,
     },
     /// The value is finer than the base unit, too large, or outside its range.
-    #[error("`{text}` is not a whole number of {base} within range; write a value such as `{example}`")]
+    #[error(
+        "`{text}` is not a whole number of {base} within range; write a value such as `{example}`"
+    )]
     NotWhole {
         /// The text as given.
         text: String,
@@ -74,15 +78,29 @@ const BYTES: Family = Family {
 };
 
 const TIMES: Family = Family {
-    units: &[("ns", 1), ("us", 1_000), ("µs", 1_000), ("ms", 1_000_000), ("s", 1_000_000_000), ("min", 60_000_000_000), ("h", 3_600_000_000_000)],
+    units: &[
+        ("ns", 1),
+        ("us", 1_000),
+        ("µs", 1_000),
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("min", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+    ],
     expected: "ns, us, ms, s, min, h",
     base: "nanoseconds",
     example: "100ms",
 };
 
-const SHARES: Family = Family { units: &[("%", 10_000_000)], expected: "%", base: "billionths from 0 % to 100 %", example: "25%" };
+const SHARES: Family = Family {
+    units: &[("%", 10_000_000)],
+    expected: "%",
+    base: "billionths from 0 % to 100 %",
+    example: "25%",
+};
 
-/// A size such as `4KiB`, `1.5GiB`, `20TB` or a bare number of bytes. `K`, `M`, `G`, `T` alone are the binary units, as fio and qemu read them.
+/// A size such as `4KiB`, `1.5GiB`, `20TB` or a bare number of bytes. `K`, `M`, `G`, `T` alone are
+/// the binary units, as fio and qemu read them.
 ///
 /// # Errors
 /// See [`ParseUnitError`].
@@ -103,7 +121,11 @@ pub fn parse_nanos(text: &str) -> Result<Nanos, ParseUnitError> {
 /// # Errors
 /// See [`ParseUnitError`].
 pub fn parse_share(text: &str) -> Result<Share, ParseUnitError> {
-    let not_whole = || ParseUnitError::NotWhole { text: text.to_string(), base: SHARES.base, example: SHARES.example };
+    let not_whole = || ParseUnitError::NotWhole {
+        text: text.to_string(),
+        base: SHARES.base,
+        example: SHARES.example,
+    };
     let billionths = parse(text, &SHARES)?;
     u32::try_from(billionths).ok().and_then(Share::from_billionths).ok_or_else(not_whole)
 }
@@ -116,20 +138,33 @@ fn parse(text: &str, family: &Family) -> Result<u64, ParseUnitError> {
     if whole.is_empty() || decimals.is_empty() || decimals.contains('.') {
         return Err(ParseUnitError::NoNumber { text: text.to_string(), example: family.example });
     }
-    let per_unit = family.units.iter().find(|(name, _)| *name == unit).map(|(_, per_unit)| *per_unit).ok_or_else(|| ParseUnitError::UnknownUnit {
+    let per_unit = family
+        .units
+        .iter()
+        .find(|(name, _)| *name == unit)
+        .map(|(_, per_unit)| *per_unit)
+        .ok_or_else(|| ParseUnitError::UnknownUnit {
+            text: text.to_string(),
+            unit: unit.to_string(),
+            expected: family.expected,
+            example: family.example,
+        })?;
+    exact(whole, decimals, per_unit).ok_or_else(|| ParseUnitError::NotWhole {
         text: text.to_string(),
-        unit: unit.to_string(),
-        expected: family.expected,
+        base: family.base,
         example: family.example,
-    })?;
-    exact(whole, decimals, per_unit).ok_or_else(|| ParseUnitError::NotWhole { text: text.to_string(), base: family.base, example: family.example })
+    })
 }
 
 /// `whole.decimals × per_unit` as an integer, `None` when it is none or does not fit.
 fn exact(whole: &str, decimals: &str, per_unit: u64) -> Option<u64> {
     let decimals = decimals.trim_end_matches('0');
     let scale = 10_u128.checked_pow(u32::try_from(decimals.len()).ok()?)?;
-    let digits = whole.parse::<u128>().ok()?.checked_mul(scale)?.checked_add(if decimals.is_empty() { 0 } else { decimals.parse().ok()? })?;
+    let digits = whole
+        .parse::<u128>()
+        .ok()?
+        .checked_mul(scale)?
+        .checked_add(if decimals.is_empty() { 0 } else { decimals.parse().ok()? })?;
     let product = digits.checked_mul(u128::from(per_unit))?;
     if product % scale == 0 { u64::try_from(product / scale).ok() } else { None }
 }
@@ -140,8 +175,15 @@ mod tests {
 
     #[test]
     fn accepted_sizes() {
-        let cases =
-            [("512", 512), ("4KiB", 4096), ("4K", 4096), ("1.5GiB", 1_610_612_736), ("20TB", 20_000_000_000_000), ("16 MiB", 16 << 20), ("0", 0)];
+        let cases = [
+            ("512", 512),
+            ("4KiB", 4096),
+            ("4K", 4096),
+            ("1.5GiB", 1_610_612_736),
+            ("20TB", 20_000_000_000_000),
+            ("16 MiB", 16 << 20),
+            ("0", 0),
+        ];
         for (text, bytes) in cases {
             assert_eq!(parse_bytes(text), Ok(ByteSize::new(bytes)), "{text}");
         }
@@ -149,14 +191,33 @@ mod tests {
 
     #[test]
     fn refused_sizes() {
-        for text in ["", "KiB", "-1", "4kib", "4 KiB ", "0.3", "1e3", "4,096", "99999999TiB", ".5K", "5.", "1.2.3K"] {
+        for text in [
+            "",
+            "KiB",
+            "-1",
+            "4kib",
+            "4 KiB ",
+            "0.3",
+            "1e3",
+            "4,096",
+            "99999999TiB",
+            ".5K",
+            "5.",
+            "1.2.3K",
+        ] {
             assert!(parse_bytes(text).is_err(), "{text:?} was accepted as {:?}", parse_bytes(text));
         }
     }
 
     #[test]
     fn accepted_and_refused_times() {
-        for (text, ns) in [("100ms", 100_000_000), ("2.5s", 2_500_000_000), ("30us", 30_000), ("1min", 60_000_000_000), ("0", 0)] {
+        for (text, ns) in [
+            ("100ms", 100_000_000),
+            ("2.5s", 2_500_000_000),
+            ("30us", 30_000),
+            ("1min", 60_000_000_000),
+            ("0", 0),
+        ] {
             assert_eq!(parse_nanos(text), Ok(Nanos::from_ns(ns)), "{text}");
         }
         for text in ["100", "1m", "ms", "0.5ns", "-3s", "6000000h"] {
@@ -176,6 +237,9 @@ mod tests {
     #[test]
     fn a_message_names_the_text_the_units_and_an_example() {
         let message = parse_nanos("5 fortnights").expect_err("no unit of ours").to_string();
-        assert!(message.contains("5 fortnights") && message.contains("ms") && message.contains("100ms"), "{message}");
+        assert!(
+            message.contains("5 fortnights") && message.contains("ms") && message.contains("100ms"),
+            "{message}"
+        );
     }
 }

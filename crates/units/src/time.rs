@@ -1,7 +1,7 @@
 //! Time: points ([`Instant`]) and spans ([`Nanos`]) in integer nanoseconds.
 //!
-//! What an instant counts from is the caller's business: virtual time starts at zero, real time is `CLOCK_MONOTONIC_RAW`.
-//! Nothing here reads a clock.
+//! What an instant counts from is the caller's business: virtual time starts at zero, real time is
+//! `CLOCK_MONOTONIC_RAW`. Nothing here reads a clock.
 
 use core::fmt;
 use core::iter::Sum;
@@ -56,7 +56,8 @@ impl Instant {
         }
     }
 
-    /// Signed nanoseconds from `other` to here (negative when `other` is later); saturates at the ends of `i64`.
+    /// Signed nanoseconds from `other` to here (negative when `other` is later); saturates at the
+    /// ends of `i64`.
     #[must_use]
     pub fn signed_since(self, other: Self) -> i64 {
         let difference = i128::from(self.0) - i128::from(other.0);
@@ -69,7 +70,8 @@ impl Instant {
         Self(self.0.saturating_sub(span.0))
     }
 
-    /// `signed_ns` after (or, negative, before) here; saturates at the origin and at [`Instant::NEVER`].
+    /// `signed_ns` after (or, negative, before) here; saturates at the origin and at
+    /// [`Instant::NEVER`].
     #[must_use]
     pub const fn offset_by_ns(self, signed_ns: i64) -> Self {
         Self(self.0.saturating_add_signed(signed_ns))
@@ -106,7 +108,8 @@ impl Nanos {
         Self(secs * 1_000_000_000)
     }
 
-    /// The nearest whole nanosecond to `ms` milliseconds, `None` when that is negative, not a number or too long.
+    /// The nearest whole nanosecond to `ms` milliseconds, `None` when that is negative, not a
+    /// number or too long.
     #[must_use]
     pub fn from_ms_f64(ms: f64) -> Option<Self> {
         let ns = libm::round(ms * 1e6);
@@ -192,7 +195,11 @@ impl Sub for Nanos {
     type Output = Self;
     /// Panics when `other` is longer: a negative span is a programmer's error.
     fn sub(self, other: Self) -> Self {
-        Self(self.0.checked_sub(other.0).expect("the span subtracted is no longer than the span it is subtracted from"))
+        Self(
+            self.0
+                .checked_sub(other.0)
+                .expect("the span subtracted is no longer than the span it is subtracted from"),
+        )
     }
 }
 

@@ -1,10 +1,13 @@
 //! [`Arrivals`]: when requests come.
 //!
-//! A *closed loop* has clients, each with one request at a time. An *open loop* asks whether or not earlier requests are served. A *paced* loop is a closed one
-//! whose requests come no faster than a rate.
+//! A *closed loop* has clients, each with one request at a time. An *open loop* asks whether or not
+//! earlier requests are served. A *paced* loop is a closed one whose requests come no faster than a
+//! rate.
 //!
-//! Worked example of [`Interarrival::Bursts`], 100 requests a second in bursts of 2 s with 8 s between: while a burst lasts, gaps are exponential with a mean of 10 ms;
-//! a gap that reaches beyond the burst's end goes on, from where the burst ended, in the next. About 200 requests come every 10 s.
+//! Worked example of [`Interarrival::Bursts`], 100 requests a second in bursts of 2 s with 8 s
+//! between: while a burst lasts, gaps are exponential with a mean of 10 ms; a gap that reaches
+//! beyond the burst's end goes on, from where the burst ended, in the next. About 200 requests come
+//! every 10 s.
 
 use alloc::vec::Vec;
 
@@ -26,8 +29,9 @@ pub enum Arrivals {
         /// How long each thinks.
         think: ThinkTime,
     },
-    /// A closed loop that asks no faster than a schedule: a client whose request has finished asks when the next place of the schedule comes, at once if that is past.
-    /// What was missed is caught up with (fio's `rate_iops`).
+    /// A closed loop that asks no faster than a schedule: a client whose request has finished asks
+    /// when the next place of the schedule comes, at once if that is past. What was missed is
+    /// caught up with (fio's `rate_iops`).
     Paced {
         /// How many clients, at least 1: the most requests held.
         clients: u32,
@@ -41,13 +45,16 @@ pub enum Arrivals {
 /// How long a client of a closed loop thinks between completion and next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ThinkTime {
-    /// Not at all: as many requests are always held as there are clients. All ask at once at the start.
+    /// Not at all: as many requests are always held as there are clients. All ask at once at the
+    /// start.
     None,
-    /// Always this long. The first requests are spread evenly over one think time, so that clients do not march in step.
+    /// Always this long. The first requests are spread evenly over one think time, so that clients
+    /// do not march in step.
     Constant(Nanos),
     /// Exponentially distributed with this mean, before the first request too.
     Exponential(Nanos),
-    /// Every time from the least to the most with the same probability, before the first request too.
+    /// Every time from the least to the most with the same probability, before the first request
+    /// too.
     Uniform {
         /// The shortest.
         least: Nanos,
@@ -56,7 +63,8 @@ pub enum ThinkTime {
     },
 }
 
-/// The time between arrivals of an open loop. The first request comes one such time after the start.
+/// The time between arrivals of an open loop. The first request comes one such time after the
+/// start.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Interarrival {
     /// A Poisson process of so many requests a second.
@@ -66,8 +74,9 @@ pub enum Interarrival {
     },
     /// One request in every span of this length.
     Constant(Nanos),
-    /// A Poisson process that is switched on and off, on at the start: an interrupted Poisson process when both phases are exponential. The rate over all is
-    /// `per_second` · on / (on + off).
+    /// A Poisson process that is switched on and off, on at the start: an interrupted Poisson
+    /// process when both phases are exponential. The rate over all is `per_second` · on / (on +
+    /// off).
     Bursts {
         /// The rate while it is on.
         per_second: f64,
@@ -76,21 +85,25 @@ pub enum Interarrival {
         /// How long it is off.
         off: Phase,
     },
-    /// Pareto distributed gaps: P(gap > x) = (least / x)^shape, the least chosen so that the mean is one over the rate. Gaps end at a day.
+    /// Pareto distributed gaps: P(gap > x) = (least / x)^shape, the least chosen so that the mean
+    /// is one over the rate. Gaps end at a day.
     Pareto {
         /// The rate.
         per_second: f64,
-        /// More than 1 to 10; up to 2 the gaps have no variance, and counts are bursty at every scale (Willinger and others, Self-similarity through high-variability,
-        /// 1997).
+        /// More than 1 to 10; up to 2 the gaps have no variance, and counts are bursty at every
+        /// scale (Willinger and others, Self-similarity through high-variability, 1997).
         shape: f64,
     },
-    /// The b-model (Wang and others, Data mining meets performance evaluation: fast algorithms for modeling bursty traffic, 2002): of each window's requests a share of
-    /// `bias` falls into one half of it, chosen by a fair coin, and so on for halves of halves, so many `levels` deep; within the smallest parts requests come at
-    /// equal distances. Every window has the same number of requests. The Hurst parameter is ½ − ½ log₂(bias² + (1 − bias)²).
+    /// The b-model (Wang and others, Data mining meets performance evaluation: fast algorithms for
+    /// modeling bursty traffic, 2002): of each window's requests a share of `bias` falls into one
+    /// half of it, chosen by a fair coin, and so on for halves of halves, so many `levels` deep;
+    /// within the smallest parts requests come at equal distances. Every window has the same number
+    /// of requests. The Hurst parameter is ½ − ½ log₂(bias² + (1 − bias)²).
     Cascade {
         /// The rate.
         per_second: f64,
-        /// From 0.5, which is a constant rate, to 0.99; recorded disk traffic was found at 0.6 to 0.8.
+        /// From 0.5, which is a constant rate, to 0.99; recorded disk traffic was found at 0.6 to
+        /// 0.8.
         bias: f64,
         /// The window.
         window: Nanos,
@@ -120,9 +133,12 @@ impl Arrivals {
 
     pub(crate) fn check(&self, check: &Check) -> Result<(), StreamFault> {
         match self {
-            Self::Closed { clients: 0, .. } | Self::Paced { clients: 0, .. } => {
-                Err(check.value("clients", 0, "at least 1", "a closed loop without clients asks for nothing"))
-            }
+            Self::Closed { clients: 0, .. } | Self::Paced { clients: 0, .. } => Err(check.value(
+                "clients",
+                0,
+                "at least 1",
+                "a closed loop without clients asks for nothing",
+            )),
             Self::Closed { think, .. } => think.check(check),
             Self::Paced { pace: gaps, .. } | Self::Open(gaps) => gaps.check(check),
         }
@@ -133,11 +149,18 @@ impl ThinkTime {
     fn check(self, check: &Check) -> Result<(), StreamFault> {
         match self {
             Self::None => Ok(()),
-            Self::Constant(time) | Self::Exponential(time) => check.span("think time", time, "for no think time choose none"),
-            Self::Uniform { least, most } if least <= most => check.span("longest think time", most, "for no think time choose none"),
-            Self::Uniform { least, .. } => {
-                Err(check.value("shortest think time", least, "no more than the longest", "exchange the two, or choose a constant think time"))
+            Self::Constant(time) | Self::Exponential(time) => {
+                check.span("think time", time, "for no think time choose none")
             }
+            Self::Uniform { least, most } if least <= most => {
+                check.span("longest think time", most, "for no think time choose none")
+            }
+            Self::Uniform { least, .. } => Err(check.value(
+                "shortest think time",
+                least,
+                "no more than the longest",
+                "exchange the two, or choose a constant think time",
+            )),
         }
     }
 
@@ -147,14 +170,23 @@ impl ThinkTime {
             Self::None => Nanos::ZERO,
             Self::Constant(span) => span,
             Self::Exponential(mean) => dice::exponential_span(rng, mean.as_ns() as f64),
-            Self::Uniform { least, most } => least + Nanos::from_ns(dice::below(rng, (most - least).as_ns() + 1)),
+            Self::Uniform { least, most } => {
+                least + Nanos::from_ns(dice::below(rng, (most - least).as_ns() + 1))
+            }
         }
     }
 
     /// When each of so many clients first asks.
-    pub(crate) fn first_times(self, start: Instant, clients: u32, rng: &mut impl Rng) -> Vec<Instant> {
+    pub(crate) fn first_times(
+        self,
+        start: Instant,
+        clients: u32,
+        rng: &mut impl Rng,
+    ) -> Vec<Instant> {
         let first = |client: u64| match self {
-            Self::Constant(span) => Nanos::from_ns((u128::from(span.as_ns()) * u128::from(client) / u128::from(clients)) as u64),
+            Self::Constant(span) => Nanos::from_ns(
+                (u128::from(span.as_ns()) * u128::from(client) / u128::from(clients)) as u64,
+            ),
             _ => self.draw(rng),
         };
         (0..u64::from(clients)).map(first).map(|span| start + span).collect()
@@ -164,22 +196,42 @@ impl ThinkTime {
 impl Interarrival {
     fn check(&self, check: &Check) -> Result<(), StreamFault> {
         match *self {
-            Self::Constant(time) => check.span("interarrival time", time, "a rate is above 0 and at most 1000000000 a second"),
+            Self::Constant(time) => check.span(
+                "interarrival time",
+                time,
+                "a rate is above 0 and at most 1000000000 a second",
+            ),
             Self::Poisson { per_second } => check.rate(per_second),
             Self::Bursts { per_second, on, off } => {
                 check.rate(per_second)?;
                 check.span("length of bursts", on.mean(), "correct it")?;
-                check.span("time between bursts", off.mean(), "for no pauses choose a Poisson process")
+                check.span(
+                    "time between bursts",
+                    off.mean(),
+                    "for no pauses choose a Poisson process",
+                )
             }
             Self::Pareto { per_second, shape } => {
                 check.rate(per_second)?;
-                check.number("shape of gaps", shape, 1.01, 10.0, "1.5 makes bursts at every scale; a shape of 1 or less has no mean")
+                check.number(
+                    "shape of gaps",
+                    shape,
+                    1.01,
+                    10.0,
+                    "1.5 makes bursts at every scale; a shape of 1 or less has no mean",
+                )
             }
             Self::Cascade { per_second, bias, window, levels } => {
                 check.rate(per_second)?;
                 check.number("bias", bias, 0.5, 0.99, "0.7 is a common value")?;
                 check.span("window", window, "a minute suits most rates")?;
-                check.number("levels", f64::from(levels), 1.0, 20.0, "12 divide a minute into parts of 15 ms")
+                check.number(
+                    "levels",
+                    f64::from(levels),
+                    1.0,
+                    20.0,
+                    "12 divide a minute into parts of 15 ms",
+                )
             }
         }
     }
@@ -211,7 +263,9 @@ pub(crate) struct Gaps {
 impl Gaps {
     pub(crate) fn new(kind: Interarrival) -> Self {
         let cascade = match kind {
-            Interarrival::Cascade { per_second, bias, window, levels } => Some(Cascade::new(per_second, bias, window, levels)),
+            Interarrival::Cascade { per_second, bias, window, levels } => {
+                Some(Cascade::new(per_second, bias, window, levels))
+            }
             _ => None,
         };
         Self { kind, burst: None, cascade }
@@ -240,7 +294,11 @@ impl Gaps {
                 // The conversion of a float that is too large ends at the largest integer.
                 Nanos::from_ns(libm::round(gap) as u64).min(LONGEST)
             }
-            Interarrival::Cascade { .. } => self.cascade.as_mut().expect("a cascade is made with the gaps of its kind").next(rng),
+            Interarrival::Cascade { .. } => self
+                .cascade
+                .as_mut()
+                .expect("a cascade is made with the gaps of its kind")
+                .next(rng),
         }
     }
 }

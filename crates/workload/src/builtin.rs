@@ -15,13 +15,22 @@ pub const BUILTINS: &[Builtin] = &[
     Builtin { name: "random", toml: include_str!("../builtin/random.toml") },
     Builtin { name: "sequential", toml: include_str!("../builtin/sequential.toml") },
     Builtin { name: "oltp", toml: include_str!("../builtin/oltp.toml") },
-    Builtin { name: "random-beside-sequential", toml: include_str!("../builtin/random-beside-sequential.toml") },
+    Builtin {
+        name: "random-beside-sequential",
+        toml: include_str!("../builtin/random-beside-sequential.toml"),
+    },
     Builtin { name: "vm-mix", toml: include_str!("../builtin/vm-mix.toml") },
     Builtin { name: "mail-server", toml: include_str!("../builtin/mail-server.toml") },
     Builtin { name: "web-server", toml: include_str!("../builtin/web-server.toml") },
     Builtin { name: "file-server", toml: include_str!("../builtin/file-server.toml") },
-    Builtin { name: "backup-beside-database", toml: include_str!("../builtin/backup-beside-database.toml") },
-    Builtin { name: "recorder-beside-scrub", toml: include_str!("../builtin/recorder-beside-scrub.toml") },
+    Builtin {
+        name: "backup-beside-database",
+        toml: include_str!("../builtin/backup-beside-database.toml"),
+    },
+    Builtin {
+        name: "recorder-beside-scrub",
+        toml: include_str!("../builtin/recorder-beside-scrub.toml"),
+    },
 ];
 
 impl Builtin {

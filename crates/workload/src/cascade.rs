@@ -1,10 +1,14 @@
-//! [`Cascade`]: the arrivals of the b-model, drawn one after the other in memory proportional to the number of levels.
+//! [`Cascade`]: the arrivals of the b-model, drawn one after the other in memory proportional to
+//! the number of levels.
 //!
-//! Worked example: 8 requests a second, bias 0.75, a window of 1 s, two levels. The window has a mass of 8; a coin gives 6 to its first half and 2 to its second; within the
-//! first half another gives 4.5 to the second quarter and 1.5 to the first. Fractions are carried over: the first quarter has 1 request and leaves 0.5, the second has 5.
-//! Those five come at 0.275, 0.325, 0.375, 0.425 and 0.475 s.
+//! Worked example: 8 requests a second, bias 0.75, a window of 1 s, two levels. The window has a
+//! mass of 8; a coin gives 6 to its first half and 2 to its second; within the first half another
+//! gives 4.5 to the second quarter and 1.5 to the first. Fractions are carried over: the first
+//! quarter has 1 request and leaves 0.5, the second has 5. Those five come at 0.275, 0.325, 0.375,
+//! 0.425 and 0.475 s.
 //!
-//! Cost: amortised, the number of smallest parts per request, at most; stretches that hold less than one request are passed in one step.
+//! Cost: amortised, the number of smallest parts per request, at most; stretches that hold less
+//! than one request are passed in one step.
 
 use alloc::vec::Vec;
 
@@ -19,13 +23,15 @@ pub(crate) struct Cascade {
     levels: u32,
     /// Requests of one window.
     mass: f64,
-    /// Parts of the window that are still to come, the next one last: how often each was halved, and its mass.
+    /// Parts of the window that are still to come, the next one last: how often each was halved,
+    /// and its mass.
     parts: Vec<(u32, f64)>,
     /// The first smallest part that no part before has taken, counted from the start.
     slot: u64,
     /// Mass that was too little for a request so far.
     owed: f64,
-    /// Requests of the part being handed out: its first slot, how many, how many of them were handed out.
+    /// Requests of the part being handed out: its first slot, how many, how many of them were
+    /// handed out.
     handing: (u64, u64, u64),
     /// When the last request came.
     last_ns: u64,
@@ -34,7 +40,17 @@ pub(crate) struct Cascade {
 impl Cascade {
     pub(crate) fn new(per_second: f64, bias: f64, window: Nanos, levels: u32) -> Self {
         let mass = per_second * window.as_secs_f64();
-        Self { bias, window_ns: window.as_ns(), levels, mass, parts: Vec::new(), slot: 0, owed: 0.0, handing: (0, 0, 0), last_ns: 0 }
+        Self {
+            bias,
+            window_ns: window.as_ns(),
+            levels,
+            mass,
+            parts: Vec::new(),
+            slot: 0,
+            owed: 0.0,
+            handing: (0, 0, 0),
+            last_ns: 0,
+        }
     }
 
     /// The time to the next arrival.
@@ -46,7 +62,8 @@ impl Cascade {
         self.handing.2 += 1;
         // The middle of the request's share of the slot.
         let at = u128::from(slot) * 2 * u128::from(requests) + 2 * u128::from(handed) + 1;
-        let at_ns = ((at * u128::from(self.window_ns) / (2 * u128::from(requests))) >> self.levels).min(u128::from(u64::MAX)) as u64;
+        let at_ns = ((at * u128::from(self.window_ns) / (2 * u128::from(requests))) >> self.levels)
+            .min(u128::from(u64::MAX)) as u64;
         let gap = Nanos::from_ns(at_ns.saturating_sub(self.last_ns));
         self.last_ns = at_ns;
         gap
@@ -92,8 +109,10 @@ mod tests {
         assert_eq!(window(4, 0.5, 2, 1), [125_000_000, 375_000_000, 625_000_000, 875_000_000]);
     }
 
-    /// Whichever halves the coins choose, the masses of the parts at one level are the same set, so the sum of their squares is (b² + (1 − b)²)^level of the square of all;
-    /// rounding to whole requests changes each of the 64 counts by less than one, so the sum by less than twice the requests and 64 more.
+    /// Whichever halves the coins choose, the masses of the parts at one level are the same set, so
+    /// the sum of their squares is (b² + (1 − b)²)^level of the square of all; rounding to whole
+    /// requests changes each of the 64 counts by less than one, so the sum by less than twice the
+    /// requests and 64 more.
     #[test]
     fn counts_are_as_uneven_as_the_bias_says() {
         for seed in 0..4 {
@@ -103,8 +122,12 @@ mod tests {
                 counts[(at * 64 / 1_000_000_000).min(63) as usize] += 1;
             }
             let squares: f64 = counts.iter().map(|count| (*count * *count) as f64).sum();
-            let expected = libm::pow(bias * bias + 0.09, 6.0) * f64::from(requests) * f64::from(requests);
-            assert!((squares - expected).abs() <= f64::from(2 * requests + 64), "seed {seed}: {squares}, expected {expected}");
+            let expected =
+                libm::pow(bias * bias + 0.09, 6.0) * f64::from(requests) * f64::from(requests);
+            assert!(
+                (squares - expected).abs() <= f64::from(2 * requests + 64),
+                "seed {seed}: {squares}, expected {expected}"
+            );
         }
     }
 
@@ -120,8 +143,12 @@ mod tests {
             })
             .collect();
         for seconds in [2, 100, 398] {
-            let by_then = arrivals.iter().filter(|at| **at < seconds * 1_000_000_000).count() as f64;
-            assert!((by_then - 2.5 * seconds as f64).abs() <= 1.0, "{by_then} requests in {seconds} s");
+            let by_then =
+                arrivals.iter().filter(|at| **at < seconds * 1_000_000_000).count() as f64;
+            assert!(
+                (by_then - 2.5 * seconds as f64).abs() <= 1.0,
+                "{by_then} requests in {seconds} s"
+            );
         }
         assert!(arrivals.is_sorted());
     }

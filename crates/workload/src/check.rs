@@ -1,4 +1,5 @@
-//! [`Check`]: the checks of one stream's settings, with messages that name setting, value, expectation and remedy.
+//! [`Check`]: the checks of one stream's settings, with messages that name setting, value,
+//! expectation and remedy.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -8,7 +9,7 @@ use headtime_units::{Nanos, SectorSize, Sectors};
 use crate::error::StreamFault;
 
 /// Longest request accepted; real drives take no more in one command than some tens of MiB.
-const MOST_BYTES: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 /// Longest think time, time between arrivals or phase accepted: a day.
 pub(crate) const LONGEST: Nanos = Nanos::from_secs(86_400);
 
@@ -18,43 +19,94 @@ pub(crate) struct Check {
 }
 
 impl Check {
-    pub(crate) fn value(&self, key: &'static str, value: impl ToString, expected: impl Into<String>, remedy: &'static str) -> StreamFault {
+    pub(crate) fn value(
+        &self,
+        key: &'static str,
+        value: impl ToString,
+        expected: impl Into<String>,
+        remedy: &'static str,
+    ) -> StreamFault {
         StreamFault::Value { key, value: value.to_string(), expected: expected.into(), remedy }
     }
 
     /// A length in bytes as sectors.
     pub(crate) fn sectors(&self, key: &'static str, bytes: u64) -> Result<u64, StreamFault> {
-        let sectors = self.sector.sectors_of(bytes).filter(|sectors| !sectors.is_zero() && bytes <= MOST_BYTES);
+        let sectors = self
+            .sector
+            .sectors_of(bytes)
+            .filter(|sectors| !sectors.is_zero() && bytes <= MAX_BYTES);
         sectors.map(Sectors::get).ok_or_else(|| {
-            let expected = format!("a multiple of the drive's sector of {} bytes, at most 1 GiB", self.sector.bytes());
-            self.value(key, format!("{bytes} bytes"), expected, "4096 bytes suit every drive with sectors of up to 4 KiB")
+            let expected = format!(
+                "a multiple of the drive's sector of {} bytes, at most 1 GiB",
+                self.sector.bytes()
+            );
+            self.value(
+                key,
+                format!("{bytes} bytes"),
+                expected,
+                "4096 bytes suit every drive with sectors of up to 4 KiB",
+            )
         })
     }
 
     pub(crate) fn share(&self, key: &'static str, share: f64) -> Result<(), StreamFault> {
-        if (0.0..=1.0).contains(&share) { Ok(()) } else { Err(self.value(key, share, "a share from 0 to 1", "write a half as 0.5")) }
+        if (0.0..=1.0).contains(&share) {
+            Ok(())
+        } else {
+            Err(self.value(key, share, "a share from 0 to 1", "write a half as 0.5"))
+        }
     }
 
-    pub(crate) fn number(&self, key: &'static str, value: f64, least: f64, most: f64, remedy: &'static str) -> Result<(), StreamFault> {
+    pub(crate) fn number(
+        &self,
+        key: &'static str,
+        value: f64,
+        least: f64,
+        most: f64,
+        remedy: &'static str,
+    ) -> Result<(), StreamFault> {
         let fits = (least..=most).contains(&value);
-        if fits { Ok(()) } else { Err(self.value(key, value, format!("a number from {least} to {most}"), remedy)) }
+        if fits {
+            Ok(())
+        } else {
+            Err(self.value(key, value, format!("a number from {least} to {most}"), remedy))
+        }
     }
 
     /// A span that is longer than nothing and at most a day.
-    pub(crate) fn span(&self, key: &'static str, span: Nanos, remedy: &'static str) -> Result<(), StreamFault> {
+    pub(crate) fn span(
+        &self,
+        key: &'static str,
+        span: Nanos,
+        remedy: &'static str,
+    ) -> Result<(), StreamFault> {
         let bounded = !span.is_zero() && span <= LONGEST;
-        if bounded { Ok(()) } else { Err(self.value(key, span, "more than no time and at most a day", remedy)) }
+        if bounded {
+            Ok(())
+        } else {
+            Err(self.value(key, span, "more than no time and at most a day", remedy))
+        }
     }
 
     pub(crate) fn rate(&self, per_second: f64) -> Result<(), StreamFault> {
         if (1e-6..=1e9).contains(&per_second) {
             return Ok(());
         }
-        Err(self.value("arrival rate", per_second, "0.000001 to 1000000000 requests per second", "correct it"))
+        Err(self.value(
+            "arrival rate",
+            per_second,
+            "0.000001 to 1000000000 requests per second",
+            "correct it",
+        ))
     }
 
     /// A limit that may be left out, but not be nothing.
-    pub(crate) fn some(&self, key: &'static str, value: Option<u64>, remedy: &'static str) -> Result<(), StreamFault> {
+    pub(crate) fn some(
+        &self,
+        key: &'static str,
+        value: Option<u64>,
+        remedy: &'static str,
+    ) -> Result<(), StreamFault> {
         if value == Some(0) { Err(self.value(key, 0, "at least 1", remedy)) } else { Ok(()) }
     }
 }

@@ -1,8 +1,10 @@
 //! What a workload consists of: [`StreamConfig`].
 //!
-//! A stream is one kind of traffic: a database's random reads, a backup's sequential run. Several streams make a workload. What a stream asks, how long,
-//! where, in which order and when are independent of each other, and each has a file: [`Mix`], [`Sizes`], [`Place`], [`Order`], [`Arrivals`]. Sizes are bytes,
-//! as people write them, and become sectors when the workload is built for a drive.
+//! A stream is one kind of traffic: a database's random reads, a backup's sequential run. Several
+//! streams make a workload. What a stream asks, how long, where, in which order and when are
+//! independent of each other, and each has a file: [`Mix`], [`Sizes`], [`Place`], [`Order`],
+//! [`Arrivals`]. Sizes are bytes, as people write them, and become sectors when the workload is
+//! built for a drive.
 
 use headtime_units::{Extent, Nanos};
 
@@ -12,7 +14,8 @@ use crate::order::Order;
 use crate::place::Place;
 use crate::sizes::Sizes;
 
-/// One stream of requests. [`StreamConfig::closed`] and [`StreamConfig::open`] start from 4 KiB random reads of the whole drive.
+/// One stream of requests. [`StreamConfig::closed`] and [`StreamConfig::open`] start from 4 KiB
+/// random reads of the whole drive.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StreamConfig {
     /// When requests come.
@@ -31,9 +34,11 @@ pub struct StreamConfig {
     pub alignment: Alignment,
     /// How they follow each other.
     pub order: Order,
-    /// How many places the clients continue from: client *n* goes on where the last of the clients *n* modulo this stopped. `None`: each from its own.
+    /// How many places the clients continue from: client *n* goes on where the last of the clients
+    /// *n* modulo this stopped. `None`: each from its own.
     pub positions: Option<u32>,
-    /// Whether reads and writes each continue from places of their own. What is no read counts as a write.
+    /// Whether reads and writes each continue from places of their own. What is no read counts as a
+    /// write.
     pub separate_runs: bool,
     /// The deadline of each request, counted from its arrival.
     pub deadline: Option<Nanos>,
@@ -52,7 +57,8 @@ pub struct StreamConfig {
 /// Which addresses requests start at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Alignment {
-    /// Multiples of the size where there is one; of the multiple, or of the greatest common divisor, where there are many.
+    /// Multiples of the size where there is one; of the multiple, or of the greatest common
+    /// divisor, where there are many.
     Size,
     /// Multiples of so many bytes, which are whole sectors.
     Bytes(u64),
@@ -61,7 +67,8 @@ pub enum Alignment {
 }
 
 impl StreamConfig {
-    /// A closed loop of `clients` that do not think: 4 KiB random reads of the whole drive, aligned to their size.
+    /// A closed loop of `clients` that do not think: 4 KiB random reads of the whole drive, aligned
+    /// to their size.
     #[must_use]
     pub fn closed(clients: u32) -> Self {
         Self::with_arrivals(Arrivals::Closed { clients, think: ThinkTime::None })

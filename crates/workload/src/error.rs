@@ -11,7 +11,10 @@ pub enum WorkloadError {
     #[error("a workload needs at least one stream; add one")]
     NoStreams,
     /// More clients than are accepted.
-    #[error("the streams have {clients} clients together, more than the {most} that are accepted; lower the populations")]
+    #[error(
+        "the streams have {clients} clients together, more than the {most} that are accepted; \
+            lower the populations"
+    )]
     TooManyClients {
         /// Clients asked for.
         clients: u64,
@@ -52,7 +55,10 @@ pub enum StreamFault {
         capacity: Sectors,
     },
     /// The range has no aligned place for the largest request.
-    #[error("{range} has no place for {largest} aligned to {alignment}; widen the range, or lower size or alignment")]
+    #[error(
+        "{range} has no place for {largest} aligned to {alignment}; widen the range, or lower size \
+            or alignment"
+    )]
     RangeTooSmall {
         /// The range.
         range: Extent,

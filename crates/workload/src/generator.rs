@@ -1,11 +1,13 @@
 //! [`Workload`]: all streams together, as one [`Source`].
 //!
-//! Worked example: a closed loop of two clients without think time and an open loop of one request every 10 ms. `arrival` answers client 0 and client 1
-//! at 0 ms, then client 2 at 10, 20, 30 … ms for ever. When client 0's request finishes at 7 ms, `follow` answers its next request, at 7 ms. When one of
-//! client 2's finishes, `follow` answers nothing: it does not wait for completions.
+//! Worked example: a closed loop of two clients without think time and an open loop of one request
+//! every 10 ms. `arrival` answers client 0 and client 1 at 0 ms, then client 2 at 10, 20, 30 … ms
+//! for ever. When client 0's request finishes at 7 ms, `follow` answers its next request, at 7 ms.
+//! When one of client 2's finishes, `follow` answers nothing: it does not wait for completions.
 //!
-//! The requests of one stream are drawn in the order in which they are asked for. So in a closed loop of equal clients the n-th request submitted is the
-//! same under every policy, whoever submits it, and policies are compared on one stream of requests.
+//! The requests of one stream are drawn in the order in which they are asked for. So in a closed
+//! loop of equal clients the n-th request submitted is the same under every policy, whoever submits
+//! it, and policies are compared on one stream of requests.
 //!
 //! Cost: one draw of a few random numbers for each request; nothing is allocated after the start.
 
@@ -20,7 +22,7 @@ use crate::source::{Arrival, Ask, ClientId, Source};
 use crate::stream::Stream;
 
 /// Most clients accepted in one workload.
-const MOST_CLIENTS: u32 = 1_000_000;
+const MAX_CLIENTS: u32 = 1_000_000;
 
 /// A generator of requests.
 #[derive(Clone, Debug)]
@@ -30,7 +32,8 @@ pub struct Workload {
     stream_of: Vec<u32>,
 }
 
-/// A stream with its clients' numbers, the arrivals that do not depend on completions, and what is left of its limits.
+/// A stream with its clients' numbers, the arrivals that do not depend on completions, and what is
+/// left of its limits.
 #[derive(Clone, Debug)]
 struct Flow {
     stream: Stream,
@@ -51,19 +54,25 @@ impl Workload {
     ///
     /// # Errors
     /// See [`WorkloadError`]; nothing is drawn unless every stream is right.
-    pub fn new(streams: &[StreamConfig], sector: SectorSize, capacity: Sectors, seed: u64) -> Result<Self, WorkloadError> {
+    pub fn new(
+        streams: &[StreamConfig],
+        sector: SectorSize,
+        capacity: Sectors,
+        seed: u64,
+    ) -> Result<Self, WorkloadError> {
         if streams.is_empty() {
             return Err(WorkloadError::NoStreams);
         }
         let configs = streams;
         let clients: u64 = configs.iter().map(|config| u64::from(config.arrivals.clients())).sum();
-        if clients > u64::from(MOST_CLIENTS) {
-            return Err(WorkloadError::TooManyClients { clients, most: MOST_CLIENTS });
+        if clients > u64::from(MAX_CLIENTS) {
+            return Err(WorkloadError::TooManyClients { clients, most: MAX_CLIENTS });
         }
         let mut stream_of = Vec::with_capacity(clients as usize);
         let mut streams = Vec::with_capacity(configs.len());
         for (number, config) in configs.iter().enumerate() {
-            let stream = Stream::new(number, config, sector, capacity, seed).map_err(|fault| WorkloadError::Stream { stream: number, fault })?;
+            let stream = Stream::new(number, config, sector, capacity, seed)
+                .map_err(|fault| WorkloadError::Stream { stream: number, fault })?;
             let first_client = stream_of.len() as u32;
             stream_of.extend((0..config.arrivals.clients()).map(|_| number as u32));
             streams.push(Flow::new(stream, config, sector, first_client));
@@ -86,7 +95,11 @@ impl Workload {
 
 impl Source for Workload {
     fn arrival(&mut self) -> Option<Arrival> {
-        let coming = self.streams.iter().enumerate().filter_map(|(number, flow)| flow.next_arrival().map(|at| (at, number)));
+        let coming = self
+            .streams
+            .iter()
+            .enumerate()
+            .filter_map(|(number, flow)| flow.next_arrival().map(|at| (at, number)));
         let (at, number) = coming.min()?;
         let client = self.streams[number].take_arrival(at);
         Some(self.streams[number].ask(number as u32, client, at))
@@ -101,12 +114,26 @@ impl Source for Workload {
 }
 
 impl Flow {
-    fn new(mut stream: Stream, config: &StreamConfig, sector: SectorSize, first_client: u32) -> Self {
+    fn new(
+        mut stream: Stream,
+        config: &StreamConfig,
+        sector: SectorSize,
+        first_client: u32,
+    ) -> Self {
         let start = Instant::ORIGIN + config.start;
-        let (clients, is_paced) = (config.arrivals.clients(), matches!(config.arrivals, Arrivals::Paced { .. }));
+        let (clients, is_paced) =
+            (config.arrivals.clients(), matches!(config.arrivals, Arrivals::Paced { .. }));
         let mut next = if is_paced { Some(start) } else { stream.gap().map(|span| start + span) };
-        let first_times = if is_paced { (0..clients).map(|_| take_place(&mut next, &mut stream)).collect() } else { stream.first_times(start) };
-        let mut starts: Vec<(Instant, ClientId)> = (first_client..).map(ClientId).zip(first_times).map(|(client, at)| (at, client)).collect();
+        let first_times = if is_paced {
+            (0..clients).map(|_| take_place(&mut next, &mut stream)).collect()
+        } else {
+            stream.first_times(start)
+        };
+        let mut starts: Vec<(Instant, ClientId)> = (first_client..)
+            .map(ClientId)
+            .zip(first_times)
+            .map(|(client, at)| (at, client))
+            .collect();
         starts.sort_unstable_by(|a, b| b.cmp(a));
         Self {
             stream,
@@ -157,7 +184,17 @@ impl Flow {
         self.requests_left -= 1;
         self.bytes_left -= i128::from(self.sector.bytes_of(draw.extent.len));
         let deadline = self.stream.deadline(at);
-        Arrival { at, ask: Ask { client, stream, operation: draw.operation, extent: draw.extent, fua: draw.fua, deadline } }
+        Arrival {
+            at,
+            ask: Ask {
+                client,
+                stream,
+                operation: draw.operation,
+                extent: draw.extent,
+                fua: draw.fua,
+                deadline,
+            },
+        }
     }
 }
 

@@ -1,10 +1,13 @@
 //! Who asks a drive for what, and when: workload generators that read no clock and perform no I/O.
 //!
-//! A [`Source`] is anything that hands out requests: it is asked for the arrivals that come on their own, and, each time a request has finished, for
-//! what that client asks next. [`Workload`] is the generator: any number of streams ([`StreamConfig`]), each a closed or an open loop with its own
-//! operations, sizes, places and deadlines. Same configuration and seed, same requests, on every machine.
+//! A [`Source`] is anything that hands out requests: it is asked for the arrivals that come on
+//! their own, and, each time a request has finished, for what that client asks next. [`Workload`]
+//! is the generator: any number of streams ([`StreamConfig`]), each a closed or an open loop with
+//! its own operations, sizes, places and deadlines. Same configuration and seed, same requests, on
+//! every machine.
 //!
-//! Streams are written as [`StreamConfig`]s, as a TOML text ([`file`](mod@file)), or as a job file of fio ([`fio`]); [`BUILTINS`] ship. [`trace`] reads recordings.
+//! Streams are written as [`StreamConfig`]s, as a TOML text ([`file`](mod@file)), or as a job file
+//! of fio ([`fio`]); [`BUILTINS`] ship. [`trace`] reads recordings.
 //!
 //! ```
 //! use headtime_units::{SectorSize, Sectors};

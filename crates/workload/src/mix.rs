@@ -7,7 +7,8 @@ use crate::dice;
 use crate::error::StreamFault;
 use crate::source::Operation;
 
-/// What requests do, as shares of all requests from 0 to 1; what is left over are writes. Each request is drawn by itself.
+/// What requests do, as shares of all requests from 0 to 1; what is left over are writes. Each
+/// request is drawn by itself.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Mix {
     /// Share of reads.
@@ -30,14 +31,25 @@ impl Mix {
     }
 
     pub(crate) fn check(&self, check: &Check) -> Result<(), StreamFault> {
-        let shares = [("reads", self.reads), ("zeroes", self.zeroes), ("discards", self.discards), ("flushes", self.flushes), ("fua", self.fua)];
+        let shares = [
+            ("reads", self.reads),
+            ("zeroes", self.zeroes),
+            ("discards", self.discards),
+            ("flushes", self.flushes),
+            ("fua", self.fua),
+        ];
         for (key, share) in shares {
             check.share(key, share)?;
         }
         let sum = self.reads + self.zeroes + self.discards + self.flushes;
         // Shares such as 0.7 + 0.2 + 0.1 add up to one but for the last bits.
         if sum > 1.0 + 1e-9 {
-            return Err(check.value("reads + zeroes + discards + flushes", sum, "at most 1", "what is left over are writes"));
+            return Err(check.value(
+                "reads + zeroes + discards + flushes",
+                sum,
+                "at most 1",
+                "what is left over are writes",
+            ));
         }
         Ok(())
     }
@@ -74,6 +86,9 @@ impl Thresholds {
             _ if point <= self.flushes => Operation::Flush,
             _ => Operation::Write,
         };
-        (operation, operation == Operation::Write && self.fua > 0.0 && dice::above_zero(rng) <= self.fua)
+        (
+            operation,
+            operation == Operation::Write && self.fua > 0.0 && dice::above_zero(rng) <= self.fua,
+        )
     }
 }

@@ -11,8 +11,9 @@ use crate::error::StreamFault;
 pub enum Order {
     /// Each where the stream's [`Place`](crate::Place) says.
     Random,
-    /// Runs of requests that abut, each run starting where the place says; geometrically distributed with this mean number of requests, at least 1. A run ends early at
-    /// the end of the range.
+    /// Runs of requests that abut, each run starting where the place says; geometrically
+    /// distributed with this mean number of requests, at least 1. A run ends early at the end of
+    /// the range.
     Runs {
         /// Mean requests of a run.
         mean_requests: f64,
@@ -29,7 +30,8 @@ pub enum Order {
         /// The most; no fewer.
         most: u64,
     },
-    /// One run through the range and from its start again; clients start evenly spread over the range.
+    /// One run through the range and from its start again; clients start evenly spread over the
+    /// range.
     Sequential,
     /// As [`Order::Sequential`], with a hole behind each request.
     Strided {
@@ -41,15 +43,22 @@ pub enum Order {
 impl Order {
     pub(crate) fn check(&self, check: &Check) -> Result<(), StreamFault> {
         match *self {
-            Self::Runs { mean_requests } if !(1.0..=1e12).contains(&mean_requests) => {
-                Err(check.value("mean run length", mean_requests, "1 to 10^12 requests", "a mean of 1 is random"))
-            }
+            Self::Runs { mean_requests } if !(1.0..=1e12).contains(&mean_requests) => Err(check
+                .value(
+                    "mean run length",
+                    mean_requests,
+                    "1 to 10^12 requests",
+                    "a mean of 1 is random",
+                )),
             Self::FixedRuns { requests: 0 } | Self::UniformRuns { least: 0, .. } => {
                 Err(check.value("run length", 0, "at least 1 request", "a run of 1 is random"))
             }
-            Self::UniformRuns { least, most } if least > most => {
-                Err(check.value("shortest run", least, alloc::format!("no more than the longest, {most}"), "exchange the two"))
-            }
+            Self::UniformRuns { least, most } if least > most => Err(check.value(
+                "shortest run",
+                least,
+                alloc::format!("no more than the longest, {most}"),
+                "exchange the two",
+            )),
             _ => Ok(()),
         }
     }
@@ -64,8 +73,12 @@ impl Order {
         match *self {
             Self::Random | Self::Sequential | Self::Strided { .. } => 1,
             Self::FixedRuns { requests } => requests,
-            Self::UniformRuns { least, most } => least + dice::below(rng, (most - least).saturating_add(1)),
-            Self::Runs { mean_requests } if mean_requests > 1.0 => dice::geometric(rng, mean_requests),
+            Self::UniformRuns { least, most } => {
+                least + dice::below(rng, (most - least).saturating_add(1))
+            }
+            Self::Runs { mean_requests } if mean_requests > 1.0 => {
+                dice::geometric(rng, mean_requests)
+            }
             Self::Runs { .. } => 1,
         }
     }

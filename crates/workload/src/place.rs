@@ -1,9 +1,11 @@
 //! [`Place`]: where in its range a request that continues no run starts.
 //!
-//! Every kind is sampled in constant time (hot spots: in their number) and in memory that does not depend on the range. A draw gives one of the aligned starts that the request
-//! fits behind; the last one takes what would reach beyond.
+//! Every kind is sampled in constant time (hot spots: in their number) and in memory that does not
+//! depend on the range. A draw gives one of the aligned starts that the request fits behind; the
+//! last one takes what would reach beyond.
 //!
-//! Worked example: [`Place::SelfSimilar`] with a share of 0.2: four fifths of the requests go to one fifth of the chunks, and of those again four fifths to one fifth of that fifth.
+//! Worked example: [`Place::SelfSimilar`] with a share of 0.2: four fifths of the requests go to
+//! one fifth of the chunks, and of those again four fifths to one fifth of that fifth.
 
 use alloc::format;
 use alloc::vec::Vec;
@@ -29,32 +31,36 @@ pub enum Place {
         /// Which: streams and seeds with the same number have the same starts.
         set: u64,
     },
-    /// In chunks whose popularity falls with their rank: the chunk of rank k with a probability in proportion to k^(−theta); evenly within the chunk.
+    /// In chunks whose popularity falls with their rank: the chunk of rank k with a probability in
+    /// proportion to k^(−theta); evenly within the chunk.
     Zipf {
         /// 0.01 to 10; 0.99 is what the benchmark YCSB uses.
         theta: f64,
         /// The chunks.
         chunks: Chunks,
     },
-    /// A share h of the chunks takes the share 1 − h of the requests, at every scale: rank = count · u^(ln h / ln (1 − h)) (Gray and others, Quickly generating billion-record
-    /// synthetic databases, 1994; fio's `pareto`).
+    /// A share h of the chunks takes the share 1 − h of the requests, at every scale: rank = count
+    /// · u^(ln h / ln (1 − h)) (Gray and others, Quickly generating billion-record synthetic
+    /// databases, 1994; fio's `pareto`).
     SelfSimilar {
         /// The share h, 0.001 to 0.5; 0.5 is uniform.
         share: f64,
         /// The chunks.
         chunks: Chunks,
     },
-    /// Regions of the range, one behind the other, each with its share of the requests; what is left over of the requests goes to what is left over of the range (fio's `zoned`).
+    /// Regions of the range, one behind the other, each with its share of the requests; what is
+    /// left over of the requests goes to what is left over of the range (fio's `zoned`).
     HotSpots(Vec<HotSpot>),
-    /// Normally distributed around a centre; what would lie outside the range is drawn again.
+    /// Normally distributed around a center; what would lie outside the range is drawn again.
     Normal {
-        /// The centre, as a share of the range.
-        centre: f64,
+        /// The center, as a share of the range.
+        center: f64,
         /// The standard deviation, as a share of the range, 0.0001 to 1.
         deviation: f64,
     },
-    /// Near the last request of the same client: the start lies before or behind the end of that by a geometrically distributed number of aligned places (the discrete Laplace
-    /// distribution without its middle), and turns back at the ends of the range. Clients start evenly spread.
+    /// Near the last request of the same client: the start lies before or behind the end of that by
+    /// a geometrically distributed number of aligned places (the discrete Laplace distribution
+    /// without its middle), and turns back at the ends of the range. Clients start evenly spread.
     Near {
         /// The mean distance; a mean of less than one aligned place counts as one.
         mean: Distance,
@@ -68,7 +74,8 @@ pub enum Place {
 pub struct Chunks {
     /// Their size in bytes, whole sectors.
     pub bytes: u64,
-    /// Whether the most popular lie at the start of the range, in their order. Otherwise they lie scattered, elsewhere for every seed.
+    /// Whether the most popular lie at the start of the range, in their order. Otherwise they lie
+    /// scattered, elsewhere for every seed.
     pub ordered: bool,
 }
 
@@ -107,7 +114,7 @@ pub(crate) enum Spots {
     /// Up to which point of the requests, and from and to where in the range, all as shares.
     Regions(Vec<(f64, f64, f64)>),
     Normal {
-        centre: f64,
+        center: f64,
         deviation: f64,
     },
     /// The mean in sectors.
@@ -150,7 +157,12 @@ impl Starts {
 }
 
 impl Spots {
-    pub(crate) fn new(place: &Place, range: Extent, check: &Check, rng: &mut impl Rng) -> Result<Self, StreamFault> {
+    pub(crate) fn new(
+        place: &Place,
+        range: Extent,
+        check: &Check,
+        rng: &mut impl Rng,
+    ) -> Result<Self, StreamFault> {
         match *place {
             Place::Uniform => Ok(Self::Uniform),
             Place::Fixed { places, set } => {
@@ -166,19 +178,39 @@ impl Spots {
                 Ok(Self::Fixed { places, scatter: Scatter::new(most, set) })
             }
             Place::Zipf { theta, chunks } => {
-                check.number("theta", theta, 0.01, 10.0, "for even popularity choose uniform places")?;
-                Self::ranked(chunks, range, check, rng, |count| Ranks::Zipf(Zipf::new(count, theta)))
+                check.number(
+                    "theta",
+                    theta,
+                    0.01,
+                    10.0,
+                    "for even popularity choose uniform places",
+                )?;
+                Self::ranked(chunks, range, check, rng, |count| {
+                    Ranks::Zipf(Zipf::new(count, theta))
+                })
             }
             Place::SelfSimilar { share, chunks } => {
-                check.number("share of popular chunks", share, 0.001, 0.5, "0.2 sends 80 % of the requests to 20 % of the chunks")?;
+                check.number(
+                    "share of popular chunks",
+                    share,
+                    0.001,
+                    0.5,
+                    "0.2 sends 80 % of the requests to 20 % of the chunks",
+                )?;
                 let power = libm::log(share) / libm::log1p(-share);
                 Self::ranked(chunks, range, check, rng, |count| Ranks::SelfSimilar { count, power })
             }
             Place::HotSpots(ref spots) => Self::regions(spots, check),
-            Place::Normal { centre, deviation } => {
-                check.share("centre", centre)?;
-                check.number("deviation", deviation, 1e-4, 1.0, "0.1 puts two thirds within a fifth of the range")?;
-                Ok(Self::Normal { centre, deviation })
+            Place::Normal { center, deviation } => {
+                check.share("center", center)?;
+                check.number(
+                    "deviation",
+                    deviation,
+                    1e-4,
+                    1.0,
+                    "0.1 puts two thirds within a fifth of the range",
+                )?;
+                Ok(Self::Normal { center, deviation })
             }
             Place::Near { mean, jumps } => {
                 check.share("jumps", jumps)?;
@@ -194,7 +226,13 @@ impl Spots {
         }
     }
 
-    fn ranked(chunks: Chunks, range: Extent, check: &Check, rng: &mut impl Rng, ranks: impl FnOnce(u64) -> Ranks) -> Result<Self, StreamFault> {
+    fn ranked(
+        chunks: Chunks,
+        range: Extent,
+        check: &Check,
+        rng: &mut impl Rng,
+        ranks: impl FnOnce(u64) -> Ranks,
+    ) -> Result<Self, StreamFault> {
         let chunk = check.sectors("chunk", chunks.bytes)?;
         let count = range.len.get().div_ceil(chunk);
         let scatter = (!chunks.ordered).then(|| Scatter::new(count, rng.next_u64()));
@@ -206,17 +244,35 @@ impl Spots {
         let mut regions = Vec::with_capacity(spots.len() + 1);
         for spot in spots {
             check.share("requests of a hot spot", spot.requests)?;
-            check.number("space of a hot spot", spot.space, 1e-9, 1.0, "leave out spots without space")?;
+            check.number(
+                "space of a hot spot",
+                spot.space,
+                1e-9,
+                1.0,
+                "leave out spots without space",
+            )?;
             regions.push((requests + spot.requests, space, space + spot.space));
             (requests, space) = (requests + spot.requests, space + spot.space);
         }
-        for (key, sum) in [("requests of all hot spots", requests), ("space of all hot spots", space)] {
+        for (key, sum) in
+            [("requests of all hot spots", requests), ("space of all hot spots", space)]
+        {
             if sum > 1.0 + 1e-9 {
-                return Err(check.value(key, sum, "at most 1", "shares add up to the whole, and what is left over is the rest"));
+                return Err(check.value(
+                    key,
+                    sum,
+                    "at most 1",
+                    "shares add up to the whole, and what is left over is the rest",
+                ));
             }
         }
         if requests < 1.0 - 1e-9 && space > 1.0 - 1e-9 {
-            return Err(check.value("requests of all hot spots", requests, "1, because they take all the space", "raise a share of requests"));
+            return Err(check.value(
+                "requests of all hot spots",
+                requests,
+                "1, because they take all the space",
+                "raise a share of requests",
+            ));
         }
         if requests < 1.0 {
             regions.push((1.0, space.min(1.0 - 1e-9), 1.0));
@@ -240,22 +296,30 @@ impl Spots {
             Self::Ranked { ranks, chunk, scatter } => {
                 let rank = match *ranks {
                     Ranks::Zipf(zipf) => zipf.draw(rng) - 1,
-                    Ranks::SelfSimilar { count, power } => ((count as f64 * libm::pow(dice::above_zero(rng), power)) as u64).min(count - 1),
+                    Ranks::SelfSimilar { count, power } => {
+                        ((count as f64 * libm::pow(dice::above_zero(rng), power)) as u64)
+                            .min(count - 1)
+                    }
                 };
                 let number = scatter.map_or(rank, |scatter| scatter.place(rank));
                 // The last chunk may be cut short by the end of the range.
-                let offset = number * chunk + dice::below(rng, (*chunk).min(range.len.get() - number * chunk));
-                starts.sector((range.start.get() + offset).saturating_sub(starts.first) / starts.alignment)
+                let offset = number * chunk
+                    + dice::below(rng, (*chunk).min(range.len.get() - number * chunk));
+                starts.sector(
+                    (range.start.get() + offset).saturating_sub(starts.first) / starts.alignment,
+                )
             }
             Self::Regions(regions) => {
                 let point = dice::above_zero(rng);
-                let at = regions.partition_point(|(up_to, ..)| *up_to < point).min(regions.len() - 1);
+                let at =
+                    regions.partition_point(|(up_to, ..)| *up_to < point).min(regions.len() - 1);
                 let (_, from, to) = regions[at];
                 starts.at_share(from + (to - from) * (1.0 - dice::above_zero(rng)))
             }
-            Self::Normal { centre, deviation } => loop {
-                // At least a third of the draws lie within, because the deviation is at most the range and the centre lies in it.
-                let share = centre + deviation * dice::normal(rng);
+            Self::Normal { center, deviation } => loop {
+                // At least a third of the draws lie within, because the deviation is at most the
+                // range and the center lies in it.
+                let share = center + deviation * dice::normal(rng);
                 if (0.0..1.0).contains(&share) {
                     return starts.at_share(share);
                 }
@@ -268,7 +332,8 @@ impl Spots {
                 let distance = i128::from(if mean > 1.0 { dice::geometric(rng, mean) } else { 1 });
                 let distance = if rng.next_u64() >> 63 == 0 { distance } else { -distance };
                 let from = i128::from(last.saturating_sub(starts.first) / starts.alignment);
-                // Mirrored at both ends, again and again where the distance is longer than the range.
+                // Mirrored at both ends, again and again where the distance is longer than the
+                // range.
                 let (count, turn) = (i128::from(starts.count), 2 * i128::from(starts.count));
                 let unfolded = (from + distance).rem_euclid(turn);
                 starts.sector(if unfolded < count { unfolded } else { turn - 1 - unfolded } as u64)

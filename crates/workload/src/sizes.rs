@@ -17,29 +17,33 @@ pub enum Sizes {
         /// The size in bytes.
         bytes: u64,
     },
-    /// One of several, each with the probability of its weight over the sum of weights (fio's `bssplit`).
+    /// One of several, each with the probability of its weight over the sum of weights (fio's
+    /// `bssplit`).
     Weighted(Vec<SizeWeight>),
     /// Each multiple from the least to the most with the same probability.
     Uniform {
         /// The smallest size in bytes, a multiple.
-        least_bytes: u64,
+        min_bytes: u64,
         /// The largest size in bytes, a multiple too.
-        most_bytes: u64,
+        max_bytes: u64,
         /// What every size is a multiple of.
         multiple_bytes: u64,
     },
-    /// An exponential distribution rounded up to multiples, with the mean as given *after* rounding: 8 KiB in multiples of 4 KiB gives 4, 8, 12 … KiB with
-    /// probability ½, ¼, ⅛ … (P2's OLTP). Anything larger than `most_bytes` becomes `most_bytes`, which lowers the mean by as much as it cuts off.
+    /// An exponential distribution rounded up to multiples, with the mean as given *after*
+    /// rounding: 8 KiB in multiples of 4 KiB gives 4, 8, 12 … KiB with probability ½, ¼, ⅛ … (P2's
+    /// OLTP). Anything larger than `max_bytes` becomes `max_bytes`, which lowers the mean by as
+    /// much as it cuts off.
     Exponential {
         /// The mean in bytes, more than the multiple.
         mean_bytes: u64,
         /// What every size is a multiple of.
         multiple_bytes: u64,
         /// The largest size, a multiple too.
-        most_bytes: u64,
+        max_bytes: u64,
     },
-    /// A lognormal distribution, median · e^(spread · z) for a standard normal z, rounded to the nearest multiple, at least one and at most `most_bytes`: what the
-    /// sizes of files are often found to be (Downey, The structural cause of file size distributions, 2001).
+    /// A lognormal distribution, median · e^(spread · z) for a standard normal z, rounded to the
+    /// nearest multiple, at least one and at most `max_bytes`: what the sizes of files are often
+    /// found to be (Downey, The structural cause of file size distributions, 2001).
     LogNormal {
         /// The median in bytes, at least the multiple.
         median_bytes: u64,
@@ -48,7 +52,7 @@ pub enum Sizes {
         /// What every size is a multiple of.
         multiple_bytes: u64,
         /// The largest size, a multiple too.
-        most_bytes: u64,
+        max_bytes: u64,
     },
 }
 
@@ -90,56 +94,118 @@ impl SectorSizes {
         match *sizes {
             Sizes::Fixed { bytes } => Ok(Self::Fixed(check.sectors("size", bytes)?)),
             Sizes::Weighted(ref weighted) => Self::weighted(weighted, check),
-            Sizes::Uniform { least_bytes, most_bytes, multiple_bytes } => {
+            Sizes::Uniform { min_bytes, max_bytes, multiple_bytes } => {
                 let multiple = check.sectors("size multiple", multiple_bytes)?;
-                let (least, most) = (check.sectors("smallest size", least_bytes)?, check.sectors("largest size", most_bytes)?);
+                let (least, most) = (
+                    check.sectors("smallest size", min_bytes)?,
+                    check.sectors("largest size", max_bytes)?,
+                );
                 if least % multiple != 0 {
                     let expected = format!("a multiple of {multiple_bytes} bytes");
-                    return Err(check.value("smallest size", least_bytes, expected, "lower the multiple"));
+                    return Err(check.value(
+                        "smallest size",
+                        min_bytes,
+                        expected,
+                        "lower the multiple",
+                    ));
                 }
                 if most % multiple != 0 || most < least {
-                    let expected = format!("a multiple of {multiple_bytes} bytes, no less than the smallest of {least_bytes}");
-                    return Err(check.value("largest size", most_bytes, expected, "raise it, or lower the multiple"));
+                    let expected = format!(
+                        "a multiple of {multiple_bytes} bytes, no less than the smallest of \
+                            {min_bytes}"
+                    );
+                    return Err(check.value(
+                        "largest size",
+                        max_bytes,
+                        expected,
+                        "raise it, or lower the multiple",
+                    ));
                 }
                 Ok(Self::Uniform { least, multiple, count: (most - least) / multiple + 1 })
             }
-            Sizes::Exponential { mean_bytes, multiple_bytes, most_bytes } => {
-                let (multiple, most) = (check.sectors("size multiple", multiple_bytes)?, check.sectors("largest size", most_bytes)?);
+            Sizes::Exponential { mean_bytes, multiple_bytes, max_bytes } => {
+                let (multiple, most) = (
+                    check.sectors("size multiple", multiple_bytes)?,
+                    check.sectors("largest size", max_bytes)?,
+                );
                 if mean_bytes <= multiple_bytes {
                     let expected = format!("more than the multiple, {multiple_bytes} bytes");
-                    return Err(check.value("mean size", mean_bytes, expected, "lower the multiple, or choose a fixed size"));
+                    return Err(check.value(
+                        "mean size",
+                        mean_bytes,
+                        expected,
+                        "lower the multiple, or choose a fixed size",
+                    ));
                 }
-                Self::check_most("mean", mean_bytes, most_bytes, multiple_bytes, check)?;
-                // Rounded up, an exponential of this scale has exactly the mean that was asked for (in multiples).
+                Self::check_most("mean", mean_bytes, max_bytes, multiple_bytes, check)?;
+                // Rounded up, an exponential of this scale has exactly the mean that was asked for
+                // (in multiples).
                 let scale = -1.0 / libm::log1p(-(multiple_bytes as f64) / mean_bytes as f64);
                 Ok(Self::Exponential { scale, multiple, most })
             }
-            Sizes::LogNormal { median_bytes, spread, multiple_bytes, most_bytes } => {
-                let (multiple, most) = (check.sectors("size multiple", multiple_bytes)?, check.sectors("largest size", most_bytes)?);
+            Sizes::LogNormal { median_bytes, spread, multiple_bytes, max_bytes } => {
+                let (multiple, most) = (
+                    check.sectors("size multiple", multiple_bytes)?,
+                    check.sectors("largest size", max_bytes)?,
+                );
                 if median_bytes < multiple_bytes {
                     let expected = format!("no less than the multiple, {multiple_bytes} bytes");
-                    return Err(check.value("median size", median_bytes, expected, "lower the multiple, or raise the median"));
+                    return Err(check.value(
+                        "median size",
+                        median_bytes,
+                        expected,
+                        "lower the multiple, or raise the median",
+                    ));
                 }
-                Self::check_most("median", median_bytes, most_bytes, multiple_bytes, check)?;
-                check.number("spread of sizes", spread, 0.0, 5.0, "1 puts two thirds of the sizes within a factor of e around the median")?;
-                Ok(Self::LogNormal { median: median_bytes as f64 / multiple_bytes as f64, spread, multiple, most })
+                Self::check_most("median", median_bytes, max_bytes, multiple_bytes, check)?;
+                check.number(
+                    "spread of sizes",
+                    spread,
+                    0.0,
+                    5.0,
+                    "1 puts two thirds of the sizes within a factor of e around the median",
+                )?;
+                Ok(Self::LogNormal {
+                    median: median_bytes as f64 / multiple_bytes as f64,
+                    spread,
+                    multiple,
+                    most,
+                })
             }
         }
     }
 
-    fn check_most(what: &str, middle: u64, most: u64, multiple: u64, check: &Check) -> Result<(), StreamFault> {
+    fn check_most(
+        what: &str,
+        middle: u64,
+        most: u64,
+        multiple: u64,
+        check: &Check,
+    ) -> Result<(), StreamFault> {
         if most.is_multiple_of(multiple) && most >= middle {
             return Ok(());
         }
-        let expected = format!("a multiple of {multiple} bytes, no less than the {what} of {middle}");
-        Err(check.value("largest size", most, expected, "sixteen times the mean cuts off next to nothing"))
+        let expected =
+            format!("a multiple of {multiple} bytes, no less than the {what} of {middle}");
+        Err(check.value(
+            "largest size",
+            most,
+            expected,
+            "sixteen times the mean cuts off next to nothing",
+        ))
     }
 
     fn weighted(weighted: &[SizeWeight], check: &Check) -> Result<Self, StreamFault> {
         let mut sum = 0.0;
         let mut sizes = Vec::with_capacity(weighted.len());
         for &SizeWeight { bytes, weight } in weighted {
-            check.number("weight of a size", weight, 1e-9, 1e9, "leave out sizes that never come")?;
+            check.number(
+                "weight of a size",
+                weight,
+                1e-9,
+                1e9,
+                "leave out sizes that never come",
+            )?;
             sum += weight;
             sizes.push((check.sectors("size", bytes)?, sum));
         }
@@ -152,7 +218,9 @@ impl SectorSizes {
     pub(crate) fn largest(&self) -> u64 {
         match *self {
             Self::Fixed(sectors) => sectors,
-            Self::Weighted(ref sizes) => sizes.iter().map(|(sectors, _)| *sectors).max().unwrap_or(1),
+            Self::Weighted(ref sizes) => {
+                sizes.iter().map(|(sectors, _)| *sectors).max().unwrap_or(1)
+            }
             Self::Uniform { least, multiple, count } => least + multiple * (count - 1),
             Self::Exponential { most, .. } | Self::LogNormal { most, .. } => most,
         }
@@ -162,8 +230,12 @@ impl SectorSizes {
     pub(crate) fn grain(&self) -> u64 {
         match *self {
             Self::Fixed(sectors) => sectors,
-            Self::Weighted(ref sizes) => sizes.iter().fold(0, |divisor, (sectors, _)| common_divisor(divisor, *sectors)),
-            Self::Uniform { multiple, .. } | Self::Exponential { multiple, .. } | Self::LogNormal { multiple, .. } => multiple,
+            Self::Weighted(ref sizes) => {
+                sizes.iter().fold(0, |divisor, (sectors, _)| common_divisor(divisor, *sectors))
+            }
+            Self::Uniform { multiple, .. }
+            | Self::Exponential { multiple, .. }
+            | Self::LogNormal { multiple, .. } => multiple,
         }
     }
 

@@ -2,7 +2,8 @@
 
 use headtime_units::{Extent, Instant};
 
-/// One client: a process or connection with its own place in a sequential run; numbered from 0 over all streams of a source.
+/// One client: a process or connection with its own place in a sequential run; numbered from 0 over
+/// all streams of a source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ClientId(pub u32);
 
@@ -49,14 +50,16 @@ pub struct Arrival {
 
 /// Where requests come from.
 ///
-/// Whoever drives a source takes arrivals one at a time, submits each at its time, and tells the source of every request that is over. A closed
-/// loop arrives once for each client and from then on only follows; an open loop only arrives.
+/// Whoever drives a source takes arrivals one at a time, submits each at its time, and tells the
+/// source of every request that is over. A closed loop arrives once for each client and from then
+/// on only follows; an open loop only arrives.
 pub trait Source {
-    /// The next request that comes whatever becomes of the others; times never run back. `None` when no more will come.
+    /// The next request that comes whatever becomes of the others; times never run back. `None`
+    /// when no more will come.
     fn arrival(&mut self) -> Option<Arrival>;
 
-    /// What `client` asks next, now that a request of its has finished; not before `now`. `None` when it waits for nothing, or has asked for all
-    /// that it wanted.
+    /// What `client` asks next, now that a request of its has finished; not before `now`. `None`
+    /// when it waits for nothing, or has asked for all that it wanted.
     fn follow(&mut self, now: Instant, client: ClientId) -> Option<Arrival>;
 }
 

@@ -16,7 +16,8 @@ use crate::place::{Place, Spots, Starts};
 use crate::sizes::SectorSizes;
 use crate::source::Operation;
 
-/// A stream, its clients and its own random numbers: what one stream draws does not depend on the others.
+/// A stream, its clients and its own random numbers: what one stream draws does not depend on the
+/// others.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     rng: ChaCha8Rng,
@@ -32,7 +33,8 @@ pub(crate) struct Stream {
     /// The hole behind each request of a strided run, in sectors.
     gap: u64,
     deadline: Option<Nanos>,
-    /// Where runs go on; empty where every request is anywhere. Those of writes, where they are separate, behind all of reads.
+    /// Where runs go on; empty where every request is anywhere. Those of writes, where they are
+    /// separate, behind all of reads.
     runs: Vec<Run>,
     /// How many runs reads have.
     positions: usize,
@@ -63,7 +65,13 @@ pub(crate) struct Draw {
 
 impl Stream {
     /// Stream `number` of a workload for a drive of `capacity`.
-    pub(crate) fn new(number: usize, config: &StreamConfig, sector: SectorSize, capacity: Sectors, seed: u64) -> Result<Self, StreamFault> {
+    pub(crate) fn new(
+        number: usize,
+        config: &StreamConfig,
+        sector: SectorSize,
+        capacity: Sectors,
+        seed: u64,
+    ) -> Result<Self, StreamFault> {
         let check = Check { sector };
         config.arrivals.check(&check)?;
         config.mix.check(&check)?;
@@ -73,10 +81,13 @@ impl Stream {
         if range.len.is_zero() || range.checked_end().is_none_or(|end| end.get() > capacity.get()) {
             return Err(StreamFault::Range { range, capacity });
         }
-        let reads = Shape::new(SectorSizes::new(&config.sizes, &check)?, config.alignment, range, &check)?;
+        let reads =
+            Shape::new(SectorSizes::new(&config.sizes, &check)?, config.alignment, range, &check)?;
         let writes = match &config.write_sizes {
             None => None,
-            Some(sizes) => Some(Shape::new(SectorSizes::new(sizes, &check)?, config.alignment, range, &check)?),
+            Some(sizes) => {
+                Some(Shape::new(SectorSizes::new(sizes, &check)?, config.alignment, range, &check)?)
+            }
         };
         if config.order.passes_the_range() && config.place != Place::Uniform {
             return Err(check.value(
@@ -93,7 +104,10 @@ impl Stream {
         let mut rng = ChaCha8Rng::seed_from_u64(seed);
         rng.set_stream(number as u64);
         let spots = Spots::new(&config.place, range, &check, &mut rng)?;
-        let positions = config.positions.map_or(config.arrivals.clients(), |positions| positions.min(config.arrivals.clients())) as usize;
+        let positions = config
+            .positions
+            .map_or(config.arrivals.clients(), |positions| positions.min(config.arrivals.clients()))
+            as usize;
         let runs = runs_at_the_start(config, &spots, range, reads.alignment, positions);
         let gaps = match config.arrivals {
             Arrivals::Closed { .. } => None,
@@ -164,12 +178,17 @@ impl Stream {
         let writes = operation != Operation::Read;
         let shape = self.writes.as_ref().filter(|_| writes).unwrap_or(&self.reads);
         let (len, alignment) = (shape.sizes.draw(&mut self.rng), shape.alignment);
-        let start = if self.runs.is_empty() { self.anywhere(len, alignment, 0) } else { self.next_in_run(client, writes, len, alignment) };
+        let start = if self.runs.is_empty() {
+            self.anywhere(len, alignment, 0)
+        } else {
+            self.next_in_run(client, writes, len, alignment)
+        };
         Draw { operation, extent: Extent::from_numbers(start, len), fua }
     }
 
     fn anywhere(&mut self, len: u64, alignment: u64, last: u64) -> u64 {
-        let starts = Starts::of(self.range, alignment, len).expect("checked for the largest size when the stream was made");
+        let starts = Starts::of(self.range, alignment, len)
+            .expect("checked for the largest size when the stream was made");
         self.spots.draw(&mut self.rng, starts, self.range, last)
     }
 
@@ -180,7 +199,9 @@ impl Stream {
         let fits = next + len <= self.range.end().get();
         let (start, left) = match self.order {
             Order::Sequential | Order::Strided { .. } if fits => (next, left),
-            Order::Sequential | Order::Strided { .. } => (self.range.start.get().next_multiple_of(alignment), left),
+            Order::Sequential | Order::Strided { .. } => {
+                (self.range.start.get().next_multiple_of(alignment), left)
+            }
             _ if left > 0 && fits => (next, left - 1),
             _ => (self.anywhere(len, alignment, next), self.order.run_length(&mut self.rng) - 1),
         };
@@ -190,14 +211,23 @@ impl Stream {
 }
 
 impl Shape {
-    fn new(sizes: SectorSizes, alignment: Alignment, range: Extent, check: &Check) -> Result<Self, StreamFault> {
+    fn new(
+        sizes: SectorSizes,
+        alignment: Alignment,
+        range: Extent,
+        check: &Check,
+    ) -> Result<Self, StreamFault> {
         let alignment = match alignment {
             Alignment::Size => sizes.grain(),
             Alignment::Bytes(bytes) => check.sectors("alignment", bytes)?,
             Alignment::Sector => 1,
         };
         if Starts::of(range, alignment, sizes.largest()).is_none() {
-            return Err(StreamFault::RangeTooSmall { range, largest: Sectors::new(sizes.largest()), alignment: Sectors::new(alignment) });
+            return Err(StreamFault::RangeTooSmall {
+                range,
+                largest: Sectors::new(sizes.largest()),
+                alignment: Sectors::new(alignment),
+            });
         }
         Ok(Self { sizes, alignment })
     }
@@ -205,7 +235,12 @@ impl Shape {
 
 fn check_limits(config: &StreamConfig, check: &Check) -> Result<(), StreamFault> {
     if config.deadline.is_some_and(Nanos::is_zero) {
-        return Err(check.value("deadline", "0", "more than no time", "leave it out for requests without a deadline"));
+        return Err(check.value(
+            "deadline",
+            "0",
+            "more than no time",
+            "leave it out for requests without a deadline",
+        ));
     }
     if let Some(stop) = config.stop.filter(|stop| *stop <= config.start) {
         return Err(check.value(
@@ -221,17 +256,32 @@ fn check_limits(config: &StreamConfig, check: &Check) -> Result<(), StreamFault>
     check.some("positions", config.positions.map(u64::from), "leave it out for one for each client")
 }
 
-/// Where runs begin: all at the start of the range, or evenly spread where they are to pass it or stay near where they are.
-fn runs_at_the_start(config: &StreamConfig, spots: &Spots, range: Extent, alignment: u64, positions: usize) -> Vec<Run> {
+/// Where runs begin: all at the start of the range, or evenly spread where they are to pass it or
+/// stay near where they are.
+fn runs_at_the_start(
+    config: &StreamConfig,
+    spots: &Spots,
+    range: Extent,
+    alignment: u64,
+    positions: usize,
+) -> Vec<Run> {
     let spread = config.order.passes_the_range() || spots.remembers();
     if config.order == Order::Random && !spots.remembers() {
         return Vec::new();
     }
     let run = |position: u64| {
-        let offset = if spread { (u128::from(range.len.get()) * u128::from(position) / positions as u128) as u64 } else { 0 };
+        let offset = if spread {
+            (u128::from(range.len.get()) * u128::from(position) / positions as u128) as u64
+        } else {
+            0
+        };
         let left = if config.order.passes_the_range() { u64::MAX } else { 0 };
         Run { next: (range.start.get() + offset).next_multiple_of(alignment), left }
     };
     let of_reads = (0..positions as u64).map(run);
-    if config.separate_runs { of_reads.clone().chain(of_reads).collect() } else { of_reads.collect() }
+    if config.separate_runs {
+        of_reads.clone().chain(of_reads).collect()
+    } else {
+        of_reads.collect()
+    }
 }

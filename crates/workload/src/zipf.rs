@@ -1,8 +1,11 @@
-//! [`Zipf`]: ranks from 1 to n with probabilities in proportion to rank^(−theta), in constant time and memory.
+//! [`Zipf`]: ranks from 1 to n with probabilities in proportion to rank^(−theta), in constant time
+//! and memory.
 //!
-//! By rejection-inversion (Hörmann and Derflinger, Rejection-inversion to generate variates from monotone discrete distributions, 1996): the density is covered by the function
-//! h(x) = x^(−theta), whose integral H and its inverse are known in closed form. A point drawn under H between ½ and n + ½ is rounded to a rank and kept if it lies within
-//! the rank's bar. At most about one draw in ten is rejected, whatever n and theta.
+//! By rejection-inversion (Hörmann and Derflinger, Rejection-inversion to generate variates from
+//! monotone discrete distributions, 1996): the density is covered by the function h(x) =
+//! x^(−theta), whose integral H and its inverse are known in closed form. A point drawn under H
+//! between ½ and n + ½ is rounded to a rank and kept if it lies within the rank's bar. At most
+//! about one draw in ten is rejected, whatever n and theta.
 
 use rand::Rng;
 
@@ -36,7 +39,9 @@ impl Zipf {
             let area = self.high + dice::above_zero(rng) * (self.low - self.high);
             let point = inverse(area, self.theta);
             let rank = libm::round(point).clamp(1.0, self.ranks);
-            if rank - point <= self.sure || area >= integral(rank + 0.5, self.theta) - density(rank, self.theta) {
+            if rank - point <= self.sure
+                || area >= integral(rank + 0.5, self.theta) - density(rank, self.theta)
+            {
                 return rank as u64;
             }
         }
@@ -51,14 +56,22 @@ fn density(x: f64, theta: f64) -> f64 {
 fn integral(x: f64, theta: f64) -> f64 {
     let log = libm::log(x);
     let exponent = (1.0 - theta) * log;
-    if exponent.abs() < 1e-8 { log * (1.0 + exponent / 2.0) } else { log * libm::expm1(exponent) / exponent }
+    if exponent.abs() < 1e-8 {
+        log * (1.0 + exponent / 2.0)
+    } else {
+        log * libm::expm1(exponent) / exponent
+    }
 }
 
 /// The x with this H(x).
 fn inverse(area: f64, theta: f64) -> f64 {
     // Rounding may put the product just below the −1 where H ends.
     let product = (area * (1.0 - theta)).max(-1.0);
-    let log = if product.abs() < 1e-8 { area * (1.0 - product / 2.0) } else { area * libm::log1p(product) / product };
+    let log = if product.abs() < 1e-8 {
+        area * (1.0 - product / 2.0)
+    } else {
+        area * libm::log1p(product) / product
+    };
     libm::exp(log)
 }
 
@@ -68,16 +81,20 @@ mod tests {
     use rand::SeedableRng;
     use rand_chacha::ChaCha8Rng;
 
-    /// Counts of each rank against the exact probabilities by Pearson's chi-squared, whose mean is its degrees of freedom k and whose deviation is √2k;
-    /// five deviations are passed by chance once in a million.
+    /// Counts of each rank against the exact probabilities by Pearson's chi-squared, whose mean is
+    /// its degrees of freedom k and whose deviation is √2k; five deviations are passed by chance
+    /// once in a million.
     #[test]
     fn ranks_come_as_often_as_the_formula_says() {
-        for (ranks, theta) in [(1, 0.5), (2, 1.0), (10, 0.01), (50, 0.8), (50, 1.0), (50, 1.2), (20, 3.0)] {
+        for (ranks, theta) in
+            [(1, 0.5), (2, 1.0), (10, 0.01), (50, 0.8), (50, 1.0), (50, 1.2), (20, 3.0)]
+        {
             let mut rng = ChaCha8Rng::seed_from_u64(5);
             let (zipf, draws) = (Zipf::new(ranks, theta), 100_000);
             let mut counts = alloc::vec![0_u32; ranks as usize];
             (0..draws).for_each(|_| counts[zipf.draw(&mut rng) as usize - 1] += 1);
-            let weights: alloc::vec::Vec<f64> = (1..=ranks).map(|rank| libm::pow(rank as f64, -theta)).collect();
+            let weights: alloc::vec::Vec<f64> =
+                (1..=ranks).map(|rank| libm::pow(rank as f64, -theta)).collect();
             let sum: f64 = weights.iter().sum();
             let distance = |(count, weight): (&u32, &f64)| {
                 let expected = f64::from(draws) * weight / sum;
@@ -85,7 +102,10 @@ mod tests {
             };
             let chi_squared: f64 = counts.iter().zip(&weights).map(distance).sum();
             let freedom = (ranks - 1) as f64;
-            assert!(chi_squared <= freedom + 5.0 * libm::sqrt(2.0 * freedom), "{ranks} ranks, theta {theta}: chi-squared {chi_squared}");
+            assert!(
+                chi_squared <= freedom + 5.0 * libm::sqrt(2.0 * freedom),
+                "{ranks} ranks, theta {theta}: chi-squared {chi_squared}"
+            );
         }
     }
 
@@ -93,7 +113,8 @@ mod tests {
     fn a_hundred_billion_ranks_cost_no_more_than_ten() {
         let mut rng = ChaCha8Rng::seed_from_u64(5);
         let zipf = Zipf::new(100_000_000_000, 1.0);
-        // With theta 1 the share of the first 316,228 of 10^11 is (ln 316,228 + γ) / (ln 10^11 + γ).
+        // With theta 1 the share of the first 316,228 of 10^11 is (ln 316,228 + γ) / (ln 10^11 +
+        // γ).
         let (share, draws) = ((12.664_2 + 0.577_2) / (25.328_4 + 0.577_2), 50_000);
         let first = (0..draws).filter(|_| zipf.draw(&mut rng) <= 316_228).count();
         let tolerance = 4.5 * libm::sqrt(share * (1.0 - share) / f64::from(draws));

@@ -1,6 +1,9 @@
-//! docs/workloads.md says what the tables say, row by row. A test that fails prints the rows as they should be.
+//! docs/workloads.md says what the tables say, row by row. A test that fails prints the rows as
+//! they should be.
 
-use headtime_workload::file::{ARRIVALS, FieldHelp, KEYS, Kind, PLACES, RUNS, SIZE_ENTRY, SIZES, SPOT_ENTRY, THINKS};
+use headtime_workload::file::{
+    ARRIVALS, FieldHelp, KEYS, Kind, PLACES, RUNS, SIZE_ENTRY, SIZES, SPOT_ENTRY, THINKS,
+};
 use headtime_workload::{BUILTINS, fio};
 
 fn page() -> String {
@@ -10,8 +13,14 @@ fn page() -> String {
 
 fn assert_on_the_page(rows: &[String]) {
     let page = page();
-    let missing: Vec<&String> = rows.iter().filter(|row| !page.lines().any(|line| line == row.as_str())).collect();
-    assert!(missing.is_empty(), "docs/workloads.md lacks {} of these rows:\n{}", missing.len(), rows.join("\n"));
+    let missing: Vec<&String> =
+        rows.iter().filter(|row| !page.lines().any(|line| line == row.as_str())).collect();
+    assert!(
+        missing.is_empty(),
+        "docs/workloads.md lacks {} of these rows:\n{}",
+        missing.len(),
+        rows.join("\n")
+    );
 }
 
 /// A cell of a table: what would end it is written otherwise.
@@ -21,16 +30,31 @@ fn cell(text: &str) -> String {
 
 fn of_kinds<T>(kinds: &[Kind<T>]) -> Vec<String> {
     let keys = |keys: &[FieldHelp]| {
-        let shown: Vec<String> = keys.iter().map(|key| format!("`{}` ({}; {})", key.name, key.takes, key.default)).collect();
+        let shown: Vec<String> = keys
+            .iter()
+            .map(|key| format!("`{}` ({}; {})", key.name, key.takes, key.default))
+            .collect();
         if shown.is_empty() { "–".to_string() } else { shown.join(", ") }
     };
-    kinds.iter().map(|kind| format!("| `{}` | {} | {} |", kind.name, cell(kind.summary), cell(&keys(kind.keys)))).collect()
+    kinds
+        .iter()
+        .map(|kind| {
+            format!("| `{}` | {} | {} |", kind.name, cell(kind.summary), cell(&keys(kind.keys)))
+        })
+        .collect()
 }
 
 #[test]
 fn every_key_of_a_stream_is_on_the_page() {
-    let row =
-        |key: &headtime_workload::file::Key| format!("| `{}` | {} | {} | {} |", key.name, cell(key.takes), cell(key.summary), cell(key.default));
+    let row = |key: &headtime_workload::file::Key| {
+        format!(
+            "| `{}` | {} | {} | {} |",
+            key.name,
+            cell(key.takes),
+            cell(key.summary),
+            cell(key.default)
+        )
+    };
     assert_on_the_page(&KEYS.iter().map(row).collect::<Vec<_>>());
     for key in SIZE_ENTRY.iter().chain(SPOT_ENTRY) {
         assert!(page().contains(&format!("`{}`", key.name)), "`{}` is not on the page", key.name);
@@ -51,21 +75,39 @@ fn every_workload_that_ships_is_on_the_page() {
     let row = |builtin: &headtime_workload::Builtin| {
         let file = builtin.load().unwrap_or_else(|errors| panic!("{errors}"));
         let streams: Vec<String> = file.streams.iter().map(|stream| stream.name.clone()).collect();
-        format!("| `{}` | {} | {} |", builtin.name, streams.join(", "), file.description.expect("those that ship say what they are for"))
+        format!(
+            "| `{}` | {} | {} |",
+            builtin.name,
+            streams.join(", "),
+            file.description.expect("those that ship say what they are for")
+        )
     };
     assert_on_the_page(&BUILTINS.iter().map(row).collect::<Vec<_>>());
 }
 
 #[test]
 fn every_option_of_fio_is_on_the_page_with_what_becomes_of_it() {
-    let names = |option: &fio::FioOption| option.names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let names = |option: &fio::FioOption| {
+        option.names.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    };
     let row = |option: &fio::FioOption| match option.fate {
-        fio::Fate::Understood(but) => Some(format!("| {} | understood | {} |", names(option), cell(but))),
-        fio::Fate::LeftOut(why) => Some(format!("| {} | left out, with a note | {} |", names(option), cell(why))),
-        fio::Fate::Refused(remedy) => Some(format!("| {} | refused | {} |", names(option), cell(remedy))),
+        fio::Fate::Understood(but) => {
+            Some(format!("| {} | understood | {} |", names(option), cell(but)))
+        }
+        fio::Fate::LeftOut(why) => {
+            Some(format!("| {} | left out, with a note | {} |", names(option), cell(why)))
+        }
+        fio::Fate::Refused(remedy) => {
+            Some(format!("| {} | refused | {} |", names(option), cell(remedy)))
+        }
         fio::Fate::Meaningless => None,
     };
     assert_on_the_page(&fio::OPTIONS.iter().filter_map(row).collect::<Vec<_>>());
-    let silent = fio::OPTIONS.iter().filter(|option| option.fate == fio::Fate::Meaningless).map(names).collect::<Vec<_>>().join(", ");
+    let silent = fio::OPTIONS
+        .iter()
+        .filter(|option| option.fate == fio::Fate::Meaningless)
+        .map(names)
+        .collect::<Vec<_>>()
+        .join(", ");
     assert_on_the_page(&[silent + "."]);
 }

@@ -1,8 +1,13 @@
 //! Workload files: what is read, what is written back, and what is said to nonsense.
 
 use headtime_units::{Nanos, SectorSize, Sectors};
-use headtime_workload::file::{ARRIVALS, Clients, KEYS, PLACES, RUNS, Range, SIZES, THINKS, WorkloadFile};
-use headtime_workload::{Arrivals, BUILTINS, Chunks, Distance, Interarrival, Order, Place, SizeWeight, Sizes, Source, ThinkTime};
+use headtime_workload::file::{
+    ARRIVALS, Clients, KEYS, PLACES, RUNS, Range, SIZES, THINKS, WorkloadFile,
+};
+use headtime_workload::{
+    Arrivals, BUILTINS, Chunks, Distance, Interarrival, Order, Place, SizeWeight, Sizes, Source,
+    ThinkTime,
+};
 
 const CAPACITY: Sectors = Sectors::new(40_000_000);
 
@@ -56,25 +61,58 @@ fn read(text: &str) -> WorkloadFile {
 fn a_whole_file_is_read() {
     let file = read(WHOLE);
     let [recorder, second, bursty] = &file.streams[..] else { panic!("{:?}", file.streams) };
-    assert_eq!((file.description.as_deref(), recorder.name.as_str(), recorder.class(), recorder.line), (Some("all keys"), "recorder", "realtime", 4));
+    assert_eq!(
+        (file.description.as_deref(), recorder.name.as_str(), recorder.class(), recorder.line),
+        (Some("all keys"), "recorder", "realtime", 4)
+    );
     assert_eq!(recorder.clients, Some(Clients::Count(4)));
-    assert_eq!(recorder.think, Some(ThinkTime::Uniform { least: Nanos::from_ms(1), most: Nanos::from_ms(3) }));
+    assert_eq!(
+        recorder.think,
+        Some(ThinkTime::Uniform { least: Nanos::from_ms(1), most: Nanos::from_ms(3) })
+    );
     let stream = &recorder.stream;
-    assert_eq!((stream.mix.reads, stream.mix.zeroes, stream.mix.fua, stream.flush_every), (0.5, 0.05, 1.0, Some(8)));
-    let weighted = vec![SizeWeight { bytes: 4_096, weight: 3.0 }, SizeWeight { bytes: 8_192, weight: 1.0 }];
+    assert_eq!(
+        (stream.mix.reads, stream.mix.zeroes, stream.mix.fua, stream.flush_every),
+        (0.5, 0.05, 1.0, Some(8))
+    );
+    let weighted =
+        vec![SizeWeight { bytes: 4_096, weight: 3.0 }, SizeWeight { bytes: 8_192, weight: 1.0 }];
     assert_eq!(stream.sizes, Sizes::Weighted(weighted));
-    assert_eq!(stream.write_sizes, Some(Sizes::Exponential { mean_bytes: 8_192, multiple_bytes: 4_096, most_bytes: 131_072 }));
+    assert_eq!(
+        stream.write_sizes,
+        Some(Sizes::Exponential { mean_bytes: 8_192, multiple_bytes: 4_096, max_bytes: 131_072 })
+    );
     assert_eq!(recorder.range, Range::Shares { from: 0.1, to: 0.5 });
-    assert_eq!(stream.place, Place::Zipf { theta: 0.9, chunks: Chunks { bytes: 65_536, ordered: true } });
-    assert_eq!((stream.order, stream.positions, stream.separate_runs), (Order::FixedRuns { requests: 1_024 }, Some(2), true));
-    assert_eq!((stream.deadline, stream.start, stream.stop), (Some(Nanos::from_ms(100)), Nanos::from_secs(10), Some(Nanos::from_secs(60))));
+    assert_eq!(
+        stream.place,
+        Place::Zipf { theta: 0.9, chunks: Chunks { bytes: 65_536, ordered: true } }
+    );
+    assert_eq!(
+        (stream.order, stream.positions, stream.separate_runs),
+        (Order::FixedRuns { requests: 1_024 }, Some(2), true)
+    );
+    assert_eq!(
+        (stream.deadline, stream.start, stream.stop),
+        (Some(Nanos::from_ms(100)), Nanos::from_secs(10), Some(Nanos::from_secs(60)))
+    );
     assert_eq!((stream.requests, stream.bytes), (Some(1_000), Some(1 << 30)));
-    assert_eq!((second.name.as_str(), second.class(), second.range), ("stream-2", "stream-2", Range::Bytes { from: 1 << 30, to: None }));
+    assert_eq!(
+        (second.name.as_str(), second.class(), second.range),
+        ("stream-2", "stream-2", Range::Bytes { from: 1 << 30, to: None })
+    );
 
-    let arrivals = |number: usize| file.streams[number].config(SectorSize::B512, CAPACITY, 9).unwrap().arrivals;
+    let arrivals = |number: usize| {
+        file.streams[number].config(SectorSize::B512, CAPACITY, 9).unwrap().arrivals
+    };
     assert_eq!(arrivals(1), Arrivals::Open(Interarrival::Poisson { per_second: 50.5 }));
-    assert!(matches!(arrivals(2), Arrivals::Paced { clients: 9, .. }), "a rate and clients together make a paced loop");
-    assert_eq!((bursty.takes_depth(), recorder.takes_depth(), second.takes_depth()), (true, false, false));
+    assert!(
+        matches!(arrivals(2), Arrivals::Paced { clients: 9, .. }),
+        "a rate and clients together make a paced loop"
+    );
+    assert_eq!(
+        (bursty.takes_depth(), recorder.takes_depth(), second.takes_depth()),
+        (true, false, false)
+    );
     let range = file.streams[0].config(SectorSize::B512, CAPACITY, 9).unwrap().range.unwrap();
     assert_eq!((range.start.get(), range.end().get()), (4_000_000, 20_000_000));
 }
@@ -82,8 +120,16 @@ fn a_whole_file_is_read() {
 #[test]
 fn every_key_is_read_by_the_file_above_and_a_written_file_reads_back_the_same() {
     for key in KEYS {
-        assert!(WHOLE.lines().any(|line| line.starts_with(&format!("{} =", key.name))), "{} is not tried", key.name);
-        assert!(!key.summary.is_empty() && !key.takes.is_empty() && !key.default.is_empty(), "{} is not explained", key.name);
+        assert!(
+            WHOLE.lines().any(|line| line.starts_with(&format!("{} =", key.name))),
+            "{} is not tried",
+            key.name
+        );
+        assert!(
+            !key.summary.is_empty() && !key.takes.is_empty() && !key.default.is_empty(),
+            "{} is not explained",
+            key.name
+        );
     }
     let lines_apart = |file: &WorkloadFile| {
         let mut file = file.clone();
@@ -91,7 +137,9 @@ fn every_key_is_read_by_the_file_above_and_a_written_file_reads_back_the_same() 
         file
     };
     let builtins = BUILTINS.iter().map(|builtin| builtin.toml);
-    for text in [WHOLE].into_iter().chain(builtins).map(ToString::to_string).chain(one_of_each_kind()) {
+    for text in
+        [WHOLE].into_iter().chain(builtins).map(ToString::to_string).chain(one_of_each_kind())
+    {
         let file = read(&text);
         let written = file.to_toml();
         assert_eq!(lines_apart(&read(&written)), lines_apart(&file), "written as\n{written}");
@@ -113,7 +161,10 @@ fn one_of_each_kind() -> Vec<String> {
             ("place", "mean") => "\"1.5%\"",
             _ => "\"64KiB\"",
         };
-        let needed = keys.iter().filter(|field| field.default == "must be given").map(|field| format!(", {} = {}", field.name, value(field.name)));
+        let needed = keys
+            .iter()
+            .filter(|field| field.default == "must be given")
+            .map(|field| format!(", {} = {}", field.name, value(field.name)));
         format!("[[stream]]\n{key} = {{ kind = \"{kind}\"{} }}\n", needed.collect::<String>())
     }
     let sizes = SIZES.iter().map(|kind| text("size", kind.name, kind.keys));
@@ -127,21 +178,35 @@ fn one_of_each_kind() -> Vec<String> {
 #[test]
 fn every_kind_makes_requests() {
     for text in one_of_each_kind() {
-        let mut workload = read(&text).workload(SectorSize::B4096, Sectors::new(5_000_000), 1, 3).unwrap_or_else(|errors| panic!("{text}: {errors}"));
+        let mut workload = read(&text)
+            .workload(SectorSize::B4096, Sectors::new(5_000_000), 1, 3)
+            .unwrap_or_else(|errors| panic!("{text}: {errors}"));
         assert!((0..3).all(|_| workload.arrival().is_some()), "{text}");
     }
 }
 
 /// Broken texts and what is said about them.
 const BROKEN: &[(&str, &[&str])] = &[
-    ("", &["x.toml:1:1: there is no stream; add one as [[stream]] with its keys on the lines below"]),
-    ("stream = 3", &["x.toml:1:10: write each stream as [[stream]] with its keys on the lines below"]),
-    ("colour = 3\n[[stream]]\n", &["x.toml:1:1: unknown key `colour`; known are description and [[stream]]; keys of a stream stand below it"]),
+    (
+        "",
+        &["x.toml:1:1: there is no stream; add one as [[stream]] with its keys on the lines below"],
+    ),
+    (
+        "stream = 3",
+        &["x.toml:1:10: write each stream as [[stream]] with its keys on the lines below"],
+    ),
+    (
+        "color = 3\n[[stream]]\n",
+        &["x.toml:1:1: unknown key `color`; known are description and [[stream]]; keys of a \
+                stream stand below it"],
+    ),
     (
         "[[stream]]\nname = \"a\"\nreads = 70\nsize = \"4 fortnights\"\ndeadline = 100\n",
         &[
-            "x.toml:3:9: stream a: reads is 70, expected a share from 0 to 1; write it such as reads = 0.7 or \"70%\"",
-            "x.toml:4:8: stream a: size `4 fortnights`: `fortnights` is no unit here; expected one of B, KiB, MiB, GiB, TiB (K, M, G, T are the same), kB, MB, GB, TB, such as \
+            "x.toml:3:9: stream a: reads is 70, expected a share from 0 to 1; write it such as \
+                reads = 0.7 or \"70%\"",
+            "x.toml:4:8: stream a: size `4 fortnights`: `fortnights` is no unit here; expected one \
+                of B, KiB, MiB, GiB, TiB (K, M, G, T are the same), kB, MB, GB, TB, such as \
              `4KiB`; expected a size such as size = \"64KiB\"",
             "x.toml:5:12: stream a: deadline is 100; expected a time such as deadline = \"100ms\"",
         ],
@@ -149,33 +214,42 @@ const BROKEN: &[(&str, &[&str])] = &[
     (
         "[[stream]]\nplace = { kind = \"zip\" }\nrun = { kind = \"fixed\", request = 3 }\n",
         &[
-            "x.toml:2:18: stream stream-1: place is of kind `zip`, expected one of uniform, fixed, zipf, self-similar, hot-spots, normal, near; choose one",
+            "x.toml:2:18: stream stream-1: place is of kind `zip`, expected one of uniform, fixed, \
+                zipf, self-similar, hot-spots, normal, near; choose one",
             "x.toml:3:7: stream stream-1: run of kind fixed needs requests; add it",
-            "x.toml:3:25: stream stream-1: run of kind fixed has no key `request`; known are requests",
+            "x.toml:3:25: stream stream-1: run of kind fixed has no key `request`; known are \
+                requests",
         ],
     ),
     (
         "[[stream]]\nplace = 3\n",
-        &[
-            "x.toml:2:9: stream stream-1: place is 3, expected a table with one of these as kind: uniform, fixed, zipf, self-similar, hot-spots, normal, near; write it such as place = { kind = \"uniform\" }",
-        ],
+        &["x.toml:2:9: stream stream-1: place is 3, expected a table with one of these as kind: \
+                uniform, fixed, zipf, self-similar, hot-spots, normal, near; write it such as \
+                place = { kind = \"uniform\" }"],
     ),
     (
         "[[stream]]\nrange = \"50%..10%\"\n",
-        &[
-            "x.toml:2:9: stream stream-1: range is \"50%..10%\", expected \"0%..50%\", \"10GiB..100GiB\" or \"10GiB..\"; the first must lie before the second",
-        ],
+        &["x.toml:2:9: stream stream-1: range is \"50%..10%\", expected \"0%..50%\", \
+                \"10GiB..100GiB\" or \"10GiB..\"; the first must lie before the second"],
     ),
     (
         "[[stream]]\nname = \"a\"\nrate = 5\nthink = \"3ms\"\n",
-        &["x.toml:1:1: stream a: think has no meaning where requests come by a rate; remove think, or the rate"],
+        &["x.toml:1:1: stream a: think has no meaning where requests come by a rate; remove \
+                think, or the rate"],
     ),
-    ("[[stream]]\nname = \"a\"\n[[stream]]\nname = \"a\"\n", &["x.toml:3:1: stream a is there twice; give each a name of its own"]),
+    (
+        "[[stream]]\nname = \"a\"\n[[stream]]\nname = \"a\"\n",
+        &["x.toml:3:1: stream a is there twice; give each a name of its own"],
+    ),
     (
         "[[stream]]\nclients = 0\n",
-        &["x.toml:2:11: stream stream-1: clients is 0, expected a whole number from 1 to 1000000 without quotes; write it such as clients = 1"],
+        &["x.toml:2:11: stream stream-1: clients is 0, expected a whole number from 1 to 1000000 \
+                without quotes; write it such as clients = 1"],
     ),
-    ("[[stream]]\nsize = [{ weight = 3 }]\n", &["x.toml:2:9: stream stream-1: an entry of size needs size; add it"]),
+    (
+        "[[stream]]\nsize = [{ weight = 3 }]\n",
+        &["x.toml:2:9: stream stream-1: an entry of size needs size; add it"],
+    ),
 ];
 
 #[test]
@@ -184,22 +258,54 @@ fn broken_texts_are_refused_with_every_place_and_a_remedy() {
         let errors = WorkloadFile::from_toml("x.toml", text).expect_err(text).to_string();
         assert_eq!(errors.lines().collect::<Vec<_>>(), *expected, "in\n{text}");
     }
-    let errors = WorkloadFile::from_toml("x.toml", "[[stream]]\nsize = \n").unwrap_err().to_string();
+    let errors =
+        WorkloadFile::from_toml("x.toml", "[[stream]]\nsize = \n").unwrap_err().to_string();
     assert!(errors.starts_with("x.toml:2:"), "{errors}");
-    let unknown = WorkloadFile::from_toml("x.toml", "[[stream]]\nsise = 3\n").unwrap_err().to_string();
-    assert!(unknown.starts_with("x.toml:2:1: stream stream-1: unknown key `sise`; known are name, class, clients"), "{unknown}");
+    let unknown =
+        WorkloadFile::from_toml("x.toml", "[[stream]]\nsise = 3\n").unwrap_err().to_string();
+    assert!(
+        unknown.starts_with(
+            "x.toml:2:1: stream stream-1: unknown key `sise`; known are name, class, clients"
+        ),
+        "{unknown}"
+    );
 }
 
 #[test]
 fn what_does_not_suit_the_drive_is_said_by_line_and_stream() {
     for (keys, expected) in [
-        ("size = 1000", "x.toml:2:1: stream a: size is 1000 bytes, expected a multiple of the drive's sector of 512 bytes"),
-        ("range = \"1TiB..\"", "x.toml:2:1: stream a: range LBA 2147483648..+0 does not lie on the drive, which has 40000000"),
-        ("range = \"100..2000\"", "x.toml:2:1: stream a: range is 100 to 2000 bytes, expected multiples of the drive's sector of 512 bytes"),
-        ("place = { kind = \"zipf\", theta = 0 }", "x.toml:2:1: stream a: theta is 0, expected a number from 0.01 to 10"),
-        ("run = \"sequential\"\nplace = \"zipf\"", "x.toml:2:1: stream a: place is given, expected none for a stream that passes its range"),
-        ("start = \"5s\"\nstop = \"5s\"", "x.toml:2:1: stream a: stop is 5.000 s, expected later than the start, 5.000 s"),
-        ("arrivals = { kind = \"constant\", rate = 0 }", "x.toml:2:1: stream a: interarrival time is"),
+        (
+            "size = 1000",
+            "x.toml:2:1: stream a: size is 1000 bytes, expected a multiple of the drive's sector \
+                of 512 bytes",
+        ),
+        (
+            "range = \"1TiB..\"",
+            "x.toml:2:1: stream a: range LBA 2147483648..+0 does not lie on the drive, which has \
+                40000000",
+        ),
+        (
+            "range = \"100..2000\"",
+            "x.toml:2:1: stream a: range is 100 to 2000 bytes, expected multiples of the drive's \
+                sector of 512 bytes",
+        ),
+        (
+            "place = { kind = \"zipf\", theta = 0 }",
+            "x.toml:2:1: stream a: theta is 0, expected a number from 0.01 to 10",
+        ),
+        (
+            "run = \"sequential\"\nplace = \"zipf\"",
+            "x.toml:2:1: stream a: place is given, expected none for a stream that passes its \
+                range",
+        ),
+        (
+            "start = \"5s\"\nstop = \"5s\"",
+            "x.toml:2:1: stream a: stop is 5.000 s, expected later than the start, 5.000 s",
+        ),
+        (
+            "arrivals = { kind = \"constant\", rate = 0 }",
+            "x.toml:2:1: stream a: interarrival time is",
+        ),
     ] {
         let file = read(&format!("\n[[stream]]\nname = \"a\"\n{keys}\n"));
         let message = file.workload(SectorSize::B512, CAPACITY, 1, 1).unwrap_err().to_string();
@@ -210,16 +316,28 @@ fn what_does_not_suit_the_drive_is_said_by_line_and_stream() {
 #[test]
 fn keys_laid_over_reach_one_stream_or_all() {
     let file = BUILTINS.iter().find(|builtin| builtin.name == "vm-mix").unwrap().load().unwrap();
-    let changed = file.clone().with("flag", "copy.size=1MiB,reads=0.25,guests.place={kind=\"near\",mean=\"1%\"}").unwrap();
-    let size = |name: &str| changed.streams.iter().find(|stream| stream.name == name).unwrap().stream.sizes.clone();
-    assert_eq!((size("copy"), size("boot")), (Sizes::Fixed { bytes: 1 << 20 }, Sizes::Fixed { bytes: 32_768 }));
+    let changed = file
+        .clone()
+        .with("flag", "copy.size=1MiB,reads=0.25,guests.place={kind=\"near\",mean=\"1%\"}")
+        .unwrap();
+    let size = |name: &str| {
+        changed.streams.iter().find(|stream| stream.name == name).unwrap().stream.sizes.clone()
+    };
+    assert_eq!(
+        (size("copy"), size("boot")),
+        (Sizes::Fixed { bytes: 1 << 20 }, Sizes::Fixed { bytes: 32_768 })
+    );
     assert!(changed.streams.iter().all(|stream| stream.stream.mix.reads == 0.25));
-    assert_eq!(changed.streams[0].stream.place, Place::Near { mean: Distance::Share(0.01), jumps: 0.0 });
+    assert_eq!(
+        changed.streams[0].stream.place,
+        Place::Near { mean: Distance::Share(0.01), jumps: 0.0 }
+    );
 
     let random = || BUILTINS[0].load().unwrap();
     let open = random().with("flag", "rate=50,size=8KiB,range=0%..50%").unwrap();
     assert!(!open.takes_depth() && random().takes_depth(), "a rate makes an open loop of it");
-    let dotted = random().with("flag", "place.kind=zipf").unwrap_or_else(|errors| panic!("{errors}"));
+    let dotted =
+        random().with("flag", "place.kind=zipf").unwrap_or_else(|errors| panic!("{errors}"));
     assert!(matches!(dotted.streams[0].stream.place, Place::Zipf { .. }));
     for (pairs, expected) in [
         ("size=4 fortnights", "flag: stream random: size `4 fortnights`"),
@@ -236,7 +354,8 @@ fn keys_laid_over_reach_one_stream_or_all() {
 
 #[test]
 fn no_text_makes_the_reader_panic() {
-    // Every beginning of a good text, and the text with each byte replaced; the fuzz targets try more.
+    // Every beginning of a good text, and the text with each byte replaced; the fuzz targets try
+    // more.
     for end in (0..WHOLE.len()).filter(|end| WHOLE.is_char_boundary(*end)) {
         let _ = WorkloadFile::from_toml("x.toml", &WHOLE[..end]);
     }

@@ -1,10 +1,12 @@
-//! What generators hand out: shares, means, places and times as configured, the same for the same seed.
+//! What generators hand out: shares, means, places and times as configured, the same for the same
+//! seed.
 
 use std::collections::BTreeSet;
 
 use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 use headtime_workload::{
-    Alignment, Arrival, Arrivals, ClientId, Interarrival, Mix, Operation, Order, Sizes, Source, StreamConfig, ThinkTime, Workload, WorkloadError,
+    Alignment, Arrival, Arrivals, ClientId, Interarrival, Mix, Operation, Order, Sizes, Source,
+    StreamConfig, ThinkTime, Workload, WorkloadError,
 };
 use proptest::prelude::*;
 
@@ -14,7 +16,8 @@ fn workload(streams: &[StreamConfig], seed: u64) -> Workload {
     Workload::new(streams, SectorSize::B512, CAPACITY, seed).expect("the tests' streams are right")
 }
 
-/// `count` requests: arrivals while there are any, then what the first client asks after each of its own, a millisecond after it was made.
+/// `count` requests: arrivals while there are any, then what the first client asks after each of
+/// its own, a millisecond after it was made.
 fn take(workload: &mut Workload, count: usize) -> Vec<Arrival> {
     let mut taken: Vec<Arrival> = Vec::new();
     while taken.len() < count {
@@ -36,7 +39,10 @@ fn mean(values: impl Iterator<Item = f64>) -> f64 {
 fn a_closed_loop_starts_every_client_once_and_then_only_follows() {
     let mut workload = workload(&[StreamConfig::closed(3)], 1);
     let first: Vec<Arrival> = std::iter::from_fn(|| workload.arrival()).collect();
-    assert_eq!(first.iter().map(|arrival| (arrival.at, arrival.ask.client.0)).collect::<Vec<_>>(), [0, 1, 2].map(|client| (Instant::ORIGIN, client)));
+    assert_eq!(
+        first.iter().map(|arrival| (arrival.at, arrival.ask.client.0)).collect::<Vec<_>>(),
+        [0, 1, 2].map(|client| (Instant::ORIGIN, client))
+    );
     let now = Instant::from_ns(7);
     let next = workload.follow(now, ClientId(1)).unwrap();
     assert_eq!((next.at, next.ask.client), (now, ClientId(1)));
@@ -45,7 +51,8 @@ fn a_closed_loop_starts_every_client_once_and_then_only_follows() {
 
 #[test]
 fn an_open_loop_never_waits_for_completions() {
-    let mut workload = workload(&[StreamConfig::open(Interarrival::Constant(Nanos::from_ms(10)))], 1);
+    let mut workload =
+        workload(&[StreamConfig::open(Interarrival::Constant(Nanos::from_ms(10)))], 1);
     let times: Vec<u64> = (0..3).map(|_| workload.arrival().unwrap().at.as_ns()).collect();
     assert_eq!(times, [10_000_000, 20_000_000, 30_000_000]);
     assert_eq!(workload.follow(Instant::from_ns(5), ClientId(0)), None);
@@ -53,34 +60,55 @@ fn an_open_loop_never_waits_for_completions() {
 
 #[test]
 fn poisson_arrivals_have_the_rate_asked_for_and_no_memory() {
-    let mut workload = workload(&[StreamConfig::open(Interarrival::Poisson { per_second: 200.0 })], 5);
-    let times: Vec<f64> = (0..40_001).map(|_| workload.arrival().unwrap().at.as_secs_f64()).collect();
+    let mut workload =
+        workload(&[StreamConfig::open(Interarrival::Poisson { per_second: 200.0 })], 5);
+    let times: Vec<f64> =
+        (0..40_001).map(|_| workload.arrival().unwrap().at.as_secs_f64()).collect();
     let gaps: Vec<f64> = times.windows(2).map(|pair| pair[1] - pair[0]).collect();
     let average = mean(gaps.iter().copied());
     let deviation = mean(gaps.iter().map(|gap| (gap - average) * (gap - average))).sqrt();
     assert!((average * 200.0 - 1.0).abs() < 0.02, "mean gap {average} s");
-    assert!((deviation / average - 1.0).abs() < 0.03, "an exponential's deviation is its mean, not {} of it", deviation / average);
+    assert!(
+        (deviation / average - 1.0).abs() < 0.03,
+        "an exponential's deviation is its mean, not {} of it",
+        deviation / average
+    );
 }
 
 #[test]
 fn streams_arrive_merged_in_the_order_of_time() {
     let open = |ms| StreamConfig::open(Interarrival::Constant(Nanos::from_ms(ms)));
     let mut workload = workload(&[open(3), StreamConfig::closed(2), open(2)], 1);
-    let merged: Vec<(u64, u32)> =
-        (0..7).map(|_| workload.arrival().unwrap()).map(|arrival| (arrival.at.as_ns() / 1_000_000, arrival.ask.stream)).collect();
+    let merged: Vec<(u64, u32)> = (0..7)
+        .map(|_| workload.arrival().unwrap())
+        .map(|arrival| (arrival.at.as_ns() / 1_000_000, arrival.ask.stream))
+        .collect();
     assert_eq!(merged, [(0, 1), (0, 1), (2, 2), (3, 0), (4, 2), (6, 0), (6, 2)]);
 }
 
 #[test]
 fn think_times_are_constant_or_exponential_as_asked() {
-    let with_think = |think| StreamConfig { arrivals: Arrivals::Closed { clients: 4, think }, ..StreamConfig::closed(4) };
+    let with_think = |think| StreamConfig {
+        arrivals: Arrivals::Closed { clients: 4, think },
+        ..StreamConfig::closed(4)
+    };
     let mut constant = workload(&[with_think(ThinkTime::Constant(Nanos::from_ms(8)))], 1);
     let starts: Vec<u64> = (0..4).map(|_| constant.arrival().unwrap().at.as_ns()).collect();
-    assert_eq!(starts, [0, 2_000_000, 4_000_000, 6_000_000], "clients start spread over one think time");
-    assert_eq!(constant.follow(Instant::ORIGIN, ClientId(2)).unwrap().at, Instant::from_ns(8_000_000));
+    assert_eq!(
+        starts,
+        [0, 2_000_000, 4_000_000, 6_000_000],
+        "clients start spread over one think time"
+    );
+    assert_eq!(
+        constant.follow(Instant::ORIGIN, ClientId(2)).unwrap().at,
+        Instant::from_ns(8_000_000)
+    );
 
     let mut exponential = workload(&[with_think(ThinkTime::Exponential(Nanos::from_ms(8)))], 1);
-    let average = mean((0..40_000).map(|_| exponential.follow(Instant::ORIGIN, ClientId(0)).unwrap().at.as_secs_f64() * 1e3));
+    let average =
+        mean((0..40_000).map(|_| {
+            exponential.follow(Instant::ORIGIN, ClientId(0)).unwrap().at.as_secs_f64() * 1e3
+        }));
     assert!((average - 8.0).abs() < 0.15, "{average} ms");
 }
 
@@ -89,23 +117,33 @@ fn shares_of_operations_are_those_asked_for() {
     let mix = Mix { reads: 0.5, zeroes: 0.05, discards: 0.1, flushes: 0.15, fua: 0.25 };
     let mut workload = workload(&[StreamConfig { mix, ..StreamConfig::closed(1) }], 3);
     let taken = take(&mut workload, 40_000);
-    let share = |wanted| mean(taken.iter().map(|arrival| f64::from(u8::from(arrival.ask.operation == wanted))));
-    for (operation, expected) in
-        [(Operation::Read, 0.5), (Operation::Zero, 0.05), (Operation::Discard, 0.1), (Operation::Flush, 0.15), (Operation::Write, 0.2)]
-    {
+    let share = |wanted| {
+        mean(taken.iter().map(|arrival| f64::from(u8::from(arrival.ask.operation == wanted))))
+    };
+    for (operation, expected) in [
+        (Operation::Read, 0.5),
+        (Operation::Zero, 0.05),
+        (Operation::Discard, 0.1),
+        (Operation::Flush, 0.15),
+        (Operation::Write, 0.2),
+    ] {
         assert!((share(operation) - expected).abs() < 0.01, "{operation:?}: {}", share(operation));
     }
     let writes = taken.iter().filter(|arrival| arrival.ask.operation == Operation::Write);
     let fua = mean(writes.map(|arrival| f64::from(u8::from(arrival.ask.fua))));
     assert!((fua - 0.25).abs() < 0.02, "{fua} of the writes");
-    assert!(taken.iter().all(|arrival| arrival.ask.extent.len.is_zero() == (arrival.ask.operation == Operation::Flush)));
+    assert!(
+        taken.iter().all(|arrival| arrival.ask.extent.len.is_zero()
+            == (arrival.ask.operation == Operation::Flush))
+    );
 }
 
 #[test]
 fn exponential_sizes_keep_the_mean_that_was_asked_for_after_rounding() {
-    let sizes = Sizes::Exponential { mean_bytes: 8_192, multiple_bytes: 4_096, most_bytes: 262_144 };
+    let sizes = Sizes::Exponential { mean_bytes: 8_192, multiple_bytes: 4_096, max_bytes: 262_144 };
     let mut workload = workload(&[StreamConfig { sizes, ..StreamConfig::closed(1) }], 3);
-    let lengths: Vec<u64> = take(&mut workload, 40_000).iter().map(|arrival| arrival.ask.extent.len.get()).collect();
+    let lengths: Vec<u64> =
+        take(&mut workload, 40_000).iter().map(|arrival| arrival.ask.extent.len.get()).collect();
     assert!(lengths.iter().all(|sectors| sectors % 8 == 0 && *sectors > 0));
     let average = mean(lengths.iter().map(|sectors| *sectors as f64 * 512.0));
     assert!((average / 8_192.0 - 1.0).abs() < 0.02, "{average} bytes");
@@ -115,9 +153,15 @@ fn exponential_sizes_keep_the_mean_that_was_asked_for_after_rounding() {
 
 #[test]
 fn runs_abut_and_have_the_mean_length_asked_for() {
-    let mut workload = workload(&[StreamConfig { order: Order::Runs { mean_requests: 5.0 }, ..StreamConfig::closed(1) }], 3);
+    let mut workload = workload(
+        &[StreamConfig { order: Order::Runs { mean_requests: 5.0 }, ..StreamConfig::closed(1) }],
+        3,
+    );
     let taken = take(&mut workload, 50_000);
-    let breaks = taken.windows(2).filter(|pair| pair[0].ask.extent.end() != pair[1].ask.extent.start).count();
+    let breaks = taken
+        .windows(2)
+        .filter(|pair| pair[0].ask.extent.end() != pair[1].ask.extent.start)
+        .count();
     assert!((50_000.0 / breaks as f64 - 5.0).abs() < 0.15, "{}", 50_000.0 / breaks as f64);
 }
 
@@ -129,7 +173,12 @@ fn each_client_has_a_run_of_its_own() {
     for turn in 0..99 {
         for (client, last) in (0..).map(ClientId).zip(&mut last) {
             let next = workload.follow(Instant::ORIGIN, client).unwrap();
-            assert_eq!(next.ask.extent.start, last.ask.extent.end(), "client {} turn {turn}", client.0);
+            assert_eq!(
+                next.ask.extent.start,
+                last.ask.extent.end(),
+                "client {} turn {turn}",
+                client.0
+            );
             *last = next;
         }
     }
@@ -138,8 +187,10 @@ fn each_client_has_a_run_of_its_own() {
 #[test]
 fn a_sequential_stream_passes_its_range_and_starts_again() {
     let range = Some(Extent::from_numbers(96, 32));
-    let mut workload = workload(&[StreamConfig { order: Order::Sequential, range, ..StreamConfig::closed(1) }], 3);
-    let starts: Vec<u64> = take(&mut workload, 6).iter().map(|arrival| arrival.ask.extent.start.get()).collect();
+    let mut workload =
+        workload(&[StreamConfig { order: Order::Sequential, range, ..StreamConfig::closed(1) }], 3);
+    let starts: Vec<u64> =
+        take(&mut workload, 6).iter().map(|arrival| arrival.ask.extent.start.get()).collect();
     assert_eq!(starts, [96, 104, 112, 120, 96, 104]);
 }
 
@@ -147,14 +198,25 @@ fn a_sequential_stream_passes_its_range_and_starts_again() {
 fn random_starts_reach_every_aligned_place_of_the_range_and_no_other() {
     let range = Some(Extent::from_numbers(101, 60));
     let sizes = Sizes::Fixed { bytes: 5 * 512 };
-    let stream = StreamConfig { sizes, range, alignment: Alignment::Bytes(3 * 512), ..StreamConfig::closed(1) };
-    let starts: BTreeSet<u64> = take(&mut workload(&[stream], 3), 2_000).iter().map(|arrival| arrival.ask.extent.start.get()).collect();
+    let stream = StreamConfig {
+        sizes,
+        range,
+        alignment: Alignment::Bytes(3 * 512),
+        ..StreamConfig::closed(1)
+    };
+    let starts: BTreeSet<u64> = take(&mut workload(&[stream], 3), 2_000)
+        .iter()
+        .map(|arrival| arrival.ask.extent.start.get())
+        .collect();
     assert_eq!(starts.into_iter().collect::<Vec<_>>(), (102..=156).step_by(3).collect::<Vec<_>>());
 }
 
 #[test]
 fn deadlines_are_counted_from_the_arrival() {
-    let mut workload = workload(&[StreamConfig { deadline: Some(Nanos::from_ms(100)), ..StreamConfig::closed(1) }], 3);
+    let mut workload = workload(
+        &[StreamConfig { deadline: Some(Nanos::from_ms(100)), ..StreamConfig::closed(1) }],
+        3,
+    );
     let next = workload.follow(Instant::from_ns(5), ClientId(0)).unwrap();
     assert_eq!(next.ask.deadline, Some(Instant::from_ns(100_000_005)));
 }
@@ -176,23 +238,34 @@ fn one_streams_requests_do_not_depend_on_the_other_streams() {
 fn workloads_that_cannot_be_are_refused_with_the_stream_the_value_and_a_remedy() {
     let base = StreamConfig::closed(1);
     let cases = [
-        (StreamConfig::closed(0), "stream 0: clients is 0, expected at least 1; a closed loop without clients asks for nothing"),
+        (
+            StreamConfig::closed(0),
+            "stream 0: clients is 0, expected at least 1; a closed loop without clients asks for \
+                nothing",
+        ),
         (
             StreamConfig { sizes: Sizes::Fixed { bytes: 1000 }, ..base.clone() },
-            "stream 0: size is 1000 bytes, expected a multiple of the drive's sector of 512 bytes, at most 1 GiB; 4096 bytes suit every drive with sectors of up to 4 KiB",
+            "stream 0: size is 1000 bytes, expected a multiple of the drive's sector of 512 bytes, \
+                at most 1 GiB; 4096 bytes suit every drive with sectors of up to 4 KiB",
         ),
-        (StreamConfig { mix: Mix::reads(1.5), ..base.clone() }, "stream 0: reads is 1.5, expected a share from 0 to 1; write a half as 0.5"),
+        (
+            StreamConfig { mix: Mix::reads(1.5), ..base.clone() },
+            "stream 0: reads is 1.5, expected a share from 0 to 1; write a half as 0.5",
+        ),
         (
             StreamConfig { mix: Mix { flushes: 0.2, ..Mix::reads(0.9) }, ..base.clone() },
-            "stream 0: reads + zeroes + discards + flushes is 1.1, expected at most 1; what is left over are writes",
+            "stream 0: reads + zeroes + discards + flushes is 1.1, expected at most 1; what is \
+                left over are writes",
         ),
         (
             StreamConfig { range: Some(Extent::from_numbers(1_000_000, 4)), ..base.clone() },
-            "stream 0: range LBA 1000000..+4 does not lie on the drive, which has 1000003 sectors; keep it within LBA 0..1000003",
+            "stream 0: range LBA 1000000..+4 does not lie on the drive, which has 1000003 sectors; \
+                keep it within LBA 0..1000003",
         ),
         (
             StreamConfig { range: Some(Extent::from_numbers(1, 14)), ..base.clone() },
-            "stream 0: LBA 1..+14 has no place for 8 sectors aligned to 8 sectors; widen the range, or lower size or alignment",
+            "stream 0: LBA 1..+14 has no place for 8 sectors aligned to 8 sectors; widen the \
+                range, or lower size or alignment",
         ),
         (
             StreamConfig { order: Order::Runs { mean_requests: f64::NAN }, ..base.clone() },
@@ -200,14 +273,18 @@ fn workloads_that_cannot_be_are_refused_with_the_stream_the_value_and_a_remedy()
         ),
         (
             StreamConfig::open(Interarrival::Poisson { per_second: 0.0 }),
-            "stream 0: arrival rate is 0, expected 0.000001 to 1000000000 requests per second; correct it",
+            "stream 0: arrival rate is 0, expected 0.000001 to 1000000000 requests per second; \
+                correct it",
         ),
     ];
     for (config, message) in cases {
         let error = Workload::new(&[config], SectorSize::B512, CAPACITY, 1).unwrap_err();
         assert_eq!(error.to_string(), message);
     }
-    assert_eq!(Workload::new(&[], SectorSize::B512, CAPACITY, 1).unwrap_err(), WorkloadError::NoStreams);
+    assert_eq!(
+        Workload::new(&[], SectorSize::B512, CAPACITY, 1).unwrap_err(),
+        WorkloadError::NoStreams
+    );
     let crowd = [StreamConfig::closed(999_999), StreamConfig::closed(2)];
     assert_eq!(
         Workload::new(&crowd, SectorSize::B512, CAPACITY, 1).unwrap_err(),
@@ -221,7 +298,7 @@ fn any_stream() -> impl Strategy<Value = StreamConfig> {
         (1_u64..8, 2_u64..8).prop_map(|(multiple, mean)| Sizes::Exponential {
             mean_bytes: multiple * mean * 512,
             multiple_bytes: multiple * 512,
-            most_bytes: multiple * 8 * 512
+            max_bytes: multiple * 8 * 512
         }),
     ];
     let order = prop_oneof![
@@ -230,14 +307,20 @@ fn any_stream() -> impl Strategy<Value = StreamConfig> {
         (1_u64..9).prop_map(|requests| Order::FixedRuns { requests }),
         Just(Order::Sequential)
     ];
-    let alignment = prop_oneof![Just(Alignment::Size), Just(Alignment::Sector), (1_u64..9).prop_map(|sectors| Alignment::Bytes(sectors * 512))];
-    (sizes, order, alignment, 1_u32..5, 0_u64..500, 130_u64..900).prop_map(|(sizes, order, alignment, clients, start, len)| StreamConfig {
-        sizes,
-        order,
-        alignment,
-        range: Some(Extent::from_numbers(start, len)),
-        ..StreamConfig::closed(clients)
-    })
+    let alignment = prop_oneof![
+        Just(Alignment::Size),
+        Just(Alignment::Sector),
+        (1_u64..9).prop_map(|sectors| Alignment::Bytes(sectors * 512))
+    ];
+    (sizes, order, alignment, 1_u32..5, 0_u64..500, 130_u64..900).prop_map(
+        |(sizes, order, alignment, clients, start, len)| StreamConfig {
+            sizes,
+            order,
+            alignment,
+            range: Some(Extent::from_numbers(start, len)),
+            ..StreamConfig::closed(clients)
+        },
+    )
 }
 
 proptest! {

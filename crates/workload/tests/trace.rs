@@ -1,4 +1,5 @@
-//! Traces: every format by hand-made samples, round trips, detection, damage; adjusting, placing, replaying.
+//! Traces: every format by hand-made samples, round trips, detection, damage; adjusting, placing,
+//! replaying.
 
 #[path = "traces/damage.rs"]
 mod damage;

@@ -1,16 +1,24 @@
-//! [`ArmVotes`]: how long the arm takes by how far it goes, found out without knowing where anything lies around the platter.
+//! [`ArmVotes`]: how long the arm takes by how far it goes, found out without knowing where
+//! anything lies around the platter.
 //!
-//! Whatever the angle, the arm had come when the first sector passed, and had not yet come one revolution before, or the sector would have been caught then. So each access says of the
-//! time that the arm takes over this distance that it lies in an interval one revolution long. Accesses over similar distances vote: the time that most intervals hold is taken, the middle
-//! of it where several are held by equally many.
+//! Whatever the angle, the arm had come when the first sector passed, and had not yet come one
+//! revolution before, or the sector would have been caught then. So each access says of the time
+//! that the arm takes over this distance that it lies in an interval one revolution long. Accesses
+//! over similar distances vote: the time that most intervals hold is taken, the middle of it where
+//! several are held by equally many.
 //!
-//! Worked example, 8 ms a turn: accesses over a fifth of the stroke take 9.1, 12.0 and 5.6 ms until their first sector passes. Their intervals are 1.1 to 9.1, 4.0 to 12.0 and −2.4 to
-//! 5.6: 4.0 to 5.6 has all votes, 4.8 ms is taken. After some hundred accesses what is left is as long as the noise.
+//! Worked example, 8 ms a turn: accesses over a fifth of the stroke take 9.1, 12.0 and 5.6 ms until
+//! their first sector passes. Their intervals are 1.1 to 9.1, 4.0 to 12.0 and −2.4 to 5.6: 4.0 to
+//! 5.6 has all votes, 4.8 ms is taken. After some hundred accesses what is left is as long as the
+//! noise.
 //!
-//! Steps and dips of the curve are finer than these classes tell; the whole stroke cut evenly knows them ([`Curve`]), where it has votes enough.
+//! Steps and dips of the curve are finer than these classes tell; the whole stroke cut evenly knows
+//! them ([`Curve`]), where it has votes enough.
 //!
-//! Guarantees: one access that took turns longer for reasons of its own moves nothing once ten others have voted. Cost: a vote adds to the cells of an interval and counts one or two classes again,
-//! at most 35,000 additions; a look-up is a division and an interpolation. 400 KiB. Source: ours.
+//! Guarantees: one access that took turns longer for reasons of its own moves nothing once ten
+//! others have voted. Cost: a vote adds to the cells of an interval and counts one or two classes
+//! again, at most 35,000 additions; a look-up is a division and an interpolation. 400 KiB. Source:
+//! ours.
 
 use headtime_units::Nanos;
 
@@ -22,18 +30,19 @@ const CLASSES: usize = 4 * OCTAVES as usize + 1;
 const OCTAVES: u32 = 20;
 /// Cells of time in a class.
 const CELLS: usize = 1_024;
-/// The time of a cell, as a part of a revolution (guess: less than the noise of most drives): 1,024 of them are four revolutions.
+/// The time of a cell, as a part of a revolution (guess: less than the noise of most drives): 1,024
+/// of them are four revolutions.
 const CELLS_PER_TURN: f64 = 256.0;
-/// So many votes are gathered from neighbouring classes before a class is asked alone (guess).
+/// So many votes are gathered from neighboring classes before a class is asked alone (guess).
 const ENOUGH: u32 = 96;
 /// Weight of a class without votes.
-const LEAST_WEIGHT: f64 = 1e-3;
+const MIN_WEIGHT: f64 = 1e-3;
 /// So few votes of a class are counted at once.
 const FEW: u32 = 8;
 /// Classes further apart than this say nothing of each other (guess: a factor of four).
 const NEIGHBOURS: usize = 8;
 /// After so many votes all are halved, so that an arm that changes is followed.
-const MOST_VOTES: u32 = 4_096;
+const MAX_VOTES: u32 = 4_096;
 
 /// Votes on arm times, by distance.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,7 +52,8 @@ pub(super) struct ArmVotes {
     voters: Vec<u32>,
     /// What the votes say, in ns; one for each class.
     times: Vec<f64>,
-    /// By how much the time rises with the root of the share, in ns: what votes of neighbouring classes are moved by before they are counted together.
+    /// By how much the time rises with the root of the share, in ns: what votes of neighboring
+    /// classes are moved by before they are counted together.
     rise_ns: f64,
     /// The class that was counted in turn last.
     changed: u32,
@@ -68,29 +78,49 @@ impl ArmVotes {
         arm
     }
 
-    /// The arm of a saved map: what [`ArmVotes::numbers`] and [`ArmVotes::curve_numbers`] were, the latter nothing of a map that knew none; `None` where they cannot be.
+    /// The arm of a saved map: what [`ArmVotes::numbers`] and [`ArmVotes::curve_numbers`] were, the
+    /// latter nothing of a map that knew none; `None` where they cannot be.
     pub(super) fn restored(numbers: &[f64], curve: &[f64]) -> Option<Self> {
         let (votes, rest) = numbers.split_at_checked(CLASSES * CELLS)?;
         let (voters, rest) = rest.split_at_checked(CLASSES)?;
         let (times, rest) = rest.split_at_checked(CLASSES)?;
         let &[turn_ns, rise_ns, changed] = rest else { return None };
-        let whole = |number: &f64| (*number >= 0.0 && *number <= f64::from(2 * MOST_VOTES)).then_some(*number as u32);
+        let whole = |number: &f64| {
+            (*number >= 0.0 && *number <= f64::from(2 * MAX_VOTES)).then_some(*number as u32)
+        };
         let votes = votes.iter().map(whole).collect::<Option<Vec<u32>>>()?;
         let voters = voters.iter().map(whole).collect::<Option<Vec<u32>>>()?;
         let in_bounds = |number: &f64| (0.0..1e12).contains(number);
-        if !(turn_ns >= 1.0 && [turn_ns, rise_ns, changed].iter().chain(times).all(in_bounds) && times.is_sorted()) {
+        if !(turn_ns >= 1.0
+            && [turn_ns, rise_ns, changed].iter().chain(times).all(in_bounds)
+            && times.is_sorted())
+        {
             return None;
         }
-        if votes.chunks(CELLS).zip(&voters).any(|(votes, voters)| votes.iter().any(|vote| vote > voters)) {
+        if votes
+            .chunks(CELLS)
+            .zip(&voters)
+            .any(|(votes, voters)| votes.iter().any(|vote| vote > voters))
+        {
             return None;
         }
-        let curve = if curve.is_empty() { Curve::new(turn_ns) } else { Curve::restored(turn_ns, curve)? };
-        Some(Self { turn_ns, votes, voters, times: times.to_vec(), rise_ns, changed: changed as u32, curve })
+        let curve =
+            if curve.is_empty() { Curve::new(turn_ns) } else { Curve::restored(turn_ns, curve)? };
+        Some(Self {
+            turn_ns,
+            votes,
+            voters,
+            times: times.to_vec(),
+            rise_ns,
+            changed: changed as u32,
+            curve,
+        })
     }
 
     /// Bytes of memory.
     pub(super) fn memory(&self) -> u64 {
-        (4 * (self.votes.len() + self.voters.len()) + 8 * self.times.len()) as u64 + self.curve.memory()
+        (4 * (self.votes.len() + self.voters.len()) + 8 * self.times.len()) as u64
+            + self.curve.memory()
     }
 
     /// The finer part, for saving.
@@ -101,7 +131,10 @@ impl ArmVotes {
     /// Everything else, for saving.
     pub(super) fn numbers(&self) -> Vec<f64> {
         let counts = self.votes.iter().chain(&self.voters).map(|count| f64::from(*count));
-        counts.chain(self.times.iter().copied()).chain([self.turn_ns, self.rise_ns, f64::from(self.changed)]).collect()
+        counts
+            .chain(self.times.iter().copied())
+            .chain([self.turn_ns, self.rise_ns, f64::from(self.changed)])
+            .collect()
     }
 
     /// The time over a share of the stroke, 0 to 1.
@@ -118,7 +151,8 @@ impl ArmVotes {
     fn coarse_ns(&self, share: f64) -> f64 {
         coarse_ns(&self.times, share)
     }
-    /// Takes in that the first sector passed `passed_ns` after the arm set out over this share of the stroke.
+    /// Takes in that the first sector passed `passed_ns` after the arm set out over this share of
+    /// the stroke.
     pub(super) fn vote(&mut self, share: f64, passed_ns: f64) {
         let class = (libm::round(place_of(share)) as usize).min(CLASSES - 1);
         let cell_ns = self.turn_ns / CELLS_PER_TURN;
@@ -131,11 +165,12 @@ impl ArmVotes {
             *cell += 1;
         }
         self.voters[class] += 1;
-        if self.voters[class] >= MOST_VOTES {
+        if self.voters[class] >= MAX_VOTES {
             self.voters[class] /= 2;
             self.votes[class * CELLS..][..CELLS].iter_mut().for_each(|votes| *votes /= 2);
         }
-        // One class in turn, so that all are counted again within as many votes as there are classes, and at once the one that voted while its votes are few.
+        // One class in turn, so that all are counted again within as many votes as there are
+        // classes, and at once the one that voted while its votes are few.
         if self.voters[class] <= FEW {
             self.count(class);
         }
@@ -150,26 +185,35 @@ impl ArmVotes {
     /// Counts one class again.
     fn count(&mut self, class: usize) {
         self.times[class] = self.elected(class);
-        // Further is never quicker. Neighbours that say otherwise get what they say on average, each by its votes, so that a few over short ways do not slow down all that are longer.
+        // Further is never quicker. Neighbors that say otherwise get what they say on average,
+        // each by its votes, so that a few over short ways do not slow down all that are longer.
         let mut blocks: Vec<(f64, f64, usize)> = Vec::with_capacity(CLASSES);
         for (time, voters) in self.times.iter().zip(&self.voters) {
-            let mut block = (*time, f64::from(*voters) + LEAST_WEIGHT, 1);
+            let mut block = (*time, f64::from(*voters) + MIN_WEIGHT, 1);
             while let Some(before) = blocks.last().copied().filter(|before| before.0 > block.0) {
                 blocks.pop();
                 let weight = before.1 + block.1;
-                block = ((before.0 * before.1 + block.0 * block.1) / weight, weight, before.2 + block.2);
+                block = (
+                    (before.0 * before.1 + block.0 * block.1) / weight,
+                    weight,
+                    before.2 + block.2,
+                );
             }
             blocks.push(block);
         }
-        let times = blocks.iter().flat_map(|(time, _, classes)| core::iter::repeat_n(*time, *classes));
+        let times =
+            blocks.iter().flat_map(|(time, _, classes)| core::iter::repeat_n(*time, *classes));
         self.times.iter_mut().zip(times).for_each(|(own, time)| *own = time);
     }
 
-    /// The time that most intervals of the class hold, and of its neighbours where they are few.
+    /// The time that most intervals of the class hold, and of its neighbors where they are few.
     fn elected(&self, class: usize) -> f64 {
         let (mut low, mut high) = (class, class);
         let voters = |low: usize, high: usize| self.voters[low..=high].iter().sum::<u32>();
-        while voters(low, high) < ENOUGH && high - low < 2 * NEIGHBOURS && (low > 0 || high < CLASSES - 1) {
+        while voters(low, high) < ENOUGH
+            && high - low < 2 * NEIGHBOURS
+            && (low > 0 || high < CLASSES - 1)
+        {
             (low, high) = (low.saturating_sub(1), (high + 1).min(CLASSES - 1));
         }
         if voters(low, high) == 0 {
@@ -178,14 +222,19 @@ impl ArmVotes {
         self.chosen(low, high, class)
     }
 
-    /// The time that most intervals of classes hold, those of others than `class` moved by what the arm takes longer or shorter.
+    /// The time that most intervals of classes hold, those of others than `class` moved by what the
+    /// arm takes longer or shorter.
     fn chosen(&self, low: usize, high: usize, class: usize) -> f64 {
         let mut all = vec![0_u32; CELLS];
         for other in low..=high {
-            let further_ns = self.rise_ns * (libm::sqrt(share_of(other)) - libm::sqrt(share_of(class)));
+            let further_ns =
+                self.rise_ns * (libm::sqrt(share_of(other)) - libm::sqrt(share_of(class)));
             let moved = libm::round(further_ns * CELLS_PER_TURN / self.turn_ns) as isize;
             for (cell, votes) in all.iter_mut().enumerate() {
-                *votes += cell.checked_add_signed(moved).and_then(|from| self.votes[other * CELLS..][..CELLS].get(from)).unwrap_or(&0);
+                *votes += cell
+                    .checked_add_signed(moved)
+                    .and_then(|from| self.votes[other * CELLS..][..CELLS].get(from))
+                    .unwrap_or(&0);
             }
         }
         let most = all.iter().copied().max().unwrap_or(0);
@@ -197,20 +246,31 @@ impl ArmVotes {
         (first + last + 1) as f64 / 2.0 * self.turn_ns / CELLS_PER_TURN
     }
 
-    /// Least squares over the classes that have enough votes of their own; the guess while there are fewer than three.
+    /// Least squares over the classes that have enough votes of their own; the guess while there
+    /// are fewer than three.
     fn rise(&self) -> f64 {
         let (mut count, mut x, mut y, mut xx, mut xy) = (0.0, 0.0, 0.0, 0.0, 0.0);
         for class in (0..CLASSES).filter(|class| self.voters[*class] >= ENOUGH) {
             let (root, time) = (libm::sqrt(share_of(class)), self.chosen(class, class, class));
-            (count, x, y, xx, xy) = (count + 1.0, x + root, y + time, xx + root * root, xy + root * time);
+            (count, x, y, xx, xy) =
+                (count + 1.0, x + root, y + time, xx + root * root, xy + root * time);
         }
         let spread = count * xx - x * x;
-        if count < 3.0 || spread <= 0.0 { 2.0 * self.turn_ns } else { ((count * xy - x * y) / spread).clamp(0.0, 8.0 * self.turn_ns) }
+        if count < 3.0 || spread <= 0.0 {
+            2.0 * self.turn_ns
+        } else {
+            ((count * xy - x * y) / spread).clamp(0.0, 8.0 * self.turn_ns)
+        }
     }
 
-    /// A twelfth of a turn for the shortest seek, two turns over the whole stroke, by the root of the distance (guess: drives of all speeds are about so).
+    /// A twelfth of a turn for the shortest seek, two turns over the whole stroke, by the root of
+    /// the distance (guess: drives of all speeds are about so).
     fn first_guess(&self, class: usize) -> f64 {
-        if class == 0 { 0.0 } else { self.turn_ns * (1.0 / 12.0 + 2.0 * libm::sqrt(share_of(class))) }
+        if class == 0 {
+            0.0
+        } else {
+            self.turn_ns * (1.0 / 12.0 + 2.0 * libm::sqrt(share_of(class)))
+        }
     }
 }
 
@@ -230,7 +290,11 @@ fn share_of(class: usize) -> f64 {
 
 /// The class of a distance, with what is left to the next.
 fn place_of(share: f64) -> f64 {
-    if share <= 0.0 { 0.0 } else { ((libm::log2(share.min(1.0)) + f64::from(OCTAVES)) * 4.0).max(0.0) }
+    if share <= 0.0 {
+        0.0
+    } else {
+        ((libm::log2(share.min(1.0)) + f64::from(OCTAVES)) * 4.0).max(0.0)
+    }
 }
 
 #[cfg(test)]
@@ -260,17 +324,30 @@ mod tests {
             for _ in 0..6_000 {
                 let share = (rng.random_range(0.0..1.0_f64) - rng.random_range(0.0..1.0)).abs();
                 let retried = if rng.random_bool(0.01) { 8e6 } else { 0.0 };
-                arm.vote(share, truth(share) + rng.random_range(0.0..8e6) + rng.random_range(-3e4..3e4) + retried);
+                arm.vote(
+                    share,
+                    truth(share)
+                        + rng.random_range(0.0..8e6)
+                        + rng.random_range(-3e4..3e4)
+                        + retried,
+                );
             }
-            // A hundred accesses or so over a hundredth of the stroke leave a gap of a tenth of a turn, the many over longer ways a shorter one.
-            for (share, allowed) in [(0.01, 8e5), (0.05, 3.5e5), (0.2, 3.5e5), (0.5, 3.5e5), (0.9, 3.5e5)] {
+            // A hundred accesses or so over a hundredth of the stroke leave a gap of a tenth of a
+            // turn, the many over longer ways a shorter one.
+            for (share, allowed) in
+                [(0.01, 8e5), (0.05, 3.5e5), (0.2, 3.5e5), (0.5, 3.5e5), (0.9, 3.5e5)]
+            {
                 let off = arm.time_ns(share) - truth(share);
-                assert!(off.abs() < allowed, "seed {seed}: over {share} of the stroke off by {off:.0} ns");
+                assert!(
+                    off.abs() < allowed,
+                    "seed {seed}: over {share} of the stroke off by {off:.0} ns"
+                );
             }
         }
     }
 
-    /// As on a drive that seldom goes a short way: what few accesses say, or nobody, must not hold for longer ways.
+    /// As on a drive that seldom goes a short way: what few accesses say, or nobody, must not hold
+    /// for longer ways.
     #[test]
     fn few_that_went_wrong_over_short_ways_do_not_slow_down_longer_ones() {
         let (mut arm, mut rng) = (ArmVotes::new(TURN), ChaCha8Rng::seed_from_u64(3));

@@ -1,17 +1,26 @@
 //! [`CompactBelief`]: what a scheduler believes that has a compact map.
 //!
-//! The map says where sectors lie around the platter and how long the arm takes; which angle is under the head at the moment is followed from completion to completion by the same filter
-//! as that of a profile's belief. From both follow departure, arrival, and how long the platter turns until the sector comes by.
+//! The map says where sectors lie around the platter and how long the arm takes; which angle is
+//! under the head at the moment is followed from completion to completion by the same filter as
+//! that of a profile's belief. From both follow departure, arrival, and how long the platter turns
+//! until the sector comes by.
 //!
-//! *What is learned from a completion*: when its last sector passed (a *sight*: angles, by a search from time to time, and by region at once), how long the arm took at most and at least, and how late
-//! it was against the prediction. From a hit in the drive's cache nothing. Where three of four angles are wrong for a while, the drive is another or has been changed: angles count as
-//! unknown, what was seen before is forgotten, and the search begins anew with what is seen from then on.
+//! *What is learned from a completion*: when its last sector passed (a *sight*: angles, by a search
+//! from time to time, and by region at once), how long the arm took at most and at least, and how
+//! late it was against the prediction. From a hit in the drive's cache nothing. Where three of four
+//! angles are wrong for a while, the drive is another or has been changed: angles count as unknown,
+//! what was seen before is forgotten, and the search begins again with what is seen from then on.
 //!
-//! Guarantees: before an angle is known, estimates count half a revolution. `worst` is never below `expected`. Cost: an estimate is two or three look-ups and a division; what a completion costs stands
-//! with the searches (`refit.rs`; `grow.rs` and `budget.rs`). Source: P1 (the question), ours (the answer).
+//! Guarantees: before an angle is known, estimates count half a revolution. `worst` is never below
+//! `expected`. Cost: an estimate is two or three look-ups and a division; what a completion costs
+//! stands with the searches (`refit.rs`; `grow.rs` and `budget.rs`). Source: P1 (the question),
+//! ours (the answer).
 
 use headtime_mechanics::DriveProfile;
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Known, Learned, Measured, Op, Pair, Place, Positioning, Target};
+use headtime_sched::{
+    Belief, BeliefReport, Estimate, Head, Known, Learned, Measured, Op, Pair, Place, Positioning,
+    Target,
+};
 use headtime_units::{Angle, ByteSize, Extent, Instant, Lba, Nanos, RotationPeriod, Sectors};
 
 use super::map::{Arm, CompactError, CompactMap, CompactSettings, PairTime, share};
@@ -76,7 +85,7 @@ impl CompactBelief {
     pub fn new(map: CompactMap) -> Self {
         Self {
             spindle: Spindle::new(map.period),
-            sights: Sights::new(map.most_sights()),
+            sights: Sights::new(map.max_sights()),
             learning: Learning::All,
             work: Work::None,
             next_search: if map.is_of_profile() { FIRST_SEARCH } else { FIRST_SURVEY },
@@ -100,7 +109,10 @@ impl CompactBelief {
     ///
     /// # Errors
     /// See [`CompactError`].
-    pub fn of_profile(profile: &DriveProfile, settings: CompactSettings) -> Result<Self, CompactError> {
+    pub fn of_profile(
+        profile: &DriveProfile,
+        settings: CompactSettings,
+    ) -> Result<Self, CompactError> {
         Ok(Self::new(CompactMap::of_profile(profile, settings)?))
     }
 
@@ -108,7 +120,11 @@ impl CompactBelief {
     ///
     /// # Errors
     /// See [`CompactError`].
-    pub fn unknown(drive: MappedDrive, period: RotationPeriod, settings: CompactSettings) -> Result<Self, CompactError> {
+    pub fn unknown(
+        drive: MappedDrive,
+        period: RotationPeriod,
+        settings: CompactSettings,
+    ) -> Result<Self, CompactError> {
         Ok(Self::new(CompactMap::unknown(drive, period, settings)?))
     }
 
@@ -118,20 +134,27 @@ impl CompactBelief {
         &self.map
     }
 
-    /// What map, sights and a search at work take of memory at the moment; the layout of a profile left out, which is the profile's.
+    /// What map, sights and a search at work take of memory at the moment; the layout of a profile
+    /// left out, which is the profile's.
     #[must_use]
     pub fn memory(&self) -> ByteSize {
-        ByteSize::new(self.map.memory().get() + self.sights.memory() + self.recheck.memory() + self.work.memory())
+        ByteSize::new(
+            self.map.memory().get()
+                + self.sights.memory()
+                + self.recheck.memory()
+                + self.work.memory(),
+        )
     }
 
-    /// How many operations of a search the newest completion took, one complex multiplication each: never more than [`CompactBelief::MOST_SEARCHED`].
+    /// How many operations of a search the newest completion took, one complex multiplication each:
+    /// never more than [`CompactBelief::MAX_SEARCHED`].
     #[must_use]
     pub fn searched(&self) -> u64 {
         self.searched
     }
 
     /// The most operations of a search that one completion takes.
-    pub const MOST_SEARCHED: u64 = super::budget::MOST;
+    pub const MAX_SEARCHED: u64 = super::budget::MOST;
 
     /// Chooses what is learned from now on.
     pub fn set_learning(&mut self, learning: Learning) {
@@ -140,7 +163,7 @@ impl CompactBelief {
 
     /// Whether angles are believed at the moment.
     pub(super) fn trusted(&self) -> bool {
-        self.judged < LEAST_JUDGED || self.agreement > MISTRUSTED
+        self.judged < MIN_JUDGED || self.agreement > MISTRUSTED
     }
 
     fn place(&self, of: Place, lba: Lba) -> Place {
@@ -155,43 +178,73 @@ impl CompactBelief {
             return (started, Instant::ORIGIN);
         }
         let sectors = target.extent.len;
-        (started, of.interface.write_media_start(started, sectors, target.transfer / sectors.get().max(1)))
+        (
+            started,
+            of.interface.write_media_start(
+                started,
+                sectors,
+                target.transfer / sectors.get().max(1),
+            ),
+        )
     }
 
     fn way(&self, head: &Head, dispatch: Instant, target: &Target) -> Way {
         let phase = self.spindle.phase();
-        self.way_under(head, dispatch, target, |arrival| phase.map(|phase| self.spindle.period().angle_at(arrival, phase)))
+        self.way_under(head, dispatch, target, |arrival| {
+            phase.map(|phase| self.spindle.period().angle_at(arrival, phase))
+        })
     }
 
-    /// The same, with `under` saying which angle is under the head at its arrival, where that is known.
-    fn way_under(&self, head: &Head, dispatch: Instant, target: &Target, under: impl Fn(Instant) -> Option<Angle>) -> Way {
+    /// The same, with `under` saying which angle is under the head at its arrival, where that is
+    /// known.
+    fn way_under(
+        &self,
+        head: &Head,
+        dispatch: Instant,
+        target: &Target,
+        under: impl Fn(Instant) -> Option<Angle>,
+    ) -> Way {
         let (started, data_there) = self.ready(dispatch, target);
         let depart = started.max(head.free_at);
         let (arm, moves) = self.map.arm_time(head.place, target.start, target.op == Op::Write);
         let arrival = (depart + arm).max(data_there);
-        let stays = !moves || (!self.map.is_of_profile() && head.place.cylinder.abs_diff(target.start.cylinder) <= 1);
+        let stays = !moves
+            || (!self.map.is_of_profile()
+                && head.place.cylinder.abs_diff(target.start.cylinder) <= 1);
         if target.extent.start == head.next_lba && dispatch <= head.free_at && stays {
             // The sector right behind the last one comes right behind it.
-            return Way { depart, arm: Nanos::ZERO, arrival: depart, wait: Some(Nanos::ZERO), moves: false };
+            return Way {
+                depart,
+                arm: Nanos::ZERO,
+                arrival: depart,
+                wait: Some(Nanos::ZERO),
+                moves: false,
+            };
         }
         let known = !is_unknown(target.start) && self.trusted();
         let angle = if known { under(arrival) } else { None };
-        let wait = angle.map(|angle| self.spindle.period().time_of(angle.until(target.start.angle)));
+        let wait =
+            angle.map(|angle| self.spindle.period().time_of(angle.until(target.start.angle)));
         Way { depart, arm, arrival, wait, moves }
     }
 
     /// How long after its media end an access is reported.
     fn reported_after(&self, target: &Target) -> Nanos {
         match &self.map.places {
-            Places::Profile(of) => of.interface.media_overhead(direction(target.op), target.extent.len),
+            Places::Profile(of) => {
+                of.interface.media_overhead(direction(target.op), target.extent.len)
+            }
             Places::Strips(_) => Nanos::ZERO,
         }
     }
 
-    /// The spread of the arrival, wider where the angle is in doubt.
+    /// The spread of the arrival, wider where the angle is in reject.
     pub(super) fn spread_at(&self, at: Instant) -> Nanos {
         let (arrival, turn) = (self.map.arrival.spread(), self.revolution());
-        let both = libm::hypot(arrival.as_ns() as f64, self.spindle.deviation_turns(at) * turn.as_ns() as f64);
+        let both = libm::hypot(
+            arrival.as_ns() as f64,
+            self.spindle.deviation_turns(at) * turn.as_ns() as f64,
+        );
         Nanos::from_ns(both as u64).min(turn / 3)
     }
 
@@ -199,21 +252,33 @@ impl CompactBelief {
     fn is_hit(&self, way: &Way, measured: &Measured, media_end: Instant) -> bool {
         let took = media_end.saturating_since(way.depart);
         // To where sectors were moved the arm may be faster.
-        let least = if self.map.is_of_profile() && !self.is_elsewhere(measured) { way.arm / 2 } else { LEAST_ACCESS };
-        let apart = measured.head_before.is_some_and(|head| head.place.cylinder.abs_diff(measured.target.start.cylinder) > 1);
+        let least = if self.map.is_of_profile() && !self.is_elsewhere(measured) {
+            way.arm / 2
+        } else {
+            MIN_ACCESS
+        };
+        let apart = measured
+            .head_before
+            .is_some_and(|head| head.place.cylinder.abs_diff(measured.target.start.cylinder) > 1);
         apart && took < least
     }
 
-    /// Follows the platter by one sight, and learns what the angle differs by region. The error in turns, where an angle was believed.
+    /// Follows the platter by one sight, and learns what the angle differs by region. The error in
+    /// turns, where an angle was believed.
     pub(super) fn read_angle(&mut self, sight: Sight, reading: Reading) -> Option<f64> {
         let angle = match reading {
-            Reading::Home | Reading::Odd => self.map.places.end_angle(sight.last)? + self.map.angles.offset(sight.last),
+            Reading::Home | Reading::Odd => {
+                self.map.places.end_angle(sight.last)? + self.map.angles.offset(sight.last)
+            }
             Reading::Moved(angle) => angle,
             Reading::Nothing => return None,
         };
-        let before = self.spindle.phase().map(|phase| self.spindle.period().angle_at(sight.at, phase));
+        let before =
+            self.spindle.phase().map(|phase| self.spindle.period().angle_at(sight.at, phase));
         let bounded = self.spindle.observe(sight.at, angle);
-        if let (Some(bounded), Learning::All, Reading::Home | Reading::Odd) = (bounded, self.learning, reading) {
+        if let (Some(bounded), Learning::All, Reading::Home | Reading::Odd) =
+            (bounded, self.learning, reading)
+        {
             self.map.angles.observe(sight.last, -bounded);
         }
         before.map(|before| angle.signed_turns_from(before))
@@ -222,9 +287,12 @@ impl CompactBelief {
     /// What the completion says of the arm and of the worst.
     fn judge(&mut self, measured: &Measured, way: &Way, media_end: Instant) {
         let turn = self.revolution();
-        let passed = media_end.signed_since(way.depart) as f64 - measured.target.transfer.as_ns() as f64;
+        let passed =
+            media_end.signed_since(way.depart) as f64 - measured.target.transfer.as_ns() as f64;
         let moves = way.moves && !self.is_elsewhere(measured);
-        if let (Arm::Votes(votes), Some(head), true) = (&mut self.map.arm, measured.head_before, moves) {
+        if let (Arm::Votes(votes), Some(head), true) =
+            (&mut self.map.arm, measured.head_before, moves)
+        {
             // An arm that waited long stood still: then the drive, not the arm, decided when.
             votes.vote(share(head.place, measured.target.start), passed.max(0.0));
         }
@@ -233,21 +301,34 @@ impl CompactBelief {
         if self.is_elsewhere(measured) {
             return;
         }
-        self.map.tails.take(measured.target.extent.start, Nanos::from_ns(late.max(0.0) as u64), turn);
+        self.map.tails.take(
+            measured.target.extent.start,
+            Nanos::from_ns(late.max(0.0) as u64),
+            turn,
+        );
         self.samples += 1;
         let slips = libm::round(late / turn.as_ns() as f64);
         let weight = (1.0 / self.samples as f64).max(1.0 / 256.0);
         let rest_us = (late - slips * turn.as_ns() as f64) / 1e3;
         self.squared_us += weight * (rest_us * rest_us - self.squared_us);
         self.missed += weight * (f64::from(u8::from(slips != 0.0)) - self.missed);
-        let sharp = self.spindle.deviation_turns(way.arrival) < SHARP_TURNS && rest_us.abs() < AGREES_TURNS * turn.as_us_f64();
-        let (Some(head), true, true) = (measured.head_before, sharp, way.moves && way.arrival == way.depart + way.arm) else { return };
+        let sharp = self.spindle.deviation_turns(way.arrival) < SHARP_TURNS
+            && rest_us.abs() < AGREES_TURNS * turn.as_us_f64();
+        let (Some(head), true, true) =
+            (measured.head_before, sharp, way.moves && way.arrival == way.depart + way.arm)
+        else {
+            return;
+        };
         let (spread, sure) = (self.map.arrival.spread(), self.map.arrival.sure());
         self.map.arrival.observe(wait, turn, slips as i32);
         if let (Arm::Profile(seeks), true) = (&mut self.map.arm, slips.abs() <= 1.0) {
             let high = wait.as_ns() as f64 + slips * turn.as_ns() as f64;
             let writes = measured.target.op == Op::Write;
-            let movement = Movement { from_cylinder: head.place.cylinder, to_cylinder: measured.target.start.cylinder, writes };
+            let movement = Movement {
+                from_cylinder: head.place.cylinder,
+                to_cylinder: measured.target.start.cylinder,
+                writes,
+            };
             seeks.observe(movement, high - turn.as_ns() as f64, high, spread.as_ns() as f64, sure);
         }
     }
@@ -263,12 +344,15 @@ impl Positioning for CompactBelief {
         let start = self.place(self.map.places.start(extent.start, capacity), extent.start);
         let end = self.place(self.map.places.end(extent.last(), capacity), extent.last());
         let target = Target { op, extent, start, end, transfer: self.map.transfer(extent) };
-        self.map.moved.corrected(target, self.spindle.period(), |from, to| self.map.arm_time(from, to, op == Op::Write).0)
+        self.map.moved.corrected(target, self.spindle.period(), |from, to| {
+            self.map.arm_time(from, to, op == Op::Write).0
+        })
     }
 
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
         let way = self.way(head, dispatch, target);
-        let (positioning, PairTime { expected, worst }) = self.timed(&way, head, target, |target| self.way(head, dispatch, target));
+        let (positioning, PairTime { expected, worst }) =
+            self.timed(&way, head, target, |target| self.way(head, dispatch, target));
         Estimate { depart: way.depart, positioning, expected, worst, transfer: target.transfer }
     }
 
@@ -276,14 +360,21 @@ impl Positioning for CompactBelief {
     fn pair(&self, from: &Target, to: &Target, near: Instant, hidden: bool) -> Pair {
         let head = Head::after(from, near);
         let dispatch = if hidden { Instant::ORIGIN } else { near + self.reported_after(from) };
-        let (known, period) = (!is_unknown(from.end) && self.spindle.is_seen(), self.spindle.period());
+        let (known, period) =
+            (!is_unknown(from.end) && self.spindle.is_seen(), self.spindle.period());
         let way_to = |to: &Target| {
-            self.way_under(&head, dispatch, to, |arrival| known.then(|| from.end.angle + period.angle_of(arrival.saturating_since(near))))
+            self.way_under(&head, dispatch, to, |arrival| {
+                known.then(|| from.end.angle + period.angle_of(arrival.saturating_since(near)))
+            })
         };
         let way = way_to(to);
         let (_, times) = self.timed(&way, &head, to, way_to);
         let lost = way.depart.saturating_since(near) + to.transfer;
-        Pair { expected: lost + times.expected, worst: lost + times.worst, known: if way.wait.is_some() { Known::Yes } else { Known::No } }
+        Pair {
+            expected: lost + times.expected,
+            worst: lost + times.worst,
+            known: if way.wait.is_some() { Known::Yes } else { Known::No },
+        }
     }
 
     /// Where an angle is not known, one access does not change that.
@@ -293,21 +384,35 @@ impl Positioning for CompactBelief {
 
     fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
         let period = self.spindle.period();
-        let turned = self.spindle.phase().filter(|_| self.trusted()).map(|phase| period.time_of(period.angle_at(from, phase).until(angle)));
+        let turned = self
+            .spindle
+            .phase()
+            .filter(|_| self.trusted())
+            .map(|phase| period.time_of(period.angle_at(from, phase).until(angle)));
         from + turned.unwrap_or_default()
     }
 
-    /// Of a profile what its curve and the residuals say; without one the least that votes say from there on. What follows in the neighbouring band of addresses may need no arm.
+    /// Of a profile what its curve and the residuals say; without one the least that votes say from
+    /// there on. What follows in the neighboring band of addresses may need no arm.
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
         match (&self.map.places, &self.map.arm) {
             (Places::Profile(of), Arm::Profile(seeks)) => {
                 let learned = (self.map.arrival.bias_ns() + seeks.lowest_ns()).min(0.0);
                 // One nanosecond for the rounding of a sum of several parts.
-                Nanos::from_ns(of.mechanism.arm_lower_bound(cylinders).as_ns().saturating_add_signed(learned as i64 - 1))
+                Nanos::from_ns(
+                    of.mechanism
+                        .arm_lower_bound(cylinders)
+                        .as_ns()
+                        .saturating_add_signed(learned as i64 - 1),
+                )
             }
             (_, Arm::Votes(_)) if cylinders <= 1 => Nanos::ZERO,
-            (_, Arm::Votes(votes)) => self.map.floor(votes, f64::from(cylinders.min(BANDS)) / f64::from(BANDS)),
-            (Places::Strips(_), Arm::Profile(_)) => unreachable!("a map without a profile has no residuals against one"),
+            (_, Arm::Votes(votes)) => {
+                self.map.floor(votes, f64::from(cylinders.min(BANDS)) / f64::from(BANDS))
+            }
+            (Places::Strips(_), Arm::Profile(_)) => {
+                unreachable!("a map without a profile has no residuals against one")
+            }
         }
     }
 
@@ -326,18 +431,23 @@ impl Belief for CompactBelief {
             return Learned::Media;
         }
         let media_end = self.media_end(&measured.target, measured.finished);
-        let way = measured.head_before.map(|head| self.way(&head, measured.dispatched, &measured.target));
+        let way =
+            measured.head_before.map(|head| self.way(&head, measured.dispatched, &measured.target));
         if way.is_some_and(|way| self.is_hit(&way, measured, media_end)) {
             self.cache_hits += 1;
             // What a cache took of a write is written some time later, wherever the head is then.
-            return if measured.target.op == Op::Read { Learned::CacheHit } else { Learned::Doubtful };
+            return if measured.target.op == Op::Read {
+                Learned::CacheHit
+            } else {
+                Learned::Doubtful
+            };
         }
         let sight = Sight { at: media_end, last: measured.target.extent.last() };
         if let (Some(way), Learning::All) = (way, self.learning) {
             self.judge(measured, &way, media_end);
         }
-        let foreseen = way.and_then(|way| self.is_foreseen(&way, measured, media_end));
-        let reading = self.look(measured.target.extent, media_end, foreseen);
+        let predicted = way.and_then(|way| self.is_predicted(&way, measured, media_end));
+        let reading = self.look(measured.target.extent, media_end, predicted);
         let error = self.read_angle(sight, reading);
         if self.learning == Learning::Phase {
             return Learned::Media;
@@ -375,17 +485,20 @@ impl Belief for CompactBelief {
     }
 }
 
-/// An angle this far from the believed one is another (guess), in turns: chance alone makes a tenth agree.
+/// An angle this far from the believed one is another (guess), in turns: chance alone makes a tenth
+/// agree.
 pub(super) const AGREES_TURNS: f64 = 0.05;
-/// Below this share of agreement angles count as unknown (guess: well above chance, well below a drive with two thirds of its slips unknown).
+/// Below this share of agreement angles count as unknown (guess: well above chance, well below a
+/// drive with two thirds of its slips unknown).
 const MISTRUSTED: f64 = 0.25;
 /// Weight of a completion in that share, and how many are needed to judge.
 pub(super) const AGREEMENT_WEIGHT: f64 = 1.0 / 128.0;
-pub(super) const LEAST_JUDGED: u64 = 128;
-/// With a deviation below this the platter is known well enough to hold a missed turn against the arm, in turns.
+pub(super) const MIN_JUDGED: u64 = 128;
+/// With a deviation below this the platter is known well enough to hold a missed turn against the
+/// arm, in turns.
 const SHARP_TURNS: f64 = 0.02;
 /// Without a profile: no access elsewhere takes less (guess: half of the shortest seek and settle).
-const LEAST_ACCESS: Nanos = Nanos::from_us(300);
+const MIN_ACCESS: Nanos = Nanos::from_us(300);
 
 #[cfg(test)]
 mod tests {
@@ -394,10 +507,15 @@ mod tests {
     #[test]
     fn when_an_angle_passes_is_known_once_the_platter_was_seen() {
         let profile = headtime_mechanics::catalog::load("atlas10k").expect("it ships");
-        let mut belief = CompactBelief::of_profile(&profile, CompactSettings::default()).expect("it ships");
+        let mut belief =
+            CompactBelief::of_profile(&profile, CompactSettings::default()).expect("it ships");
         let target = belief.target(Op::Read, Extent::from_numbers(9_000_000, 8));
         let head = Head::after(&target, Instant::from_ns(1_000_000_000));
-        assert_eq!(belief.passes_at(target.end.angle, head.free_at), head.free_at, "nobody knows how far the platter has turned");
+        assert_eq!(
+            belief.passes_at(target.end.angle, head.free_at),
+            head.free_at,
+            "nobody knows how far the platter has turned"
+        );
         assert_eq!(belief.known(&head, head.free_at, &target), Known::No);
         // The same sectors, a hundred times, ten turns after each other.
         let turn = belief.revolution();
@@ -408,8 +526,17 @@ mod tests {
             belief.learn(&Measured { target, dispatched, finished, head_before, succeeded: true });
         }
         assert_eq!(belief.known(&head, at(100), &target), Known::Yes);
-        let passes = |from: Instant| belief.passes_at(target.end.angle, from).saturating_since(from).as_ns() as f64 / turn.as_ns() as f64;
-        let (whole, later) = (passes(belief.media_end(&target, at(101))), passes(belief.media_end(&target, at(101)) + turn / 4));
-        assert!(whole.min(1.0 - whole) < 0.02 && (later - 0.75).abs() < 0.02, "{whole} and {later} turns");
+        let passes = |from: Instant| {
+            belief.passes_at(target.end.angle, from).saturating_since(from).as_ns() as f64
+                / turn.as_ns() as f64
+        };
+        let (whole, later) = (
+            passes(belief.media_end(&target, at(101))),
+            passes(belief.media_end(&target, at(101)) + turn / 4),
+        );
+        assert!(
+            whole.min(1.0 - whole) < 0.02 && (later - 0.75).abs() < 0.02,
+            "{whole} and {later} turns"
+        );
     }
 }

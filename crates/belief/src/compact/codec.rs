@@ -1,15 +1,20 @@
-//! A compact map as bytes, and bytes as a compact map. No files here, as with the published map's codec.
+//! A compact map as bytes, and bytes as a compact map. No files here, as with the published map's
+//! codec.
 //!
 //! ```text
 //! header   "HTCOMPCT" · version · bytes of the body · checksum of the header
 //! body     drive, speed, settings · places (a profile and shifts, or strips and votes) · angles, arrivals, tails · moved sectors · of votes the finer ones · checksum of the body
 //! ```
-//! Version 1 ended with the tails, version 2 with the moved sectors; they are still read, and nothing is moved then, or the arm known by powers of two of the distance alone.
+//! Version 1 ended with the tails, version 2 with the moved sectors; they are still read, and
+//! nothing is moved then, or the arm known by powers of two of the distance alone.
 //!
-//! Numbers are little endian, checksums CRC-32C; tables that are mostly zero are stored as rows of zeros and rows of numbers. Magic, version and length stay where they are in every version.
+//! Numbers are little endian, checksums CRC-32C; tables that are mostly zero are stored as rows of
+//! zeros and rows of numbers. Magic, version and length stay where they are in every version.
 //!
-//! Guarantees: a map that was decoded answers every question as the one that was encoded. What is cut off, damaged or newer is refused, and nothing is allocated for what the bytes do not
-//! hold. Not stored: where the platter is, and the sights of a search under way; both are of the running drive.
+//! Guarantees: a map that was decoded answers every question as the one that was encoded. What is
+//! cut off, damaged or newer is refused, and nothing is allocated for what the bytes do not hold.
+//! Not stored: where the platter is, and the sights of a search under way; both are of the running
+//! drive.
 
 use headtime_mechanics::DriveProfile;
 use headtime_units::{ByteSize, Nanos, RotationPeriod, SectorSize, Sectors};
@@ -33,13 +38,19 @@ pub enum CompactDecodeError {
     #[error("this is no compact map: it does not begin with '{}'; name a file that `headtime map learn --out` wrote", COMPACT_MAGIC.escape_ascii())]
     NotAMap,
     /// A newer program wrote them.
-    #[error("the compact map has format {version}, this program knows {VERSION}; use a newer program, or start empty")]
+    #[error(
+        "the compact map has format {version}, this program knows {VERSION}; use a newer program, \
+            or start empty"
+    )]
     Newer {
         /// The version of the format.
         version: u32,
     },
     /// They end too early.
-    #[error("the compact map ends after {bytes} bytes, expected are {expected}: it was cut off; save it again, or start empty")]
+    #[error(
+        "the compact map ends after {bytes} bytes, expected are {expected}: it was cut off; save \
+            it again, or start empty"
+    )]
     Truncated {
         /// How many there are.
         bytes: u64,
@@ -125,8 +136,11 @@ impl CompactMap {
         if bytes.is_empty() || bytes[..begun] != COMPACT_MAGIC[..begun] {
             return Err(CompactDecodeError::NotAMap);
         }
-        let truncated = |expected: u64| CompactDecodeError::Truncated { bytes: bytes.len() as u64, expected };
-        let Some((header, body)) = bytes.split_at_checked(HEADER_BYTES) else { return Err(truncated(HEADER_BYTES as u64 + 4)) };
+        let truncated =
+            |expected: u64| CompactDecodeError::Truncated { bytes: bytes.len() as u64, expected };
+        let Some((header, body)) = bytes.split_at_checked(HEADER_BYTES) else {
+            return Err(truncated(HEADER_BYTES as u64 + 4));
+        };
         let mut fields = Reader(&header[8..]);
         let (version, length) = (fields.u32()?, fields.u64()?);
         if fields.u32()? != crc32c::crc32c(&header[..HEADER_BYTES - 4]) {
@@ -152,12 +166,19 @@ impl CompactMap {
         Self::read(Reader(body), version, memory)
     }
 
-    fn read(mut body: Reader<'_>, version: u32, memory: ByteSize) -> Result<Self, CompactDecodeError> {
+    fn read(
+        mut body: Reader<'_>,
+        version: u32,
+        memory: ByteSize,
+    ) -> Result<Self, CompactDecodeError> {
         let model = body.text()?;
         let capacity = Sectors::new(body.u64()?);
-        let sector =
-            u32::try_from(body.u64()?).ok().and_then(SectorSize::new).ok_or_else(|| damaged("its sectors are of a size that no drive has"))?;
-        let period = RotationPeriod::from_fs(body.u64()?).ok_or_else(|| damaged("its platter does not turn"))?;
+        let sector = u32::try_from(body.u64()?)
+            .ok()
+            .and_then(SectorSize::new)
+            .ok_or_else(|| damaged("its sectors are of a size that no drive has"))?;
+        let period = RotationPeriod::from_fs(body.u64()?)
+            .ok_or_else(|| damaged("its platter does not turn"))?;
         let (worst_share, sector_ns) = (body.f64()?, body.f64()?);
         if !((0.5..=1.0).contains(&worst_share) && (1.0..=1e9).contains(&sector_ns)) {
             return Err(damaged("its settings are out of range"));
@@ -170,7 +191,11 @@ impl CompactMap {
                 let count = body.count(8 * 8)?;
                 let strips = (0..count).map(|_| body.strip()).collect::<Result<Vec<Strip>, _>>()?;
                 let apart = strips.windows(2).all(|two| two[0].end <= two[1].first);
-                if !apart || strips.iter().any(|strip| strip.first >= strip.end || strip.end > capacity.get()) {
+                if !apart
+                    || strips
+                        .iter()
+                        .any(|strip| strip.first >= strip.end || strip.end > capacity.get())
+                {
                     return Err(damaged("its strips overlap, or lie past the drive's end"));
                 }
                 votes = body.table()?;
@@ -185,7 +210,9 @@ impl CompactMap {
                 let rows = (0..count)
                     .map(|_| Ok(Shift { first: body.u64()?, sectors: body.u64()? as i64 }))
                     .collect::<Result<Vec<Shift>, CompactDecodeError>>()?;
-                if rows.windows(2).any(|two| two[0].first >= two[1].first) || rows.iter().any(|row| row.sectors.unsigned_abs() > capacity.get()) {
+                if rows.windows(2).any(|two| two[0].first >= two[1].first)
+                    || rows.iter().any(|row| row.sectors.unsigned_abs() > capacity.get())
+                {
                     return Err(damaged("its shifts are out of order, or longer than the drive"));
                 }
                 let seeks = body.table()?;
@@ -194,16 +221,25 @@ impl CompactMap {
                     return Err(damaged("its profile is of another drive than the map"));
                 }
                 map.period = period;
-                let Places::Profile(of) = &mut map.places else { return Err(damaged("it has no places")) };
+                let Places::Profile(of) = &mut map.places else {
+                    return Err(damaged("it has no places"));
+                };
                 of.shifts = Shifts::new(rows);
-                let seeks = SeekResiduals::restored(of.layout().cylinders(), &seeks).ok_or_else(|| damaged("its arm residuals cannot be"))?;
+                let seeks = SeekResiduals::restored(of.layout().cylinders(), &seeks)
+                    .ok_or_else(|| damaged("its arm residuals cannot be"))?;
                 map.arm = Arm::Profile(Box::new(seeks));
                 map
             }
-            other => return Err(damaged(format!("its places are of a kind ({other}) that is not known here"))),
+            other => {
+                return Err(damaged(format!(
+                    "its places are of a kind ({other}) that is not known here"
+                )));
+            }
         };
-        map.angles = AngleMap::restored(capacity, &body.table()?).ok_or_else(|| damaged("its angles cannot be"))?;
-        map.arrival = Arrival::restored([body.f64()?, body.f64()?, body.f64()?]).ok_or_else(|| damaged("its arrivals cannot be"))?;
+        map.angles = AngleMap::restored(capacity, &body.table()?)
+            .ok_or_else(|| damaged("its angles cannot be"))?;
+        map.arrival = Arrival::restored([body.f64()?, body.f64()?, body.f64()?])
+            .ok_or_else(|| damaged("its arrivals cannot be"))?;
         let mut tails = Vec::new();
         for _ in 0..super::worst::REGIONS {
             let mut counts = [0; CLASSES];
@@ -212,14 +248,16 @@ impl CompactMap {
             }
             tails.push(Tail { counts, longest: Nanos::from_ns(body.u64()?) });
         }
-        map.tails = Tails::restored(capacity, tails).ok_or_else(|| damaged("its tails cannot be"))?;
+        map.tails =
+            Tails::restored(capacity, tails).ok_or_else(|| damaged("its tails cannot be"))?;
         map.moved = map.places.none_moved();
         if version >= 2 {
             map.moved = body.moved(map.moved, capacity)?;
         }
         if let Arm::Votes(of) = &mut map.arm {
             let curve = if version >= 3 { body.table()? } else { Vec::new() };
-            **of = ArmVotes::restored(&votes, &curve).ok_or_else(|| damaged("its arm has votes that cannot be"))?;
+            **of = ArmVotes::restored(&votes, &curve)
+                .ok_or_else(|| damaged("its arm has votes that cannot be"))?;
         }
         if !body.0.is_empty() {
             return Err(damaged(format!("{} bytes of its body mean nothing", body.0.len())));
@@ -245,11 +283,15 @@ impl Writer {
     }
 
     fn strip(&mut self, strip: &Strip) {
-        [strip.first, strip.end, strip.origin, strip.sights].into_iter().for_each(|number| self.u64(number));
+        [strip.first, strip.end, strip.origin, strip.sights]
+            .into_iter()
+            .for_each(|number| self.u64(number));
         [strip.phase, strip.slope, strip.spread].into_iter().for_each(|number| self.f64(number));
         self.u64(strip.teeth.len() as u64);
         for tooth in &strip.teeth {
-            [tooth.period, tooth.offset, tooth.height].into_iter().for_each(|number| self.f64(number));
+            [tooth.period, tooth.offset, tooth.height]
+                .into_iter()
+                .for_each(|number| self.f64(number));
         }
     }
 
@@ -274,7 +316,9 @@ struct Reader<'a>(&'a [u8]);
 
 impl Reader<'_> {
     fn bytes<const N: usize>(&mut self) -> Result<[u8; N], CompactDecodeError> {
-        let Some((taken, left)) = self.0.split_first_chunk::<N>() else { return Err(damaged("it says less than it announces")) };
+        let Some((taken, left)) = self.0.split_first_chunk::<N>() else {
+            return Err(damaged("it says less than it announces"));
+        };
         self.0 = left;
         Ok(*taken)
     }
@@ -304,7 +348,9 @@ impl Reader<'_> {
         let length = self.count(1)? as usize;
         let (text, left) = self.0.split_at(length);
         self.0 = left;
-        std::str::from_utf8(text).map(str::to_string).map_err(|_| damaged("a name in it is no text"))
+        std::str::from_utf8(text)
+            .map(str::to_string)
+            .map_err(|_| damaged("a name in it is no text"))
     }
 
     fn strip(&mut self) -> Result<Strip, CompactDecodeError> {
@@ -315,8 +361,10 @@ impl Reader<'_> {
         for _ in 0..count {
             teeth.push(Tooth { period: self.f64()?, offset: self.f64()?, height: self.f64()? });
         }
-        let finite =
-            [phase, slope, spread].into_iter().chain(teeth.iter().flat_map(|tooth| [tooth.period, tooth.offset, tooth.height])).all(f64::is_finite);
+        let finite = [phase, slope, spread]
+            .into_iter()
+            .chain(teeth.iter().flat_map(|tooth| [tooth.period, tooth.offset, tooth.height]))
+            .all(f64::is_finite);
         if !finite || slope <= 0.0 || slope > 1.0 || teeth.iter().any(|tooth| tooth.period < 1.0) {
             return Err(damaged("a strip of it is no strip"));
         }
@@ -335,20 +383,25 @@ impl Reader<'_> {
             sights.push(numbers);
         }
         let count = self.count(8)?;
-        let places = (0..count).map(|_| Ok((self.u64()?, self.table()?))).collect::<Result<Vec<_>, CompactDecodeError>>()?;
-        none.restored(&sights, &places, capacity).ok_or_else(|| damaged("its moved sectors cannot be"))
+        let places = (0..count)
+            .map(|_| Ok((self.u64()?, self.table()?)))
+            .collect::<Result<Vec<_>, CompactDecodeError>>()?;
+        none.restored(&sights, &places, capacity)
+            .ok_or_else(|| damaged("its moved sectors cannot be"))
     }
 
     fn table(&mut self) -> Result<Vec<f64>, CompactDecodeError> {
         let length = self.u64()?;
-        if length > MOST_NUMBERS {
+        if length > MAX_NUMBERS {
             return Err(damaged(format!("a table of it has {length} numbers")));
         }
         let mut numbers = Vec::with_capacity(length as usize);
         while (numbers.len() as u64) < length {
             let zeros = self.u64()?;
             let others = self.count(8)?;
-            if zeros.saturating_add(others).saturating_add(numbers.len() as u64) > length || zeros + others == 0 {
+            if zeros.saturating_add(others).saturating_add(numbers.len() as u64) > length
+                || zeros + others == 0
+            {
                 return Err(damaged("a table of it is longer than it says"));
             }
             numbers.resize(numbers.len() + zeros as usize, 0.0);
@@ -373,7 +426,7 @@ const HEADER_BYTES: usize = 24;
 const STRIPS: u64 = 0;
 const PROFILE: u64 = 1;
 /// No table of a compact map has more numbers.
-const MOST_NUMBERS: u64 = 1 << 18;
+const MAX_NUMBERS: u64 = 1 << 18;
 
 #[cfg(test)]
 mod tests;

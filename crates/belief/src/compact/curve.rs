@@ -1,31 +1,48 @@
-//! [`Curve`]: how long the arm takes by how far it goes, as finely as the votes on it allow, steps and dips included.
+//! [`Curve`]: how long the arm takes by how far it goes, as finely as the votes on it allow, steps
+//! and dips included.
 //!
-//! What is told apart by powers of two of the distance ([`super::arm`]) is right for short ways and early on; over half of all ways between random places end in two of those classes. So the whole stroke is cut
-//! evenly besides, and each class keeps its newest votes as they came: each says that the time lies in an interval one revolution long, or that it went wrong, by a chance of one in [`WRONG`]. From that follow the
-//! most likely time and how sure it is. A class with few votes asks its neighbours, whose votes are moved by what the coarser classes say that the arm takes longer or shorter.
+//! What is told apart by powers of two of the distance ([`super::arm`]) is right for short ways and
+//! early on; over half of all ways between random places end in two of those classes. So the whole
+//! stroke is cut evenly besides, and each class keeps its newest votes as they came: each says that
+//! the time lies in an interval one revolution long, or that it went wrong, by a chance of one in
+//! [`WRONG`]. From that follow the most likely time and how sure it is. A class with few votes asks
+//! its neighbors, whose votes are moved by what the coarser classes say that the arm takes longer
+//! or shorter.
 //!
-//! How far a class differs from the coarser ones is drawn towards what its neighbourhood does on average, as far as classes of the neighbourhood differ from each other no more than chance explains: on a smooth
-//! curve hundreds of votes speak of each class, on a curve with steps each class speaks for itself.
+//! How far a class differs from the coarser ones is drawn towards what its neighborhood does on
+//! average, as far as classes of the neighborhood differ from each other no more than chance
+//! explains: on a smooth curve hundreds of votes speak of each class, on a curve with steps each
+//! class speaks for itself.
 //!
-//! Worked example, 6 ms a turn: accesses of a class came 4.1, 6.0, 7.0, 9.98 and, retried, 16.0 ms after the arm set out. The interval that ends first is −1.9 to 4.1, the one that begins last, but for that of the
-//! retried one, 3.98 to 9.98: four hold 3.98 to 4.1, and each moment of that is 63 times as likely as one that three hold. On average 3.8 ms, give or take 1.0; with some more votes only what most hold counts.
+//! Worked example, 6 ms a turn: accesses of a class came 4.1, 6.0, 7.0, 9.98 and, retried, 16.0 ms
+//! after the arm set out. The interval that ends first is −1.9 to 4.1, the one that begins last,
+//! but for that of the retried one, 3.98 to 9.98: four hold 3.98 to 4.1, and each moment of that is
+//! 63 times as likely as one that three hold. On average 3.8 ms, give or take 1.0; with some more
+//! votes only what most hold counts.
 //!
-//! Guarantees: a few accesses that took longer for reasons of their own move nothing; [`Curve::floor_ns`] is never above any answer from that distance on. A real curve need not rise (Atlas 10K: 5.2 ms over 1,400
-//! cylinders, 3.9 over 1,300), and nothing makes this one. Cost: a vote sorts the votes of [`TURNS`] classes, some 20 us; a look-up is an interpolation. 550 KiB. Source: ours; the drawing together is Stein's.
+//! Guarantees: a few accesses that took longer for reasons of their own move nothing;
+//! [`Curve::floor_ns`] is never above any answer from that distance on. A real curve need not rise
+//! (Atlas 10K: 5.2 ms over 1,400 cylinders, 3.9 over 1,300), and nothing makes this one. Cost: a
+//! vote sorts the votes of [`TURNS`] classes, some 20 us; a look-up is an interpolation. 550 KiB.
+//! Source: ours; the drawing together is Stein's.
 
-/// Classes, each an equal part of the stroke (guess: of measured curves neighbouring points are a hundredth of the stroke apart).
+/// Classes, each an equal part of the stroke (guess: of measured curves neighboring points are a
+/// hundredth of the stroke apart).
 const CLASSES: usize = 512;
-/// Votes that a class keeps (guess: the gap that they leave is then a part in 250 of a turn, less than what reports come late).
+/// Votes that a class keeps (guess: the gap that they leave is then a part in 250 of a turn, less
+/// than what reports come late).
 const KEPT: usize = 256;
-/// So many votes are gathered from neighbouring classes before a class is asked alone (guess).
+/// So many votes are gathered from neighboring classes before a class is asked alone (guess).
 const ENOUGH: usize = 96;
 /// No class further off is asked (guess: a sixtieth of the stroke).
 const NEIGHBOURS: usize = 8;
-/// The classes to either side that are a class's neighbourhood (guess: a fortieth of the stroke).
+/// The classes to either side that are a class's neighborhood (guess: a fortieth of the stroke).
 const NEIGHBOURHOOD: usize = 12;
-/// One vote in so many is taken to be wrong (guess: as `maps` know retries, and what lies elsewhere).
+/// One vote in so many is taken to be wrong (guess: as `maps` know retries, and what lies
+/// elsewhere).
 const WRONG: f64 = 64.0;
-/// Classes that are counted again with each vote, in turn: all within as many votes as make a difference.
+/// Classes that are counted again with each vote, in turn: all within as many votes as make a
+/// difference.
 const TURNS: usize = 4;
 
 /// Votes by distance, and what they say.
@@ -36,11 +53,13 @@ pub(super) struct Curve {
     votes: Vec<f32>,
     /// Votes that each class took.
     taken: Vec<u32>,
-    /// By how much the time differs from what coarser classes say, in ns, with its variance; nothing where too few votes are near.
+    /// By how much the time differs from what coarser classes say, in ns, with its variance;
+    /// nothing where too few votes are near.
     off: Vec<Option<(f64, f64)>>,
     /// What comes of all that, in ns.
     times: Vec<Option<f64>>,
-    /// The least of the times from each class on, in ns, those of the coarser classes where there is none.
+    /// The least of the times from each class on, in ns, those of the coarser classes where there
+    /// is none.
     floors: Vec<f64>,
     /// The class that is counted next.
     next: usize,
@@ -62,7 +81,8 @@ impl Curve {
 
     /// Bytes of memory.
     pub(super) fn memory(&self) -> u64 {
-        (4 * (self.votes.len() + self.taken.len()) + 40 * self.times.len() + 8 * self.floors.len()) as u64
+        (4 * (self.votes.len() + self.taken.len()) + 40 * self.times.len() + 8 * self.floors.len())
+            as u64
     }
 
     /// The time over a share of the stroke, where `coarse` says what the coarser classes do.
@@ -85,28 +105,37 @@ impl Curve {
         coarse(share).min(self.floors[class])
     }
 
-    /// Takes in that the first sector passed `passed_ns` after the arm set out over this share of the stroke.
+    /// Takes in that the first sector passed `passed_ns` after the arm set out over this share of
+    /// the stroke.
     pub(super) fn vote(&mut self, share: f64, passed_ns: f64, coarse: impl Fn(f64) -> f64) {
         let class = ((share * CLASSES as f64) as usize).min(CLASSES - 1);
         // As it would have been in the middle of the class.
         let passed_ns = passed_ns - coarse(share) + coarse(share_of(class));
         self.votes[class * KEPT + self.taken[class] as usize % KEPT] = passed_ns as f32;
-        self.taken[class] = if self.taken[class] as usize >= 2 * KEPT - 1 { KEPT as u32 } else { self.taken[class] + 1 };
+        self.taken[class] = if self.taken[class] as usize >= 2 * KEPT - 1 {
+            KEPT as u32
+        } else {
+            self.taken[class] + 1
+        };
         for _ in 0..TURNS {
             self.off[self.next] = self.elected(self.next, &coarse);
-            self.times[self.next] = self.drawn_together(self.next).map(|off| (coarse(share_of(self.next)) + off).max(0.0));
+            self.times[self.next] = self
+                .drawn_together(self.next)
+                .map(|off| (coarse(share_of(self.next)) + off).max(0.0));
             self.next = (self.next + 1) % CLASSES;
         }
         self.floors = self.lowest();
     }
 
-    /// By how much the class differs from the coarser ones, as far as its neighbourhood leaves it.
+    /// By how much the class differs from the coarser ones, as far as its neighborhood leaves it.
     fn drawn_together(&self, class: usize) -> Option<f64> {
         let (own, variance) = self.off[class]?;
-        let around = &self.off[class.saturating_sub(NEIGHBOURHOOD)..=(class + NEIGHBOURHOOD).min(CLASSES - 1)];
+        let around = &self.off
+            [class.saturating_sub(NEIGHBOURHOOD)..=(class + NEIGHBOURHOOD).min(CLASSES - 1)];
         let (mut count, mut sum, mut squares, mut chance) = (0.0, 0.0, 0.0, 0.0);
         for (off, variance) in around.iter().flatten() {
-            (count, sum, squares, chance) = (count + 1.0, sum + off, squares + off * off, chance + variance);
+            (count, sum, squares, chance) =
+                (count + 1.0, sum + off, squares + off * off, chance + variance);
         }
         let mean = sum / count;
         // What is more than chance, of classes each of which is a part of the mean itself.
@@ -114,13 +143,17 @@ impl Curve {
         Some(mean + (own - mean) * real / (real + variance))
     }
 
-    /// By how much the class differs from the coarser ones by its own votes, and those of its neighbours where they are few; with the variance.
+    /// By how much the class differs from the coarser ones by its own votes, and those of its
+    /// neighbors where they are few; with the variance.
     fn elected(&self, class: usize, coarse: impl Fn(f64) -> f64) -> Option<(f64, f64)> {
-        let of = |class: usize| &self.votes[class * KEPT..][..(self.taken[class] as usize).min(KEPT)];
+        let of =
+            |class: usize| &self.votes[class * KEPT..][..(self.taken[class] as usize).min(KEPT)];
         let (mut low, mut high, mut count) = (class, class, of(class).len());
         while count < ENOUGH && high - low < 2 * NEIGHBOURS {
-            let (below, above) = (low.checked_sub(1), Some(high + 1).filter(|above| *above < CLASSES));
-            count += below.map_or(0, |below| of(below).len()) + above.map_or(0, |above| of(above).len());
+            let (below, above) =
+                (low.checked_sub(1), Some(high + 1).filter(|above| *above < CLASSES));
+            count +=
+                below.map_or(0, |below| of(below).len()) + above.map_or(0, |above| of(above).len());
             (low, high) = (below.unwrap_or(low), above.unwrap_or(high));
             if below.is_none() && above.is_none() {
                 break;
@@ -154,9 +187,17 @@ impl Curve {
     /// Everything, for saving.
     pub(super) fn numbers(&self) -> Vec<f64> {
         let votes = self.votes.iter().map(|vote| f64::from(*vote));
-        let off = self.off.iter().flat_map(|off| off.map_or([0.0, -1.0], |(off, variance)| [off, variance]));
+        let off = self
+            .off
+            .iter()
+            .flat_map(|off| off.map_or([0.0, -1.0], |(off, variance)| [off, variance]));
         let times = self.times.iter().map(|time| time.unwrap_or(-1.0));
-        votes.chain(self.taken.iter().map(|taken| f64::from(*taken))).chain(off).chain(times).chain([self.next as f64]).collect()
+        votes
+            .chain(self.taken.iter().map(|taken| f64::from(*taken)))
+            .chain(off)
+            .chain(times)
+            .chain([self.next as f64])
+            .collect()
     }
 
     /// The curve of a saved map: what [`Curve::numbers`] were; `None` where they cannot be.
@@ -166,17 +207,36 @@ impl Curve {
         let (off, rest) = rest.split_at_checked(2 * CLASSES)?;
         let (times, rest) = rest.split_at_checked(CLASSES)?;
         let &[next] = rest else { return None };
-        let whole = |number: f64, below: usize| (number >= 0.0 && number < below as f64).then_some(number as usize);
-        let votes = votes.iter().map(|vote| (vote.abs() < 1e12).then_some(*vote as f32)).collect::<Option<Vec<f32>>>()?;
-        let taken = taken.iter().map(|taken| whole(*taken, 2 * KEPT).map(|taken| taken as u32)).collect::<Option<Vec<u32>>>()?;
-        let possible = off.chunks(2).all(|off| off[0].abs() < 1e12 && (-1.0..1e24).contains(&off[1]));
+        let whole = |number: f64, below: usize| {
+            (number >= 0.0 && number < below as f64).then_some(number as usize)
+        };
+        let votes = votes
+            .iter()
+            .map(|vote| (vote.abs() < 1e12).then_some(*vote as f32))
+            .collect::<Option<Vec<f32>>>()?;
+        let taken = taken
+            .iter()
+            .map(|taken| whole(*taken, 2 * KEPT).map(|taken| taken as u32))
+            .collect::<Option<Vec<u32>>>()?;
+        let possible =
+            off.chunks(2).all(|off| off[0].abs() < 1e12 && (-1.0..1e24).contains(&off[1]));
         let off = off.chunks(2).map(|off| (off[1] >= 0.0).then_some((off[0], off[1]))).collect();
-        let time = |time: &f64| (-1.0..1e12).contains(time).then_some(Some(*time).filter(|time| *time >= 0.0));
+        let time = |time: &f64| {
+            (-1.0..1e12).contains(time).then_some(Some(*time).filter(|time| *time >= 0.0))
+        };
         let times = times.iter().map(time).collect::<Option<Vec<Option<f64>>>>()?;
         if !possible {
             return None;
         }
-        let mut curve = Self { turn_ns, votes, taken, off, times, floors: Vec::new(), next: whole(next, CLASSES)? };
+        let mut curve = Self {
+            turn_ns,
+            votes,
+            taken,
+            off,
+            times,
+            floors: Vec::new(),
+            next: whole(next, CLASSES)?,
+        };
         curve.floors = curve.lowest();
         Some(curve)
     }
@@ -195,9 +255,11 @@ fn place_of(share: f64) -> f64 {
     (share * CLASSES as f64 - 0.5).clamp(0.0, CLASSES as f64)
 }
 
-/// The time that is likely, on average, where each interval that ends at one of `ends`, in order, and is `turn_ns` long holds it unless it is wrong; and its variance.
+/// The time that is likely, on average, where each interval that ends at one of `ends`, in order,
+/// and is `turn_ns` long holds it unless it is wrong; and its variance.
 fn likely(ends: &[f64], turn_ns: f64) -> (f64, f64) {
-    // Behind each beginning and each end the number of intervals changes: where it does, and by how many are then held.
+    // Behind each beginning and each end the number of intervals changes: where it does, and by how
+    // many are then held.
     let mut changes: Vec<(f64, i32)> = Vec::with_capacity(2 * ends.len());
     let (mut begun, mut ended) = (0, 0);
     while ended < ends.len() {
@@ -215,7 +277,11 @@ fn likely(ends: &[f64], turn_ns: f64) -> (f64, f64) {
         let (from, length) = (pair[0].0 - changes[0].0, pair[1].0 - pair[0].0);
         let part = length * libm::exp(-f64::from(most - pair[0].1) * libm::log(WRONG - 1.0));
         let middle = from + length / 2.0;
-        (weight, mean, square) = (weight + part, mean + part * middle, square + part * (middle * middle + length * length / 12.0));
+        (weight, mean, square) = (
+            weight + part,
+            mean + part * middle,
+            square + part * (middle * middle + length * length / 12.0),
+        );
     }
     if weight <= 0.0 {
         return (ends[0], turn_ns * turn_ns);
@@ -232,7 +298,8 @@ mod tests {
 
     const TURN_NS: f64 = 6e6;
 
-    /// A curve that rises by a root, with a step up and down again over a hundredth of the stroke, and falls somewhat behind a third of it.
+    /// A curve that rises by a root, with a step up and down again over a hundredth of the stroke,
+    /// and falls somewhat behind a third of it.
     fn stepped(share: f64) -> f64 {
         let step = if (0.14..0.15).contains(&share) { 1.2e6 } else { 0.0 };
         1.2e6 + 9e6 * libm::sqrt(share) + step - if share > 0.33 { 3e5 } else { 0.0 }
@@ -247,7 +314,14 @@ mod tests {
         for _ in 0..votes {
             let share = (rng.random_range(0.0..1.0_f64) - rng.random_range(0.0..1.0)).abs();
             let retried = if rng.random_bool(0.005) { TURN_NS } else { 0.0 };
-            curve.vote(share, stepped(share) + rng.random_range(0.0..TURN_NS) + rng.random_range(-3e4..3e4) + retried, coarse);
+            curve.vote(
+                share,
+                stepped(share)
+                    + rng.random_range(0.0..TURN_NS)
+                    + rng.random_range(-3e4..3e4)
+                    + retried,
+                coarse,
+            );
         }
         curve
     }
@@ -257,9 +331,14 @@ mod tests {
         let ends: Vec<f64> = [4.1, 6.0, 7.0, 9.98, 16.0].map(|ms| ms * 1e6).to_vec();
         let (time, variance) = likely(&ends, TURN_NS);
         let deviation = libm::sqrt(variance);
-        assert!((time - 3.8233e6).abs() < 1e2 && (deviation - 0.9705e6).abs() < 1e2, "{time} ± {deviation}");
+        assert!(
+            (time - 3.8233e6).abs() < 1e2 && (deviation - 0.9705e6).abs() < 1e2,
+            "{time} ± {deviation}"
+        );
         let (time, variance) = likely(&[5e6], TURN_NS);
-        assert!((time - 2e6).abs() < 1.0 && (variance / (TURN_NS * TURN_NS / 12.0) - 1.0).abs() < 1e-6);
+        assert!(
+            (time - 2e6).abs() < 1.0 && (variance / (TURN_NS * TURN_NS / 12.0) - 1.0).abs() < 1e-6
+        );
     }
 
     #[test]
@@ -268,7 +347,10 @@ mod tests {
             let curve = learned(60_000, seed);
             for share in [0.02, 0.1, 0.136, 0.145, 0.154, 0.3, 0.36, 0.5, 0.8] {
                 let off = curve.time_ns(share, coarse) - stepped(share);
-                assert!(off.abs() < 1.5e5, "seed {seed}: over {share} of the stroke off by {off:.0} ns");
+                assert!(
+                    off.abs() < 1.5e5,
+                    "seed {seed}: over {share} of the stroke off by {off:.0} ns"
+                );
             }
         }
     }
@@ -279,7 +361,12 @@ mod tests {
         for number in 0..=4_000 {
             let share = f64::from(number) / 4_000.0;
             let floor = curve.floor_ns(share, coarse);
-            assert!((number..=4_000).step_by(7).all(|further| curve.time_ns(f64::from(further) / 4_000.0, coarse) >= floor), "at {share}");
+            assert!(
+                (number..=4_000)
+                    .step_by(7)
+                    .all(|further| curve.time_ns(f64::from(further) / 4_000.0, coarse) >= floor),
+                "at {share}"
+            );
         }
     }
 

@@ -1,14 +1,21 @@
 //! [`Frame`]: how fast the platter turned while it was watched, so that times become angles.
 //!
-//! A completion says when a sector passed; where it is on the platter follows from the time only if the speed is known to a few parts per million. With the right speed the angles
-//! seen and the angles that somebody believes of the sectors differ by one and the same amount for all sectors of which he is right; so the speed is found at which most agree
-//! (the greatest length of the sum of directions), even if only a quarter of the angles are believed rightly. What the speed wanders meanwhile is followed afterwards, from sight to sight.
+//! A completion says when a sector passed; where it is on the platter follows from the time only if
+//! the speed is known to a few parts per million. With the right speed the angles seen and the
+//! angles that somebody believes of the sectors differ by one and the same amount for all sectors
+//! of which he is right; so the speed is found at which most agree (the greatest length of the sum
+//! of directions), even if only a quarter of the angles are believed rightly. What the speed
+//! wanders meanwhile is followed afterwards, from sight to sight.
 //!
-//! Worked example, 4 ms a turn: sectors believed at 0.25 and 0.75 turn pass at 5.0 and 15.0 ms. At 4 ms a turn they were seen at 1.25 and 3.75 turns: both agree, and the platter stood
-//! at 0 when the clock did.
+//! Worked example, 4 ms a turn: sectors believed at 0.25 and 0.75 turn pass at 5.0 and 15.0 ms. At
+//! 4 ms a turn they were seen at 1.25 and 3.75 turns: both agree, and the platter stood at 0 when
+//! the clock did.
 //!
-//! Does not find a speed further than [`REACH_PPM`] from the one it starts from, nor, where sights span hours, further than [`MOST_STEPS`] steps: over such times the filter has followed the platter. Cost:
-//! one complex multiplication for each sight and step, both bounded; taken a few at a time ([`Fit`]). Source: as the spindle's fit of recordings (`headtime validate`); the periodogram is the textbook's.
+//! Does not find a speed further than [`REACH_PPM`] from the one it starts from, nor, where sights
+//! span hours, further than [`MAX_STEPS`] steps: over such times the filter has followed the
+//! platter. Cost: one complex multiplication for each sight and step, both bounded; taken a few at
+//! a time ([`Fit`]). Source: as the spindle's fit of recordings (`headtime validate`); the
+//! periodogram is the textbook's.
 
 use core::f64::consts::TAU;
 
@@ -17,16 +24,18 @@ use headtime_units::{Angle, Instant, RotationPeriod};
 use super::budget::Budget;
 use crate::angles::angle_of_turns;
 
-/// How far from the speed that it starts from the unit's is looked for, in parts per million (vendors state 0.1 to 0.5 %; measured units lie within a few hundred).
+/// How far from the speed that it starts from the unit's is looked for, in parts per million
+/// (vendors state 0.1 to 0.5 %; measured units lie within a few hundred).
 const REACH_PPM: f64 = 500.0;
 /// The part of a turn by which the last sight moves from step to step.
 const STEP_TURNS: f64 = 0.125;
 /// Steps to either side, at the most: two hours of a 7,200 rpm drive at the whole reach.
-const MOST_STEPS: f64 = 4_096.0;
-/// Sights times steps of the search, about, unless that leaves fewer than [`LEAST_SAMPLE`] sights.
-const MOST_WORK: f64 = 3e6;
-const LEAST_SAMPLE: usize = 500;
-/// Steps of Newton's towards the top, each of which makes the error much smaller than it was: the first is within a sixteenth of a turn over all sights.
+const MAX_STEPS: f64 = 4_096.0;
+/// Sights times steps of the search, about, unless that leaves fewer than [`MIN_SAMPLE`] sights.
+const MAX_WORK: f64 = 3e6;
+const MIN_SAMPLE: usize = 500;
+/// Steps of Newton's towards the top, each of which makes the error much smaller than it was: the
+/// first is within a sixteenth of a turn over all sights.
 const SHARPENINGS: u32 = 4;
 /// A sine and a cosine, in operations; with them the place of a sum is found.
 const SINE: u64 = 32;
@@ -54,7 +63,8 @@ impl Frame {
     }
 }
 
-/// Looks for the speed and phase at which sights agree best with the angles that are believed of their sectors' ends.
+/// Looks for the speed and phase at which sights agree best with the angles that are believed of
+/// their sectors' ends.
 #[derive(Clone, Debug)]
 pub(super) struct Fit {
     start: RotationPeriod,
@@ -68,7 +78,8 @@ pub(super) struct Fit {
 
 #[derive(Clone, Debug)]
 enum Stage {
-    /// Sums of directions at speeds `step` turns per ns apart, `steps` to either side of the start, over each `stride`th reading.
+    /// Sums of directions at speeds `step` turns per ns apart, `steps` to either side of the start,
+    /// over each `stride`th reading.
     Steps { step: f64, steps: f64, stride: usize, sums: Vec<Complex> },
     /// At `frequency`, not to be left further than `within` from `around`.
     Sharpen { frequency: f64, around: f64, within: f64, rounds: u32, moments: [Complex; 3] },
@@ -78,7 +89,10 @@ type Complex = (f64, f64);
 
 impl Fit {
     /// Begins at the speed `start`, with times and the angles believed, rising by time.
-    pub(super) fn begin(start: RotationPeriod, sights: impl ExactSizeIterator<Item = (Instant, Angle)>) -> Self {
+    pub(super) fn begin(
+        start: RotationPeriod,
+        sights: impl ExactSizeIterator<Item = (Instant, Angle)>,
+    ) -> Self {
         let mut begin = 0.0;
         let mut readings = Vec::with_capacity(sights.len());
         for (at, believed) in sights {
@@ -90,8 +104,8 @@ impl Fit {
         let span = readings.last().map_or(0.0, |reading: &(f64, f64)| reading.0);
         let reach = REACH_PPM * 1e-6 / start.as_ns_f64();
         let step = if span > 0.0 { (STEP_TURNS / span).min(reach) } else { reach };
-        let steps = libm::ceil(reach / step).min(MOST_STEPS);
-        let room = ((MOST_WORK / (2.0 * steps + 1.0)) as usize).max(LEAST_SAMPLE);
+        let steps = libm::ceil(reach / step).min(MAX_STEPS);
+        let room = ((MAX_WORK / (2.0 * steps + 1.0)) as usize).max(MIN_SAMPLE);
         let stride = readings.len().div_ceil(room).max(1);
         let sums = vec![(0.0, 0.0); 2 * steps as usize + 1];
         Self { start, begin, readings, stage: Stage::Steps { step, steps, stride, sums }, at: 0 }
@@ -99,7 +113,11 @@ impl Fit {
 
     /// Bytes of memory.
     pub(super) fn memory(&self) -> u64 {
-        let sums = if let Stage::Steps { sums, .. } = &self.stage { size_of_val(sums.as_slice()) } else { 0 };
+        let sums = if let Stage::Steps { sums, .. } = &self.stage {
+            size_of_val(sums.as_slice())
+        } else {
+            0
+        };
         (self.readings.capacity() * size_of::<(f64, f64)>() + sums) as u64
     }
 
@@ -121,9 +139,17 @@ impl Fit {
                         budget.spend(2 * SINE + PRODUCT * sums.len() as u64);
                         continue;
                     }
-                    let best = (0..sums.len()).max_by(|a, b| square(sums[*a]).total_cmp(&square(sums[*b])).then(b.cmp(a))).unwrap_or(0);
+                    let best = (0..sums.len())
+                        .max_by(|a, b| square(sums[*a]).total_cmp(&square(sums[*b])).then(b.cmp(a)))
+                        .unwrap_or(0);
                     let around = nominal + (best as f64 - *steps) * *step;
-                    self.stage = Stage::Sharpen { frequency: around, around, within: *step, rounds: 0, moments: NOTHING };
+                    self.stage = Stage::Sharpen {
+                        frequency: around,
+                        around,
+                        within: *step,
+                        rounds: 0,
+                        moments: NOTHING,
+                    };
                 }
                 Stage::Sharpen { frequency, around, within, rounds, moments } => {
                     let end = self.readings.len().min(self.at + budget.pieces(SINE) as usize);
@@ -131,7 +157,8 @@ impl Fit {
                         let direction = direction(at * *frequency - turns);
                         let mut weight = 1.0;
                         for moment in moments.iter_mut() {
-                            *moment = (moment.0 + weight * direction.0, moment.1 + weight * direction.1);
+                            *moment =
+                                (moment.0 + weight * direction.0, moment.1 + weight * direction.1);
                             weight *= TAU * at;
                         }
                     }
@@ -141,9 +168,16 @@ impl Fit {
                         continue;
                     }
                     if *rounds == SHARPENINGS {
-                        return Some(frame(self.start, self.begin, *frequency, moments[0], self.readings.len()));
+                        return Some(frame(
+                            self.start,
+                            self.begin,
+                            *frequency,
+                            moments[0],
+                            self.readings.len(),
+                        ));
                     }
-                    *frequency = (*frequency + newton(moments)).clamp(*around - *within, *around + *within);
+                    *frequency =
+                        (*frequency + newton(moments)).clamp(*around - *within, *around + *within);
                     (*rounds, *moments) = (*rounds + 1, NOTHING);
                 }
             }
@@ -153,7 +187,8 @@ impl Fit {
     }
 }
 
-/// Takes out of the angles of sights what the speed wandered against what is believed, one sight after another.
+/// Takes out of the angles of sights what the speed wandered against what is believed, one sight
+/// after another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Follower {
     frame: Frame,
@@ -165,7 +200,8 @@ impl Follower {
         Self { frame, wandered: 0.0 }
     }
 
-    /// The angle under the head at `at`, where a sector ended that was believed to end at `believed`.
+    /// The angle under the head at `at`, where a sector ended that was believed to end at
+    /// `believed`.
     pub(super) fn angle_at(&mut self, at: Instant, believed: Angle) -> Angle {
         let angle = self.frame.angle_at(at);
         let error = (angle + angle_of_turns(-self.wandered)).signed_turns_from(believed);
@@ -187,7 +223,8 @@ fn frame(start: RotationPeriod, begin: f64, frequency: f64, sum: Complex, count:
     Frame { period, phase, coherence: libm::hypot(sum.0, sum.1) / count.max(1) as f64 }
 }
 
-/// How far the length of the sum of directions is from its top, by its slope and curvature in the frequency; none where it curves upwards.
+/// How far the length of the sum of directions is from its top, by its slope and curvature in the
+/// frequency; none where it curves upwards.
 fn newton(moments: &[Complex; 3]) -> f64 {
     let [sum, by_time, by_square] = *moments;
     // The slope of the sum is i times the first moment, its curvature less the second.
@@ -229,21 +266,42 @@ mod tests {
                 truth.push(real.angle_at(at, Angle::HALF) + wandered);
             }
             // A third is right.
-            let believed =
-                |number: usize| if number.is_multiple_of(3) { truth[number] } else { Angle::from_raw((number as u32).wrapping_mul(0x9E37_79B9)) };
-            let mut fit = Fit::begin(nominal, sights.iter().enumerate().map(|(number, at)| (*at, believed(number))));
+            let believed = |number: usize| {
+                if number.is_multiple_of(3) {
+                    truth[number]
+                } else {
+                    Angle::from_raw((number as u32).wrapping_mul(0x9E37_79B9))
+                }
+            };
+            let mut fit = Fit::begin(
+                nominal,
+                sights.iter().enumerate().map(|(number, at)| (*at, believed(number))),
+            );
             let frame = loop {
                 let mut budget = Budget::slice();
                 let found = fit.go_on(&mut budget);
-                assert!(budget.spent() <= super::super::budget::MOST, "{} operations at once", budget.spent());
+                assert!(
+                    budget.spent() <= super::super::budget::MOST,
+                    "{} operations at once",
+                    budget.spent()
+                );
                 if let Some(found) = found {
                     break found;
                 }
             };
             assert!(frame.coherence > 0.25, "{ppm} ppm: coherence {}", frame.coherence);
             let mut follower = Follower::new(frame);
-            let followed: Vec<Angle> = sights.iter().zip(&truth).map(|(at, truth)| follower.angle_at(*at, *truth)).collect();
-            let worst = followed.iter().zip(&truth).skip(200).map(|(seen, truth)| seen.signed_turns_from(*truth).abs()).fold(0.0, f64::max);
+            let followed: Vec<Angle> = sights
+                .iter()
+                .zip(&truth)
+                .map(|(at, truth)| follower.angle_at(*at, *truth))
+                .collect();
+            let worst = followed
+                .iter()
+                .zip(&truth)
+                .skip(200)
+                .map(|(seen, truth)| seen.signed_turns_from(*truth).abs())
+                .fold(0.0, f64::max);
             assert!(worst < 0.01, "{ppm} ppm: {worst} turns");
         }
     }

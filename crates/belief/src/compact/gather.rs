@@ -1,7 +1,10 @@
-//! [`Gather`]: sights as points in the plane, address across and turns up, in the order of addresses; taken a few at a time.
+//! [`Gather`]: sights as points in the plane, address across and turns up, in the order of
+//! addresses; taken a few at a time.
 //!
-//! Where strips are known the platter is followed by them from sight to sight with the filter that follows it while serving ([`Spindle`]), and what its speed wanders is taken out of all
-//! points; a sight that comes while the filter is not sure is left out. Where none are known every sight is placed as if the platter turned at the speed that is believed.
+//! Where strips are known the platter is followed by them from sight to sight with the filter that
+//! follows it while serving ([`Spindle`]), and what its speed wanders is taken out of all points; a
+//! sight that comes while the filter is not sure is left out. Where none are known every sight is
+//! placed as if the platter turned at the speed that is believed.
 //!
 //! Cost: some hundred operations a sight, once; 64 bytes each.
 
@@ -47,10 +50,23 @@ const SORTED: u64 = 48;
 
 impl Gather {
     /// Begins with the newest `count` sights, followed by strips if `known` has any.
-    pub(super) fn new(period: RotationPeriod, known: &Strips, sights: &Sights, count: usize) -> Self {
+    pub(super) fn new(
+        period: RotationPeriod,
+        known: &Strips,
+        sights: &Sights,
+        count: usize,
+    ) -> Self {
         let numbers = sights.newest_numbers(count);
         let spindle = (!known.strips().is_empty()).then(|| Spindle::new(period));
-        Self { period, next: numbers.start, end: numbers.end, begin: None, spindle, by_address: BTreeMap::new(), points: Vec::new() }
+        Self {
+            period,
+            next: numbers.start,
+            end: numbers.end,
+            begin: None,
+            spindle,
+            by_address: BTreeMap::new(),
+            points: Vec::new(),
+        }
     }
 
     /// Bytes of memory.
@@ -58,8 +74,14 @@ impl Gather {
         self.by_address.len() as u64 * SORTED + (self.points.capacity() * size_of::<Seen>()) as u64
     }
 
-    /// Goes on as far as the budget allows; points and the period that they are placed by, when there are no more.
-    pub(super) fn go_on(&mut self, known: &Strips, sights: &Sights, budget: &mut Budget) -> Option<(Vec<Seen>, RotationPeriod)> {
+    /// Goes on as far as the budget allows; points and the period that they are placed by, when
+    /// there are no more.
+    pub(super) fn go_on(
+        &mut self,
+        known: &Strips,
+        sights: &Sights,
+        budget: &mut Budget,
+    ) -> Option<(Vec<Seen>, RotationPeriod)> {
         while self.next < self.end && budget.is_left() {
             self.place(known, sights);
             self.next += 1;
@@ -113,19 +135,33 @@ mod tests {
 
     #[test]
     fn points_come_in_the_order_of_addresses_and_what_the_speed_wanders_is_taken_out_of_all() {
-        let strip = Strip { first: 0, end: 50_000, origin: 0, phase: 0.2, slope: 0.0011, teeth: Vec::new(), spread: 0.01, sights: 0 };
+        let strip = Strip {
+            first: 0,
+            end: 50_000,
+            origin: 0,
+            phase: 0.2,
+            slope: 0.0011,
+            teeth: Vec::new(),
+            spread: 0.01,
+            sights: 0,
+        };
         let known = Strips::new(vec![strip.clone()], 100_000);
         let nominal = RotationPeriod::from_rpm(7_200.0).expect("a disk's speed");
         let (mut sights, mut rng) = (Sights::new(10_000), ChaCha8Rng::seed_from_u64(1));
         let mut at_turns = 5_000.0_f64;
         for number in 0..3_000 {
             // Up to 100 ppm faster and back again.
-            at_turns += rng.random_range(0.5..2.0) * (1.0 + 1e-4 * (f64::from(number) / 500.0).sin());
+            at_turns +=
+                rng.random_range(0.5..2.0) * (1.0 + 1e-4 * (f64::from(number) / 500.0).sin());
             let lba = rng.random_range(0..100_000_u64);
-            // The next time at which this sector's end is under the head of a platter that stands at the strip's angles.
+            // The next time at which this sector's end is under the head of a platter that stands
+            // at the strip's angles.
             let wanted = strip.turns(lba as f64) + strip.sector();
             at_turns += (wanted - at_turns).rem_euclid(1.0);
-            sights.take(Sight { at: Instant::from_ns((at_turns * nominal.as_ns_f64()) as u64), last: Lba::new(lba) });
+            sights.take(Sight {
+                at: Instant::from_ns((at_turns * nominal.as_ns_f64()) as u64),
+                last: Lba::new(lba),
+            });
         }
         let mut gather = Gather::new(nominal, &known, &sights, 2_500);
         let points = loop {
@@ -136,8 +172,16 @@ mod tests {
                 break points;
             }
         };
-        assert!(points.len() > 2_300 && points.is_sorted_by_key(|point| point.lba), "{}", points.len());
-        let off = |point: &Seen| Angle::from_turns(point.turns).signed_turns_from(Angle::from_turns(strip.turns(point.lba as f64))).abs();
+        assert!(
+            points.len() > 2_300 && points.is_sorted_by_key(|point| point.lba),
+            "{}",
+            points.len()
+        );
+        let off = |point: &Seen| {
+            Angle::from_turns(point.turns)
+                .signed_turns_from(Angle::from_turns(strip.turns(point.lba as f64)))
+                .abs()
+        };
         let wrong = points.iter().filter(|point| off(point) > 0.02).count();
         assert!(wrong < 50, "{wrong} of {} points are off", points.len());
     }

@@ -1,21 +1,34 @@
-//! [`Survey`]: finding out from sights alone where sectors lie around the platter, strip by strip, in slices.
+//! [`Survey`]: finding out from sights alone where sectors lie around the platter, strip by strip,
+//! in slices.
 //!
-//! Sights in the order of their addresses are points in a plane: address across, turns up, whole turns unknown ([`Gather`]). Where nothing is known a *window* of up to 128 neighbouring points is
-//! taken, and slope and speed are looked for on which those of them agree that lie near each other ([`Pairs`]); the whole window sharpens them ([`Scan`]). What is left over the line repeats from
-//! track to track, from surface to surface and so on: teeth ([`super::teeth`]). Then the strip *grows* over the points beside the window as long as they lie where it says. The next window is taken where
-//! most points are left; slope and teeth are looked for near those of the strips that there are, because all zones of a drive have the same surfaces, bands and skews, only other tracks.
+//! Sights in the order of their addresses are points in a plane: address across, turns up, whole
+//! turns unknown ([`Gather`]). Where nothing is known a *window* of up to 128 neighboring points
+//! is taken, and slope and speed are looked for on which those of them agree that lie near each
+//! other ([`Pairs`]); the whole window sharpens them ([`Scan`]). What is left over the line repeats
+//! from track to track, from surface to surface and so on: teeth ([`super::teeth`]). Then the strip
+//! *grows* over the points beside the window as long as they lie where it says. The next window is
+//! taken where most points are left; slope and teeth are looked for near those of the strips that
+//! there are, because all zones of a drive have the same surfaces, bands and skews, only other
+//! tracks.
 //!
-//! *What is believed*: each step asks for more than chance would do in any of the ways tried so far in this search, c of them: a slope for a sureness of ln c + 12 ([`Scan::sureness`]), a strip
-//! for odds of c · e¹² that its points lie by it rather than anywhere. Chance passes the n-th step of m with e^−12 times what share of c it tried itself, so a search is fooled at most e^−12 · (1 + ln c) of the time,
-//! one in some ten thousand. A tooth needs less, because a false one moves little and has to bring the misfit down besides. A strip grows to where the odds that points belong to it are best, stops where they
-//! have fallen by e⁹ since or where it would have to bend, and is trimmed where its ends do not belong to it. Strips that were known are held against the new points first, and dropped where those speak
-//! against them; what is seen later speaks as well ([`super::recheck`]).
+//! *What is believed*: each step asks for more than chance would do in any of the ways tried so far
+//! in this search, c of them: a slope for a sureness of ln c + 12 ([`Scan::sureness`]), a strip for
+//! odds of c · e¹² that its points lie by it rather than anywhere. Chance passes the n-th step of m
+//! with e^−12 times what share of c it tried itself, so a search is fooled at most e^−12 · (1 + ln
+//! c) of the time, one in some ten thousand. A tooth needs less, because a false one moves little
+//! and has to bring the misfit down besides. A strip grows to where the odds that points belong to
+//! it are best, stops where they have fallen by e⁹ since or where it would have to bend, and is
+//! trimmed where its ends do not belong to it. Strips that were known are held against the new
+//! points first, and dropped where those speak against them; what is seen later speaks as well
+//! ([`super::recheck`]).
 //!
-//! Worked example, 20 TB in 24 zones, 8,192 sights: 340 to a zone. A window of 128 in the middle of one of them has its slope found by 64 pairs in 30 million operations, 500 completions; each further zone takes
-//! some dozen completions, and its teeth some hundred.
+//! Worked example, 20 TB in 24 zones, 8,192 sights: 340 to a zone. A window of 128 in the middle of
+//! one of them has its slope found by 64 pairs in 30 million operations, 500 completions; each
+//! further zone takes some dozen completions, and its teeth some hundred.
 //!
-//! Does not find strips of fewer than 32 points, nor a zone that is told from its neighbour by less than the noise. Cost: no completion does more than [`super::budget::MOST`] operations; the whole search lasts some hundred to
-//! some ten thousand completions.
+//! Does not find strips of fewer than 32 points, nor a zone that is told from its neighbor by less
+//! than the noise. Cost: no completion does more than [`super::budget::MOST`] operations; the whole
+//! search lasts some hundred to some ten thousand completions.
 
 use headtime_units::{RotationPeriod, Sectors};
 
@@ -25,7 +38,7 @@ use super::pairs::Pairs;
 use super::scan::{SURE, Scan};
 use super::sights::Sights;
 use super::strips::{STRIP_BYTES, Strip, Strips};
-use super::teeth::{Fitting, MOST_POINTS, Point, deviation, level};
+use super::teeth::{Fitting, MAX_POINTS, Point, deviation, level};
 use combing::{COMBED_POINTS, Comb, OF_STRIPS};
 pub(super) use odds::odds_of;
 use odds::{belongs, odds, weights};
@@ -36,13 +49,13 @@ mod odds;
 mod windows;
 
 /// The fewest points that a strip is found from.
-const LEAST_POINTS: usize = 32;
+const MIN_POINTS: usize = 32;
 /// Teeth are looked for again in a strip that has grown to so many times its points.
 const COMB_AGAIN: f64 = 1.4;
 /// A strip has bent whose points are so many times as far off as they were.
 const BENT: f64 = 2.0;
 /// The fewest points that it grows by at once.
-const LEAST_GROWTH: usize = 8;
+const MIN_GROWTH: usize = 8;
 /// So few repetitions of a tooth within the points show none.
 const REPETITIONS: f64 = 6.0;
 /// A strip whose points are this close, in turns, has no more teeth that matter.
@@ -53,19 +66,21 @@ const ENDED: f64 = 9.0;
 const GROWTH: usize = 256;
 /// A strip is fitted again when it has grown to so many times the points that it was fitted to.
 const FIT_AGAIN: f64 = 1.5;
-/// While no strip is known, so many of the newest sights are looked at: within them a speed that is wrong or wanders shows least.
+/// While no strip is known, so many of the newest sights are looked at: within them a speed that is
+/// wrong or wanders shows least.
 const FIRST_SIGHTS: usize = 8_192;
 /// No search looks at more sights.
-const MOST_SIGHTS: usize = 16_384;
-/// So many windows are tried in vain before more sights are waited for: while no strip is known, and afterwards.
+const MAX_SIGHTS: usize = 16_384;
+/// So many windows are tried in vain before more sights are waited for: while no strip is known,
+/// and afterwards.
 const WINDOWS_IN_VAIN: (u32, u32) = (4, 48);
 /// Points behind the end of a strip that it is held against.
 const BEHIND: usize = 24;
-/// A strip that is so many times as far off as the one that is known best is looked for anew.
-const DOUBTED: f64 = 3.0;
+/// A strip that is so many times as far off as the one that is known best is looked for again.
+const REJECTED: f64 = 3.0;
 /// Points in the middle of a known strip that it is held against, and at least so many.
 const CHECKED: usize = 128;
-const LEAST_CHECKED: usize = 8;
+const MIN_CHECKED: usize = 8;
 
 /// A search for strips.
 #[derive(Clone, Debug)]
@@ -82,7 +97,8 @@ pub(super) struct Survey {
     owned: Vec<bool>,
     vain: Vec<bool>,
     unchecked: Vec<Strip>,
-    /// Known strips of which too few points speak, or whose points lie far apart: they stay as they are where nothing else is found.
+    /// Known strips of which too few points speak, or whose points lie far apart: they stay as they
+    /// are where nothing else is found.
     carried: Vec<Strip>,
     strips: Vec<Grown>,
     /// Ends of strips, to the right or to the left, behind which nothing was looked for yet.
@@ -134,7 +150,17 @@ pub(super) struct FoundStrips {
 
 impl Grown {
     fn new(strip: Strip, from: usize, to: usize, comb: Comb) -> Self {
-        Self { core: strip.spread, strip, from, to, fitted: to - from, comb, combed: 0, most: GROWTH, before: None }
+        Self {
+            core: strip.spread,
+            strip,
+            from,
+            to,
+            fitted: to - from,
+            comb,
+            combed: 0,
+            most: GROWTH,
+            before: None,
+        }
     }
 
     /// Whether its points are so much further off than they were that it does not go on straight.
@@ -146,7 +172,7 @@ impl Grown {
     fn unbend(&mut self) {
         if let Some(before) = self.before.take() {
             self.most = (self.to - self.from).saturating_sub(before.2 - before.1) / 4;
-            if self.most < LEAST_GROWTH {
+            if self.most < MIN_GROWTH {
                 self.most = 0;
             }
             (self.strip, self.from, self.to) = *before;
@@ -156,8 +182,13 @@ impl Grown {
 
 impl Survey {
     /// Begins with the strips known so far.
-    pub(super) fn begin(capacity: Sectors, period: RotationPeriod, known: Strips, sights: &Sights) -> Self {
-        let count = if known.strips().is_empty() { FIRST_SIGHTS } else { MOST_SIGHTS };
+    pub(super) fn begin(
+        capacity: Sectors,
+        period: RotationPeriod,
+        known: Strips,
+        sights: &Sights,
+    ) -> Self {
+        let count = if known.strips().is_empty() { FIRST_SIGHTS } else { MAX_SIGHTS };
         let mut unchecked = known.strips().to_vec();
         // The one that is known best is checked first, so that the others can be held against it.
         unchecked.sort_by_key(|strip| (strip.teeth.len(), strip.sights));
@@ -183,7 +214,9 @@ impl Survey {
 
     /// Bytes of memory: strips and their teeth are a few kilobytes.
     pub(super) fn memory(&self) -> u64 {
-        let points = self.points.capacity() * size_of::<Seen>() + self.owned.capacity() + self.vain.capacity();
+        let points = self.points.capacity() * size_of::<Seen>()
+            + self.owned.capacity()
+            + self.vain.capacity();
         let task = match &self.task {
             Task::Gather(gather) => gather.memory(),
             Task::Slope { pairs, .. } => pairs.memory(),
@@ -192,7 +225,10 @@ impl Survey {
             Task::Fit { fitting, .. } => fitting.memory(),
             Task::Window | Task::Grow(_) => 0,
         };
-        let strips = self.strips.len() + self.unchecked.len() + self.carried.len() + self.known.strips().len();
+        let strips = self.strips.len()
+            + self.unchecked.len()
+            + self.carried.len()
+            + self.known.strips().len();
         points as u64 + task + strips as u64 * STRIP_BYTES
     }
 
@@ -203,7 +239,8 @@ impl Survey {
             self.task = match task {
                 Task::Gather(mut gather) => {
                     if let Some((points, period)) = gather.go_on(&self.known, sights, budget) {
-                        (self.owned, self.vain) = (vec![false; points.len()], vec![false; points.len()]);
+                        (self.owned, self.vain) =
+                            (vec![false; points.len()], vec![false; points.len()]);
                         (self.points, self.period) = (points, period);
                         Task::Window
                     } else {
@@ -236,7 +273,8 @@ impl Survey {
         None
     }
 
-    /// A known strip to be gone on with, or the middle of the longest row of points that are left; nothing where there is none.
+    /// A known strip to be gone on with, or the middle of the longest row of points that are left;
+    /// nothing where there is none.
     fn next_task(&mut self, sights: &Sights, budget: &mut Budget) -> Option<Task> {
         if let Some(strip) = self.unchecked.pop() {
             return Some(self.check(strip, budget));
@@ -254,45 +292,76 @@ impl Survey {
         if self.in_vain >= most { None } else { self.next_window(budget) }
     }
 
-    /// Holds a known strip against the points: it goes on from its middle, so that a border inside it is found again, stays where few points speak of it, and is gone where they speak against it.
+    /// Holds a known strip against the points: it goes on from its middle, so that a border inside
+    /// it is found again, stays where few points speak of it, and is gone where they speak against
+    /// it.
     fn check(&mut self, strip: Strip, budget: &mut Budget) -> Task {
         budget.spend(OF_STRIPS * self.known.strips().len() as u64);
-        let (from, to) = (self.points.partition_point(|point| point.lba < strip.first), self.points.partition_point(|point| point.lba < strip.end));
-        if to - from < LEAST_CHECKED {
+        let (from, to) = (
+            self.points.partition_point(|point| point.lba < strip.first),
+            self.points.partition_point(|point| point.lba < strip.end),
+        );
+        if to - from < MIN_CHECKED {
             self.carried.push(strip);
             return Task::Window;
         }
-        if self.model().is_some_and(|model| strip.spread > DOUBTED * model.spread.max(CLOSE)) {
-            // Its teeth may have been taken wrong: it waits until its neighbours were looked behind.
+        if self.model().is_some_and(|model| strip.spread > REJECTED * model.spread.max(CLOSE)) {
+            // Its teeth may have been taken wrong: it waits until its neighbors were looked
+            // behind.
             self.carried.push(strip);
             return Task::Window;
         }
         let middle = from.midpoint(to);
-        let (from, to) = (middle.saturating_sub(CHECKED / 2).max(from), (middle + CHECKED / 2).min(to));
+        let (from, to) =
+            (middle.saturating_sub(CHECKED / 2).max(from), (middle + CHECKED / 2).min(to));
         let points = self.sample(&strip, from, to, budget);
         budget.spend(EVALUATION * points.len() as u64);
-        if odds(&strip, &points) < SURE.min(points.len() as f64) || self.owned[from..to].contains(&true) {
+        if odds(&strip, &points) < SURE.min(points.len() as f64)
+            || self.owned[from..to].contains(&true)
+        {
             return Task::Window;
         }
         let grown = Grown::new(strip, from, to, Comb::Near(0));
-        if to - from < LEAST_POINTS {
+        if to - from < MIN_POINTS {
             return Task::Grow(grown);
         }
-        // Fitted to so few points anew it may end where it was grown over a small step before.
+        // Fitted to so few points again it may end where it was grown over a small step before.
         let mut strip = grown.strip.clone();
         let span = (self.points[to - 1].lba - self.points[from].lba) as f64;
-        strip.teeth.retain(|tooth| span > REPETITIONS * tooth.period && self.is_usual(&grown.strip, tooth));
-        Task::Fit { grown: Grown { strip: strip.clone(), ..grown }, fitting: Fitting::new(points, vec![strip]), from, to }
+        strip.teeth.retain(|tooth| {
+            span > REPETITIONS * tooth.period && self.is_usual(&grown.strip, tooth)
+        });
+        Task::Fit {
+            grown: Grown { strip: strip.clone(), ..grown },
+            fitting: Fitting::new(points, vec![strip]),
+            from,
+            to,
+        }
     }
 
-    /// Looks behind the end of a strip whether it goes on there some sectors further on or back: behind a row of slipped sectors, or behind spares.
+    /// Looks behind the end of a strip whether it goes on there some sectors further on or back:
+    /// behind a row of slipped sectors, or behind spares.
     fn extend(&mut self, number: usize, right: bool, budget: &mut Budget) -> Task {
         let grown = &self.strips[number];
         let free = |number: &usize| !self.owned[*number];
         let (from, to) = if right {
-            (grown.to, (grown.to..self.points.len()).take(BEHIND).take_while(free).last().map_or(grown.to, |last| last + 1))
+            (
+                grown.to,
+                (grown.to..self.points.len())
+                    .take(BEHIND)
+                    .take_while(free)
+                    .last()
+                    .map_or(grown.to, |last| last + 1),
+            )
         } else {
-            ((grown.from.saturating_sub(BEHIND)..grown.from).rev().take_while(free).last().unwrap_or(grown.from), grown.from)
+            (
+                (grown.from.saturating_sub(BEHIND)..grown.from)
+                    .rev()
+                    .take_while(free)
+                    .last()
+                    .unwrap_or(grown.from),
+                grown.from,
+            )
         };
         if to - from < BEHIND / 2 {
             return Task::Window;
@@ -300,9 +369,13 @@ impl Survey {
         let mut strip = grown.strip.clone();
         let points: Vec<Point> = (from..to).map(|number| self.point(&strip, number)).collect();
         let moved = |sixty_fourths: i32| f64::from(sixty_fourths) / (64.0 * strip.slope);
-        let at = |by: f64| points.iter().map(|point| (point.0 + by, point.1, point.2)).collect::<Vec<Point>>();
+        let at = |by: f64| {
+            points.iter().map(|point| (point.0 + by, point.1, point.2)).collect::<Vec<Point>>()
+        };
         let odds_at = |by: f64| odds(&strip, &at(by));
-        let best = (-64..=64).map(|by| (odds_at(moved(by)), by)).max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.abs().cmp(&a.1.abs())));
+        let best = (-64..=64)
+            .map(|by| (odds_at(moved(by)), by))
+            .max_by(|a, b| a.0.total_cmp(&b.0).then(b.1.abs().cmp(&a.1.abs())));
         let (odds, by) = best.unwrap_or_default();
         budget.spend(129 * EVALUATION * points.len() as u64);
         if !self.is_sure(odds, 129.0) {
@@ -317,8 +390,9 @@ impl Survey {
 
     /// Points of a strip, evenly chosen where there are many.
     fn sample(&self, strip: &Strip, from: usize, to: usize, budget: &mut Budget) -> Vec<Point> {
-        let apart = (to - from).div_ceil(MOST_POINTS).max(1);
-        let points: Vec<Point> = (from..to).step_by(apart).map(|number| self.point(strip, number)).collect();
+        let apart = (to - from).div_ceil(MAX_POINTS).max(1);
+        let points: Vec<Point> =
+            (from..to).step_by(apart).map(|number| self.point(strip, number)).collect();
         budget.spend(2 * points.len() as u64);
         points
     }
@@ -346,12 +420,16 @@ impl Survey {
         budget.spend(EVALUATION * points.len() as u64);
     }
 
-    /// Takes points beside the strip in as long as they belong to it and it goes on straight, and fits it again when it has grown much.
+    /// Takes points beside the strip in as long as they belong to it and it goes on straight, and
+    /// fits it again when it has grown much.
     fn grow(&mut self, mut grown: Grown, budget: &mut Budget) -> Task {
-        let most = ((grown.to - grown.from) / 2 + LEAST_GROWTH).min(grown.most);
+        let most = ((grown.to - grown.from) / 2 + MIN_GROWTH).min(grown.most);
         let right = self.reach(&grown, most, true, budget);
         let left = self.reach(&grown, most, false, budget);
-        let again = |grown: &Grown| !grown.strip.teeth.is_empty() && (grown.to - grown.from) as f64 > FIT_AGAIN * grown.fitted as f64;
+        let again = |grown: &Grown| {
+            !grown.strip.teeth.is_empty()
+                && (grown.to - grown.from) as f64 > FIT_AGAIN * grown.fitted as f64
+        };
         if right + left > 0 {
             grown.before = Some(Box::new((grown.strip.clone(), grown.from, grown.to)));
             (grown.from, grown.to) = (grown.from - left, grown.to + right);
@@ -365,9 +443,17 @@ impl Survey {
             }
             let points = self.sample(&grown.strip, grown.from, grown.to, budget);
             let strips = vec![grown.strip.clone()];
-            return Task::Fit { from: grown.from, to: grown.to, grown, fitting: Fitting::new(points, strips) };
+            return Task::Fit {
+                from: grown.from,
+                to: grown.to,
+                grown,
+                fitting: Fitting::new(points, strips),
+            };
         }
-        if grown.comb == Comb::Done && (grown.to - grown.from) as f64 > COMB_AGAIN * grown.combed as f64 && grown.combed < COMBED_POINTS {
+        if grown.comb == Comb::Done
+            && (grown.to - grown.from) as f64 > COMB_AGAIN * grown.combed as f64
+            && grown.combed < COMBED_POINTS
+        {
             (grown.comb, grown.combed) = (Comb::Near(0), grown.to - grown.from);
         }
         if grown.comb != Comb::Done {
@@ -386,10 +472,17 @@ impl Survey {
         Task::Window
     }
 
-    /// The part of a strip that has the best odds: all of it, unless many points at an end do not belong to it.
-    fn trimmed(&self, strip: &Strip, from: usize, to: usize, budget: &mut Budget) -> (usize, usize) {
+    /// The part of a strip that has the best odds: all of it, unless many points at an end do not
+    /// belong to it.
+    fn trimmed(
+        &self,
+        strip: &Strip,
+        from: usize,
+        to: usize,
+        budget: &mut Budget,
+    ) -> (usize, usize) {
         let (nearer, further) = weights(strip);
-        let apart = (to - from).div_ceil(MOST_POINTS).max(1);
+        let apart = (to - from).div_ceil(MAX_POINTS).max(1);
         let points = self.sample(strip, from, to, budget);
         budget.spend(EVALUATION * points.len() as u64);
         let (mut sum, mut begun, mut best, mut part) = (0.0, 0, 0.0, (0, 0));
@@ -405,14 +498,23 @@ impl Survey {
         (from + part.0 * apart, (from + part.1 * apart).min(to))
     }
 
-    /// How many more points to one side belong to the strip: up to where the odds that they do are best.
+    /// How many more points to one side belong to the strip: up to where the odds that they do are
+    /// best.
     fn reach(&self, grown: &Grown, most: usize, right: bool, budget: &mut Budget) -> usize {
         let (nearer, further) = weights(&grown.strip);
         let (mut odds, mut best, mut taken) = (0.0, 0.0, 0);
         for number in 0..most {
-            let next = if right { Some(grown.to + number) } else { grown.from.checked_sub(number + 1) };
-            let Some(next) = next.filter(|next| *next < self.points.len() && !self.owned[*next]) else { break };
-            odds += if belongs(&grown.strip, self.point(&grown.strip, next)) { nearer } else { further };
+            let next =
+                if right { Some(grown.to + number) } else { grown.from.checked_sub(number + 1) };
+            let Some(next) = next.filter(|next| *next < self.points.len() && !self.owned[*next])
+            else {
+                break;
+            };
+            odds += if belongs(&grown.strip, self.point(&grown.strip, next)) {
+                nearer
+            } else {
+                further
+            };
             budget.spend(EVALUATION);
             if odds > best {
                 (best, taken) = (odds, number + 1);
@@ -424,24 +526,31 @@ impl Survey {
         taken
     }
 
-    /// Strips with the addresses between their points and those of their neighbours shared out.
+    /// Strips with the addresses between their points and those of their neighbors shared out.
     fn finish(&mut self) -> FoundStrips {
         let mut grown = std::mem::take(&mut self.strips);
         grown.sort_by_key(|grown| grown.from);
         let count = grown.len();
-        let ends: Vec<(u64, u64)> = grown.iter().map(|grown| (self.points[grown.from].lba, self.points[grown.to - 1].lba)).collect();
+        let ends: Vec<(u64, u64)> = grown
+            .iter()
+            .map(|grown| (self.points[grown.from].lba, self.points[grown.to - 1].lba))
+            .collect();
         let strips = grown.into_iter().enumerate().map(|(number, grown)| {
             let Grown { mut strip, from, to, .. } = grown;
             // Not further beyond the last point than points are apart.
             let apart = (ends[number].1 - ends[number].0) / (to - from).max(1) as u64 * 2;
             let first = if number == 0 { 0 } else { ends[number - 1].1.midpoint(ends[number].0) };
-            let end = if number + 1 == count { self.capacity } else { ends[number].1.midpoint(ends[number + 1].0) };
+            let end = if number + 1 == count {
+                self.capacity
+            } else {
+                ends[number].1.midpoint(ends[number + 1].0)
+            };
             strip.first = first.max(ends[number].0.saturating_sub(apart));
             strip.end = end.min(ends[number].1.saturating_add(apart));
             strip.sights = (to - from) as u64;
             strip
         });
-        // Where many sights are of one address nothing may be left between two neighbours.
+        // Where many sights are of one address nothing may be left between two neighbors.
         let mut strips: Vec<Strip> = strips.filter(|strip| strip.first < strip.end).collect();
         let found = strips.len();
         for strip in std::mem::take(&mut self.carried) {
@@ -461,16 +570,29 @@ mod tests {
     use super::*;
     use headtime_units::Lba;
 
-    /// Sights of one and the same sector lie between those of two strips, and were taken for a third.
+    /// Sights of one and the same sector lie between those of two strips, and were taken for a
+    /// third.
     #[test]
     fn strips_never_overlap_however_many_sights_are_of_one_sector() {
         let lbas = [10, 20, 30, 30, 30, 30, 30, 40, 50];
         let period = RotationPeriod::from_rpm(7_200.0).expect("a disk's speed");
-        let mut survey = Survey::begin(Sectors::new(100), period, Strips::default(), &Sights::new(1));
-        survey.points = lbas.iter().map(|lba| Seen { lba: lba + 1, turns: 0.0, time: 0.0 }).collect();
-        let strip = Strip { first: 0, end: 0, origin: 0, phase: 0.0, slope: 0.001, teeth: Vec::new(), spread: 0.0, sights: 0 };
+        let mut survey =
+            Survey::begin(Sectors::new(100), period, Strips::default(), &Sights::new(1));
+        survey.points =
+            lbas.iter().map(|lba| Seen { lba: lba + 1, turns: 0.0, time: 0.0 }).collect();
+        let strip = Strip {
+            first: 0,
+            end: 0,
+            origin: 0,
+            phase: 0.0,
+            slope: 0.001,
+            teeth: Vec::new(),
+            spread: 0.0,
+            sights: 0,
+        };
         let ranges = [(0, 3), (3, 5), (5, 6), (6, 9)];
-        survey.strips = ranges.map(|(from, to)| Grown::new(strip.clone(), from, to, Comb::Done)).to_vec();
+        survey.strips =
+            ranges.map(|(from, to)| Grown::new(strip.clone(), from, to, Comb::Done)).to_vec();
         let found = survey.finish().strips;
         assert!(found.strips().iter().all(|strip| strip.first < strip.end), "{found:?}");
         assert!(found.strips().windows(2).all(|two| two[0].end <= two[1].first), "{found:?}");

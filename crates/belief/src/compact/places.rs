@@ -1,11 +1,16 @@
-//! [`Places`]: where a compact map believes sectors to be: by a profile's layout and what differs from it, or by strips that were found without one.
+//! [`Places`]: where a compact map believes sectors to be: by a profile's layout and what differs
+//! from it, or by strips that were found without one.
 //!
-//! Both answer the same questions: the angle at which a sector begins and has passed, how far in it lies, and what its sectors take on the media. An angle that is not known is a state of
-//! its own; so that a [`Place`] can carry it to the estimate, its surface is then [`UNKNOWN`], which no drive has.
+//! Both answer the same questions: the angle at which a sector begins and has passed, how far in it
+//! lies, and what its sectors take on the media. An angle that is not known is a state of its own;
+//! so that a [`Place`] can carry it to the estimate, its surface is then [`UNKNOWN`], which no
+//! drive has.
 
 use std::sync::Arc;
 
-use headtime_mechanics::{DriveProfile, HeadPosition, InterfaceTimes, Layout, Mechanism, ProfileError};
+use headtime_mechanics::{
+    DriveProfile, HeadPosition, InterfaceTimes, Layout, Mechanism, ProfileError,
+};
 use headtime_sched::Place;
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
@@ -13,9 +18,11 @@ use super::shifts::Shifts;
 use super::strips::Strips;
 use crate::moved::{Moved, NOWHERE};
 
-/// The surface of a place whose angle is not known; that of sectors which lie elsewhere, nobody knows where, is another.
+/// The surface of a place whose angle is not known; that of sectors which lie elsewhere, nobody
+/// knows where, is another.
 pub(super) const UNKNOWN: u16 = u16::MAX;
-/// Bands of depth that a drive without geometry is told apart in: neighbouring ones differ by less than any seek shows.
+/// Bands of depth that a drive without geometry is told apart in: neighboring ones differ by less
+/// than any seek shows.
 pub(super) const BANDS: u32 = 1 << 20;
 
 /// Where sectors are believed to be.
@@ -36,7 +43,8 @@ pub(super) struct OfProfile {
 }
 
 impl OfProfile {
-    /// What the profile says, the capacity that it declares left out: addresses that are moved may lie behind it.
+    /// What the profile says, the capacity that it declares left out: addresses that are moved may
+    /// lie behind it.
     pub(super) fn new(profile: &DriveProfile) -> Result<Self, ProfileError> {
         let whole = DriveProfile { capacity_sectors: None, ..profile.clone() };
         Ok(Self {
@@ -79,7 +87,9 @@ impl Places {
     pub(super) fn none_moved(&self) -> Moved {
         match self {
             Self::Profile(of) => Moved::of_layout(of.layout()),
-            Self::Strips(strips) => Moved::new(BANDS, strips.strips().iter().map(|strip| 1.0 / strip.sector())),
+            Self::Strips(strips) => {
+                Moved::new(BANDS, strips.strips().iter().map(|strip| 1.0 / strip.sector()))
+            }
         }
     }
 
@@ -88,9 +98,15 @@ impl Places {
         match self {
             Self::Profile(of) => {
                 let spot = of.mechanism.spot(of.moved(lba));
-                Place { cylinder: spot.position.cylinder, head: spot.position.head, angle: spot.angle }
+                Place {
+                    cylinder: spot.position.cylinder,
+                    head: spot.position.head,
+                    angle: spot.angle,
+                }
             }
-            Self::Strips(strips) => strip_place(strips.start(lba), strips.depth(lba, capacity.get())),
+            Self::Strips(strips) => {
+                strip_place(strips.start(lba), strips.depth(lba, capacity.get()))
+            }
         }
     }
 
@@ -99,7 +115,11 @@ impl Places {
         match self {
             Self::Profile(of) => {
                 let spot = of.mechanism.end_spot(Extent::new(of.moved(lba), Sectors::new(1)));
-                Place { cylinder: spot.position.cylinder, head: spot.position.head, angle: spot.angle }
+                Place {
+                    cylinder: spot.position.cylinder,
+                    head: spot.position.head,
+                    angle: spot.angle,
+                }
             }
             Self::Strips(strips) => strip_place(strips.end(lba), strips.depth(lba, capacity.get())),
         }
@@ -113,24 +133,36 @@ impl Places {
         }
     }
 
-    /// Media time of the sectors, from the start of the first to the end of the last, where a sector of which nothing is known takes `sector_ns`.
+    /// Media time of the sectors, from the start of the first to the end of the last, where a
+    /// sector of which nothing is known takes `sector_ns`.
     pub(super) fn transfer(&self, extent: Extent, revolution: Nanos, sector_ns: f64) -> Nanos {
         match self {
             Self::Profile(of) => {
                 let capacity = of.layout().capacity().get();
                 let start = of.moved(extent.start);
-                let extent = Extent::new(start, extent.len.min(Sectors::new(capacity - start.get())));
-                // From the start of its first sector an access seeks and waits only between tracks, and that is part of the transfer.
+                let extent =
+                    Extent::new(start, extent.len.min(Sectors::new(capacity - start.get())));
+                // From the start of its first sector an access seeks and waits only between tracks,
+                // and that is part of the transfer.
                 let spot = of.mechanism.spot(start);
                 let read = headtime_mechanics::Direction::Read;
-                let access = of.mechanism.access(spot.position, Instant::ORIGIN, read, extent, Instant::ORIGIN);
-                let wait = of.mechanism.positioning_to(spot.position, Instant::ORIGIN, read, &spot).rotate;
+                let access = of.mechanism.access(
+                    spot.position,
+                    Instant::ORIGIN,
+                    read,
+                    extent,
+                    Instant::ORIGIN,
+                );
+                let wait =
+                    of.mechanism.positioning_to(spot.position, Instant::ORIGIN, read, &spot).rotate;
                 access.finish.saturating_since(Instant::ORIGIN + wait)
             }
             Self::Strips(strips) => {
                 let turn = revolution.as_ns() as f64;
                 let sectors = extent.len.get();
-                let ns = strips.turns_over(extent.start, sectors).map_or(sectors as f64 * sector_ns, |turns| turns * turn);
+                let ns = strips
+                    .turns_over(extent.start, sectors)
+                    .map_or(sectors as f64 * sector_ns, |turns| turns * turn);
                 Nanos::from_ns(ns as u64)
             }
         }
@@ -139,7 +171,11 @@ impl Places {
 
 fn strip_place(angle: Option<Angle>, depth: f64) -> Place {
     let cylinder = ((depth * f64::from(BANDS)) as u32).min(BANDS - 1);
-    angle.map_or(Place { cylinder, head: UNKNOWN, angle: Angle::ZERO }, |angle| Place { cylinder, head: 0, angle })
+    angle.map_or(Place { cylinder, head: UNKNOWN, angle: Angle::ZERO }, |angle| Place {
+        cylinder,
+        head: 0,
+        angle,
+    })
 }
 
 /// Whether nobody knows the angle of a place.

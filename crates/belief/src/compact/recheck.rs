@@ -1,13 +1,19 @@
-//! [`Recheck`]: strips held against what is seen after they were found, part by part; where that speaks against a part it is taken back.
+//! [`Recheck`]: strips held against what is seen after they were found, part by part; where that
+//! speaks against a part it is taken back.
 //!
-//! Each sight in a strip whose angle is as the strip says raises the odds that this part of it is right rather than anywhere, each other lowers them. When they have fallen to e^−12 the part is unknown
-//! again, and is looked for anew with the sights that there are by then. Odds never rise above e^6, so that a part that was right for long and is not any more is found out as soon.
+//! Each sight in a strip whose angle is as the strip says raises the odds that this part of it is
+//! right rather than anywhere, each other lowers them. When they have fallen to e^−12 the part is
+//! unknown again, and is looked for again with the sights that there are by then. Odds never rise
+//! above e^6, so that a part that was right for long and is not any more is found out as soon.
 //!
-//! Worked example: a strip believed to within 0.05 turn. By chance a tenth of the sights would agree, of a right strip nine tenths do: an agreeing one is worth 2.2, the other −2.2. A wrong part, at
-//! odds of 1 to begin with, is taken back after seven sights; of a right one it takes six more wrong ones than right ones, then eight more.
+//! Worked example: a strip believed to within 0.05 turn. By chance a tenth of the sights would
+//! agree, of a right strip nine tenths do: an agreeing one is worth 2.2, the other −2.2. A wrong
+//! part, at odds of 1 to begin with, is taken back after seven sights; of a right one it takes six
+//! more wrong ones than right ones, then eight more.
 //!
-//! Guarantees: a part nine of ten of whose sights agree is taken back wrongly with a chance of e^−12 for each time its odds stood at 1 (Wald). Cost: O(1) a sight. 32 bytes a strip. Source: Wald's
-//! sequential test.
+//! Guarantees: a part nine of ten of whose sights agree is taken back wrongly with a chance of
+//! e^−12 for each time its odds stood at 1 (Wald). Cost: O(1) a sight. 32 bytes a strip. Source:
+//! Wald's sequential test.
 
 use headtime_units::Lba;
 
@@ -19,7 +25,8 @@ const PARTS: u64 = 8;
 /// Bounds of the logarithm of the odds.
 const MOST: f32 = 6.0;
 const WRONG: f32 = -12.0;
-/// An angle this near agrees in any strip, in turns: what speeds wander and offsets by region leave.
+/// An angle this near agrees in any strip, in turns: what speeds wander and offsets by region
+/// leave.
 const AGREES_TURNS: f64 = 0.05;
 
 /// How sure parts of strips are by now.
@@ -29,7 +36,7 @@ pub(super) struct Recheck {
 }
 
 impl Recheck {
-    /// Begins anew with these strips.
+    /// Begins again with these strips.
     pub(super) fn begin(strips: &Strips) -> Self {
         Self { odds: vec![[0.0; PARTS as usize]; strips.strips().len()] }
     }
@@ -39,19 +46,22 @@ impl Recheck {
         (self.odds.capacity() * size_of::<[f32; PARTS as usize]>()) as u64
     }
 
-    /// Takes in that the angle at `lba` was so far off; the strips without a part that is wrong, if there is one.
+    /// Takes in that the angle at `lba` was so far off; the strips without a part that is wrong, if
+    /// there is one.
     pub(super) fn take(&mut self, strips: &Strips, lba: Lba, error_turns: f64) -> Option<Strips> {
         let number = strips.number_of(lba)?;
         let strip = &strips.strips()[number];
         let part = ((lba.get() - strip.first) / part_len(strip)).min(PARTS - 1);
         let (nearness, nearer, further) = odds_of(strip, AGREES_TURNS);
         let odds = self.odds.get_mut(number)?.get_mut(part as usize)?;
-        *odds = (*odds + if error_turns.abs() < nearness { nearer } else { further } as f32).min(MOST);
+        *odds =
+            (*odds + if error_turns.abs() < nearness { nearer } else { further } as f32).min(MOST);
         if *odds > WRONG {
             return None;
         }
         let first = strip.first + part * part_len(strip);
-        let end = if part == PARTS - 1 { strip.end } else { (first + part_len(strip)).min(strip.end) };
+        let end =
+            if part == PARTS - 1 { strip.end } else { (first + part_len(strip)).min(strip.end) };
         let left = strips.without(number, first, end);
         *self = Self::begin(&left);
         Some(left)
@@ -69,12 +79,21 @@ mod tests {
     use rand_chacha::ChaCha8Rng;
 
     fn strips() -> Strips {
-        let strip =
-            |first: u64| Strip { first, end: first + 8_000, origin: 0, phase: 0.1, slope: 0.001, teeth: Vec::new(), spread: 0.01, sights: 64 };
+        let strip = |first: u64| Strip {
+            first,
+            end: first + 8_000,
+            origin: 0,
+            phase: 0.1,
+            slope: 0.001,
+            teeth: Vec::new(),
+            spread: 0.01,
+            sights: 64,
+        };
         Strips::new(vec![strip(0), strip(8_000)], 16_000)
     }
 
-    /// Nine of ten sights agree everywhere but in a part of the second strip, where as many do as by chance.
+    /// Nine of ten sights agree everywhere but in a part of the second strip, where as many do as
+    /// by chance.
     #[test]
     fn a_wrong_part_is_taken_back_soon_and_no_other() {
         for seed in 1..=20 {
@@ -84,7 +103,8 @@ mod tests {
             for _ in 0..20_000 {
                 let lba = rng.random_range(0..16_000);
                 let wrong = (11_000..12_000).contains(&lba);
-                let error = if wrong || rng.random_bool(0.1) { rng.random_range(-0.5..0.5) } else { 0.01 };
+                let error =
+                    if wrong || rng.random_bool(0.1) { rng.random_range(-0.5..0.5) } else { 0.01 };
                 seen_there += u64::from(wrong && taken_back == 0);
                 if let Some(left) = recheck.take(&strips, Lba::new(lba), error) {
                     strips = left;
@@ -93,7 +113,10 @@ mod tests {
             }
             assert_eq!(taken_back, 1, "seed {seed}");
             let known = |lba| strips.of(Lba::new(lba)).is_some();
-            assert!(!known(11_000) && !known(11_999) && known(10_999) && known(12_000) && known(0), "seed {seed}: {strips:?}");
+            assert!(
+                !known(11_000) && !known(11_999) && known(10_999) && known(12_000) && known(0),
+                "seed {seed}: {strips:?}"
+            );
             assert!(seen_there < 40, "seed {seed}: after {seen_there} sights");
         }
     }

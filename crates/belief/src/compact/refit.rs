@@ -1,9 +1,12 @@
-//! [`Refit`]: finding out anew, from what was seen so far, by how many sectors a drive's addresses differ from its profile. Done in small steps, so that no completion waits for it.
+//! [`Refit`]: finding out again, from what was seen so far, by how many sectors a drive's addresses
+//! differ from its profile. Done in small steps, so that no completion waits for it.
 //!
-//! First how the platter turned ([`Fit`]), against the angles as they are believed; then the shifts ([`Search`]), a few sights at a time; then both once more, because what is now believed
-//! tells better how the speed wandered and how noisy sights are.
+//! First how the platter turned ([`Fit`]), against the angles as they are believed; then the shifts
+//! ([`Search`]), a few sights at a time; then both once more, because what is now believed tells
+//! better how the speed wandered and how noisy sights are.
 //!
-//! Cost: counted in operations as all searches are (`budget.rs`), never more than a slice and a piece with a completion; [`STEP`] sights of the search for shifts, 0.1 ms.
+//! Cost: counted in operations as all searches are (`budget.rs`), never more than a slice and a
+//! piece with a completion; [`STEP`] sights of the search for shifts, 0.1 ms.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -25,7 +28,8 @@ const FIRST_SCALE_TURNS: f64 = 0.004;
 const SCALES_TURNS: (f64, f64) = (0.002, 0.012);
 /// A coherence below so many deviations of chance says that no angle is believed rightly.
 const DEVIATIONS: f64 = 5.0;
-/// What it takes to find where a sector lies, to follow the platter by a sight and sort it in, and to take it out again, in operations.
+/// What it takes to find where a sector lies, to follow the platter by a sight and sort it in, and
+/// to take it out again, in operations.
 const LOCATING: u64 = 64;
 const PLACING: u64 = 160;
 const TAKING_OUT: u64 = 40;
@@ -69,7 +73,12 @@ pub(super) struct Found {
 
 impl Refit {
     /// Begins with the shifts believed so far.
-    pub(super) fn begin(layout: Arc<Layout>, believed: &Shifts, period: RotationPeriod, sights: Vec<Sight>) -> Self {
+    pub(super) fn begin(
+        layout: Arc<Layout>,
+        believed: &Shifts,
+        period: RotationPeriod,
+        sights: Vec<Sight>,
+    ) -> Self {
         let count = sights.len();
         Self {
             layout,
@@ -85,8 +94,9 @@ impl Refit {
 
     /// Bytes of memory, the layout that it shares left out.
     pub(super) fn memory(&self) -> u64 {
-        let sights =
-            self.sights.capacity() * size_of::<Sight>() + self.believed.capacity() * size_of::<Angle>() + self.off.capacity() * size_of::<f64>();
+        let sights = self.sights.capacity() * size_of::<Sight>()
+            + self.believed.capacity() * size_of::<Angle>()
+            + self.off.capacity() * size_of::<f64>();
         let seen = |seen: &Vec<Seen>| (seen.capacity() * size_of::<Seen>()) as u64;
         let stage = match &self.stage {
             Stage::Believe => 0,
@@ -99,19 +109,26 @@ impl Refit {
         sights as u64 + stage
     }
 
-    /// Goes on as far as the budget allows; the answer when there is one, [`None`] inside it where the sights agree with what is believed no better than by chance.
+    /// Goes on as far as the budget allows; the answer when there is one, [`None`] inside it where
+    /// the sights agree with what is believed no better than by chance.
     pub(super) fn go_on(&mut self, budget: &mut Budget) -> Option<Option<Found>> {
         while budget.is_left() {
             match &mut self.stage {
                 Stage::Believe => {
                     let begin = self.believed.len();
                     let end = self.sights.len().min(begin + budget.pieces(LOCATING) as usize);
-                    let angles = self.sights[begin..end].iter().map(|sight| end_angle(&self.layout, &self.shifts, sight.last));
+                    let angles = self.sights[begin..end]
+                        .iter()
+                        .map(|sight| end_angle(&self.layout, &self.shifts, sight.last));
                     self.believed.extend(angles);
                     budget.spend(LOCATING * (end - begin) as u64);
                     if end == self.sights.len() {
                         budget.spend(2 * end as u64);
-                        let readings = self.sights.iter().zip(&self.believed).map(|(sight, believed)| (sight.at, *believed));
+                        let readings = self
+                            .sights
+                            .iter()
+                            .zip(&self.believed)
+                            .map(|(sight, believed)| (sight.at, *believed));
                         self.stage = Stage::Fit(Fit::begin(self.period, readings));
                     }
                 }
@@ -122,7 +139,10 @@ impl Refit {
                         return Some(None);
                     }
                     if self.passes == 2 {
-                        return Some(Some(Found { shifts: std::mem::take(&mut self.shifts), period: frame.period }));
+                        return Some(Some(Found {
+                            shifts: std::mem::take(&mut self.shifts),
+                            period: frame.period,
+                        }));
                     }
                     self.off.clear();
                     self.stage = Stage::Follow(Follower::new(frame), BTreeMap::new());
@@ -150,11 +170,13 @@ impl Refit {
                     if sorted.is_empty() {
                         let seen = std::mem::take(seen);
                         budget.spend(MIDDLE * self.off.len() as u64);
-                        self.stage = Stage::Search(Search::new(self.layout.clone(), self.scale()), seen, 0);
+                        self.stage =
+                            Stage::Search(Search::new(self.layout.clone(), self.scale()), seen, 0);
                     }
                 }
                 Stage::Search(search, seen, at) => {
-                    let end = seen.len().min(*at + STEP.min(budget.pieces(search.operations()) as usize));
+                    let end =
+                        seen.len().min(*at + STEP.min(budget.pieces(search.operations()) as usize));
                     for seen in &seen[*at..end] {
                         search.step(*seen);
                     }
@@ -163,7 +185,9 @@ impl Refit {
                     if end < seen.len() {
                         // So many and no more with each completion.
                         budget.exhaust();
-                    } else if let Stage::Search(search, ..) = std::mem::replace(&mut self.stage, Stage::Believe) {
+                    } else if let Stage::Search(search, ..) =
+                        std::mem::replace(&mut self.stage, Stage::Believe)
+                    {
                         self.stage = Stage::Trace(search.trace());
                     }
                 }
@@ -211,19 +235,31 @@ mod tests {
     use rand::{RngExt, SeedableRng};
     use rand_chacha::ChaCha8Rng;
 
-    /// Sights of a unit that turns slower than it is believed to and whose addresses lie `rows` further on; some are of elsewhere.
-    fn sights(layout: &Layout, rows: &Shifts, period: RotationPeriod, count: u32, seed: u64) -> Vec<Sight> {
+    /// Sights of a unit that turns slower than it is believed to and whose addresses lie `rows`
+    /// further on; some are of elsewhere.
+    fn sights(
+        layout: &Layout,
+        rows: &Shifts,
+        period: RotationPeriod,
+        count: u32,
+        seed: u64,
+    ) -> Vec<Sight> {
         let (mut rng, mut at) = (ChaCha8Rng::seed_from_u64(seed), Instant::from_ns(5_000_000_000));
         let mut draw = || {
             let last = Lba::new(rng.random_range(0..layout.capacity().get()));
-            let angle = if rng.random_bool(0.02) { Angle::from_raw(rng.random()) } else { end_angle(layout, rows, last) };
+            let angle = if rng.random_bool(0.02) {
+                Angle::from_raw(rng.random())
+            } else {
+                end_angle(layout, rows, last)
+            };
             at += period.as_nanos() + period.time_of(period.angle_at(at, Angle::ZERO).until(angle));
             Sight { at, last }
         };
         (0..count).map(|_| draw()).collect()
     }
 
-    /// From the first look at the speed to the last shift nothing is done at once that is longer than a slice and a piece, on a large drive or a small one, with few sights or many.
+    /// From the first look at the speed to the last shift nothing is done at once that is longer
+    /// than a slice and a piece, on a large drive or a small one, with few sights or many.
     #[test]
     fn a_search_is_done_in_bounded_slices_and_finds_speed_and_shifts() {
         for (drive, count) in [("nearline-20tb", 500), ("atlas10k", 6_000)] {
@@ -231,26 +267,51 @@ mod tests {
             let layout = Arc::new(Layout::new(&profile).unwrap());
             let nominal = profile.rotation_period().unwrap();
             let real = RotationPeriod::from_fs((nominal.as_fs() as f64 * 1.000_13) as u64).unwrap();
-            let (third, reach) = (layout.capacity().get() / 3, if drive == "atlas10k" { 300 } else { 4_000 });
-            let rows = Shifts::new([Shift { first: third, sectors: reach }, Shift { first: 2 * third, sectors: 0 }]);
-            let mut refit = Refit::begin(layout.clone(), &Shifts::default(), nominal, sights(&layout, &rows, real, count, 1));
+            let (third, reach) =
+                (layout.capacity().get() / 3, if drive == "atlas10k" { 300 } else { 4_000 });
+            let rows = Shifts::new([
+                Shift { first: third, sectors: reach },
+                Shift { first: 2 * third, sectors: 0 },
+            ]);
+            let mut refit = Refit::begin(
+                layout.clone(),
+                &Shifts::default(),
+                nominal,
+                sights(&layout, &rows, real, count, 1),
+            );
             let (mut most, mut all) = (0, 0);
             let found = loop {
                 let mut budget = Budget::slice();
                 let found = refit.go_on(&mut budget);
-                assert!(budget.spent() <= budget::MOST, "{drive}: {} operations at once", budget.spent());
+                assert!(
+                    budget.spent() <= budget::MOST,
+                    "{drive}: {} operations at once",
+                    budget.spent()
+                );
                 (most, all) = (most.max(budget.spent()), all + budget.spent());
                 if let Some(found) = found {
                     break found.expect("two thirds of the angles are right");
                 }
             };
-            assert!(most >= budget::SLICE / 2 && all > 5 * budget::MOST, "{drive}: {most} operations at most, {all} in all");
+            assert!(
+                most >= budget::SLICE / 2 && all > 5 * budget::MOST,
+                "{drive}: {most} operations at most, {all} in all"
+            );
             // Over all sights, which come a turn and a half apart; one in fifty says anything.
-            let off_turns = (found.period.as_fs() as f64 / real.as_fs() as f64 - 1.0) * 1.5 * f64::from(count);
+            let off_turns =
+                (found.period.as_fs() as f64 / real.as_fs() as f64 - 1.0) * 1.5 * f64::from(count);
             assert!(off_turns.abs() < 0.01, "{drive}: the speed is {off_turns} turns off");
-            // Whether the platter stands a little elsewhere or all addresses lie some sectors on cannot be told apart.
-            let [outer, middle, inner] = [1, 3, 5].map(|sixth| found.shifts.at(Lba::new(third * sixth / 2)));
-            assert!((middle - outer - reach).abs() <= 2 && (inner - outer).abs() <= 2 && outer.abs() < 16, "{drive}: {:?}", found.shifts);
+            // Whether the platter stands a little elsewhere or all addresses lie some sectors on
+            // cannot be told apart.
+            let [outer, middle, inner] =
+                [1, 3, 5].map(|sixth| found.shifts.at(Lba::new(third * sixth / 2)));
+            assert!(
+                (middle - outer - reach).abs() <= 2
+                    && (inner - outer).abs() <= 2
+                    && outer.abs() < 16,
+                "{drive}: {:?}",
+                found.shifts
+            );
         }
     }
 
@@ -259,9 +320,18 @@ mod tests {
         let profile = catalog::load("atlas10k").unwrap();
         let layout = Arc::new(Layout::new(&profile).unwrap());
         let (period, mut rng) = (profile.rotation_period().unwrap(), ChaCha8Rng::seed_from_u64(2));
-        let random = |number: u64| Sight { at: Instant::from_ns(number * 9_000_000), last: Lba::new(rng.random_range(0..layout.capacity().get())) };
-        let mut refit = Refit::begin(layout.clone(), &Shifts::default(), period, (0..3_000).map(random).collect());
-        let found = (0..1_000).find_map(|_| refit.go_on(&mut Budget::slice())).expect("it comes to an end");
+        let random = |number: u64| Sight {
+            at: Instant::from_ns(number * 9_000_000),
+            last: Lba::new(rng.random_range(0..layout.capacity().get())),
+        };
+        let mut refit = Refit::begin(
+            layout.clone(),
+            &Shifts::default(),
+            period,
+            (0..3_000).map(random).collect(),
+        );
+        let found =
+            (0..1_000).find_map(|_| refit.go_on(&mut Budget::slice())).expect("it comes to an end");
         assert!(found.is_none());
     }
 }

@@ -1,10 +1,15 @@
-//! [`Scan`]: at which frequency over the addresses numbers repeat: a periodogram of points that lie anywhere, taken in small steps.
+//! [`Scan`]: at which frequency over the addresses numbers repeat: a periodogram of points that lie
+//! anywhere, taken in small steps.
 //!
-//! Each point has a direction, which turns by the same amount from one frequency tried to the next, so that a step costs one complex multiplication a point and no sine. The frequency with
-//! the longest sum of directions wins ([`Score::Length`]), or, where the phase is known to be nought, the one whose sum reaches furthest that way ([`Score::Along`]).
+//! Each point has a direction, which turns by the same amount from one frequency tried to the next,
+//! so that a step costs one complex multiplication a point and no sine. The frequency with the
+//! longest sum of directions wins ([`Score::Length`]), or, where the phase is known to be nought,
+//! the one whose sum reaches furthest that way ([`Score::Along`]).
 //!
-//! *How sure*: of n independent points at random the square of the sum's length, over n, passes L with a chance of e^−L at the most, whether the length or the reach along is asked for (the
-//! mean of e^(λ·cos) is I₀(λ) ≤ e^(λ²/4)). [`Scan::sureness`] is that L; whoever tried c frequencies in all takes none below ln c + [`SURE`].
+//! *How sure*: of n independent points at random the square of the sum's length, over n, passes L
+//! with a chance of e^−L at the most, whether the length or the reach along is asked for (the mean
+//! of e^(λ·cos) is I₀(λ) ≤ e^(λ²/4)). [`Scan::sureness`] is that L; whoever tried c frequencies in
+//! all takes none below ln c + [`SURE`].
 
 use core::f64::consts::TAU;
 
@@ -45,26 +50,43 @@ pub(super) struct Scan {
 
 /// Steps of frequency to one turn over the whole span of the points.
 pub(super) const STEPS_PER_TURN: f64 = 4.0;
-/// The logarithm of how unlikely chance is to do as well in all that was tried: one search in 160,000 is fooled.
+/// The logarithm of how unlikely chance is to do as well in all that was tried: one search in
+/// 160,000 is fooled.
 pub(super) const SURE: f64 = 12.0;
 /// What it takes to give a point its direction, in operations.
 const SETTING_OUT: u64 = 48;
 
 impl Scan {
-    /// Looks for the frequency f, in cycles per sector between two bounds, at which `weight` · e^(2πi(`turns` − f·x)) agree best, over points `(x, turns, weight)`; for [`Score::Along`] x counts
-    /// from where the phase is nought.
-    pub(super) fn new(score: Score, points: &[(f64, f64, f64)], lowest: f64, highest: f64, budget: &mut Budget) -> Self {
-        let (first, last) = points.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), point| (low.min(point.0), high.max(point.0)));
+    /// Looks for the frequency f, in cycles per sector between two bounds, at which `weight` ·
+    /// e^(2πi(`turns` − f·x)) agree best, over points `(x, turns, weight)`; for [`Score::Along`] x
+    /// counts from where the phase is nought.
+    pub(super) fn new(
+        score: Score,
+        points: &[(f64, f64, f64)],
+        lowest: f64,
+        highest: f64,
+        budget: &mut Budget,
+    ) -> Self {
+        let (first, last) =
+            points.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), point| {
+                (low.min(point.0), high.max(point.0))
+            });
         let (middle, reach) = match score {
             Score::Length => ((first + last) / 2.0, last - first),
             Score::Along => (0.0, last.abs().max(first.abs())),
         };
         let step = 1.0 / (STEPS_PER_TURN * reach.max(1.0));
-        let steps = (libm::ceil((highest - lowest).max(0.0) / step) as u64 + 1).min(MOST_STEPS);
+        let steps = (libm::ceil((highest - lowest).max(0.0) / step) as u64 + 1).min(MAX_STEPS);
         let rows = points.chunks(LANES).map(|points| {
-            let mut row = Row { cosine: [0.0; LANES], sine: [0.0; LANES], turn_cosine: [1.0; LANES], turn_sine: [0.0; LANES] };
+            let mut row = Row {
+                cosine: [0.0; LANES],
+                sine: [0.0; LANES],
+                turn_cosine: [1.0; LANES],
+                turn_sine: [0.0; LANES],
+            };
             for (lane, (x, turns, weight)) in points.iter().enumerate() {
-                let ([cosine, sine], turn) = (direction(turns - lowest * (x - middle)), direction(-step * (x - middle)));
+                let ([cosine, sine], turn) =
+                    (direction(turns - lowest * (x - middle)), direction(-step * (x - middle)));
                 (row.cosine[lane], row.sine[lane]) = (weight * cosine, weight * sine);
                 (row.turn_cosine[lane], row.turn_sine[lane]) = (turn[0], turn[1]);
             }
@@ -144,7 +166,7 @@ fn direction(turns: f64) -> [f64; 2] {
 }
 
 /// No scan tries more: some seconds of work in all.
-const MOST_STEPS: u64 = 8_000_000;
+const MAX_STEPS: u64 = 8_000_000;
 
 #[cfg(test)]
 mod tests {
@@ -167,16 +189,23 @@ mod tests {
         for seed in 1..=5 {
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             let slope = rng.random_range(2e-4..1.9e-3);
-            let xs: Vec<f64> = (0..64).map(|_| f64::from(rng.random_range(0..20_000_000_u32))).collect();
-            let points: Vec<(f64, f64, f64)> = xs.iter().map(|x| (*x, slope * x + rng.random_range(-0.1..0.1), 1.0)).collect();
+            let xs: Vec<f64> =
+                (0..64).map(|_| f64::from(rng.random_range(0..20_000_000_u32))).collect();
+            let points: Vec<(f64, f64, f64)> =
+                xs.iter().map(|x| (*x, slope * x + rng.random_range(-0.1..0.1), 1.0)).collect();
             let scan = run(&points);
-            assert!(is_sure(&scan) && (scan.frequency() - slope).abs() < 3e-8, "seed {seed}: {} instead of {slope}", scan.frequency());
+            assert!(
+                is_sure(&scan) && (scan.frequency() - slope).abs() < 3e-8,
+                "seed {seed}: {} instead of {slope}",
+                scan.frequency()
+            );
             let points: Vec<(f64, f64, f64)> = xs.iter().map(|x| (*x, rng.random(), 1.0)).collect();
             assert!(!is_sure(&run(&points)), "seed {seed}: found in noise");
         }
     }
 
-    /// Chance stays below what the bound says of it: of scans over noise no larger share passes L than frequencies times e^−L.
+    /// Chance stays below what the bound says of it: of scans over noise no larger share passes L
+    /// than frequencies times e^−L.
     #[test]
     fn chance_does_as_well_no_more_often_than_the_bound_says() {
         let mut rng = ChaCha8Rng::seed_from_u64(17);
@@ -184,7 +213,8 @@ mod tests {
             let mut sureness: Vec<f64> = Vec::new();
             let mut steps = 0;
             for _ in 0..400 {
-                let points: Vec<(f64, f64, f64)> = (0..48).map(|_| (rng.random_range(1.0..3e4), rng.random(), 1.0)).collect();
+                let points: Vec<(f64, f64, f64)> =
+                    (0..48).map(|_| (rng.random_range(1.0..3e4), rng.random(), 1.0)).collect();
                 let mut scan = Scan::new(score, &points, 1e-4, 6e-3, &mut Budget::slice());
                 while !scan.go_on(&mut Budget::slice()) {}
                 steps = steps.max(scan.steps());
@@ -193,7 +223,10 @@ mod tests {
             for level in [7.0_f64, 8.0, 9.0, 10.0] {
                 let passed = sureness.iter().filter(|sure| **sure > level).count() as f64 / 400.0;
                 let bound = steps as f64 * (-level).exp();
-                assert!(passed <= bound + 3.0 * (bound.min(1.0) / 400.0).sqrt(), "{score:?}: {passed} pass {level}, at most {bound} should");
+                assert!(
+                    passed <= bound + 3.0 * (bound.min(1.0) / 400.0).sqrt(),
+                    "{score:?}: {passed} pass {level}, at most {bound} should"
+                );
             }
             assert!(sureness.iter().any(|sure| *sure > 5.0), "the bound is not idle");
         }
@@ -201,7 +234,8 @@ mod tests {
 
     #[test]
     fn a_slice_is_as_long_as_the_budget() {
-        let points: Vec<(f64, f64, f64)> = (0..100).map(|number| (f64::from(number) * 1e5, 0.3, 1.0)).collect();
+        let points: Vec<(f64, f64, f64)> =
+            (0..100).map(|number| (f64::from(number) * 1e5, 0.3, 1.0)).collect();
         let mut scan = Scan::new(Score::Length, &points, 1e-4, 2e-3, &mut Budget::slice());
         let mut slices = 0;
         loop {

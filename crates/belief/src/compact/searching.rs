@@ -1,8 +1,10 @@
-//! How a [`CompactBelief`] searches for angles: when a search begins, how it goes on from completion to completion, what becomes of its answer, and when what is believed counts as right or as proven wrong.
+//! How a [`CompactBelief`] searches for angles: when a search begins, how it goes on from
+//! completion to completion, what becomes of its answer, and when what is believed counts as right
+//! or as proven wrong.
 
 use headtime_units::RotationPeriod;
 
-use super::belief::{AGREEMENT_WEIGHT, AGREES_TURNS, CompactBelief, LEAST_JUDGED};
+use super::belief::{AGREEMENT_WEIGHT, AGREES_TURNS, CompactBelief, MIN_JUDGED};
 use super::budget::Budget;
 use super::grow::Survey;
 use super::places::Places;
@@ -33,7 +35,8 @@ impl Work {
 }
 
 impl CompactBelief {
-    /// Searches all that was seen for what it says of angles, and comes back when that is done: for whoever has nothing else to do meanwhile.
+    /// Searches all that was seen for what it says of angles, and comes back when that is done: for
+    /// whoever has nothing else to do meanwhile.
     pub fn settle(&mut self) {
         for _ in 0..SETTLING {
             if self.is_right() {
@@ -47,19 +50,27 @@ impl CompactBelief {
         }
     }
 
-    /// Whether angles are believed so rightly that a search could only spoil what was learned on top of them.
+    /// Whether angles are believed so rightly that a search could only spoil what was learned on
+    /// top of them.
     fn is_right(&self) -> bool {
         let right = if self.map.is_of_profile() { RIGHT } else { RIGHT_STRIPS };
-        self.map.known_share() > RIGHT && self.judged >= LEAST_JUDGED && self.agreement > right
+        self.map.known_share() > RIGHT && self.judged >= MIN_JUDGED && self.agreement > right
     }
 
     /// Begins a search when it is time for the next, unless one is under way or nothing is wanting.
     pub(super) fn begin_if_due(&mut self) {
-        if !matches!(self.work, Work::None) || self.sights.taken() < self.next_search || self.is_right() {
+        if !matches!(self.work, Work::None)
+            || self.sights.taken() < self.next_search
+            || self.is_right()
+        {
             return;
         }
         let taken = self.sights.taken();
-        let wait = if self.map.is_of_profile() { (taken / 2).clamp(FIRST_SEARCH, LAST_SEARCH) } else { (taken / 4).clamp(FIRST_SEARCH, LAST_SURVEY) };
+        let wait = if self.map.is_of_profile() {
+            (taken / 2).clamp(FIRST_SEARCH, LAST_SEARCH)
+        } else {
+            (taken / 4).clamp(FIRST_SEARCH, LAST_SURVEY)
+        };
         self.next_search = taken + wait;
         self.begin_search();
     }
@@ -67,12 +78,22 @@ impl CompactBelief {
     fn begin_search(&mut self) {
         self.work = match &self.map.places {
             Places::Profile(of) => {
-                let sights = self.sights.newest(MOST_SEARCHED);
-                Work::Refit(Box::new(Refit::begin(of.layout().clone(), &of.shifts, self.spindle.period(), sights)))
+                let sights = self.sights.newest(MAX_SEARCHED);
+                Work::Refit(Box::new(Refit::begin(
+                    of.layout().clone(),
+                    &of.shifts,
+                    self.spindle.period(),
+                    sights,
+                )))
             }
             Places::Strips(strips) => {
                 let (capacity, period) = (self.map.capacity(), self.spindle.period());
-                Work::Survey(Box::new(Survey::begin(capacity, period, strips.clone(), &self.sights)))
+                Work::Survey(Box::new(Survey::begin(
+                    capacity,
+                    period,
+                    strips.clone(),
+                    &self.sights,
+                )))
             }
         };
     }
@@ -114,11 +135,12 @@ impl CompactBelief {
         self.take_angles(period);
     }
 
-    /// Angles are believed anew: what was learned on top of the old ones is void, and the platter is read again from the newest sights.
+    /// Angles are believed again: what was learned on top of the old ones is void, and the platter
+    /// is read again from the newest sights.
     fn take_angles(&mut self, period: RotationPeriod) {
         self.map.period = period;
         self.map.angles = crate::angles::AngleMap::new(self.map.capacity());
-        let were_right = self.judged >= LEAST_JUDGED && self.agreement > RIGHT;
+        let were_right = self.judged >= MIN_JUDGED && self.agreement > RIGHT;
         if !self.map.is_of_profile() && !were_right {
             // When the arm comes was held against angles that were partly wrong.
             self.map.arrival = Arrival::new();
@@ -135,21 +157,24 @@ impl CompactBelief {
     pub(super) fn note_agreement(&mut self, error_turns: f64) {
         self.judged += 1;
         let agrees = f64::from(u8::from(error_turns.abs() < AGREES_TURNS));
-        self.agreement += (agrees - self.agreement) * (1.0 / self.judged as f64).max(AGREEMENT_WEIGHT);
-        self.proven |= self.judged >= LEAST_JUDGED && self.agreement > PROVEN;
+        self.agreement +=
+            (agrees - self.agreement) * (1.0 / self.judged as f64).max(AGREEMENT_WEIGHT);
+        self.proven |= self.judged >= MIN_JUDGED && self.agreement > PROVEN;
         if self.proven && !self.trusted() {
             // Another drive, or one that was changed: what was seen before says nothing of it.
-            self.sights.keep_newest(LEAST_JUDGED as usize);
+            self.sights.keep_newest(MIN_JUDGED as usize);
             self.map.moved = self.map.places.none_moved();
             (self.work, self.next_search) = (Work::None, self.sights.taken() + FIRST_SEARCH / 2);
             self.proven = false;
         }
     }
 
-    /// Holds the strip of a sight against it: what proves wrong is unknown again and soon looked for anew. Only while most angles are right, so that it is the strip and not the platter that is off.
+    /// Holds the strip of a sight against it: what proves wrong is unknown again and soon looked
+    /// for again. Only while most angles are right, so that it is the strip and not the platter that
+    /// is off.
     pub(super) fn hold_against(&mut self, sight: Sight, error_turns: f64) {
         let Places::Strips(strips) = &self.map.places else { return };
-        if self.agreement < PROVEN || self.judged < LEAST_JUDGED {
+        if self.agreement < PROVEN || self.judged < MIN_JUDGED {
             return;
         }
         if let Some(left) = self.recheck.take(strips, sight.last, error_turns) {
@@ -162,11 +187,12 @@ impl CompactBelief {
 /// The first search for angles, and the longest that the next one is put off, in completions.
 pub(super) const FIRST_SEARCH: u64 = 256;
 const LAST_SEARCH: u64 = 16_384;
-/// The first search for strips (a drive has some ten zones, and each wants some dozens of sights), and the longest that the next one is put off.
+/// The first search for strips (a drive has some ten zones, and each wants some dozens of sights),
+/// and the longest that the next one is put off.
 pub(super) const FIRST_SURVEY: u64 = 512;
 const LAST_SURVEY: u64 = 16_384;
 /// No search looks at more sights.
-const MOST_SEARCHED: usize = 16_384;
+const MAX_SEARCHED: usize = 16_384;
 /// Searches after which nothing more is found in the same sights.
 const SETTLING: usize = 2;
 /// Sights by which the platter is read again after a search: some seconds of a busy drive.
@@ -175,5 +201,6 @@ const REREAD: usize = 256;
 const PROVEN: f64 = 0.6;
 /// Above this share nothing is searched for: what is left are outliers.
 const RIGHT: f64 = 0.95;
-/// The same of strips: a search of theirs goes on from what is known, and a tooth that is still missing costs few of these and many predictions.
+/// The same of strips: a search of theirs goes on from what is known, and a tooth that is still
+/// missing costs few of these and many predictions.
 const RIGHT_STRIPS: f64 = 0.99;

@@ -1,13 +1,16 @@
-//! [`Shifts`]: by how many sectors a drive's addresses lie further on than a layout says, region by region.
+//! [`Shifts`]: by how many sectors a drive's addresses lie further on than a layout says, region by
+//! region.
 //!
-//! A sector that a drive steps over moves everything behind it by one. A layout that does not know of it is right again once it is asked for the address so many sectors further on.
-//! Example: nothing before LBA 7,218,155, then 8: LBA 7,300,000 lies where the layout has LBA 7,300,008.
+//! A sector that a drive steps over moves everything behind it by one. A layout that does not know
+//! of it is right again once it is asked for the address so many sectors further on. Example:
+//! nothing before LBA 7,218,155, then 8: LBA 7,300,000 lies where the layout has LBA 7,300,008.
 //!
 //! Cost: a look-up is a binary search. 16 bytes for each region.
 
 use headtime_units::Lba;
 
-/// How far addresses are moved, from which address on; rising by address, each differing from the one before.
+/// How far addresses are moved, from which address on; rising by address, each differing from the
+/// one before.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shifts {
     rows: Vec<Shift>,

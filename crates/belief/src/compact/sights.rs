@@ -1,7 +1,8 @@
 //! [`Sights`]: what completions showed of the platter, as many of the newest as memory allows.
 //!
-//! A sight is one completion: at this time the end of this sector passed under the head. Where on the platter that is nobody knows yet; that many of them agree is what everything
-//! else is found from.
+//! A sight is one completion: at this time the end of this sector passed under the head. Where on
+//! the platter that is nobody knows yet; that many of them agree is what everything else is found
+//! from.
 //!
 //! Cost: 16 bytes each.
 
@@ -56,7 +57,8 @@ impl Sights {
         self.kept.drain(..over);
     }
 
-    /// The numbers of the newest `count`, of all that were ever taken in: what [`Sights::get`] goes by.
+    /// The numbers of the newest `count`, of all that were ever taken in: what [`Sights::get`] goes
+    /// by.
     pub(super) fn newest_numbers(&self, count: usize) -> Range<u64> {
         self.taken - self.kept.len().min(count) as u64..self.taken
     }
@@ -80,10 +82,21 @@ mod tests {
     #[test]
     fn the_oldest_are_forgotten_first() {
         let mut sights = Sights::new(3);
-        (0..5).for_each(|number| sights.take(Sight { at: Instant::from_ns(number), last: Lba::new(number) }));
-        let kept = |sights: &Sights, count| sights.newest(count).iter().map(|sight| sight.last.get()).collect::<Vec<_>>();
-        assert_eq!((kept(&sights, 9), kept(&sights, 2), sights.taken()), (vec![2, 3, 4], vec![3, 4], 5));
-        let by_number = |sights: &Sights| (0..7).map(|number| sights.get(number).map(|sight| sight.last.get())).collect::<Vec<_>>();
+        (0..5).for_each(|number| {
+            sights.take(Sight { at: Instant::from_ns(number), last: Lba::new(number) })
+        });
+        let kept = |sights: &Sights, count| {
+            sights.newest(count).iter().map(|sight| sight.last.get()).collect::<Vec<_>>()
+        };
+        assert_eq!(
+            (kept(&sights, 9), kept(&sights, 2), sights.taken()),
+            (vec![2, 3, 4], vec![3, 4], 5)
+        );
+        let by_number = |sights: &Sights| {
+            (0..7)
+                .map(|number| sights.get(number).map(|sight| sight.last.get()))
+                .collect::<Vec<_>>()
+        };
         assert_eq!(by_number(&sights), [None, None, Some(2), Some(3), Some(4), None, None]);
         assert_eq!(sights.newest_numbers(2), 3..5);
         sights.keep_newest(1);

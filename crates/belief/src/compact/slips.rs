@@ -1,16 +1,24 @@
-//! [`Search`]: where a unit's addresses lie further on than its layout says, found from the angles that their sectors showed.
+//! [`Search`]: where a unit's addresses lie further on than its layout says, found from the angles
+//! that their sectors showed.
 //!
-//! Every slipped sector that the layout does not know of moves all behind it along, up to the next place where spares take the difference up. Between two such places the shift is one
-//! number, and every sight says which numbers fit the angle that it showed: a few of each turn. In the order of addresses the cheapest sequence of shifts is found by dynamic programming
-//! (Viterbi): a sight costs how far its angle is off, up to a bound; a change of the shift costs as
-//! much as picking one shift among all that are possible is unlikely ([`CHANGE`] and the logarithm of how many there are).
+//! Every slipped sector that the layout does not know of moves all behind it along, up to the next
+//! place where spares take the difference up. Between two such places the shift is one number, and
+//! every sight says which numbers fit the angle that it showed: a few of each turn. In the order of
+//! addresses the cheapest sequence of shifts is found by dynamic programming (Viterbi): a sight
+//! costs how far its angle is off, up to a bound; a change of the shift costs as much as picking
+//! one shift among all that are possible is unlikely ([`CHANGE`] and the logarithm of how many
+//! there are).
 //!
-//! Worked example, tracks of 1,200 sectors: a sight at LBA 7,300,000 is 8/1,200 turn further on than the layout says, and so are the ten behind it. With a shift of 0 each of them costs
-//! 1.7, with one of 8 nothing: 17 saved for a change at 12. A single sight that is off by as much changes nothing.
+//! Worked example, tracks of 1,200 sectors: a sight at LBA 7,300,000 is 8/1,200 turn further on
+//! than the layout says, and so are the ten behind it. With a shift of 0 each of them costs 1.7,
+//! with one of 8 nothing: 17 saved for a change at 12. A single sight that is off by as much
+//! changes nothing.
 //!
-//! Does not find a shift that fewer than three or four sights speak of, nor where exactly between two sights it begins: half-way is taken. Cost: [`Search::step`] takes one sight
-//! in, some ten microseconds for a thousand sectors of reach; 1 bit of memory for each sight and sector of reach. Source: ours; that this is what a real drive does is seen in
-//! VALIDATION.md (Cheetah 15K.5).
+//! Does not find a shift that fewer than three or four sights speak of, nor where exactly between
+//! two sights it begins: half-way is taken. Cost: [`Search::step`] takes one sight in, some ten
+//! microseconds for a thousand sectors of reach; 1 bit of memory for each sight and sector of
+//! reach. Source: ours; that this is what a real drive does is seen in VALIDATION.md (Cheetah
+//! 15K.5).
 
 use std::sync::Arc;
 
@@ -20,13 +28,17 @@ use headtime_units::{Angle, Lba};
 use super::budget::Budget;
 use super::shifts::{Shift, Shifts};
 
-/// What a change costs beside the logarithm of the number of shifts that there are to choose from (guess: of fifteen sights one lies behind a change).
+/// What a change costs beside the logarithm of the number of shifts that there are to choose from
+/// (guess: of fifteen sights one lies behind a change).
 const CHANGE: f64 = 2.7;
-/// The most that one sight may cost, so that one that goes wrong for reasons of its own moves nothing.
+/// The most that one sight may cost, so that one that goes wrong for reasons of its own moves
+/// nothing.
 const MOST: f32 = 4.0;
-/// Shifts are looked for up to this share of the drive's sectors (guess: thirty defects in a million, several times what new drives have).
+/// Shifts are looked for up to this share of the drive's sectors (guess: thirty defects in a
+/// million, several times what new drives have).
 const REACH_SHARE: f64 = 3e-5;
-/// The fewest and the most sectors of reach. Down to a quarter of it shifts may be negative: of a layout that has too many slips, or where spares begin anew.
+/// The fewest and the most sectors of reach. Down to a quarter of it shifts may be negative: of a
+/// layout that has too many slips, or where spares begin again.
 const REACH: (u64, u64) = (64, 8_192);
 
 /// What it takes to go back by one sight, which is somewhere else in memory, in operations.
@@ -79,7 +91,9 @@ impl Search {
 
     /// Takes the sight with the next address in.
     pub(super) fn step(&mut self, seen: Seen) {
-        let cheapest = (0..self.cost.len()).min_by(|a, b| self.cost[*a].total_cmp(&self.cost[*b])).unwrap_or(0);
+        let cheapest = (0..self.cost.len())
+            .min_by(|a, b| self.cost[*a].total_cmp(&self.cost[*b]))
+            .unwrap_or(0);
         let least = self.cost[cheapest];
         let from_there = least + self.change;
         let mut changed = vec![0_u64; self.cost.len().div_ceil(64)];
@@ -95,12 +109,18 @@ impl Search {
         self.taken.push(Taken { last: seen.last.get(), cheapest: cheapest as u32, changed });
     }
 
-    /// Adds to each shift what the sight costs with it: track by track, because within one each sector is a constant angle further on.
+    /// Adds to each shift what the sight costs with it: track by track, because within one each
+    /// sector is a constant angle further on.
     fn add_errors(&mut self, seen: Seen) {
         let mapped = self.layout.capacity().get();
         let mut state = 0_usize;
         while state < self.cost.len() {
-            let Some(lba) = seen.last.get().checked_add_signed(self.lowest + state as i64).filter(|lba| *lba < mapped) else {
+            let Some(lba) = seen
+                .last
+                .get()
+                .checked_add_signed(self.lowest + state as i64)
+                .filter(|lba| *lba < mapped)
+            else {
                 self.cost[state] += MOST;
                 state += 1;
                 continue;
@@ -110,7 +130,8 @@ impl Search {
             let sector = 0x1_0000_0000_u64 / u64::from(sectors.max(1));
             // From here to the end of the track, or to the last shift.
             let run = ((sectors - address.sector) as usize).clamp(1, self.cost.len() - state);
-            let end = self.layout.sector_angle(address) + Angle::from_fraction(1, u64::from(sectors));
+            let end =
+                self.layout.sector_angle(address) + Angle::from_fraction(1, u64::from(sectors));
             let mut off = seen.angle - end;
             for cost in &mut self.cost[state..state + run] {
                 *cost += ((off.as_raw() as i32).unsigned_abs() as f32 / self.scale).min(MOST);
@@ -133,7 +154,9 @@ impl Search {
 
     /// The way back along the cheapest shifts.
     pub(super) fn trace(self) -> Trace {
-        let state = (0..self.cost.len()).min_by(|a, b| self.cost[*a].total_cmp(&self.cost[*b])).unwrap_or(0);
+        let state = (0..self.cost.len())
+            .min_by(|a, b| self.cost[*a].total_cmp(&self.cost[*b]))
+            .unwrap_or(0);
         Trace { lowest: self.lowest, left: self.taken, behind: None, state, rows: Vec::new() }
     }
 }
@@ -152,7 +175,8 @@ pub(super) struct Trace {
 impl Trace {
     /// Bytes of memory.
     pub(super) fn memory(&self) -> u64 {
-        let of_one = size_of::<Taken>() + self.left.first().map_or(0, |taken| 8 * taken.changed.len());
+        let of_one =
+            size_of::<Taken>() + self.left.first().map_or(0, |taken| 8 * taken.changed.len());
         (self.left.capacity() * of_one + self.rows.capacity() * size_of::<Shift>()) as u64
     }
 
@@ -200,7 +224,8 @@ mod tests {
         }
     }
 
-    /// A unit with `rows` of slips that the layout does not know of is found out by random sights, of which some are anywhere.
+    /// A unit with `rows` of slips that the layout does not know of is found out by random sights,
+    /// of which some are anywhere.
     #[test]
     fn the_slips_of_a_unit_are_found_though_some_sights_are_wrong() {
         for seed in 1..=3_u64 {
@@ -215,13 +240,22 @@ mod tests {
                 slips.extend((first..first + count).map(|sector| ZoneSlip { zone, sector }));
             }
             let slips = Layout::absorbed(&profile, &slips);
-            let unit = Mechanism::new(&profile, Arc::new(Layout::with_slips(&profile, &slips).unwrap()), headtime_mechanics::Nominal).unwrap();
+            let unit = Mechanism::new(
+                &profile,
+                Arc::new(Layout::with_slips(&profile, &slips).unwrap()),
+                headtime_mechanics::Nominal,
+            )
+            .unwrap();
             let mut seen: Vec<Seen> = (0..3_000)
                 .map(|_| {
                     let last = Lba::new(rng.random_range(0..nominal.capacity().get()));
                     let wrong = rng.random_bool(0.02);
                     let noise = Angle::from_turns(rng.random_range(-0.001..0.001));
-                    let angle = if wrong { Angle::from_raw(rng.random()) } else { unit.end_angle(Extent::from_numbers(last.get(), 1)) + noise };
+                    let angle = if wrong {
+                        Angle::from_raw(rng.random())
+                    } else {
+                        unit.end_angle(Extent::from_numbers(last.get(), 1)) + noise
+                    };
                     Seen { last, angle }
                 })
                 .collect();
@@ -237,7 +271,10 @@ mod tests {
                 (0..2_000).map(|_| off()).filter(|turns| *turns < 0.01).count()
             };
             let (before, after) = (within(&Shifts::default()), within(&shifts));
-            assert!(before < 1_500 && after > 1_900, "seed {seed}: of 2,000 angles {before} right before, {after} after");
+            assert!(
+                before < 1_500 && after > 1_900,
+                "seed {seed}: of 2,000 angles {before} right before, {after} after"
+            );
         }
     }
 
@@ -252,8 +289,13 @@ mod tests {
         let mut rng = ChaCha8Rng::seed_from_u64(5);
         let mut lbas: Vec<u64> = (0..400).map(|_| rng_lba(&layout, &mut rng)).collect();
         lbas.sort_unstable();
-        let seen: Vec<Seen> =
-            lbas.iter().map(|lba| Seen { last: Lba::new(*lba), angle: mechanism.end_angle(Extent::from_numbers(*lba, 1)) }).collect();
+        let seen: Vec<Seen> = lbas
+            .iter()
+            .map(|lba| Seen {
+                last: Lba::new(*lba),
+                angle: mechanism.end_angle(Extent::from_numbers(*lba, 1)),
+            })
+            .collect();
         assert_eq!(find(&layout, &seen), Shifts::default());
     }
 }

@@ -1,12 +1,17 @@
-//! [`Tails`]: how much longer than predicted accesses took, by region: what the worst case is reckoned from.
+//! [`Tails`]: how much longer than predicted accesses took, by region: what the worst case is
+//! computed from.
 //!
-//! For each of [`REGIONS`] regions of the drive accesses are counted by how late they were, in quarters of a revolution, and the longest is kept exactly. The worst that is answered is the
-//! prediction and the asked quantile of lateness on top, rounded up to the end of its quarter; the longest itself where the quantile asks for more accesses than were seen.
+//! For each of [`REGIONS`] regions of the drive accesses are counted by how late they were, in
+//! quarters of a revolution, and the longest is kept exactly. The worst that is answered is the
+//! prediction and the asked quantile of lateness on top, rounded up to the end of its quarter; the
+//! longest itself where the quantile asks for more accesses than were seen.
 //!
-//! Worked example, 8 ms a turn: of 1,000 accesses 980 came as predicted or sooner, 19 a revolution late, one 9.3 ms late. The 0.9-quantile is 0, the
-//! 0.99-quantile would be 10 ms, the end of the quarter that begins at 8, but nothing was longer than 9.3 ms: 9.3.
+//! Worked example, 8 ms a turn: of 1,000 accesses 980 came as predicted or sooner, 19 a revolution
+//! late, one 9.3 ms late. The 0.9-quantile is 0, the 0.99-quantile would be 10 ms, the end of the
+//! quarter that begins at 8, but nothing was longer than 9.3 ms: 9.3.
 //!
-//! Guarantees: a quantile is never below the time of the access that it is of. Cost: O(1) to take in, some 40 additions to look up. 10 KiB. Source: P1 section 3.3 (the worst ever observed),
+//! Guarantees: a quantile is never below the time of the access that it is of. Cost: O(1) to take
+//! in, some 40 additions to look up. 10 KiB. Source: P1 section 3.3 (the worst ever observed),
 //! docs/limits.md 6 (a quantile of the completion time).
 
 use headtime_units::{Lba, Nanos, Sectors};
@@ -34,7 +39,10 @@ pub(super) struct Tail {
 
 impl Tails {
     pub(super) fn new(capacity: Sectors) -> Self {
-        Self { capacity: capacity.get().max(1), regions: vec![Tail { counts: [0; CLASSES], longest: Nanos::ZERO }; REGIONS] }
+        Self {
+            capacity: capacity.get().max(1),
+            regions: vec![Tail { counts: [0; CLASSES], longest: Nanos::ZERO }; REGIONS],
+        }
     }
 
     /// The tails of a saved map.
@@ -51,7 +59,8 @@ impl Tails {
         &self.regions
     }
 
-    /// Takes in that an access to `lba` was `late` (zero: not at all), on a drive that turns once in `turn`.
+    /// Takes in that an access to `lba` was `late` (zero: not at all), on a drive that turns once
+    /// in `turn`.
     pub(super) fn take(&mut self, lba: Lba, late: Nanos, turn: Nanos) {
         let region = self.region(lba);
         let tail = &mut self.regions[region];
@@ -59,7 +68,8 @@ impl Tails {
         tail.longest = tail.longest.max(late);
     }
 
-    /// How late nine in ten, 99 in a hundred, … of the accesses to the region of `lba` at most were; `None` where too few were seen.
+    /// How late nine in ten, 99 in a hundred, … of the accesses to the region of `lba` at most
+    /// were; `None` where too few were seen.
     pub(super) fn quantile(&self, lba: Lba, share: f64, turn: Nanos) -> Option<Nanos> {
         let tail = self.of(lba);
         let seen: u64 = tail.counts.iter().sum();
@@ -111,7 +121,11 @@ mod tests {
         tails.take(here, Nanos::from_us(9_300), TURN);
         let quantile = |share| tails.quantile(here, share, TURN);
         assert_eq!(quantile(0.9), Some(Nanos::ZERO));
-        assert_eq!(quantile(0.99), Some(Nanos::from_us(9_300)), "the quarter ends at 10 ms, and nothing was longer than 9.3");
+        assert_eq!(
+            quantile(0.99),
+            Some(Nanos::from_us(9_300)),
+            "the quarter ends at 10 ms, and nothing was longer than 9.3"
+        );
         assert_eq!(quantile(0.9999), Some(Nanos::from_us(9_300)));
         assert_eq!(tails.quantile(Lba::new(999), 0.5, TURN), None, "nothing was seen there");
     }

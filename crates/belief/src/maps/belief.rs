@@ -1,8 +1,12 @@
 //! [`MapBelief`]: a belief that goes by a map of either kind.
 //!
-//! It is one of the two and nothing more. What it adds is that whoever has a scheduler can ask for the map in it ([`MapBelief::of`]): to keep it, or to show it.
+//! It is one of the two and nothing more. What it adds is that whoever has a scheduler can ask for
+//! the map in it ([`MapBelief::of`]): to keep it, or to show it.
 
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Known, Learned, Likely, Measured, Op, Pair, Positioning, Target};
+use headtime_sched::{
+    Belief, BeliefReport, Estimate, Head, Known, Learned, Likely, Measured, Op, Pair, Positioning,
+    Target,
+};
 use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 
 use super::kept::KeptMap;
@@ -57,7 +61,9 @@ impl MapBelief {
     #[must_use]
     pub fn map(&self) -> KeptMap {
         match self {
-            Self::Matrix(belief) => KeptMap::Matrix(Box::new(belief.map().look(LatencyMatrix::clone))),
+            Self::Matrix(belief) => {
+                KeptMap::Matrix(Box::new(belief.map().look(LatencyMatrix::clone)))
+            }
             Self::Compact(belief) => KeptMap::Compact(Box::new(belief.map().clone())),
         }
     }

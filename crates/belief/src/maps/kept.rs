@@ -26,7 +26,8 @@ pub enum KeptMapError {
     Compact(#[from] CompactDecodeError),
     /// They are a map of another drive.
     #[error(
-        "it is of drive model '{}' with {} of {} bytes, expected is '{}' with {} of {}; use a map of the same model and size",
+        "it is of drive model '{}' with {} of {} bytes, expected is '{}' with {} of {}; use a map \
+            of the same model and size",
         theirs.model, theirs.capacity, theirs.sector.bytes(), ours.model, ours.capacity, ours.sector.bytes()
     )]
     OtherDrive {
@@ -36,7 +37,9 @@ pub enum KeptMapError {
         theirs: Box<MappedDrive>,
     },
     /// They are a map of the other kind.
-    #[error("it is a {theirs} map, and the drive is believed by a {ours} map; use one of that kind")]
+    #[error(
+        "it is a {theirs} map, and the drive is believed by a {ours} map; use one of that kind"
+    )]
     OtherKind {
         /// What is believed here.
         ours: MapKind,
@@ -89,6 +92,13 @@ impl KeptMap {
     /// [`KeptMapError::OtherDrive`].
     pub fn check_drive(&self, ours: &MappedDrive) -> Result<(), KeptMapError> {
         let theirs = self.drive();
-        if theirs == ours { Ok(()) } else { Err(KeptMapError::OtherDrive { ours: Box::new(ours.clone()), theirs: Box::new(theirs.clone()) }) }
+        if theirs == ours {
+            Ok(())
+        } else {
+            Err(KeptMapError::OtherDrive {
+                ours: Box::new(ours.clone()),
+                theirs: Box::new(theirs.clone()),
+            })
+        }
     }
 }

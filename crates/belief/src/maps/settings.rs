@@ -1,7 +1,9 @@
 //! [`MapSettings`]: which map a drive is to be believed by, and the belief that begins with it.
 //!
-//! A matrix begins empty. A compact map begins with a profile where there is one, and otherwise with the drive's size and nominal speed, which nobody can guess: 5,400, 5,900, 7,200 rpm look alike from
-//! outside until the platter has been watched. Either goes on with a map that was kept, in that map's own cells and entries.
+//! A matrix begins empty. A compact map begins with a profile where there is one, and otherwise
+//! with the drive's size and nominal speed, which nobody can guess: 5,400, 5,900, 7,200 rpm look
+//! alike from outside until the platter has been watched. Either goes on with a map that was kept,
+//! in that map's own cells and entries.
 
 use std::fmt;
 use std::str::FromStr;
@@ -12,7 +14,10 @@ use headtime_units::{ByteSize, RotationPeriod};
 use super::belief::MapBelief;
 use super::kept::{KeptMap, KeptMapError};
 use crate::compact::{CompactBelief, CompactError, CompactMap, CompactSettings};
-use crate::matrix::{LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape, ShapeError, SharedMatrix};
+use crate::matrix::{
+    LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape,
+    ShapeError, SharedMatrix,
+};
 
 /// Which kind of map.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,9 +37,11 @@ pub struct MapSettings {
     pub compact: CompactSettings,
     /// What the map may take of memory, with what it learns from.
     pub memory: ByteSize,
-    /// Whether a compact map begins with the profile where there is one; otherwise with its size and speed alone.
+    /// Whether a compact map begins with the profile where there is one; otherwise with its size
+    /// and speed alone.
     pub from_profile: bool,
-    /// The nominal speed in revolutions per minute, for a compact map without a profile; right to within 500 ppm.
+    /// The nominal speed in revolutions per minute, for a compact map without a profile; right to
+    /// within 500 ppm.
     pub rpm: Option<f64>,
 }
 
@@ -55,7 +62,8 @@ pub enum BeginError {
     Profile(#[from] ProfileError),
     /// How fast the platter turns is not known.
     #[error(
-        "a compact map that begins with nothing has to know how fast the platter turns: give rpm (such as rpm=7200, from the drive's data sheet), or a profile"
+        "a compact map that begins with nothing has to know how fast the platter turns: give rpm \
+            (such as rpm=7200, from the drive's data sheet), or a profile"
     )]
     NoSpeed,
     /// No platter turns so.
@@ -67,7 +75,8 @@ pub enum BeginError {
 }
 
 impl Default for MapSettings {
-    /// 64 MiB (as the compact map's target has it), cells and entries as published, the speed unknown.
+    /// 64 MiB (as the compact map's target has it), cells and entries as published, the speed
+    /// unknown.
     fn default() -> Self {
         Self {
             matrix: MatrixSettings::default(),
@@ -107,11 +116,17 @@ impl FromStr for MapKind {
 }
 
 impl MapSettings {
-    /// A belief that goes by a map of this kind, beginning with `profile` where there is one and the kind can use it.
+    /// A belief that goes by a map of this kind, beginning with `profile` where there is one and
+    /// the kind can use it.
     ///
     /// # Errors
     /// See [`BeginError`].
-    pub fn begin(&self, kind: MapKind, drive: &MappedDrive, profile: Option<&DriveProfile>) -> Result<MapBelief, BeginError> {
+    pub fn begin(
+        &self,
+        kind: MapKind,
+        drive: &MappedDrive,
+        profile: Option<&DriveProfile>,
+    ) -> Result<MapBelief, BeginError> {
         match kind {
             MapKind::Matrix => {
                 let settings = MatrixSettings { memory: self.memory, ..self.matrix };
@@ -119,9 +134,15 @@ impl MapSettings {
                 Ok(Self::by_matrix(SharedMatrix::new(LatencyMatrix::new(shape))))
             }
             MapKind::Compact => {
-                let settings = CompactSettings { memory: self.memory, sector_ns: self.compact.sector_ns * in_512(drive), ..self.compact };
+                let settings = CompactSettings {
+                    memory: self.memory,
+                    sector_ns: self.compact.sector_ns * in_512(drive),
+                    ..self.compact
+                };
                 let map = match profile {
-                    Some(profile) if self.from_profile => CompactMap::of_profile(profile, settings)?,
+                    Some(profile) if self.from_profile => {
+                        CompactMap::of_profile(profile, settings)?
+                    }
                     _ => CompactMap::unknown(drive.clone(), self.period(profile)?, settings)?,
                 };
                 Ok(MapBelief::Compact(Box::new(CompactBelief::new(map))))
@@ -133,7 +154,12 @@ impl MapSettings {
     ///
     /// # Errors
     /// [`BeginError::Kept`].
-    pub fn go_on(&self, kind: MapKind, drive: &MappedDrive, map: KeptMap) -> Result<MapBelief, BeginError> {
+    pub fn go_on(
+        &self,
+        kind: MapKind,
+        drive: &MappedDrive,
+        map: KeptMap,
+    ) -> Result<MapBelief, BeginError> {
         if map.kind() != kind {
             return Err(KeptMapError::OtherKind { ours: kind, theirs: map.kind() }.into());
         }
@@ -148,7 +174,8 @@ impl MapSettings {
     #[must_use]
     pub fn by_matrix(map: SharedMatrix) -> MapBelief {
         let usual = MatrixOptions::default();
-        let options = MatrixOptions { sector_ns: usual.sector_ns * in_512(map.shape().drive()), ..usual };
+        let options =
+            MatrixOptions { sector_ns: usual.sector_ns * in_512(map.shape().drive()), ..usual };
         MapBelief::Matrix(Box::new(MatrixBelief::new(map, options)))
     }
 
@@ -172,7 +199,11 @@ fn in_512(drive: &MappedDrive) -> f64 {
 /// # Errors
 /// When the profile's sectors are none.
 pub fn mapped_drive(profile: &DriveProfile) -> Result<MappedDrive, ProfileError> {
-    Ok(MappedDrive { model: profile.model.clone(), capacity: profile.capacity(), sector: profile.sector_size()? })
+    Ok(MappedDrive {
+        model: profile.model.clone(),
+        capacity: profile.capacity(),
+        sector: profile.sector_size()?,
+    })
 }
 
 #[cfg(test)]
@@ -203,14 +234,20 @@ mod tests {
             let kept = KeptMap::decode(&bytes, small().memory).expect("it was encoded");
             let again = small().go_on(kind, &drive, kept.clone()).expect("it is of this drive");
             assert_eq!(bytes_of(&again.map()), bytes);
-            let other = MapKind::ALL.into_iter().find(|other| *other != kind).expect("there are two");
-            let message = small().go_on(other, &drive, kept.clone()).expect_err("another kind").to_string();
+            let other =
+                MapKind::ALL.into_iter().find(|other| *other != kind).expect("there are two");
+            let message =
+                small().go_on(other, &drive, kept.clone()).expect_err("another kind").to_string();
             assert!(message.contains(kind.name()) && message.contains(other.name()), "{message}");
             let elsewhere = MappedDrive { model: "another".into(), ..drive.clone() };
-            let message = small().go_on(kind, &elsewhere, kept).expect_err("another drive").to_string();
+            let message =
+                small().go_on(kind, &elsewhere, kept).expect_err("another drive").to_string();
             assert!(message.contains("'another'") && message.contains(&drive.model), "{message}");
         }
-        assert!(MapBelief::of(&*crate::of_profile(&profile).expect("it ships")).is_none(), "a profile is no map");
+        assert!(
+            MapBelief::of(&*crate::of_profile(&profile).expect("it ships")).is_none(),
+            "a profile is no map"
+        );
         assert_eq!(crate::LinearBelief::new(profile.capacity()).report().samples, 0);
     }
 
@@ -219,9 +256,12 @@ mod tests {
         let profile = catalog::load("atlas10k").expect("it ships");
         let drive = mapped_drive(&profile).expect("it has sectors");
         assert_eq!(small().begin(MapKind::Compact, &drive, None).err(), Some(BeginError::NoSpeed));
-        let of = |rpm| MapSettings { rpm: Some(rpm), ..small() }.begin(MapKind::Compact, &drive, None);
+        let of =
+            |rpm| MapSettings { rpm: Some(rpm), ..small() }.begin(MapKind::Compact, &drive, None);
         assert!(of(10_025.0).is_ok());
-        let bare = MapSettings { from_profile: false, ..small() }.begin(MapKind::Compact, &drive, Some(&profile)).expect("the profile has a speed");
+        let bare = MapSettings { from_profile: false, ..small() }
+            .begin(MapKind::Compact, &drive, Some(&profile))
+            .expect("the profile has a speed");
         assert!(matches!(bare.map(), KeptMap::Compact(map) if !map.is_of_profile()));
         assert!(of(0.0).expect_err("it stands still").to_string().contains("1000 to 30000"));
         assert!(of(f64::NAN).is_err());

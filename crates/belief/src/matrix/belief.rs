@@ -1,22 +1,34 @@
 //! [`MatrixBelief`]: what a scheduler believes that has a latency map and nothing else.
 //!
-//! Places are numbers of cells: where a request begins and where it ends. What it takes from the cell of the last request to that of the next is what the map
-//! says of the pair; a pair that it does not know costs by distance in addresses, on a line fitted to what was seen. *Worst* is what the map says, *expected* what pairs
-//! that said so took on average, and there is no better *most likely* than that.
+//! Places are numbers of cells: where a request begins and where it ends. What it takes from the
+//! cell of the last request to that of the next is what the map says of the pair; a pair that it
+//! does not know costs by distance in addresses, on a line fitted to what was seen. *Worst* is what
+//! the map says, *expected* what pairs that said so took on average, and there is no better *most
+//! likely* than that.
 //!
-//! Worked example: cells of 256 sectors, the head at the end of LBA 1,000 (cell 3), free at t = 0. A request at LBA 2,400 (cell 9) is sent at once: the map says 5.7 ms for cells 3
-//! and 9, and pairs that said 5.7 took 0.8 of it: expected 4.6, worst 5.7, from t = 0 on. A request at cell 12, of which nothing is known: by distance 5.1 ms, worst the longest
-//! time there is. Sent at t = 30 ms both are unknown: after idleness the platter is anywhere.
+//! Worked example: cells of 256 sectors, the head at the end of LBA 1,000 (cell 3), free at t = 0.
+//! A request at LBA 2,400 (cell 9) is sent at once: the map says 5.7 ms for cells 3 and 9, and
+//! pairs that said 5.7 took 0.8 of it: expected 4.6, worst 5.7, from t = 0 on. A request at cell
+//! 12, of which nothing is known: by distance 5.1 ms, worst the longest time there is. Sent at t =
+//! 30 ms both are unknown: after idleness the platter is anywhere.
 //!
-//! *What is learned from*: commands that succeeded, were sent before or straight after the one before them completed, and are no longer than a cell. The time kept is completion to
-//! completion less the media time of the sectors, so that it serves for requests of other lengths; with a command overhead in it where one command is outstanding at a time, without
-//! where there are two. An access that no arm can have made, because it was faster than any seek, is a hit in the drive's cache: it teaches nothing. Among neighbouring cells
-//! hits are not told apart; they can make a pair known too well, until an access to the medium corrects it.
+//! *What is learned from*: commands that succeeded, were sent before or straight after the one
+//! before them completed, and are no longer than a cell. The time kept is completion to completion
+//! less the media time of the sectors, so that it serves for requests of other lengths; with a
+//! command overhead in it where one command is outstanding at a time, without where there are two.
+//! An access that no arm can have made, because it was faster than any seek, is a hit in the
+//! drive's cache: it teaches nothing. Among neighboring cells hits are not told apart; they can
+//! make a pair known too well, until an access to the medium corrects it.
 //!
-//! Guarantees: of a pair that was learned, `worst` is never below what was observed. Not guaranteed: anything about rotation within a cell; before a drive's cells have
-//! been met in pairs this is an order by distance. Cost: a look-up under a lock. Source: P1 sections 3.1 to 3.3; [`Calibration`], [`ByDistance`] and [`Pace`] are ours.
+//! Guarantees: of a pair that was learned, `worst` is never below what was observed. Not
+//! guaranteed: anything about rotation within a cell; before a drive's cells have been met in pairs
+//! this is an order by distance. Cost: a look-up under a lock. Source: P1 sections 3.1 to 3.3;
+//! [`Calibration`], [`ByDistance`] and [`Pace`] are ours.
 
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Known, Learned, Measured, Op, Pair, Place, Positioning, Target};
+use headtime_sched::{
+    Belief, BeliefReport, Estimate, Head, Known, Learned, Measured, Op, Pair, Place, Positioning,
+    Target,
+};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 use super::calibration::Calibration;
@@ -29,19 +41,27 @@ use super::shared::SharedMatrix;
 /// What the user may set of a [`MatrixBelief`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MatrixOptions {
-    /// Media time of a sector within a cell, in ns. Default 2,560 (guess: 200 MB/s in sectors of 512 bytes).
+    /// Media time of a sector within a cell, in ns. Default 2,560 (guess: 200 MB/s in sectors of
+    /// 512 bytes).
     pub sector_ns: f64,
-    /// A command sent so long after the one before it completed still counts as back to back. Default 200 us (guess: a thirtieth of a revolution).
+    /// A command sent so long after the one before it completed still counts as back to back.
+    /// Default 200 us (guess: a thirtieth of a revolution).
     pub back_to_back: Nanos,
-    /// No access reaches a cell further than the neighbouring one in less. Default 300 us (guess: half of the shortest seek and settle).
-    pub least_access: Nanos,
+    /// No access reaches a cell further than the neighboring one in less. Default 300 us (guess:
+    /// half of the shortest seek and settle).
+    pub min_access: Nanos,
     /// What becomes of unknown pairs. Default: nothing special.
     pub exploration: Exploration,
 }
 
 impl Default for MatrixOptions {
     fn default() -> Self {
-        Self { sector_ns: 2_560.0, back_to_back: Nanos::from_us(200), least_access: Nanos::from_us(300), exploration: Exploration::Off }
+        Self {
+            sector_ns: 2_560.0,
+            back_to_back: Nanos::from_us(200),
+            min_access: Nanos::from_us(300),
+            exploration: Exploration::Off,
+        }
     }
 }
 
@@ -51,8 +71,10 @@ pub enum Exploration {
     /// An unknown pair costs what its distance says.
     #[default]
     Off,
-    /// A pair that is unknown, and would be known after an access, is *expected* to cost a thousandth of what its distance says: it goes before every pair that is known, and among its like the
-    /// nearest goes first. Most likely and worst times stay what they are, so an order by most likely times (`sptf`) does not explore.
+    /// A pair that is unknown, and would be known after an access, is *expected* to cost a
+    /// thousandth of what its distance says: it goes before every pair that is known, and among its
+    /// like the nearest goes first. Most likely and worst times stay what they are, so an order by
+    /// most likely times (`sptf`) does not explore.
     Prefer,
 }
 
@@ -75,8 +97,18 @@ impl MatrixBelief {
     pub fn new(map: SharedMatrix, options: MatrixOptions) -> Self {
         let shape = map.shape();
         let capacity = shape.drive().capacity;
-        let (calibration, pace) = (Calibration::new(shape.scale().bits()), Pace::new(capacity, options.sector_ns));
-        Self { map, options, by_distance: ByDistance::new(capacity), calibration, pace, samples: 0, cache_hits: 0, squared_error_us: 0.0 }
+        let (calibration, pace) =
+            (Calibration::new(shape.scale().bits()), Pace::new(capacity, options.sector_ns));
+        Self {
+            map,
+            options,
+            by_distance: ByDistance::new(capacity),
+            calibration,
+            pace,
+            samples: 0,
+            cache_hits: 0,
+            squared_error_us: 0.0,
+        }
     }
 
     /// The map, to be looked at, saved or shared.
@@ -116,7 +148,9 @@ impl MatrixBelief {
     /// What is known of the pair, if the access follows straight after the one before it.
     fn look_up(&self, head: &Head, dispatch: Instant, target: &Target) -> Option<Nanos> {
         let (from, to) = (head.place.cylinder, target.start.cylinder);
-        self.is_back_to_back(head, dispatch).then(|| self.map.look(|map| map.time(from, to))).flatten()
+        self.is_back_to_back(head, dispatch)
+            .then(|| self.map.look(|map| map.time(from, to)))
+            .flatten()
     }
 
     fn expected(&self, head: &Head, target: &Target, known: Option<Nanos>) -> Nanos {
@@ -136,24 +170,31 @@ impl MatrixBelief {
         };
         let known = match said {
             Some(_) => Known::Yes,
-            None if self.split(to.extent.len).1.is_zero() && map.would_learn(before, next) => Known::Learnable,
+            None if self.split(to.extent.len).1.is_zero() && map.would_learn(before, next) => {
+                Known::Learnable
+            }
             None => Known::No,
         };
         let explores = self.options.exploration == Exploration::Prefer && known == Known::Learnable;
         let expected = if explores { positioning / EXPLORED } else { positioning };
-        let worst = said.unwrap_or_else(|| self.shape().scale().reach().max(map.longest_seen())).max(positioning);
+        let worst = said
+            .unwrap_or_else(|| self.shape().scale().reach().max(map.longest_seen()))
+            .max(positioning);
         Pair { expected: to.transfer + expected, worst: to.transfer + worst, known }
     }
 
     /// Whether sending the pair would fill an entry.
     fn would_learn(&self, head: &Head, dispatch: Instant, target: &Target) -> bool {
         let (from, to) = (head.place.cylinder, target.start.cylinder);
-        self.is_back_to_back(head, dispatch) && self.split(target.extent.len).1.is_zero() && self.map.look(|map| map.would_learn(from, to))
+        self.is_back_to_back(head, dispatch)
+            && self.split(target.extent.len).1.is_zero()
+            && self.map.look(|map| map.would_learn(from, to))
     }
 
     /// Whether the access was too fast for an arm that had to go somewhere else.
     fn is_hit(&self, head: &Head, target: &Target, positioning: Nanos) -> bool {
-        head.place.cylinder.abs_diff(target.start.cylinder) > 1 && positioning < self.options.least_access
+        head.place.cylinder.abs_diff(target.start.cylinder) > 1
+            && positioning < self.options.min_access
     }
 
     fn note_error(&mut self, expected: Nanos, observed: Nanos) {
@@ -175,17 +216,34 @@ impl Positioning for MatrixBelief {
 
     fn target(&self, op: Op, extent: Extent) -> Target {
         let (first, following) = self.split(extent.len);
-        let transfer = self.first_transfer(extent.len) + self.pace.time(extent.start + first, following);
-        Target { op, extent, start: self.place(extent.start), end: self.place(extent.last()), transfer }
+        let transfer =
+            self.first_transfer(extent.len) + self.pace.time(extent.start + first, following);
+        Target {
+            op,
+            extent,
+            start: self.place(extent.start),
+            end: self.place(extent.last()),
+            transfer,
+        }
     }
 
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
         let known = self.look_up(head, dispatch, target);
         let positioning = self.expected(head, target, known);
-        let explores = self.options.exploration == Exploration::Prefer && known.is_none() && self.would_learn(head, dispatch, target);
+        let explores = self.options.exploration == Exploration::Prefer
+            && known.is_none()
+            && self.would_learn(head, dispatch, target);
         let expected = if explores { positioning / EXPLORED } else { positioning };
-        let worst = known.unwrap_or_else(|| self.shape().scale().reach().max(self.map.look(|map| map.longest_seen())));
-        Estimate { depart: dispatch.max(head.free_at), positioning, expected, worst: worst.max(positioning), transfer: target.transfer }
+        let worst = known.unwrap_or_else(|| {
+            self.shape().scale().reach().max(self.map.look(|map| map.longest_seen()))
+        });
+        Estimate {
+            depart: dispatch.max(head.free_at),
+            positioning,
+            expected,
+            worst: worst.max(positioning),
+            transfer: target.transfer,
+        }
     }
 
     fn known(&self, head: &Head, dispatch: Instant, target: &Target) -> Known {
@@ -201,11 +259,23 @@ impl Positioning for MatrixBelief {
         self.map.look(|map| self.back_to_back(map, from, to))
     }
 
-    fn pairs(&self, hub: &Target, others: &mut dyn Iterator<Item = &Target>, _near: Instant, _hidden: bool, each: &mut dyn FnMut(Pair, Pair)) {
-        self.map.look(|map| others.for_each(|other| each(self.back_to_back(map, hub, other), self.back_to_back(map, other, hub))));
+    fn pairs(
+        &self,
+        hub: &Target,
+        others: &mut dyn Iterator<Item = &Target>,
+        _near: Instant,
+        _hidden: bool,
+        each: &mut dyn FnMut(Pair, Pair),
+    ) {
+        self.map.look(|map| {
+            others.for_each(|other| {
+                each(self.back_to_back(map, hub, other), self.back_to_back(map, other, hub))
+            })
+        });
     }
 
-    /// Nothing: cells far apart may well be quicker to reach than near ones, and some pairs cost next to nothing.
+    /// Nothing: cells far apart may well be quicker to reach than near ones, and some pairs cost
+    /// next to nothing.
     fn seek_lower_bound(&self, _cylinders: u32) -> Nanos {
         Nanos::ZERO
     }
@@ -223,7 +293,9 @@ impl Positioning for MatrixBelief {
 impl Belief for MatrixBelief {
     fn learn(&mut self, measured: &Measured) -> Learned {
         let Measured { target, dispatched, finished, head_before, succeeded } = measured;
-        let (Some(head), true, true) = (head_before, *succeeded, target.op.moves_head()) else { return Learned::Media };
+        let (Some(head), true, true) = (head_before, *succeeded, target.op.moves_head()) else {
+            return Learned::Media;
+        };
         let busy = finished.saturating_since((*dispatched).max(head.free_at));
         let (first, following) = self.split(target.extent.len);
         let positioning = busy.saturating_sub(self.first_transfer(target.extent.len));
@@ -238,7 +310,11 @@ impl Belief for MatrixBelief {
         let known = self.look_up(head, *dispatched, target);
         let expected = self.expected(head, target, known);
         if !following.is_zero() {
-            self.pace.observe(target.extent.start + first, following, positioning.saturating_sub(expected));
+            self.pace.observe(
+                target.extent.start + first,
+                following,
+                positioning.saturating_sub(expected),
+            );
             return Learned::Media;
         }
         self.note_error(expected, positioning);
@@ -256,11 +332,17 @@ impl Belief for MatrixBelief {
 
     fn report(&self) -> BeliefReport {
         let error_rms_us = (self.samples > 0).then(|| libm::sqrt(self.squared_error_us));
-        BeliefReport { samples: self.samples, error_rms_us, cache_hits: self.cache_hits, ..BeliefReport::default() }
+        BeliefReport {
+            samples: self.samples,
+            error_rms_us,
+            cache_hits: self.cache_hits,
+            ..BeliefReport::default()
+        }
     }
 }
 
-/// The part of its cost that an unknown pair is expected to cost when the map is to be filled: less than any access there is, and still in the order of distance.
+/// The part of its cost that an unknown pair is expected to cost when the map is to be filled: less
+/// than any access there is, and still in the order of distance.
 const EXPLORED: u64 = 1_000;
 
 #[cfg(test)]

@@ -1,11 +1,15 @@
 //! [`Calibration`]: what is to be expected of a pair of which the worst is known.
 //!
-//! A map keeps worst times, an order wants expected ones. How far the two are apart is learned: for each code of an entry the slow mean of *observed ÷ said*. A pair that
-//! was once just missed says a revolution more than it usually takes; that all pairs of this code took 0.6 of what they said makes 0.6 of it expected.
+//! A map keeps worst times, an order wants expected ones. How far the two are apart is learned: for
+//! each code of an entry the slow mean of *observed ÷ said*. A pair that was once just missed says
+//! a revolution more than it usually takes; that all pairs of this code took 0.6 of what they said
+//! makes 0.6 of it expected.
 //!
-//! Worked example: pairs that said 10 ms took 10, 4, 6 and 8 ms: seven tenths, which four guesses of 1 pull to 0.85. The next one that says 10 ms is expected to take 8.5.
+//! Worked example: pairs that said 10 ms took 10, 4, 6 and 8 ms: seven tenths, which four guesses
+//! of 1 pull to 0.85. The next one that says 10 ms is expected to take 8.5.
 //!
-//! Guarantees: never above what is said. Cost: O(1), 4 KiB. Source: ours; the paper orders by the worst itself.
+//! Guarantees: never above what is said. Cost: O(1), 4 KiB. Source: ours; the paper orders by the
+//! worst itself.
 
 use super::scale::EntryBits;
 use headtime_units::Nanos;
@@ -27,7 +31,10 @@ struct Class {
 impl Calibration {
     pub(super) fn new(bits: EntryBits) -> Self {
         let shift = bits.get().saturating_sub(8);
-        Self { shift, classes: vec![Class { seen: 0.0, ratio: 1.0 }; usize::from(bits.top() >> shift) + 1] }
+        Self {
+            shift,
+            classes: vec![Class { seen: 0.0, ratio: 1.0 }; usize::from(bits.top() >> shift) + 1],
+        }
     }
 
     /// What is expected of a pair whose code says `said`.
@@ -41,7 +48,8 @@ impl Calibration {
         let class = &mut self.classes[usize::from(code >> self.shift)];
         let ratio = observed.as_ns() as f64 / said.as_ns().max(1) as f64;
         class.seen += 1.0;
-        class.ratio += (ratio.min(MOST_RATIO) - class.ratio) * (1.0 / (class.seen + GUESS_WEIGHT)).max(STEADY_WEIGHT);
+        class.ratio += (ratio.min(MAX_RATIO) - class.ratio)
+            * (1.0 / (class.seen + GUESS_WEIGHT)).max(STEADY_WEIGHT);
     }
 }
 
@@ -50,7 +58,7 @@ const GUESS_WEIGHT: f64 = 4.0;
 /// Weight of an observation once much has been seen (guess).
 const STEADY_WEIGHT: f64 = 1.0 / 512.0;
 /// One access that took many times as long (a retry) must not move a class far (guess).
-const MOST_RATIO: f64 = 4.0;
+const MAX_RATIO: f64 = 4.0;
 
 #[cfg(test)]
 mod tests {

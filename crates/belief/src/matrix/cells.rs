@@ -1,7 +1,8 @@
 //! [`Cells`]: which row of the matrix a cell has.
 //!
-//! In a map of a region cell and row differ by a number. In a map of the cells touched a cell gets the next free row when it first has something to say, and keeps it; when all
-//! rows are given away, cells that come later have none.
+//! In a map of a region cell and row differ by a number. In a map of the cells touched a cell gets
+//! the next free row when it first has something to say, and keeps it; when all rows are given
+//! away, cells that come later have none.
 
 use super::shape::CoveredCells;
 
@@ -16,7 +17,9 @@ impl Cells {
     pub(super) fn new(covered: CoveredCells) -> Self {
         match covered {
             CoveredCells::Region { first, count } => Self::Region { first, count },
-            CoveredCells::Touched { most } => Self::Touched { cells: Vec::new(), finder: Finder::default(), most },
+            CoveredCells::Touched { most } => {
+                Self::Touched { cells: Vec::new(), finder: Finder::default(), most }
+            }
         }
     }
 
@@ -69,7 +72,8 @@ impl Cells {
     }
 }
 
-/// Which row a cell has, by open addressing: a look-up is one or two loads, where a tree has a dozen. It stands for the list of cells by rows and answers the same however often it grew.
+/// Which row a cell has, by open addressing: a look-up is one or two loads, where a tree has a
+/// dozen. It stands for the list of cells by rows and answers the same however often it grew.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Finder {
     /// A row and one more, 0 where there is none; a power of two of them, at least half of them 0.
@@ -107,7 +111,8 @@ impl Finder {
         self.places[place] = row as u32 + 1;
     }
 
-    /// Where the search for a cell begins: multiplied by 2³² over the golden ratio, so that neighbours lie apart (Knuth, volume 3, 6.4).
+    /// Where the search for a cell begins: multiplied by 2³² over the golden ratio, so that
+    /// neighbors lie apart (Knuth, volume 3, 6.4).
     #[inline]
     fn home(&self, cell: u32) -> usize {
         let mixed = u64::from(cell.wrapping_mul(0x9E37_79B9));
@@ -124,14 +129,20 @@ mod tests {
     fn a_region_has_a_row_for_each_of_its_cells_and_for_no_other() {
         let mut cells = Cells::new(CoveredCells::Region { first: 10, count: 3 });
         assert_eq!([9, 10, 12, 13].map(|cell| cells.row(cell)), [None, Some(0), Some(2), None]);
-        assert_eq!((cells.row_or_new(13), cells.len(), cells.free(), cells.cell(1)), (None, 3, 0, 11));
+        assert_eq!(
+            (cells.row_or_new(13), cells.len(), cells.free(), cells.cell(1)),
+            (None, 3, 0, 11)
+        );
     }
 
     #[test]
     fn cells_get_rows_as_they_come_until_none_is_left() {
         let mut cells = Cells::new(CoveredCells::Touched { most: 2 });
         assert_eq!((cells.row(7), cells.free()), (None, 2));
-        assert_eq!([7, 3, 7, 5].map(|cell| cells.row_or_new(cell)), [Some(0), Some(1), Some(0), None]);
+        assert_eq!(
+            [7, 3, 7, 5].map(|cell| cells.row_or_new(cell)),
+            [Some(0), Some(1), Some(0), None]
+        );
         assert_eq!((cells.len(), cells.free(), cells.cell(1), cells.row(3)), (2, 0, 3, Some(1)));
     }
 

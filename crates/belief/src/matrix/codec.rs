@@ -1,15 +1,17 @@
-//! A map as bytes, and bytes as a map. No files here: whoever has one hands the bytes over, and saves by writing aside, syncing and renaming.
+//! A map as bytes, and bytes as a map. No files here: whoever has one hands the bytes over, and
+//! saves by writing aside, syncing and renaming.
 //!
 //! ```text
 //! header   "HTLATMAP" · version · bytes of the header · drive, cells, scale, counts · model name · checksum of the header
 //! body     numbers of the cells covered (where they came one by one) · entries · samples and table of exceedances (where counted) · checksum of the body
 //! ```
-//! Numbers are little endian, checksums CRC-32C. Magic, version, length and checksum of the header stay where they are in every version, so that a newer file is told
-//! from a damaged one.
+//! Numbers are little endian, checksums CRC-32C. Magic, version, length and checksum of the header
+//! stay where they are in every version, so that a newer file is told from a damaged one.
 //!
-//! Guarantees: a map that was decoded answers every question as the one that was encoded. What is cut off,
-//! damaged, newer, of another drive or of other cells is refused before anything is changed, and nothing is allocated for what the bytes do not hold.
-//! Source: P1 section 4 (save and restore).
+//! Guarantees: a map that was decoded answers every question as the one that was encoded. What is
+//! cut off, damaged, newer, of another drive or of other cells is refused before anything is
+//! changed, and nothing is allocated for what the bytes do not hold. Source: P1 section 4 (save and
+//! restore).
 
 use headtime_units::{ByteSize, Extent, Nanos, SectorSize, Sectors};
 
@@ -19,7 +21,10 @@ use super::map::LatencyMatrix;
 use super::merge::{MergeError, same_cells};
 use super::plane;
 use super::scale::{EntryBits, Scale};
-use super::shape::{Coverage, CoveredCells, Directions, MODEL_BYTES, MappedDrive, MatrixSettings, MatrixShape, ShapeError, entries_of};
+use super::shape::{
+    Coverage, CoveredCells, Directions, MODEL_BYTES, MappedDrive, MatrixSettings, MatrixShape,
+    ShapeError, entries_of,
+};
 
 /// Why bytes are no map. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -28,13 +33,19 @@ pub enum DecodeError {
     #[error("this is no latency map: it does not begin with '{}'; name a file that `headtime map save` wrote", MAGIC.escape_ascii())]
     NotAMap,
     /// A newer program wrote them.
-    #[error("the latency map has format {version}, this program knows {VERSION}; use a newer program, or start empty")]
+    #[error(
+        "the latency map has format {version}, this program knows {VERSION}; use a newer program, \
+            or start empty"
+    )]
     Newer {
         /// The version of the format.
         version: u32,
     },
     /// They end too early.
-    #[error("the latency map ends after {bytes} bytes, expected are at least {expected}: it was cut off; save it again, or start empty")]
+    #[error(
+        "the latency map ends after {bytes} bytes, expected are at least {expected}: it was cut \
+            off; save it again, or start empty"
+    )]
     Truncated {
         /// How many there are.
         bytes: u64,
@@ -48,7 +59,9 @@ pub enum DecodeError {
         what: String,
     },
     /// The map takes more memory than allowed.
-    #[error("the latency map takes {needs} of memory and may take {memory}; allow more, or start empty")]
+    #[error(
+        "the latency map takes {needs} of memory and may take {memory}; allow more, or start empty"
+    )]
     Memory {
         /// What it takes.
         needs: ByteSize,
@@ -67,7 +80,10 @@ pub enum RestoreError {
     #[error(transparent)]
     Foreign(#[from] MergeError),
     /// The map covers or keeps something else than is set here.
-    #[error("the latency map has {setting} {theirs}, set is {ours}; set {setting} as the map has it, merge the map instead, or start empty")]
+    #[error(
+        "the latency map has {setting} {theirs}, set is {ours}; set {setting} as the map has it, \
+            merge the map instead, or start empty"
+    )]
     OtherLayout {
         /// Which setting differs.
         setting: &'static str,
@@ -82,14 +98,18 @@ impl LatencyMatrix {
     /// The map as bytes.
     #[must_use]
     pub fn encode(&self) -> Vec<u8> {
-        // What a large map needs is known, so that it is not moved again and again while it grows; header and cells are little beside it.
-        let entries = self.entries.bytes() + self.samples.as_ref().map_or(0, |samples| samples.bytes() + Exceedance::BYTES);
-        let mut bytes = Vec::with_capacity(entries as usize + self.cells.len() as usize * 4 + 2 * MODEL_BYTES);
+        // What a large map needs is known, so that it is not moved again and again while it grows;
+        // header and cells are little beside it.
+        let entries = self.entries.bytes()
+            + self.samples.as_ref().map_or(0, |samples| samples.bytes() + Exceedance::BYTES);
+        let mut bytes =
+            Vec::with_capacity(entries as usize + self.cells.len() as usize * 4 + 2 * MODEL_BYTES);
         self.encode_in_pieces(|piece| bytes.extend_from_slice(piece));
         bytes
     }
 
-    /// Hands the map over as bytes, piece by piece: for a large map that is to be written without standing in memory twice.
+    /// Hands the map over as bytes, piece by piece: for a large map that is to be written without
+    /// standing in memory twice.
     pub fn encode_in_pieces(&self, mut take: impl FnMut(&[u8])) {
         take(&self.header());
         let mut checksum = 0;
@@ -111,7 +131,8 @@ impl LatencyMatrix {
     }
 
     fn header(&self) -> Vec<u8> {
-        let MatrixShape { drive, cell_sectors, scale, cells, count_samples, directions, .. } = &self.shape;
+        let MatrixShape { drive, cell_sectors, scale, cells, count_samples, directions, .. } =
+            &self.shape;
         let (coverage, first) = match cells {
             CoveredCells::Touched { .. } => (TOUCHED, 0),
             CoveredCells::Region { first, .. } => (REGION, *first),
@@ -119,13 +140,24 @@ impl LatencyMatrix {
         let mut header = MAGIC.to_vec();
         header.extend(VERSION.to_le_bytes());
         header.extend((FIXED_BYTES + drive.model.len() as u32 + 4).to_le_bytes());
-        for number in [*cell_sectors, drive.capacity.get(), scale.step().as_ns(), self.longest_seen.as_ns(), self.observations] {
+        for number in [
+            *cell_sectors,
+            drive.capacity.get(),
+            scale.step().as_ns(),
+            self.longest_seen.as_ns(),
+            self.observations,
+        ] {
             header.extend(number.to_le_bytes());
         }
         for number in [drive.sector.bytes(), first, self.cells.len()] {
             header.extend(number.to_le_bytes());
         }
-        header.extend([scale.bits().get() as u8, coverage, u8::from(*count_samples), u8::from(*directions == Directions::Both)]);
+        header.extend([
+            scale.bits().get() as u8,
+            coverage,
+            u8::from(*count_samples),
+            u8::from(*directions == Directions::Both),
+        ]);
         debug_assert_eq!(header.len(), FIXED_BYTES as usize);
         header.extend(drive.model.as_bytes());
         let checksum = crc32c::crc32c(&header);
@@ -142,7 +174,10 @@ impl LatencyMatrix {
         let expected = header.body_bytes() + 4;
         if (body.len() as u64) < expected {
             let before = (bytes.len() - body.len()) as u64;
-            return Err(DecodeError::Truncated { bytes: bytes.len() as u64, expected: before + expected });
+            return Err(DecodeError::Truncated {
+                bytes: bytes.len() as u64,
+                expected: before + expected,
+            });
         }
         if body.len() as u64 > expected {
             return Err(damaged(format!("{} bytes follow its end", body.len() as u64 - expected)));
@@ -157,8 +192,12 @@ impl LatencyMatrix {
             body = rest;
             for (row, number) in numbers.chunks_exact(4).enumerate() {
                 let cell = u32::from_le_bytes([number[0], number[1], number[2], number[3]]);
-                if cell >= map.shape.cells_on_drive() || map.cells.row_or_new(cell) != Some(row as u32) {
-                    return Err(damaged(format!("its cell number {row} is {cell}, which is not on the drive or there twice")));
+                if cell >= map.shape.cells_on_drive()
+                    || map.cells.row_or_new(cell) != Some(row as u32)
+                {
+                    return Err(damaged(format!(
+                        "its cell number {row} is {cell}, which is not on the drive or there twice"
+                    )));
                 }
             }
             map.grow();
@@ -168,15 +207,17 @@ impl LatencyMatrix {
         if let Some(samples) = &mut map.samples {
             let (counts, exceedances) = counts.split_at(samples.bytes() as usize);
             samples.fill(counts);
-            map.exceedance = Exceedance::decode(exceedances).ok_or_else(|| damaged("its table of exceedances has more exceedances than trials"))?;
+            map.exceedance = Exceedance::decode(exceedances).ok_or_else(|| {
+                damaged("its table of exceedances has more exceedances than trials")
+            })?;
         }
         map.known = map.entries.count_set();
         (map.longest_seen, map.observations) = (header.longest_seen, header.observations);
         Ok(map)
     }
 
-    /// Becomes the map that `bytes` are, which must be of the same drive and laid out as this one is set; what was known here is replaced. To add to it, decode and
-    /// [`LatencyMatrix::merge`].
+    /// Becomes the map that `bytes` are, which must be of the same drive and laid out as this one
+    /// is set; what was known here is replaced. To add to it, decode and [`LatencyMatrix::merge`].
     ///
     /// # Errors
     /// See [`RestoreError`]; nothing is changed then.
@@ -204,13 +245,24 @@ impl Header {
         if bytes[..begun] != MAGIC[..begun] || bytes.is_empty() {
             return Err(DecodeError::NotAMap);
         }
-        let truncated = |expected: u32| DecodeError::Truncated { bytes: bytes.len() as u64, expected: u64::from(expected) };
-        let number = |at: usize| bytes.get(at..at + 4).map(|number| u32::from_le_bytes([number[0], number[1], number[2], number[3]]));
-        let (Some(version), Some(length)) = (number(8), number(12)) else { return Err(truncated(FIXED_BYTES + 4)) };
-        if !(FIXED_BYTES + 4..=MOST_HEADER_BYTES).contains(&length) {
+        let truncated = |expected: u32| DecodeError::Truncated {
+            bytes: bytes.len() as u64,
+            expected: u64::from(expected),
+        };
+        let number = |at: usize| {
+            bytes
+                .get(at..at + 4)
+                .map(|number| u32::from_le_bytes([number[0], number[1], number[2], number[3]]))
+        };
+        let (Some(version), Some(length)) = (number(8), number(12)) else {
+            return Err(truncated(FIXED_BYTES + 4));
+        };
+        if !(FIXED_BYTES + 4..=MAX_HEADER_BYTES).contains(&length) {
             return Err(damaged(format!("its header is said to have {length} bytes")));
         }
-        let Some((header, body)) = bytes.split_at_checked(length as usize) else { return Err(truncated(length)) };
+        let Some((header, body)) = bytes.split_at_checked(length as usize) else {
+            return Err(truncated(length));
+        };
         let (header, checksum) = header.split_at(header.len() - 4);
         if crc32c::crc32c(header).to_le_bytes() != checksum {
             return Err(damaged("the checksum of its header does not agree"));
@@ -236,15 +288,23 @@ impl Header {
             number.copy_from_slice(&fields[40 + place * 4..][..4]);
             u32::from_le_bytes(number)
         };
-        let (cell_sectors, capacity, step, longest_seen, observations) = (long(0), long(1), long(2), long(3), long(4));
+        let (cell_sectors, capacity, step, longest_seen, observations) =
+            (long(0), long(1), long(2), long(3), long(4));
         let (sector, first, rows) = (short(0), short(1), short(2));
-        let [bits, coverage, count_samples, both_directions] = [fields[52], fields[53], fields[54], fields[55]];
-        let model = std::str::from_utf8(&fields[56..]).map_err(|_| damaged("its model name is no text"))?;
+        let [bits, coverage, count_samples, both_directions] =
+            [fields[52], fields[53], fields[54], fields[55]];
+        let model =
+            std::str::from_utf8(&fields[56..]).map_err(|_| damaged("its model name is no text"))?;
 
-        let sector = SectorSize::new(sector).ok_or_else(|| damaged(format!("its sectors have {sector} bytes")))?;
-        let bits = EntryBits::from_bits(u32::from(bits)).ok_or_else(|| damaged(format!("its entries have {bits} bits")))?;
-        let scale = Scale::in_steps_of(Nanos::from_ns(step), bits).ok_or_else(|| damaged(format!("its steps are {step} ns long")))?;
-        let cell = cell_sectors.checked_mul(u64::from(sector.bytes())).ok_or_else(|| damaged(format!("its cells have {cell_sectors} sectors")))?;
+        let sector = SectorSize::new(sector)
+            .ok_or_else(|| damaged(format!("its sectors have {sector} bytes")))?;
+        let bits = EntryBits::from_bits(u32::from(bits))
+            .ok_or_else(|| damaged(format!("its entries have {bits} bits")))?;
+        let scale = Scale::in_steps_of(Nanos::from_ns(step), bits)
+            .ok_or_else(|| damaged(format!("its steps are {step} ns long")))?;
+        let cell = cell_sectors
+            .checked_mul(u64::from(sector.bytes()))
+            .ok_or_else(|| damaged(format!("its cells have {cell_sectors} sectors")))?;
         if count_samples > 1 || both_directions > 1 {
             return Err(damaged("it says that it holds what is not known here"));
         }
@@ -252,15 +312,24 @@ impl Header {
             TOUCHED if first == 0 => Coverage::Touched,
             REGION => {
                 let start = u64::from(first).saturating_mul(cell_sectors);
-                let end = start.saturating_add(u64::from(rows).saturating_mul(cell_sectors)).min(capacity);
+                let end = start
+                    .saturating_add(u64::from(rows).saturating_mul(cell_sectors))
+                    .min(capacity);
                 Coverage::Region(Extent::from_numbers(start, end.saturating_sub(start)))
             }
-            other => return Err(damaged(format!("it covers cells in a way ({other}) that is not known here"))),
+            other => {
+                return Err(damaged(format!(
+                    "it covers cells in a way ({other}) that is not known here"
+                )));
+            }
         };
-        let drive = MappedDrive { model: model.to_string(), capacity: Sectors::new(capacity), sector };
+        let drive =
+            MappedDrive { model: model.to_string(), capacity: Sectors::new(capacity), sector };
         let directions = if both_directions == 1 { Directions::Both } else { Directions::Worse };
-        let (cell, longest, count_samples) = (ByteSize::new(cell), scale.reach(), count_samples == 1);
-        let settings = MatrixSettings { cell, bits, longest, directions, coverage, count_samples, memory };
+        let (cell, longest, count_samples) =
+            (ByteSize::new(cell), scale.reach(), count_samples == 1);
+        let settings =
+            MatrixSettings { cell, bits, longest, directions, coverage, count_samples, memory };
         let shape = MatrixShape::new(drive, &settings).map_err(|error| match error {
             ShapeError::Memory { needs, memory, .. } => DecodeError::Memory { needs, memory },
             other => damaged(other.to_string()),
@@ -269,8 +338,12 @@ impl Header {
             CoveredCells::Touched { most } if rows > most && rows <= shape.cells_on_drive() => {
                 return Err(DecodeError::Memory { needs: shape.memory_of(rows), memory });
             }
-            CoveredCells::Touched { most } if rows > most => return Err(damaged(format!("it covers {rows} cells, more than the drive has"))),
-            CoveredCells::Region { count, .. } if rows != count => return Err(damaged(format!("it covers {rows} cells, more than its region has"))),
+            CoveredCells::Touched { most } if rows > most => {
+                return Err(damaged(format!("it covers {rows} cells, more than the drive has")));
+            }
+            CoveredCells::Region { count, .. } if rows != count => {
+                return Err(damaged(format!("it covers {rows} cells, more than its region has")));
+            }
             _ => {}
         }
         Ok(Self { shape, rows, longest_seen: Nanos::from_ns(longest_seen), observations })
@@ -279,8 +352,16 @@ impl Header {
     /// Bytes between the header and the checksum at the end.
     fn body_bytes(&self) -> u64 {
         let entries = entries_of(self.rows, self.shape.directions);
-        let cells = if matches!(self.shape.cells, CoveredCells::Touched { .. }) { u64::from(self.rows) * 4 } else { 0 };
-        let samples = if self.shape.count_samples { plane::bytes_of(entries, EntryBits::Eight) + Exceedance::BYTES } else { 0 };
+        let cells = if matches!(self.shape.cells, CoveredCells::Touched { .. }) {
+            u64::from(self.rows) * 4
+        } else {
+            0
+        };
+        let samples = if self.shape.count_samples {
+            plane::bytes_of(entries, EntryBits::Eight) + Exceedance::BYTES
+        } else {
+            0
+        };
         cells + plane::bytes_of(entries, self.shape.scale.bits()) + samples
     }
 }
@@ -292,7 +373,9 @@ fn same_layout(ours: &MatrixShape, theirs: &MatrixShape) -> Result<(), RestoreEr
         CoveredCells::Region { first, count } => format!("{count} cells from cell {first}"),
     };
     let counts = |shape: &MatrixShape| if shape.count_samples { "yes" } else { "no" }.to_string();
-    let directions = |shape: &MatrixShape| if shape.directions == Directions::Both { "both" } else { "worse" }.to_string();
+    let directions = |shape: &MatrixShape| {
+        if shape.directions == Directions::Both { "both" } else { "worse" }.to_string()
+    };
     let settings: [(&'static str, String, String); 5] = [
         ("bits", ours.scale.bits().get().to_string(), theirs.scale.bits().get().to_string()),
         ("step", ours.scale.step().to_string(), theirs.scale.step().to_string()),
@@ -316,7 +399,7 @@ const VERSION: u32 = 1;
 /// Bytes of a header up to the model name.
 const FIXED_BYTES: u32 = 72;
 /// No version's header is longer.
-const MOST_HEADER_BYTES: u32 = 65_536;
+const MAX_HEADER_BYTES: u32 = 65_536;
 const TOUCHED: u8 = 0;
 const REGION: u8 = 1;
 

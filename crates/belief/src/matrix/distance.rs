@@ -1,11 +1,15 @@
-//! [`ByDistance`]: what a pair costs that the map does not know: a line over the root of the distance in addresses, fitted to what was observed.
+//! [`ByDistance`]: what a pair costs that the map does not know: a line over the root of the
+//! distance in addresses, fitted to what was observed.
 //!
-//! The line always rises, so unknown pairs are ordered by distance whatever has been seen; what is fitted is where it lies, so that they can be compared
-//! with pairs that are known. Least squares with slowly fading memory.
+//! The line always rises, so unknown pairs are ordered by distance whatever has been seen; what is
+//! fitted is where it lies, so that they can be compared with pairs that are known. Least squares
+//! with slowly fading memory.
 //!
-//! Worked example: seeks and turns observed average 5 ms next to the head and 13 ms across the whole drive. A quarter of the drive away the root is 0.5: 9 ms.
+//! Worked example: seeks and turns observed average 5 ms next to the head and 13 ms across the
+//! whole drive. A quarter of the drive away the root is 0.5: 9 ms.
 //!
-//! Guarantees: never negative; a greater distance never costs less. Cost: O(1). Source: P1 sections 3.1 (an empty map is ordered by address) and 2 (how little distance says).
+//! Guarantees: never negative; a greater distance never costs less. Cost: O(1). Source: P1 sections
+//! 3.1 (an empty map is ordered by address) and 2 (how little distance says).
 
 use headtime_units::{Nanos, Sectors};
 
@@ -31,7 +35,12 @@ struct Sums {
 impl ByDistance {
     /// What is guessed of a drive of this size.
     pub(super) fn new(capacity: Sectors) -> Self {
-        let mut line = Self { capacity: capacity.get().max(1) as f64, sums: Sums::default(), base_ns: 0.0, slope_ns: 0.0 };
+        let mut line = Self {
+            capacity: capacity.get().max(1) as f64,
+            sums: Sums::default(),
+            base_ns: 0.0,
+            slope_ns: 0.0,
+        };
         for (x, y_ns) in FIRST_GUESS {
             line.sums.add(x, y_ns, GUESS_WEIGHT);
         }
@@ -59,7 +68,7 @@ impl ByDistance {
         let Sums { weight, x, y, xx, xy } = self.sums;
         let spread = weight * xx - x * x;
         let slope = if spread > 0.0 { (weight * xy - x * y) / spread } else { 0.0 };
-        self.slope_ns = slope.max(LEAST_SLOPE_NS);
+        self.slope_ns = slope.max(MIN_SLOPE_NS);
         self.base_ns = ((y - self.slope_ns * x) / weight).max(0.0);
     }
 }
@@ -80,14 +89,16 @@ impl Sums {
     }
 }
 
-/// Next to the head and across the drive: half a revolution at 7,200 rpm and a short, or the longest, seek (guess).
+/// Next to the head and across the drive: half a revolution at 7,200 rpm and a short, or the
+/// longest, seek (guess).
 const FIRST_GUESS: [(f64, f64); 2] = [(0.0, 4_500_000.0), (1.0, 20_000_000.0)];
 /// How many observations each guess is worth (guess).
 const GUESS_WEIGHT: f64 = 4.0;
 /// How many observations are remembered (guess: half a minute of a busy drive).
 const MEMORY: f64 = 4_096.0;
-/// The line rises by so much over the whole drive at the least (guess: less than any seek, more than rounding).
-const LEAST_SLOPE_NS: f64 = 1_000_000.0;
+/// The line rises by so much over the whole drive at the least (guess: less than any seek, more
+/// than rounding).
+const MIN_SLOPE_NS: f64 = 1_000_000.0;
 
 #[cfg(test)]
 mod tests {

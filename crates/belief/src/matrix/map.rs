@@ -1,14 +1,18 @@
 //! [`LatencyMatrix`]: for each pair of cells the worst time ever observed from one to the other.
 //!
-//! An entry only ever rises: a hit in the drive's cache, which takes next to no time, never lowers it, and a pair that takes longer since its sectors were remapped
-//! is longer from the first time on. Two cells share one entry for both directions, which holds the worse of the two, unless the shape says otherwise.
+//! An entry only ever rises: a hit in the drive's cache, which takes next to no time, never lowers
+//! it, and a pair that takes longer since its sectors were remapped is longer from the first time
+//! on. Two cells share one entry for both directions, which holds the worse of the two, unless the
+//! shape says otherwise.
 //!
-//! Worked example, steps of 1 ms: from cell 3 to cell 9 an access took 4.2 ms: the entry says 5. Back it took 6.7: the entry says 7, for both. A cache hit of 0.1 ms
-//! changes nothing.
+//! Worked example, steps of 1 ms: from cell 3 to cell 9 an access took 4.2 ms: the entry says 5.
+//! Back it took 6.7: the entry says 7, for both. A cache hit of 0.1 ms changes nothing.
 //!
-//! Guarantees: what [`LatencyMatrix::time`] answers is never below anything observed between the two cells and not forgotten since. Not guaranteed: that nothing will take
-//! longer; see [`Exceedance`]. An outlier stays: nothing but [`LatencyMatrix::forget`] makes an entry shorter.
-//! Cost: a look-up is an index and a load from memory; where rows were given to cells as they came, two searches among the cells covered. Source: P1 sections 3.1 and 3.3.
+//! Guarantees: what [`LatencyMatrix::time`] answers is never below anything observed between the
+//! two cells and not forgotten since. Not guaranteed: that nothing will take longer; see
+//! [`Exceedance`]. An outlier stays: nothing but [`LatencyMatrix::forget`] makes an entry shorter.
+//! Cost: a look-up is an index and a load from memory; where rows were given to cells as they came,
+//! two searches among the cells covered. Source: P1 sections 3.1 and 3.3.
 
 use headtime_units::{ByteSize, Extent, Nanos};
 
@@ -55,7 +59,16 @@ impl LatencyMatrix {
         let entries = Plane::new(shape.scale.bits(), most);
         let samples = shape.count_samples.then(|| Plane::new(EntryBits::Eight, most));
         let exceedance = Exceedance::new();
-        let mut map = Self { shape, cells, entries, samples, longest_seen: Nanos::ZERO, known: 0, observations: 0, exceedance };
+        let mut map = Self {
+            shape,
+            cells,
+            entries,
+            samples,
+            longest_seen: Nanos::ZERO,
+            known: 0,
+            observations: 0,
+            exceedance,
+        };
         map.grow();
         map
     }
@@ -66,15 +79,17 @@ impl LatencyMatrix {
         &self.shape
     }
 
-    /// A time that no access from the one cell to the other (nor back, where the worse direction is kept) has exceeded as far as was observed, rounded up to a step; `None`
-    /// for a pair that was never observed or is not covered.
+    /// A time that no access from the one cell to the other (nor back, where the worse direction is
+    /// kept) has exceeded as far as was observed, rounded up to a step; `None` for a pair that was
+    /// never observed or is not covered.
     #[must_use]
     pub fn time(&self, from: u32, to: u32) -> Option<Nanos> {
         let code = self.entries.get(self.index(from, to)?);
         self.shape.scale.time(code, self.longest_seen)
     }
 
-    /// How often the pair was observed, 255 at the most; `None` where that is not counted or the pair is not covered.
+    /// How often the pair was observed, 255 at the most; `None` where that is not counted or the
+    /// pair is not covered.
     #[must_use]
     pub fn samples(&self, from: u32, to: u32) -> Option<u8> {
         Some(self.samples.as_ref()?.get(self.index(from, to)?) as u8)
@@ -102,7 +117,8 @@ impl LatencyMatrix {
         recorded
     }
 
-    /// As [`LatencyMatrix::record`], for the worst of so many observations, and without judging the map by it.
+    /// As [`LatencyMatrix::record`], for the worst of so many observations, and without judging the
+    /// map by it.
     pub(super) fn raise(&mut self, from: u32, to: u32, time: Nanos, samples: u8) -> Recorded {
         let Some(index) = self.index_or_new(from, to) else { return Recorded::NotCovered };
         let before = self.entries.get(index);
@@ -127,13 +143,16 @@ impl LatencyMatrix {
         }
     }
 
-    /// Makes every pair with a cell of `extent` unknown again: its sectors are known to have moved, or the drive behind them to be another.
+    /// Makes every pair with a cell of `extent` unknown again: its sectors are known to have moved,
+    /// or the drive behind them to be another.
     pub fn forget(&mut self, extent: Extent) {
         if extent.len.is_zero() {
             return;
         }
         let (first, last) = (self.shape.cell_of(extent.start), self.shape.cell_of(extent.last()));
-        for row in (0..self.cells.len()).filter(|row| (first..=last).contains(&self.cells.cell(*row))) {
+        for row in
+            (0..self.cells.len()).filter(|row| (first..=last).contains(&self.cells.cell(*row)))
+        {
             for other in 0..self.cells.len() {
                 for index in [self.index_of(row, other), self.index_of(other, row)] {
                     self.known -= u64::from(self.entries.get(index) != UNKNOWN);
@@ -186,16 +205,22 @@ impl LatencyMatrix {
     #[must_use]
     pub fn memory(&self) -> ByteSize {
         let samples = self.samples.as_ref().map_or(0, Plane::memory);
-        ByteSize::new(self.entries.memory() + samples + self.shape.taken().finding(self.cells.len()))
+        ByteSize::new(
+            self.entries.memory() + samples + self.shape.taken().finding(self.cells.len()),
+        )
     }
 
-    /// The pairs that have been observed: from which cell to which, and the time that is not exceeded. Each once where the worse direction is kept.
+    /// The pairs that have been observed: from which cell to which, and the time that is not
+    /// exceeded. Each once where the worse direction is kept.
     pub fn observed(&self) -> impl Iterator<Item = (u32, u32, Nanos)> + '_ {
         let rows = self.cells.len();
         (0..rows).flat_map(move |from| {
             let last = if self.shape.directions == Directions::Both { rows } else { from + 1 };
             (0..last).filter_map(move |to| {
-                let time = self.shape.scale.time(self.entries.get(self.index_of(from, to)), self.longest_seen)?;
+                let time = self
+                    .shape
+                    .scale
+                    .time(self.entries.get(self.index_of(from, to)), self.longest_seen)?;
                 Some((self.cells.cell(from), self.cells.cell(to), time))
             })
         })
@@ -206,7 +231,8 @@ impl LatencyMatrix {
         Some(self.index_of(self.cells.row(from)?, self.cells.row(to)?))
     }
 
-    /// Where the entry of two rows is: those that a row has with itself and lesser rows stand behind all those of lesser rows, so that a map grows at its end.
+    /// Where the entry of two rows is: those that a row has with itself and lesser rows stand
+    /// behind all those of lesser rows, so that a map grows at its end.
     #[inline]
     fn index_of(&self, from: u32, to: u32) -> u64 {
         let (low, high) = (u64::from(from.min(to)), u64::from(from.max(to)));
@@ -226,7 +252,11 @@ impl LatencyMatrix {
 
     fn index_or_new(&mut self, one: u32, other: u32) -> Option<u64> {
         let on_drive = self.shape.cells_on_drive();
-        assert!(one < on_drive && other < on_drive, "cells {one} and {other} of a drive with {on_drive}; ask the shape which cell an address is in");
+        assert!(
+            one < on_drive && other < on_drive,
+            "cells {one} and {other} of a drive with {on_drive}; ask the shape which cell an \
+                address is in"
+        );
         let new_rows = self.new_rows(one, other);
         if new_rows > 0 {
             // Neither gets a row unless both do.
@@ -251,7 +281,7 @@ impl LatencyMatrix {
 
     /// Samples of a pair for somebody who merges this map: one where they are not counted.
     pub(super) fn samples_or_one(&self, from: u32, to: u32) -> u8 {
-        self.samples(from, to).unwrap_or(1).clamp(1, ExceedanceRow::MOST_SAMPLES)
+        self.samples(from, to).unwrap_or(1).clamp(1, ExceedanceRow::MAX_SAMPLES)
     }
 }
 
@@ -265,7 +295,11 @@ mod tests {
 
     fn shape(settings: MatrixSettings) -> MatrixShape {
         // 64 cells of 128 KiB.
-        let drive = MappedDrive { model: "TEST 10K".into(), capacity: Sectors::new(64 * 256), sector: SectorSize::B512 };
+        let drive = MappedDrive {
+            model: "TEST 10K".into(),
+            capacity: Sectors::new(64 * 256),
+            sector: SectorSize::B512,
+        };
         MatrixShape::new(drive, &settings).unwrap()
     }
 
@@ -304,11 +338,22 @@ mod tests {
     #[test]
     fn when_memory_is_used_up_no_further_cell_is_covered_and_those_covered_go_on_learning() {
         // Room for three cells: 6 entries of half a byte and three rows.
-        let mut map = LatencyMatrix::new(shape(MatrixSettings { memory: ByteSize::new(3 + 3 * 32), ..touched() }));
+        let mut map = LatencyMatrix::new(shape(MatrixSettings {
+            memory: ByteSize::new(3 + 3 * 32),
+            ..touched()
+        }));
         assert_eq!(map.record(10, 20, ms(1.0)), Recorded::New);
         assert!(map.would_learn(10, 30) && map.would_learn(30, 30) && !map.would_learn(30, 40));
-        assert_eq!(map.record(30, 40, ms(1.0)), Recorded::NotCovered, "two rows are needed, one is left");
-        assert_eq!(map.record(30, 10, ms(1.0)), Recorded::New, "and it was not given to half a pair");
+        assert_eq!(
+            map.record(30, 40, ms(1.0)),
+            Recorded::NotCovered,
+            "two rows are needed, one is left"
+        );
+        assert_eq!(
+            map.record(30, 10, ms(1.0)),
+            Recorded::New,
+            "and it was not given to half a pair"
+        );
         assert_eq!(map.record(40, 10, ms(1.0)), Recorded::NotCovered);
         assert_eq!(map.record(20, 30, ms(1.0)), Recorded::New);
         assert_eq!((map.cells(), map.known()), (3, 3));
@@ -328,7 +373,8 @@ mod tests {
 
     #[test]
     fn what_is_forgotten_is_unknown_and_the_rest_is_not() {
-        let mut map = LatencyMatrix::new(shape(MatrixSettings { count_samples: true, ..touched() }));
+        let mut map =
+            LatencyMatrix::new(shape(MatrixSettings { count_samples: true, ..touched() }));
         for (from, to) in [(1, 2), (1, 3), (2, 3), (5, 5)] {
             map.record(from, to, ms(2.0));
         }
@@ -343,12 +389,16 @@ mod tests {
 
     #[test]
     fn there_and_back_are_two_where_both_are_kept() {
-        let mut map = LatencyMatrix::new(shape(MatrixSettings { directions: Directions::Both, ..touched() }));
+        let mut map =
+            LatencyMatrix::new(shape(MatrixSettings { directions: Directions::Both, ..touched() }));
         map.record(3, 9, ms(4.2));
         assert_eq!((map.time(3, 9), map.time(9, 3), map.pairs()), (Some(ms(5.0)), None, 4));
         assert!(map.would_learn(9, 3) && !map.would_learn(3, 9));
         map.record(9, 3, ms(0.6));
-        assert_eq!((map.time(3, 9), map.time(9, 3), map.known()), (Some(ms(5.0)), Some(ms(1.0)), 2));
+        assert_eq!(
+            (map.time(3, 9), map.time(9, 3), map.known()),
+            (Some(ms(5.0)), Some(ms(1.0)), 2)
+        );
         assert_eq!(map.observed().collect::<Vec<_>>(), [(3, 9, ms(5.0)), (9, 3, ms(1.0))]);
         map.forget(Extent::from_numbers(9 * 256, 1));
         assert_eq!((map.time(3, 9), map.time(9, 3), map.known()), (None, None, 0));
@@ -356,11 +406,13 @@ mod tests {
 
     #[test]
     fn exceedances_are_counted_by_the_samples_a_pair_had() {
-        let mut map = LatencyMatrix::new(shape(MatrixSettings { count_samples: true, ..touched() }));
+        let mut map =
+            LatencyMatrix::new(shape(MatrixSettings { count_samples: true, ..touched() }));
         for time in [2.0, 2.0, 3.5, 3.9, 1.0, 13.0] {
             map.record(7, 8, ms(time));
         }
-        let rows: Vec<(u8, u64)> = map.exceedance().rows().map(|row| (row.samples, row.exceeded)).collect();
+        let rows: Vec<(u8, u64)> =
+            map.exceedance().rows().map(|row| (row.samples, row.exceeded)).collect();
         // 3.9 is within the step of 3.5.
         assert_eq!(rows, [(1, 0), (2, 1), (3, 0), (4, 0), (5, 1)]);
         assert_eq!(map.samples(8, 7), Some(6));

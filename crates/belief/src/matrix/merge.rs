@@ -1,9 +1,13 @@
 //! Merging what two maps of identical drives know: of each pair the worse time wins.
 //!
-//! The maps may cover other cells, in entries of another width: what one of them says is recorded in the other like an observation, rounded up again. What a map says that keeps the
-//! worse direction only, it says of both. Pairs that the receiving map does not cover are left out and counted. Merging never makes a time shorter, and merging the same map twice changes nothing but the number of samples.
+//! The maps may cover other cells, in entries of another width: what one of them says is recorded
+//! in the other like an observation, rounded up again. What a map says that keeps the worse
+//! direction only, it says of both. Pairs that the receiving map does not cover are left out and
+//! counted. Merging never makes a time shorter, and merging the same map twice changes nothing but
+//! the number of samples.
 //!
-//! Source: P1 section 3.1 (one map for an array of identical drives) and 4 (a map reused on other machines).
+//! Source: P1 section 3.1 (one map for an array of identical drives) and 4 (a map reused on other
+//! machines).
 
 use headtime_units::{SectorSize, Sectors};
 
@@ -27,7 +31,10 @@ pub struct Merged {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MergeError {
     /// The drives are of different models.
-    #[error("the map is of drive model '{theirs}', this drive is '{ours}'; use a map of the same model, or start empty")]
+    #[error(
+        "the map is of drive model '{theirs}', this drive is '{ours}'; use a map of the same \
+            model, or start empty"
+    )]
     Model {
         /// The drive here.
         ours: String,
@@ -35,7 +42,10 @@ pub enum MergeError {
         theirs: String,
     },
     /// The drives are of different sizes.
-    #[error("the map is of a drive with {theirs}, this drive has {ours}; use a map of the same model and size, or start empty")]
+    #[error(
+        "the map is of a drive with {theirs}, this drive has {ours}; use a map of the same model \
+            and size, or start empty"
+    )]
     Capacity {
         /// The drive here.
         ours: Sectors,
@@ -51,7 +61,10 @@ pub enum MergeError {
         theirs: SectorSize,
     },
     /// The cells are of different sizes.
-    #[error("the map has cells of {theirs}, expected are cells of {ours}; set the same cell size, or start empty")]
+    #[error(
+        "the map has cells of {theirs}, expected are cells of {ours}; set the same cell size, or \
+            start empty"
+    )]
     Cell {
         /// The cells here, in sectors.
         ours: Sectors,
@@ -79,7 +92,8 @@ impl LatencyMatrix {
     pub fn merge(&mut self, other: &Self) -> Result<Merged, MergeError> {
         same_cells(&self.shape, &other.shape)?;
         let mut merged = Merged::default();
-        let splits = self.shape.directions == Directions::Both && other.shape.directions == Directions::Worse;
+        let splits = self.shape.directions == Directions::Both
+            && other.shape.directions == Directions::Worse;
         for (from, to, time) in other.observed() {
             let samples = other.samples_or_one(from, to);
             merged.count(self.raise(from, to, time, samples));
@@ -118,7 +132,11 @@ mod tests {
     use proptest::prelude::*;
 
     fn drive() -> MappedDrive {
-        MappedDrive { model: "TEST 10K".into(), capacity: Sectors::new(64 * 256), sector: SectorSize::B512 }
+        MappedDrive {
+            model: "TEST 10K".into(),
+            capacity: Sectors::new(64 * 256),
+            sector: SectorSize::B512,
+        }
     }
 
     fn map(settings: MatrixSettings, observations: &[(u32, u32, u64)]) -> LatencyMatrix {
@@ -136,13 +154,19 @@ mod tests {
         let theirs = map(settings, &[(3, 2, 5_000), (4, 1, 800), (2, 1, 6_000)]);
         assert_eq!(ours.merge(&theirs), Ok(Merged { new: 1, raised: 1, kept: 1, not_covered: 0 }));
         let times = [(1, 2), (2, 3), (1, 4), (3, 4)].map(|(one, other)| ours.time(one, other));
-        assert_eq!(times, [Some(Nanos::from_ms(6)), Some(Nanos::from_ms(9)), Some(Nanos::from_ms(1)), None]);
+        assert_eq!(
+            times,
+            [Some(Nanos::from_ms(6)), Some(Nanos::from_ms(9)), Some(Nanos::from_ms(1)), None]
+        );
         assert_eq!(ours.merge(&theirs), Ok(Merged { kept: 3, ..Merged::default() }));
     }
 
     #[test]
     fn pairs_that_are_not_covered_are_left_out_and_counted() {
-        let region = MatrixSettings { coverage: Coverage::Region(Extent::from_numbers(0, 512)), ..MatrixSettings::default() };
+        let region = MatrixSettings {
+            coverage: Coverage::Region(Extent::from_numbers(0, 512)),
+            ..MatrixSettings::default()
+        };
         let mut ours = map(region, &[]);
         let theirs = map(MatrixSettings::default(), &[(0, 1, 100), (1, 2, 100), (5, 6, 100)]);
         assert_eq!(ours.merge(&theirs), Ok(Merged { new: 1, not_covered: 2, ..Merged::default() }));
@@ -152,7 +176,8 @@ mod tests {
     fn maps_of_other_drives_and_other_cells_are_refused_and_change_nothing() {
         let ours = map(MatrixSettings::default(), &[(1, 2, 300)]);
         let of = |drive: MappedDrive, cell: u64| {
-            let settings = MatrixSettings { cell: ByteSize::new(cell), ..MatrixSettings::default() };
+            let settings =
+                MatrixSettings { cell: ByteSize::new(cell), ..MatrixSettings::default() };
             let mut other = LatencyMatrix::new(MatrixShape::new(drive, &settings).unwrap());
             other.record(0, 0, Nanos::from_ms(9));
             let mut changed = ours.clone();
@@ -160,20 +185,36 @@ mod tests {
             assert_eq!(changed, ours);
             error.to_string()
         };
-        assert!(of(MappedDrive { model: "OTHER".into(), ..drive() }, 131_072).contains("drive model 'OTHER', this drive is 'TEST 10K'"));
-        assert!(of(MappedDrive { capacity: Sectors::new(999), ..drive() }, 131_072).contains("a drive with 999 sectors, this drive has 16384"));
-        assert!(of(MappedDrive { sector: SectorSize::B4096, ..drive() }, 1_048_576).contains("sectors of 4096 bytes, this drive's have 512"));
-        assert!(of(drive(), 65_536).contains("cells of 128 sectors, expected are cells of 256 sectors"));
+        assert!(
+            of(MappedDrive { model: "OTHER".into(), ..drive() }, 131_072)
+                .contains("drive model 'OTHER', this drive is 'TEST 10K'")
+        );
+        assert!(
+            of(MappedDrive { capacity: Sectors::new(999), ..drive() }, 131_072)
+                .contains("a drive with 999 sectors, this drive has 16384")
+        );
+        assert!(
+            of(MappedDrive { sector: SectorSize::B4096, ..drive() }, 1_048_576)
+                .contains("sectors of 4096 bytes, this drive's have 512")
+        );
+        assert!(
+            of(drive(), 65_536).contains("cells of 128 sectors, expected are cells of 256 sectors")
+        );
     }
 
     #[test]
     fn what_is_worse_of_both_directions_holds_for_each() {
-        let both = MatrixSettings { directions: Directions::Both, longest: Nanos::from_ms(14), ..MatrixSettings::default() };
+        let both = MatrixSettings {
+            directions: Directions::Both,
+            longest: Nanos::from_ms(14),
+            ..MatrixSettings::default()
+        };
         let worse = MatrixSettings { directions: Directions::Worse, ..both };
         let (mut two, one) = (map(both, &[(1, 2, 900)]), map(worse, &[(1, 2, 3_000), (5, 5, 400)]));
         assert_eq!(two.merge(&one), Ok(Merged { new: 2, raised: 1, ..Merged::default() }));
         assert_eq!([two.time(1, 2), two.time(2, 1)], [Some(Nanos::from_ms(3)); 2]);
-        let (two, mut one) = (map(both, &[(1, 2, 900), (2, 1, 5_500)]), map(worse, &[(1, 2, 3_000)]));
+        let (two, mut one) =
+            (map(both, &[(1, 2, 900), (2, 1, 5_500)]), map(worse, &[(1, 2, 3_000)]));
         assert_eq!(one.merge(&two), Ok(Merged { raised: 1, kept: 1, ..Merged::default() }));
         assert_eq!(one.time(1, 2), Some(Nanos::from_ms(6)));
     }
@@ -202,7 +243,8 @@ mod tests {
                 prop_assert_eq!(merged.time(from, to).is_some(), either.is_some());
                 prop_assert!(merged.time(from, to) >= either);
                 if ours_bits == theirs_bits && merged.longest_seen() <= merged.shape().scale().reach() {
-                    prop_assert_eq!(merged.time(from, to), either, "with one scale nothing is rounded twice");
+                    prop_assert_eq!(merged.time(from, to), either, "with one scale nothing is \
+                        rounded twice");
                 }
                 if count_samples {
                     prop_assert_eq!(merged.samples(from, to).unwrap_or(0), one.samples(from, to).unwrap_or(0) + two.samples(from, to).unwrap_or(0));

@@ -1,12 +1,16 @@
 //! [`Pace`]: how fast long requests go on once they have begun, by region of the drive.
 //!
-//! A request longer than a cell is split for estimates: its first cell is a pair with the cell before it, the cells behind it follow on the media. What these
-//! take per sector is learned from long requests whose beginning could be predicted: a slow mean in each of sixteen regions, because outer tracks hold more.
+//! A request longer than a cell is split for estimates: its first cell is a pair with the cell
+//! before it, the cells behind it follow on the media. What these take per sector is learned from
+//! long requests whose beginning could be predicted: a slow mean in each of sixteen regions,
+//! because outer tracks hold more.
 //!
-//! Worked example, 2.56 us per sector guessed: a MiB, 2,048 sectors, in cells of 256, of which the beginning was predicted to take 6 ms, takes 13.17 ms. 7.17 ms for 1,792
-//! sectors behind the first cell are 4 us per sector; it is the first of its region, so 4 us is what is believed there.
+//! Worked example, 2.56 us per sector guessed: a MiB, 2,048 sectors, in cells of 256, of which the
+//! beginning was predicted to take 6 ms, takes 13.17 ms. 7.17 ms for 1,792 sectors behind the first
+//! cell are 4 us per sector; it is the first of its region, so 4 us is what is believed there.
 //!
-//! Not learned: the pace within a cell. It must stay as it is, because an entry of the map is an observation less this media time. Cost: O(1). Source: ours, on P1 section 3.1.
+//! Not learned: the pace within a cell. It must stay as it is, because an entry of the map is an
+//! observation less this media time. Cost: O(1). Source: ours, on P1 section 3.1.
 
 use headtime_units::{Lba, Nanos, Sectors};
 
@@ -27,7 +31,11 @@ struct Region {
 impl Pace {
     /// A drive of this size that is guessed to take so long for a sector.
     pub(super) fn new(capacity: Sectors, sector_ns: f64) -> Self {
-        Self { capacity: capacity.get().max(1), guess_ns: sector_ns, regions: [Region { seen: 0.0, sector_ns }; REGIONS] }
+        Self {
+            capacity: capacity.get().max(1),
+            guess_ns: sector_ns,
+            regions: [Region { seen: 0.0, sector_ns }; REGIONS],
+        }
     }
 
     /// The media time of `sectors` from `start` on.
@@ -40,7 +48,8 @@ impl Pace {
         if sectors.is_zero() {
             return;
         }
-        let observed = (time.as_ns() as f64 / sectors.get() as f64).clamp(self.guess_ns / FURTHEST, self.guess_ns * FURTHEST);
+        let observed = (time.as_ns() as f64 / sectors.get() as f64)
+            .clamp(self.guess_ns / FURTHEST, self.guess_ns * FURTHEST);
         let region = self.region(start);
         let region = &mut self.regions[region];
         region.seen += 1.0;
@@ -57,7 +66,8 @@ impl Pace {
 const REGIONS: usize = 16;
 /// Weight of an observation once much has been seen (guess).
 const STEADY_WEIGHT: f64 = 1.0 / 64.0;
-/// How many times faster or slower than the guess a drive can be: what is beyond was something else, a hit or a retry (guess).
+/// How many times faster or slower than the guess a drive can be: what is beyond was something
+/// else, a hit or a retry (guess).
 const FURTHEST: f64 = 8.0;
 
 #[cfg(test)]

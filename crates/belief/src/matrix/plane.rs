@@ -1,7 +1,8 @@
 //! [`Plane`]: a long row of small numbers, four, eight or sixteen bits each, that grows in blocks.
 //!
-//! A map of half a gigabyte must not be copied to be longer, nor take twice its memory while it is: blocks of a MiB are added as rows are. The last block is no longer than
-//! what the row can ever hold.
+//! A map of half a gigabyte must not be copied to be longer, nor take twice its memory while it is:
+//! blocks of a MiB are added as rows are. The last block is no longer than what the row can ever
+//! hold.
 
 use super::scale::EntryBits;
 
@@ -10,7 +11,7 @@ use super::scale::EntryBits;
 pub(super) struct Plane {
     bits: EntryBits,
     /// Bytes of a plane with every entry there can be.
-    most_bytes: u64,
+    max_bytes: u64,
     len: u64,
     blocks: Vec<Vec<u8>>,
 }
@@ -18,7 +19,7 @@ pub(super) struct Plane {
 impl Plane {
     /// A plane without entries, with room for `most`.
     pub(super) fn new(bits: EntryBits, most: u64) -> Self {
-        Self { bits, most_bytes: bytes_of(most, bits), len: 0, blocks: Vec::new() }
+        Self { bits, max_bytes: bytes_of(most, bits), len: 0, blocks: Vec::new() }
     }
 
     /// How many entries there are.
@@ -36,13 +37,14 @@ impl Plane {
         self.blocks.iter().map(|block| block.len() as u64).sum()
     }
 
-    /// Makes the plane `len` entries long; new ones are zero. Never shorter, never longer than there was room for.
+    /// Makes the plane `len` entries long; new ones are zero. Never shorter, never longer than
+    /// there was room for.
     pub(super) fn grow(&mut self, len: u64) {
         self.len = self.len.max(len);
-        debug_assert!(self.bytes() <= self.most_bytes, "a plane grows beyond its room");
+        debug_assert!(self.bytes() <= self.max_bytes, "a plane grows beyond its room");
         while (self.blocks.len() as u64) < self.bytes().div_ceil(BLOCK) {
             let before = self.blocks.len() as u64 * BLOCK;
-            self.blocks.push(vec![0; (self.most_bytes - before).min(BLOCK) as usize]);
+            self.blocks.push(vec![0; (self.max_bytes - before).min(BLOCK) as usize]);
         }
     }
 
@@ -52,7 +54,9 @@ impl Plane {
         match self.bits {
             EntryBits::Four => u16::from(self.byte(index / 2) >> (index % 2 * 4) & 0xF),
             EntryBits::Eight => u16::from(self.byte(index)),
-            EntryBits::Sixteen => u16::from_le_bytes([self.byte(index * 2), self.byte(index * 2 + 1)]),
+            EntryBits::Sixteen => {
+                u16::from_le_bytes([self.byte(index * 2), self.byte(index * 2 + 1)])
+            }
         }
     }
 
@@ -95,7 +99,10 @@ impl Plane {
     /// How many entries are not zero.
     pub(super) fn count_set(&self) -> u64 {
         let set = |piece: &[u8]| match self.bits {
-            EntryBits::Four => piece.iter().map(|byte| u64::from(byte & 0xF != 0) + u64::from(byte >> 4 != 0)).sum::<u64>(),
+            EntryBits::Four => piece
+                .iter()
+                .map(|byte| u64::from(byte & 0xF != 0) + u64::from(byte >> 4 != 0))
+                .sum::<u64>(),
             EntryBits::Eight => piece.iter().filter(|byte| **byte != 0).count() as u64,
             EntryBits::Sixteen => piece.chunks(2).filter(|entry| **entry != [0, 0]).count() as u64,
         };

@@ -1,13 +1,18 @@
 //! [`Scale`]: times in a few bits, rounded up.
 //!
-//! An entry is a *code*. Code 0 means that the pair has never been observed. Codes 1 to top − 1 stand for steps of equal length: code q says "no longer
-//! than q steps". The top code says "longer than all of these": how much longer is kept once for the whole map, as the longest time ever seen.
+//! An entry is a *code*. Code 0 means that the pair has never been observed. Codes 1 to top − 1
+//! stand for steps of equal length: code q says "no longer than q steps". The top code says "longer
+//! than all of these": how much longer is kept once for the whole map, as the longest time ever
+//! seen.
 //!
-//! Worked example, 4 bits for times up to 20 ms: 14 steps of 1.429 ms. An observation of 4.0 ms is code 3, which answers 4.286 ms; one of 4.3 ms is code 4, 5.714 ms.
-//! One of 26 ms is code 15, which answers the longest ever seen: 26 ms, until something takes longer.
+//! Worked example, 4 bits for times up to 20 ms: 14 steps of 1.429 ms. An observation of 4.0 ms is
+//! code 3, which answers 4.286 ms; one of 4.3 ms is code 4, 5.714 ms. One of 26 ms is code 15,
+//! which answers the longest ever seen: 26 ms, until something takes longer.
 //!
-//! Guarantees: what a code answers is never below the time it was made from, and never more than one step above it, unless the time is beyond the steps. Source: P1
-//! section 3.1 (4 bits); equal steps are ours (guess: an order is decided by differences, and those weigh the same wherever they are).
+//! Guarantees: what a code answers is never below the time it was made from, and never more than
+//! one step above it, unless the time is beyond the steps. Source: P1 section 3.1 (4 bits); equal
+//! steps are ours (guess: an order is decided by differences, and those weigh the same wherever
+//! they are).
 
 use headtime_units::Nanos;
 
@@ -63,11 +68,13 @@ impl Scale {
         Self { bits, step_ns: longest.as_ns().div_ceil(u64::from(bits.top() - 1)).max(1) }
     }
 
-    /// Codes of this width in steps of `step`; `None` where that is no time at all, or so long that the steps reach beyond an hour.
+    /// Codes of this width in steps of `step`; `None` where that is no time at all, or so long that
+    /// the steps reach beyond an hour.
     #[must_use]
     pub fn in_steps_of(step: Nanos, bits: EntryBits) -> Option<Self> {
         let reach = step.as_ns().checked_mul(u64::from(bits.top()))?;
-        (!step.is_zero() && reach <= LONGEST.as_ns()).then_some(Self { bits, step_ns: step.as_ns() })
+        (!step.is_zero() && reach <= LONGEST.as_ns())
+            .then_some(Self { bits, step_ns: step.as_ns() })
     }
 
     /// The width of an entry.
@@ -94,7 +101,8 @@ impl Scale {
         steps.min(u64::from(self.bits.top())) as u16
     }
 
-    /// The time that a code says is not exceeded, `None` for an unknown pair; `longest_seen` is the longest time of which a code was made.
+    /// The time that a code says is not exceeded, `None` for an unknown pair; `longest_seen` is the
+    /// longest time of which a code was made.
     pub(super) fn time(self, code: u16, longest_seen: Nanos) -> Option<Nanos> {
         match code {
             UNKNOWN => None,
@@ -118,7 +126,8 @@ mod tests {
     fn the_worked_example_holds() {
         let scale = Scale::reaching(Nanos::from_ms(20), EntryBits::Four);
         assert_eq!(scale.step(), Nanos::from_ns(1_428_572));
-        let answer = |us| scale.time(scale.code(Nanos::from_us(us)), Nanos::from_ms(26)).map(Nanos::as_ns);
+        let answer =
+            |us| scale.time(scale.code(Nanos::from_us(us)), Nanos::from_ms(26)).map(Nanos::as_ns);
         assert_eq!(answer(4_000), Some(3 * 1_428_572));
         assert_eq!(answer(4_300), Some(4 * 1_428_572));
         assert_eq!((scale.code(Nanos::from_ms(26)), answer(26_000)), (15, Some(26_000_000)));
@@ -156,7 +165,8 @@ mod tests {
             prop_assert!(answer >= time, "{} for {}", answer, time);
             if time <= scale.reach() {
                 prop_assert!(answer.as_ns() - time.as_ns() <= scale.step().as_ns());
-                prop_assert_eq!(scale.code(answer), scale.code(time), "made a code again it is the same code");
+                prop_assert_eq!(scale.code(answer), scale.code(time), "made a code again it is the \
+                    same code");
             }
         }
 

@@ -1,11 +1,15 @@
-//! [`MatrixShape`]: which drive a map is of, how it is cut into cells, which of them are covered, and what that takes of memory.
+//! [`MatrixShape`]: which drive a map is of, how it is cut into cells, which of them are covered,
+//! and what that takes of memory.
 //!
-//! The drive is cut into cells of equal size from address 0 on; the last may be shorter. Of n covered cells there are n·(n + 1)/2 pairs, a cell with itself included. The times there
-//! and back are two: one entry holds the worse of them, as published, or each has an entry of its own, n² of them ([`Directions`]).
+//! The drive is cut into cells of equal size from address 0 on; the last may be shorter. Of n
+//! covered cells there are n·(n + 1)/2 pairs, a cell with itself included. The times there and back
+//! are two: one entry holds the worse of them, as published, or each has an entry of its own, n² of
+//! them ([`Directions`]).
 //!
-//! Worked example, the paper's: a hot set of 5 GB in cells of 128 KiB is 40,960 cells, 838,881,280 pairs, at 4 bits 419,440,640 bytes: the paper's 400 MB, if both are binary. Of 100
-//! identical drives with 45 GB each one map is enough: 368,640 cells, 33,973,954,560 bytes, 31.6 GiB: the paper's 32 GB. A whole 20 TB drive would be
-//! 152.6 million cells and 5.8 PB.
+//! Worked example, the paper's: a hot set of 5 GB in cells of 128 KiB is 40,960 cells, 838,881,280
+//! pairs, at 4 bits 419,440,640 bytes: the paper's 400 MB, if both are binary. Of 100 identical
+//! drives with 45 GB each one map is enough: 368,640 cells, 33,973,954,560 bytes, 31.6 GiB: the
+//! paper's 32 GB. A whole 20 TB drive would be 152.6 million cells and 5.8 PB.
 //!
 //! Source: P1 section 3.1.
 
@@ -27,7 +31,8 @@ pub struct MappedDrive {
 /// Which cells a map covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Coverage {
-    /// Those that requests have touched, in the order in which they came to be, as many as memory allows.
+    /// Those that requests have touched, in the order in which they came to be, as many as memory
+    /// allows.
     #[default]
     Touched,
     /// Those of a region, every one from the start.
@@ -39,9 +44,12 @@ pub enum Coverage {
 /// Whether the times from one cell to another and back are told apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Directions {
-    /// One entry for both, which holds the worse (paper). On a rotating drive this forgets most of what is to be known: where the platter turns far between A and B it turns
-    /// little between B and A, so that the worse of the two is nearly always a long wait. (Measured: between 48 fixed positions on an Atlas 10K, sixteen queued, it keeps less
-    /// than half of what both directions gain over an order by address; test `between_fixed_positions_the_map_makes_service_faster`.)
+    /// One entry for both, which holds the worse (paper). On a rotating drive this forgets most of
+    /// what is to be known: where the platter turns far between A and B it turns little between B
+    /// and A, so that the worse of the two is nearly always a long wait. (Measured: between 48
+    /// fixed positions on an Atlas 10K, sixteen queued, it keeps less than half of what both
+    /// directions gain over an order by address; test
+    /// `between_fixed_positions_the_map_makes_service_faster`.)
     #[default]
     Worse,
     /// One entry for each, twice the memory.
@@ -55,13 +63,15 @@ pub struct MatrixSettings {
     pub cell: ByteSize,
     /// Bits of an entry. Default 4 (paper).
     pub bits: EntryBits,
-    /// The time that the steps of an entry reach. Default 20 ms (guess: full stroke and a revolution of a 10,000 rpm drive; longer ones are kept, but less exactly).
+    /// The time that the steps of an entry reach. Default 20 ms (guess: full stroke and a
+    /// revolution of a 10,000 rpm drive; longer ones are kept, but less exactly).
     pub longest: Nanos,
     /// Whether there and back are two. Default: the worse of both (paper).
     pub directions: Directions,
     /// Which cells. Default: those touched.
     pub coverage: Coverage,
-    /// Whether observations are counted for each pair, a byte each, so that the rate can be told at which the worst is exceeded. Default: no.
+    /// Whether observations are counted for each pair, a byte each, so that the rate can be told at
+    /// which the worst is exceeded. Default: no.
     pub count_samples: bool,
     /// What the map may take of memory. Default 512 MiB (paper: 400 MB for its hot set).
     pub memory: ByteSize,
@@ -121,7 +131,10 @@ pub enum ShapeError {
         sector: SectorSize,
     },
     /// The drive has more cells of this size than have numbers.
-    #[error("cells of {cell} make {cells} of the drive; expected at most {}; use larger cells", u32::MAX)]
+    #[error(
+        "cells of {cell} make {cells} of the drive; expected at most {}; use larger cells",
+        u32::MAX
+    )]
     TooManyCells {
         /// The cell asked for.
         cell: ByteSize,
@@ -129,7 +142,9 @@ pub enum ShapeError {
         cells: u64,
     },
     /// No time, or longer than an hour.
-    #[error("the longest time of a map is {longest}; expected more than nothing and at most an hour")]
+    #[error(
+        "the longest time of a map is {longest}; expected more than nothing and at most an hour"
+    )]
     Longest {
         /// The time asked for.
         longest: Nanos,
@@ -144,7 +159,8 @@ pub enum ShapeError {
     },
     /// The map would take more memory than allowed.
     #[error(
-        "the map needs {needs} of memory and may take {memory}; allow more, cover at most {cells_that_fit} cells of {cell}, or use larger cells or fewer bits"
+        "the map needs {needs} of memory and may take {memory}; allow more, cover at most \
+            {cells_that_fit} cells of {cell}, or use larger cells or fewer bits"
     )]
     Memory {
         /// What it would take.
@@ -166,13 +182,20 @@ impl MatrixShape {
     pub fn new(drive: MappedDrive, settings: &MatrixSettings) -> Result<Self, ShapeError> {
         let sector_bytes = u64::from(drive.sector.bytes());
         let countable = drive.capacity.get().checked_mul(sector_bytes).is_some();
-        if drive.capacity.is_zero() || !countable || drive.model.is_empty() || drive.model.len() > MODEL_BYTES {
+        if drive.capacity.is_zero()
+            || !countable
+            || drive.model.is_empty()
+            || drive.model.len() > MODEL_BYTES
+        {
             return Err(ShapeError::Drive { drive });
         }
         let whole = drive.sector.sectors_of(settings.cell.get()).map(Sectors::get);
-        let cell_sectors = whole.filter(|sectors| *sectors > 0).ok_or(ShapeError::Cell { cell: settings.cell, sector: drive.sector })?;
+        let cell_sectors = whole
+            .filter(|sectors| *sectors > 0)
+            .ok_or(ShapeError::Cell { cell: settings.cell, sector: drive.sector })?;
         let cells = drive.capacity.get().div_ceil(cell_sectors);
-        let on_drive = u32::try_from(cells).map_err(|_| ShapeError::TooManyCells { cell: settings.cell, cells })?;
+        let on_drive = u32::try_from(cells)
+            .map_err(|_| ShapeError::TooManyCells { cell: settings.cell, cells })?;
         if settings.longest.is_zero() || settings.longest > LONGEST {
             return Err(ShapeError::Longest { longest: settings.longest });
         }
@@ -191,7 +214,9 @@ impl MatrixShape {
             }
             Coverage::WholeDrive => (CoveredCells::Region { first: 0, count: on_drive }, on_drive),
             Coverage::Region(region) => {
-                let end = region.checked_end().filter(|end| end.get() <= drive.capacity.get() && !region.len.is_zero());
+                let end = region
+                    .checked_end()
+                    .filter(|end| end.get() <= drive.capacity.get() && !region.len.is_zero());
                 let end = end.ok_or(ShapeError::Region { region, capacity: drive.capacity })?;
                 let first = (region.start.get() / cell_sectors) as u32;
                 let count = end.get().div_ceil(cell_sectors) as u32 - first;
@@ -254,7 +279,9 @@ impl MatrixShape {
     /// The cell that holds `lba`; beyond the end of the drive the last one.
     #[must_use]
     pub fn cell_of(&self, lba: Lba) -> u32 {
-        u32::try_from(lba.get() / self.cell_sectors).unwrap_or(u32::MAX).min(self.cells_on_drive() - 1)
+        u32::try_from(lba.get() / self.cell_sectors)
+            .unwrap_or(u32::MAX)
+            .min(self.cells_on_drive() - 1)
     }
 
     /// What the map takes of memory when every cell it can cover is covered.
@@ -270,7 +297,12 @@ impl MatrixShape {
 
     pub(super) fn taken(&self) -> Taken {
         let by_row = matches!(self.cells, CoveredCells::Touched { .. });
-        Taken { bits: self.scale.bits(), directions: self.directions, count_samples: self.count_samples, by_row }
+        Taken {
+            bits: self.scale.bits(),
+            directions: self.directions,
+            count_samples: self.count_samples,
+            by_row,
+        }
     }
 }
 
@@ -302,7 +334,8 @@ pub(super) struct Taken {
 impl Taken {
     /// Bytes that so many rows take.
     pub(super) fn bytes(self, rows: u32) -> u128 {
-        let samples = if self.count_samples { u128::from(entries_of(rows, self.directions)) } else { 0 };
+        let samples =
+            if self.count_samples { u128::from(entries_of(rows, self.directions)) } else { 0 };
         table_bytes(rows, self.bits, self.directions) + samples + u128::from(self.finding(rows))
     }
 
@@ -316,14 +349,19 @@ impl Taken {
         let (mut fit, mut not) = (0, u64::from(cells) + 1);
         while not - fit > 1 {
             let middle = fit + (not - fit) / 2;
-            if self.bytes(middle as u32) <= u128::from(memory.get()) { fit = middle } else { not = middle }
+            if self.bytes(middle as u32) <= u128::from(memory.get()) {
+                fit = middle
+            } else {
+                not = middle
+            }
         }
         fit as u32
     }
 }
 
-/// What a row costs beside its entries where rows are given to cells as they come: its cell's number, and its place in the search for it (measured: a node of eleven keys
-/// and values is 104 bytes and at least half full; rounded up).
+/// What a row costs beside its entries where rows are given to cells as they come: its cell's
+/// number, and its place in the search for it (measured: a node of eleven keys and values is 104
+/// bytes and at least half full; rounded up).
 const ROW_BYTES: u64 = 32;
 /// The longest name of a model, in bytes.
 pub(super) const MODEL_BYTES: usize = 1_024;
@@ -335,7 +373,11 @@ mod tests {
     const GIB: u64 = 1 << 30;
 
     fn drive(bytes: u64) -> MappedDrive {
-        MappedDrive { model: "TEST 10K".into(), capacity: Sectors::new(bytes / 512), sector: SectorSize::B512 }
+        MappedDrive {
+            model: "TEST 10K".into(),
+            capacity: Sectors::new(bytes / 512),
+            sector: SectorSize::B512,
+        }
     }
 
     fn region(bytes: u64, memory: u64) -> MatrixSettings {
@@ -343,7 +385,8 @@ mod tests {
         MatrixSettings { coverage, memory: ByteSize::new(memory), ..MatrixSettings::default() }
     }
 
-    /// (5G/128K)² × 0.5 B / 2 is 400 MB with binary units, and so is n·(n + 1)/2 entries to 0.003 %; with decimal ones it would be 364 MB.
+    /// (5G/128K)² × 0.5 B / 2 is 400 MB with binary units, and so is n·(n + 1)/2 entries to 0.003
+    /// %; with decimal ones it would be 364 MB.
     #[test]
     fn a_hot_set_of_5_gb_takes_400_mb_as_the_paper_says() {
         let shape = MatrixShape::new(drive(73 * GIB), &region(5 * GIB, 512 << 20)).unwrap();
@@ -351,12 +394,20 @@ mod tests {
         assert_eq!(shape.memory_at_most().get(), 419_440_640);
         let paper = 40_960_u64 * 40_960 / 4;
         assert_eq!(paper, 400 << 20);
-        assert_eq!(shape.memory_at_most().get() - paper, 40_960 / 4, "the paper leaves out half of the diagonal");
+        assert_eq!(
+            shape.memory_at_most().get() - paper,
+            40_960 / 4,
+            "the paper leaves out half of the diagonal"
+        );
         let decimal = 5_000_000_000_u64.div_ceil(128 << 10);
-        assert_eq!(table_bytes(decimal as u32, EntryBits::Four, Directions::Worse) / 1_000_000, 363);
+        assert_eq!(
+            table_bytes(decimal as u32, EntryBits::Four, Directions::Worse) / 1_000_000,
+            363
+        );
     }
 
-    /// (4,500G/100/128K)² × 0.5 B / 2: 45 GB of each drive, one map for all hundred. Binary units give 31.6 GiB, which the paper calls 32 GB.
+    /// (4,500G/100/128K)² × 0.5 B / 2: 45 GB of each drive, one map for all hundred. Binary units
+    /// give 31.6 GiB, which the paper calls 32 GB.
     #[test]
     fn a_hundred_drives_of_45_gb_share_32_gb_as_the_paper_says() {
         let shape = MatrixShape::new(drive(73 * GIB), &region(45 * GIB, 32 * GIB)).unwrap();
@@ -368,27 +419,45 @@ mod tests {
 
     #[test]
     fn a_whole_large_drive_is_refused_with_what_would_fit() {
-        let settings = MatrixSettings { coverage: Coverage::WholeDrive, ..MatrixSettings::default() };
+        let settings =
+            MatrixSettings { coverage: Coverage::WholeDrive, ..MatrixSettings::default() };
         let refused = MatrixShape::new(drive(20_000_000_000_000), &settings).unwrap_err();
-        let ShapeError::Memory { needs, cells_that_fit, .. } = refused.clone() else { panic!("{refused}") };
+        let ShapeError::Memory { needs, cells_that_fit, .. } = refused.clone() else {
+            panic!("{refused}")
+        };
         assert_eq!(needs.get() / 1_000_000_000_000, 5_820, "5.8 PB");
         assert_eq!(cells_that_fit, 46_340);
-        assert!([46_340, 46_341].map(|cells| table_bytes(cells, EntryBits::Four, Directions::Worse) <= 512 << 20) == [true, false]);
+        assert!(
+            [46_340, 46_341]
+                .map(|cells| table_bytes(cells, EntryBits::Four, Directions::Worse) <= 512 << 20)
+                == [true, false]
+        );
         assert!(refused.to_string().contains("cover at most 46340 cells of 128 KiB"), "{refused}");
     }
 
     #[test]
     fn cells_touched_are_bounded_by_memory_and_by_the_drive() {
-        let touched = |memory| MatrixSettings { memory: ByteSize::new(memory), ..MatrixSettings::default() };
+        let touched =
+            |memory| MatrixSettings { memory: ByteSize::new(memory), ..MatrixSettings::default() };
         let shape = MatrixShape::new(drive(20_000_000_000_000), &touched(25 << 20)).unwrap();
         // 25.89 MB of entries and 0.33 MB for their rows.
         assert_eq!(shape.cells_at_most(), 10_175);
         assert!(shape.memory_at_most().get() <= 25 << 20);
         let small = MatrixShape::new(drive(10 << 20), &touched(25 << 20)).unwrap();
         assert_eq!(small.cells_at_most(), 80);
-        assert!(matches!(MatrixShape::new(drive(GIB), &touched(40)), Err(ShapeError::Memory { cells_that_fit: 1, .. })));
-        let counted = MatrixShape::new(drive(GIB), &MatrixSettings { count_samples: true, ..touched(25 << 20) }).unwrap();
-        assert!(counted.cells_at_most() < shape.cells_at_most() * 6 / 10, "a byte per pair beside half a byte");
+        assert!(matches!(
+            MatrixShape::new(drive(GIB), &touched(40)),
+            Err(ShapeError::Memory { cells_that_fit: 1, .. })
+        ));
+        let counted = MatrixShape::new(
+            drive(GIB),
+            &MatrixSettings { count_samples: true, ..touched(25 << 20) },
+        )
+        .unwrap();
+        assert!(
+            counted.cells_at_most() < shape.cells_at_most() * 6 / 10,
+            "a byte per pair beside half a byte"
+        );
     }
 
     #[test]
@@ -400,16 +469,31 @@ mod tests {
 
     #[test]
     fn what_cannot_be_mapped_is_refused_and_the_message_says_what_could() {
-        let refused = |drive: MappedDrive, settings: MatrixSettings| MatrixShape::new(drive, &settings).unwrap_err().to_string();
+        let refused = |drive: MappedDrive, settings: MatrixSettings| {
+            MatrixShape::new(drive, &settings).unwrap_err().to_string()
+        };
         let ok = MatrixSettings::default();
         assert!(refused(drive(0), ok).contains("at least one sector"));
-        assert!(refused(MappedDrive { model: String::new(), ..drive(GIB) }, ok).contains("1 to 1024 bytes"));
+        assert!(
+            refused(MappedDrive { model: String::new(), ..drive(GIB) }, ok)
+                .contains("1 to 1024 bytes")
+        );
         let of = |bytes| MatrixSettings { cell: ByteSize::new(bytes), ..ok };
-        assert_eq!(refused(drive(GIB), of(1_000)), "a cell of 1000 B is no whole number of sectors; expected a multiple of the drive's 512 bytes");
+        assert_eq!(
+            refused(drive(GIB), of(1_000)),
+            "a cell of 1000 B is no whole number of sectors; expected a multiple of the drive's \
+                512 bytes"
+        );
         assert!(refused(drive(GIB), of(0)).contains("no whole number"));
         assert!(refused(drive(20_000_000_000_000), of(512)).contains("use larger cells"));
-        assert!(refused(drive(GIB), MatrixSettings { longest: Nanos::ZERO, ..ok }).contains("at most an hour"));
-        let outside = MatrixSettings { coverage: Coverage::Region(Extent::from_numbers(GIB / 512 - 1, 2)), ..ok };
+        assert!(
+            refused(drive(GIB), MatrixSettings { longest: Nanos::ZERO, ..ok })
+                .contains("at most an hour")
+        );
+        let outside = MatrixSettings {
+            coverage: Coverage::Region(Extent::from_numbers(GIB / 512 - 1, 2)),
+            ..ok
+        };
         assert!(refused(drive(GIB), outside).contains("keep it within LBA 0..2097152"));
         let empty = MatrixSettings { coverage: Coverage::Region(Extent::from_numbers(5, 0)), ..ok };
         assert!(refused(drive(GIB), empty).contains("is empty"));
@@ -417,9 +501,19 @@ mod tests {
 
     #[test]
     fn a_region_covers_every_cell_that_it_touches() {
-        let settings = MatrixSettings { coverage: Coverage::Region(Extent::from_numbers(255, 2)), ..MatrixSettings::default() };
+        let settings = MatrixSettings {
+            coverage: Coverage::Region(Extent::from_numbers(255, 2)),
+            ..MatrixSettings::default()
+        };
         let shape = MatrixShape::new(drive(GIB), &settings).unwrap();
         assert_eq!(shape.cells, CoveredCells::Region { first: 0, count: 2 });
-        assert_eq!((shape.cell_of(Lba::new(255)), shape.cell_of(Lba::new(256)), shape.cell_of(Lba::new(u64::MAX))), (0, 1, 8_191));
+        assert_eq!(
+            (
+                shape.cell_of(Lba::new(255)),
+                shape.cell_of(Lba::new(256)),
+                shape.cell_of(Lba::new(u64::MAX))
+            ),
+            (0, 1, 8_191)
+        );
     }
 }

@@ -1,10 +1,12 @@
 //! [`SharedMatrix`]: a handle to one map, for several drives of one model in one process.
 //!
-//! Every copy of the handle is the same map: what one drive shows, the others know. A lock stands around it, held for a look-up or an observation at a time; no
-//! observation leaves anything half done, so a holder that panicked leaves a map that is whole.
+//! Every copy of the handle is the same map: what one drive shows, the others know. A lock stands
+//! around it, held for a look-up or an observation at a time; no observation leaves anything half
+//! done, so a holder that panicked leaves a map that is whole.
 //!
-//! The worse time wins here as in merging, so the order in which several drives report changes no entry; only where the cells covered come as they are touched and memory is used
-//! up does it decide which cells came first.
+//! The worse time wins here as in merging, so the order in which several drives report changes no
+//! entry; only where the cells covered come as they are touched and memory is used up does it
+//! decide which cells came first.
 
 use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 
@@ -40,14 +42,18 @@ impl SharedMatrix {
         ask(&self.map.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// As [`LatencyMatrix::record`]; while somebody copies or merges the map, which takes some ten milliseconds, an observation is left out as if the pair were not covered: a scheduler that waited for
-    /// it would serve nobody meanwhile.
+    /// As [`LatencyMatrix::record`]; while somebody copies or merges the map, which takes some ten
+    /// milliseconds, an observation is left out as if the pair were not covered: a scheduler that
+    /// waited for it would serve nobody meanwhile.
     pub fn record(&self, from: u32, to: u32, time: Nanos) -> Recorded {
         for _ in 0..TRIES {
             match self.map.try_write() {
                 Ok(mut map) => return map.record(from, to, time),
-                Err(TryLockError::Poisoned(poisoned)) => return poisoned.into_inner().record(from, to, time),
-                // Another drive looks something up, and is done in no time, or somebody copies all of it.
+                Err(TryLockError::Poisoned(poisoned)) => {
+                    return poisoned.into_inner().record(from, to, time);
+                }
+                // Another drive looks something up, and is done in no time, or somebody copies all
+                // of it.
                 Err(TryLockError::WouldBlock) => std::hint::spin_loop(),
             }
         }
@@ -75,7 +81,8 @@ impl SharedMatrix {
         self.change(|map| map.merge(other))
     }
 
-    /// Becomes `map`, which must be of the same drive, cells and entries; otherwise `map` comes back and nothing is changed.
+    /// Becomes `map`, which must be of the same drive, cells and entries; otherwise `map` comes
+    /// back and nothing is changed.
     ///
     /// # Errors
     /// `map`.
@@ -104,8 +111,14 @@ mod tests {
     use headtime_units::{Extent, SectorSize, Sectors};
 
     fn shared() -> SharedMatrix {
-        let drive = MappedDrive { model: "TEST 10K".into(), capacity: Sectors::new(1 << 20), sector: SectorSize::B512 };
-        SharedMatrix::new(LatencyMatrix::new(MatrixShape::new(drive, &MatrixSettings::default()).unwrap()))
+        let drive = MappedDrive {
+            model: "TEST 10K".into(),
+            capacity: Sectors::new(1 << 20),
+            sector: SectorSize::B512,
+        };
+        SharedMatrix::new(LatencyMatrix::new(
+            MatrixShape::new(drive, &MatrixSettings::default()).unwrap(),
+        ))
     }
 
     #[test]
@@ -113,7 +126,11 @@ mod tests {
         let one = shared();
         one.record(3, 4, Nanos::from_ms(5));
         one.look(|map| {
-            assert_eq!(one.record(3, 4, Nanos::from_ms(9)), Recorded::NotCovered, "it comes back at once");
+            assert_eq!(
+                one.record(3, 4, Nanos::from_ms(9)),
+                Recorded::NotCovered,
+                "it comes back at once"
+            );
             assert_eq!(map.time(3, 4).map(|time| time >= Nanos::from_ms(9)), Some(false));
         });
         assert_eq!(one.record(3, 4, Nanos::from_ms(9)), Recorded::Raised);
@@ -133,7 +150,10 @@ mod tests {
         assert_eq!(one.look(LatencyMatrix::known), 1);
         assert!(one.restore(&saved[1..]).is_err());
         assert_eq!(one.look(LatencyMatrix::encode), saved);
-        let other_cells = MatrixSettings { cell: headtime_units::ByteSize::new(4_096), ..MatrixSettings::default() };
+        let other_cells = MatrixSettings {
+            cell: headtime_units::ByteSize::new(4_096),
+            ..MatrixSettings::default()
+        };
         let shape = MatrixShape::new(one.shape().drive().clone(), &other_cells).unwrap();
         assert!(one.replace(LatencyMatrix::new(shape)).is_err(), "other cells are another map");
         assert_eq!(other.look(LatencyMatrix::known), 1);

@@ -1,25 +1,32 @@
-//! [`Whereabouts`]: on which cylinders a place may be that nobody ever named, from how long the arm took to get there.
+//! [`Whereabouts`]: on which cylinders a place may be that nobody ever named, from how long the arm
+//! took to get there.
 //!
-//! An access waits less than a turn for its sector once the arm is there. So one that took `t` from its departure to its sector has an arm time between `t` less a turn and `t`: from where the arm set
-//! out, that is two stretches of cylinders. Each trip says so from another cylinder; what all allow is soon narrow. For each of [`BANDS`] bands of cylinders the logarithm of the likelihood is
-//! kept, with a bound, so that a place that is moved again is found again.
+//! An access waits less than a turn for its sector once the arm is there. So one that took `t` from
+//! its departure to its sector has an arm time between `t` less a turn and `t`: from where the arm
+//! set out, that is two stretches of cylinders. Each trip says so from another cylinder; what all
+//! allow is soon narrow. For each of [`BANDS`] bands of cylinders the logarithm of the likelihood
+//! is kept, with a bound, so that a place that is moved again is found again.
 //!
-//! Worked example, a turn of 6 ms, arm times of 1 to 10 ms: from cylinder 0 it took 13 ms, so the arm took more than 7 ms: the inner half. From the innermost cylinder it took 4 ms: the inner third.
+//! Worked example, a turn of 6 ms, arm times of 1 to 10 ms: from cylinder 0 it took 13 ms, so the
+//! arm took more than 7 ms: the inner half. From the innermost cylinder it took 4 ms: the inner
+//! third.
 //!
-//! Cost: an arm time and a logarithm for each band and trip, some 30 us; nothing to look up. Source: ours; the interval is that of `arrival.rs`.
+//! Cost: an arm time and a logarithm for each band and trip, some 30 us; nothing to look up.
+//! Source: ours; the interval is that of `arrival.rs`.
 
 /// Bands of cylinders (guess: a five-hundredth of the stroke is a hundredth of a turn).
 const BANDS: usize = 512;
 /// Accesses taken to be off for other reasons (guess: ten times the retries that profiles know).
 const OTHERWISE: f64 = 0.02;
-/// No band is held for less likely than this against the best, as a logarithm: five trips bring it back.
+/// No band is held for less likely than this against the best, as a logarithm: five trips bring it
+/// back.
 const LEAST: f32 = -18.0;
 /// Bands less likely than this are left out of what is possible, as a logarithm.
 const POSSIBLE: f32 = -6.0;
 /// A band that explains what was seen by no less explains it as well as the best, as a logarithm.
 const AS_WELL: f32 = -2.0;
 /// Arm times err by this at the least, in ns (guess: between two bands).
-const LEAST_SPREAD_NS: f64 = 40_000.0;
+const MIN_SPREAD_NS: f64 = 40_000.0;
 
 /// Cylinders that a place may be on.
 #[derive(Clone, Debug, PartialEq)]
@@ -48,7 +55,12 @@ impl Whereabouts {
 
     /// Anywhere.
     pub(crate) fn new(cylinders: u32) -> Self {
-        let mut anywhere = Self { logs: vec![0.0; BANDS], per_band: f64::from(cylinders.max(1)) / BANDS as f64, quantiles: [0; 5], span: (0, 0) };
+        let mut anywhere = Self {
+            logs: vec![0.0; BANDS],
+            per_band: f64::from(cylinders.max(1)) / BANDS as f64,
+            quantiles: [0; 5],
+            span: (0, 0),
+        };
         anywhere.sum_up();
         anywhere
     }
@@ -60,9 +72,13 @@ impl Whereabouts {
 
     /// The whereabouts that [`Whereabouts::numbers`] were of; `None` where they cannot be.
     pub(crate) fn restored(cylinders: u32, numbers: &[f64]) -> Option<Self> {
-        let fits = numbers.len() == BANDS && numbers.iter().all(|log| (f64::from(LEAST)..=0.0).contains(log));
+        let fits = numbers.len() == BANDS
+            && numbers.iter().all(|log| (f64::from(LEAST)..=0.0).contains(log));
         fits.then(|| {
-            let mut restored = Self { logs: numbers.iter().map(|log| *log as f32).collect(), ..Self::new(cylinders) };
+            let mut restored = Self {
+                logs: numbers.iter().map(|log| *log as f32).collect(),
+                ..Self::new(cylinders)
+            };
             restored.sum_up();
             restored
         })
@@ -73,7 +89,8 @@ impl Whereabouts {
         self.quantiles[2]
     }
 
-    /// The likeliest cylinder, or `home` where that explains what was seen as well: most spares are near what they stand in for.
+    /// The likeliest cylinder, or `home` where that explains what was seen as well: most spares are
+    /// near what they stand in for.
     pub(crate) fn cylinder_near(&self, home: u32) -> u32 {
         let band = (f64::from(home) / self.per_band) as usize;
         if self.logs.get(band).is_some_and(|log| *log >= AS_WELL) { home } else { self.cylinder() }
@@ -91,8 +108,9 @@ impl Whereabouts {
 
     /// Takes in a trip to the place, whose arm time to each cylinder is `arm_ns`.
     pub(crate) fn take(&mut self, trip: &Trip, arm_ns: impl Fn(u32) -> f64) {
-        let spread = trip.spread_ns.max(LEAST_SPREAD_NS);
-        // The chance that what is believed of the arm errs by less, as a straight ramp of two deviations either way.
+        let spread = trip.spread_ns.max(MIN_SPREAD_NS);
+        // The chance that what is believed of the arm errs by less, as a straight ramp of two
+        // deviations either way.
         let chance = |margin_ns: f64| (0.5 + margin_ns / (4.0 * spread)).clamp(0.0, 1.0);
         for band in 0..BANDS {
             let arm = arm_ns(self.middle(band));
@@ -118,13 +136,22 @@ impl Whereabouts {
         let possible = |log: &f32| *log >= POSSIBLE;
         let first = self.logs.iter().position(possible).unwrap_or(0);
         let last = self.logs.iter().rposition(possible).unwrap_or(BANDS - 1);
-        self.span = ((first as f64 * self.per_band) as u32, (((last + 1) as f64 * self.per_band) as u32).saturating_sub(1));
-        let weights: Vec<f64> = self.logs.iter().map(|log| if possible(log) { libm::exp(f64::from(*log)) } else { 0.0 }).collect();
+        self.span = (
+            (first as f64 * self.per_band) as u32,
+            (((last + 1) as f64 * self.per_band) as u32).saturating_sub(1),
+        );
+        let weights: Vec<f64> = self
+            .logs
+            .iter()
+            .map(|log| if possible(log) { libm::exp(f64::from(*log)) } else { 0.0 })
+            .collect();
         let (whole, mut before, mut quantile) = (weights.iter().sum::<f64>(), 0.0, 0);
         for (band, weight) in weights.iter().enumerate() {
             while quantile < 5 && before + weight >= (0.1 + 0.2 * quantile as f64) * whole {
-                let within = ((0.1 + 0.2 * quantile as f64) * whole - before) / weight.max(f64::MIN_POSITIVE);
-                self.quantiles[quantile] = ((band as f64 + within.clamp(0.0, 1.0)) * self.per_band) as u32;
+                let within = ((0.1 + 0.2 * quantile as f64) * whole - before)
+                    / weight.max(f64::MIN_POSITIVE);
+                self.quantiles[quantile] =
+                    ((band as f64 + within.clamp(0.0, 1.0)) * self.per_band) as u32;
                 quantile += 1;
             }
             before += weight;
@@ -154,19 +181,29 @@ mod tests {
         for _ in 0..trips {
             let from = rng.random_range(0..CYLINDERS);
             let took_ns = arm_ns(from, place) + rng.random_range(0.0..TURN_NS);
-            whereabouts.take(&Trip { took_ns, turn_ns: TURN_NS, spread_ns: 30_000.0 }, |to| arm_ns(from, to));
+            whereabouts.take(&Trip { took_ns, turn_ns: TURN_NS, spread_ns: 30_000.0 }, |to| {
+                arm_ns(from, to)
+            });
         }
     }
 
     #[test]
     fn a_place_is_narrowed_down_by_some_dozen_trips_from_anywhere() {
         for seed in 1..=8 {
-            let (mut rng, mut whereabouts) = (ChaCha8Rng::seed_from_u64(seed), Whereabouts::new(CYLINDERS));
-            assert_eq!((whereabouts.cylinder() / 100, whereabouts.span()), (450, (0, CYLINDERS - 1)), "nothing is known: anywhere");
+            let (mut rng, mut whereabouts) =
+                (ChaCha8Rng::seed_from_u64(seed), Whereabouts::new(CYLINDERS));
+            assert_eq!(
+                (whereabouts.cylinder() / 100, whereabouts.span()),
+                (450, (0, CYLINDERS - 1)),
+                "nothing is known: anywhere"
+            );
             let place = rng.random_range(0..CYLINDERS);
             teach(&mut whereabouts, place, 100, &mut rng);
             let (first, last) = whereabouts.span();
-            assert!(first <= place + 200 && place <= last + 200 && last - first < CYLINDERS / 8, "seed {seed}: {place} in {first} to {last}");
+            assert!(
+                first <= place + 200 && place <= last + 200 && last - first < CYLINDERS / 8,
+                "seed {seed}: {place} in {first} to {last}"
+            );
             teach(&mut whereabouts, place, 900, &mut rng);
             let off = whereabouts.cylinder().abs_diff(place);
             assert!(off < CYLINDERS / 100, "seed {seed}: {off} cylinders off after 1,000 trips");
@@ -175,7 +212,8 @@ mod tests {
 
     #[test]
     fn a_place_that_is_moved_again_is_found_again() {
-        let (mut rng, mut whereabouts) = (ChaCha8Rng::seed_from_u64(3), Whereabouts::new(CYLINDERS));
+        let (mut rng, mut whereabouts) =
+            (ChaCha8Rng::seed_from_u64(3), Whereabouts::new(CYLINDERS));
         teach(&mut whereabouts, 80_000, 500, &mut rng);
         teach(&mut whereabouts, 12_000, 500, &mut rng);
         assert!(whereabouts.cylinder().abs_diff(12_000) < 1_500, "{}", whereabouts.cylinder());
@@ -183,7 +221,8 @@ mod tests {
 
     #[test]
     fn what_was_saved_is_restored_and_what_cannot_be_is_refused() {
-        let (mut rng, mut whereabouts) = (ChaCha8Rng::seed_from_u64(4), Whereabouts::new(CYLINDERS));
+        let (mut rng, mut whereabouts) =
+            (ChaCha8Rng::seed_from_u64(4), Whereabouts::new(CYLINDERS));
         teach(&mut whereabouts, 30_000, 50, &mut rng);
         let numbers: Vec<f64> = whereabouts.numbers().collect();
         assert_eq!(Whereabouts::restored(CYLINDERS, &numbers), Some(whereabouts));

@@ -1,21 +1,32 @@
 //! [`Moved`]: sectors that a drive serves from elsewhere, found by the angles at which they pass.
 //!
-//! A sector that went bad lives on a spare; a damaged region may have been moved as a whole, some thousand sectors one after the other. Such a sector passes at an angle of its own, not at that of
-//! its address. A retry, or a report that came late, shows that once and never again; a place shows it each time. What was seen is kept as *sights* in the order of addresses, of sectors
-//! that are elsewhere and, next to those, of sectors that are at home. A sight is *confirmed* when
+//! A sector that went bad lives on a spare; a damaged region may have been moved as a whole, some
+//! thousand sectors one after the other. Such a sector passes at an angle of its own, not at that
+//! of its address. A retry, or a report that came late, shows that once and never again; a place
+//! shows it each time. What was seen is kept as *sights* in the order of addresses, of sectors that
+//! are elsewhere and, next to those, of sectors that are at home. A sight is *confirmed* when
 //! - its sectors are read again and pass at the same angle, or
-//! - it lies on one line with two others within a track: angles that rise from sector to sector by as much as on some track of the drive.
+//! - it lies on one line with two others within a track: angles that rise from sector to sector by
+//!   as much as on some track of the drive.
 //!
-//! Between two sights that such a line links every address is believed to lie on the line. Between sights of moved sectors that no line links (the border of two tracks of the new place, or too
-//! little seen so far) nobody knows: half a revolution is expected there, and no deadline relies on more. Where the arm has to go shows in how long it took ([`Whereabouts`]).
+//! Between two sights that such a line links every address is believed to lie on the line. Between
+//! sights of moved sectors that no line links (the border of two tracks of the new place, or too
+//! little seen so far) nobody knows: half a revolution is expected there, and no deadline relies on
+//! more. Where the arm has to go shows in how long it took ([`Whereabouts`]).
 //!
-//! Worked example, tracks of 500 sectors: reads that end at LBA 7,000,100, 7,000,180 and 7,000,300 pass 0.31, 0.47 and 0.71 turn behind the index, though the layout says 0.90, 0.06 and 0.30. 80 sectors are
-//! 0.16 turn, 200 are 0.40: one line. LBA 7,000,250 is believed to pass at 0.61, LBA 7,000,301 where the layout says.
+//! Worked example, tracks of 500 sectors: reads that end at LBA 7,000,100, 7,000,180 and 7,000,300
+//! pass 0.31, 0.47 and 0.71 turn behind the index, though the layout says 0.90, 0.06 and 0.30. 80
+//! sectors are 0.16 turn, 200 are 0.40: one line. LBA 7,000,250 is believed to pass at 0.61, LBA
+//! 7,000,301 where the layout says.
 //!
-//! Guarantees: a single odd angle changes no estimate; a sector that is read at home and in time is believed to be at home from then on; at most [`MOST_SIGHTS`] sights and [`MOST_RUNS`] places
-//! are kept, of those on one line the outer ones suffice, then the longest unseen go first. Where a sector's two places pass at the same angle by chance (one in
-//! twenty) only whole turns tell them apart, and that takes longer. Does not find anything while several completions in a row are odd: then it is the platter that is doubted. Cost: nothing while nothing is kept;
-//! two binary searches and a few comparisons then; up to 50 KiB, and 2 KiB for each place. Source: ours, on P1 section III-A (the map follows the drive) and P2 section 3.1 (remapped sectors).
+//! Guarantees: a single odd angle changes no estimate; a sector that is read at home and in time is
+//! believed to be at home from then on; at most [`MAX_SIGHTS`] sights and [`MAX_RUNS`] places are
+//! kept, of those on one line the outer ones suffice, then the longest unseen go first. Where a
+//! sector's two places pass at the same angle by chance (one in twenty) only whole turns tell them
+//! apart, and that takes longer. Does not find anything while several completions in a row are odd:
+//! then it is the platter that is rejected. Cost: nothing while nothing is kept; two binary searches
+//! and a few comparisons then; up to 50 KiB, and 2 KiB for each place. Source: ours, on P1 section
+//! III-A (the map follows the drive) and P2 section 3.1 (remapped sectors).
 
 mod arm;
 mod keep;
@@ -28,22 +39,26 @@ pub(crate) use arm::{Trip, Whereabouts};
 pub(crate) use keep::SIGHT_NUMBERS;
 
 /// Sights kept at most (guess: 5,000 sectors lie on some ten tracks, a track takes two to eight).
-const MOST_SIGHTS: usize = 1_024;
-/// Places of moved sectors told apart at most (guess: drives are replaced before they have more regions moved).
-const MOST_RUNS: usize = 128;
-/// Sights this far off a line are not on it, in turns (guess: 160 us at 7,200 rpm, for two late reports and a track that is not quite where it should be).
+const MAX_SIGHTS: usize = 1_024;
+/// Places of moved sectors told apart at most (guess: drives are replaced before they have more
+/// regions moved).
+const MAX_RUNS: usize = 128;
+/// Sights this far off a line are not on it, in turns (guess: 160 us at 7,200 rpm, for two late
+/// reports and a track that is not quite where it should be).
 const ON_LINE: f64 = 0.02;
 /// An angle closer than this to the one believed is as believed, in turns.
 const AS_BELIEVED: f64 = 0.025;
-/// Where angles are known less well than this, in turns, nothing is odd (guess: by chance one in four is as believed).
-const MOST_TOLERANCE: f64 = 0.125;
+/// Where angles are known less well than this, in turns, nothing is odd (guess: by chance one in
+/// four is as believed).
+const MAX_TOLERANCE: f64 = 0.125;
 /// More odd completions in a row than this speak of the platter, not of places.
-const MOST_IN_A_ROW: u32 = 4;
-/// Neighbours on either side that are looked at for a line.
+const MAX_IN_A_ROW: u32 = 4;
+/// Neighbors on either side that are looked at for a line.
 const NEIGHBOURS: usize = 3;
 /// Weight of a further sight of the same sectors, at the least.
 const STEADY: f64 = 0.125;
-/// Surfaces from this number on are none of the drive's: places of moved sectors, on one line the same number.
+/// Surfaces from this number on are none of the drive's: places of moved sectors, on one line the
+/// same number.
 const FIRST_SURFACE: u16 = 0x8000;
 /// The surface of a place elsewhere of which the angle is not known.
 pub(crate) const NOWHERE: u16 = 0xFFFE;
@@ -99,7 +114,8 @@ enum Lies {
     Somewhere {
         run: u32,
     },
-    /// Where its end passes at an angle, on a track with so many turns to the sector; sectors on one line have one surface.
+    /// Where its end passes at an angle, on a track with so many turns to the sector; sectors on
+    /// one line have one surface.
     At {
         end: Angle,
         slope: f64,
@@ -113,7 +129,8 @@ enum Lies {
 pub(crate) enum Reading {
     /// It shows the platter, by the sector's place at home.
     Home,
-    /// It is not that of the sector's place at home, and nothing else is known of it: an outlier, a moved sector, or a platter that was lost.
+    /// It is not that of the sector's place at home, and nothing else is known of it: an outlier, a
+    /// moved sector, or a platter that was lost.
     Odd,
     /// It shows the platter, by this angle.
     Moved(Angle),
@@ -124,11 +141,25 @@ pub(crate) enum Reading {
 impl Moved {
     /// Nothing seen of a drive with so many cylinders, whose tracks have these numbers of sectors.
     pub(crate) fn new(cylinders: u32, sectors_per_track: impl IntoIterator<Item = f64>) -> Self {
-        let mut slopes: Vec<f64> = sectors_per_track.into_iter().filter(|sectors| *sectors >= 1.0).map(|sectors| 1.0 / sectors).collect();
+        let mut slopes: Vec<f64> = sectors_per_track
+            .into_iter()
+            .filter(|sectors| *sectors >= 1.0)
+            .map(|sectors| 1.0 / sectors)
+            .collect();
         slopes.sort_unstable_by(f64::total_cmp);
         slopes.dedup();
         let reach = slopes.first().map_or(0, |least| (1.0 / least) as u64);
-        Self { sights: Vec::new(), runs: Vec::new(), slopes, reach, cylinders: cylinders.max(1), taken: 0, next_run: 0, in_a_row: 0, any: false }
+        Self {
+            sights: Vec::new(),
+            runs: Vec::new(),
+            slopes,
+            reach,
+            cylinders: cylinders.max(1),
+            taken: 0,
+            next_run: 0,
+            in_a_row: 0,
+            any: false,
+        }
     }
 
     /// The tracks of the layout's zones.
@@ -155,10 +186,15 @@ impl Moved {
     }
 
     fn place(&self, lba: Lba, home: Place, start: bool) -> Place {
-        let cylinder = |run| self.whereabouts(run).map_or(home.cylinder, |whereabouts| whereabouts.cylinder_near(home.cylinder));
+        let cylinder = |run| {
+            self.whereabouts(run)
+                .map_or(home.cylinder, |whereabouts| whereabouts.cylinder_near(home.cylinder))
+        };
         match self.lies(lba.get()) {
             Lies::Home => home,
-            Lies::Somewhere { run } => Place { cylinder: cylinder(run), head: NOWHERE, angle: home.angle },
+            Lies::Somewhere { run } => {
+                Place { cylinder: cylinder(run), head: NOWHERE, angle: home.angle }
+            }
             Lies::At { end, slope, run, surface } => {
                 let angle = if start { end - angle_of_turns(slope) } else { end };
                 Place { cylinder: cylinder(run), head: surface, angle }
@@ -166,21 +202,34 @@ impl Moved {
         }
     }
 
-    /// `target` with its ends where they are believed to be, as far as one of them lies elsewhere. From one line to another the arm takes `arm`.
+    /// `target` with its ends where they are believed to be, as far as one of them lies elsewhere.
+    /// From one line to another the arm takes `arm`.
     #[inline]
-    pub(crate) fn corrected(&self, target: Target, period: RotationPeriod, arm: impl Fn(Place, Place) -> Nanos) -> Target {
+    pub(crate) fn corrected(
+        &self,
+        target: Target,
+        period: RotationPeriod,
+        arm: impl Fn(Place, Place) -> Nanos,
+    ) -> Target {
         if !self.any {
             return target;
         }
-        let (start, end) = (self.place(target.extent.start, target.start, true), self.place(target.extent.last(), target.end, false));
+        let (start, end) = (
+            self.place(target.extent.start, target.start, true),
+            self.place(target.extent.last(), target.end, false),
+        );
         if !Self::holds(start) && !Self::holds(end) {
             return target;
         }
         let mut transfer = target.transfer;
         if start.head != NOWHERE && end.head != NOWHERE {
-            // The angles say how long it takes but for whole turns: none on one line, otherwise as many as the arm needs.
+            // The angles say how long it takes but for whole turns: none on one line, otherwise as
+            // many as the arm needs.
             transfer = period.time_of(start.angle.until(end.angle));
-            let (least, turn) = (if start.head == end.head { Nanos::ZERO } else { arm(start, end) }, period.as_nanos());
+            let (least, turn) = (
+                if start.head == end.head { Nanos::ZERO } else { arm(start, end) },
+                period.as_nanos(),
+            );
             while transfer < least {
                 transfer += turn;
             }
@@ -188,7 +237,8 @@ impl Moved {
         Target { start, end, transfer, ..target }
     }
 
-    /// Where the arm may have to go for a sector that lies elsewhere; `None` where nothing is known of that.
+    /// Where the arm may have to go for a sector that lies elsewhere; `None` where nothing is known
+    /// of that.
     pub(crate) fn arm_of(&self, lba: Lba) -> Option<&Whereabouts> {
         match self.lies(lba.get()) {
             Lies::Home => None,
@@ -200,17 +250,31 @@ impl Moved {
         self.runs.iter().find(|of| of.number == run).map(|of| &of.whereabouts)
     }
 
-    /// Takes in that the last sector of `extent` passed at the angle `seen`; angles are known to within `tolerance_turns`. `home` says at which angle a sector passes at home, and `foreseen`
+    /// Takes in that the last sector of `extent` passed at the angle `seen`; angles are known to
+    /// within `tolerance_turns`. `home` says at which angle a sector passes at home, and `predicted`
     /// whether it was in the turn in which it was believed to; `None` where nobody could know.
-    pub(crate) fn take(&mut self, extent: Extent, seen: Angle, home: impl Fn(Lba) -> Angle, tolerance_turns: f64, foreseen: Option<bool>) -> Reading {
+    pub(crate) fn take(
+        &mut self,
+        extent: Extent,
+        seen: Angle,
+        home: impl Fn(Lba) -> Angle,
+        tolerance_turns: f64,
+        predicted: Option<bool>,
+    ) -> Reading {
         self.taken += 1;
-        let near = |one: Angle, other: Angle| one.signed_turns_from(other).abs() < tolerance_turns.max(AS_BELIEVED);
-        let (first, last, at_home) = (extent.start.get(), extent.last().get(), near(seen, home(extent.last())));
+        let near = |one: Angle, other: Angle| {
+            one.signed_turns_from(other).abs() < tolerance_turns.max(AS_BELIEVED)
+        };
+        let (first, last, at_home) =
+            (extent.start.get(), extent.last().get(), near(seen, home(extent.last())));
         match if self.any { self.lies(last) } else { Lies::Home } {
             Lies::At { end, .. } if near(seen, end) => {
                 self.in_a_row = 0;
                 // At the angle of both places: which it is only the arm tells.
-                if !at_home || foreseen != Some(false) || !self.forget_where(last, |sight| near(sight.end, home(Lba::new(sight.last)))) {
+                if !at_home
+                    || predicted != Some(false)
+                    || !self.forget_where(last, |sight| near(sight.end, home(Lba::new(sight.last))))
+                {
                     self.agree(first, last, seen);
                     return Reading::Moved(end);
                 }
@@ -219,15 +283,15 @@ impl Moved {
         }
         if at_home {
             self.in_a_row = 0;
-            if foreseen == Some(false) && self.is_moved_beside(last) {
+            if predicted == Some(false) && self.is_moved_beside(last) {
                 self.odd(first, last, seen);
             } else {
-                self.at_home(if foreseen == Some(true) { first } else { last }, last, seen);
+                self.at_home(if predicted == Some(true) { first } else { last }, last, seen);
             }
             return Reading::Home;
         }
         self.in_a_row += 1;
-        if self.in_a_row > MOST_IN_A_ROW || tolerance_turns > MOST_TOLERANCE {
+        if self.in_a_row > MAX_IN_A_ROW || tolerance_turns > MAX_TOLERANCE {
             return Reading::Home;
         }
         let beside = self.is_moved_beside(last);
@@ -239,7 +303,11 @@ impl Moved {
     pub(crate) fn take_trip(&mut self, extent: Extent, trip: &Trip, arm_ns: impl Fn(u32) -> f64) {
         let next = self.next(extent.last().get());
         let candidates = [Some(next), next.checked_sub(1)].into_iter().flatten();
-        let Some(at) = candidates.into_iter().find(|at| self.moved_within(*at, extent.last().get())) else { return };
+        let Some(at) =
+            candidates.into_iter().find(|at| self.moved_within(*at, extent.last().get()))
+        else {
+            return;
+        };
         let (run, lonely) = (self.sights[at].run, self.sights[at].agreed < 2 && self.alone(at));
         if lonely {
             return;
@@ -247,7 +315,7 @@ impl Moved {
         let place = match self.runs.iter().position(|of| of.number == run) {
             Some(place) => place,
             None => {
-                if self.runs.len() == MOST_RUNS {
+                if self.runs.len() == MAX_RUNS {
                     let oldest = self.runs[0].number;
                     self.drop_run(oldest);
                 }
@@ -258,16 +326,21 @@ impl Moved {
         self.runs[place].whereabouts.take(trip, arm_ns);
     }
 
-    /// Takes over what was known when angles were counted from another place on the platter: by now they are `by` more.
+    /// Takes over what was known when angles were counted from another place on the platter: by now
+    /// they are `by` more.
     pub(crate) fn take_over(&mut self, known: Self, by: Angle) {
         let Self { slopes, reach, cylinders, .. } = core::mem::replace(self, known);
         (self.slopes, self.reach, self.cylinders) = (slopes, reach, cylinders);
         self.sights.iter_mut().for_each(|sight| sight.end += by);
     }
 
-    /// Angles of addresses are believed anew: forgets what was seen once, and what is now where it should be.
+    /// Angles of addresses are believed again: forgets what was seen once, and what is now where it
+    /// should be.
     pub(crate) fn reconsider(&mut self, home: impl Fn(Lba) -> Option<Angle>) {
-        let explained = |sight: &Sight| home(Lba::new(sight.last)).is_some_and(|home| sight.end.signed_turns_from(home).abs() < AS_BELIEVED);
+        let explained = |sight: &Sight| {
+            home(Lba::new(sight.last))
+                .is_some_and(|home| sight.end.signed_turns_from(home).abs() < AS_BELIEVED)
+        };
         self.sights.retain(|sight| sight.at_home || sight.agreed >= 2 && !explained(sight));
         for at in (0..self.sights.len()).rev() {
             if self.sights[at].at_home && self.is_redundant(at) {
@@ -306,22 +379,32 @@ impl Moved {
                 };
             }
         }
-        let (Some((left, strays_left)), Some((right, strays_right))) = (self.confirmed_before(next), self.confirmed_from(next)) else {
+        let (Some((left, strays_left)), Some((right, strays_right))) =
+            (self.confirmed_before(next), self.confirmed_from(next))
+        else {
             return self.lies_among_strays(next);
         };
         let (one, other) = (self.sights[left], self.sights[right]);
         let linked = one.linked && strays_left + strays_right < 2;
         match self.line(&one, &other).filter(|_| linked) {
-            Some(slope) => {
-                Lies::At { end: one.end + angle_of_turns(slope * (lba - one.last) as f64), slope, run: one.run, surface: self.surface(left) }
-            }
+            Some(slope) => Lies::At {
+                end: one.end + angle_of_turns(slope * (lba - one.last) as f64),
+                slope,
+                run: one.run,
+                surface: self.surface(left),
+            },
             None => self.lies_among_strays(next),
         }
     }
 
     /// Elsewhere, if among three moved sights that follow each other; otherwise at home.
     fn lies_among_strays(&self, next: usize) -> Lies {
-        let moved = |at: usize, from: usize| self.sights.get(at).zip(self.sights.get(from)).is_some_and(|(one, other)| self.go_on(one, other));
+        let moved = |at: usize, from: usize| {
+            self.sights
+                .get(at)
+                .zip(self.sights.get(from))
+                .is_some_and(|(one, other)| self.go_on(one, other))
+        };
         let Some(left) = next.checked_sub(1) else { return Lies::Home };
         if moved(left, next) && (moved(next, next + 1) || left > 0 && moved(left - 1, left)) {
             return Lies::Somewhere { run: self.sights[left].run };
@@ -339,7 +422,8 @@ impl Moved {
         self.sights.partition_point(|sight| sight.last < lba)
     }
 
-    /// The confirmed sight before the one numbered `next` with nothing at home between, and how many unconfirmed ones are.
+    /// The confirmed sight before the one numbered `next` with nothing at home between, and how
+    /// many unconfirmed ones are.
     fn confirmed_before(&self, next: usize) -> Option<(usize, usize)> {
         let moved = (0..next).rev().take_while(|at| !self.sights[*at].at_home).take(2 * NEIGHBOURS);
         moved.zip(0..).find(|(at, _)| self.sights[*at].agreed >= 2)
@@ -347,11 +431,14 @@ impl Moved {
 
     /// The same from that one on.
     fn confirmed_from(&self, next: usize) -> Option<(usize, usize)> {
-        let moved = (next..self.sights.len()).take_while(|at| !self.sights[*at].at_home).take(2 * NEIGHBOURS);
+        let moved = (next..self.sights.len())
+            .take_while(|at| !self.sights[*at].at_home)
+            .take(2 * NEIGHBOURS);
         moved.zip(0..).find(|(at, _)| self.sights[*at].agreed >= 2)
     }
 
-    /// The turns from sector to sector with which one sight leads to another behind it, if the tracks of the drive have such.
+    /// The turns from sector to sector with which one sight leads to another behind it, if the
+    /// tracks of the drive have such.
     fn line(&self, one: &Sight, other: &Sight) -> Option<f64> {
         let sectors = other.last - one.last;
         if sectors == 0 || sectors > self.reach || self.slopes.is_empty() {
@@ -362,7 +449,11 @@ impl Moved {
             let off = seen - slope * sectors as f64;
             off - libm::round(off)
         };
-        let best = self.slopes.iter().map(|slope| (*slope, off(*slope))).min_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
+        let best = self
+            .slopes
+            .iter()
+            .map(|slope| (*slope, off(*slope)))
+            .min_by(|a, b| a.1.abs().total_cmp(&b.1.abs()))?;
         // As it was seen: both ends are on it.
         (best.1.abs() < ON_LINE).then(|| best.0 + best.1 / sectors as f64)
     }
@@ -375,19 +466,28 @@ impl Moved {
     /// Turns from sector to sector about a confirmed sight.
     fn slope_at(&self, at: usize) -> f64 {
         let here = &self.sights[at];
-        let ahead = here.linked.then(|| self.confirmed_from(at + 1)).flatten().and_then(|(right, _)| self.line(here, &self.sights[right]));
-        let behind =
-            || self.confirmed_before(at).filter(|(left, _)| self.sights[*left].linked).and_then(|(left, _)| self.line(&self.sights[left], here));
-        ahead.or_else(behind).unwrap_or_else(|| self.slopes.get(self.slopes.len() / 2).copied().unwrap_or(0.0))
+        let ahead = here
+            .linked
+            .then(|| self.confirmed_from(at + 1))
+            .flatten()
+            .and_then(|(right, _)| self.line(here, &self.sights[right]));
+        let behind = || {
+            self.confirmed_before(at)
+                .filter(|(left, _)| self.sights[*left].linked)
+                .and_then(|(left, _)| self.line(&self.sights[left], here))
+        };
+        ahead
+            .or_else(behind)
+            .unwrap_or_else(|| self.slopes.get(self.slopes.len() / 2).copied().unwrap_or(0.0))
     }
 
     /// A number for the line that a confirmed sight is on.
     fn surface(&self, at: usize) -> u16 {
         let mut begin = at;
-        while let Some((left, _)) = self
-            .confirmed_before(begin)
-            .filter(|(left, _)| self.sights[*left].linked && self.line(&self.sights[*left], &self.sights[begin]).is_some())
-        {
+        while let Some((left, _)) = self.confirmed_before(begin).filter(|(left, _)| {
+            self.sights[*left].linked
+                && self.line(&self.sights[*left], &self.sights[begin]).is_some()
+        }) {
             begin = left;
         }
         FIRST_SURFACE | (self.sights[begin].last % u64::from(NOWHERE - FIRST_SURFACE)) as u16
@@ -395,17 +495,22 @@ impl Moved {
 
     /// Whether the sight is of moved sectors, not further than a track from `lba`.
     fn moved_within(&self, at: usize, lba: u64) -> bool {
-        self.sights.get(at).is_some_and(|sight| !sight.at_home && sight.last.abs_diff(lba) <= self.reach.max(sight.last - sight.first))
+        self.sights.get(at).is_some_and(|sight| {
+            !sight.at_home && sight.last.abs_diff(lba) <= self.reach.max(sight.last - sight.first)
+        })
     }
 
     fn is_moved_beside(&self, lba: u64) -> bool {
         let next = self.next(lba);
-        self.moved_within(next, lba) || next.checked_sub(1).is_some_and(|before| self.moved_within(before, lba))
+        self.moved_within(next, lba)
+            || next.checked_sub(1).is_some_and(|before| self.moved_within(before, lba))
     }
 
     /// Whether no sight of moved sectors follows the one or goes before it.
     fn alone(&self, at: usize) -> bool {
-        let go_on = |one: usize| self.sights.get(one + 1).is_some_and(|other| self.go_on(&self.sights[one], other));
+        let go_on = |one: usize| {
+            self.sights.get(one + 1).is_some_and(|other| self.go_on(&self.sights[one], other))
+        };
         !go_on(at) && !at.checked_sub(1).is_some_and(go_on)
     }
 }

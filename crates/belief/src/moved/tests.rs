@@ -31,14 +31,21 @@ fn noise(rng: &mut ChaCha8Rng) -> Angle {
     Angle::from_turns(rng.random_range(-0.004..0.004))
 }
 
-/// How far the believed angle of a sector's end is from the real one; none where no angle is believed.
+/// How far the believed angle of a sector's end is from the real one; none where no angle is
+/// believed.
 fn off(moved: &Moved, lba: u64, real: Angle) -> Option<f64> {
     let place = moved.end(Lba::new(lba), Place { angle: home(lba), ..Place::default() });
     (place.head != NOWHERE).then(|| place.angle.signed_turns_from(real).abs())
 }
 
 /// Random reads about a region of which `is_moved` says what is moved.
-fn serve(moved: &mut Moved, rng: &mut ChaCha8Rng, region: std::ops::Range<u64>, reads: u32, is_moved: impl Fn(u64) -> bool) {
+fn serve(
+    moved: &mut Moved,
+    rng: &mut ChaCha8Rng,
+    region: std::ops::Range<u64>,
+    reads: u32,
+    is_moved: impl Fn(u64) -> bool,
+) {
     for _ in 0..reads {
         let extent = read(rng.random_range(region.start / 8..region.end / 8) * 8);
         let last = extent.last().get();
@@ -55,18 +62,33 @@ fn the_worked_example_holds() {
     let layout = |lba: u64| Angle::from_turns(0.9 + (lba as f64 - 7_000_100.0) / 500.0);
     let seen = |lba: u64| Angle::from_turns(0.31 + (lba as f64 - 7_000_100.0) / 500.0);
     for last in [7_000_100, 7_000_180, 7_000_300] {
-        let before = moved.end(Lba::new(7_000_250), Place { angle: layout(7_000_250), ..Place::default() });
-        assert_eq!((before.head, before.angle), (0, layout(7_000_250)), "two odd angles change nothing");
-        moved.take(Extent::from_numbers(last - 7, 8), seen(last), |lba| layout(lba.get()), TOLERANCE, None);
+        let before =
+            moved.end(Lba::new(7_000_250), Place { angle: layout(7_000_250), ..Place::default() });
+        assert_eq!(
+            (before.head, before.angle),
+            (0, layout(7_000_250)),
+            "two odd angles change nothing"
+        );
+        moved.take(
+            Extent::from_numbers(last - 7, 8),
+            seen(last),
+            |lba| layout(lba.get()),
+            TOLERANCE,
+            None,
+        );
     }
-    let place = |lba: u64| moved.end(Lba::new(lba), Place { angle: layout(lba), ..Place::default() });
+    let place =
+        |lba: u64| moved.end(Lba::new(lba), Place { angle: layout(lba), ..Place::default() });
     let found = place(7_000_250);
-    assert!(found.angle.signed_turns_from(Angle::from_turns(0.61)).abs() < 1e-6 && Moved::holds(found), "{found:?}");
+    assert!(
+        found.angle.signed_turns_from(Angle::from_turns(0.61)).abs() < 1e-6 && Moved::holds(found),
+        "{found:?}"
+    );
     assert_eq!(place(7_000_301), Place { angle: layout(7_000_301), ..Place::default() });
 }
 
 #[test]
-fn a_run_of_moved_sectors_is_found_track_by_track_and_its_neighbours_stay_where_they_are() {
+fn a_run_of_moved_sectors_is_found_track_by_track_and_its_neighbors_stay_where_they_are() {
     for seed in 1..=6 {
         let (mut moved, mut rng) = (moved(), ChaCha8Rng::seed_from_u64(seed));
         let run = 4_000_000..4_005_000;
@@ -74,13 +96,26 @@ fn a_run_of_moved_sectors_is_found_track_by_track_and_its_neighbours_stay_where_
         serve(&mut moved, &mut rng, 3_990_000..4_015_000, 8_000, is_moved);
         let right = |moved: &Moved, lbas: std::ops::Range<u64>| {
             let all = lbas.end - lbas.start;
-            lbas.filter(|lba| off(moved, *lba, if is_moved(*lba) { elsewhere(*lba) } else { home(*lba) }).is_some_and(|off| off < 0.02)).count()
-                as f64
+            lbas.filter(|lba| {
+                off(moved, *lba, if is_moved(*lba) { elsewhere(*lba) } else { home(*lba) })
+                    .is_some_and(|off| off < 0.02)
+            })
+            .count() as f64
                 / all as f64
         };
-        let (inside, outside) = (right(&moved, run.clone()), right(&moved, 3_990_000..4_000_000).min(right(&moved, 4_005_000..4_015_000)));
-        assert!(inside > 0.97 && outside > 0.998, "seed {seed}: {inside} of the moved ones right, {outside} of the others");
-        assert!(moved.sights.len() < 300, "seed {seed}: {} sights for twelve tracks", moved.sights.len());
+        let (inside, outside) = (
+            right(&moved, run.clone()),
+            right(&moved, 3_990_000..4_000_000).min(right(&moved, 4_005_000..4_015_000)),
+        );
+        assert!(
+            inside > 0.97 && outside > 0.998,
+            "seed {seed}: {inside} of the moved ones right, {outside} of the others"
+        );
+        assert!(
+            moved.sights.len() < 300,
+            "seed {seed}: {} sights for twelve tracks",
+            moved.sights.len()
+        );
     }
 }
 
@@ -93,7 +128,10 @@ fn one_place_is_known_when_it_was_odd_twice_in_the_same_way() {
     moved.take(read(9_000_000), home(9_000_007), |lba| home(lba.get()), TOLERANCE, Some(true));
     moved.take(extent, real + Angle::from_turns(0.004), |lba| home(lba.get()), TOLERANCE, None);
     assert!(off(&moved, 807, real) < Some(0.005));
-    assert!(off(&moved, 808, home(808)) < Some(1e-9) && off(&moved, 799, home(799)) < Some(1e-9), "its neighbours stay");
+    assert!(
+        off(&moved, 808, home(808)) < Some(1e-9) && off(&moved, 799, home(799)) < Some(1e-9),
+        "its neighbors stay"
+    );
     // It is read at home: forgotten.
     moved.take(extent, home(807), |lba| home(lba.get()), TOLERANCE, Some(true));
     assert!(off(&moved, 807, home(807)) < Some(1e-9));
@@ -108,7 +146,10 @@ fn what_was_moved_back_or_again_is_followed() {
         serve(&mut moved, &mut rng, run.clone(), 3_000, |_| true);
         assert!(moved.sights() > 20, "seed {seed}");
         serve(&mut moved, &mut rng, run.clone(), 4_000, |_| false);
-        let wrong = run.clone().filter(|lba| off(&moved, *lba, home(*lba)).is_none_or(|off| off > 0.05)).count();
+        let wrong = run
+            .clone()
+            .filter(|lba| off(&moved, *lba, home(*lba)).is_none_or(|off| off > 0.05))
+            .count();
         // Where both places are at one angle nothing tells them apart, and nothing has to.
         assert!(wrong < 100, "seed {seed}: {wrong} of 4,000 still believed elsewhere");
     }
@@ -121,11 +162,14 @@ fn a_platter_that_was_lost_makes_no_sector_moved() {
         for round in 0..2_000_u64 {
             let extent = read(rng.random_range(0..1_000) * 8);
             let last = extent.last().get();
-            // Every now and then twelve odd ones in a row, as before the platter is read anew.
-            let seen = if round % 200 < 12 { home(last) + Angle::from_turns(0.3) } else { home(last) };
+            // Every now and then twelve odd ones in a row, as before the platter is read again.
+            let seen =
+                if round % 200 < 12 { home(last) + Angle::from_turns(0.3) } else { home(last) };
             moved.take(extent, seen, |lba| home(lba.get()), TOLERANCE, Some(true));
         }
-        let wrong = (0..8_000).filter(|lba| off(&moved, *lba, home(*lba)).is_none_or(|off| off > 0.01)).count();
+        let wrong = (0..8_000)
+            .filter(|lba| off(&moved, *lba, home(*lba)).is_none_or(|off| off > 0.01))
+            .count();
         assert!(wrong < 80, "seed {seed}: {wrong} of 8,000 believed elsewhere");
     }
 }
@@ -137,10 +181,16 @@ fn retries_and_late_reports_make_no_sector_moved() {
         for _ in 0..100_000 {
             let extent = read(rng.random_range(0..20_000) * 8);
             let last = extent.last().get();
-            let late = if rng.random_bool(0.002) { Angle::from_raw(rng.random()) } else { noise(&mut rng) };
+            let late = if rng.random_bool(0.002) {
+                Angle::from_raw(rng.random())
+            } else {
+                noise(&mut rng)
+            };
             moved.take(extent, home(last) + late, |lba| home(lba.get()), TOLERANCE, Some(true));
         }
-        let wrong = (0..160_000).filter(|lba| off(&moved, *lba, home(*lba)).is_none_or(|off| off > 0.01)).count();
+        let wrong = (0..160_000)
+            .filter(|lba| off(&moved, *lba, home(*lba)).is_none_or(|off| off > 0.01))
+            .count();
         assert!(wrong < 160, "seed {seed}: {wrong} of 160,000 believed elsewhere");
     }
 }
@@ -148,7 +198,8 @@ fn retries_and_late_reports_make_no_sector_moved() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
-    /// Whatever comes, in whatever order: bounded, in order, restored as it was saved, and an answer for each address.
+    /// Whatever comes, in whatever order: bounded, in order, restored as it was saved, and an
+    /// answer for each address.
     #[test]
     fn what_is_kept_is_bounded_in_order_and_restored_as_it_was(seed in any::<u64>(), wide in 50_u64..1_000_000, odd in 0.05_f64..0.95) {
         let (mut moved, mut rng) = (moved(), ChaCha8Rng::seed_from_u64(seed));
@@ -161,7 +212,7 @@ proptest! {
                 let trip = Trip { took_ns: rng.random_range(-1e6..2e7), turn_ns: 6e6, spread_ns: 5e4 };
                 moved.take_trip(extent, &trip, |cylinder| f64::from(cylinder) * 100.0);
             }
-            prop_assert!(moved.sights.len() <= MOST_SIGHTS && moved.runs.len() <= MOST_RUNS);
+            prop_assert!(moved.sights.len() <= MAX_SIGHTS && moved.runs.len() <= MAX_RUNS);
         }
         prop_assert!(moved.sights.windows(2).all(|two| two[0].last < two[1].last));
         let (sights, places) = moved.numbers();

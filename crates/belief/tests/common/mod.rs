@@ -4,7 +4,9 @@
 
 use headtime_mechanics::DriveProfile;
 use headtime_sched::{Belief, BeliefReport, Finished, Limits, PolicyEntry, Scheduler};
-use headtime_sim::{Breakdown, DriveCompletion, DriveTruth, Engine, Progress, SimulatedDrive, Watch};
+use headtime_sim::{
+    Breakdown, DriveCompletion, DriveTruth, Engine, Progress, SimulatedDrive, Watch,
+};
 use headtime_units::{Instant, Nanos};
 use headtime_workload::{StreamConfig, Workload};
 
@@ -24,7 +26,8 @@ struct Count(u64, Vec<Answered>);
 pub enum Answered {
     Cache,
     Medium,
-    /// Partly read ahead already, passing under the head as it was asked for, or a write that had to wait for room in the cache.
+    /// Partly read ahead already, passing under the head as it was asked for, or a write that had
+    /// to wait for room in the cache.
     Between,
 }
 
@@ -45,13 +48,22 @@ impl Watch for Count {
 
 impl Run {
     /// `policy` with `belief` on a unit, loaded by `streams` over as many sectors as `within` has.
-    pub fn new(truth: DriveTruth, belief: Box<dyn Belief + Send>, policy: &str, streams: &[StreamConfig], within: &DriveProfile, seed: u64) -> Self {
+    pub fn new(
+        truth: DriveTruth,
+        belief: Box<dyn Belief + Send>,
+        policy: &str,
+        streams: &[StreamConfig],
+        within: &DriveProfile,
+        seed: u64,
+    ) -> Self {
         let what = format!("seed {seed}: {policy} on {}", truth.profile().name);
         let drive = SimulatedDrive::new(truth).expect("a valid profile");
         let (entry, parameters) = PolicyEntry::parse(policy).expect("a policy of the table");
-        let scheduler = Scheduler::new(belief, (entry.build)(&parameters), drive.traits(), Limits::default());
+        let scheduler =
+            Scheduler::new(belief, (entry.build)(&parameters), drive.traits(), Limits::default());
         let sector = within.sector_size().expect("a valid profile");
-        let source = Workload::new(streams, sector, within.capacity(), seed).expect("a workload that fits");
+        let source =
+            Workload::new(streams, sector, within.capacity(), seed).expect("a workload that fits");
         Self { engine: Engine::new(scheduler, drive, source, None), count: Count::default(), what }
     }
 
@@ -60,12 +72,17 @@ impl Run {
         self.watch(requests, |_, _| {})
     }
 
-    /// As [`Run::go_on`], with a look at the belief after each step in which requests were over, and at who answered the commands of that step.
+    /// As [`Run::go_on`], with a look at the belief after each step in which requests were over,
+    /// and at who answered the commands of that step.
     pub fn watch(&mut self, requests: u64, mut look: impl FnMut(&dyn Belief, &[Answered])) -> f64 {
         let (began, first) = (self.engine.now(), self.count.0);
         while self.count.0 < first + requests {
             let before = self.count.0;
-            match self.engine.step(&mut self.count).unwrap_or_else(|error| panic!("{}: {error}", self.what)) {
+            match self
+                .engine
+                .step(&mut self.count)
+                .unwrap_or_else(|error| panic!("{}: {error}", self.what))
+            {
                 Progress::Stepped => {}
                 Progress::Drained => break,
             }

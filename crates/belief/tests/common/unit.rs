@@ -1,4 +1,5 @@
-//! A drawn unit without cache and queue that serves one read at a time, and what a belief foretold of each.
+//! A drawn unit without cache and queue that serves one read at a time, and what a belief predicted
+//! of each.
 
 #![allow(dead_code, reason = "each test uses some of it")]
 
@@ -42,7 +43,8 @@ pub struct Told {
     pub likely_off_ns: i64,
     /// The expected one less the most likely one.
     pub hedge_ns: i64,
-    /// What the drive took before the arm set out, how long the arm really took, and then the platter.
+    /// What the drive took before the arm set out, how long the arm really took, and then the
+    /// platter.
     pub overhead: Nanos,
     pub arm: Nanos,
     pub rotate: Nanos,
@@ -54,7 +56,14 @@ impl Unit {
     pub fn draw(profile: &DriveProfile, seed: u64) -> Self {
         let truth = DriveTruth::draw(profile, seed).expect("a valid profile");
         let interface = InterfaceTimes::from_profile(profile).expect("a valid profile");
-        Self { truth, interface, now: Instant::from_ns(1), at: HeadPosition::PARKED, head: None, rng: ChaCha8Rng::seed_from_u64(seed) }
+        Self {
+            truth,
+            interface,
+            now: Instant::from_ns(1),
+            at: HeadPosition::PARKED,
+            head: None,
+            rng: ChaCha8Rng::seed_from_u64(seed),
+        }
     }
 
     /// The truth, to judge by.
@@ -81,37 +90,63 @@ impl Unit {
 
     /// Reads these sectors.
     pub fn read(&mut self, belief: &mut dyn Belief, extent: Extent) -> Told {
-        let (mechanism, target, dispatched) = (self.truth.mechanism(), belief.target(Op::Read, extent), self.now);
+        let (mechanism, target, dispatched) =
+            (self.truth.mechanism(), belief.target(Op::Read, extent), self.now);
         let estimate = belief.estimate(&self.head.unwrap_or(Head::UNKNOWN), dispatched, &target);
         let depart = dispatched + self.interface.command_overhead(Direction::Read, None);
-        let way = mechanism.positioning_to(self.at, depart, Direction::Read, &mechanism.spot(extent.start));
+        let way = mechanism.positioning_to(
+            self.at,
+            depart,
+            Direction::Read,
+            &mechanism.spot(extent.start),
+        );
         let access = mechanism.access(self.at, depart, Direction::Read, extent, Instant::ORIGIN);
         self.at = access.end;
         let noise = self.truth.noise();
         let jitter = -libm::log(1.0 - self.rng.random::<f64>()) * noise.jitter_ns;
-        let retried = if self.rng.random::<f64>() < noise.outlier_share { noise.outlier } else { Nanos::ZERO };
-        let completed = self.interface.read_completed(access.first_sector, access.finish, extent.len, Instant::ORIGIN);
+        let retried = if self.rng.random::<f64>() < noise.outlier_share {
+            noise.outlier
+        } else {
+            Nanos::ZERO
+        };
+        let completed = self.interface.read_completed(
+            access.first_sector,
+            access.finish,
+            extent.len,
+            Instant::ORIGIN,
+        );
         let finished = completed + Nanos::from_ns(jitter as u64) + retried;
         let reported = belief.media_end(&target, finished);
-        let foretold = (estimate.expected_cost(dispatched) + finished.saturating_since(reported)).as_ns() as f64;
+        let predicted = (estimate.expected_cost(dispatched) + finished.saturating_since(reported))
+            .as_ns() as f64;
         let response = finished.saturating_since(dispatched).as_ns() as f64;
         let turn = mechanism.period().as_nanos();
-        let likely = (estimate.depart.saturating_since(dispatched) + estimate.positioning + estimate.transfer + finished.saturating_since(reported))
-            .as_ns() as f64;
-        let right = |foretold: f64| (foretold - response).abs() <= 0.05 * response;
+        let likely = (estimate.depart.saturating_since(dispatched)
+            + estimate.positioning
+            + estimate.transfer
+            + finished.saturating_since(reported))
+        .as_ns() as f64;
+        let right = |predicted: f64| (predicted - response).abs() <= 0.05 * response;
         let told = Told {
-            right: right(foretold),
+            right: right(predicted),
             foreseeable: right(completed.saturating_since(dispatched).as_ns() as f64),
             likely_right: right(likely),
             likely_off_ns: (likely - response) as i64,
-            hedge_ns: (foretold - likely) as i64,
+            hedge_ns: (predicted - likely) as i64,
             overhead: depart.saturating_since(dispatched),
             arm: way.seek,
             rotate: way.rotate,
             response: finished.saturating_since(dispatched),
-            at_the_edge: !way.seek.is_zero() && (way.rotate < EDGE || turn.saturating_sub(way.rotate) < EDGE),
+            at_the_edge: !way.seek.is_zero()
+                && (way.rotate < EDGE || turn.saturating_sub(way.rotate) < EDGE),
         };
-        match belief.learn(&Measured { target, dispatched, finished, head_before: self.head, succeeded: true }) {
+        match belief.learn(&Measured {
+            target,
+            dispatched,
+            finished,
+            head_before: self.head,
+            succeeded: true,
+        }) {
             Learned::CacheHit => {}
             Learned::Media => self.head = Some(Head::after(&target, reported)),
             Learned::Doubtful => self.head = None,
@@ -121,20 +156,26 @@ impl Unit {
     }
 }
 
-/// How many addresses a compact map believes to know the angle of, and how many of those lie elsewhere, in per cent; the truth says so, to judge by.
+/// How many addresses a compact map believes to know the angle of, and how many of those lie
+/// elsewhere, in per cent; the truth says so, to judge by.
 pub fn known_and_wrong(belief: &dyn Belief, truth: &DriveTruth, seed: u64) -> (f64, f64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x10_0C);
     let off: Vec<f64> = (0..LOOKS)
         .filter_map(|_| {
             let lba = Lba::new(rng.random_range(0..belief.capacity().get() - 1));
             let believed = belief.target(Op::Read, Extent::new(lba, Sectors::new(1))).start;
-            (believed.head != NOWHERE).then(|| believed.angle.signed_turns_from(truth.mechanism().spot(lba).angle))
+            (believed.head != NOWHERE)
+                .then(|| believed.angle.signed_turns_from(truth.mechanism().spot(lba).angle))
         })
         .collect();
-    // From where angles are counted is the map's to choose: as most are right, so is what most differ by.
+    // From where angles are counted is the map's to choose: as most are right, so is what most
+    // differ by.
     let near = |from: f64| off.iter().filter(|off| apart(**off, from) < WRONG).count();
     let agree = (0..200).map(|step| near(f64::from(step) / 200.0)).max().unwrap_or(0);
-    (100.0 * off.len() as f64 / LOOKS as f64, 100.0 * (off.len() - agree) as f64 / off.len().max(1) as f64)
+    (
+        100.0 * off.len() as f64 / LOOKS as f64,
+        100.0 * (off.len() - agree) as f64 / off.len().max(1) as f64,
+    )
 }
 
 fn apart(one: f64, other: f64) -> f64 {

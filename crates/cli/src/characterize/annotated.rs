@@ -1,4 +1,5 @@
-//! The profile as text for people: TOML with comments that say how each figure was come by and how sure it is.
+//! The profile as text for people: TOML with comments that say how each figure was come by and how
+//! sure it is.
 
 use std::fmt::Write as _;
 
@@ -8,13 +9,15 @@ use headtime_probe::{Figure, Finding};
 use super::progress::clock;
 use super::summary::{check_line, uncertainty};
 
-/// `profile`, which is the finding's with its name, as TOML with comments. Reading it back gives the profile.
+/// `profile`, which is the finding's with its name, as TOML with comments. Reading it back gives
+/// the profile.
 #[must_use]
 pub fn annotated(profile: &DriveProfile, finding: &Finding, drive: &str) -> String {
     let mut text = String::new();
     let mut comment = |line: &str| wrapped(&mut text, line);
     comment(&format!(
-        "Found by `headtime characterize` {} from {} timed reads in {} of drive time. Drive: {drive}.",
+        "Found by `headtime characterize` {} from {} timed reads in {} of drive time. Drive: \
+            {drive}.",
         env!("CARGO_PKG_VERSION"),
         finding.reads,
         clock(finding.drive_time),
@@ -26,7 +29,10 @@ pub fn annotated(profile: &DriveProfile, finding: &Finding, drive: &str) -> Stri
     for remark in &finding.remarks {
         comment(&format!("- {remark}"));
     }
-    comment("Behind each figure stands its standard error, where it was measured; docs/characterize.md says how.");
+    comment(
+        "Behind each figure stands its standard error, where it was measured; docs/characterize.md \
+            says how.",
+    );
     let toml = profile.to_toml();
     let mut left: Vec<&Figure> = finding.figures.iter().collect();
     for line in toml.lines() {

@@ -1,4 +1,5 @@
-//! What `headtime characterize` is made of: the work beside which it is saved and shown, what was found as a table and as JSON, and the profile with its comments.
+//! What `headtime characterize` is made of: the work beside which it is saved and shown, what was
+//! found as a table and as JSON, and the profile with its comments.
 
 mod annotated;
 mod progress;
@@ -8,4 +9,4 @@ mod work;
 pub use annotated::annotated;
 pub use progress::Showing;
 pub use summary::{Answer, Cost, text};
-pub use work::{Report, characterise};
+pub use work::{Report, characterize};

@@ -1,11 +1,12 @@
-//! What people who wait see: a bar on a terminal, a line for each stage and each tenth elsewhere; both on standard error.
+//! What people who wait see: a bar on a terminal, a line for each stage and each tenth elsewhere;
+//! both on standard error.
 
 use std::io::IsTerminal as _;
 
 use headtime_units::Nanos;
 use indicatif::{ProgressBar, ProgressStyle};
 
-/// How far a characterisation has come.
+/// How far a characterization has come.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Glimpse {
     /// What is looked into.
@@ -28,12 +29,13 @@ pub struct Showing {
 }
 
 impl Showing {
-    /// Of a characterisation that may take `bound` of drive time.
+    /// Of a characterization that may take `bound` of drive time.
     #[must_use]
     pub fn new(bound: Nanos, quiet: bool) -> Self {
         let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new(UNITS);
-            let style = ProgressStyle::with_template("{prefix:<28} [{bar:32}] {percent:>3} %; {wide_msg}");
+            let style =
+                ProgressStyle::with_template("{prefix:<28} [{bar:32}] {percent:>3} %; {wide_msg}");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar
         });
@@ -44,7 +46,8 @@ impl Showing {
     pub fn show(&mut self, glimpse: Glimpse) {
         let Glimpse { stage, progress, reads } = glimpse;
         let spent = Nanos::from_ns((self.bound.as_ns() as f64 * progress) as u64);
-        let message = format!("{} of at most {} drive time, {reads} reads", clock(spent), clock(self.bound));
+        let message =
+            format!("{} of at most {} drive time, {reads} reads", clock(spent), clock(self.bound));
         match &self.bar {
             Some(bar) => {
                 bar.set_position((progress * UNITS as f64) as u64);

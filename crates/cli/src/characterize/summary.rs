@@ -2,10 +2,10 @@
 
 use std::fmt::Write as _;
 
-use headtime_io::characterise::Counts;
+use headtime_io::characterize::Counts;
 use headtime_mechanics::profile::{TrackOrder, Zone};
 use headtime_mechanics::{DriveProfile, Mechanism};
-use headtime_probe::{Check, Errors, Figure, Finding, QueueBehaviour, Remapped, Verdict};
+use headtime_probe::{Check, Errors, Figure, Finding, QueueBehavior, Remapped, Verdict};
 use headtime_units::Nanos;
 use serde::Serialize;
 
@@ -36,7 +36,8 @@ pub struct Cost {
 pub struct Answer<'a> {
     /// Which drive it is.
     pub drive: &'a str,
-    /// What came of it, in a word: `characterised`, `doubtful`, `not_understood`, `no_rotating_drive`, `gone`, `replaced`, `unfinished`.
+    /// What came of it, in a word: `characterized`, `doubtful`, `not_understood`,
+    /// `no_rotating_drive`, `gone`, `replaced`, `unfinished`.
     pub kind: &'static str,
     /// The same in a sentence.
     pub verdict: String,
@@ -46,10 +47,10 @@ pub struct Answer<'a> {
     pub profile: Option<&'a DriveProfile>,
     /// Each figure with its standard error; none where it was taken for granted rather than seen.
     pub figures: Vec<FigureAnswer<'a>>,
-    /// How well fresh reads were foretold.
+    /// How well fresh reads were predicted.
     pub check: Option<&'a Check>,
     /// What the drive does with several commands at once.
-    pub queue: Option<&'a QueueBehaviour>,
+    pub queue: Option<&'a QueueBehavior>,
     /// Sectors that come late again and again, of those that the self-check came upon.
     pub remapped: &'a [Remapped],
     /// What was not found, not understood or only sampled.
@@ -85,7 +86,13 @@ impl Cost {
 impl<'a> Answer<'a> {
     /// Of a finding; `profile` is its profile with its name.
     #[must_use]
-    pub fn of(drive: &'a str, finding: &'a Finding, profile: Option<&'a DriveProfile>, out: Option<String>, cost: Cost) -> Self {
+    pub fn of(
+        drive: &'a str,
+        finding: &'a Finding,
+        profile: Option<&'a DriveProfile>,
+        out: Option<String>,
+        cost: Cost,
+    ) -> Self {
         let figure = |figure: &'a Figure| FigureAnswer {
             name: &figure.name,
             value: figure.value,
@@ -109,7 +116,7 @@ impl<'a> Answer<'a> {
 
 fn kind(verdict: &Verdict) -> &'static str {
     match verdict {
-        Verdict::Characterised { .. } => "characterised",
+        Verdict::Characterized { .. } => "characterized",
         Verdict::Doubtful { .. } => "doubtful",
         Verdict::NotUnderstood { .. } => "not_understood",
         Verdict::NoRotatingDrive { .. } => "no_rotating_drive",
@@ -133,26 +140,51 @@ pub fn text(answer: &Answer<'_>) -> String {
         row("self-check", check_line(check));
         if check.long.reads > 0 {
             let Errors { reads, within_50_us, within_150_us, .. } = check.long;
-            row("", format!("of {reads} of 40 KiB, {:.1} % within 50 us, {:.1} % within 150 us", within_50_us * 100.0, within_150_us * 100.0));
+            row(
+                "",
+                format!(
+                    "of {reads} of 40 KiB, {:.1} % within 50 us, {:.1} % within 150 us",
+                    within_50_us * 100.0,
+                    within_150_us * 100.0
+                ),
+            );
         }
     }
     let cost = &answer.cost;
     let seconds = |seconds: f64| clock(Nanos::from_ns((seconds * 1e9) as u64));
-    let failed = if cost.failures > 0 { format!(", {} of them failed", cost.failures) } else { String::new() };
-    let away = if cost.interruptions > 0 { format!("; the drive was away {} times", cost.interruptions) } else { String::new() };
+    let failed = if cost.failures > 0 {
+        format!(", {} of them failed", cost.failures)
+    } else {
+        String::new()
+    };
+    let away = if cost.interruptions > 0 {
+        format!("; the drive was away {} times", cost.interruptions)
+    } else {
+        String::new()
+    };
     row(
         "cost",
-        format!("{} of drive time (at most {}), {} reads{failed}{away}", seconds(cost.drive_seconds), seconds(cost.bound_seconds), cost.reads),
+        format!(
+            "{} of drive time (at most {}), {} reads{failed}{away}",
+            seconds(cost.drive_seconds),
+            seconds(cost.bound_seconds),
+            cost.reads
+        ),
     );
     if let Some(out) = &answer.out {
         row("profile", out.clone());
     }
     let mut text = columns(&rows, &[false, false]);
     if let Some(check) = answer.check.filter(|check| check.short.reads > 0) {
-        let _ = write!(text, "completed later than foretold by (us), reads of 4 KiB\n{}", check.short.histogram_text(40));
+        let _ = write!(
+            text,
+            "completed later than predicted by (us), reads of 4 KiB\n{}",
+            check.short.histogram_text(40)
+        );
     }
     // The verdict stands above already.
-    let remarks: Vec<&String> = answer.remarks.iter().filter(|remark| **remark != answer.verdict).collect();
+    let remarks: Vec<&String> =
+        answer.remarks.iter().filter(|remark| **remark != answer.verdict).collect();
     if !remarks.is_empty() {
         text.push_str("remarks\n");
     }
@@ -164,14 +196,32 @@ pub fn text(answer: &Answer<'_>) -> String {
 
 fn describe(profile: &DriveProfile, answer: &Answer<'_>, row: &mut impl FnMut(&str, String)) {
     if let Ok(period) = profile.rotation_period() {
-        let ppm = answer.figures.iter().find(|figure| figure.name.starts_with("period")).and_then(|figure| Some(figure.error? / figure.value * 1e6));
+        let ppm = answer
+            .figures
+            .iter()
+            .find(|figure| figure.name.starts_with("period"))
+            .and_then(|figure| Some(figure.error? / figure.value * 1e6));
         let sure = ppm.map_or_else(String::new, |ppm| format!(", ± {ppm:.2} ppm"));
-        row("rotation", format!("{:.2} rpm, {:.4} us a turn{sure}", period.as_rpm(), period.as_ns_f64() / 1e3));
+        row(
+            "rotation",
+            format!("{:.2} rpm, {:.4} us a turn{sure}", period.as_rpm(), period.as_ns_f64() / 1e3),
+        );
     }
-    let band = profile.geometry.band_cylinders.map_or_else(String::new, |band| format!(", bands of {band} cylinders"));
+    let band = profile
+        .geometry
+        .band_cylinders
+        .map_or_else(String::new, |band| format!(", bands of {band} cylinders"));
     let cylinders: u64 = profile.zones.iter().map(|zone| u64::from(zone.cylinders)).sum();
-    let cylinders = if profile.zones.is_empty() { String::new() } else { format!(", {cylinders} cylinders") };
-    row("geometry", format!("{} heads{cylinders}, filled {}{band}", profile.geometry.heads, order(profile.geometry.layout)));
+    let cylinders =
+        if profile.zones.is_empty() { String::new() } else { format!(", {cylinders} cylinders") };
+    row(
+        "geometry",
+        format!(
+            "{} heads{cylinders}, filled {}{band}",
+            profile.geometry.heads,
+            order(profile.geometry.layout)
+        ),
+    );
     if !profile.runs.is_empty() {
         row("layout", format!("{} rows of like tracks", profile.runs.len()));
     }
@@ -182,13 +232,33 @@ fn describe(profile: &DriveProfile, answer: &Answer<'_>, row: &mut impl FnMut(&s
         let curve = mechanism.seek_curve();
         let points = profile.seek.points.len();
         let times = (curve.time(1), mechanism.mean_arm_time(), curve.longest());
-        row("seek", format!("{} to the next cylinder, {} in the mean, {} at most; {points} distances measured", times.0, times.1, times.2));
+        row(
+            "seek",
+            format!(
+                "{} to the next cylinder, {} in the mean, {} at most; {points} distances measured",
+                times.0, times.1, times.2
+            ),
+        );
     }
-    let settle = if profile.seek.write_settle_ms > 0.0 { format!("{:.3} ms", profile.seek.write_settle_ms) } else { "not measured".to_owned() };
+    let settle = if profile.seek.write_settle_ms > 0.0 {
+        format!("{:.3} ms", profile.seek.write_settle_ms)
+    } else {
+        "not measured".to_owned()
+    };
     row("head switch", format!("{:.3} ms; write settle {settle}", profile.seek.head_switch_ms));
     let interface = &profile.interface;
-    let zero = if profile.firmware.zero_latency_read { "a track is read from any sector on" } else { "a track is read from its first sector on" };
-    row("interface", format!("{:.1} us a command, bus {:.1} MB/s; {zero}", interface.read_command_us, interface.bus_mb_per_s));
+    let zero = if profile.firmware.zero_latency_read {
+        "a track is read from any sector on"
+    } else {
+        "a track is read from its first sector on"
+    };
+    row(
+        "interface",
+        format!(
+            "{:.1} us a command, bus {:.1} MB/s; {zero}",
+            interface.read_command_us, interface.bus_mb_per_s
+        ),
+    );
     row(
         "cache",
         profile.cache.map_or_else(
@@ -196,31 +266,63 @@ fn describe(profile: &DriveProfile, answer: &Answer<'_>, row: &mut impl FnMut(&s
             |cache| {
                 format!(
                     "{} segments of {} sectors, reads ahead {} sectors, a hit takes {:.0} us",
-                    cache.segments, cache.segment_sectors, cache.read_ahead_sectors, cache.read_hit_us
+                    cache.segments,
+                    cache.segment_sectors,
+                    cache.read_ahead_sectors,
+                    cache.read_hit_us
                 )
             },
         ),
     );
-    row("queue", answer.queue.map_or_else(|| "not measured".to_owned(), QueueBehaviour::sentence));
+    row("queue", answer.queue.map_or_else(|| "not measured".to_owned(), QueueBehavior::sentence));
     let slips: usize = profile.zones.iter().map(|zone| zone.slips.len()).sum();
-    row("defects", format!("{slips} slipped sectors; of those checked {} are late as remapped ones are", answer.remapped.len()));
+    row(
+        "defects",
+        format!(
+            "{slips} slipped sectors; of those checked {} are late as remapped ones are",
+            answer.remapped.len()
+        ),
+    );
 }
 
 fn zones(zones: &[Zone], row: &mut impl FnMut(&str, String)) {
     let (first, last) = (&zones[0], &zones[zones.len() - 1]);
-    let borders = 1 + zones.windows(2).filter(|pair| pair[0].sectors_per_track != pair[1].sectors_per_track).count();
-    row("zones", format!("{borders}, {} sectors a track outside, {} inside", first.sectors_per_track, last.sectors_per_track));
+    let borders = 1 + zones
+        .windows(2)
+        .filter(|pair| pair[0].sectors_per_track != pair[1].sectors_per_track)
+        .count();
+    row(
+        "zones",
+        format!(
+            "{borders}, {} sectors a track outside, {} inside",
+            first.sectors_per_track, last.sectors_per_track
+        ),
+    );
     let turns = |skew: fn(&Zone) -> f64| {
         let of = |zone: &Zone| skew(zone) / f64::from(zone.sectors_per_track.max(1)) * 360.0;
-        let (least, most) = zones.iter().map(of).fold((f64::MAX, f64::MIN), |(least, most), turn| (least.min(turn), most.max(turn)));
-        if most - least < 0.5 { format!("{most:.1}°") } else { format!("{least:.1} to {most:.1}°") }
+        let (least, most) = zones
+            .iter()
+            .map(of)
+            .fold((f64::MAX, f64::MIN), |(least, most), turn| (least.min(turn), most.max(turn)));
+        if most - least < 0.5 {
+            format!("{most:.1}°")
+        } else {
+            format!("{least:.1} to {most:.1}°")
+        }
     };
     let band = if zones.iter().any(|zone| zone.band_skew.is_some()) {
         format!(", band {}", turns(|zone| zone.band_skew.unwrap_or(0.0)))
     } else {
         String::new()
     };
-    row("skews", format!("track {}, cylinder {}{band}", turns(|zone| zone.track_skew), turns(|zone| zone.cylinder_skew)));
+    row(
+        "skews",
+        format!(
+            "track {}, cylinder {}{band}",
+            turns(|zone| zone.track_skew),
+            turns(|zone| zone.cylinder_skew)
+        ),
+    );
 }
 
 fn order(order: TrackOrder) -> &'static str {
@@ -234,9 +336,14 @@ fn order(order: TrackOrder) -> &'static str {
 
 /// The self-check in a line.
 pub(super) fn check_line(check: &Check) -> String {
-    let hits = if check.hits > 0 { format!(" ({} more came from the cache)", check.hits) } else { String::new() };
+    let hits = if check.hits > 0 {
+        format!(" ({} more came from the cache)", check.hits)
+    } else {
+        String::new()
+    };
     format!(
-        "of {} fresh random reads of 4 KiB{hits}, {:.1} % within 50 us, {:.1} % within 150 us, {:.1} % a turn off; median {:.1} us",
+        "of {} fresh random reads of 4 KiB{hits}, {:.1} % within 50 us, {:.1} % within 150 us, \
+            {:.1} % a turn off; median {:.1} us",
         check.reads,
         check.within_50_us * 100.0,
         check.within_150_us * 100.0,

@@ -1,4 +1,5 @@
-//! The work: a thread of its own that keeps the drive busy, and beside it saving and showing, so that neither stands between two reads.
+//! The work: a thread of its own that keeps the drive busy, and beside it saving and showing, so
+//! that neither stands between two reads.
 
 use std::ops::ControlFlow;
 use std::sync::mpsc::{RecvTimeoutError, sync_channel};
@@ -6,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, anyhow};
-use headtime_io::characterise::{Counts, Ended, State, StateFileError, Subject, SubjectError};
+use headtime_io::characterize::{Counts, Ended, State, StateFileError, Subject, SubjectError};
 use headtime_probe::{Probe, Stage, Verdict};
 
 use super::progress::{Glimpse, Showing};
@@ -22,13 +23,21 @@ pub struct Report {
     pub unsaved: Option<StateFileError>,
 }
 
-/// Characterises until it is done, told to stop, or the drive fails. The state is saved every few seconds, after each stage and in the end.
+/// Characterizes until it is done, told to stop, or the drive fails. The state is saved every few
+/// seconds, after each stage and in the end.
 ///
 /// # Errors
 /// When there is no thread to be had, or the probe's own fault ends it.
-pub fn characterise(mut subject: Subject, mut probe: Probe, state: &State, showing: &mut Showing, stop: &Stop) -> anyhow::Result<Report> {
+pub fn characterize(
+    mut subject: Subject,
+    mut probe: Probe,
+    state: &State,
+    showing: &mut Showing,
+    stop: &Stop,
+) -> anyhow::Result<Report> {
     let glimpse = Arc::new(Mutex::new(look_at(&probe, 0)));
-    // One state on its way at most: while the disk that keeps it is slow, the next waits for the one after.
+    // One state on its way at most: while the disk that keeps it is slow, the next waits for the
+    // one after.
     let (save, to_save) = sync_channel::<Box<Probe>>(1);
     let (seen, stop) = (Arc::clone(&glimpse), stop.clone());
     let worker = move || {
@@ -37,12 +46,17 @@ pub fn characterise(mut subject: Subject, mut probe: Probe, state: &State, showi
         let mut watch = |probe: &Probe, counts: &Counts| {
             let now = Instant::now();
             if probe.stage() != stage || now.duration_since(shown) >= SHOW_EVERY {
-                *seen.lock().unwrap_or_else(PoisonError::into_inner) = look_at(probe, counts.commands);
+                *seen.lock().unwrap_or_else(PoisonError::into_inner) =
+                    look_at(probe, counts.commands);
                 shown = now;
             }
-            // The end is looked at over there: when the drive was lost, what was known before is worth more.
-            if probe.stage() != Stage::Done && (probe.stage() != stage || now.duration_since(saved) >= SAVE_EVERY) {
-                // Copied here, written out over there: the drive waits for neither the encoding nor the disk.
+            // The end is looked at over there: when the drive was lost, what was known before is
+            // worth more.
+            if probe.stage() != Stage::Done
+                && (probe.stage() != stage || now.duration_since(saved) >= SAVE_EVERY)
+            {
+                // Copied here, written out over there: the drive waits for neither the encoding nor
+                // the disk.
                 if save.try_send(Box::new(probe.clone())).is_ok() {
                     saved = now;
                 }
@@ -50,10 +64,13 @@ pub fn characterise(mut subject: Subject, mut probe: Probe, state: &State, showi
             stage = probe.stage();
             if stop.is_raised() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         };
-        let ended = subject.characterise(&mut probe, &mut watch);
+        let ended = subject.characterize(&mut probe, &mut watch);
         (probe, ended)
     };
-    let worker = std::thread::Builder::new().name("headtime-probe".to_owned()).spawn(worker).context("a thread cannot be started")?;
+    let worker = std::thread::Builder::new()
+        .name("headtime-probe".to_owned())
+        .spawn(worker)
+        .context("a thread cannot be started")?;
     let mut unsaved = None;
     loop {
         match to_save.recv_timeout(SHOW_EVERY) {
@@ -64,9 +81,12 @@ pub fn characterise(mut subject: Subject, mut probe: Probe, state: &State, showi
         let now = *glimpse.lock().unwrap_or_else(PoisonError::into_inner);
         showing.show(now);
     }
-    let (probe, ended) = worker
-        .join()
-        .map_err(|_| anyhow!("the characterisation failed on a fault of this program; {} has its last state", state.path().display()))?;
+    let (probe, ended) = worker.join().map_err(|_| {
+        anyhow!(
+            "the characterization failed on a fault of this program; {} has its last state",
+            state.path().display()
+        )
+    })?;
     let lost = matches!(probe.finding().verdict, Verdict::Gone { .. } | Verdict::Replaced { .. });
     if !lost {
         keep(&probe, state, showing, &mut unsaved);
@@ -89,7 +109,10 @@ fn keep(probe: &Probe, state: &State, showing: &Showing, unsaved: &mut Option<St
         (Ok(()), false) => {}
         (Err(error), told) => {
             if !told {
-                showing.say(&format!("the state cannot be saved ({error}); it goes on without, and would begin anew if it was interrupted now"));
+                showing.say(&format!(
+                    "the state cannot be saved ({error}); it goes on without, and \
+                    would begin again if it was interrupted now"
+                ));
             }
             *unsaved = Some(error);
         }

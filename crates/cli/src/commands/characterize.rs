@@ -6,14 +6,14 @@ use std::time::Instant;
 
 use anyhow::{Context as _, anyhow};
 use clap::Args;
-use headtime_io::characterise::{Counts, Ended, State, Subject, SubjectError, SubjectOptions};
+use headtime_io::characterize::{Counts, Ended, State, Subject, SubjectError, SubjectOptions};
 use headtime_io::{CommandTimeout, KernelKnobs, Locator, LocatorError, OpenError, RawOptions};
 use headtime_mechanics::DriveProfile;
 use headtime_probe::{Finding, Probe, Settings, Verdict};
 use headtime_units::Nanos;
 
 use crate::Failure;
-use crate::characterize::{Answer, Cost, Report, Showing, annotated, characterise, text};
+use crate::characterize::{Answer, Cost, Report, Showing, annotated, characterize, text};
 use crate::logs::{self, Level};
 use crate::output::{print, print_json};
 use crate::stop::Stop;
@@ -22,16 +22,19 @@ use crate::stop::Stop;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// The drive: a block device, an NBD URI, emulated:PROFILE?backing=FILE, simulated:PROFILE, or a file
+    /// The drive: a block device, an NBD URI, emulated:PROFILE?backing=FILE, simulated:PROFILE, or
+    /// a file
     #[arg(value_name = "DRIVE", value_parser = locator)]
     pub drive: Locator,
     /// Where the profile goes
     #[arg(short, long, value_name = "FILE", default_value = "characterized.toml")]
     pub out: PathBuf,
-    /// The most drive time it may take; 300 up to 20 GB and up to 1200 for larger drives unless given
+    /// The most drive time it may take; 300 up to 20 GB and up to 1200 for larger drives unless
+    /// given
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub seconds: Option<u32>,
-    /// Goes on where an interrupted run stopped; its state is FILE, or beside the profile unless named
+    /// Goes on where an interrupted run stopped; its state is FILE, or beside the profile unless
+    /// named
     #[arg(long, value_name = "STATE", num_args = 0..=1)]
     pub resume: Option<Option<PathBuf>>,
     /// Replaces a profile that is there, and forgets the state of an interrupted run
@@ -40,13 +43,16 @@ pub struct Arguments {
     /// What the profile is called; the name of its file without ending unless given
     #[arg(long, value_name = "NAME")]
     pub name: Option<String>,
-    /// An emulated drive runs in virtual time: the same drive, without the waiting; a simulated drive always does
+    /// An emulated drive runs in virtual time: the same drive, without the waiting; a simulated
+    /// drive always does
     #[arg(long = "virtual")]
     pub in_virtual_time: bool,
-    /// Measures a device although it is mounted or otherwise in use: reads harm nobody, but others spoil the times
+    /// Measures a device although it is mounted or otherwise in use: reads harm nobody, but others
+    /// spoil the times
     #[arg(long)]
     pub in_use: bool,
-    /// Lets sectors be rewritten with the bytes they hold, which is how write times are found; asks before it begins
+    /// Lets sectors be rewritten with the bytes they hold, which is how write times are found; asks
+    /// before it begins
     #[arg(long)]
     pub allow_writes: bool,
     /// Answers yes to what --allow-writes asks
@@ -58,7 +64,8 @@ pub struct Arguments {
     /// How long the drive may leave a read without an answer: a time, or never
     #[arg(long, value_name = "TIME", default_value = "30s")]
     pub command_timeout: CommandTimeout,
-    /// Of a block device that nobody uses: switch the kernel's own scheduling off meanwhile (set), or not (keep)
+    /// Of a block device that nobody uses: switch the kernel's own scheduling off meanwhile (set),
+    /// or not (keep)
     #[arg(long, value_name = "set|keep", default_value = "set")]
     pub kernel_knobs: KernelKnobs,
     /// Prints one JSON object instead of a table, and shows no progress
@@ -73,7 +80,7 @@ fn locator(text: &str) -> Result<Locator, LocatorError> {
     Locator::parse(text)
 }
 
-/// Characterises, prints what was found, writes the profile.
+/// Characterizes, prints what was found, writes the profile.
 ///
 /// # Errors
 /// See [`Failure`]; the messages say whether a state is left and how to go on.
@@ -81,7 +88,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     logs::start(arguments.log);
     let name = name(arguments)?;
     if arguments.out.exists() && !arguments.force {
-        return Err(Failure::Asked(anyhow!("{} exists; choose another file, or say --force to replace it", arguments.out.display())));
+        return Err(Failure::Asked(anyhow!(
+            "{} exists; choose another file, or say --force to replace it",
+            arguments.out.display()
+        )));
     }
     let options = SubjectOptions {
         virtual_time: arguments.in_virtual_time,
@@ -109,26 +119,38 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let stop = Stop::on_signals()?;
     // What cannot be kept in the end is found out before the drive works for it.
     try_out(&arguments.out)?;
-    state.write(&probe).map_err(|error| Failure::Failed(anyhow!(error).context("nothing was begun, since its state could not be kept")))?;
+    state.write(&probe).map_err(|error| {
+        Failure::Failed(
+            anyhow!(error).context("nothing was begun, since its state could not be kept"),
+        )
+    })?;
 
     let began = Instant::now();
     let mut showing = Showing::new(bound, arguments.json);
-    let report = characterise(subject, probe, &state, &mut showing, &stop)?;
+    let report = characterize(subject, probe, &state, &mut showing, &stop)?;
     let wall_seconds = began.elapsed().as_secs_f64();
     let path = state.path().display();
     let kept = match &report.unsaved {
-        None => format!("what is known is kept in {path}, and the same command with --resume goes on"),
+        None => {
+            format!("what is known is kept in {path}, and the same command with --resume goes on")
+        }
         Some(error) => format!("what was found since the last saving is lost: {error}"),
     };
     let (finding, counts) = ended(report, &kept)?;
     let cost = Cost::of(&finding, &counts, bound, wall_seconds);
-    let profile = finding.profile.clone().map(|profile| DriveProfile { name, model: drive.clone(), ..profile });
+    let profile = finding.profile.clone().map(|profile| DriveProfile {
+        name,
+        model: drive.clone(),
+        ..profile
+    });
     if let Some(profile) = &profile {
         let toml = annotated(profile, &finding, &drive);
         if let Err(error) = write_profile(arguments, profile, &toml) {
             // Minutes of a drive's time are worth more than tidiness.
             print(&toml)?;
-            return Err(Failure::Failed(error.context(format!("the profile is printed instead; {kept}"))));
+            return Err(Failure::Failed(
+                error.context(format!("the profile is printed instead; {kept}")),
+            ));
         }
     }
     // From here on the state has nothing that the profile has not.
@@ -145,8 +167,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let verdict = finding.verdict.sentence();
     let more_time = more_time(&finding, bound);
     match &finding.verdict {
-        Verdict::Characterised { .. } => Ok(()),
-        _ if profile.is_none() => Err(Failure::Nothing(anyhow!("there is no profile: {verdict}{more_time}"))),
+        Verdict::Characterized { .. } => Ok(()),
+        _ if profile.is_none() => {
+            Err(Failure::Nothing(anyhow!("there is no profile: {verdict}{more_time}")))
+        }
         _ => {
             eprintln!("headtime: {verdict}{more_time}");
             Ok(())
@@ -156,13 +180,22 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// Where something ran out of time: that this, too, may be why.
 fn more_time(finding: &Finding, bound: Nanos) -> String {
-    let cut: Vec<&str> = finding.remarks.iter().filter_map(|remark| remark.split_once(": cut short")).map(|(stage, _)| stage).collect();
+    let cut: Vec<&str> = finding
+        .remarks
+        .iter()
+        .filter_map(|remark| remark.split_once(": cut short"))
+        .map(|(stage, _)| stage)
+        .collect();
     // The check is as long as there is time for it.
     if cut.iter().all(|stage| *stage == "self-check") {
         return String::new();
     }
     let seconds = (2 * bound.as_ns() / 1_000_000_000).min(86_400);
-    format!("\nheadtime: there was not enough time for {}, which may be the reason; begin anew with more: --seconds {seconds}", cut.join(", "))
+    format!(
+        "\nheadtime: there was not enough time for {}, which may be the reason; begin again with \
+            more: --seconds {seconds}",
+        cut.join(", ")
+    )
 }
 
 /// What was found, when the drive held out to the end.
@@ -171,16 +204,23 @@ fn ended(report: Report, kept: &str) -> Result<(Finding, Counts), Failure> {
         Err(error) => return Err(Failure::Failed(anyhow!("{error}; {kept}"))),
         Ok((Ended::Stopped, _)) => {
             let percent = report.probe.progress() * 100.0;
-            return Err(Failure::Interrupted(anyhow!("stopped after {percent:.0} % of its drive time; {kept}")));
+            return Err(Failure::Interrupted(anyhow!(
+                "stopped after {percent:.0} % of its drive time; {kept}"
+            )));
         }
         Ok((Ended::Done, counts)) => counts,
     };
     let finding = report.probe.finding();
     let sentence = finding.verdict.sentence();
-    let said = counts.last_error.as_ref().map_or_else(String::new, |said| format!(" (the drive said: {said})"));
+    let said = counts
+        .last_error
+        .as_ref()
+        .map_or_else(String::new, |said| format!(" (the drive said: {said})"));
     match &finding.verdict {
         Verdict::Gone { .. } => Err(Failure::Failed(anyhow!("{sentence}{said}; {kept}"))),
-        Verdict::Replaced { .. } => Err(Failure::Failed(anyhow!("{sentence}; bring that one back and say --resume, or begin anew with --force"))),
+        Verdict::Replaced { .. } => Err(Failure::Failed(anyhow!(
+            "{sentence}; bring that one back and say --resume, or begin again with --force"
+        ))),
         _ => Ok((finding, counts)),
     }
 }
@@ -197,26 +237,37 @@ fn state_path(arguments: &Arguments) -> PathBuf {
     }
 }
 
-/// A new characterisation, or the one that was interrupted.
+/// A new characterization, or the one that was interrupted.
 fn begin(arguments: &Arguments, state: &State, settings: Settings) -> Result<Probe, Failure> {
     let path = state.path().display();
     if arguments.resume.is_none() {
         if state.path().exists() && !arguments.force {
             return Err(Failure::Asked(anyhow!(
-                "{path} is there, the state of a run that was interrupted; go on with --resume, or forget it with --force"
+                "{path} is there, the state of a run that was interrupted; go on with --resume, or \
+                    forget it with --force"
             )));
         }
         return Ok(Probe::new(settings));
     }
     let resumed = state.read().map_err(Failure::asked)?;
-    let resumed = resumed.ok_or_else(|| Failure::Asked(anyhow!("{path} does not exist: there is nothing to resume; leave --resume out")))?;
+    let resumed = resumed.ok_or_else(|| {
+        Failure::Asked(anyhow!(
+            "{path} does not exist: there is nothing to resume; leave --resume out"
+        ))
+    })?;
     let before = resumed.settings();
     if before.allow_writes != settings.allow_writes {
         let word = if before.allow_writes { "with" } else { "without" };
-        return Err(Failure::Asked(anyhow!("{path} is of a run {word} --allow-writes; go on in the same way, or begin anew with --force")));
+        return Err(Failure::Asked(anyhow!(
+            "{path} is of a run {word} --allow-writes; go on in the same way, or begin again with \
+                --force"
+        )));
     }
     if arguments.seconds.is_some() && before.budget != settings.budget {
-        eprintln!("headtime: --seconds has no effect on a run that goes on: its bound stays {}", before.budget);
+        eprintln!(
+            "headtime: --seconds has no effect on a run that goes on: its bound stays {}",
+            before.budget
+        );
     }
     Ok(resumed)
 }
@@ -226,9 +277,13 @@ fn name(arguments: &Arguments) -> Result<String, Failure> {
     let allowed = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || "-._".contains(c);
     match &arguments.name {
         Some(name) if !name.is_empty() && name.chars().all(allowed) => Ok(name.clone()),
-        Some(name) => Err(Failure::Asked(anyhow!("--name {name}: a profile's name is made of lower-case letters, digits, `-`, `.` and `_`"))),
+        Some(name) => Err(Failure::Asked(anyhow!(
+            "--name {name}: a profile's name is made of lower-case letters, digits, `-`, `.` and \
+                `_`"
+        ))),
         None => {
-            let stem = arguments.out.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
+            let stem =
+                arguments.out.file_stem().unwrap_or_default().to_string_lossy().to_lowercase();
             let name: String = stem.chars().map(|c| if allowed(c) { c } else { '-' }).collect();
             Ok(if name.is_empty() { "characterized".to_owned() } else { name })
         }
@@ -238,15 +293,18 @@ fn name(arguments: &Arguments) -> Result<String, Failure> {
 /// Says what rewriting does, and asks.
 fn consent(arguments: &Arguments, drive: &str) -> Result<(), Failure> {
     eprintln!(
-        "headtime: --allow-writes reads single sectors of {drive} and writes the same bytes back. Their content stays the same as long as nobody else writes to \
-         the drive meanwhile and the power stays on: a sector in the middle of being written may be unreadable after a power cut."
+        "headtime: --allow-writes reads single sectors of {drive} and writes the same bytes back. \
+            Their content stays the same as long as nobody else writes to \
+         the drive meanwhile and the power stays on: a sector in the middle of being written may \
+         be unreadable after a power cut."
     );
     if arguments.yes {
         return Ok(());
     }
     if !std::io::stdin().is_terminal() {
         return Err(Failure::Asked(anyhow!(
-            "--allow-writes asks before it begins, and nobody is there to answer; add --yes, or leave --allow-writes out"
+            "--allow-writes asks before it begins, and nobody is there to answer; add --yes, or \
+                leave --allow-writes out"
         )));
     }
     eprint!("Type yes to go on: ");
@@ -259,10 +317,15 @@ fn consent(arguments: &Arguments, drive: &str) -> Result<(), Failure> {
 /// Whether a file could be made beside `out`.
 fn try_out(out: &Path) -> Result<(), Failure> {
     if out.is_dir() {
-        return Err(Failure::Asked(anyhow!("{} is a directory; name the file that the profile shall be", out.display())));
+        return Err(Failure::Asked(anyhow!(
+            "{} is a directory; name the file that the profile shall be",
+            out.display()
+        )));
     }
     let folder = folder_of(out);
-    let tried = tempfile::Builder::new().tempfile_in(folder).with_context(|| format!("cannot write in {}; nothing was begun", folder.display()))?;
+    let tried = tempfile::Builder::new()
+        .tempfile_in(folder)
+        .with_context(|| format!("cannot write in {}; nothing was begun", folder.display()))?;
     drop(tried);
     Ok(())
 }
@@ -273,33 +336,50 @@ fn folder_of(out: &Path) -> &Path {
 
 /// Writes the profile so that nobody ever finds a part of it, and only what can be read back.
 fn write_profile(arguments: &Arguments, profile: &DriveProfile, toml: &str) -> anyhow::Result<()> {
-    let again = DriveProfile::from_toml(&profile.name, toml).context("the profile cannot be read back, which is a fault of this program")?;
+    let again = DriveProfile::from_toml(&profile.name, toml)
+        .context("the profile cannot be read back, which is a fault of this program")?;
     if again != *profile {
-        return Err(anyhow!("the profile changes when it is read back, which is a fault of this program"));
+        return Err(anyhow!(
+            "the profile changes when it is read back, which is a fault of this program"
+        ));
     }
     let out = &arguments.out;
     let mut builder = tempfile::Builder::new();
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
-    let mut file = builder.tempfile_in(folder_of(out)).with_context(|| format!("cannot write in {}", folder_of(out).display()))?;
-    file.write_all(toml.as_bytes()).and_then(|()| file.as_file().sync_all()).with_context(|| format!("cannot write {}", out.display()))?;
+    let mut file = builder
+        .tempfile_in(folder_of(out))
+        .with_context(|| format!("cannot write in {}", folder_of(out).display()))?;
+    file.write_all(toml.as_bytes())
+        .and_then(|()| file.as_file().sync_all())
+        .with_context(|| format!("cannot write {}", out.display()))?;
     let written = if arguments.force { file.persist(out) } else { file.persist_noclobber(out) };
-    written.map(drop).map_err(|error| error.error).with_context(|| format!("cannot write {}", out.display()))
+    written
+        .map(drop)
+        .map_err(|error| error.error)
+        .with_context(|| format!("cannot write {}", out.display()))
 }
 
 /// What of the failures to open makes no sense, and what went wrong.
 fn open_failure(error: SubjectError) -> Failure {
     match error {
-        SubjectError::NoVirtualTime { .. } | SubjectError::InUse { .. } | SubjectError::WritesInUse { .. } => Failure::asked(error),
-        SubjectError::Open(OpenError::Profile { .. } | OpenError::NotThere { .. } | OpenError::NoFile { .. }) => Failure::asked(error),
+        SubjectError::NoVirtualTime { .. }
+        | SubjectError::InUse { .. }
+        | SubjectError::WritesInUse { .. } => Failure::asked(error),
+        SubjectError::Open(
+            OpenError::Profile { .. } | OpenError::NotThere { .. } | OpenError::NoFile { .. },
+        ) => Failure::asked(error),
         other => Failure::Failed(anyhow!(other)),
     }
 }
 
 const AFTER_HELP: &str = "\
-Reads only, unless --allow-writes is given. A drive of up to 20 GB takes five minutes of drive time at the most, a larger one up to twenty; a simulated one seconds.
-Ctrl-C saves and ends with code 130; a run that was killed has lost a few seconds: the same command with --resume goes on.
+Reads only, unless --allow-writes is given. A drive of up to 20 GB takes five minutes of drive \
+time at the most, a larger one up to twenty; a simulated one seconds.
+Ctrl-C saves and ends with code 130; a run that was killed has lost a few seconds: the same \
+command with --resume goes on.
 
-Exit codes: 0 the profile is written, though it may be said to be poor; 1 it was tried and went wrong; 2 what was asked for makes no sense; 3 this is no rotating drive, or none that was
+Exit codes: 0 the profile is written, though it may be said to be poor; 1 it was tried and went \
+wrong; 2 what was asked for makes no sense; 3 this is no rotating drive, or none that was
 understood, and there is no profile; 130 stopped in the middle.
 
 Examples:

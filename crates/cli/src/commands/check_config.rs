@@ -14,12 +14,14 @@ use crate::output::{print, print_json};
 /// Arguments of `headtime check-config`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Nothing is opened or changed. Of a block device it is shown what serving would set in the kernel, and whether it could be the drive now."
+    after_help = "Nothing is opened or changed. Of a block device it is shown what serving would \
+        set in the kernel, and whether it could be the drive now."
 )]
 pub struct Arguments {
     /// The file
     pub file: PathBuf,
-    /// Prints one JSON object: ok, errors with line and column, and what would be done to a block device
+    /// Prints one JSON object: ok, errors with line and column, and what would be done to a block
+    /// device
     #[arg(long)]
     pub json: bool,
 }
@@ -66,13 +68,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let device = config.as_ref().ok().and_then(device);
     let checked = config.and_then(|config| config.check());
     if arguments.json {
-        let errors = checked.as_ref().err().map_or(&[][..], ConfigErrors::errors).iter().map(|error| {
-            let (line, column) = match error.place {
-                Place::File { line, column, .. } => (Some(line), Some(column)),
-                Place::Flag(_) | Place::Whole => (None, None),
-            };
-            Mistake { line, column, message: error.message.clone() }
-        });
+        let errors =
+            checked.as_ref().err().map_or(&[][..], ConfigErrors::errors).iter().map(|error| {
+                let (line, column) = match error.place {
+                    Place::File { line, column, .. } => (Some(line), Some(column)),
+                    Place::Flag(_) | Place::Whole => (None, None),
+                };
+                Mistake { line, column, message: error.message.clone() }
+            });
         print_json(&Answer { file: name, ok: checked.is_ok(), errors: errors.collect(), device })?;
     } else if checked.is_ok() {
         print(&format!("{name}: fine\n{}", device.as_ref().map_or_else(String::new, told)))?;
@@ -88,15 +91,26 @@ fn device(config: &Config) -> Option<Device> {
     Some(Device {
         name: device.name.clone(),
         refusals: device.refusals().iter().map(ToString::to_string).collect(),
-        notes: device.doubts().iter().map(ToString::to_string).collect(),
-        knobs: knobs.map(|knob| Knob { name: knob.name, has_effect: knob.has_effect(), text: knob.to_string(), wanted: knob.wanted }).collect(),
+        notes: device.rejects().iter().map(ToString::to_string).collect(),
+        knobs: knobs
+            .map(|knob| Knob {
+                name: knob.name,
+                has_effect: knob.has_effect(),
+                text: knob.to_string(),
+                wanted: knob.wanted,
+            })
+            .collect(),
     })
 }
 
 fn told(device: &Device) -> String {
-    let refusals = device.refusals.iter().map(|refusal| format!("{} cannot be the drive now: {refusal}\n", device.name));
+    let refusals = device
+        .refusals
+        .iter()
+        .map(|refusal| format!("{} cannot be the drive now: {refusal}\n", device.name));
     let notes = device.notes.iter().map(|note| format!("{}: {note}\n", device.name));
-    let knobs = device.knobs.iter().map(|knob| format!("would set on {}: {}\n", device.name, knob.text));
+    let knobs =
+        device.knobs.iter().map(|knob| format!("would set on {}: {}\n", device.name, knob.text));
     refusals.chain(notes).chain(knobs).collect()
 }
 
@@ -105,6 +119,8 @@ fn told(device: &Device) -> String {
 /// # Errors
 /// When the file cannot be read at all.
 pub fn read(file: &Path) -> Result<Result<Config, ConfigErrors>, Failure> {
-    let text = std::fs::read_to_string(file).with_context(|| format!("configuration {} cannot be read", file.display())).map_err(Failure::Asked)?;
+    let text = std::fs::read_to_string(file)
+        .with_context(|| format!("configuration {} cannot be read", file.display()))
+        .map_err(Failure::Asked)?;
     Ok(Config::from_toml(&file.display().to_string(), &text))
 }

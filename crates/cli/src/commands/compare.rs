@@ -1,4 +1,5 @@
-//! `headtime compare`: which policy for which drive and workload, in one page and in tables for other programs.
+//! `headtime compare`: which policy for which drive and workload, in one page and in tables for
+//! other programs.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -12,28 +13,37 @@ use crate::commands::papers::scale;
 use crate::commands::sim::Noise;
 use crate::compare::statistics::{Metric, totals};
 use crate::compare::store::Store;
-use crate::compare::{Asked, Comparison, Entry, Placed, Plan, build, page, quoted, session, split_names};
+use crate::compare::{
+    Asked, Comparison, Entry, Placed, Plan, build, page, quoted, session, split_names,
+};
 use crate::output::{columns, print};
 use crate::stop::Stop;
 
 /// Arguments of `headtime compare`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "Finished runs are kept in DIR/cells at once: the same command goes on where it was cut off. Same plan and seed, same bytes in \
-                  results.csv and results.json, whatever the threads.\n\nExit codes: 0 all was run (a drive that is overloaded is a result); 1 a run failed or a file \
-                  cannot be written, all else is there; 2 the plan makes no sense, nothing was run; 130 told to stop, finished runs are kept."
+    after_help = "Finished runs are kept in DIR/cells at once: the same command goes on where it \
+        was cut off. Same plan and seed, same bytes in \
+                  results.csv and results.json, whatever the threads.\n\nExit codes: 0 all was run \
+                  (a drive that is overloaded is a result); 1 a run failed or a file \
+                  cannot be written, all else is there; 2 the plan makes no sense, nothing was \
+                  run; 130 told to stop, finished runs are kept."
 )]
 pub struct Arguments {
-    /// TOML file with any of: policies, beliefs, drives, workloads, depths, baseline, seed, replicas, requests, warmup, noise, outstanding, queue_limit; flags go before it
+    /// TOML file with any of: policies, beliefs, drives, workloads, depths, baseline, seed,
+    /// replicas, requests, warmup, noise, outstanding, queue_limit; flags go before it
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Policies as NAME:parameter=value,…, or all; oracles among them are marked; fcfs and the default policy unless given
+    /// Policies as NAME:parameter=value,…, or all; oracles among them are marked; fcfs and the
+    /// default policy unless given
     #[arg(long, value_name = "NAME,…", num_args = 1..)]
     pub policies: Vec<String>,
-    /// The policy that the others are compared with, by the first belief or as `NAME by BELIEF`; the first unless given
+    /// The policy that the others are compared with, by the first belief or as `NAME by BELIEF`;
+    /// the first unless given
     #[arg(long, value_name = "NAME")]
     pub baseline: Option<String>,
-    /// By what places and times are believed, as `headtime sim --belief` takes it: profile, matrix, compact, matrix:FILE, compact:FILE; each policy by each; profile unless given
+    /// By what places and times are believed, as `headtime sim --belief` takes it: profile, matrix,
+    /// compact, matrix:FILE, compact:FILE; each policy by each; profile unless given
     #[arg(long, value_name = "WHAT,…", num_args = 1..)]
     pub beliefs: Vec<String>,
     /// Drives: profiles' names, NAME@SETUP, or paths of profile files; nearline-20tb unless given
@@ -48,7 +58,8 @@ pub struct Arguments {
     /// Seed of the first replica; the others count on from it [default: 1]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Replicas: everything again on another unit with another draw of the workload; 3 and more give intervals to everything [default: 1]
+    /// Replicas: everything again on another unit with another draw of the workload; 3 and more
+    /// give intervals to everything [default: 1]
     #[arg(long, visible_alias = "seeds", value_name = "K")]
     pub replicas: Option<u64>,
     /// Requests counted in each run [default: 20000]
@@ -83,17 +94,24 @@ pub struct Arguments {
 /// Compares, writes and prints.
 ///
 /// # Errors
-/// When the plan makes no sense, the folder cannot be written or is another run's, a run failed, or it was told to stop.
+/// When the plan makes no sense, the folder cannot be written or is another run's, a run failed, or
+/// it was told to stop.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let plan = Plan::new(asked(arguments)?)?;
     let stop = Stop::on_signals()?;
     let store = Store::open(&arguments.out, build().context("the program cannot read itself")?)?;
-    let threads = arguments.threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let threads = arguments
+        .threads
+        .or_else(|| thread::available_parallelism().ok())
+        .map_or(1, NonZeroUsize::get);
     let outcomes = match session::run(&plan, &store, threads, &stop)? {
         session::Session::Finished(ran) => ran.outcomes,
         session::Session::Stopped { kept, of } => {
             let again: Vec<String> = std::env::args().map(|word| quoted(&word)).collect();
-            return Err(Failure::Interrupted(anyhow!("stopped; {kept} of {of} runs are kept. Go on with: {}", again.join(" "))));
+            return Err(Failure::Interrupted(anyhow!(
+                "stopped; {kept} of {of} runs are kept. Go on with: {}",
+                again.join(" ")
+            )));
         }
     };
     let comparison = Comparison::new(plan, outcomes);
@@ -114,7 +132,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match failures.as_slice() {
         [] => Ok(()),
         [first, ..] => {
-            let all = anyhow!("{} of the runs failed, {first} among them; results.csv says why. The same command tries these again", failures.len());
+            let all = anyhow!(
+                "{} of the runs failed, {first} among them; results.csv says why. The same command \
+                    tries these again",
+                failures.len()
+            );
             Err(Failure::Failed(all))
         }
     }
@@ -125,7 +147,11 @@ fn asked(arguments: &Arguments) -> Result<Asked, Failure> {
     let mut asked = arguments.plan.as_deref().map_or_else(|| Ok(Asked::default()), Asked::read)?;
     let names = |flag: &str, words: &[String], into: &mut Vec<Placed<String>>| {
         if !words.is_empty() {
-            *into = words.iter().flat_map(|word| split_names(word)).map(|name| Placed::new(name, flag)).collect();
+            *into = words
+                .iter()
+                .flat_map(|word| split_names(word))
+                .map(|name| Placed::new(name, flag))
+                .collect();
         }
     };
     names("--policies", &arguments.policies, &mut asked.policies);
@@ -133,7 +159,8 @@ fn asked(arguments: &Arguments) -> Result<Asked, Failure> {
     names("--drives", &arguments.drives, &mut asked.drives);
     names("--workloads", &arguments.workloads, &mut asked.workloads);
     if !arguments.depths.is_empty() {
-        asked.depths = arguments.depths.iter().map(|depth| Placed::new(*depth, "--depths")).collect();
+        asked.depths =
+            arguments.depths.iter().map(|depth| Placed::new(*depth, "--depths")).collect();
     }
     let number = |flag: &str, found: Option<u64>, into: &mut Placed<u64>| {
         if let Some(found) = found {
@@ -147,7 +174,8 @@ fn asked(arguments: &Arguments) -> Result<Asked, Failure> {
     let given = |flag: &str, found: Option<u64>| found.map(|found| Placed::new(found, flag));
     asked.warmup = given("--warmup", arguments.warmup).or(asked.warmup);
     asked.outstanding = given("--outstanding", arguments.outstanding).or(asked.outstanding);
-    asked.baseline = arguments.baseline.clone().map(|name| Placed::new(name, "--baseline")).or(asked.baseline);
+    asked.baseline =
+        arguments.baseline.clone().map(|name| Placed::new(name, "--baseline")).or(asked.baseline);
     asked.noise = arguments.noise.unwrap_or(asked.noise);
     if let Some(scale) = arguments.scale {
         // Before any request is refused for its number: a scaled run is a plan of its own.
@@ -163,20 +191,47 @@ fn asked(arguments: &Arguments) -> Result<Asked, Failure> {
 fn summary(comparison: &Comparison) -> String {
     let plan = &comparison.plan;
     let with_deadlines = comparison.cases.iter().any(|case| case.entries.iter().any(has_deadlines));
-    let (rate, mean, p99, missed) =
-        (Metric::named("iops"), Metric::named("response_ms_mean"), Metric::named("response_ms_p99"), Metric::named("deadline_miss_share"));
+    let (rate, mean, p99, missed) = (
+        Metric::named("iops"),
+        Metric::named("response_ms_mean"),
+        Metric::named("response_ms_p99"),
+        Metric::named("deadline_miss_share"),
+    );
     let baseline = format!("against {}", plan.policies[plan.baseline].text);
-    let mut rows =
-        vec![["drive", "workload", "depth", "policy", "requests/s", &baseline, "mean ms", "p99 ms", "missed", ""].map(str::to_string).to_vec()];
+    let mut rows = vec![
+        [
+            "drive",
+            "workload",
+            "depth",
+            "policy",
+            "requests/s",
+            &baseline,
+            "mean ms",
+            "p99 ms",
+            "missed",
+            "",
+        ]
+        .map(str::to_string)
+        .to_vec(),
+    ];
     for case in &comparison.cases {
-        let best = comparison.best(case, rate).filter(|best| best.tells_apart()).map_or_else(Vec::new, |best| best.places);
+        let best = comparison
+            .best(case, rate)
+            .filter(|best| best.tells_apart())
+            .map_or_else(Vec::new, |best| best.places);
         let against = comparison.baseline(case).map(Entry::outcomes);
         for entry in &case.entries {
             let outcomes = entry.outcomes();
             let figures = totals(&outcomes);
-            let shown = |metric: &Metric| metric.estimate(&figures).map_or_else(|| "–".to_string(), |estimate| metric.text(estimate));
-            let difference =
-                against.as_ref().filter(|_| entry.policy != plan.baseline).and_then(|outcomes| rate.difference(&figures, &totals(outcomes)));
+            let shown = |metric: &Metric| {
+                metric
+                    .estimate(&figures)
+                    .map_or_else(|| "–".to_string(), |estimate| metric.text(estimate))
+            };
+            let difference = against
+                .as_ref()
+                .filter(|_| entry.policy != plan.baseline)
+                .and_then(|outcomes| rate.difference(&figures, &totals(outcomes)));
             let policy = &plan.policies[entry.policy];
             let mut words: Vec<&str> = Vec::new();
             words.extend(best.contains(&entry.policy).then_some("best"));
@@ -201,7 +256,9 @@ fn summary(comparison: &Comparison) -> String {
             row.remove(8);
         }
     }
-    let right: Vec<bool> = (0..rows[0].len()).map(|column| column == 2 || (4..rows[0].len() - 1).contains(&column)).collect();
+    let right: Vec<bool> = (0..rows[0].len())
+        .map(|column| column == 2 || (4..rows[0].len() - 1).contains(&column))
+        .collect();
     let mut text = columns(&rows, &right);
     for left_out in &plan.left_out {
         text.push_str(&format!("left out: {}\n", page::left_out(left_out)));

@@ -45,8 +45,12 @@ impl ServerChoice {
     }
 
     fn control_socket(&self, otherwise: &str) -> Result<PathBuf, Failure> {
-        let no_place =
-            |what: &str| Failure::asked(anyhow!("{what} has no control socket unless `serve` is told of one; name it with --control PATH"));
+        let no_place = |what: &str| {
+            Failure::asked(anyhow!(
+                "{what} has no control socket unless `serve` is told of one; name it with \
+                    --control PATH"
+            ))
+        };
         if let Some(path) = &self.control {
             return Ok(path.clone());
         }
@@ -56,7 +60,8 @@ impl ServerChoice {
         }
         let Some(file) = &self.config else {
             return Err(Failure::asked(anyhow!(
-                "which server? Name its control socket (--control PATH), its drive (--drive LOCATOR) or its configuration (--config FILE){otherwise}"
+                "which server? Name its control socket (--control PATH), its drive (--drive \
+                    LOCATOR) or its configuration (--config FILE){otherwise}"
             )));
         };
         let config: Config = check_config::read(file)?.map_err(Failure::asked)?;
@@ -69,14 +74,20 @@ impl ServerChoice {
 ///
 /// # Errors
 /// When it refuses, has gone, or answers what cannot be read.
-pub fn ask<T: DeserializeOwned>(client: &mut ControlClient, verb: &str, arguments: &impl Serialize) -> Result<T, Failure> {
+pub fn ask<T: DeserializeOwned>(
+    client: &mut ControlClient,
+    verb: &str,
+    arguments: &impl Serialize,
+) -> Result<T, Failure> {
     client.ask_for(verb, arguments).map_err(refused)
 }
 
 /// Whose fault a refusal is.
 pub fn refused(error: ControlError) -> Failure {
     match &error {
-        ControlError::Refused(refused) if refused.kind == RefusedKind::Asked => Failure::asked(error),
+        ControlError::Refused(refused) if refused.kind == RefusedKind::Asked => {
+            Failure::asked(error)
+        }
         _ => Failure::Failed(error.into()),
     }
 }

@@ -1,4 +1,5 @@
-//! `headtime demo`: the same load on an emulated drive under several policies, seen live and compared in a report.
+//! `headtime demo`: the same load on an emulated drive under several policies, seen live and
+//! compared in a report.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -20,14 +21,17 @@ use crate::{Failure, drive_model};
 /// Arguments of `headtime demo`.
 #[derive(Debug, Args)]
 #[command(
-    after_help = "A drive is emulated in real time, its bytes in sparse files that are removed afterwards. It is served over NBD as three volumes: a \
-                        recorder with a deadline, a random database, a sequential backup. fio loads them, or the built-in generator where fio is missing."
+    after_help = "A drive is emulated in real time, its bytes in sparse files that are removed \
+        afterwards. It is served over NBD as three volumes: a \
+                        recorder with a deadline, a random database, a sequential backup. fio \
+                        loads them, or the built-in generator where fio is missing."
 )]
 pub struct Arguments {
     /// Seconds of load under each policy
     #[arg(long, value_name = "N", default_value_t = 30.0, value_parser = seconds)]
     pub seconds: f64,
-    /// Policies to compare, in the order they run; parameters as in `headtime sim`, but separated by `;` from the next policy then
+    /// Policies to compare, in the order they run; parameters as in `headtime sim`, but separated
+    /// by `;` from the next policy then
     #[arg(long, value_name = "NAME,…", default_value_t = format!("fcfs,{BEST}"))]
     pub policies: String,
     /// The folder for report.html and report.json; the drive's bytes live there meanwhile
@@ -64,14 +68,16 @@ pub enum Load {
 /// Runs the demo.
 ///
 /// # Errors
-/// When an argument makes no sense, a drive cannot be served or loaded, the report cannot be written, or nothing was served.
+/// When an argument makes no sense, a drive cannot be served or loaded, the report cannot be
+/// written, or nothing was served.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let policies = policies(&arguments.policies)?;
     let profile = drive_model::load(&arguments.drive)?;
     let plan = Plan::new(&arguments.drive, &profile, arguments.seed).map_err(Failure::asked)?;
     let generator = generator(arguments.load)?;
-    std::fs::create_dir_all(&arguments.out)
-        .with_context(|| format!("cannot make the folder {}; choose another with --out", arguments.out.display()))?;
+    std::fs::create_dir_all(&arguments.out).with_context(|| {
+        format!("cannot make the folder {}; choose another with --out", arguments.out.display())
+    })?;
     let room = check_room(&arguments.out, plan.bytes_written(arguments.seconds))?;
     let stop = Stop::on_signals()?;
     let mut viewer = match (arguments.json, arguments.plain) {
@@ -92,7 +98,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         print(&closing(&report, &written))?
     }
     if report.runs.iter().any(|run| run.volumes.iter().all(|volume| volume.totals.requests == 0)) {
-        return Err(Failure::Failed(anyhow!("nothing was served under at least one policy; see {}", written.json.display())));
+        return Err(Failure::Failed(anyhow!(
+            "nothing was served under at least one policy; see {}",
+            written.json.display()
+        )));
     }
     Ok(())
 }
@@ -126,9 +135,17 @@ fn measure(
         }
         // A folder for each turn, removed with all that is in it, also when the turn fails.
         let folder = tempfile::Builder::new().prefix("drive-").tempdir_in(&arguments.out);
-        let folder = folder.with_context(|| format!("cannot make a folder in {}; choose another with --out", arguments.out.display()))?;
+        let folder = folder.with_context(|| {
+            format!(
+                "cannot make a folder in {}; choose another with --out",
+                arguments.out.display()
+            )
+        })?;
         // An absolute path: fio works in the folder and would look for a relative one there.
-        let path = folder.path().canonicalize().with_context(|| format!("{} cannot be found", folder.path().display()))?;
+        let path = folder
+            .path()
+            .canonicalize()
+            .with_context(|| format!("{} cannot be found", folder.path().display()))?;
         let around = session::Surroundings {
             generator,
             duration: Duration::from_secs_f64(arguments.seconds),
@@ -137,7 +154,8 @@ fn measure(
             turn: format!("{} of {}: {text}", index + 1, policies.len()),
         };
         viewer.say(&format!("policy {}", around.turn));
-        let session = session::run(plan, policy, text, &around, viewer).with_context(|| format!("the demo under policy {text} failed"))?;
+        let session = session::run(plan, policy, text, &around, viewer)
+            .with_context(|| format!("the demo under policy {text} failed"))?;
         report.volumes = plan.volumes(&session.starts);
         report.runs.push(session.run);
     }
@@ -145,25 +163,37 @@ fn measure(
         return Err(Failure::Failed(anyhow!("stopped before anything was measured")));
     }
     report.interrupted = stop.is_raised();
-    report.ended_unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+    report.ended_unix_seconds =
+        SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
     Ok(report)
 }
 
 /// Policies from `a,b` or, where one has several parameters, `a:x=1,y=2;b`.
 fn policies(text: &str) -> Result<Vec<Policy>, Failure> {
     let separator = if text.contains(';') { ';' } else { ',' };
-    let parse = |text: &str| PolicyChoice::parse(text).map(|choice| (text.to_string(), choice)).map_err(Failure::asked);
-    text.split(separator).map(str::trim).filter(|name| !name.is_empty()).map(parse).collect::<Result<Vec<_>, _>>().and_then(|policies| {
-        if policies.is_empty() { Err(Failure::Asked(anyhow!("--policies names none; write such as fcfs,{BEST}"))) } else { Ok(policies) }
-    })
+    let parse = |text: &str| {
+        PolicyChoice::parse(text).map(|choice| (text.to_string(), choice)).map_err(Failure::asked)
+    };
+    text.split(separator)
+        .map(str::trim)
+        .filter(|name| !name.is_empty())
+        .map(parse)
+        .collect::<Result<Vec<_>, _>>()
+        .and_then(|policies| {
+            if policies.is_empty() {
+                Err(Failure::Asked(anyhow!("--policies names none; write such as fcfs,{BEST}")))
+            } else {
+                Ok(policies)
+            }
+        })
 }
 
 fn generator(load: Load) -> Result<Generator, Failure> {
     match (load, Generator::find()) {
         (Load::BuiltIn, _) => Ok(Generator::BuiltIn { reason: "it was asked for".to_string() }),
-        (Load::Fio, Generator::BuiltIn { reason }) => {
-            Err(Failure::Failed(anyhow!("fio cannot make the load: {reason}; leave --load out to do without")))
-        }
+        (Load::Fio, Generator::BuiltIn { reason }) => Err(Failure::Failed(anyhow!(
+            "fio cannot make the load: {reason}; leave --load out to do without"
+        ))),
         (_, found) => Ok(found),
     }
 }
@@ -173,11 +203,14 @@ fn generator(load: Load) -> Result<Generator, Failure> {
 /// # Errors
 /// When less than `needed` bytes, and some to spare, are free.
 fn check_room(folder: &Path, needed: u64) -> anyhow::Result<u64> {
-    let system = rustix::fs::statvfs(folder).with_context(|| format!("cannot ask for the free space in {}", folder.display()))?;
-    let (free, wanted) = (system.f_bavail.saturating_mul(system.f_frsize), needed + needed / 4 + (64 << 20));
+    let system = rustix::fs::statvfs(folder)
+        .with_context(|| format!("cannot ask for the free space in {}", folder.display()))?;
+    let (free, wanted) =
+        (system.f_bavail.saturating_mul(system.f_frsize), needed + needed / 4 + (64 << 20));
     if free < wanted {
         bail!(
-            "{} has {} free, and the demo may write {} for a while; free some, choose another folder with --out, or less with --seconds",
+            "{} has {} free, and the demo may write {} for a while; free some, choose another \
+                folder with --out, or less with --seconds",
             folder.display(),
             show_bytes(free),
             show_bytes(wanted)
@@ -186,26 +219,62 @@ fn check_room(folder: &Path, needed: u64) -> anyhow::Result<u64> {
     Ok(free)
 }
 
-fn introduction(plan: &Plan, policies: &[Policy], generator: &Generator, arguments: &Arguments, room: u64) -> String {
+fn introduction(
+    plan: &Plan,
+    policies: &[Policy],
+    generator: &Generator,
+    arguments: &Arguments,
+    room: u64,
+) -> String {
     let source = generator.source();
-    let mut text = format!("{} ({}), emulated in real time, seed {}\n", plan.drive, plan.drive_summary, plan.seed);
+    let mut text = format!(
+        "{} ({}), emulated in real time, seed {}\n",
+        plan.drive, plan.drive_summary, plan.seed
+    );
     for load in &plan.loads {
-        let deadline = load.deadline.map_or_else(String::new, |deadline| format!(", deadline {} ms", show_ms(deadline.as_ms_f64())));
+        let deadline = load.deadline.map_or_else(String::new, |deadline| {
+            format!(", deadline {} ms", show_ms(deadline.as_ms_f64()))
+        });
         text.push_str(&format!("  {}: {}{deadline}\n", load.volume, load.describe()));
     }
-    text.push_str(&format!("loaded by {} {} for {} s under each of {} policies", source.name, source.version, arguments.seconds, policies.len()));
+    text.push_str(&format!(
+        "loaded by {} {} for {} s under each of {} policies",
+        source.name,
+        source.version,
+        arguments.seconds,
+        policies.len()
+    ));
     if let Some(reason) = source.reason {
         text.push_str(&format!(" ({reason})"));
     }
     let needed = plan.bytes_written(arguments.seconds);
-    text.push_str(&format!("\nup to {} of {} free in {} are used meanwhile", show_bytes(needed), show_bytes(room), arguments.out.display()));
+    text.push_str(&format!(
+        "\nup to {} of {} free in {} are used meanwhile",
+        show_bytes(needed),
+        show_bytes(room),
+        arguments.out.display()
+    ));
     text
 }
 
 /// The summary on the terminal, and where the rest is.
 fn closing(report: &DemoReport, written: &Written) -> String {
-    let mut rows =
-        vec![["volume", "policy", "missed", "MiB/s", "IOPS", "p50 ms", "p99 ms", "max ms", "waiting", "disk time"].map(str::to_string).to_vec()];
+    let mut rows = vec![
+        [
+            "volume",
+            "policy",
+            "missed",
+            "MiB/s",
+            "IOPS",
+            "p50 ms",
+            "p99 ms",
+            "max ms",
+            "waiting",
+            "disk time",
+        ]
+        .map(str::to_string)
+        .to_vec(),
+    ];
     for (index, plan) in report.volumes.iter().enumerate() {
         for run in &report.runs {
             let Some(volume) = run.volumes.get(index) else { continue };
@@ -224,7 +293,10 @@ fn closing(report: &DemoReport, written: &Written) -> String {
             ]);
         }
     }
-    let mut text = format!("\n{}\n", columns(&rows, &[false, false, true, true, true, true, true, true, true, true]));
+    let mut text = format!(
+        "\n{}\n",
+        columns(&rows, &[false, false, true, true, true, true, true, true, true, true])
+    );
     if report.interrupted {
         text.push_str("interrupted: the last run is shorter than asked for\n");
     }
@@ -234,13 +306,18 @@ fn closing(report: &DemoReport, written: &Written) -> String {
     for warning in report.warnings() {
         text.push_str(&format!("{warning}\n"));
     }
-    text.push_str(&format!("report: {}\nnumbers: {}\n", written.html.display(), written.json.display()));
+    text.push_str(&format!(
+        "report: {}\nnumbers: {}\n",
+        written.html.display(),
+        written.json.display()
+    ));
     text
 }
 
 fn machine() -> String {
     let system = rustix::system::uname();
-    let processors = std::thread::available_parallelism().map_or_else(|_| "?".to_string(), |count| count.to_string());
+    let processors = std::thread::available_parallelism()
+        .map_or_else(|_| "?".to_string(), |count| count.to_string());
     format!(
         "{} {}, {}, {processors} processors",
         system.sysname().to_string_lossy(),
@@ -251,7 +328,10 @@ fn machine() -> String {
 
 fn seconds(text: &str) -> Result<f64, String> {
     let fits = |seconds: &f64| (0.5..=86_400.0).contains(seconds);
-    text.parse().ok().filter(fits).ok_or_else(|| "expected a number of seconds from 0.5 to 86400".to_string())
+    text.parse()
+        .ok()
+        .filter(fits)
+        .ok_or_else(|| "expected a number of seconds from 0.5 to 86400".to_string())
 }
 
 #[cfg(test)]
@@ -262,14 +342,21 @@ mod tests {
     fn a_folder_without_room_is_refused_with_what_would_help() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         assert!(check_room(folder.path(), 0).is_ok_and(|free| free > 0));
-        let message = check_room(folder.path(), u64::MAX / 8).expect_err("no file system is that large").to_string();
-        assert!(message.contains("free") && message.contains("--out") && message.contains("--seconds"), "{message}");
+        let message = check_room(folder.path(), u64::MAX / 8)
+            .expect_err("no file system is that large")
+            .to_string();
+        assert!(
+            message.contains("free") && message.contains("--out") && message.contains("--seconds"),
+            "{message}"
+        );
     }
 
     #[test]
     fn policies_with_several_parameters_are_parted_by_semicolons() {
         let names = |text: &str| {
-            policies(text).map(|policies| policies.into_iter().map(|(text, _)| text).collect::<Vec<_>>()).map_err(|failure| failure.message())
+            policies(text)
+                .map(|policies| policies.into_iter().map(|(text, _)| text).collect::<Vec<_>>())
+                .map_err(|failure| failure.message())
         };
         assert_eq!(names("fcfs, edf"), Ok(vec!["fcfs".to_string(), "edf".to_string()]));
         let two = "sptf-expected:ageing_power=3,two_from_requests=4";

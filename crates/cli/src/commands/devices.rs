@@ -1,4 +1,5 @@
-//! `headtime devices`: the block devices of the machine, and whether each could be a drive; putting back kernel settings that a killed run has left.
+//! `headtime devices`: the block devices of the machine, and whether each could be a drive; putting
+//! back kernel settings that a killed run has left.
 
 use anyhow::{Context as _, anyhow};
 use clap::{Args, Subcommand};
@@ -24,7 +25,8 @@ pub struct Arguments {
 /// What can be done beside listing.
 #[derive(Debug, Subcommand)]
 pub enum Action {
-    /// Puts back the kernel settings that a killed `serve` has left; the next start on the same device does so too
+    /// Puts back the kernel settings that a killed `serve` has left; the next start on the same
+    /// device does so too
     Restore,
 }
 
@@ -77,7 +79,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn list(system: &SystemPaths, json: bool) -> Result<(), Failure> {
     let devices = BlockDevice::list(system);
-    let devices = devices.with_context(|| format!("{} does not show the block devices of this machine", system.sys.display()))?;
+    let devices = devices.with_context(|| {
+        format!("{} does not show the block devices of this machine", system.sys.display())
+    })?;
     if json {
         return print_json(&devices.iter().map(described).collect::<Vec<_>>());
     }
@@ -92,14 +96,19 @@ fn restore(system: &SystemPaths, json: bool) -> Result<(), Failure> {
     if json {
         print_json(&restored.iter().map(line_of).collect::<Vec<_>>())?;
     } else if restored.is_empty() && errors.is_empty() {
-        print("nothing to put back: no run was killed while it had kernel settings changed, or they are back already")?;
+        print(
+            "nothing to put back: no run was killed while it had kernel settings changed, or they \
+                are back already",
+        )?;
     } else {
         print(&restored.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))?;
     }
     if errors.is_empty() {
         return Ok(());
     }
-    Err(Failure::Failed(anyhow!(errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))))
+    Err(Failure::Failed(anyhow!(
+        errors.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+    )))
 }
 
 fn line_of(knob: &KnobRestored) -> Restored {
@@ -140,7 +149,7 @@ fn described(device: &BlockDevice) -> Device {
         users: device.users.iter().map(ToString::to_string).collect(),
         usable: refusals.is_empty(),
         refusals,
-        notes: device.doubts().iter().map(ToString::to_string).collect(),
+        notes: device.rejects().iter().map(ToString::to_string).collect(),
     }
 }
 
@@ -152,8 +161,10 @@ fn paragraph(device: &BlockDevice) -> String {
         (None, true) => "rotating".to_string(),
         (None, false) => "not rotating".to_string(),
     };
-    let sectors = format!("sectors of {} ({} physical) bytes", device.logical_sector, device.physical_sector);
-    let mut text = format!("{}  {}, {sectors}, {kind}\n", device.node.display(), ByteSize::new(device.bytes));
+    let sectors =
+        format!("sectors of {} ({} physical) bytes", device.logical_sector, device.physical_sector);
+    let mut text =
+        format!("{}  {}, {sectors}, {kind}\n", device.node.display(), ByteSize::new(device.bytes));
     let mut line = |what: &str, value: &str| text.push_str(&format!("  {what:<8} {value}\n"));
     if device.model.is_some() || device.serial.is_some() {
         line("model", &format!("{}, serial {}", known(&device.model), known(&device.serial)));
@@ -162,17 +173,33 @@ fn paragraph(device: &BlockDevice) -> String {
         line("name it", &path.display().to_string());
     }
     if device.disk.is_none() {
-        let depth = device.queue_depth.map_or_else(|| "unknown".to_string(), |depth| depth.to_string());
-        line("kernel", &format!("scheduler {}, queue depth {depth}, write cache {}", known(&device.scheduler), known(&device.write_cache)));
+        let depth =
+            device.queue_depth.map_or_else(|| "unknown".to_string(), |depth| depth.to_string());
+        line(
+            "kernel",
+            &format!(
+                "scheduler {}, queue depth {depth}, write cache {}",
+                known(&device.scheduler),
+                known(&device.write_cache)
+            ),
+        );
     }
     let refusals: Vec<String> = device.refusals().iter().map(DeviceRefusal::to_string).collect();
-    line("usable", &if refusals.is_empty() { "yes".to_string() } else { format!("no: {}", refusals.join("; ")) });
-    for doubt in device.doubts() {
-        line("note", &doubt.to_string());
+    line(
+        "usable",
+        &if refusals.is_empty() {
+            "yes".to_string()
+        } else {
+            format!("no: {}", refusals.join("; "))
+        },
+    );
+    for reject in device.rejects() {
+        line("note", &reject.to_string());
     }
     text
 }
 
 const AFTER_HELP: &str = "\
-Nothing is opened or changed by the list. Who uses a device is known as far as this user may see it: root sees every process.
+Nothing is opened or changed by the list. Who uses a device is known as far as this user may see \
+it: root sees every process.
 Name a drive by the path behind `name it`: it stays with the disk, /dev/sdX does not.";

@@ -19,7 +19,8 @@ use crate::stop::Stop;
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// The drive: a profile's name, NAME@SETUP, or the path of a profile file; or emulated:PROFILE?backing=FILE, as elsewhere
+    /// The drive: a profile's name, NAME@SETUP, or the path of a profile file; or
+    /// emulated:PROFILE?backing=FILE, as elsewhere
     pub profile: String,
     /// The file with the drive's bytes; made when it is missing
     #[arg(long, value_name = "FILE")]
@@ -27,7 +28,8 @@ pub struct Arguments {
     /// Where clients are awaited: unix:PATH or tcp:HOST:PORT; may be repeated
     #[arg(long, value_name = "ADDRESS", required = true)]
     pub listen: Vec<String>,
-    /// Which unit of the profile is emulated; the one remembered beside the file unless given, 0 for a new file
+    /// Which unit of the profile is emulated; the one remembered beside the file unless given, 0
+    /// for a new file
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
     /// Whether the unit's times scatter as the profile says
@@ -63,7 +65,11 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn start(arguments: &Arguments) -> Result<Server, Failure> {
     let emulated = emulated(arguments)?;
-    let flags = Flags { listen: arguments.listen.clone(), outstanding: arguments.outstanding.clone(), ..Flags::default() };
+    let flags = Flags {
+        listen: arguments.listen.clone(),
+        outstanding: arguments.outstanding.clone(),
+        ..Flags::default()
+    };
     let mut config = Config::from_flags(&flags).map_err(Failure::asked)?;
     config.drive = Some(Locator::Emulated(emulated));
     serve_alone(&config).map_err(start_failure)
@@ -72,32 +78,58 @@ fn start(arguments: &Arguments) -> Result<Server, Failure> {
 /// The drive, by either way of naming it.
 fn emulated(arguments: &Arguments) -> Result<EmulatedLocator, Failure> {
     let noise = arguments.noise == Noise::On;
-    let named = arguments.profile.strip_prefix("emulated:").map(|rest| rest.split_once('?').map_or(rest, |(name, _)| name));
-    // Looked up here as well, so that a name nobody knows is refused with code 2 like everywhere else.
+    let named = arguments
+        .profile
+        .strip_prefix("emulated:")
+        .map(|rest| rest.split_once('?').map_or(rest, |(name, _)| name));
+    // Looked up here as well, so that a name nobody knows is refused with code 2 like everywhere
+    // else.
     crate::drive_model::load(named.unwrap_or(&arguments.profile))?;
     if named.is_some() {
         if arguments.backing.is_some() {
-            return Err(Failure::Asked(anyhow!("{} names its file itself; leave --backing out", arguments.profile)));
+            return Err(Failure::Asked(anyhow!(
+                "{} names its file itself; leave --backing out",
+                arguments.profile
+            )));
         }
         return match Locator::parse(&arguments.profile).map_err(Failure::asked)? {
-            Locator::Emulated(named) => Ok(EmulatedLocator { seed: arguments.seed.or(named.seed), noise: noise && named.noise, ..named }),
-            other => Err(Failure::Asked(anyhow!("{other} is no emulated drive; write emulated:PROFILE?backing=FILE"))),
+            Locator::Emulated(named) => Ok(EmulatedLocator {
+                seed: arguments.seed.or(named.seed),
+                noise: noise && named.noise,
+                ..named
+            }),
+            other => Err(Failure::Asked(anyhow!(
+                "{other} is no emulated drive; write emulated:PROFILE?backing=FILE"
+            ))),
         };
     }
     let Some(backing) = arguments.backing.clone() else {
         return Err(Failure::Asked(anyhow!(
-            "which file has the drive's bytes? Add --backing FILE, or name the drive as elsewhere: 'emulated:{}?backing=FILE'",
+            "which file has the drive's bytes? Add --backing FILE, or name the drive as elsewhere: \
+                'emulated:{}?backing=FILE'",
             arguments.profile
         )));
     };
-    let (profile, setup) = arguments.profile.rsplit_once('@').map_or((arguments.profile.as_str(), None), |(profile, setup)| (profile, Some(setup)));
-    Ok(EmulatedLocator { profile: ProfileSource::of(profile), setup: setup.map(str::to_string), backing, seed: arguments.seed, noise })
+    let (profile, setup) = arguments
+        .profile
+        .rsplit_once('@')
+        .map_or((arguments.profile.as_str(), None), |(profile, setup)| (profile, Some(setup)));
+    Ok(EmulatedLocator {
+        profile: ProfileSource::of(profile),
+        setup: setup.map(str::to_string),
+        backing,
+        seed: arguments.seed,
+        noise,
+    })
 }
 
-/// How the failure to start a server is told apart: nonsense in the configuration, or something that went wrong.
+/// How the failure to start a server is told apart: nonsense in the configuration, or something
+/// that went wrong.
 pub(crate) fn start_failure(error: StartError) -> Failure {
     match error {
-        StartError::Config(_) | StartError::Limits(_) | StartError::NoVolumes { .. } => Failure::asked(error),
+        StartError::Config(_) | StartError::Limits(_) | StartError::NoVolumes { .. } => {
+            Failure::asked(error)
+        }
         other => Failure::Failed(anyhow::Error::new(other).context("the server does not start")),
     }
 }
@@ -107,7 +139,8 @@ fn tell(emulation: &EmulationSnapshot, json: bool) -> Result<(), Failure> {
     let late = &emulation.lateness;
     if json {
         let us = |time: headtime_units::Nanos| time.as_us_f64();
-        let disk_time = serde_json::to_value(emulation.disk_time).context("disk time cannot be written as JSON")?;
+        let disk_time = serde_json::to_value(emulation.disk_time)
+            .context("disk time cannot be written as JSON")?;
         return crate::output::print_json(&serde_json::json!({
             "event": "ended",
             "completions": late.completions,
@@ -140,7 +173,8 @@ fn tell(emulation: &EmulationSnapshot, json: bool) -> Result<(), Failure> {
 }
 
 const AFTER_HELP: &str = "\
-Every request goes to the drive's own queue as it comes. The bytes are kept in sparse files and are there again the next time; how late the emulation was \
+Every request goes to the drive's own queue as it comes. The bytes are kept in sparse files and \
+are there again the next time; how late the emulation was \
 is told at the end.
 
 Example:

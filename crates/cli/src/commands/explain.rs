@@ -1,4 +1,5 @@
-//! `headtime explain`: where the time of slow and missed requests of a running `headtime serve` went.
+//! `headtime explain`: where the time of slow and missed requests of a running `headtime serve`
+//! went.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,8 @@ use crate::output::{print, print_json};
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// An export, such as vol0 or vol0@bulk, or the number of a request from an earlier answer; all exports unless given
+    /// An export, such as vol0 or vol0@bulk, or the number of a request from an earlier answer; all
+    /// exports unless given
     #[arg(value_name = "VOLUME|REQUEST")]
     pub target: Option<String>,
     /// So many at most, the latest
@@ -38,7 +40,9 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn text(answer: &ExplainAnswer) -> String {
     if answer.requests.is_empty() {
-        return "no request was slow, failed or missed its deadline since the server started, as far as is remembered\n".to_owned();
+        return "no request was slow, failed or missed its deadline since the server started, as \
+            far as is remembered\n"
+            .to_owned();
     }
     let mut text: String = answer.requests.iter().map(one).collect();
     let mut sums: BTreeMap<&str, f64> = BTreeMap::new();
@@ -48,7 +52,10 @@ fn text(answer: &ExplainAnswer) -> String {
     let all: f64 = answer.requests.iter().map(|request| request.response_ms).sum();
     let mut sums: Vec<(&str, f64)> = sums.into_iter().collect();
     sums.sort_by(|one, other| other.1.total_cmp(&one.1));
-    let parts: Vec<String> = sums.iter().map(|(part, ms)| format!("{part} {:.0} %", 100.0 * ms / all.max(f64::MIN_POSITIVE))).collect();
+    let parts: Vec<String> = sums
+        .iter()
+        .map(|(part, ms)| format!("{part} {:.0} %", 100.0 * ms / all.max(f64::MIN_POSITIVE)))
+        .collect();
     text.push_str(&format!("together: {}\n", parts.join(", ")));
     text
 }
@@ -63,9 +70,13 @@ fn one(request: &ExplainedRequest) -> String {
         (_, true, Some(deadline)) => format!("missed its deadline of {deadline:.1} ms"),
         _ => "slow".to_owned(),
     };
-    let (export, length) = (if request.export.is_empty() { "(the server)" } else { &request.export }, ByteSize::new(request.length_bytes));
+    let (export, length) = (
+        if request.export.is_empty() { "(the server)" } else { &request.export },
+        ByteSize::new(request.length_bytes),
+    );
     format!(
-        "{export}: {} of {length} at byte {}, {:.1} s ago, request {}: {outcome}, took {:.1} ms\n    {}\n",
+        "{export}: {} of {length} at byte {}, {:.1} s ago, request {}: {outcome}, took {:.1} \
+            ms\n    {}\n",
         request.op,
         request.offset_bytes,
         request.ago_seconds,
@@ -76,8 +87,10 @@ fn one(request: &ExplainedRequest) -> String {
 }
 
 const AFTER_HELP: &str = "\
-own queue: its own volume was served; other volumes, background: they were; held: nobody was, because of a limit or for something better; behind: at the drive behind another command;
-overhead, seek, rotation, transfer: as believed of the drive; unforeseen: what the drive took beyond that. docs/explain.md tells more.";
+own queue: its own volume was served; other volumes, background: they were; held: nobody was, \
+because of a limit or for something better; behind: at the drive behind another command;
+overhead, seek, rotation, transfer: as believed of the drive; unforeseen: what the drive took \
+beyond that. docs/explain.md tells more.";
 
 #[cfg(test)]
 mod tests {
@@ -85,7 +98,9 @@ mod tests {
 
     #[test]
     fn the_longest_part_stands_first_and_all_are_summed_up() {
-        let parts_ms = [("seek", 4.0), ("own queue", 90.0), ("unforeseen", 6.0)].map(|(part, ms)| (part.to_owned(), ms)).into();
+        let parts_ms = [("seek", 4.0), ("own queue", 90.0), ("unforeseen", 6.0)]
+            .map(|(part, ms)| (part.to_owned(), ms))
+            .into();
         let request = ExplainedRequest {
             request: 7,
             export: "vm1".to_owned(),
@@ -102,8 +117,10 @@ mod tests {
         let text = text(&ExplainAnswer { requests: vec![request] });
         assert_eq!(
             text,
-            "vm1: read of 8 KiB at byte 4096, 1.5 s ago, request 7: missed its deadline of 50.0 ms, took 100.0 ms\n    \
-             own queue 90.0 ms, unforeseen 6.0 ms, seek 4.0 ms\ntogether: own queue 90 %, unforeseen 6 %, seek 4 %\n"
+            "vm1: read of 8 KiB at byte 4096, 1.5 s ago, request 7: missed its deadline of 50.0 \
+                ms, took 100.0 ms\n    \
+             own queue 90.0 ms, unforeseen 6.0 ms, seek 4.0 ms\ntogether: own queue 90 %, \
+             unforeseen 6 %, seek 4 %\n"
         );
     }
 }

@@ -38,7 +38,8 @@ docs/tunables.md tells what each does.";
 /// When no server answers, or there is no such name.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let mut client = arguments.server.connect("")?;
-    let TunablesAnswer { tunables } = ask(&mut client, "tunables.get", &GetTunables { names: arguments.names.clone() })?;
+    let TunablesAnswer { tunables } =
+        ask(&mut client, "tunables.get", &GetTunables { names: arguments.names.clone() })?;
     if arguments.json {
         return print_json(&tunables);
     }
@@ -53,7 +54,12 @@ pub(crate) fn table(tunables: &[TunableStatus], long: bool) -> String {
     let mut rows = vec![["name", "value", "said by", "default"].map(str::to_string).to_vec()];
     let shown = |text: &str| if text.is_empty() { "-".to_string() } else { text.to_string() };
     for tunable in tunables {
-        rows.push(vec![tunable.name.clone(), shown(&tunable.value), tunable.source.clone(), shown(&tunable.default)]);
+        rows.push(vec![
+            tunable.name.clone(),
+            shown(&tunable.value),
+            tunable.source.clone(),
+            shown(&tunable.default),
+        ]);
     }
     let table = columns(&rows, &[false; 4]);
     if !long {

@@ -1,4 +1,5 @@
-//! `headtime map`: latency maps, in files and of a running server: learned from recordings, shown, checked, kept, loaded and merged.
+//! `headtime map`: latency maps, in files and of a running server: learned from recordings, shown,
+//! checked, kept, loaded and merged.
 
 pub(crate) mod file;
 mod learn;
@@ -74,7 +75,8 @@ pub enum From {
 #[derive(Debug, Args)]
 #[command(after_help = LEARN_HELP)]
 pub struct Learn {
-    /// The recording: a file with one access a line, `R|W label lba sectors response_us think_us` (DiskSim's validation format)
+    /// The recording: a file with one access a line, `R|W label lba sectors response_us think_us`
+    /// (DiskSim's validation format)
     pub trace: PathBuf,
     /// The drive: a name of `headtime profiles`, NAME@SETUP, or the path of a .toml file
     #[arg(long)]
@@ -88,7 +90,7 @@ pub struct Learn {
     /// What a compact map begins with
     #[arg(long, value_enum, default_value_t)]
     pub from: From,
-    /// Goes on with the map in this file instead of beginning anew
+    /// Goes on with the map in this file instead of beginning again
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kind", "from"])]
     pub map: Option<PathBuf>,
     /// Size of a matrix's cell
@@ -115,10 +117,12 @@ pub struct Learn {
 }
 
 const LEARN_HELP: &str = "\
-Within 0.2 ms counts the most likely response against the recorded one. While the second part is predicted nothing is learned of the drive; a compact map goes on following where the \
+Within 0.2 ms counts the most likely response against the recorded one. While the second part is \
+predicted nothing is learned of the drive; a compact map goes on following where the \
 platter is.
 
-Example: headtime map learn --profile cheetah15k5 --from no-slips cheetah15k5.trace --train 0.5 -o cheetah.map";
+Example: headtime map learn --profile cheetah15k5 --from no-slips cheetah15k5.trace --train 0.5 -o \
+cheetah.map";
 
 /// Arguments of `headtime map show`.
 #[derive(Debug, Args)]
@@ -129,7 +133,8 @@ pub struct Show {
     /// Which server
     #[command(flatten)]
     pub server: ServerChoice,
-    /// Draws the times of a region's pairs, and times against distance, into this SVG file; of a map in a file
+    /// Draws the times of a region's pairs, and times against distance, into this SVG file; of a
+    /// map in a file
     #[arg(long, value_name = "FILE", conflicts_with_all = OF_SERVER)]
     pub svg: Option<PathBuf>,
     /// The region that is drawn, FIRST..END in sectors; left out: all that is known
@@ -144,7 +149,8 @@ pub struct Show {
 #[derive(Debug, Args)]
 #[command(after_help = SAVE_HELP, override_usage = "headtime map save <FROM> <TO> [--force]\n       headtime map save [TO] [--force] --control PATH | --drive LOCATOR | --config FILE")]
 pub struct Save {
-    /// The map and where the copy goes; of a server that is named, where its map goes: into the map's own file unless given
+    /// The map and where the copy goes; of a server that is named, where its map goes: into the
+    /// map's own file unless given
     #[arg(value_name = "FILE", num_args = 0..=2)]
     pub files: Vec<PathBuf>,
     /// Which server
@@ -168,13 +174,15 @@ Examples: headtime map save drive.map kept.map
 pub struct Load {
     /// The map
     pub file: PathBuf,
-    /// Only looks whether it may be used for this drive: a name of `headtime profiles`, NAME@SETUP, or the path of a .toml file
+    /// Only looks whether it may be used for this drive: a name of `headtime profiles`, NAME@SETUP,
+    /// or the path of a .toml file
     #[arg(long, required_unless_present_any = OF_SERVER, conflicts_with_all = OF_SERVER)]
     pub profile: Option<String>,
     /// The server that goes by it from now on
     #[command(flatten)]
     pub server: ServerChoice,
-    /// Of a server's matrix: keeps what is known, and adds the map; of each pair the worse time wins
+    /// Of a server's matrix: keeps what is known, and adds the map; of each pair the worse time
+    /// wins
     #[arg(long, conflicts_with = "profile")]
     pub merge: bool,
     /// What the map may take of memory
@@ -190,9 +198,13 @@ const OF_SERVER: [&str; 3] = ["control", "drive", "config"];
 
 /// Arguments of `headtime map merge`.
 #[derive(Debug, Args)]
-#[command(after_help = "Of each pair the worse time wins. Compact maps are not merged: each is of one unit.")]
+#[command(
+    after_help = "Of each pair the worse time wins. Compact maps are not merged: each is of one \
+        unit."
+)]
 pub struct Merge {
-    /// The maps, of one model of drive in cells of one size; what covers cells and how wide entries are is as in the first
+    /// The maps, of one model of drive in cells of one size; what covers cells and how wide entries
+    /// are is as in the first
     #[arg(required = true, num_args = 2..)]
     pub files: Vec<PathBuf>,
     /// Where the merged map goes
@@ -206,7 +218,8 @@ pub struct Merge {
 /// Does it.
 ///
 /// # Errors
-/// When a map, profile or recording makes no sense or is of another drive, or a file cannot be read or written; no file is changed then.
+/// When a map, profile or recording makes no sense or is of another drive, or a file cannot be read
+/// or written; no file is changed then.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.verb {
         Verb::Learn(arguments) => learn(arguments),
@@ -224,22 +237,41 @@ fn save(arguments: &Save) -> Result<(), Failure> {
     if !arguments.server.is_named() {
         let [from, to] = &arguments.files[..] else {
             return Err(Failure::Asked(anyhow!(
-                "a copy has an original and a place: write FROM and TO, or name the server whose map is to be saved (--control, --drive or --config)"
+                "a copy has an original and a place: write FROM and TO, or name the server whose \
+                    map is to be saved (--control, --drive or --config)"
             )));
         };
         let map = file::read(from, ANY_MEMORY)?;
         let bytes = file::write(to, &map, arguments.force)?;
-        let text = format!("{}: {bytes} bytes, a {} map of {}", to.display(), map.kind(), map.drive().model);
-        return if arguments.json { print_json(&MapSaved { file: to.clone(), bytes }) } else { print(&text) };
+        let text = format!(
+            "{}: {bytes} bytes, a {} map of {}",
+            to.display(),
+            map.kind(),
+            map.drive().model
+        );
+        return if arguments.json {
+            print_json(&MapSaved { file: to.clone(), bytes })
+        } else {
+            print(&text)
+        };
     }
     let to = match &arguments.files[..] {
         [] => None,
         [to] => Some(absolute(to)?),
-        _ => return Err(Failure::Asked(anyhow!("a server's map is saved in one place: write TO alone, or leave the server out to copy a file"))),
+        _ => {
+            return Err(Failure::Asked(anyhow!(
+                "a server's map is saved in one place: write TO alone, or leave the server out to \
+                    copy a file"
+            )));
+        }
     };
     let mut client = arguments.server.connect("")?;
     let saved: MapSaved = ask(&mut client, "map.save", &SaveMap { to, force: arguments.force })?;
-    if arguments.json { print_json(&saved) } else { print(&format!("{}: {} bytes", saved.file.display(), saved.bytes)) }
+    if arguments.json {
+        print_json(&saved)
+    } else {
+        print(&format!("{}: {} bytes", saved.file.display(), saved.bytes))
+    }
 }
 
 fn load(arguments: &Load) -> Result<(), Failure> {
@@ -250,21 +282,33 @@ fn load(arguments: &Load) -> Result<(), Failure> {
         if arguments.json {
             return print_json(&loaded);
         }
-        let how = loaded.merged.map_or("now believed".to_string(), |MapMerged { new, raised, kept, not_covered }| {
-            format!("added: {new} pairs were new, {raised} longer, {kept} as long, {not_covered} not covered")
-        });
+        let how = loaded.merged.map_or(
+            "now believed".to_string(),
+            |MapMerged { new, raised, kept, not_covered }| {
+                format!(
+                    "added: {new} pairs were new, {raised} longer, {kept} as long, {not_covered} \
+                not covered"
+                )
+            },
+        );
         return print(&format!("{}: {how}\n{}", loaded.file.display(), show::text(&loaded.map)));
     };
     let profile = drive_model::load(profile)?;
     let map = file::read(&arguments.file, arguments.memory)?;
     file::check_drive(&arguments.file, &map, &learn::mapped(&profile)?)?;
     let known = show::Known::of(&map, &arguments.file);
-    if arguments.json { print_json(&known) } else { print(&format!("fine for {}\n{}", profile.name, show::text(&known.map))) }
+    if arguments.json {
+        print_json(&known)
+    } else {
+        print(&format!("fine for {}\n{}", profile.name, show::text(&known.map)))
+    }
 }
 
 /// The server has a working directory of its own.
 fn absolute(path: &Path) -> Result<PathBuf, Failure> {
-    std::path::absolute(path).with_context(|| format!("{} is no path", path.display())).map_err(Failure::Asked)
+    std::path::absolute(path)
+        .with_context(|| format!("{} is no path", path.display()))
+        .map_err(Failure::Asked)
 }
 
 fn merge(arguments: &Merge) -> Result<(), Failure> {
@@ -274,7 +318,8 @@ fn merge(arguments: &Merge) -> Result<(), Failure> {
             Map::Matrix(map) => maps.push((path, map)),
             Map::Compact(_) => {
                 return Err(Failure::Asked(anyhow!(
-                    "map {} is a compact map, which is of one unit and is not merged; merge matrices",
+                    "map {} is a compact map, which is of one unit and is not merged; merge \
+                        matrices",
                     path.display()
                 )));
             }
@@ -282,14 +327,27 @@ fn merge(arguments: &Merge) -> Result<(), Failure> {
     }
     let mut maps = maps.into_iter();
     let (_, mut merged) = maps.next().ok_or_else(|| Failure::Asked(anyhow!("no map was named")))?;
-    let mut rows = vec![["", "new pairs", "longer", "as long", "not covered"].map(str::to_string).to_vec()];
+    let mut rows =
+        vec![["", "new pairs", "longer", "as long", "not covered"].map(str::to_string).to_vec()];
     for (path, map) in maps {
-        let Merged { new, raised, kept, not_covered } = merged.merge(&map).with_context(|| path.display().to_string()).map_err(Failure::Asked)?;
-        rows.push([path.display().to_string()].into_iter().chain([new, raised, kept, not_covered].map(|count| count.to_string())).collect());
+        let Merged { new, raised, kept, not_covered } = merged
+            .merge(&map)
+            .with_context(|| path.display().to_string())
+            .map_err(Failure::Asked)?;
+        rows.push(
+            [path.display().to_string()]
+                .into_iter()
+                .chain([new, raised, kept, not_covered].map(|count| count.to_string()))
+                .collect(),
+        );
     }
     let (known, pairs) = (merged.known(), merged.pairs());
     file::write(&arguments.out, &Map::Matrix(merged), arguments.force)?;
-    print(&format!("{}{}: {known} of {pairs} pairs known", columns(&rows, &[false, true, true, true, true]), arguments.out.display()))
+    print(&format!(
+        "{}{}: {known} of {pairs} pairs known",
+        columns(&rows, &[false, true, true, true, true]),
+        arguments.out.display()
+    ))
 }
 
 /// The answer of `headtime map learn` as JSON.
@@ -318,13 +376,21 @@ struct Learned {
 }
 
 fn learn(arguments: &Learn) -> Result<(), Failure> {
-    let bits = EntryBits::from_bits(arguments.bits).ok_or_else(|| Failure::Asked(anyhow!("--bits {}; expected 4, 8 or 16", arguments.bits)))?;
+    let bits = EntryBits::from_bits(arguments.bits)
+        .ok_or_else(|| Failure::Asked(anyhow!("--bits {}; expected 4, 8 or 16", arguments.bits)))?;
     let profile = drive_model::load(&arguments.profile)?;
     let recording = read(&arguments.trace)?;
     let capacity = profile.capacity();
-    if let Some(past) = recording.accesses().iter().find(|access| access.extent.end().get() > capacity.get()) {
+    if let Some(past) =
+        recording.accesses().iter().find(|access| access.extent.end().get() > capacity.get())
+    {
         let name = arguments.trace.display();
-        return Err(Failure::Asked(anyhow!("{name}:{}: {:?} lies past the end of {} ({capacity})", past.line, past.extent, profile.name)));
+        return Err(Failure::Asked(anyhow!(
+            "{name}:{}: {:?} lies past the end of {} ({capacity})",
+            past.line,
+            past.extent,
+            profile.name
+        )));
     }
     let bare = learn::without_slips(&profile);
     let start = match (&arguments.map, arguments.from) {
@@ -346,16 +412,20 @@ fn learn(arguments: &Learn) -> Result<(), Failure> {
         file::write(out, &map, arguments.force)?;
     }
     if let Some(path) = &arguments.csv {
-        std::fs::write(path, csv(&predicted)?).with_context(|| format!("cannot write {}", path.display()))?;
+        std::fs::write(path, csv(&predicted)?)
+            .with_context(|| format!("cannot write {}", path.display()))?;
     }
     let turn = profile.rotation_period().map_err(Failure::asked)?.as_nanos();
-    let answer = answer(arguments, &profile.name, &predicted, train, turn, &map, learner.exceedance());
+    let answer =
+        answer(arguments, &profile.name, &predicted, train, turn, &map, learner.exceedance());
     if arguments.json { print_json(&answer) } else { print(&text(&answer)) }
 }
 
 fn read(file: &Path) -> Result<Recording, Failure> {
     let name = file.display().to_string();
-    let bytes = std::fs::read(file).with_context(|| format!("recording {name} cannot be read")).map_err(Failure::Asked)?;
+    let bytes = std::fs::read(file)
+        .with_context(|| format!("recording {name} cannot be read"))
+        .map_err(Failure::Asked)?;
     // What is no UTF-8 is no recording either, and the reader says where.
     disksim_validate::read(&name, &String::from_utf8_lossy(&bytes)).map_err(Failure::asked)
 }
@@ -370,14 +440,24 @@ fn answer(
     exceedance: Option<Exceedance>,
 ) -> Learned {
     let (before, after) = predicted.split_at(train);
-    let of = |holds: &dyn Fn(&Predicted) -> bool| Figures::of(after.iter().filter(|request| holds(request)), turn);
+    let of = |holds: &dyn Fn(&Predicted) -> bool| {
+        Figures::of(after.iter().filter(|request| holds(request)), turn)
+    };
     let is_read = |request: &Predicted| request.access.operation == Operation::Read;
     let capacity = u128::from(map.drive().capacity.get());
-    let region = |request: &Predicted| (u128::from(request.access.extent.start.get()) * 8 / capacity) as usize;
+    let region = |request: &Predicted| {
+        (u128::from(request.access.extent.start.get()) * 8 / capacity) as usize
+    };
     // The rest before a request is the think time behind the one before.
-    let rested: Vec<(Nanos, &Predicted)> = predicted.windows(2).skip(train.saturating_sub(1)).map(|two| (two[0].access.think, &two[1])).collect();
+    let rested: Vec<(Nanos, &Predicted)> = predicted
+        .windows(2)
+        .skip(train.saturating_sub(1))
+        .map(|two| (two[0].access.think, &two[1]))
+        .collect();
     let by_rest = |at_once: bool| {
-        let of = rested.iter().filter(|(rest, request)| is_read(request) && (*rest < Nanos::from_ms(1)) == at_once);
+        let of = rested
+            .iter()
+            .filter(|(rest, request)| is_read(request) && (*rest < Nanos::from_ms(1)) == at_once);
         Figures::of(of.map(|(_, request)| *request), turn)
     };
     Learned {
@@ -390,7 +470,9 @@ fn answer(
         all: of(&|_| true),
         reads: of(&is_read),
         writes: of(&|request| !is_read(request)),
-        reads_by_region: (0..8).map(|number| of(&|request| is_read(request) && region(request) == number)).collect(),
+        reads_by_region: (0..8)
+            .map(|number| of(&|request| is_read(request) && region(request) == number))
+            .collect(),
         reads_at_once: by_rest(true),
         reads_after_rest: by_rest(false),
         while_learning: Figures::of(before.iter(), turn),
@@ -400,7 +482,16 @@ fn answer(
 }
 
 fn text(answer: &Learned) -> String {
-    let head = ["", "requests", "within 0.2 ms", "within 5 %", "median ms", "rms ms", "a turn off", "above worst"];
+    let head = [
+        "",
+        "requests",
+        "within 0.2 ms",
+        "within 5 %",
+        "median ms",
+        "rms ms",
+        "a turn off",
+        "above worst",
+    ];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     let mut row = |name: String, figures: &Figures| {
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
@@ -439,11 +530,19 @@ fn text(answer: &Learned) -> String {
 }
 
 fn csv(predicted: &[Predicted]) -> anyhow::Result<String> {
-    let mut text = String::from("line,operation,lba,sectors,recorded_us,likely_us,expected_us,worst_us\n");
+    let mut text =
+        String::from("line,operation,lba,sectors,recorded_us,likely_us,expected_us,worst_us\n");
     for Predicted { access, likely, expected, worst } in predicted {
         let operation = if access.operation == Operation::Read { "read" } else { "write" };
-        write!(text, "{},{operation},{},{},", access.line, access.extent.start.get(), access.extent.len.get())?;
-        let [recorded, likely, expected, worst] = [access.response, *likely, *expected, *worst].map(Nanos::as_us_f64);
+        write!(
+            text,
+            "{},{operation},{},{},",
+            access.line,
+            access.extent.start.get(),
+            access.extent.len.get()
+        )?;
+        let [recorded, likely, expected, worst] =
+            [access.response, *likely, *expected, *worst].map(Nanos::as_us_f64);
         writeln!(text, "{recorded:.3},{likely:.3},{expected:.3},{worst:.3}")?;
     }
     Ok(text)
@@ -451,13 +550,20 @@ fn csv(predicted: &[Predicted]) -> anyhow::Result<String> {
 
 /// A share as a number or in percent.
 fn parse_part(text: &str) -> Result<f64, String> {
-    let number = text.strip_suffix('%').map_or_else(|| text.parse::<f64>().ok(), |percent| Some(percent.trim_end().parse::<f64>().ok()? / 100.0));
-    number
-        .filter(|number| (0.0..=1.0).contains(number))
-        .ok_or_else(|| format!("{text} is no share; expected a number from 0 to 1, or percent such as 50%"))
+    let number = text.strip_suffix('%').map_or_else(
+        || text.parse::<f64>().ok(),
+        |percent| Some(percent.trim_end().parse::<f64>().ok()? / 100.0),
+    );
+    number.filter(|number| (0.0..=1.0).contains(number)).ok_or_else(|| {
+        format!("{text} is no share; expected a number from 0 to 1, or percent such as 50%")
+    })
 }
 
 fn parse_region(text: &str) -> Result<(u64, u64), String> {
-    let numbers = text.split_once("..").and_then(|(first, end)| Some((first.parse().ok()?, end.parse().ok()?)));
-    numbers.filter(|(first, end)| first < end).ok_or_else(|| format!("{text} is no region; expected FIRST..END in sectors, such as 0..1000000"))
+    let numbers = text
+        .split_once("..")
+        .and_then(|(first, end)| Some((first.parse().ok()?, end.parse().ok()?)));
+    numbers.filter(|(first, end)| first < end).ok_or_else(|| {
+        format!("{text} is no region; expected FIRST..END in sectors, such as 0..1000000")
+    })
 }

@@ -16,7 +16,10 @@ use crate::output::{columns, print, print_json};
 
 /// Arguments of `headtime papers`.
 #[derive(Debug, Args)]
-#[command(after_help = "Same seed and scale, same bytes, however many threads. Results are written as DIR/ID.svg, .csv, .json and .html.")]
+#[command(
+    after_help = "Same seed and scale, same bytes, however many threads. Results are written as \
+        DIR/ID.svg, .csv, .json and .html."
+)]
 pub struct Arguments {
     /// Experiments: ids, patterns such as 'a.*', or all
     #[arg(value_name = "ID")]
@@ -50,24 +53,37 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return list(arguments.json);
     }
     if arguments.ids.is_empty() {
-        return Err(Failure::Asked(anyhow!("name an experiment such as a.depth, a pattern such as 'a.*', or all; --list says what there is")));
+        return Err(Failure::Asked(anyhow!(
+            "name an experiment such as a.depth, a pattern such as 'a.*', or all; --list says what \
+                there is"
+        )));
     }
     let chosen = select(&arguments.ids).map_err(Failure::asked)?;
-    let folder = |experiment: &Experiment| arguments.out.clone().unwrap_or_else(|| PathBuf::from("headtime-papers").join(experiment.id));
+    let folder = |experiment: &Experiment| {
+        arguments
+            .out
+            .clone()
+            .unwrap_or_else(|| PathBuf::from("headtime-papers").join(experiment.id))
+    };
     // Before the long run, not after it.
     for experiment in &chosen {
         output::check_folder(&folder(experiment)).map_err(|error| Failure::Failed(error.into()))?;
     }
-    let threads = arguments.threads.or_else(|| thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let threads = arguments
+        .threads
+        .or_else(|| thread::available_parallelism().ok())
+        .map_or(1, NonZeroUsize::get);
     let mut reports = Vec::new();
     for experiment in chosen {
         let bar = Bar::new(experiment.id);
         let report = experiment.run(&Context::new(arguments.seed, arguments.scale, threads, &bar));
         bar.end();
         let report = report.with_context(|| format!("experiment {}", experiment.id))?;
-        let written = output::write(&report, &folder(experiment)).map_err(|error| Failure::Failed(error.into()))?;
+        let written = output::write(&report, &folder(experiment))
+            .map_err(|error| Failure::Failed(error.into()))?;
         if !arguments.json {
-            let files: Vec<String> = written.iter().map(|path| path.display().to_string()).collect();
+            let files: Vec<String> =
+                written.iter().map(|path| path.display().to_string()).collect();
             print(&format!("{}\nwritten: {}\n", table(&report), files.join(", ")))?;
         }
         reports.push(report);
@@ -76,7 +92,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
         return Ok(());
     }
     // Whoever named one experiment expects one object, whatever the table holds.
-    let one = arguments.ids.len() == 1 && EXPERIMENTS.iter().any(|experiment| experiment.id == arguments.ids[0]);
+    let one = arguments.ids.len() == 1
+        && EXPERIMENTS.iter().any(|experiment| experiment.id == arguments.ids[0]);
     match reports.as_slice() {
         [report] if one => print_json(report),
         reports => print_json(&reports),
@@ -87,22 +104,41 @@ fn list(json: bool) -> Result<(), Failure> {
     if json {
         return print_json(&EXPERIMENTS.iter().map(|experiment| experiment.id).collect::<Vec<_>>());
     }
-    let mut rows = vec![["id", "what it is about", "reproduces", "takes about"].map(str::to_string).to_vec()];
-    rows.extend(
-        EXPERIMENTS.iter().map(|experiment| [experiment.id, experiment.title, experiment.source, experiment.takes].map(str::to_string).to_vec()),
-    );
+    let mut rows =
+        vec![["id", "what it is about", "reproduces", "takes about"].map(str::to_string).to_vec()];
+    rows.extend(EXPERIMENTS.iter().map(|experiment| {
+        [experiment.id, experiment.title, experiment.source, experiment.takes]
+            .map(str::to_string)
+            .to_vec()
+    }));
     print(&columns(&rows, &[false; 4]))
 }
 
 /// The report for people: figures in columns, each sentence once below.
 fn table(report: &Report) -> String {
     let mut sentences: Vec<&str> = Vec::new();
-    let mut rows = vec![["what", "published", "measured", "unit", "holds", "why"].map(str::to_string).to_vec()];
+    let mut rows = vec![
+        ["what", "published", "measured", "unit", "holds", "why"].map(str::to_string).to_vec(),
+    ];
     for row in &report.rows {
-        let why = row.reason.as_deref().filter(|_| row.holds != Some(true)).map_or_else(String::new, |reason| mark(reason, &mut sentences));
-        rows.push(vec![row.what.clone(), row.published.text(), row.measured_text(), row.unit.to_string(), row.verdict().to_string(), why]);
+        let why = row
+            .reason
+            .as_deref()
+            .filter(|_| row.holds != Some(true))
+            .map_or_else(String::new, |reason| mark(reason, &mut sentences));
+        rows.push(vec![
+            row.what.clone(),
+            row.published.text(),
+            row.measured_text(),
+            row.unit.to_string(),
+            row.verdict().to_string(),
+            why,
+        ]);
     }
-    let mut text = format!("{}: {}\nreproduces {}; seed {}, scale {}\n\n", report.id, report.title, report.source, report.seed, report.scale);
+    let mut text = format!(
+        "{}: {}\nreproduces {}; seed {}, scale {}\n\n",
+        report.id, report.title, report.source, report.seed, report.scale
+    );
     text.push_str(&columns(&rows, &[false, true, true, false, false, false]));
     text.push('\n');
     for (number, sentence) in sentences.iter().enumerate() {
@@ -117,9 +153,11 @@ fn table(report: &Report) -> String {
     text
 }
 
-/// What stands in the column *why*: how far off, where the sentence says so, and the number of the rest, which many rows share.
+/// What stands in the column *why*: how far off, where the sentence says so, and the number of the
+/// rest, which many rows share.
 fn mark<'a>(reason: &'a str, sentences: &mut Vec<&'a str>) -> String {
-    let (before, sentence) = reason.split_once(": ").map_or(("", reason), |(before, after)| (before, after));
+    let (before, sentence) =
+        reason.split_once(": ").map_or(("", reason), |(before, after)| (before, after));
     let number = sentences.iter().position(|other| *other == sentence).unwrap_or_else(|| {
         sentences.push(sentence);
         sentences.len() - 1
@@ -136,8 +174,14 @@ struct Bar {
 
 impl Bar {
     fn new(id: &'static str) -> Self {
-        let bar = if std::io::stderr().is_terminal() { ProgressBar::new(0) } else { ProgressBar::hidden() };
-        let style = ProgressStyle::with_template("{prefix} [{bar:32}] {percent:>3} %, {eta} left; {wide_msg}");
+        let bar = if std::io::stderr().is_terminal() {
+            ProgressBar::new(0)
+        } else {
+            ProgressBar::hidden()
+        };
+        let style = ProgressStyle::with_template(
+            "{prefix} [{bar:32}] {percent:>3} %, {eta} left; {wide_msg}",
+        );
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
         bar.set_prefix(id);
         Self { bar, expected: Mutex::new(0) }
@@ -164,7 +208,10 @@ impl Progress for Bar {
 /// A share of the requests of a run at full length.
 pub(super) fn scale(text: &str) -> Result<f64, String> {
     let fits = |scale: &f64| (0.000_1..=100.0).contains(scale);
-    text.parse().ok().filter(fits).ok_or_else(|| "expected a share of the full number of requests, from 0.0001 to 100, such as 0.1".to_string())
+    text.parse().ok().filter(fits).ok_or_else(|| {
+        "expected a share of the full number of requests, from 0.0001 to 100, such as 0.1"
+            .to_string()
+    })
 }
 
 #[cfg(test)]
@@ -174,9 +221,12 @@ mod tests {
     #[test]
     fn a_sentence_that_many_rows_share_is_written_once() {
         let mut sentences = Vec::new();
-        let marks =
-            ["-5.9 % off what was published, 5 % allowed: another arm.", "+9.0 % off what was published, 5 % allowed: another arm.", "Not built."]
-                .map(|reason| mark(reason, &mut sentences));
+        let marks = [
+            "-5.9 % off what was published, 5 % allowed: another arm.",
+            "+9.0 % off what was published, 5 % allowed: another arm.",
+            "Not built.",
+        ]
+        .map(|reason| mark(reason, &mut sentences));
         assert_eq!(marks, ["-5.9 % [1]", "+9.0 % [1]", "[2]"]);
         assert_eq!(sentences, ["another arm.", "Not built."]);
     }

@@ -44,11 +44,22 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let mut rows = vec![["policy", "what it does", "source"].map(str::to_string).to_vec()];
     for entry in POLICIES {
-        let summary = if entry.oracle { format!("{} (simulation only: it is told the truth)", entry.summary) } else { entry.summary.to_string() };
+        let summary = if entry.oracle {
+            format!("{} (simulation only: it is told the truth)", entry.summary)
+        } else {
+            entry.summary.to_string()
+        };
         rows.push(vec![entry.name.to_string(), summary, entry.source.to_string()]);
         for parameter in entry.parameters {
-            let range = format!("{} … {}, {} unless set ({})", parameter.least, parameter.most, parameter.default, parameter.origin);
-            rows.push(vec![format!("  :{}=", parameter.name), parameter.summary.to_string(), range]);
+            let range = format!(
+                "{} … {}, {} unless set ({})",
+                parameter.least, parameter.most, parameter.default, parameter.origin
+            );
+            rows.push(vec![
+                format!("  :{}=", parameter.name),
+                parameter.summary.to_string(),
+                range,
+            ]);
         }
     }
     print(&columns(&rows, &[false, false, false]))
@@ -63,5 +74,11 @@ fn policy(entry: &PolicyEntry) -> Policy {
         most: parameter.most,
         origin: parameter.origin,
     });
-    Policy { name: entry.name, summary: entry.summary, source: entry.source, oracle: entry.oracle, parameters: parameters.collect() }
+    Policy {
+        name: entry.name,
+        summary: entry.summary,
+        source: entry.source,
+        oracle: entry.oracle,
+        parameters: parameters.collect(),
+    }
 }

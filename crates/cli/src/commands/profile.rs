@@ -1,4 +1,5 @@
-//! `headtime profile`: makes profiles of other programs' descriptions of drives, and checks and shows profiles.
+//! `headtime profile`: makes profiles of other programs' descriptions of drives, and checks and
+//! shows profiles.
 
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -35,7 +36,8 @@ pub enum Verb {
 #[derive(Debug, Args)]
 #[command(after_help = IMPORT_HELP)]
 pub struct ImportArguments {
-    /// DiskSim's files: .parv, .diskspecs, .model, .layout, .seek; in any order, those that they name are found beside them
+    /// DiskSim's files: .parv, .diskspecs, .model, .layout, .seek; in any order, those that they
+    /// name are found beside them
     #[arg(long, value_name = "FILE", num_args = 1.., required = true)]
     pub disksim: Vec<PathBuf>,
     /// Which disk, where the files describe several
@@ -56,7 +58,8 @@ pub struct ImportArguments {
 }
 
 const IMPORT_HELP: &str = "\
-What the description says and a profile has no key for is named on standard error, with its file and line.
+What the description says and a profile has no key for is named on standard error, with its file \
+and line.
 
 Example: headtime profile import --disksim atlas10k.parv --name my-atlas --out my-atlas.toml
          headtime sim --drive my-atlas.toml";
@@ -98,7 +101,10 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn import_profile(arguments: &ImportArguments) -> Result<(), Failure> {
     if let Some(out) = arguments.out.as_ref().filter(|out| out.exists() && !arguments.force) {
-        return Err(Failure::Asked(anyhow!("{} exists; choose another file, or say --force to replace it", out.display())));
+        return Err(Failure::Asked(anyhow!(
+            "{} exists; choose another file, or say --force to replace it",
+            out.display()
+        )));
     }
     let imported = read(arguments)?;
     if !arguments.quiet {
@@ -111,7 +117,10 @@ fn import_profile(arguments: &ImportArguments) -> Result<(), Failure> {
     let again = DriveProfile::from_toml(&imported.profile.name, &toml)
         .context("the imported profile cannot be read back, which is a fault of this program")?;
     if again != imported.profile {
-        return Err(Failure::Failed(anyhow!("the imported profile {} changes when read back, which is a fault of this program", again.name)));
+        return Err(Failure::Failed(anyhow!(
+            "the imported profile {} changes when read back, which is a fault of this program",
+            again.name
+        )));
     }
     match &arguments.out {
         None => print(&toml),
@@ -120,7 +129,12 @@ fn import_profile(arguments: &ImportArguments) -> Result<(), Failure> {
 }
 
 fn read(arguments: &ImportArguments) -> Result<Imported, Failure> {
-    let files = arguments.disksim.iter().map(|path| source(path)).collect::<anyhow::Result<Vec<SourceText>>>().map_err(Failure::Asked)?;
+    let files = arguments
+        .disksim
+        .iter()
+        .map(|path| source(path))
+        .collect::<anyhow::Result<Vec<SourceText>>>()
+        .map_err(Failure::Asked)?;
     let options = ImportOptions { disk: arguments.disk.clone(), name: arguments.name.clone() };
     let mut beside = |from: &str, name: &str| {
         let folder = Path::new(from).parent().unwrap_or(Path::new(""));
@@ -129,22 +143,35 @@ fn read(arguments: &ImportArguments) -> Result<Imported, Failure> {
     import(&files, &options, &mut beside).map_err(Failure::asked)
 }
 
-/// A file's text. Old descriptions have comments in old encodings: what is no UTF-8 is replaced, and refused where it matters.
+/// A file's text. Old descriptions have comments in old encodings: what is no UTF-8 is replaced,
+/// and refused where it matters.
 fn source(path: &Path) -> anyhow::Result<SourceText> {
-    let bytes = std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
-    Ok(SourceText { name: path.display().to_string(), text: String::from_utf8_lossy(&bytes).into_owned() })
+    let bytes =
+        std::fs::read(path).with_context(|| format!("{} cannot be read", path.display()))?;
+    Ok(SourceText {
+        name: path.display().to_string(),
+        text: String::from_utf8_lossy(&bytes).into_owned(),
+    })
 }
 
 /// Writes `text` to `path` so that nobody ever finds a part of it there.
 fn write_whole(path: &Path, text: &str, replace: bool) -> anyhow::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
-    let mut file = builder.tempfile_in(folder).with_context(|| format!("cannot write in {}", folder.display()))?;
-    file.write_all(text.as_bytes()).and_then(|()| file.as_file().sync_all()).with_context(|| format!("cannot write {}", path.display()))?;
+    let mut file = builder
+        .tempfile_in(folder)
+        .with_context(|| format!("cannot write in {}", folder.display()))?;
+    file.write_all(text.as_bytes())
+        .and_then(|()| file.as_file().sync_all())
+        .with_context(|| format!("cannot write {}", path.display()))?;
     let written = if replace { file.persist(path) } else { file.persist_noclobber(path) };
-    written.map(drop).map_err(|error| error.error).with_context(|| format!("cannot write {}", path.display()))
+    written
+        .map(drop)
+        .map_err(|error| error.error)
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// What drive a profile makes.
@@ -186,10 +213,14 @@ fn check(arguments: &CheckArguments) -> Result<(), Failure> {
         return print_json(&figures);
     }
     let capacity = crate::figures::show_bytes(layout.sector_size().bytes_of(layout.capacity()));
-    let mapped =
-        if figures.mapped_sectors == figures.capacity_sectors { String::new() } else { format!(" of {} that are mapped", figures.mapped_sectors) };
+    let mapped = if figures.mapped_sectors == figures.capacity_sectors {
+        String::new()
+    } else {
+        format!(" of {} that are mapped", figures.mapped_sectors)
+    };
     print(&format!(
-        "{}: fine\n{}\n{capacity} in {} sectors{mapped}, {} heads, {} cylinders, {:.1} rpm\nseek {:.3} ms in the mean over pairs of sectors, {:.3} ms at most",
+        "{}: fine\n{}\n{capacity} in {} sectors{mapped}, {} heads, {} cylinders, {:.1} rpm\nseek \
+            {:.3} ms in the mean over pairs of sectors, {:.3} ms at most",
         figures.name,
         figures.model,
         figures.capacity_sectors,

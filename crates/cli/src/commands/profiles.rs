@@ -1,4 +1,5 @@
-//! `headtime profiles`: the drive profiles that ship, as a table, or one of them as the TOML it is made of.
+//! `headtime profiles`: the drive profiles that ship, as a table, or one of them as the TOML it is
+//! made of.
 
 use anyhow::Context as _;
 use clap::Args;
@@ -43,17 +44,23 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let Some(name) = &arguments.name else { return list(arguments.json) };
     let Some(entry) = CATALOG.iter().find(|entry| entry.name == name) else {
         let known: Vec<&str> = CATALOG.iter().map(|entry| entry.name).collect();
-        return Err(Failure::asked(ProfileError::UnknownProfile { name: name.clone(), known: known.join(", ") }));
+        return Err(Failure::asked(ProfileError::UnknownProfile {
+            name: name.clone(),
+            known: known.join(", "),
+        }));
     };
     if arguments.json { print_json(&load(entry)?) } else { print(entry.toml) }
 }
 
 fn list(json: bool) -> Result<(), Failure> {
-    let lines = CATALOG.iter().map(|entry| line(&load(entry)?)).collect::<anyhow::Result<Vec<Line>>>()?;
+    let lines =
+        CATALOG.iter().map(|entry| line(&load(entry)?)).collect::<anyhow::Result<Vec<Line>>>()?;
     if json {
         return print_json(&lines);
     }
-    let mut rows = vec![["profile", "capacity", "rpm", "heads", "queue", "model"].map(str::to_string).to_vec()];
+    let mut rows = vec![
+        ["profile", "capacity", "rpm", "heads", "queue", "model"].map(str::to_string).to_vec(),
+    ];
     for line in &lines {
         let capacity = crate::figures::show_bytes(line.capacity_bytes);
         rows.push(vec![
@@ -65,7 +72,8 @@ fn list(json: bool) -> Result<(), Failure> {
             line.model.clone(),
         ]);
         for setup in &line.setups {
-            let rest = ["", "", "", "", "another interface or firmware, see its TOML"].map(str::to_string);
+            let rest =
+                ["", "", "", "", "another interface or firmware, see its TOML"].map(str::to_string);
             rows.push([vec![format!("  @{setup}")], rest.to_vec()].concat());
         }
     }
@@ -73,12 +81,21 @@ fn list(json: bool) -> Result<(), Failure> {
 }
 
 fn load(entry: &CatalogEntry) -> anyhow::Result<DriveProfile> {
-    entry.load().with_context(|| format!("profile {} of the catalogue cannot be read, which is a fault of this build", entry.name))
+    entry.load().with_context(|| {
+        format!(
+            "profile {} of the catalog cannot be read, which is a fault of this build",
+            entry.name
+        )
+    })
 }
 
 fn line(profile: &DriveProfile) -> anyhow::Result<Line> {
-    let sector = profile.sector_size().context("a profile of the catalogue has no sector size, which is a fault of this build")?;
-    let period = profile.rotation_period().context("a profile of the catalogue does not turn, which is a fault of this build")?;
+    let sector = profile
+        .sector_size()
+        .context("a profile of the catalog has no sector size, which is a fault of this build")?;
+    let period = profile
+        .rotation_period()
+        .context("a profile of the catalog does not turn, which is a fault of this build")?;
     Ok(Line {
         name: profile.name.clone(),
         model: profile.model.clone(),

@@ -22,8 +22,10 @@ pub struct Arguments {
 const AFTER_HELP: &str = "\
 Example: headtime reload --config /etc/headtime/headtime.toml
 
-Connections that are open stay. Where the files do not go together, those that were read before stay in force, the program says what
-is wrong, and its exit code is 1. SIGHUP has the server do the same, and say it in its log. docs/tls.md tells more.";
+Connections that are open stay. Where the files do not go together, those that were read before \
+stay in force, the program says what
+is wrong, and its exit code is 1. SIGHUP has the server do the same, and say it in its log. \
+docs/tls.md tells more.";
 
 /// Does it.
 ///

@@ -1,6 +1,8 @@
-//! `headtime scan`: scrubs, backups and digests, of the volumes of a running `headtime serve` in the time that clients leave, or of a drive that nobody serves.
+//! `headtime scan`: scrubs, backups and digests, of the volumes of a running `headtime serve` in
+//! the time that clients leave, or of a drive that nobody serves.
 //!
-//! Which of the two is meant says the command line: with `--control`, `--drive` or `--config` it names a server, and the target is a volume; without, the target is a drive (module `alone`).
+//! Which of the two is meant says the command line: with `--control`, `--drive` or `--config` it
+//! names a server, and the target is a volume; without, the target is a drive (module `alone`).
 
 mod alone;
 mod progress;
@@ -69,13 +71,15 @@ impl Server {
 /// Which scan.
 #[derive(Debug, Args)]
 pub struct Meant {
-    /// A volume of the server that is named, or @drive for all of its drive; where no server is named, a drive that nobody serves
+    /// A volume of the server that is named, or @drive for all of its drive; where no server is
+    /// named, a drive that nobody serves
     #[arg(value_name = "VOLUME|DRIVE")]
     pub target: String,
     /// The task: scrub, backup or digest
     #[arg(long, value_parser = task)]
     pub task: TaskKind,
-    /// Of a drive that nobody serves: the directory in which its scans are remembered, or off; beside the drive unless given
+    /// Of a drive that nobody serves: the directory in which its scans are remembered, or off;
+    /// beside the drive unless given
     #[arg(long, value_name = "DIRECTORY", conflicts_with_all = ["control", "drive", "config"])]
     pub state: Option<String>,
     /// Which server
@@ -89,22 +93,27 @@ pub struct Start {
     /// Which scan
     #[command(flatten)]
     pub meant: Meant,
-    /// Of a scrub: compares a digest of each mebibyte with the last scan's, to find what changed by itself
+    /// Of a scrub: compares a digest of each mebibyte with the last scan's, to find what changed by
+    /// itself
     #[arg(long)]
     pub digests: bool,
-    /// Of a backup: a file that is not there yet, for an image, or a named pipe that somebody reads, for a stream
+    /// Of a backup: a file that is not there yet, for an image, or a named pipe that somebody
+    /// reads, for a stream
     #[arg(long, value_name = "PATH")]
     pub to: Option<PathBuf>,
     /// Forgets what is remembered of an earlier one
     #[arg(long)]
-    pub anew: bool,
-    /// By which part the mean response of clients may grow, from now on, for all scans of the drive, such as 1%
+    pub again: bool,
+    /// By which part the mean response of clients may grow, from now on, for all scans of the
+    /// drive, such as 1%
     #[arg(long, value_name = "SHARE")]
     pub max_impact: Option<String>,
-    /// Of a drive that nobody serves: what is believed of it, the profile that `headtime characterize` has written
+    /// Of a drive that nobody serves: what is believed of it, the profile that `headtime
+    /// characterize` has written
     #[arg(long, value_name = "FILE", conflicts_with_all = ["control", "drive", "config"])]
     pub profile: Option<String>,
-    /// Waits until everything is read, as a scan without a server always does; the exit code is 1 when it cannot be finished, or something cannot be read or has changed
+    /// Waits until everything is read, as a scan without a server always does; the exit code is 1
+    /// when it cannot be finished, or something cannot be read or has changed
     #[arg(long)]
     pub wait: bool,
 }
@@ -112,7 +121,8 @@ pub struct Start {
 /// Which scans are asked about.
 #[derive(Debug, Args)]
 pub struct Status {
-    /// A volume of the server that is named, or @drive for all of its drive, all unless given; where no server is named, a drive that nobody serves
+    /// A volume of the server that is named, or @drive for all of its drive, all unless given;
+    /// where no server is named, a drive that nobody serves
     #[arg(value_name = "VOLUME|DRIVE")]
     pub target: Option<String>,
     /// The task; all unless given
@@ -167,13 +177,20 @@ fn task(name: &str) -> Result<TaskKind, String> {
 }
 
 fn start(start: &Start) -> Result<(), Failure> {
-    let max_impact = start.max_impact.as_deref().map(parse_share).transpose().map_err(|error| Failure::asked(anyhow!("--max-impact: {error}")))?;
+    let max_impact = start
+        .max_impact
+        .as_deref()
+        .map(parse_share)
+        .transpose()
+        .map_err(|error| Failure::asked(anyhow!("--max-impact: {error}")))?;
     // The server has a working directory of its own.
-    let absolute = |path: &PathBuf| std::path::absolute(path).with_context(|| format!("{} is no path", path.display()));
+    let absolute = |path: &PathBuf| {
+        std::path::absolute(path).with_context(|| format!("{} is no path", path.display()))
+    };
     let arguments = ScanArguments {
         digests: start.digests,
         to: start.to.as_ref().map(absolute).transpose()?,
-        anew: start.anew,
+        again: start.again,
         max_impact: max_impact.map(headtime_units::Share::as_fraction),
         ..meant(&start.meant)
     };
@@ -202,7 +219,11 @@ fn status(status: &Status) -> Result<(), Failure> {
     if let Some(drive) = status.target.as_deref().filter(|_| !status.server.is_named()) {
         return alone::status(drive, status);
     }
-    let arguments = ScanArguments { target: status.target.clone(), task: status.task.map(|task| task.name().to_owned()), ..ScanArguments::default() };
+    let arguments = ScanArguments {
+        target: status.target.clone(),
+        task: status.task.map(|task| task.name().to_owned()),
+        ..ScanArguments::default()
+    };
     let mut client = connect(&status.server)?;
     if status.wait {
         return wait(&mut client, &arguments, status.server.json);
@@ -234,7 +255,11 @@ fn found(answer: &ScanAnswer) -> Result<(), Failure> {
 }
 
 fn meant(meant: &Meant) -> ScanArguments {
-    ScanArguments { target: Some(meant.target.clone()), task: Some(meant.task.name().to_owned()), ..ScanArguments::default() }
+    ScanArguments {
+        target: Some(meant.target.clone()),
+        task: Some(meant.task.name().to_owned()),
+        ..ScanArguments::default()
+    }
 }
 
 fn connect(server: &Server) -> Result<ControlClient, Failure> {
@@ -246,7 +271,9 @@ Examples:
   headtime scan start vol0 --task scrub --digests --config /etc/headtime/headtime.toml
   headtime scan start vol0 --task backup --to /backup/vol0.img --drive /dev/disk/by-id/ata-X
   headtime scan status --control /run/headtime/sdb.control --json
-  headtime scan start /dev/disk/by-id/ata-X --task scrub        (nobody serves it: reads at full rate until the end, or Ctrl-C)
+  headtime scan start /dev/disk/by-id/ata-X --task scrub        (nobody serves it: reads at full \
+  rate until the end, or Ctrl-C)
   headtime scan status /dev/disk/by-id/ata-X                    (from another terminal, or later)
 
-Tasks: scrub reads everything and tells what cannot be read; backup copies a volume as it is when the scan starts; digest makes a table of digests. docs/scan.md tells more.";
+Tasks: scrub reads everything and tells what cannot be read; backup copies a volume as it is when \
+the scan starts; digest makes a table of digests. docs/scan.md tells more.";

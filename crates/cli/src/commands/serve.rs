@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
-use headtime_serve::config::{CLIENT_KEYS, Config, Flags, Key, LIMIT_KEYS, MAP_KEYS, SERVER_KEYS, TLS_KEYS, VOLUME_KEYS};
+use headtime_serve::config::{
+    CLIENT_KEYS, Config, Flags, Key, LIMIT_KEYS, MAP_KEYS, SERVER_KEYS, TLS_KEYS, VOLUME_KEYS,
+};
 use headtime_serve::{Drained, Server};
 use serde::Serialize;
 
@@ -31,7 +33,8 @@ pub struct Arguments {
     /// Makes the file with this size when the drive is a path and nothing is there
     #[arg(long, value_name = "SIZE")]
     pub create: Option<String>,
-    /// A volume, made when it is not on the drive yet; may be repeated. All volumes of the drive unless given
+    /// A volume, made when it is not on the drive yet; may be repeated. All volumes of the drive
+    /// unless given
     #[arg(long, value_name = "NAME[=SIZE][,KEY=VALUE…]")]
     pub volume: Vec<String>,
     /// Where clients are awaited: unix:PATH or tcp:HOST:PORT; may be repeated
@@ -46,13 +49,15 @@ pub struct Arguments {
     /// Another tunable of the scheduler, as `headtime set` takes it; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
-    /// By what places and times are believed: profile, matrix, compact, or a latency map in a file, as matrix:FILE or compact:FILE
+    /// By what places and times are believed: profile, matrix, compact, or a latency map in a file,
+    /// as matrix:FILE or compact:FILE
     #[arg(long, value_name = "WHAT[:FILE]")]
     pub belief: Option<String>,
     /// A setting of the latency map; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub map: Vec<String>,
-    /// How long the drive may leave a command without an answer before its requests fail, such as 10s, or never; 30s unless given
+    /// How long the drive may leave a command without an answer before its requests fail, such as
+    /// 10s, or never; 30s unless given
     #[arg(long, value_name = "TIME")]
     pub command_timeout: Option<String>,
     /// Of a raw device: commands the drive is let have at once, by its own limit
@@ -64,7 +69,8 @@ pub struct Arguments {
     /// Of a raw device: set or keep the kernel's own scheduling; what is set is put back in the end
     #[arg(long, value_name = "WHAT")]
     pub kernel_knobs: Option<String>,
-    /// The control socket for `headtime scan`, `volume`, `map`, `get`, `set`, `status`, `top`, `explain` and `reload`, or off; beside the drive unless given
+    /// The control socket for `headtime scan`, `volume`, `map`, `get`, `set`, `status`, `top`,
+    /// `explain` and `reload`, or off; beside the drive unless given
     #[arg(long, value_name = "PATH")]
     pub control: Option<String>,
     /// The directory in which scans are remembered, or off; beside the drive unless given
@@ -85,7 +91,8 @@ pub struct Arguments {
     /// A bound of the server; may be repeated
     #[arg(long, value_name = "KEY=VALUE")]
     pub limit: Vec<String>,
-    /// Makes a table of volumes on a drive that holds something else, or whose table is damaged. What the drive holds is lost
+    /// Makes a table of volumes on a drive that holds something else, or whose table is damaged.
+    /// What the drive holds is lost
     #[arg(long)]
     pub initialize: bool,
     /// Shows the volumes live while serving
@@ -108,7 +115,8 @@ pub const DRAIN: Duration = Duration::from_secs(30);
 /// Serves until SIGTERM or SIGINT, then drains.
 ///
 /// # Errors
-/// When the configuration makes no sense, the drive cannot be opened, an address cannot be listened at, or the end was not clean.
+/// When the configuration makes no sense, the drive cannot be opened, an address cannot be listened
+/// at, or the end was not clean.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let config = config(arguments)?;
     let drained = if arguments.view {
@@ -180,7 +188,8 @@ fn view(config: &Config, arguments: &Arguments) -> Result<Drained, Failure> {
     logs::start(if matches!(viewer, Viewer::Screen(_)) { Level::Off } else { arguments.log });
     let server = Server::start(config).map_err(start_failure)?;
     let stats = server.stats();
-    let names: Vec<String> = stats.snapshot().volumes.iter().map(|volume| volume.name.clone()).collect();
+    let names: Vec<String> =
+        stats.snapshot().volumes.iter().map(|volume| volume.name.clone()).collect();
     let mut monitor = Monitor::new(stats.snapshot(), &names);
     let drive = config.drive.as_ref().map_or_else(String::new, ToString::to_string);
     let addresses: Vec<String> = server.addresses().iter().map(ToString::to_string).collect();
@@ -218,7 +227,11 @@ struct ExportLine {
 
 /// Tells where the exports are.
 pub(crate) fn print_exports(server: &Server, json: bool) -> Result<(), Failure> {
-    let exports: Vec<ExportLine> = server.uris().into_iter().map(|export| ExportLine { export: export.export, uri: export.uri }).collect();
+    let exports: Vec<ExportLine> = server
+        .uris()
+        .into_iter()
+        .map(|export| ExportLine { export: export.export, uri: export.uri })
+        .collect();
     if json {
         return print_json(&Serving { event: "serving", exports });
     }
@@ -226,7 +239,12 @@ pub(crate) fn print_exports(server: &Server, json: bool) -> Result<(), Failure> 
     for export in &exports {
         text.push_str(&format!("serving {} at {}\n", export.export, export.uri));
     }
-    let kept = server.volumes().iter().filter(|report| report.ensured.is_none()).map(|report| report.volume.name.as_str()).collect::<Vec<_>>();
+    let kept = server
+        .volumes()
+        .iter()
+        .filter(|report| report.ensured.is_none())
+        .map(|report| report.volume.name.as_str())
+        .collect::<Vec<_>>();
     if !kept.is_empty() {
         text.push_str(&format!("also on the drive, and not served: {}\n", kept.join(", ")));
     }
@@ -234,7 +252,11 @@ pub(crate) fn print_exports(server: &Server, json: bool) -> Result<(), Failure> 
 }
 
 /// What was served, in a line for each volume.
-fn tell_end(stats: &headtime_serve::StatsSnapshot, drained: &Drained, arguments: &Arguments) -> Result<(), Failure> {
+fn tell_end(
+    stats: &headtime_serve::StatsSnapshot,
+    drained: &Drained,
+    arguments: &Arguments,
+) -> Result<(), Failure> {
     if arguments.print_uri {
         return Ok(());
     }
@@ -259,9 +281,15 @@ fn tell_end(stats: &headtime_serve::StatsSnapshot, drained: &Drained, arguments:
     }
     let mut text = String::new();
     for volume in &stats.volumes {
-        text.push_str(&format!("{}: {} reads, {} writes", volume.name, volume.reads.requests, volume.writes.requests));
+        text.push_str(&format!(
+            "{}: {} reads, {} writes",
+            volume.name, volume.reads.requests, volume.writes.requests
+        ));
         if volume.deadline.is_some() {
-            text.push_str(&format!(", {} of {} deadlines missed", volume.deadline_misses, volume.deadline_requests));
+            text.push_str(&format!(
+                ", {} of {} deadlines missed",
+                volume.deadline_misses, volume.deadline_requests
+            ));
         }
         text.push('\n');
     }
@@ -273,8 +301,15 @@ pub(crate) fn outcome(drained: &Drained) -> Result<(), Failure> {
     if drained.exit_code() == 0 {
         return Ok(());
     }
-    let durable = if drained.durable { "everything answered is durable" } else { "the drive could not make everything durable" };
-    Err(Failure::Failed(anyhow!("{} connections were cut with requests in flight; {durable}", drained.cut_connections)))
+    let durable = if drained.durable {
+        "everything answered is durable"
+    } else {
+        "the drive could not make everything durable"
+    };
+    Err(Failure::Failed(anyhow!(
+        "{} connections were cut with requests in flight; {durable}",
+        drained.cut_connections
+    )))
 }
 
 const AFTER_HELP: &str = "\
@@ -284,20 +319,37 @@ Example:
                  --policy headtime --listen unix:/tmp/headtime.sock
 
 SIGTERM or SIGINT drains: no new requests, those in flight finish, everything is made durable; a
-second signal ends at once. SIGHUP has certificates and revocation lists read again, unless --view has the
+second signal ends at once. SIGHUP has certificates and revocation lists read again, unless --view \
+has the
 terminal. `--help` lists the keys of file, volumes and limits.";
 
 /// The keys of the configuration, from the tables that the reader of configurations uses.
 fn long_help() -> String {
-    let mut text = format!("{AFTER_HELP}\n\nKeys of the configuration file, at its top:\n{}", keys(SERVER_KEYS));
-    text.push_str(&format!("\nKeys of a volume, in [[volume]] or behind --volume NAME=SIZE,:\n{}", keys(VOLUME_KEYS)));
+    let mut text = format!(
+        "{AFTER_HELP}\n\nKeys of the configuration file, at its top:\n{}",
+        keys(SERVER_KEYS)
+    );
+    text.push_str(&format!(
+        "\nKeys of a volume, in [[volume]] or behind --volume NAME=SIZE,:\n{}",
+        keys(VOLUME_KEYS)
+    ));
     text.push_str(&format!("\nKeys of [map], or of --map:\n{}", keys(MAP_KEYS)));
     text.push_str(&format!("\nKeys of [limits], or of --limit:\n{}", keys(LIMIT_KEYS)));
-    text.push_str(&format!("\nKeys of [tls], which stand in the file alone (docs/tls.md):\n{}", keys(TLS_KEYS)));
+    text.push_str(&format!(
+        "\nKeys of [tls], which stand in the file alone (docs/tls.md):\n{}",
+        keys(TLS_KEYS)
+    ));
     text.push_str(&format!("\nKeys of a client, in [[client]]:\n{}", keys(CLIENT_KEYS)));
     text
 }
 
 fn keys<T>(keys: &[Key<T>]) -> String {
-    keys.iter().map(|key| format!("  {} = {}\n      {} (unless given: {})\n", key.name, key.takes, key.summary, key.default)).collect()
+    keys.iter()
+        .map(|key| {
+            format!(
+                "  {} = {}\n      {} (unless given: {})\n",
+                key.name, key.takes, key.summary, key.default
+            )
+        })
+        .collect()
 }

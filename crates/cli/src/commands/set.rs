@@ -15,7 +15,8 @@ pub struct Arguments {
     /// What is changed to what; all of it at once, or nothing
     #[arg(value_name = "NAME=VALUE", required_unless_present = "reset")]
     pub set: Vec<String>,
-    /// Goes back to what the configuration or the default says, and remembers nothing of it; may be repeated
+    /// Goes back to what the configuration or the default says, and remembers nothing of it; may be
+    /// repeated
     #[arg(long, value_name = "NAME")]
     pub reset: Vec<String>,
     /// Which server
@@ -37,7 +38,8 @@ Example: headtime set policy=g-matrix lookahead_k=6 --drive /dev/disk/by-id/ata-
          headtime set deadlines=rt=50ms,be=1s --dry-run --control /run/headtime/sdb.control
          headtime set --reset policy --config /etc/headtime/headtime.toml
 
-What was set is remembered across restarts where the server keeps state; what stands in its configuration has the last word there. docs/tunables.md tells what each does.";
+What was set is remembered across restarts where the server keeps state; what stands in its \
+configuration has the last word there. docs/tunables.md tells what each does.";
 
 /// Does it.
 ///
@@ -46,7 +48,9 @@ What was set is remembered across restarts where the server keeps state; what st
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let pair = |text: &String| match text.split_once('=') {
         Some((name, value)) => Ok(SetOne { name: name.to_owned(), value: value.to_owned() }),
-        None => Err(Failure::asked(anyhow!("`{text}` sets nothing; write NAME=VALUE, such as lookahead_k=6"))),
+        None => Err(Failure::asked(anyhow!(
+            "`{text}` sets nothing; write NAME=VALUE, such as lookahead_k=6"
+        ))),
     };
     let wanted = SetTunables {
         set: arguments.set.iter().map(pair).collect::<Result<_, _>>()?,
@@ -61,7 +65,8 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 fn text(changed: &TunablesChanged) -> String {
     let mut text = String::new();
-    let shown = |value: &str| if value.is_empty() { "(none)".to_string() } else { value.to_string() };
+    let shown =
+        |value: &str| if value.is_empty() { "(none)".to_string() } else { value.to_string() };
     for one in &changed.changed {
         let would = if changed.dry_run { "would be " } else { "" };
         let how = match (one.before == one.value, one.remembered) {

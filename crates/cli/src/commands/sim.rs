@@ -35,7 +35,8 @@ pub struct Arguments {
     /// The policy, with parameters as NAME:parameter=value,…; see `headtime policies`
     #[arg(long, value_name = "NAME", default_value_t = Choice::default(), value_parser = policy)]
     pub policy: Choice,
-    /// What is asked: a workload that ships, a FILE.toml, a fio job FILE.fio or a trace; see `headtime workload list`
+    /// What is asked: a workload that ships, a FILE.toml, a fio job FILE.fio or a trace; see
+    /// `headtime workload list`
     #[arg(long, value_name = "NAME|FILE", conflicts_with_all = OF_ONE_STREAM)]
     pub workload: Option<String>,
     /// With --workload: clients of closed loops that leave it open; 16 unless given
@@ -59,7 +60,8 @@ pub struct Arguments {
     /// A tunable of the scheduler, as `headtime set` takes it; may be repeated
     #[arg(long, value_name = "NAME=VALUE")]
     pub set: Vec<String>,
-    /// By what places and times are believed: profile, matrix, compact, or a latency map in a file, as matrix:FILE or compact:FILE
+    /// By what places and times are believed: profile, matrix, compact, or a latency map in a file,
+    /// as matrix:FILE or compact:FILE
     #[arg(long, value_name = "WHAT[:FILE]", default_value_t = BelievedBy::default())]
     pub belief: BelievedBy,
     /// A setting of the latency map, as `headtime serve --map` takes it; may be repeated
@@ -71,7 +73,8 @@ pub struct Arguments {
     /// Replaces the file of --map-out where it is a map of the same drive
     #[arg(long, requires = "map_out")]
     pub force: bool,
-    /// What is believed of the drive instead of its own profile: the one that `headtime characterize` has written, say
+    /// What is believed of the drive instead of its own profile: the one that `headtime
+    /// characterize` has written, say
     #[arg(long, value_name = "PROFILE")]
     pub profile: Option<String>,
     /// Commands the drive holds at once; the policy's own wish unless given
@@ -83,7 +86,8 @@ pub struct Arguments {
     /// Share of reads, 0 to 1; the others are writes
     #[arg(long, value_name = "SHARE", default_value_t = 1.0, value_parser = share)]
     pub reads: f64,
-    /// Requests that follow each other by address before the next place is chosen; 1 means every place is random
+    /// Requests that follow each other by address before the next place is chosen; 1 means every
+    /// place is random
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     pub run_length: u64,
     /// Time from a request's arrival to its deadline; none unless given
@@ -95,13 +99,15 @@ pub struct Arguments {
     /// Simulated seconds that are counted, instead of requests
     #[arg(long, value_name = "SECONDS", conflicts_with = "requests", value_parser = seconds)]
     pub seconds: Option<Nanos>,
-    /// Requests (100) or time (5s) before counting begins; a tenth of --requests or --seconds unless given, of a trace nothing
+    /// Requests (100) or time (5s) before counting begins; a tenth of --requests or --seconds
+    /// unless given, of a trace nothing
     #[arg(long, value_name = "N|TIME", value_parser = warm_up)]
     pub warmup: Option<WarmUp>,
     /// Draws the unit, its noise and the workload
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Whether the unit differs from its profile and its times scatter, as the profile says units do
+    /// Whether the unit differs from its profile and its times scatter, as the profile says units
+    /// do
     #[arg(long, value_enum, default_value_t = Noise::On)]
     pub noise: Noise,
     /// Prints one JSON object instead of a table
@@ -116,9 +122,11 @@ pub struct Arguments {
 }
 
 /// The flags that say one stream; a workload or a trace says them itself.
-const OF_ONE_STREAM: [&str; 8] = ["clients", "think", "rate", "pacing", "size", "reads", "run_length", "deadline"];
+const OF_ONE_STREAM: [&str; 8] =
+    ["clients", "think", "rate", "pacing", "size", "reads", "run_length", "deadline"];
 /// The deadline can be laid over a trace.
-const OF_ONE_STREAM_BUT_DEADLINE: [&str; 7] = ["clients", "think", "rate", "pacing", "size", "reads", "run_length"];
+const OF_ONE_STREAM_BUT_DEADLINE: [&str; 7] =
+    ["clients", "think", "rate", "pacing", "size", "reads", "run_length"];
 
 const AFTER_HELP: &str = "\
 Same arguments, same output, byte for byte, on every machine; only wall_seconds differs.
@@ -232,15 +240,20 @@ pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
     let source = load.source(&profile, arguments.seed)?;
     let begun = believed::Begun::of(arguments, &profile)?;
     let stopped = |error| match error {
-        RunError::Engine(error) => Failure::Failed(anyhow!(error).context("the simulation cannot go on")),
+        RunError::Engine(error) => {
+            Failure::Failed(anyhow!(error).context("the simulation cannot go on"))
+        }
         error => Failure::asked(error),
     };
-    let (run, learned) = run_keeping(&experiment, source, &|_: &DriveProfile| begun.belief(), &mut ()).map_err(stopped)?;
+    let (run, learned) =
+        run_keeping(&experiment, source, &|_: &DriveProfile| begun.belief(), &mut ())
+            .map_err(stopped)?;
     let measures = run.fault.map_or(Ok(run.measures), |fault| Err(stopped(fault.into())))?;
     load.check()?;
     if measures.requests + measures.failed == 0 {
         return Err(Failure::Failed(anyhow!(
-            "nothing was counted: the workload ended, or the time was over, before the warm-up was or a request finished; lower --warmup, or raise --seconds"
+            "nothing was counted: the workload ended, or the time was over, before the warm-up was \
+                or a request finished; lower --warmup, or raise --seconds"
         )));
     }
     believed::keep(arguments, &*learned)?;
@@ -248,7 +261,9 @@ pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
     let closed = of_flags && arguments.rate.is_none();
     let (streams, classes) = answer::by_stream(&measures, &load.labels(measures.streams.len()));
     let depth = match &load {
-        Load::Workload { choice, depth } if choice.takes_depth() => Some(depth.unwrap_or(DEFAULT_DEPTH)),
+        Load::Workload { choice, depth } if choice.takes_depth() => {
+            Some(depth.unwrap_or(DEFAULT_DEPTH))
+        }
         _ => None,
     };
     let fingerprint = match &load {
@@ -270,14 +285,16 @@ pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
             drive: arguments.drive.clone(),
             workload: arguments.workload.clone(),
             workload_fingerprint: fingerprint,
-            trace: (!arguments.trace.is_empty()).then(|| arguments.trace.iter().map(|path| path.display().to_string()).collect()),
+            trace: (!arguments.trace.is_empty())
+                .then(|| arguments.trace.iter().map(|path| path.display().to_string()).collect()),
             clients: closed.then_some(arguments.clients),
             depth,
             think_ms: closed.then(|| arguments.think.as_ms_f64()),
             rate_per_second: arguments.rate,
             pacing: (of_flags && !closed).then_some(arguments.pacing),
             outstanding: arguments.outstanding,
-            belief: (!matches!(arguments.belief, BelievedBy::Profile)).then(|| arguments.belief.to_string()),
+            belief: (!matches!(arguments.belief, BelievedBy::Profile))
+                .then(|| arguments.belief.to_string()),
             set: arguments.set.clone(),
             size_bytes: of_flags.then(|| arguments.size.get()),
             reads: of_flags.then_some(arguments.reads),
@@ -296,33 +313,55 @@ pub fn simulate(arguments: &Arguments) -> Result<Answer, Failure> {
 }
 
 fn policy(text: &str) -> Result<Choice, headtime_sched::PolicyError> {
-    PolicyEntry::parse(text).map(|(entry, parameters)| Choice { text: text.to_string(), entry, parameters })
+    PolicyEntry::parse(text).map(|(entry, parameters)| Choice {
+        text: text.to_string(),
+        entry,
+        parameters,
+    })
 }
 
 fn share(text: &str) -> Result<f64, String> {
-    text.parse().ok().filter(|share| (0.0..=1.0).contains(share)).ok_or_else(|| "expected a number from 0 to 1, such as 0.7".to_string())
+    text.parse()
+        .ok()
+        .filter(|share| (0.0..=1.0).contains(share))
+        .ok_or_else(|| "expected a number from 0 to 1, such as 0.7".to_string())
 }
 
 fn rate(text: &str) -> Result<f64, String> {
     let fits = |rate: &f64| *rate > 0.0 && rate.is_finite();
-    text.parse().ok().filter(fits).ok_or_else(|| "expected requests per second, a number above 0 such as 50".to_string())
+    text.parse()
+        .ok()
+        .filter(fits)
+        .ok_or_else(|| "expected requests per second, a number above 0 such as 50".to_string())
 }
 
 fn outstanding(text: &str) -> Result<usize, String> {
-    text.parse().ok().filter(|count| *count > 0).ok_or_else(|| "expected a whole number from 1".to_string())
+    text.parse()
+        .ok()
+        .filter(|count| *count > 0)
+        .ok_or_else(|| "expected a whole number from 1".to_string())
 }
 
 fn positive_time(text: &str) -> Result<Nanos, String> {
     match parse_nanos(text) {
-        Ok(time) if time.is_zero() => Err("a deadline of 0 is missed by every request; write a time such as 100ms".to_string()),
+        Ok(time) if time.is_zero() => {
+            Err("a deadline of 0 is missed by every request; write a time such as 100ms"
+                .to_string())
+        }
         Ok(time) => Ok(time),
         Err(error) => Err(error.to_string()),
     }
 }
 
 fn seconds(text: &str) -> Result<Nanos, String> {
-    let span = text.parse::<f64>().ok().and_then(|seconds| Nanos::from_ms_f64(seconds * 1e3)).filter(|span| !span.is_zero());
-    span.ok_or_else(|| "expected seconds of simulated time, a number above 0 such as 60".to_string())
+    let span = text
+        .parse::<f64>()
+        .ok()
+        .and_then(|seconds| Nanos::from_ms_f64(seconds * 1e3))
+        .filter(|span| !span.is_zero());
+    span.ok_or_else(|| {
+        "expected seconds of simulated time, a number above 0 such as 60".to_string()
+    })
 }
 
 fn warm_up(text: &str) -> Result<WarmUp, String> {

@@ -35,8 +35,14 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 fn text(status: &ServerStatus) -> String {
     let drive = &status.drive;
     let bytes = drive.capacity_sectors.saturating_mul(u64::from(drive.sector_bytes));
-    let mut text =
-        format!("drive {}: {}, {} in sectors of {} bytes, {}\n", drive.locator, drive.model, show_bytes(bytes), drive.sector_bytes, drive.backend);
+    let mut text = format!(
+        "drive {}: {}, {} in sectors of {} bytes, {}\n",
+        drive.locator,
+        drive.model,
+        show_bytes(bytes),
+        drive.sector_bytes,
+        drive.backend
+    );
     text.push_str(&format!(
         "up {:.0} s, {} queued, {} at the drive, {} connections, {} errors\n",
         status.uptime_seconds,
@@ -46,7 +52,10 @@ fn text(status: &ServerStatus) -> String {
         drive.errors.values().sum::<u64>()
     ));
     if drive.slow_commands > 0 {
-        text.push_str(&format!("{} commands are without an answer, {} of them given up\n", drive.slow_commands, drive.given_up_commands));
+        text.push_str(&format!(
+            "{} commands are without an answer, {} of them given up\n",
+            drive.slow_commands, drive.given_up_commands
+        ));
     }
     if let Some(link) = &drive.link {
         text.push_str(&format!("connection: {link}\n"));
@@ -61,7 +70,8 @@ fn text(status: &ServerStatus) -> String {
 }
 
 fn belief(belief: &BeliefStatus) -> String {
-    let mut text = format!("believed by {}, {} completions learned from", belief.by, belief.samples);
+    let mut text =
+        format!("believed by {}, {} completions learned from", belief.by, belief.samples);
     if let Some(error) = belief.error_rms_us {
         text.push_str(&format!(", wrong by {error:.0} us rms"));
     }
@@ -79,9 +89,22 @@ fn belief(belief: &BeliefStatus) -> String {
 }
 
 fn volumes(status: &ServerStatus) -> String {
-    let head = ["volume", "size", "deadline", "priority", "reads", "ms", "writes", "ms", "in flight", "missed", "disk time s"];
+    let head = [
+        "volume",
+        "size",
+        "deadline",
+        "priority",
+        "reads",
+        "ms",
+        "writes",
+        "ms",
+        "in flight",
+        "missed",
+        "disk time s",
+    ];
     let mut rows = vec![head.map(str::to_string).to_vec()];
-    let mean = |op: &OpStatus| op.response_ms_mean.map_or("-".to_string(), |mean| format!("{mean:.2}"));
+    let mean =
+        |op: &OpStatus| op.response_ms_mean.map_or("-".to_string(), |mean| format!("{mean:.2}"));
     for volume in &status.volumes {
         rows.push(vec![
             volume.name.clone(),

@@ -1,4 +1,5 @@
-//! `headtime top`: the exports of a running `headtime serve`, second by second: what of the drive's time each was promised and given, and what it made of it.
+//! `headtime top`: the exports of a running `headtime serve`, second by second: what of the drive's
+//! time each was promised and given, and what it made of it.
 
 use std::time::Duration;
 
@@ -25,7 +26,8 @@ pub struct Arguments {
 
 const SECOND: Duration = Duration::from_secs(1);
 
-/// Shows a table each second: in place of the last on a terminal, below it elsewhere; or a JSON object a second.
+/// Shows a table each second: in place of the last on a terminal, below it elsewhere; or a JSON
+/// object a second.
 ///
 /// # Errors
 /// When no server answers, or it goes away.
@@ -56,8 +58,23 @@ const CLEAR: &str = "\x1b[2J\x1b[H";
 /// The picture of one interval.
 fn table(last: &TopSample) -> String {
     let seconds = last.uptime_seconds.max(f64::MIN_POSITIVE);
-    let busy: f64 = last.exports.iter().map(|export| export.disk_seconds).sum::<f64>() + last.scan_seconds;
-    let header = ["EXPORT", "PROMISED", "LIMIT", "TIME", "IOPS", "MiB/s", "p50 ms", "p99 ms", "max ms", "IN FLIGHT", "MISSED", "ERRORS", ""];
+    let busy: f64 =
+        last.exports.iter().map(|export| export.disk_seconds).sum::<f64>() + last.scan_seconds;
+    let header = [
+        "EXPORT",
+        "PROMISED",
+        "LIMIT",
+        "TIME",
+        "IOPS",
+        "MiB/s",
+        "p50 ms",
+        "p99 ms",
+        "max ms",
+        "IN FLIGHT",
+        "MISSED",
+        "ERRORS",
+        "",
+    ];
     let mut rows = vec![header.map(str::to_owned).to_vec()];
     rows.extend(last.exports.iter().map(|export| row(export, seconds)));
     let mut right = [true; 13];
@@ -75,8 +92,14 @@ fn table(last: &TopSample) -> String {
 }
 
 fn row(export: &TopExport, seconds: f64) -> Vec<String> {
-    let percent = |percent: Option<f64>| percent.map_or_else(|| "–".to_owned(), |percent| format!("{percent} %"));
-    let ms = |part: f64| export.response_quantile_us(part).map_or_else(|| "–".to_owned(), |us| format!("{:.1}", us as f64 / 1e3));
+    let percent = |percent: Option<f64>| {
+        percent.map_or_else(|| "–".to_owned(), |percent| format!("{percent} %"))
+    };
+    let ms = |part: f64| {
+        export
+            .response_quantile_us(part)
+            .map_or_else(|| "–".to_owned(), |us| format!("{:.1}", us as f64 / 1e3))
+    };
     vec![
         export.name.clone(),
         percent(export.reserve_percent),
@@ -95,7 +118,9 @@ fn row(export: &TopExport, seconds: f64) -> Vec<String> {
 }
 
 const AFTER_HELP: &str = "\
-TIME is the part of the last second that the drive spent on the export, as it was charged; PROMISED is what it has reserved. IN FLIGHT counts requests of its clients that wait or are at the drive.";
+TIME is the part of the last second that the drive spent on the export, as it was charged; \
+PROMISED is what it has reserved. IN FLIGHT counts requests of its clients that wait or are at the \
+drive.";
 
 #[cfg(test)]
 mod tests {
@@ -114,11 +139,19 @@ mod tests {
             response_us: [(1_000, 150), (20_000, 50)].into(),
             ..TopExport::default()
         };
-        let last =
-            TopSample { uptime_seconds: 2.0, policy: "utilization".to_owned(), goes_by_shares: true, exports: vec![export], ..TopSample::default() };
+        let last = TopSample {
+            uptime_seconds: 2.0,
+            policy: "utilization".to_owned(),
+            goes_by_shares: true,
+            exports: vec![export],
+            ..TopSample::default()
+        };
         let text = table(&last);
         assert!(text.starts_with("policy utilization, drive busy 25 %, scans 0.0 %"), "{text}");
         let line = text.lines().last().expect("a line for the export");
-        assert_eq!(line.split_whitespace().collect::<Vec<_>>().join(" "), "vm1 25 % – 25.0 % 100 1.0 1.0 20.0 20.0 7 0 0 at its limit");
+        assert_eq!(
+            line.split_whitespace().collect::<Vec<_>>().join(" "),
+            "vm1 25 % – 25.0 % 100 1.0 1.0 20.0 20.0 7 0 0 at its limit"
+        );
     }
 }

@@ -59,7 +59,8 @@ pub struct ConvertArguments {
     /// The format to write
     #[arg(long, value_name = "FORMAT", value_parser = crate::traces::format)]
     pub to: &'static Format,
-    /// The file to write, packed if it ends in .gz or .zst; one that is there is replaced when the new one is whole
+    /// The file to write, packed if it ends in .gz or .zst; one that is there is replaced when the
+    /// new one is whole
     #[arg(long, value_name = "FILE")]
     pub out: PathBuf,
     /// Which part of it, and how it is read.
@@ -88,8 +89,10 @@ pub struct FormatsArguments {
 }
 
 const FILES_HELP: &str = "\
-Several files are one trace, such as the files that blktrace writes for each processor; they are merged by time.
-The format is found by looking at the first file. Times begin at 0 with the first request that is left.";
+Several files are one trace, such as the files that blktrace writes for each processor; they are \
+merged by time.
+The format is found by looking at the first file. Times begin at 0 with the first request that is \
+left.";
 
 /// Does it.
 ///
@@ -108,7 +111,7 @@ pub fn run(arguments: &Arguments) -> Result<(), Failure> {
 struct Info {
     files: Vec<String>,
     format: &'static str,
-    recognised_by: String,
+    recognized_by: String,
     #[serde(flatten)]
     figures: Figures,
     reading: TraceSummary,
@@ -125,14 +128,18 @@ fn info(arguments: &InfoArguments) -> Result<(), Failure> {
     let info = Info {
         files: arguments.files.iter().map(|file| file.display().to_string()).collect(),
         format: trace.format().name,
-        recognised_by: recognised_by(&trace),
+        recognized_by: recognized_by(&trace),
         figures: census.figures(),
         reading: report.summary(),
     };
-    if arguments.json { print_json(&info) } else { print(&table(&info, trace.format(), &trace.name(), &report)) }
+    if arguments.json {
+        print_json(&info)
+    } else {
+        print(&table(&info, trace.format(), &trace.name(), &report))
+    }
 }
 
-fn recognised_by(trace: &TraceChoice) -> String {
+fn recognized_by(trace: &TraceChoice) -> String {
     match trace.detection() {
         None => "--format".to_string(),
         Some(seen) => {
@@ -145,25 +152,49 @@ fn recognised_by(trace: &TraceChoice) -> String {
 fn table(info: &Info, format: &Format, name: &str, report: &TraceReport) -> String {
     let Info { figures, reading, .. } = info;
     let mut rows = vec![
-        vec!["format".to_string(), format!("{} ({}), by {}", format.name, format.about, info.recognised_by)],
+        vec![
+            "format".to_string(),
+            format!("{} ({}), by {}", format.name, format.about, info.recognized_by),
+        ],
         vec!["requests".to_string(), format!("{}{}", figures.requests, damaged(reading))],
         vec!["lasts".to_string(), lasts(figures)],
     ];
     for (operation, amount) in &figures.operations {
-        let share = crate::figures::show_percent(amount.requests as f64 / figures.requests.max(1) as f64);
-        rows.push(vec![(*operation).to_string(), format!("{} ({share}), {:.1} MiB", amount.requests, amount.bytes as f64 / f64::from(1 << 20))]);
+        let share =
+            crate::figures::show_percent(amount.requests as f64 / figures.requests.max(1) as f64);
+        rows.push(vec![
+            (*operation).to_string(),
+            format!(
+                "{} ({share}), {:.1} MiB",
+                amount.requests,
+                amount.bytes as f64 / f64::from(1 << 20)
+            ),
+        ]);
     }
     if figures.fua > 0 {
         rows.push(vec!["with FUA".to_string(), format!("{} writes", figures.fua)]);
     }
     if let Some(share) = figures.sequential {
-        rows.push(vec!["sequential".to_string(), format!("{} of reads and writes", crate::figures::show_percent(share))]);
+        rows.push(vec![
+            "sequential".to_string(),
+            format!("{} of reads and writes", crate::figures::show_percent(share)),
+        ]);
     }
     if figures.processes > 0 {
-        rows.push(vec!["processes".to_string(), format!("{}{}", figures.processes, if figures.further_processes { " and more" } else { "" })]);
+        rows.push(vec![
+            "processes".to_string(),
+            format!(
+                "{}{}",
+                figures.processes,
+                if figures.further_processes { " and more" } else { "" }
+            ),
+        ]);
     }
-    if let Some(most) = figures.most_outstanding {
-        rows.push(vec!["outstanding".to_string(), format!("{most} at most, by the recorded response times")]);
+    if let Some(most) = figures.max_outstanding {
+        rows.push(vec![
+            "outstanding".to_string(),
+            format!("{most} at most, by the recorded response times"),
+        ]);
     }
     let mut text = format!("{name}\n\n{}", columns(&rows, &[false, false]));
     text.push_str(&distributions(figures));
@@ -176,11 +207,16 @@ fn table(info: &Info, format: &Format, name: &str, report: &TraceReport) -> Stri
 }
 
 fn damaged(reading: &TraceSummary) -> String {
-    if reading.damaged == 0 { String::new() } else { format!(", and {} damaged lines or records", reading.damaged) }
+    if reading.damaged == 0 {
+        String::new()
+    } else {
+        format!(", and {} damaged lines or records", reading.damaged)
+    }
 }
 
 fn lasts(figures: &Figures) -> String {
-    let rate = figures.rate_per_s.map_or_else(String::new, |rate| format!(", {rate:.1} requests/s"));
+    let rate =
+        figures.rate_per_s.map_or_else(String::new, |rate| format!(", {rate:.1} requests/s"));
     format!("{:.3} s{rate}", figures.duration_s)
 }
 
@@ -193,20 +229,31 @@ fn distributions(figures: &Figures) -> String {
     ];
     for (name, distribution, unit) in kinds {
         let Some(Distribution { mean, p50, p95, p99, max }) = distribution else { continue };
-        rows.push([vec![name.to_string()], [mean, p50, p95, p99, max].map(|value| format!("{:.3}", value / unit)).to_vec()].concat());
+        rows.push(
+            [
+                vec![name.to_string()],
+                [mean, p50, p95, p99, max].map(|value| format!("{:.3}", value / unit)).to_vec(),
+            ]
+            .concat(),
+        );
     }
-    if rows.len() == 1 { String::new() } else { format!("\n{}", columns(&rows, &[false, true, true, true, true, true])) }
+    if rows.len() == 1 {
+        String::new()
+    } else {
+        format!("\n{}", columns(&rows, &[false, true, true, true, true, true]))
+    }
 }
 
 /// Devices shown one by one.
-const MOST_SHOWN: usize = 10;
+const MAX_SHOWN: usize = 10;
 
 fn devices(figures: &Figures, format: &Format) -> String {
-    let mut rows = vec![["device", "requests", "MiB", "from, GiB", "to, GiB"].map(str::to_string).to_vec()];
+    let mut rows =
+        vec![["device", "requests", "MiB", "from, GiB", "to, GiB"].map(str::to_string).to_vec()];
     let gib = |bytes: u64| format!("{:.3}", bytes as f64 / f64::from(1 << 30));
     let mut known = figures.devices.clone();
     known.sort_by_key(|device| std::cmp::Reverse(device.amount.requests));
-    for device in known.iter().take(MOST_SHOWN) {
+    for device in known.iter().take(MAX_SHOWN) {
         rows.push(vec![
             device_name(format, device.device),
             device.amount.requests.to_string(),
@@ -216,8 +263,13 @@ fn devices(figures: &Figures, format: &Format) -> String {
         ]);
     }
     let mut text = format!("\n{}", columns(&rows, &[false, true, true, true, true]));
-    if known.len() > MOST_SHOWN || figures.of_further_devices > 0 {
-        let _ = writeln!(text, "{} devices in all, of which those with the most requests are shown; --json has them all", known.len());
+    if known.len() > MAX_SHOWN || figures.of_further_devices > 0 {
+        let _ = writeln!(
+            text,
+            "{} devices in all, of which those with the most requests are shown; --json has them \
+                all",
+            known.len()
+        );
     }
     text
 }
@@ -225,7 +277,9 @@ fn devices(figures: &Figures, format: &Format) -> String {
 fn device_name(format: &Format, device: u32) -> String {
     match format.device {
         DeviceName::MajorMinor => format!("{},{}", device >> 20, device & 0xf_ffff),
-        DeviceName::HostAndDisk if device >> 16 > 0 => format!("{device} (host {}, disk {})", device >> 16, device & 0xffff),
+        DeviceName::HostAndDisk if device >> 16 > 0 => {
+            format!("{device} (host {}, disk {})", device >> 16, device & 0xffff)
+        }
         _ => device.to_string(),
     }
 }
@@ -245,7 +299,8 @@ struct Answer {
 fn run_convert(arguments: &ConvertArguments) -> Result<(), Failure> {
     if arguments.placing.remap.remap() != Remap::None && arguments.capacity.is_none() {
         return Err(Failure::Asked(anyhow!(
-            "--remap maps addresses to a drive, whose size is not given; add --capacity SIZE, such as --capacity 4TB"
+            "--remap maps addresses to a drive, whose size is not given; add --capacity SIZE, such \
+                as --capacity 4TB"
         )));
     }
     let trace = TraceChoice::open(&arguments.files, arguments.reading.placing(&arguments.placing))?;
@@ -256,8 +311,11 @@ fn run_convert(arguments: &ConvertArguments) -> Result<(), Failure> {
         }
         Some(bytes) => {
             let sector = arguments.sector;
-            let capacity = sector.sectors_of(bytes.get() / u64::from(sector.bytes()) * u64::from(sector.bytes()));
-            let capacity = capacity.context("--capacity is no whole number of sectors").map_err(Failure::Asked)?;
+            let capacity = sector
+                .sectors_of(bytes.get() / u64::from(sector.bytes()) * u64::from(sector.bytes()));
+            let capacity = capacity
+                .context("--capacity is no whole number of sectors")
+                .map_err(Failure::Asked)?;
             let (placed, report) = trace.placed(sector, capacity)?;
             let records = placed.map(|placed| Record {
                 // One drive is left of however many there were.
@@ -280,7 +338,13 @@ fn run_convert(arguments: &ConvertArguments) -> Result<(), Failure> {
     if arguments.json {
         return print_json(&answer);
     }
-    let mut text = format!("{}: {} requests of {} written as {}\n", answer.out, answer.written, trace.name(), answer.to);
+    let mut text = format!(
+        "{}: {} requests of {} written as {}\n",
+        answer.out,
+        answer.written,
+        trace.name(),
+        answer.to
+    );
     for (loss, count) in converted.losses.all() {
         let _ = writeln!(text, "{}: {count} {loss}", answer.out);
     }
@@ -290,7 +354,11 @@ fn run_convert(arguments: &ConvertArguments) -> Result<(), Failure> {
     print(&text)
 }
 
-fn write(arguments: &ConvertArguments, records: impl Iterator<Item = Record>, report: &TraceReport) -> Result<Converted, Failure> {
+fn write(
+    arguments: &ConvertArguments,
+    records: impl Iterator<Item = Record>,
+    report: &TraceReport,
+) -> Result<Converted, Failure> {
     convert(records, arguments.to, &arguments.out, || report.check())
 }
 
@@ -315,7 +383,10 @@ fn formats(arguments: &FormatsArguments) -> Result<(), Failure> {
         };
         return print_json(&FORMATS.iter().map(line).collect::<Vec<_>>());
     }
-    let rows: Vec<Vec<String>> = FORMATS.iter().map(|format| [format.name, format.about, format.shape].map(str::to_string).to_vec()).collect();
+    let rows: Vec<Vec<String>> = FORMATS
+        .iter()
+        .map(|format| [format.name, format.about, format.shape].map(str::to_string).to_vec())
+        .collect();
     print(&columns(&rows, &[false, false, false]))
 }
 

@@ -1,6 +1,8 @@
-//! `headtime validate`: replays recorded accesses of a real drive on a profile's drive, and says how far the predictions are off.
+//! `headtime validate`: replays recorded accesses of a real drive on a profile's drive, and says
+//! how far the predictions are off.
 //!
-//! How a recording is replayed and what is fitted: the head of [`headtime_sim::validate`](mod@headtime_sim::validate).
+//! How a recording is replayed and what is fitted: the head of
+//! [`headtime_sim::validate`](mod@headtime_sim::validate).
 
 mod plot;
 mod text;
@@ -24,11 +26,14 @@ use crate::output::{print, print_json};
 #[derive(Debug, Args)]
 #[command(after_help = AFTER_HELP)]
 pub struct Arguments {
-    /// The profile: a name of `headtime profiles`, NAME@SETUP, or the path of a .toml file; without a SETUP the one called `recorded`, if there is one
+    /// The profile: a name of `headtime profiles`, NAME@SETUP, or the path of a .toml file; without
+    /// a SETUP the one called `recorded`, if there is one
     pub profile: String,
-    /// The recording: a file with one access a line, `R|W label lba sectors response_us think_us` (DiskSim's validation format)
+    /// The recording: a file with one access a line, `R|W label lba sectors response_us think_us`
+    /// (DiskSim's validation format)
     pub trace: PathBuf,
-    /// Issues each request a think time after the simulated completion of the one before, as DiskSim does, instead of at its recorded time
+    /// Issues each request a think time after the simulated completion of the one before, as
+    /// DiskSim does, instead of at its recorded time
     #[arg(long)]
     pub closed: bool,
     /// Prints one JSON object instead of tables
@@ -43,8 +48,10 @@ pub struct Arguments {
 }
 
 const AFTER_HELP: &str = "\
-Demerit: the root mean square distance of the two distributions of response times. Two figures that no profile can know are fitted to the recording: the \
-spindle's period (within 500 ppm of the profile's) and its phase, from every second request; a recording that keeps no phase is said to be so, and judged by \
+Demerit: the root mean square distance of the two distributions of response times. Two figures \
+that no profile can know are fitted to the recording: the \
+spindle's period (within 500 ppm of the profile's) and its phase, from every second request; a \
+recording that keeps no phase is said to be so, and judged by \
 its distribution.";
 
 /// The answer as JSON.
@@ -66,7 +73,8 @@ pub struct Answer {
     /// The figures over the requests that were not fitted.
     held_out: Figures,
     by_kind: Vec<Kind>,
-    /// By how much the arm would have had to come earlier or later where the prediction is a revolution off.
+    /// By how much the arm would have had to come earlier or later where the prediction is a
+    /// revolution off.
     arrival_errors: ArrivalErrors,
     classes: Vec<ClassAnswer>,
 }
@@ -106,15 +114,20 @@ struct ClassAnswer {
 /// Replays, prints, draws.
 ///
 /// # Errors
-/// When the profile or the recording cannot be read or makes no sense, the recording lies past the drive's end, or a file cannot be written.
+/// When the profile or the recording cannot be read or makes no sense, the recording lies past the
+/// drive's end, or a file cannot be written.
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let profile = as_recorded(drive_model::load(&arguments.profile)?)?;
     let recording = read(&arguments.trace)?;
     let issue = if arguments.closed { Issue::Closed } else { Issue::Recorded };
     let name = arguments.trace.display().to_string();
-    let validation = validate(&profile, &recording, issue).map_err(|error| Failure::Asked(anyhow!(error).context(name.clone())))?;
+    let validation = validate(&profile, &recording, issue)
+        .map_err(|error| Failure::Asked(anyhow!(error).context(name.clone())))?;
     if let Some(file) = &arguments.plot {
-        let short = arguments.trace.file_name().map_or(name.clone(), |file| file.to_string_lossy().into_owned());
+        let short = arguments
+            .trace
+            .file_name()
+            .map_or(name.clone(), |file| file.to_string_lossy().into_owned());
         write(file, &plot::draw(&validation, &profile.name, &short)?)?;
     }
     if let Some(file) = &arguments.csv {
@@ -137,7 +150,9 @@ const RECORDED: &str = "recorded";
 
 fn read(file: &Path) -> Result<Recording, Failure> {
     let name = file.display().to_string();
-    let bytes = std::fs::read(file).with_context(|| format!("recording {name} cannot be read")).map_err(Failure::Asked)?;
+    let bytes = std::fs::read(file)
+        .with_context(|| format!("recording {name} cannot be read"))
+        .map_err(Failure::Asked)?;
     // What is no UTF-8 is no recording either, and the reader says where.
     disksim_validate::read(&name, &String::from_utf8_lossy(&bytes)).map_err(Failure::asked)
 }
@@ -148,11 +163,14 @@ fn write(file: &Path, text: &str) -> Result<(), Failure> {
 
 fn answer(validation: &Validation, profile: &str, trace: &str) -> Answer {
     let spindle = &validation.spindle;
-    let count = |operation| validation.accesses().iter().filter(|access| access.recorded.operation == operation).count();
+    let count = |operation| {
+        validation.accesses().iter().filter(|access| access.recorded.operation == operation).count()
+    };
     let kind = |kind, operation: Option<Operation>, served: Option<Served>| Kind {
         kind,
         figures: validation.figures(|_, access| {
-            operation.is_none_or(|wanted| access.recorded.operation == wanted) && served.is_none_or(|wanted| access.predicted.served == wanted)
+            operation.is_none_or(|wanted| access.recorded.operation == wanted)
+                && served.is_none_or(|wanted| access.predicted.served == wanted)
         }),
     };
     Answer {
@@ -184,17 +202,27 @@ fn answer(validation: &Validation, profile: &str, trace: &str) -> Answer {
             kind("media", None, Some(Served::Media)),
         ],
         arrival_errors: validation.arrival_errors(),
-        classes: validation.classes(least_of_a_class(validation.accesses().len())).iter().map(class).collect(),
+        classes: validation
+            .classes(min_of_a_class(validation.accesses().len()))
+            .iter()
+            .map(class)
+            .collect(),
     }
 }
 
-/// Smaller classes say more about chance than about the model: a hundredth of the requests, twenty at least.
-fn least_of_a_class(requests: usize) -> usize {
+/// Smaller classes say more about chance than about the model: a hundredth of the requests, twenty
+/// at least.
+fn min_of_a_class(requests: usize) -> usize {
     (requests / 100).max(20)
 }
 
 fn class(class: &Class) -> ClassAnswer {
-    ClassAnswer { operation: operation(class.operation), served: served(class.served), slice: class.slice.describe(), figures: class.figures }
+    ClassAnswer {
+        operation: operation(class.operation),
+        served: served(class.served),
+        slice: class.slice.describe(),
+        figures: class.figures,
+    }
 }
 
 fn operation(operation: Operation) -> &'static str {
@@ -213,16 +241,26 @@ fn csv(validation: &Validation) -> anyhow::Result<String> {
         "line,operation,lba,sectors,recorded_us,predicted_us,error_us,served,overhead_us,waited_us,seek_us,rotate_us,transfer_us,cylinders\n",
     );
     for access in validation.accesses() {
-        let (recorded, predicted, parts) = (access.recorded, access.predicted, access.predicted.breakdown);
+        let (recorded, predicted, parts) =
+            (access.recorded, access.predicted, access.predicted.breakdown);
         let error_us = access.error_ns() as f64 / 1e3;
         write!(text, "{},{},", recorded.line, operation(recorded.operation))?;
         write!(text, "{},{},", recorded.extent.start.get(), recorded.extent.len.get())?;
-        write!(text, "{:.3},{:.3},{error_us:.3},", recorded.response.as_us_f64(), predicted.response.as_us_f64())?;
+        write!(
+            text,
+            "{:.3},{:.3},{error_us:.3},",
+            recorded.response.as_us_f64(),
+            predicted.response.as_us_f64()
+        )?;
         write!(text, "{},", served(predicted.served))?;
         for part in [parts.overhead, parts.waited, parts.seek, parts.rotate, parts.transfer] {
             write!(text, "{:.3},", part.as_us_f64())?;
         }
-        writeln!(text, "{}", predicted.cylinders.map_or(String::new(), |cylinders| cylinders.to_string()))?;
+        writeln!(
+            text,
+            "{}",
+            predicted.cylinders.map_or(String::new(), |cylinders| cylinders.to_string())
+        )?;
     }
     Ok(text)
 }

@@ -1,4 +1,5 @@
-//! `headtime volume`: the volumes of a running `headtime serve`, made, changed, removed and listed over its control socket.
+//! `headtime volume`: the volumes of a running `headtime serve`, made, changed, removed and listed
+//! over its control socket.
 
 use anyhow::anyhow;
 use clap::{Args, Subcommand};
@@ -23,7 +24,8 @@ pub struct Arguments {
 /// What can be done with volumes.
 #[derive(Debug, Subcommand)]
 pub enum Order {
-    /// Makes a volume and serves it from now on; or gives a volume a class, named VOLUME@realtime or VOLUME@bulk
+    /// Makes a volume and serves it from now on; or gives a volume a class, named VOLUME@realtime
+    /// or VOLUME@bulk
     Add(Add),
     /// Changes settings and size of a volume, or settings of a class
     Set(Set),
@@ -118,16 +120,34 @@ pub struct Show {
 pub fn run(arguments: &Arguments) -> Result<(), Failure> {
     let (verb, order, server) = match &arguments.order {
         Order::Add(add) => {
-            let order = VolumeArguments { settings: settings(&add.settings, true)?, dry_run: add.dry_run, ..of(&add.name) };
+            let order = VolumeArguments {
+                settings: settings(&add.settings, true)?,
+                dry_run: add.dry_run,
+                ..of(&add.name)
+            };
             ("volume.add", order, &add.server)
         }
         Order::Set(set) => {
             let Set { cut_data, force, dry_run, .. } = *set;
-            ("volume.set", VolumeArguments { settings: settings(&set.settings, false)?, cut_data, force, dry_run, ..of(&set.name) }, &set.server)
+            (
+                "volume.set",
+                VolumeArguments {
+                    settings: settings(&set.settings, false)?,
+                    cut_data,
+                    force,
+                    dry_run,
+                    ..of(&set.name)
+                },
+                &set.server,
+            )
         }
         Order::Remove(remove) => {
             let Remove { force, dry_run, .. } = *remove;
-            ("volume.remove", VolumeArguments { force, dry_run, ..of(&remove.name) }, &remove.server)
+            (
+                "volume.remove",
+                VolumeArguments { force, dry_run, ..of(&remove.name) },
+                &remove.server,
+            )
         }
         Order::List(list) => ("volume.list", VolumeArguments::default(), &list.server),
         Order::Show(show) => ("volume.show", of(&show.name), &show.server),
@@ -144,11 +164,16 @@ fn of(name: &str) -> VolumeArguments {
 }
 
 /// `KEY=VALUE` each; a first one without `=` is a size where one may stand.
-fn settings(texts: &[String], size: bool) -> Result<std::collections::BTreeMap<String, String>, Failure> {
+fn settings(
+    texts: &[String],
+    size: bool,
+) -> Result<std::collections::BTreeMap<String, String>, Failure> {
     let pair = |(index, text): (usize, &String)| match text.split_once('=') {
         Some((key, value)) => Ok((key.to_owned(), value.to_owned())),
         None if size && index == 0 => Ok(("size".to_owned(), text.clone())),
-        None => Err(Failure::asked(anyhow!("`{text}` is no setting; write KEY=VALUE, such as reserve=25%"))),
+        None => Err(Failure::asked(anyhow!(
+            "`{text}` is no setting; write KEY=VALUE, such as reserve=25%"
+        ))),
     };
     texts.iter().enumerate().map(pair).collect()
 }
@@ -157,12 +182,18 @@ fn settings(texts: &[String], size: bool) -> Result<std::collections::BTreeMap<S
 fn text(answer: &VolumeAnswer) -> String {
     let mut text = String::new();
     if !answer.volumes.is_empty() {
-        let header = ["EXPORT", "SIZE", "RESERVE", "LIMIT", "BURST", "IOPS", "RATE", "PRIORITY", "DEADLINE", "CLIENTS", ""];
+        let header = [
+            "EXPORT", "SIZE", "RESERVE", "LIMIT", "BURST", "IOPS", "RATE", "PRIORITY", "DEADLINE",
+            "CLIENTS", "",
+        ];
         let mut rows = vec![header.map(str::to_owned).to_vec()];
         for volume in &answer.volumes {
             rows.extend(volume.classes.iter().map(|class| row(volume, class)));
         }
-        text.push_str(&columns(&rows, &[false, true, true, true, true, true, true, false, true, true, false]));
+        text.push_str(&columns(
+            &rows,
+            &[false, true, true, true, true, true, true, false, true, true, false],
+        ));
     }
     let size = ByteSize::new;
     text.push_str(&format!(
@@ -207,7 +238,9 @@ fn row(volume: &VolumeStatus, class: &ClassStatus) -> Vec<String> {
 /// A time without needless zeroes behind its point.
 fn short(time: &str) -> String {
     match time.split_once(' ') {
-        Some((number, unit)) if number.contains('.') => format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.')),
+        Some((number, unit)) if number.contains('.') => {
+            format!("{} {unit}", number.trim_end_matches('0').trim_end_matches('.'))
+        }
         _ => time.to_owned(),
     }
 }
@@ -223,12 +256,18 @@ Examples:
   headtime volume set vm1 reserve=40% --dry-run --control /run/headtime/sdb.control
   headtime volume remove vm1 --force --drive drive.img
 
-Every change is made wholly or not at all, is in force and on the drive when the program returns, and survives a restart. docs/volumes.md tells more.";
+Every change is made wholly or not at all, is in force and on the drive when the program returns, \
+and survives a restart. docs/volumes.md tells more.";
 
 /// The keys, from the table that the reader of configurations uses.
 fn long_help() -> String {
     let keys = VOLUME_KEYS.iter().filter(|key| key.name != "name");
-    let lines = keys.map(|key| format!("  {}={}\n      {} (unless given: {})\n", key.name, key.takes, key.summary, key.default));
+    let lines = keys.map(|key| {
+        format!(
+            "  {}={}\n      {} (unless given: {})\n",
+            key.name, key.takes, key.summary, key.default
+        )
+    });
     format!("{AFTER_HELP}\n\nSettings:\n{}", lines.collect::<String>())
 }
 
@@ -239,14 +278,21 @@ mod tests {
     #[test]
     fn times_are_as_they_were_written() {
         let shown = |ns: u64| short(&Nanos::from_ns(ns).to_string());
-        assert_eq!([0, 250_000_000, 1_500_000, 30_000, 2_000_000_000].map(shown), ["0 s", "250 ms", "1.5 ms", "30 us", "2 s"]);
+        assert_eq!(
+            [0, 250_000_000, 1_500_000, 30_000, 2_000_000_000].map(shown),
+            ["0 s", "250 ms", "1.5 ms", "30 us", "2 s"]
+        );
     }
 
     #[test]
     fn a_size_may_stand_first_and_everything_else_is_a_pair() {
-        let words = |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
+        let words =
+            |words: &[&str]| words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>();
         let read = settings(&words(&["10GiB", "reserve=25%"]), true).expect("a size and a pair");
         assert_eq!((read["size"].as_str(), read["reserve"].as_str()), ("10GiB", "25%"));
-        assert!(settings(&words(&["10GiB"]), false).is_err() && settings(&words(&["reserve=1%", "10GiB"]), true).is_err());
+        assert!(
+            settings(&words(&["10GiB"]), false).is_err()
+                && settings(&words(&["reserve=1%", "10GiB"]), true).is_err()
+        );
     }
 }

@@ -35,7 +35,10 @@ pub struct ListArguments {
 
 /// Arguments of `headtime workload show`.
 #[derive(Debug, Args)]
-#[command(after_help = "Example: headtime workload show jobs.fio > mine.toml && headtime sim --workload mine.toml")]
+#[command(
+    after_help = "Example: headtime workload show jobs.fio > mine.toml && headtime sim --workload \
+        mine.toml"
+)]
 pub struct ShowArguments {
     /// The workload, as `headtime sim --workload` takes it
     #[arg(value_name = "NAME|FILE")]
@@ -66,16 +69,26 @@ fn list(arguments: &ListArguments) -> Result<(), Failure> {
     let listed = BUILTINS.iter().map(|builtin| {
         let file = builtin.load().expect("the workloads that ship are read by a test");
         let streams = file.streams.iter().map(|stream| stream.name.clone()).collect();
-        Listed { name: builtin.name, description: file.description.clone().unwrap_or_default(), streams, takes_depth: file.takes_depth() }
+        Listed {
+            name: builtin.name,
+            description: file.description.clone().unwrap_or_default(),
+            streams,
+            takes_depth: file.takes_depth(),
+        }
     });
     let listed: Vec<Listed> = listed.collect();
     if arguments.json {
         return print_json(&listed);
     }
-    let rows: Vec<Vec<String>> = listed.iter().map(|one| vec![one.name.to_string(), one.streams.join(", "), one.description.clone()]).collect();
-    let rows = [vec![["name", "streams", "what it is"].map(str::to_string).to_vec()], rows].concat();
+    let rows: Vec<Vec<String>> = listed
+        .iter()
+        .map(|one| vec![one.name.to_string(), one.streams.join(", "), one.description.clone()])
+        .collect();
+    let rows =
+        [vec![["name", "streams", "what it is"].map(str::to_string).to_vec()], rows].concat();
     print(&format!(
-        "{}\nKeys can be laid over: random:size=64KiB,reads=0.7 or vm-mix:copy.size=1MiB; see docs/workloads.md.\n",
+        "{}\nKeys can be laid over: random:size=64KiB,reads=0.7 or vm-mix:copy.size=1MiB; see \
+            docs/workloads.md.\n",
         columns(&rows, &[false; 3])
     ))
 }

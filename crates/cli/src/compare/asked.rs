@@ -1,7 +1,8 @@
 //! [`Asked`]: what is to be compared, as it was written on the command line or in a plan file.
 //!
-//! A plan file holds what the flags hold, under the same names; a flag goes before the file. Each value remembers the line it stands in, so that a name
-//! that turns out to be unknown is reported with its place.
+//! A plan file holds what the flags hold, under the same names; a flag goes before the file. Each
+//! value remembers the line it stands in, so that a name that turns out to be unknown is reported
+//! with its place.
 
 use std::path::Path;
 
@@ -74,7 +75,9 @@ struct PlanFile {
 
 impl Default for Asked {
     fn default() -> Self {
-        let words = |words: &[&str]| words.iter().map(|word| Placed::new((*word).to_string(), "the default")).collect();
+        let words = |words: &[&str]| {
+            words.iter().map(|word| Placed::new((*word).to_string(), "the default")).collect()
+        };
         Self {
             policies: words(&["fcfs", headtime_sched::DEFAULT_POLICY]),
             beliefs: words(&["profile"]),
@@ -100,7 +103,9 @@ impl Asked {
     /// When the file cannot be read, is no TOML, or holds a key that nobody knows; with the line.
     pub fn read(path: &Path) -> Result<Self, Failure> {
         let name = path.display().to_string();
-        let text = std::fs::read_to_string(path).with_context(|| format!("plan {name} cannot be read")).map_err(Failure::Asked)?;
+        let text = std::fs::read_to_string(path)
+            .with_context(|| format!("plan {name} cannot be read"))
+            .map_err(Failure::Asked)?;
         Self::parse(&name, &text)
     }
 
@@ -126,8 +131,13 @@ impl Asked {
         asked.warmup = file.warmup.map(|found| placed.of(found));
         asked.outstanding = file.outstanding.map(|found| placed.of(found));
         if let Some(noise) = file.noise.map(|found| placed.of(found)) {
-            asked.noise = Noise::from_str(&noise.value, false)
-                .map_err(|_| Failure::Asked(anyhow!("{}: noise `{}` is neither \"on\" nor \"off\"", noise.place, noise.value)))?;
+            asked.noise = Noise::from_str(&noise.value, false).map_err(|_| {
+                Failure::Asked(anyhow!(
+                    "{}: noise `{}` is neither \"on\" nor \"off\"",
+                    noise.place,
+                    noise.value
+                ))
+            })?;
         }
         Ok(asked)
     }
@@ -145,47 +155,71 @@ impl Asked {
         ];
         for (what, empty) in [&empty[..], &[("depths", self.depths.is_empty())]].concat() {
             if empty {
-                return Err(Failure::Asked(anyhow!("{what} names none; leave it out for the default, or name at least one")));
+                return Err(Failure::Asked(anyhow!(
+                    "{what} names none; leave it out for the default, or name at least one"
+                )));
             }
         }
         let numbers = self
             .depths
             .iter()
-            .map(|depth| ("depth", depth, 1, MOST_DEPTH))
+            .map(|depth| ("depth", depth, 1, MAX_DEPTH))
             .chain([
-                ("replicas", &self.replicas, 1, MOST_REPLICAS),
+                ("replicas", &self.replicas, 1, MAX_REPLICAS),
                 ("requests", &self.requests, 1, MOST),
                 ("queue_limit", &self.queue_limit, 1, MOST),
             ])
-            .chain(self.outstanding.as_ref().map(|outstanding| ("outstanding", outstanding, 1, MOST_DEPTH)))
+            .chain(
+                self.outstanding
+                    .as_ref()
+                    .map(|outstanding| ("outstanding", outstanding, 1, MAX_DEPTH)),
+            )
             .chain(self.warmup.as_ref().map(|warmup| ("warmup", warmup, 0, MOST)));
         for (what, number, least, most) in numbers {
             if !(least..=most).contains(&number.value) {
-                return Err(Failure::Asked(anyhow!("{}: {what} {} is not a whole number from {least} to {most}", number.place, number.value)));
+                return Err(Failure::Asked(anyhow!(
+                    "{}: {what} {} is not a whole number from {least} to {most}",
+                    number.place,
+                    number.value
+                )));
             }
         }
         Ok(())
     }
 
-    /// The command that repeats the comparison, without what changes no figure: threads, folder, form of output.
+    /// The command that repeats the comparison, without what changes no figure: threads, folder,
+    /// form of output.
     #[must_use]
     pub fn command(&self) -> String {
         let mut parts = vec!["headtime compare".to_string()];
         parts.push(format!("--policies {}", joined(&self.policies)));
-        let usual_beliefs: Vec<String> = Self::default().beliefs.into_iter().map(|belief| belief.value).collect();
+        let usual_beliefs: Vec<String> =
+            Self::default().beliefs.into_iter().map(|belief| belief.value).collect();
         let beliefs_differ = !self.beliefs.iter().map(|belief| &belief.value).eq(&usual_beliefs);
         parts.extend(beliefs_differ.then(|| format!("--beliefs {}", joined(&self.beliefs))));
         parts.push(format!("--drives {}", joined(&self.drives)));
         parts.push(format!("--workloads {}", joined(&self.workloads)));
         let depths: Vec<String> = self.depths.iter().map(|depth| depth.value.to_string()).collect();
         parts.push(format!("--depths {}", depths.join(",")));
-        parts.extend(self.baseline.iter().map(|baseline| format!("--baseline {}", quoted(&baseline.value))));
-        parts.push(format!("--seed {} --replicas {} --requests {}", self.seed.value, self.replicas.value, self.requests.value));
+        parts.extend(
+            self.baseline.iter().map(|baseline| format!("--baseline {}", quoted(&baseline.value))),
+        );
+        parts.push(format!(
+            "--seed {} --replicas {} --requests {}",
+            self.seed.value, self.replicas.value, self.requests.value
+        ));
         parts.extend(self.warmup.iter().map(|warmup| format!("--warmup {}", warmup.value)));
         parts.extend((self.noise == Noise::Off).then(|| "--noise off".to_string()));
-        parts.extend(self.outstanding.iter().map(|outstanding| format!("--outstanding {}", outstanding.value)));
+        parts.extend(
+            self.outstanding
+                .iter()
+                .map(|outstanding| format!("--outstanding {}", outstanding.value)),
+        );
         let usual = Self::default().queue_limit.value;
-        parts.extend((self.queue_limit.value != usual).then(|| format!("--queue-limit {}", self.queue_limit.value)));
+        parts.extend(
+            (self.queue_limit.value != usual)
+                .then(|| format!("--queue-limit {}", self.queue_limit.value)),
+        );
         parts.join(" ")
     }
 }
@@ -227,13 +261,15 @@ impl Placing<'_> {
     }
 }
 
-/// Splits what a flag of names holds at its commas. A comma inside a name's own settings does not part: behind `sptf-expected:ageing_power=0` the piece
-/// `two_from_requests=1` is the next setting, because a setting has a `=` and no name before it.
+/// Splits what a flag of names holds at its commas. A comma inside a name's own settings does not
+/// part: behind `sptf-expected:ageing_power=0` the piece `two_from_requests=1` is the next setting,
+/// because a setting has a `=` and no name before it.
 #[must_use]
 pub fn split_names(text: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for piece in text.split(',').map(str::trim).filter(|piece| !piece.is_empty()) {
-        let setting = piece.contains('=') && !piece.split('=').next().is_some_and(|before| before.contains(':'));
+        let setting = piece.contains('=')
+            && !piece.split('=').next().is_some_and(|before| before.contains(':'));
         match names.last_mut() {
             Some(name) if setting && name.contains(':') => {
                 name.push(',');
@@ -249,7 +285,11 @@ pub fn split_names(text: &str) -> Vec<String> {
 #[must_use]
 pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@,+%".contains(c);
-    if !word.is_empty() && word.chars().all(plain) { word.to_string() } else { format!("'{}'", word.replace('\'', "'\\''")) }
+    if !word.is_empty() && word.chars().all(plain) {
+        word.to_string()
+    } else {
+        format!("'{}'", word.replace('\'', "'\\''"))
+    }
 }
 
 fn joined(words: &[Placed<String>]) -> String {
@@ -257,9 +297,9 @@ fn joined(words: &[Placed<String>]) -> String {
 }
 
 /// Clients of one workload, as many as the generator takes.
-const MOST_DEPTH: u64 = 1_000_000;
+const MAX_DEPTH: u64 = 1_000_000;
 /// More replicas than anybody waits for.
-const MOST_REPLICAS: u64 = 10_000;
+const MAX_REPLICAS: u64 = 10_000;
 /// Requests are counted in less than this, so that sums stay exact in a float.
 const MOST: u64 = 1 << 48;
 
@@ -268,19 +308,22 @@ mod tests {
     use super::*;
 
     fn refused(text: &str) -> String {
-        let parsed = Asked::parse("plan.toml", text).and_then(|asked| asked.check().map(|()| asked));
+        let parsed =
+            Asked::parse("plan.toml", text).and_then(|asked| asked.check().map(|()| asked));
         parsed.expect_err("it is wrong").message()
     }
 
     #[test]
     fn a_plan_file_holds_what_the_flags_hold_and_the_rest_is_the_default() {
-        let text = "policies = [\"fcfs\", \"edf\"]\ndepths = [2, 8]\nseed = 9\nnoise = \"off\"\nwarmup = 0\nbaseline = \"edf\"\n";
+        let text = "policies = [\"fcfs\", \"edf\"]\ndepths = [2, 8]\nseed = 9\nnoise = \
+            \"off\"\nwarmup = 0\nbaseline = \"edf\"\n";
         let asked = Asked::parse("plan.toml", text).expect("it is right");
         assert_eq!(asked.policies[1], Placed::new("edf".to_string(), "plan.toml:1"));
         assert_eq!((asked.seed.value, asked.noise, asked.replicas.value), (9, Noise::Off, 1));
         assert_eq!(
             asked.command(),
-            "headtime compare --policies fcfs edf --drives nearline-20tb --workloads random --depths 2,8 --baseline edf --seed 9 --replicas 1 \
+            "headtime compare --policies fcfs edf --drives nearline-20tb --workloads random \
+                --depths 2,8 --baseline edf --seed 9 --replicas 1 \
              --requests 20000 --warmup 0 --noise off"
         );
     }
@@ -288,17 +331,32 @@ mod tests {
     #[test]
     fn mistakes_of_a_plan_file_are_named_by_line() {
         for (text, expected) in [
-            ("seed = 1\npolicy = \"fcfs\"\n", "plan.toml:2: unknown field `policy`, expected one of"),
-            ("seed = 1\n\nreplicas = 0\n", "plan.toml:3: replicas 0 is not a whole number from 1 to 10000"),
-            ("depths = [\n 4,\n 0,\n]\n", "plan.toml:3: depth 0 is not a whole number from 1 to 1000000"),
-            ("seed = 1\nnoise = \"some\"\n", "plan.toml:2: noise `some` is neither \"on\" nor \"off\""),
+            (
+                "seed = 1\npolicy = \"fcfs\"\n",
+                "plan.toml:2: unknown field `policy`, expected one of",
+            ),
+            (
+                "seed = 1\n\nreplicas = 0\n",
+                "plan.toml:3: replicas 0 is not a whole number from 1 to 10000",
+            ),
+            (
+                "depths = [\n 4,\n 0,\n]\n",
+                "plan.toml:3: depth 0 is not a whole number from 1 to 1000000",
+            ),
+            (
+                "seed = 1\nnoise = \"some\"\n",
+                "plan.toml:2: noise `some` is neither \"on\" nor \"off\"",
+            ),
             ("seed = \"one\"\n", "plan.toml:1: invalid type: string"),
             ("seed = 1\nseed = 2\n", "plan.toml:2: duplicate key"),
             ("beliefs = []\n", "beliefs names none; leave it out for the default"),
             ("policies = []\n", "policies names none; leave it out for the default"),
         ] {
             let message = refused(text);
-            assert!(message.starts_with(expected) && !message.contains('\n'), "`{text}` is answered `{message}`, not `{expected}`");
+            assert!(
+                message.starts_with(expected) && !message.contains('\n'),
+                "`{text}` is answered `{message}`, not `{expected}`"
+            );
         }
     }
 
@@ -309,12 +367,18 @@ mod tests {
             split_names("sptf-expected:ageing_power=0,two_from_requests=1,fcfs,firmware:depth=4"),
             ["sptf-expected:ageing_power=0,two_from_requests=1", "fcfs", "firmware:depth=4"]
         );
-        assert_eq!(split_names("random:size=4KiB,reads=0.5,oltp"), ["random:size=4KiB,reads=0.5", "oltp"]);
+        assert_eq!(
+            split_names("random:size=4KiB,reads=0.5,oltp"),
+            ["random:size=4KiB,reads=0.5", "oltp"]
+        );
         assert!(split_names(" ,").is_empty());
     }
 
     #[test]
     fn a_word_that_the_shell_would_take_apart_is_quoted() {
-        assert_eq!(["a b", "it's", "random:size=4KiB", ""].map(quoted), ["'a b'", "'it'\\''s'", "random:size=4KiB", "''"]);
+        assert_eq!(
+            ["a b", "it's", "random:size=4KiB", ""].map(quoted),
+            ["'a b'", "'it'\\''s'", "random:size=4KiB", "''"]
+        );
     }
 }

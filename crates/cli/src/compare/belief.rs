@@ -26,7 +26,10 @@ impl PlannedBelief {
     /// When they say none, or their file cannot be read.
     pub fn load(word: &Placed<String>) -> Result<Self, Failure> {
         let asked = |error: anyhow::Error| Failure::Asked(error.context(word.place.clone()));
-        let by: BelievedBy = word.value.parse().map_err(|error: headtime_io::BeliefWordError| asked(error.into()))?;
+        let by: BelievedBy = word
+            .value
+            .parse()
+            .map_err(|error: headtime_io::BeliefWordError| asked(error.into()))?;
         let fingerprint = fingerprint(&by).map_err(asked)?;
         Ok(Self { text: word.value.clone(), fingerprint, by })
     }
@@ -37,7 +40,10 @@ impl PlannedBelief {
     /// When such a drive cannot be believed in this way, or the map's file is not what it was.
     pub fn begin(&self, profile: &DriveProfile) -> Result<Box<dyn Belief + Send>, Failure> {
         if fingerprint(&self.by)? != self.fingerprint {
-            return Err(Failure::Failed(anyhow::anyhow!("the map of belief {} was written to while it was being compared; start again", self.text)));
+            return Err(Failure::Failed(anyhow::anyhow!(
+                "the map of belief {} was written to while it was being compared; start again",
+                self.text
+            )));
         }
         beliefs::begin(&self.by, &MapSettings::default(), profile)
     }
@@ -45,6 +51,7 @@ impl PlannedBelief {
 
 fn fingerprint(by: &BelievedBy) -> anyhow::Result<Option<u64>> {
     let BelievedBy::Map { start: MapStart::File(path), .. } = by else { return Ok(None) };
-    let bytes = std::fs::read(path).map_err(|error| anyhow::anyhow!("map {} cannot be read: {error}", path.display()))?;
+    let bytes = std::fs::read(path)
+        .map_err(|error| anyhow::anyhow!("map {} cannot be read: {error}", path.display()))?;
     Ok(Some(fnv(&bytes)))
 }

@@ -69,7 +69,12 @@ impl Cell {
     #[must_use]
     pub fn all(plan: &Plan) -> Vec<Self> {
         let of_case = |(case, of): (usize, &Case)| {
-            of.policies.iter().flat_map(move |policy| plan.seeds().map(move |seed| Self { case, policy: *policy, seed })).collect::<Vec<_>>()
+            of.policies
+                .iter()
+                .flat_map(move |policy| {
+                    plan.seeds().map(move |seed| Self { case, policy: *policy, seed })
+                })
+                .collect::<Vec<_>>()
         };
         plan.cases.iter().enumerate().flat_map(of_case).collect()
     }
@@ -83,8 +88,12 @@ impl Cell {
         let belief = policy.belief.map(|belief| &plan.beliefs[belief]);
         Decisive {
             policy: policy.policy.clone(),
-            belief: belief.map(|belief| belief.text.clone()).filter(|text| *text != BelievedBy::Profile.to_string()),
-            belief_fingerprint: belief.and_then(|belief| belief.fingerprint).map(|fingerprint| format!("{fingerprint:016x}")),
+            belief: belief
+                .map(|belief| belief.text.clone())
+                .filter(|text| *text != BelievedBy::Profile.to_string()),
+            belief_fingerprint: belief
+                .and_then(|belief| belief.fingerprint)
+                .map(|fingerprint| format!("{fingerprint:016x}")),
             drive: drive.text.clone(),
             drive_fingerprint: format!("{:016x}", drive.fingerprint),
             workload: workload.name.clone(),
@@ -102,7 +111,12 @@ impl Cell {
     /// What it is, in a line.
     #[must_use]
     pub fn name(&self, plan: &Plan) -> String {
-        format!("{}, {}, seed {}", plan.policies[self.policy].text, plan.name(&plan.cases[self.case]), self.seed)
+        format!(
+            "{}, {}, seed {}",
+            plan.policies[self.policy].text,
+            plan.name(&plan.cases[self.case]),
+            self.seed
+        )
     }
 
     /// Requests that it runs for.
@@ -111,11 +125,18 @@ impl Cell {
         plan.cases[self.case].warm_up + plan.asked.requests.value
     }
 
-    /// Runs it; `None` when it was stopped before its end. Every few hundred requests `tell` is told of them.
+    /// Runs it; `None` when it was stopped before its end. Every few hundred requests `tell` is
+    /// told of them.
     ///
     /// # Errors
-    /// When the workload cannot be opened, or the run cannot go on for another reason than a full queue.
-    pub fn run(&self, plan: &Plan, stop: &Stop, tell: &dyn Fn(u64)) -> anyhow::Result<Option<Outcome>> {
+    /// When the workload cannot be opened, or the run cannot go on for another reason than a full
+    /// queue.
+    pub fn run(
+        &self,
+        plan: &Plan,
+        stop: &Stop,
+        tell: &dyn Fn(u64),
+    ) -> anyhow::Result<Option<Outcome>> {
         let case = &plan.cases[self.case];
         let policy = &plan.policies[self.policy];
         let experiment = Experiment {
@@ -127,7 +148,11 @@ impl Cell {
             policy: policy.entry,
             parameters: policy.parameters.clone(),
             tunables: headtime_sched::Tunables::default(),
-            outstanding: plan.asked.outstanding.as_ref().map(|outstanding| outstanding.value as usize),
+            outstanding: plan
+                .asked
+                .outstanding
+                .as_ref()
+                .map(|outstanding| outstanding.value as usize),
             seed: self.seed,
             warm_up: case.warm_up,
             requests: plan.asked.requests.value,
@@ -139,13 +164,19 @@ impl Cell {
         };
         let inner = plan.source(case, self.seed).map_err(|failure| anyhow!(failure.message()))?;
         let mut observer = Observer::new(experiment.warm_up, experiment.requests, tell);
-        let begun = policy.belief.map(|belief| plan.beliefs[belief].begin(&experiment.profile)).transpose();
+        let begun =
+            policy.belief.map(|belief| plan.beliefs[belief].begin(&experiment.profile)).transpose();
         let begun = Taken::new(begun.map_err(|failure| anyhow!(failure.message()))?);
-        let belief = |_: &DriveProfile| begun.take().expect("a run that is no oracle's begins once, with a belief");
-        let run = run_watched(&experiment, Stoppable { inner, stop }, &belief, &mut observer).map_err(|error| match error {
-            RunError::Engine(error) => anyhow::Error::new(error).context("the simulation cannot go on"),
-            other => anyhow::Error::new(other),
-        })?;
+        let belief = |_: &DriveProfile| {
+            begun.take().expect("a run that is no oracle's begins once, with a belief")
+        };
+        let run = run_watched(&experiment, Stoppable { inner, stop }, &belief, &mut observer)
+            .map_err(|error| match error {
+                RunError::Engine(error) => {
+                    anyhow::Error::new(error).context("the simulation cannot go on")
+                }
+                other => anyhow::Error::new(other),
+            })?;
         if stop.is_raised() {
             return Ok(None);
         }
@@ -156,7 +187,12 @@ impl Cell {
     }
 }
 
-fn outcome(run: &WatchedRun, observer: &Observer<'_>, wanted: u64, labels: &[StreamLabel]) -> anyhow::Result<Outcome> {
+fn outcome(
+    run: &WatchedRun,
+    observer: &Observer<'_>,
+    wanted: u64,
+    labels: &[StreamLabel],
+) -> anyhow::Result<Outcome> {
     let WatchedRun { measures, fault } = run;
     let ended = match fault {
         None if measures.requests + measures.failed >= wanted => Ended::Full,
@@ -165,7 +201,10 @@ fn outcome(run: &WatchedRun, observer: &Observer<'_>, wanted: u64, labels: &[Str
         Some(error) => return Err(error.clone()).context("the simulation cannot go on"),
     };
     let streams = measures.streams.iter().enumerate().map(|(number, stream)| {
-        let label = labels.get(number).cloned().unwrap_or_else(|| StreamLabel { name: format!("stream {number}"), class: String::new() });
+        let label = labels.get(number).cloned().unwrap_or_else(|| StreamLabel {
+            name: format!("stream {number}"),
+            class: String::new(),
+        });
         StreamFigures { name: label.name, class: label.class, figures: Figures::of_stream(stream) }
     });
     Ok(Outcome {
@@ -181,7 +220,8 @@ fn outcome(run: &WatchedRun, observer: &Observer<'_>, wanted: u64, labels: &[Str
     })
 }
 
-/// A source that ends when it is told to stop, and the run with it: what is still held is served, and nobody asks again.
+/// A source that ends when it is told to stop, and the run with it: what is still held is served,
+/// and nobody asks again.
 struct Stoppable<'a> {
     inner: Box<dyn Source + Send>,
     stop: &'a Stop,

@@ -1,15 +1,20 @@
-//! What tells one thing from another without keeping all of it: profiles, cells, and the program itself.
+//! What tells one thing from another without keeping all of it: profiles, cells, and the program
+//! itself.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 
-/// The 64-bit FNV-1a hash (Fowler, Noll and Vo): the same on every machine and in every version of the compiler, which names of files must be.
+/// The 64-bit FNV-1a hash (Fowler, Noll and Vo): the same on every machine and in every version of
+/// the compiler, which names of files must be.
 #[must_use]
 pub fn fnv(bytes: &[u8]) -> u64 {
-    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3))
+    bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3)
+    })
 }
 
-/// The version of the program and the checksum of its file, as `0.1.0+89abcdef`: a scheduler that is being worked on changes without its version.
+/// The version of the program and the checksum of its file, as `0.1.0+89abcdef`: a scheduler that
+/// is being worked on changes without its version.
 ///
 /// # Errors
 /// When the program cannot read its own file.
@@ -30,7 +35,10 @@ mod tests {
 
     #[test]
     fn the_hash_is_the_published_one() {
-        assert_eq!((fnv(b""), fnv(b"a"), fnv(b"foobar")), (0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c, 0x8594_4171_f739_67e8));
+        assert_eq!(
+            (fnv(b""), fnv(b"a"), fnv(b"foobar")),
+            (0xcbf2_9ce4_8422_2325, 0xaf63_dc4c_8601_ec8c, 0x8594_4171_f739_67e8)
+        );
     }
 
     #[test]

@@ -1,7 +1,9 @@
-//! `headtime compare`: policies × beliefs × drives × depths × workloads, run side by side, kept as they finish, and told in one page.
+//! `headtime compare`: policies × beliefs × drives × depths × workloads, run side by side, kept as
+//! they finish, and told in one page.
 //!
-//! [`Asked`] is what was written, [`Plan`] what it means, [`session`] computes what the folder ([`store`]) does not have yet, [`Comparison`] is what came out,
-//! and [`page`] shows it. `docs/compare.md` says what the figures mean.
+//! [`Asked`] is what was written, [`Plan`] what it means, [`session`] computes what the folder
+//! ([`store`]) does not have yet, [`Comparison`] is what came out, and [`page`] shows it.
+//! `docs/compare.md` says what the figures mean.
 
 mod asked;
 mod belief;

@@ -1,5 +1,5 @@
-//! [`Observer`]: what a comparison wants to know of a run beyond its [`headtime_sim::Measures`]: whether it was steady, whether the queue grew, and
-//! the whole distribution of response times.
+//! [`Observer`]: what a comparison wants to know of a run beyond its [`headtime_sim::Measures`]:
+//! whether it was steady, whether the queue grew, and the whole distribution of response times.
 
 use hdrhistogram::Histogram;
 use headtime_sched::{Cancelled, Finished, Outcome as Result, Request, RequestId};
@@ -31,12 +31,25 @@ struct HalfMeans {
 }
 
 impl<'a> Observer<'a> {
-    /// Watches a run of `requests` after `warm_up`, and tells `tell` of each [`TOLD_EVERY`] of them.
+    /// Watches a run of `requests` after `warm_up`, and tells `tell` of each [`TOLD_EVERY`] of
+    /// them.
     #[must_use]
     pub fn new(warm_up: u64, requests: u64, tell: &'a dyn Fn(u64)) -> Self {
-        let responses = Histogram::new_with_bounds(SHORTEST_NS, LONGEST_NS, 3).expect("the bounds are those the library takes");
+        let responses = Histogram::new_with_bounds(SHORTEST_NS, LONGEST_NS, 3)
+            .expect("the bounds are those the library takes");
         let (until, halves, longest) = (Instant::ORIGIN, Default::default(), Nanos::ZERO);
-        Self { warm_up, requests, finished: 0, held: 0, held_at_first: 0, until, halves, responses, longest, tell }
+        Self {
+            warm_up,
+            requests,
+            finished: 0,
+            held: 0,
+            held_at_first: 0,
+            until,
+            halves,
+            responses,
+            longest,
+            tell,
+        }
     }
 
     /// Requests held more than when counting began.
@@ -55,7 +68,11 @@ impl<'a> Observer<'a> {
     /// Response times by [`share`], as many as the requests can tell.
     #[must_use]
     pub fn response_ms_by_share(&self) -> Vec<f64> {
-        let at = |step| Nanos::from_ns(self.responses.value_at_quantile(share(step))).min(self.longest).as_ms_f64();
+        let at = |step| {
+            Nanos::from_ns(self.responses.value_at_quantile(share(step)))
+                .min(self.longest)
+                .as_ms_f64()
+        };
         (0..steps(self.responses.len())).map(|step| rounded(at(step))).collect()
     }
 }
@@ -71,7 +88,10 @@ impl Watch for Observer<'_> {
         if self.finished.is_multiple_of(TOLD_EVERY) {
             (self.tell)(TOLD_EVERY);
         }
-        if self.finished > self.warm_up && self.finished <= self.warm_up + self.requests && finished.outcome == Result::Success {
+        if self.finished > self.warm_up
+            && self.finished <= self.warm_up + self.requests
+            && finished.outcome == Result::Success
+        {
             let half = usize::from((self.finished - self.warm_up) * 2 > self.requests);
             self.halves[half].response.push(finished.response().as_ms_f64());
             self.halves[half].gaps.push(now.saturating_since(self.until).as_ns() as f64);
@@ -95,7 +115,8 @@ impl HalfMeans {
         let iops = 1e9 / gap;
         Some(Half {
             iops: rounded(iops),
-            // To first order a rate is as unsure, in parts of itself, as the gap it is the inverse of.
+            // To first order a rate is as unsure, in parts of itself, as the gap it is the inverse
+            // of.
             iops_half_width_95: rounded(iops * self.gaps.half_width()? / gap),
             response_ms_mean: rounded(self.response.mean()?),
             response_ms_mean_half_width_95: rounded(self.response.half_width()?),

@@ -1,6 +1,7 @@
 //! [`Outcome`]: what one run brought, as it is kept in its cell's file.
 //!
-//! Figures are rounded to six digits when the run ends: more than they are sure of, and what is read back from a file is then exactly what was written.
+//! Figures are rounded to six digits when the run ends: more than they are sure of, and what is
+//! read back from a file is then exactly what was written.
 
 use headtime_sim::{Distribution, Measures, StreamMeasures};
 use serde::{Deserialize, Serialize};
@@ -12,7 +13,8 @@ use crate::figures::{DiskTime, Times};
 pub struct Outcome {
     /// How it ended.
     pub ended: Ended,
-    /// Requests held at its end more than when counting began; what an overloaded drive falls behind by.
+    /// Requests held at its end more than when counting began; what an overloaded drive falls
+    /// behind by.
     pub fell_behind: i64,
     /// Length of the window in which requests were counted.
     pub simulated_seconds: f64,
@@ -20,13 +22,15 @@ pub struct Outcome {
     pub queue_depth_mean: f64,
     /// Where the drive's time went, as shares of one.
     pub disk_time: DiskTime,
-    /// The first and the second half of the requests, each by itself; `None` when there are too few to tell.
+    /// The first and the second half of the requests, each by itself; `None` when there are too few
+    /// to tell.
     pub halves: Option<[Half; 2]>,
     /// All requests together.
     pub total: Figures,
     /// Each stream of the workload, in its order.
     pub streams: Vec<StreamFigures>,
-    /// Response times within which the shares 1 − 10^(−k/10), k = 0, 1, 2 …, of the requests ended: ten to each nine, as many as the number of requests can tell.
+    /// Response times within which the shares 1 − 10^(−k/10), k = 0, 1, 2 …, of the requests ended:
+    /// ten to each nine, as many as the number of requests can tell.
     pub response_ms_by_share: Vec<f64>,
 }
 
@@ -51,7 +55,8 @@ pub struct Figures {
     pub failed_requests: u64,
     /// Requests a second.
     pub iops: f64,
-    /// Half the width of its 95 % interval by batch means of this run; `None` when the run is too short to tell.
+    /// Half the width of its 95 % interval by batch means of this run; `None` when the run is too
+    /// short to tell.
     pub iops_half_width_95: Option<f64>,
     /// Bytes read and written, in MiB a second.
     pub mib_per_second: f64,
@@ -98,7 +103,8 @@ pub struct Half {
 pub enum Status {
     /// Nothing.
     Fine,
-    /// Its halves differ by more than both intervals: the warm-up is too short, or the load changes.
+    /// Its halves differ by more than both intervals: the warm-up is too short, or the load
+    /// changes.
     NotSteady,
     /// The drive does not keep up: the queue reached its limit, or grew all the time.
     Overloaded,
@@ -121,9 +127,11 @@ impl Outcome {
         }
     }
 
-    /// Whether requests came so much faster than they were served that the queue grew by more than a twentieth of them; a queue that merely swings does not.
+    /// Whether requests came so much faster than they were served that the queue grew by more than
+    /// a twentieth of them; a queue that merely swings does not.
     fn falls_behind(&self) -> bool {
-        self.ended == Ended::Full && self.fell_behind > FEWEST_BEHIND.max((self.total.requests / 20) as i64)
+        self.ended == Ended::Full
+            && self.fell_behind > FEWEST_BEHIND.max((self.total.requests / 20) as i64)
     }
 }
 
@@ -131,7 +139,8 @@ impl Half {
     /// Whether the intervals of the two lie apart, in the rate or in the mean response.
     fn differs(&self, other: &Self) -> bool {
         (self.iops - other.iops).abs() > self.iops_half_width_95 + other.iops_half_width_95
-            || (self.response_ms_mean - other.response_ms_mean).abs() > self.response_ms_mean_half_width_95 + other.response_ms_mean_half_width_95
+            || (self.response_ms_mean - other.response_ms_mean).abs()
+                > self.response_ms_mean_half_width_95 + other.response_ms_mean_half_width_95
     }
 }
 
@@ -166,7 +175,8 @@ impl Figures {
         }
     }
 
-    /// The figures of one stream of a run; its means have no intervals, because batches are kept of the whole alone.
+    /// The figures of one stream of a run; its means have no intervals, because batches are kept of
+    /// the whole alone.
     #[must_use]
     pub fn of_stream(stream: &StreamMeasures) -> Self {
         let figures = stream.figures();
@@ -187,7 +197,8 @@ impl Figures {
     /// Misses as a share of the requests with a deadline; `None` when no request had one.
     #[must_use]
     pub fn miss_share(&self) -> Option<f64> {
-        (self.deadline_requests > 0).then(|| self.deadline_misses as f64 / self.deadline_requests as f64)
+        (self.deadline_requests > 0)
+            .then(|| self.deadline_misses as f64 / self.deadline_requests as f64)
     }
 }
 
@@ -218,7 +229,8 @@ pub fn shares(spent: &headtime_sim::DiskTime) -> DiskTime {
     }
 }
 
-/// The `step`-th of the shares at which response times are kept: ten to each "nine", so that tails are as detailed as middles. 0, 0.21, 0.37 … 0.9 … 0.99 ….
+/// The `step`-th of the shares at which response times are kept: ten to each "nine", so that tails
+/// are as detailed as middles. 0, 0.21, 0.37 … 0.9 … 0.99 ….
 #[must_use]
 pub fn share(step: usize) -> f64 {
     1.0 - libm::pow(10.0, -nines(step))
@@ -233,7 +245,7 @@ pub fn nines(step: usize) -> f64 {
 /// Steps of [`share`] that so many requests can tell: ten of them lie beyond the last one.
 #[must_use]
 pub fn steps(requests: u64) -> usize {
-    (0..=MOST_STEPS).take_while(|step| (1.0 - share(*step)) * requests as f64 >= 9.999).count()
+    (0..=MAX_STEPS).take_while(|step| (1.0 - share(*step)) * requests as f64 >= 9.999).count()
 }
 
 /// A number with six significant digits.
@@ -244,7 +256,7 @@ pub fn rounded(value: f64) -> f64 {
 }
 
 /// The last step: 99.99 %.
-const MOST_STEPS: usize = 40;
+const MAX_STEPS: usize = 40;
 /// A queue that grows by no more than this is not growing.
 const FEWEST_BEHIND: i64 = 64;
 
@@ -254,7 +266,8 @@ pub(super) mod tests {
 
     /// A run of 20,000 requests at so many a second.
     pub fn outcome(iops: f64) -> Outcome {
-        let response_ms = Times { count: 20_000, mean: 2.0, p50: 1.0, p95: 4.0, p99: 8.0, p999: 9.0, max: 10.0 };
+        let response_ms =
+            Times { count: 20_000, mean: 2.0, p50: 1.0, p95: 4.0, p99: 8.0, p999: 9.0, max: 10.0 };
         Outcome {
             ended: Ended::Full,
             fell_behind: 0,
@@ -262,7 +275,13 @@ pub(super) mod tests {
             queue_depth_mean: 4.0,
             disk_time: DiskTime { seek: 0.5, rotate: 0.25, transfer: 0.25, ..DiskTime::default() },
             halves: None,
-            total: Figures { requests: 20_000, iops, response_ms, service_ms: response_ms, ..Figures::default() },
+            total: Figures {
+                requests: 20_000,
+                iops,
+                response_ms,
+                service_ms: response_ms,
+                ..Figures::default()
+            },
             streams: Vec::new(),
             response_ms_by_share: (0..steps(20_000)).map(|step| 1.0 + step as f64).collect(),
         }
@@ -271,18 +290,32 @@ pub(super) mod tests {
     #[test]
     fn a_queue_that_swings_is_no_overload_and_one_that_grows_is() {
         let status = |ended, fell_behind| Outcome { ended, fell_behind, ..outcome(100.0) }.status();
-        assert_eq!((status(Ended::Full, 1_000), status(Ended::Full, 1_001)), (Status::Fine, Status::Overloaded));
+        assert_eq!(
+            (status(Ended::Full, 1_000), status(Ended::Full, 1_001)),
+            (Status::Fine, Status::Overloaded)
+        );
         assert_eq!(status(Ended::QueueFull, 0), Status::Overloaded);
         assert_eq!(status(Ended::Drained, -3), Status::Fine);
-        let short = Outcome { fell_behind: 64, total: Figures { requests: 300, ..Figures::default() }, ..outcome(100.0) };
+        let short = Outcome {
+            fell_behind: 64,
+            total: Figures { requests: 300, ..Figures::default() },
+            ..outcome(100.0)
+        };
         assert_eq!(short.status(), Status::Fine);
         assert_eq!(Outcome { total: Figures::default(), ..outcome(1.0) }.status(), Status::Empty);
     }
 
     #[test]
     fn halves_whose_intervals_lie_apart_are_not_steady() {
-        let half = |iops, response_ms_mean| Half { iops, iops_half_width_95: 1.0, response_ms_mean, response_ms_mean_half_width_95: 0.5 };
-        let status = |second| Outcome { halves: Some([half(100.0, 10.0), second]), ..outcome(100.0) }.status();
+        let half = |iops, response_ms_mean| Half {
+            iops,
+            iops_half_width_95: 1.0,
+            response_ms_mean,
+            response_ms_mean_half_width_95: 0.5,
+        };
+        let status = |second| {
+            Outcome { halves: Some([half(100.0, 10.0), second]), ..outcome(100.0) }.status()
+        };
         assert_eq!(status(half(102.0, 11.0)), Status::Fine);
         assert_eq!(status(half(102.1, 11.0)), Status::NotSteady);
         assert_eq!(status(half(100.0, 8.9)), Status::NotSteady);
@@ -290,15 +323,25 @@ pub(super) mod tests {
 
     #[test]
     fn shares_go_by_nines_as_far_as_the_requests_can_tell() {
-        assert_eq!((share(0), rounded(share(10)), rounded(share(20)), rounded(share(30))), (0.0, 0.9, 0.99, 0.999));
-        assert_eq!((steps(0), steps(10), steps(1_000), steps(10_000), steps(1 << 40)), (0, 1, 21, 31, 41));
+        assert_eq!(
+            (share(0), rounded(share(10)), rounded(share(20)), rounded(share(30))),
+            (0.0, 0.9, 0.99, 0.999)
+        );
+        assert_eq!(
+            (steps(0), steps(10), steps(1_000), steps(10_000), steps(1 << 40)),
+            (0, 1, 21, 31, 41)
+        );
     }
 
     #[test]
     fn what_is_written_is_what_is_read() {
         let mut before = outcome(345.678);
         before.total.iops_half_width_95 = Some(rounded(1.0 / 3.0));
-        before.streams = vec![StreamFigures { name: "scan".to_string(), class: "background".to_string(), figures: before.total }];
+        before.streams = vec![StreamFigures {
+            name: "scan".to_string(),
+            class: "background".to_string(),
+            figures: before.total,
+        }];
         let text = serde_json::to_string(&before).expect("an outcome is JSON");
         let mut after: Outcome = serde_json::from_str(&text).expect("it was just written");
         // How many requests the times are of stands beside them.
@@ -307,6 +350,9 @@ pub(super) mod tests {
             (stream.figures.response_ms.count, stream.figures.service_ms.count) = (20_000, 20_000);
         }
         assert_eq!(after, before);
-        assert_eq!([rounded(123_456.789), rounded(-0.000_123_456_7), rounded(0.0)], [123_457.0, -0.000_123_457, 0.0]);
+        assert_eq!(
+            [rounded(123_456.789), rounded(-0.000_123_456_7), rounded(0.0)],
+            [123_457.0, -0.000_123_457, 0.0]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! `results.parquet`: the lines and columns of `results.csv`, typed, for programs that read columns.
+//! `results.parquet`: the lines and columns of `results.csv`, typed, for programs that read
+//! columns.
 
 use std::sync::Arc;
 
@@ -17,11 +18,18 @@ use super::table::{COLUMNS, Column, Kind, Value};
 /// # Errors
 /// None that is known of: every value fits its column.
 pub fn parquet(comparison: &Comparison) -> anyhow::Result<Vec<u8>> {
-    let fields = COLUMNS.iter().map(|column| Ok(Arc::new(field(column)?))).collect::<anyhow::Result<Vec<_>>>()?;
+    let fields = COLUMNS
+        .iter()
+        .map(|column| Ok(Arc::new(field(column)?)))
+        .collect::<anyhow::Result<Vec<_>>>()?;
     let schema = Type::group_type_builder("comparison").with_fields(fields).build()?;
-    let properties = WriterProperties::builder().set_compression(Compression::UNCOMPRESSED).set_created_by(CREATED_BY.to_string()).build();
+    let properties = WriterProperties::builder()
+        .set_compression(Compression::UNCOMPRESSED)
+        .set_created_by(CREATED_BY.to_string())
+        .build();
     let mut bytes = Vec::new();
-    let mut writer = SerializedFileWriter::new(&mut bytes, Arc::new(schema), Arc::new(properties)).context("the schema")?;
+    let mut writer = SerializedFileWriter::new(&mut bytes, Arc::new(schema), Arc::new(properties))
+        .context("the schema")?;
     let mut group = writer.next_row_group()?;
     let lines = comparison.lines();
     for column in COLUMNS {
@@ -41,32 +49,69 @@ fn field(column: &Column) -> anyhow::Result<Type> {
         Kind::YesNo => Physical::BOOLEAN,
     };
     let logical = (column.kind == Kind::Text).then_some(LogicalType::String);
-    let repetition = if column.kind == Kind::YesNo { Repetition::REQUIRED } else { Repetition::OPTIONAL };
-    Ok(Type::primitive_type_builder(column.name, physical).with_logical_type(logical).with_repetition(repetition).build()?)
+    let repetition =
+        if column.kind == Kind::YesNo { Repetition::REQUIRED } else { Repetition::OPTIONAL };
+    Ok(Type::primitive_type_builder(column.name, physical)
+        .with_logical_type(logical)
+        .with_repetition(repetition)
+        .build()?)
 }
 
-fn write(group: &mut SerializedRowGroupWriter<'_, &mut Vec<u8>>, values: &[Value]) -> anyhow::Result<()> {
+fn write(
+    group: &mut SerializedRowGroupWriter<'_, &mut Vec<u8>>,
+    values: &[Value],
+) -> anyhow::Result<()> {
     let mut column = group.next_column()?.context("the schema has a column less than the table")?;
     // One where there is a value: columns are optional and not nested.
-    let levels: Vec<i16> =
-        values.iter().map(|value| i16::from(!matches!(value, Value::Text(None) | Value::Whole(None) | Value::Number(None)))).collect();
+    let levels: Vec<i16> = values
+        .iter()
+        .map(|value| {
+            i16::from(!matches!(
+                value,
+                Value::Text(None) | Value::Whole(None) | Value::Number(None)
+            ))
+        })
+        .collect();
     match values.first() {
         None => {}
         Some(Value::Text(_)) => {
-            let texts =
-                values.iter().filter_map(|value| if let Value::Text(Some(text)) = value { Some(ByteArray::from(text.as_str())) } else { None });
-            column.typed::<ByteArrayType>().write_batch(&texts.collect::<Vec<_>>(), Some(&levels), None)?;
+            let texts = values.iter().filter_map(|value| {
+                if let Value::Text(Some(text)) = value {
+                    Some(ByteArray::from(text.as_str()))
+                } else {
+                    None
+                }
+            });
+            column.typed::<ByteArrayType>().write_batch(
+                &texts.collect::<Vec<_>>(),
+                Some(&levels),
+                None,
+            )?;
         }
         Some(Value::Whole(_)) => {
-            let numbers = values.iter().filter_map(|value| if let Value::Whole(number) = value { *number } else { None });
-            column.typed::<Int64Type>().write_batch(&numbers.collect::<Vec<_>>(), Some(&levels), None)?;
+            let numbers = values
+                .iter()
+                .filter_map(|value| if let Value::Whole(number) = value { *number } else { None });
+            column.typed::<Int64Type>().write_batch(
+                &numbers.collect::<Vec<_>>(),
+                Some(&levels),
+                None,
+            )?;
         }
         Some(Value::Number(_)) => {
-            let numbers = values.iter().filter_map(|value| if let Value::Number(number) = value { *number } else { None });
-            column.typed::<DoubleType>().write_batch(&numbers.collect::<Vec<_>>(), Some(&levels), None)?;
+            let numbers = values
+                .iter()
+                .filter_map(|value| if let Value::Number(number) = value { *number } else { None });
+            column.typed::<DoubleType>().write_batch(
+                &numbers.collect::<Vec<_>>(),
+                Some(&levels),
+                None,
+            )?;
         }
         Some(Value::YesNo(_)) => {
-            let answers = values.iter().filter_map(|value| if let Value::YesNo(yes) = value { Some(*yes) } else { None });
+            let answers = values
+                .iter()
+                .filter_map(|value| if let Value::YesNo(yes) = value { Some(*yes) } else { None });
             column.typed::<BoolType>().write_batch(&answers.collect::<Vec<_>>(), None, None)?;
         }
     }

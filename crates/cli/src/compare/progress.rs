@@ -1,4 +1,5 @@
-//! What people who wait see: a bar on a terminal, a line now and then elsewhere; both on standard error.
+//! What people who wait see: a bar on a terminal, a line now and then elsewhere; both on standard
+//! error.
 
 use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +9,8 @@ use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::stop::Stop;
 
-/// How far a comparison has come. The bar goes by requests, so that the time left is told from work and not from cells, which differ.
+/// How far a comparison has come. The bar goes by requests, so that the time left is told from work
+/// and not from cells, which differ.
 pub struct Waiting {
     bar: Option<ProgressBar>,
     cells: u64,
@@ -22,7 +24,9 @@ impl Waiting {
     pub fn new(cells: usize, stop: Stop) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(0);
-            let style = ProgressStyle::with_template("{prefix} [{bar:32}] {percent:>3} %, {eta} left; {wide_msg}");
+            let style = ProgressStyle::with_template(
+                "{prefix} [{bar:32}] {percent:>3} %, {eta} left; {wide_msg}",
+            );
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar
         });
@@ -71,7 +75,9 @@ impl Progress for Waiting {
                 bar.set_prefix(format!("{finished} of {}", self.cells));
                 bar.set_message(point.to_string());
             }
-            None if said(finished, self.cells) => eprintln!("{finished} of {} cells: {point}", self.cells),
+            None if said(finished, self.cells) => {
+                eprintln!("{finished} of {} cells: {point}", self.cells)
+            }
             None => {}
         }
     }

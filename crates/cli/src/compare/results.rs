@@ -1,6 +1,8 @@
-//! [`Comparison`]: what came out of a plan, and its forms for other programs: `results.json`, `results.csv`, `summary.csv`.
+//! [`Comparison`]: what came out of a plan, and its forms for other programs: `results.json`,
+//! `results.csv`, `summary.csv`.
 //!
-//! Nothing in them depends on threads, on the machine, or on whether cells were computed now or found: the time a cell took stands in the cell's own file.
+//! Nothing in them depends on threads, on the machine, or on whether cells were computed now or
+//! found: the time a cell took stands in the cell's own file.
 
 use std::collections::BTreeMap;
 
@@ -47,12 +49,17 @@ impl Comparison {
             .cases
             .iter()
             .map(|case| {
-                let entries = case.policies.iter().map(|policy| Entry { policy: *policy, replicas: Vec::new() }).collect();
+                let entries = case
+                    .policies
+                    .iter()
+                    .map(|policy| Entry { policy: *policy, replicas: Vec::new() })
+                    .collect();
                 CaseResult { case: case.clone(), entries }
             })
             .collect();
         for (cell, outcome) in Cell::all(&plan).into_iter().zip(outcomes) {
-            let entry = cases[cell.case].entries.iter_mut().find(|entry| entry.policy == cell.policy);
+            let entry =
+                cases[cell.case].entries.iter_mut().find(|entry| entry.policy == cell.policy);
             entry.expect("a cell's policy is one of its case").replicas.push(outcome);
         }
         Self { plan, cases }
@@ -69,14 +76,18 @@ impl Comparison {
     pub fn best(&self, case: &CaseResult, metric: &Metric) -> Option<Best> {
         // Who does not keep up is praised only where nobody does.
         let keeps_up = |entry: &Entry| entry.status() < Status::Overloaded;
-        let some_keep_up = case.entries.iter().any(|entry| keeps_up(entry) && !self.plan.policies[entry.policy].entry.oracle);
+        let some_keep_up = case
+            .entries
+            .iter()
+            .any(|entry| keeps_up(entry) && !self.plan.policies[entry.policy].entry.oracle);
         let candidates: Vec<Candidate<'_>> = case
             .entries
             .iter()
             .map(|entry| Candidate {
                 place: entry.policy,
                 replicas: totals(&entry.outcomes()),
-                eligible: !self.plan.policies[entry.policy].entry.oracle && (keeps_up(entry) || !some_keep_up),
+                eligible: !self.plan.policies[entry.policy].entry.oracle
+                    && (keeps_up(entry) || !some_keep_up),
             })
             .collect();
         best(metric, &candidates)
@@ -86,11 +97,14 @@ impl Comparison {
     #[must_use]
     pub fn intervals(&self) -> String {
         match self.plan.asked.replicas.value {
-            1 => "95 % intervals of means come from batches of one run (batch means); percentiles of one run have none, and a difference is as unsure as two \
-                  runs that have nothing in common. With --replicas 3 or more, intervals are Student's over replicas and differences are paired"
+            1 => "95 % intervals of means come from batches of one run (batch means); percentiles \
+                of one run have none, and a difference is as unsure as two \
+                  runs that have nothing in common. With --replicas 3 or more, intervals are \
+                  Student's over replicas and differences are paired"
                 .to_string(),
             replicas => format!(
-                "95 % intervals are Student's over {replicas} replicas, each another unit of the drive and another draw of the workload; differences are paired: \
+                "95 % intervals are Student's over {replicas} replicas, each another unit of the \
+                    drive and another draw of the workload; differences are paired: \
                  in each replica every policy had the same unit and the same requests"
             ),
         }
@@ -98,13 +112,20 @@ impl Comparison {
 
     /// Cells that could not be run: what, and why.
     pub fn failures(&self) -> impl Iterator<Item = (String, &str)> {
-        self.cases.iter().flat_map(|case| case.entries.iter().map(move |entry| (case, entry))).flat_map(|(case, entry)| {
-            let name = format!("{}, {}", self.plan.policies[entry.policy].text, self.plan.name(&case.case));
-            entry.replicas.iter().zip(self.plan.seeds()).filter_map(move |(replica, seed)| {
-                let reason = replica.as_ref().err()?;
-                Some((format!("{name}, seed {seed}"), reason.as_str()))
+        self.cases
+            .iter()
+            .flat_map(|case| case.entries.iter().map(move |entry| (case, entry)))
+            .flat_map(|(case, entry)| {
+                let name = format!(
+                    "{}, {}",
+                    self.plan.policies[entry.policy].text,
+                    self.plan.name(&case.case)
+                );
+                entry.replicas.iter().zip(self.plan.seeds()).filter_map(move |(replica, seed)| {
+                    let reason = replica.as_ref().err()?;
+                    Some((format!("{name}, seed {seed}"), reason.as_str()))
+                })
             })
-        })
     }
 
     /// Everything, as it stands in `results.json`.
@@ -124,13 +145,26 @@ impl Comparison {
     fn answer_of<'a>(&'a self, case: &'a CaseResult) -> CaseAnswer<'a> {
         let baseline = self.baseline(case).map(Entry::outcomes);
         let policies = case.entries.iter().map(|entry| {
-            let (replicas, against) = (totals(&entry.outcomes()), baseline.as_ref().map(|outcomes| totals(outcomes)));
-            let metrics = METRICS.iter().filter_map(|metric| Some((metric.key, EstimateAnswer::from(metric.estimate(&replicas)?))));
-            let differences = METRICS.iter().filter(|_| entry.policy != self.plan.baseline).filter_map(|metric| {
-                let difference = metric.difference(&replicas, against.as_deref()?)?;
-                let share = difference.share.map(|share| rounded(share.value));
-                Some((metric.key, DifferenceAnswer { by: difference.by.into(), share, paired: difference.paired }))
+            let (replicas, against) =
+                (totals(&entry.outcomes()), baseline.as_ref().map(|outcomes| totals(outcomes)));
+            let metrics = METRICS.iter().filter_map(|metric| {
+                Some((metric.key, EstimateAnswer::from(metric.estimate(&replicas)?)))
             });
+            let differences = METRICS
+                .iter()
+                .filter(|_| entry.policy != self.plan.baseline)
+                .filter_map(|metric| {
+                    let difference = metric.difference(&replicas, against.as_deref()?)?;
+                    let share = difference.share.map(|share| rounded(share.value));
+                    Some((
+                        metric.key,
+                        DifferenceAnswer {
+                            by: difference.by.into(),
+                            share,
+                            paired: difference.paired,
+                        },
+                    ))
+                });
             PolicyAnswer {
                 policy: &self.plan.policies[entry.policy].policy,
                 belief: self.plan.belief(entry.policy),
@@ -138,12 +172,18 @@ impl Comparison {
                 status: entry.status(),
                 metrics: metrics.collect(),
                 against_baseline: differences.collect(),
-                replicas: entry.replicas.iter().zip(self.plan.seeds()).map(|(replica, seed)| ReplicaAnswer::new(seed, replica)).collect(),
+                replicas: entry
+                    .replicas
+                    .iter()
+                    .zip(self.plan.seeds())
+                    .map(|(replica, seed)| ReplicaAnswer::new(seed, replica))
+                    .collect(),
             }
         });
         let bests = METRICS.iter().filter_map(|metric| {
             let best = self.best(case, metric)?;
-            let policies = best.places.iter().map(|place| self.plan.policies[*place].text.as_str()).collect();
+            let policies =
+                best.places.iter().map(|place| self.plan.policies[*place].text.as_str()).collect();
             Some((metric.key, BestAnswer { policies, tested: best.tested }))
         });
         CaseAnswer {
@@ -161,7 +201,8 @@ impl Comparison {
     /// # Errors
     /// None that is known of: every key is a text.
     pub fn json(&self) -> anyhow::Result<String> {
-        let text = serde_json::to_string_pretty(&self.answer()).context("the results cannot be written as JSON")?;
+        let text = serde_json::to_string_pretty(&self.answer())
+            .context("the results cannot be written as JSON")?;
         Ok(text + "\n")
     }
 
@@ -172,10 +213,19 @@ impl Comparison {
         for case in &self.cases {
             for entry in &case.entries {
                 for (replica, seed) in entry.replicas.iter().zip(self.plan.seeds()) {
-                    let total = Line { comparison: self, case: &case.case, policy: entry.policy, seed, replica: replica.as_ref(), stream: None };
+                    let total = Line {
+                        comparison: self,
+                        case: &case.case,
+                        policy: entry.policy,
+                        seed,
+                        replica: replica.as_ref(),
+                        stream: None,
+                    };
                     let streams = replica.as_ref().map_or(&[][..], |outcome| &outcome.streams);
                     lines.push(total);
-                    lines.extend(streams.iter().map(|stream| Line { stream: Some(stream), ..total }));
+                    lines.extend(
+                        streams.iter().map(|stream| Line { stream: Some(stream), ..total }),
+                    );
                 }
             }
         }
@@ -187,7 +237,9 @@ impl Comparison {
     /// # Errors
     /// None that is known of: everything is text.
     pub fn csv(&self) -> anyhow::Result<String> {
-        let cells = |line: &Line<'_>| COLUMNS.iter().map(|column| (column.of)(line).text()).collect::<Vec<_>>();
+        let cells = |line: &Line<'_>| {
+            COLUMNS.iter().map(|column| (column.of)(line).text()).collect::<Vec<_>>()
+        };
         let rows = self.lines().iter().map(cells).collect::<Vec<_>>();
         table(&COLUMNS.iter().map(|column| column.name).collect::<Vec<_>>(), &rows)
     }
@@ -206,14 +258,33 @@ impl Comparison {
                     let number = |value: Option<f64>| Value::Number(value).text();
                     let by = difference.map(|difference| difference.by);
                     let depth = case.depth.map_or_else(String::new, |depth| depth.to_string());
-                    let mut row =
-                        vec![case.drive.to_string(), case.workload.to_string(), depth, policy.policy.to_string(), policy.belief.to_string()];
-                    row.extend([policy.oracle.to_string(), policy.status.word().to_string(), metric.key.to_string()]);
+                    let mut row = vec![
+                        case.drive.to_string(),
+                        case.workload.to_string(),
+                        depth,
+                        policy.policy.to_string(),
+                        policy.belief.to_string(),
+                    ];
+                    row.extend([
+                        policy.oracle.to_string(),
+                        policy.status.word().to_string(),
+                        metric.key.to_string(),
+                    ]);
                     row.extend([Some(estimate.value), estimate.low, estimate.high].map(number));
                     row.push(self.plan.policies[self.plan.baseline].text.clone());
-                    row.extend([by.map(|by| by.value), by.and_then(|by| by.low), by.and_then(|by| by.high)].map(number));
+                    row.extend(
+                        [
+                            by.map(|by| by.value),
+                            by.and_then(|by| by.low),
+                            by.and_then(|by| by.high),
+                        ]
+                        .map(number),
+                    );
                     row.push(number(difference.and_then(|difference| difference.share)));
-                    row.push(difference.map_or_else(String::new, |difference| difference.paired.to_string()));
+                    row.push(
+                        difference
+                            .map_or_else(String::new, |difference| difference.paired.to_string()),
+                    );
                     rows.push(row);
                 }
             }
@@ -322,14 +393,23 @@ struct ReplicaAnswer<'a> {
 
 impl From<Estimated> for EstimateAnswer {
     fn from(estimated: Estimated) -> Self {
-        Self { value: rounded(estimated.value), low: estimated.low().map(rounded), high: estimated.high().map(rounded) }
+        Self {
+            value: rounded(estimated.value),
+            low: estimated.low().map(rounded),
+            high: estimated.high().map(rounded),
+        }
     }
 }
 
 impl<'a> ReplicaAnswer<'a> {
     fn new(seed: u64, replica: &'a Result<Outcome, String>) -> Self {
         let outcome = replica.as_ref().ok();
-        Self { seed, status: outcome.map(Outcome::status), error: replica.as_ref().err().map(String::as_str), outcome }
+        Self {
+            seed,
+            status: outcome.map(Outcome::status),
+            error: replica.as_ref().err().map(String::as_str),
+            outcome,
+        }
     }
 }
 

@@ -1,4 +1,5 @@
-//! [`run`]: computes what is missing of a plan, side by side, and answers what came out of every cell.
+//! [`run`]: computes what is missing of a plan, side by side, and answers what came out of every
+//! cell.
 
 use std::cell::Cell as Counter;
 use std::time::Instant;
@@ -34,8 +35,8 @@ pub enum Session {
     },
 }
 
-/// Computes what is missing of `plan` in `store` with so many threads, each of which holds one run at a time. A cell that cannot be run is an outcome and no
-/// failure: the others are worth having.
+/// Computes what is missing of `plan` in `store` with so many threads, each of which holds one run
+/// at a time. A cell that cannot be run is an outcome and no failure: the others are worth having.
 ///
 /// # Errors
 /// When a cell cannot be written.
@@ -49,7 +50,7 @@ pub fn run(plan: &Plan, store: &Store, threads: usize, stop: &Stop) -> Result<Se
         if let Found::Useless(reason) = &found {
             useless += 1;
             // After an update of the program it is all of them.
-            if useless <= MOST_SAID {
+            if useless <= MAX_SAID {
                 eprintln!("headtime: {reason}; it is computed again");
             }
         }
@@ -61,15 +62,26 @@ pub fn run(plan: &Plan, store: &Store, threads: usize, stop: &Stop) -> Result<Se
             }
         });
     }
-    if useless > MOST_SAID {
-        eprintln!("headtime: {} more cells in {} cannot be used either and are computed again", useless - MOST_SAID, store.folder().display());
+    if useless > MAX_SAID {
+        eprintln!(
+            "headtime: {} more cells in {} cannot be used either and are computed again",
+            useless - MAX_SAID,
+            store.folder().display()
+        );
     }
     let reused = cells.len() - missing.len();
     if reused > 0 {
-        eprintln!("headtime: {reused} of {} cells are there already in {}", cells.len(), store.folder().display());
+        eprintln!(
+            "headtime: {reused} of {} cells are there already in {}",
+            cells.len(),
+            store.folder().display()
+        );
     }
     let waiting = Waiting::new(missing.len(), stop.clone());
-    let tasks: Vec<Task<'_>> = missing.iter().map(|(_, cell, decisive)| Task { cell, decisive, plan, store, stop, waiting: &waiting }).collect();
+    let tasks: Vec<Task<'_>> = missing
+        .iter()
+        .map(|(_, cell, decisive)| Task { cell, decisive, plan, store, stop, waiting: &waiting })
+        .collect();
     let ran = Context::new(plan.asked.seed.value, 1.0, threads, &waiting).run(&tasks);
     waiting.end();
     // A task puts what goes wrong into its outcome; none answers an error.
@@ -89,12 +101,15 @@ pub fn run(plan: &Plan, store: &Store, threads: usize, stop: &Stop) -> Result<Se
     if stopped {
         return Ok(Session::Stopped { kept: reused + computed, of: cells.len() });
     }
-    let outcomes = outcomes.into_iter().map(|outcome| outcome.expect("every cell was there or was run")).collect();
+    let outcomes = outcomes
+        .into_iter()
+        .map(|outcome| outcome.expect("every cell was there or was run"))
+        .collect();
     Ok(Session::Finished(Ran { outcomes, reused }))
 }
 
 /// Useless cells that are named one by one.
-const MOST_SAID: usize = 5;
+const MAX_SAID: usize = 5;
 
 /// A cell to be computed and kept.
 struct Task<'a> {
@@ -136,14 +151,16 @@ impl PointOfWork for Task<'_> {
         };
         let done = match self.cell.run(self.plan, self.stop, &tell) {
             Ok(None) => Done::Stopped,
-            Ok(Some(outcome)) => match self.store.keep(self.decisive, &outcome, began.elapsed().as_secs_f64()) {
-                Ok(outcome) => Done::Computed(Box::new(outcome)),
-                Err(error) => {
-                    // Nothing that follows could be kept either.
-                    self.stop.raise();
-                    Done::NotWritten(error)
+            Ok(Some(outcome)) => {
+                match self.store.keep(self.decisive, &outcome, began.elapsed().as_secs_f64()) {
+                    Ok(outcome) => Done::Computed(Box::new(outcome)),
+                    Err(error) => {
+                        // Nothing that follows could be kept either.
+                        self.stop.raise();
+                        Done::NotWritten(error)
+                    }
                 }
-            },
+            }
             Err(error) => {
                 let reason = format!("{error:#}");
                 self.waiting.say(&format!("headtime: {} cannot be run: {reason}", self.label()));

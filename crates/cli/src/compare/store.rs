@@ -1,8 +1,10 @@
-//! [`Store`]: the folder of a comparison, in which every finished cell is kept at once, so that a run that was cut off goes on where it was.
+//! [`Store`]: the folder of a comparison, in which every finished cell is kept at once, so that a
+//! run that was cut off goes on where it was.
 //!
-//! A cell is one file, `cells/HASH.json`, named after what decides it and put in place whole. It is one line of JSON whose last member is the checksum of all
-//! that stands before. It is used again when the checksum is right, what decides it is the same, and the same build of the program wrote it; otherwise
-//! it is computed again. A folder belongs to one run at a time.
+//! A cell is one file, `cells/HASH.json`, named after what decides it and put in place whole. It is
+//! one line of JSON whose last member is the checksum of all that stands before. It is used again
+//! when the checksum is right, what decides it is the same, and the same build of the program wrote
+//! it; otherwise it is computed again. A folder belongs to one run at a time.
 
 use std::fs::{self, File};
 use std::io;
@@ -67,18 +69,27 @@ impl Store {
         check_folder(folder).map_err(anyhow::Error::new)?;
         check_folder(&cells).map_err(anyhow::Error::new)?;
         let path = folder.join(".lock");
-        let lock: OwnedFd = File::create(&path).with_context(|| format!("cannot write {}; choose another folder with --out", path.display()))?.into();
+        let lock: OwnedFd = File::create(&path)
+            .with_context(|| {
+                format!("cannot write {}; choose another folder with --out", path.display())
+            })?
+            .into();
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
                 sweep(&cells);
                 Ok(Self { folder: folder.to_path_buf(), cells, build, _lock: lock })
             }
             Err(Errno::WOULDBLOCK) => {
-                let busy =
-                    anyhow!("another `headtime compare` writes into {}; wait for its end, or choose another folder with --out", folder.display());
+                let busy = anyhow!(
+                    "another `headtime compare` writes into {}; wait for its end, or choose \
+                        another folder with --out",
+                    folder.display()
+                );
                 Err(Failure::Failed(busy))
             }
-            Err(errno) => Err(Failure::Failed(anyhow::Error::new(errno).context(format!("cannot lock {}", path.display())))),
+            Err(errno) => Err(Failure::Failed(
+                anyhow::Error::new(errno).context(format!("cannot lock {}", path.display())),
+            )),
         }
     }
 
@@ -103,11 +114,13 @@ impl Store {
     }
 
     fn check(&self, decisive: &Decisive, text: &str) -> anyhow::Result<Outcome> {
-        let (before, sum) = text.trim_end().rsplit_once(SUM).context("is damaged: it ends too early")?;
+        let (before, sum) =
+            text.trim_end().rsplit_once(SUM).context("is damaged: it ends too early")?;
         if sum != closing(before) {
             bail!("is damaged: its checksum is wrong");
         }
-        let file: CellFile = serde_json::from_str(text).context("was written by another version of the program")?;
+        let file: CellFile =
+            serde_json::from_str(text).context("was written by another version of the program")?;
         if file.build != self.build {
             bail!("was written by build {} of the program, and this is {}", file.build, self.build);
         }
@@ -121,7 +134,12 @@ impl Store {
     ///
     /// # Errors
     /// When the file cannot be written.
-    pub fn keep(&self, decisive: &Decisive, outcome: &Outcome, wall_seconds: f64) -> anyhow::Result<Outcome> {
+    pub fn keep(
+        &self,
+        decisive: &Decisive,
+        outcome: &Outcome,
+        wall_seconds: f64,
+    ) -> anyhow::Result<Outcome> {
         let file = NewCellFile { build: &self.build, decisive, outcome, wall_seconds };
         let whole = serde_json::to_string(&file).context("a cell cannot be written as JSON")?;
         let before = whole.strip_suffix('}').context("an object of JSON ends in a brace")?;
@@ -139,7 +157,8 @@ impl Store {
     }
 }
 
-/// Takes away what a run that was killed was writing. Nobody else writes here now, and what cannot be taken away does no harm.
+/// Takes away what a run that was killed was writing. Nobody else writes here now, and what cannot
+/// be taken away does no harm.
 fn sweep(cells: &Path) {
     for entry in fs::read_dir(cells).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().ends_with(".partial") {
@@ -189,23 +208,39 @@ mod tests {
     #[test]
     fn a_cell_is_found_again_and_only_by_its_own_kind() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let store = Store::open(folder.path(), "1+a".to_string()).map_err(|failure| failure.message()).expect("the folder is ours");
+        let store = Store::open(folder.path(), "1+a".to_string())
+            .map_err(|failure| failure.message())
+            .expect("the folder is ours");
         assert_eq!(store.find(&decisive(1)), Found::Nothing);
         let kept = store.keep(&decisive(1), &outcome(123.0), 0.5).expect("the folder is ours");
         assert_eq!(store.find(&decisive(1)), Found::Outcome(Box::new(kept)));
         assert_eq!(store.find(&decisive(2)), Found::Nothing);
         drop(store);
-        fs::write(folder.path().join("cells/.x.json.7.partial"), "half").expect("the folder is ours");
-        let store = Store::open(folder.path(), "1+b".to_string()).map_err(|failure| failure.message()).expect("the lock is gone");
-        let Found::Useless(reason) = store.find(&decisive(1)) else { panic!("another build's cell was used") };
-        assert_eq!(fs::read_dir(folder.path().join("cells")).expect("it is there").count(), 1, "what a killed run left is gone");
-        assert!(reason.ends_with("was written by build 1+a of the program, and this is 1+b"), "{reason}");
+        fs::write(folder.path().join("cells/.x.json.7.partial"), "half")
+            .expect("the folder is ours");
+        let store = Store::open(folder.path(), "1+b".to_string())
+            .map_err(|failure| failure.message())
+            .expect("the lock is gone");
+        let Found::Useless(reason) = store.find(&decisive(1)) else {
+            panic!("another build's cell was used")
+        };
+        assert_eq!(
+            fs::read_dir(folder.path().join("cells")).expect("it is there").count(),
+            1,
+            "what a killed run left is gone"
+        );
+        assert!(
+            reason.ends_with("was written by build 1+a of the program, and this is 1+b"),
+            "{reason}"
+        );
     }
 
     #[test]
     fn no_damage_of_a_byte_and_no_cut_goes_unnoticed() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let store = Store::open(folder.path(), "1+a".to_string()).map_err(|failure| failure.message()).expect("the folder is ours");
+        let store = Store::open(folder.path(), "1+a".to_string())
+            .map_err(|failure| failure.message())
+            .expect("the folder is ours");
         store.keep(&decisive(1), &outcome(123.0), 0.5).expect("the folder is ours");
         let path = store.cells.join(name(&decisive(1)));
         let whole = fs::read(&path).expect("it is there");
@@ -214,18 +249,33 @@ mod tests {
             let mut damaged = whole.clone();
             damaged[place] ^= 4;
             fs::write(&path, &damaged).expect("the folder is ours");
-            assert!(matches!(store.find(&decisive(1)), Found::Useless(_)), "byte {place} was changed and nobody noticed");
+            assert!(
+                matches!(store.find(&decisive(1)), Found::Useless(_)),
+                "byte {place} was changed and nobody noticed"
+            );
             fs::write(&path, &whole[..place]).expect("the folder is ours");
-            assert!(matches!(store.find(&decisive(1)), Found::Useless(_)), "everything from byte {place} on was cut off and nobody noticed");
+            assert!(
+                matches!(store.find(&decisive(1)), Found::Useless(_)),
+                "everything from byte {place} on was cut off and nobody noticed"
+            );
         }
     }
 
     #[test]
     fn two_runs_do_not_write_into_one_folder() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let first = Store::open(folder.path(), "1".to_string()).map_err(|failure| failure.message()).expect("the folder is ours");
-        let message = Store::open(folder.path(), "1".to_string()).map(|_| ()).expect_err("it is taken").message();
-        assert!(message.contains("another `headtime compare` writes into") && message.ends_with("--out"), "{message}");
+        let first = Store::open(folder.path(), "1".to_string())
+            .map_err(|failure| failure.message())
+            .expect("the folder is ours");
+        let message = Store::open(folder.path(), "1".to_string())
+            .map(|_| ())
+            .expect_err("it is taken")
+            .message();
+        assert!(
+            message.contains("another `headtime compare` writes into")
+                && message.ends_with("--out"),
+            "{message}"
+        );
         drop(first);
     }
 }

@@ -60,7 +60,9 @@ pub struct Line<'a> {
 impl<'a> Line<'a> {
     /// The figures of the stream, or of all together.
     fn figures(&self) -> Option<&'a Figures> {
-        self.stream.map(|stream| &stream.figures).or(self.replica.ok().map(|outcome| &outcome.total))
+        self.stream
+            .map(|stream| &stream.figures)
+            .or(self.replica.ok().map(|outcome| &outcome.total))
     }
 
     /// What stands for the whole cell alone.
@@ -86,15 +88,25 @@ macro_rules! column {
 /// Every column, in order.
 pub const COLUMNS: &[Column] = &[
     column!(Text, "drive", |line| Some(line.comparison.plan.drives[line.case.drive].text.clone())),
-    column!(Text, "workload", |line| Some(line.comparison.plan.workloads[line.case.workload].name.clone())),
+    column!(Text, "workload", |line| Some(
+        line.comparison.plan.workloads[line.case.workload].name.clone()
+    )),
     column!(Whole, "depth", |line| line.case.depth.map(i64::from)),
     column!(Text, "policy", |line| Some(line.comparison.plan.policies[line.policy].policy.clone())),
     column!(Text, "belief", |line| Some(line.comparison.plan.belief(line.policy).to_string())),
-    Column { name: "oracle", kind: Kind::YesNo, of: |line| Value::YesNo(line.comparison.plan.policies[line.policy].entry.oracle) },
+    Column {
+        name: "oracle",
+        kind: Kind::YesNo,
+        of: |line| Value::YesNo(line.comparison.plan.policies[line.policy].entry.oracle),
+    },
     column!(Whole, "seed", |line| i64::try_from(line.seed).ok()),
-    column!(Text, "stream", |line| Some(line.stream.map_or(ALL_STREAMS, |stream| &stream.name).to_string())),
+    column!(Text, "stream", |line| Some(
+        line.stream.map_or(ALL_STREAMS, |stream| &stream.name).to_string()
+    )),
     column!(Text, "class", |line| line.stream.map(|stream| stream.class.clone())),
-    column!(Text, "status", |line| Some(line.replica.map_or("failed", |outcome| status_word(outcome)).to_string())),
+    column!(Text, "status", |line| Some(
+        line.replica.map_or("failed", |outcome| status_word(outcome)).to_string()
+    )),
     column!(Text, "error", |line| line.replica.err().cloned()),
     column!(Whole, "requests", |line| count(line.figures()?.requests)),
     column!(Whole, "failed_requests", |line| count(line.figures()?.failed_requests)),
@@ -103,7 +115,9 @@ pub const COLUMNS: &[Column] = &[
     column!(Number, "iops_half_width_95", |line| line.figures()?.iops_half_width_95),
     column!(Number, "mib_per_second", |line| Some(line.figures()?.mib_per_second)),
     column!(Number, "response_ms_mean", |line| Some(counted(line)?.response_ms.mean)),
-    column!(Number, "response_ms_mean_half_width_95", |line| line.figures()?.response_ms_mean_half_width_95),
+    column!(Number, "response_ms_mean_half_width_95", |line| line
+        .figures()?
+        .response_ms_mean_half_width_95),
     column!(Number, "response_ms_p50", |line| Some(counted(line)?.response_ms.p50)),
     column!(Number, "response_ms_p95", |line| Some(counted(line)?.response_ms.p95)),
     column!(Number, "response_ms_p99", |line| Some(counted(line)?.response_ms.p99)),
@@ -121,7 +135,10 @@ pub const COLUMNS: &[Column] = &[
     column!(Number, "overhead_share", |line| Some(line.whole()?.disk_time.overhead)),
     column!(Number, "idle_share", |line| Some(line.whole()?.disk_time.idle)),
     column!(Number, "background_share", |line| Some(line.whole()?.disk_time.background)),
-    column!(Text, "ended", |line| line.replica.ok().map(|outcome| ended_word(outcome.ended).to_string())),
+    column!(Text, "ended", |line| line
+        .replica
+        .ok()
+        .map(|outcome| ended_word(outcome.ended).to_string())),
     column!(Text, "version", |_line| Some(env!("CARGO_PKG_VERSION").to_string())),
 ];
 
@@ -172,9 +189,18 @@ mod tests {
     #[test]
     fn every_column_has_its_own_name_and_times_carry_their_unit() {
         for (place, column) in COLUMNS.iter().enumerate() {
-            assert!(COLUMNS[..place].iter().all(|other| other.name != column.name), "{} stands in the table twice", column.name);
+            assert!(
+                COLUMNS[..place].iter().all(|other| other.name != column.name),
+                "{} stands in the table twice",
+                column.name
+            );
             let is_time = column.name.contains("response") || column.name.contains("service");
-            assert_eq!(is_time, column.name.contains("_ms_"), "{} does not say its unit", column.name);
+            assert_eq!(
+                is_time,
+                column.name.contains("_ms_"),
+                "{} does not say its unit",
+                column.name
+            );
         }
     }
 }

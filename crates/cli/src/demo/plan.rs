@@ -20,11 +20,12 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// A recorder, a database and a backup on the drive of `profile`, with most of the drive between them, so that going from one to another is a real
-    /// seek.
+    /// A recorder, a database and a backup on the drive of `profile`, with most of the drive
+    /// between them, so that going from one to another is a real seek.
     ///
-    /// The recorder asks at its rate whatever happens, as a camera does; its volume has a deadline. The database and the backup ask for as much as they
-    /// can get, and leave nothing of the drive's time over: that is when a scheduler matters.
+    /// The recorder asks at its rate whatever happens, as a camera does; its volume has a deadline.
+    /// The database and the backup ask for as much as they can get, and leave nothing of the
+    /// drive's time over: that is when a scheduler matters.
     ///
     /// # Errors
     /// When the profile has no sector size.
@@ -61,7 +62,12 @@ impl Plan {
             in_flight: 4,
             rate: None,
         };
-        Ok(Self { drive: drive.to_string(), drive_summary: profile.model.clone(), seed, loads: vec![recorder, database, backup] })
+        Ok(Self {
+            drive: drive.to_string(),
+            drive_summary: profile.model.clone(),
+            seed,
+            loads: vec![recorder, database, backup],
+        })
     }
 
     /// What the report says of the volumes; `starts` are their first bytes on the drive, by name.
@@ -71,18 +77,23 @@ impl Plan {
             name: load.volume.to_string(),
             load: load.describe(),
             size_bytes: load.size.get(),
-            start_bytes: starts.iter().find(|(name, _)| name == load.volume).map(|(_, start)| *start),
+            start_bytes: starts
+                .iter()
+                .find(|(name, _)| name == load.volume)
+                .map(|(_, start)| *start),
             deadline_ms: load.deadline.map(Nanos::as_ms_f64),
         };
         self.loads.iter().map(volume).collect()
     }
 
-    /// Bytes that the loads write in `seconds`, at most: what the file system must have room for. A random database is taken to write as fast as a drive
-    /// can that needs 2 ms for each request, which is more than any does.
+    /// Bytes that the loads write in `seconds`, at most: what the file system must have room for. A
+    /// random database is taken to write as fast as a drive can that needs 2 ms for each request,
+    /// which is more than any does.
     #[must_use]
     pub fn bytes_written(&self, seconds: f64) -> u64 {
         let of_one = |load: &VolumeLoad| {
-            let per_second = load.rate.map_or(500.0 * load.block.get() as f64, |rate| rate.get() as f64);
+            let per_second =
+                load.rate.map_or(500.0 * load.block.get() as f64, |rate| rate.get() as f64);
             (1.0 - load.reads) * per_second * seconds
         };
         self.loads.iter().map(of_one).sum::<f64>() as u64
@@ -100,22 +111,33 @@ mod tests {
     use headtime_mechanics::catalog::CATALOG;
 
     #[test]
-    fn the_volumes_fit_every_drive_of_the_catalogue_in_whole_mebibytes() {
+    fn the_volumes_fit_every_drive_of_the_catalog_in_whole_mebibytes() {
         for entry in CATALOG {
-            let profile = entry.load().expect("the catalogue is readable");
-            let plan = Plan::new(entry.name, &profile, 1).expect("the catalogue's drives turn");
+            let profile = entry.load().expect("the catalog is readable");
+            let plan = Plan::new(entry.name, &profile, 1).expect("the catalog's drives turn");
             let sum: u64 = plan.loads.iter().map(|load| load.size.get()).sum();
-            let capacity = profile.sector_size().expect("it has sectors").bytes_of(profile.capacity());
+            let capacity =
+                profile.sector_size().expect("it has sectors").bytes_of(profile.capacity());
             assert!(sum < capacity / 20 * 19, "{}: {sum} of {capacity}", entry.name);
-            assert!(plan.loads.iter().all(|load| load.size.get() % (1 << 20) == 0 && load.size.get() >= 1 << 30), "{}", entry.name);
+            assert!(
+                plan.loads
+                    .iter()
+                    .all(|load| load.size.get() % (1 << 20) == 0 && load.size.get() >= 1 << 30),
+                "{}",
+                entry.name
+            );
         }
     }
 
     #[test]
     fn what_is_written_is_bounded_by_the_rates() {
-        let profile = CATALOG[0].load().expect("the catalogue is readable");
+        let profile = CATALOG[0].load().expect("the catalog is readable");
         let plan = Plan::new(CATALOG[0].name, &profile, 1).expect("it turns");
         let expected = RECORDER_RATE.get() * 30 + (0.3 * 500.0 * 8_192.0 * 30.0) as u64;
-        assert!(plan.bytes_written(30.0).abs_diff(expected) < 1_000, "{} against {expected}", plan.bytes_written(30.0));
+        assert!(
+            plan.bytes_written(30.0).abs_diff(expected) < 1_000,
+            "{} against {expected}",
+            plan.bytes_written(30.0)
+        );
     }
 }

@@ -41,24 +41,50 @@ pub struct Session {
     pub starts: Vec<(String, u64)>,
 }
 
-/// Serves `plan`'s drive under `policy`, loads it, and returns what was measured; shorter than asked for when it was stopped.
+/// Serves `plan`'s drive under `policy`, loads it, and returns what was measured; shorter than
+/// asked for when it was stopped.
 ///
 /// # Errors
 /// When the drive cannot be served, the load cannot be made, or the server does not end cleanly.
-pub fn run(plan: &Plan, policy: &PolicyChoice, policy_text: &str, around: &Surroundings<'_>, viewer: &mut Viewer) -> anyhow::Result<Session> {
+pub fn run(
+    plan: &Plan,
+    policy: &PolicyChoice,
+    policy_text: &str,
+    around: &Surroundings<'_>,
+    viewer: &mut Viewer,
+) -> anyhow::Result<Session> {
     // A socket's path may have 107 bytes, and the folder's alone may be longer.
-    let door = tempfile::Builder::new().prefix("headtime-demo-").tempdir().context("no temporary folder for the socket")?;
+    let door = tempfile::Builder::new()
+        .prefix("headtime-demo-")
+        .tempdir()
+        .context("no temporary folder for the socket")?;
     let socket = door.path().join("nbd.sock");
-    let server = Server::start(&config(plan, policy, around.folder, &socket)).context("the demo's drive cannot be served")?;
-    let address = Address::Unix { socket: socket.to_str().context("the temporary folder's name is no UTF-8; set TMPDIR to another")?.to_string() };
+    let server = Server::start(&config(plan, policy, around.folder, &socket))
+        .context("the demo's drive cannot be served")?;
+    let address = Address::Unix {
+        socket: socket
+            .to_str()
+            .context("the temporary folder's name is no UTF-8; set TMPDIR to another")?
+            .to_string(),
+    };
     let starts = starts(&server, plan);
     let stats = server.stats();
     let names: Vec<String> = plan.loads.iter().map(|load| load.volume.to_string()).collect();
     let to_server = NbdUri { address, export: String::new() };
-    let mut load = around.generator.start(&plan.loads, &to_server, around.duration, plan.seed, around.folder)?;
+    let mut load = around.generator.start(
+        &plan.loads,
+        &to_server,
+        around.duration,
+        plan.seed,
+        around.folder,
+    )?;
     let began = Instant::now();
-    // Clients take a moment to connect, and to leave: what is measured begins with the first request and lasts as long as was asked for.
-    while stats.snapshot().volumes.iter().all(|volume| volume.in_flight == 0) && !load.is_over()? && !around.stop.wait(START_LOOK_EVERY) {}
+    // Clients take a moment to connect, and to leave: what is measured begins with the first
+    // request and lasts as long as was asked for.
+    while stats.snapshot().volumes.iter().all(|volume| volume.in_flight == 0)
+        && !load.is_over()?
+        && !around.stop.wait(START_LOOK_EVERY)
+    {}
     let mut monitor = Monitor::new(stats.snapshot(), &names);
     while !load.is_over()? && !around.stop.wait(LOOK_EVERY) {
         if monitor.seconds() < around.duration.as_secs_f64() && monitor.take(stats.snapshot()) {
@@ -84,7 +110,10 @@ pub fn run(plan: &Plan, policy: &PolicyChoice, policy_text: &str, around: &Surro
 }
 
 fn config(plan: &Plan, policy: &PolicyChoice, folder: &Path, socket: &Path) -> Config {
-    let (profile, setup) = plan.drive.rsplit_once('@').map_or((plan.drive.as_str(), None), |(profile, setup)| (profile, Some(setup)));
+    let (profile, setup) = plan
+        .drive
+        .rsplit_once('@')
+        .map_or((plan.drive.as_str(), None), |(profile, setup)| (profile, Some(setup)));
     let emulated = EmulatedLocator {
         profile: ProfileSource::of(profile),
         setup: setup.map(str::to_string),
@@ -112,7 +141,10 @@ fn starts(server: &Server, plan: &Plan) -> Vec<(String, u64)> {
         // Size in bytes over length in sectors is the sector's size.
         let (extent, size) = (report.volume.extent, report.size.get());
         let sector = size.checked_div(extent.len.get())?;
-        plan.loads.iter().any(|load| load.volume == report.volume.name).then(|| (report.volume.name.clone(), extent.start.get() * sector))
+        plan.loads
+            .iter()
+            .any(|load| load.volume == report.volume.name)
+            .then(|| (report.volume.name.clone(), extent.start.get() * sector))
     };
     server.volumes().iter().filter_map(of_one).collect()
 }
@@ -130,7 +162,13 @@ fn moment(plan: &Plan, monitor: &Monitor, around: &Surroundings<'_>) -> Moment {
     }
 }
 
-fn policy_run(monitor: &Monitor, drive: DriveFigures, policy: &PolicyChoice, policy_text: &str, clients: &[Option<ClientFigures>]) -> PolicyRun {
+fn policy_run(
+    monitor: &Monitor,
+    drive: DriveFigures,
+    policy: &PolicyChoice,
+    policy_text: &str,
+    clients: &[Option<ClientFigures>],
+) -> PolicyRun {
     let volumes = monitor.live().iter().zip(clients).map(|(live, client)| VolumeRun {
         name: live.name.clone(),
         totals: monitor.totals(&live.name),
@@ -144,7 +182,7 @@ fn policy_run(monitor: &Monitor, drive: DriveFigures, policy: &PolicyChoice, pol
         outstanding_limit: None,
         outstanding_mean: drive.outstanding,
         seconds: monitor.seconds(),
-        utilisation: drive.utilisation,
+        utilization: drive.utilization,
         disk_time: drive.disk_time,
         lateness: drive.lateness,
         belief: drive.belief,

@@ -1,8 +1,9 @@
 //! The built-in load generator: one NBD client per volume, each on a thread of its own.
 //!
-//! Closed loop: as many requests as the load says are under way at all times. Open loop: request n is due at n × block / rate, and its
-//! response counts from the moment it was due, also when the bound on requests under way kept it from being sent. Otherwise a drive that
-//! stalls would be asked less and look better than it is.
+//! Closed loop: as many requests as the load says are under way at all times. Open loop: request n
+//! is due at n × block / rate, and its response counts from the moment it was due, also when the
+//! bound on requests under way kept it from being sent. Otherwise a drive that stalls would be
+//! asked less and look better than it is.
 
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
@@ -35,11 +36,18 @@ pub struct BuiltIn {
 }
 
 impl BuiltIn {
-    pub(super) fn start(targets: &[(VolumeLoad, NbdUri)], duration: Duration, seed: u64) -> anyhow::Result<Self> {
+    pub(super) fn start(
+        targets: &[(VolumeLoad, NbdUri)],
+        duration: Duration,
+        seed: u64,
+    ) -> anyhow::Result<Self> {
         // All connect before any begins, so that none is measured while alone.
         let mut ready = Vec::new();
         for (load, uri) in targets {
-            ready.push(Client::open(load.clone(), uri).with_context(|| format!("volume {} at {uri} cannot be loaded", load.volume))?);
+            ready
+                .push(Client::open(load.clone(), uri).with_context(|| {
+                    format!("volume {} at {uri} cannot be loaded", load.volume)
+                })?);
         }
         let stop = Arc::new(AtomicBool::new(false));
         let mut running = Self { stop: Arc::clone(&stop), clients: Vec::new() };
@@ -50,9 +58,16 @@ impl BuiltIn {
                 let volume = client.load.volume;
                 let mut rng = ChaCha8Rng::seed_from_u64(seed);
                 rng.set_stream(stream);
-                client.run(duration, &mut rng, &stop).with_context(|| format!("the client of volume {volume} failed"))
+                client
+                    .run(duration, &mut rng, &stop)
+                    .with_context(|| format!("the client of volume {volume} failed"))
             };
-            running.clients.push(std::thread::Builder::new().name(name).spawn(work).context("a thread for the load cannot be started")?);
+            running.clients.push(
+                std::thread::Builder::new()
+                    .name(name)
+                    .spawn(work)
+                    .context("a thread for the load cannot be started")?,
+            );
         }
         Ok(running)
     }
@@ -64,7 +79,12 @@ impl BuiltIn {
     pub(super) fn finish(mut self) -> anyhow::Result<Vec<Option<ClientFigures>>> {
         self.stop.store(true, Ordering::Relaxed);
         let clients = std::mem::take(&mut self.clients);
-        clients.into_iter().map(|client| client.join().map_err(|_| anyhow!("a client of the load panicked"))?.map(Some)).collect()
+        clients
+            .into_iter()
+            .map(|client| {
+                client.join().map_err(|_| anyhow!("a client of the load panicked"))?.map(Some)
+            })
+            .collect()
     }
 }
 
@@ -107,7 +127,10 @@ impl Socket {
             Self::Tcp(stream) => stream.as_fd(),
         };
         let wanted = if write { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let timeout = Timespec { tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX), tv_nsec: patience.subsec_nanos().into() };
+        let timeout = Timespec {
+            tv_sec: i64::try_from(patience.as_secs()).unwrap_or(i64::MAX),
+            tv_nsec: patience.subsec_nanos().into(),
+        };
         match poll(&mut [PollFd::from_borrowed_fd(fd, wanted)], Some(&timeout)) {
             Ok(_) | Err(rustix::io::Errno::INTR) => Ok(()),
             Err(error) => Err(error.into()),
@@ -156,22 +179,39 @@ struct Client {
 impl Client {
     /// Connects and opens the export.
     fn open(load: VolumeLoad, uri: &NbdUri) -> anyhow::Result<Self> {
-        let block = u32::try_from(load.block.get()).context("a request of the load is longer than NBD allows")?;
+        let block = u32::try_from(load.block.get())
+            .context("a request of the load is longer than NBD allows")?;
         let limits = ClientLimits {
-            max_in_flight: u32::try_from(load.in_flight).context("the load asks for more requests at once than NBD allows")?,
+            max_in_flight: u32::try_from(load.in_flight)
+                .context("the load asks for more requests at once than NBD allows")?,
             max_in_flight_bytes: (load.in_flight as u64 * load.block.get()).max(1 << 20),
             ..ClientLimits::default()
         };
-        let connection = Connection::new(Config::open(uri.export.clone()), limits).context("the client's limits do not fit the load")?;
+        let connection = Connection::new(Config::open(uri.export.clone()), limits)
+            .context("the client's limits do not fit the load")?;
         let socket = Socket::connect(&uri.address).context("cannot connect")?;
-        let response_ns = Histogram::new_with_max(LONGEST_NS, 3).map_err(|error| anyhow!("no histogram for response times: {error}"))?;
+        let response_ns = Histogram::new_with_max(LONGEST_NS, 3)
+            .map_err(|error| anyhow!("no histogram for response times: {error}"))?;
         let payload = Bytes::from(vec![0x5a; block as usize]);
-        let mut client =
-            Self { load, socket, connection, blocks: 0, next_block: 0, payload, counted_from: BTreeMap::new(), response_ns, bytes: 0, errors: 0 };
+        let mut client = Self {
+            load,
+            socket,
+            connection,
+            blocks: 0,
+            next_block: 0,
+            payload,
+            counted_from: BTreeMap::new(),
+            response_ns,
+            bytes: 0,
+            errors: 0,
+        };
         let patience = Instant::now() + HANDSHAKE_PATIENCE;
         while client.blocks == 0 {
             if Instant::now() > patience {
-                bail!("the server did not open the export within {} s", HANDSHAKE_PATIENCE.as_secs());
+                bail!(
+                    "the server did not open the export within {} s",
+                    HANDSHAKE_PATIENCE.as_secs()
+                );
             }
             client.step(Duration::from_millis(100))?;
         }
@@ -179,7 +219,12 @@ impl Client {
     }
 
     /// Asks for `duration`, then waits for what is under way.
-    fn run(&mut self, duration: Duration, rng: &mut ChaCha8Rng, stop: &AtomicBool) -> anyhow::Result<ClientFigures> {
+    fn run(
+        &mut self,
+        duration: Duration,
+        rng: &mut ChaCha8Rng,
+        stop: &AtomicBool,
+    ) -> anyhow::Result<ClientFigures> {
         let began = Instant::now();
         let ends = began + duration;
         let mut asked: u64 = 0;
@@ -190,7 +235,11 @@ impl Client {
                 break;
             }
             if now > ends + DRAIN_PATIENCE {
-                bail!("{} requests were not answered {} s after the end", self.counted_from.len(), DRAIN_PATIENCE.as_secs());
+                bail!(
+                    "{} requests were not answered {} s after the end",
+                    self.counted_from.len(),
+                    DRAIN_PATIENCE.as_secs()
+                );
             }
             let mut wake = now + TICK;
             while !over && self.counted_from.len() < self.load.in_flight {
@@ -214,7 +263,12 @@ impl Client {
     /// When request number `asked` is due.
     fn due(&self, began: Instant, asked: u64, now: Instant) -> Instant {
         match self.load.rate {
-            Some(rate) => began + Duration::from_secs_f64(asked as f64 * self.load.block.get() as f64 / rate.get() as f64),
+            Some(rate) => {
+                began
+                    + Duration::from_secs_f64(
+                        asked as f64 * self.load.block.get() as f64 / rate.get() as f64,
+                    )
+            }
             None => now,
         }
     }
@@ -235,7 +289,10 @@ impl Client {
         } else {
             Command::Write { offset, payload: self.payload.clone(), fua: false }
         };
-        let id = self.connection.submit(command).context("a request of the load breaks the export's rules")?;
+        let id = self
+            .connection
+            .submit(command)
+            .context("a request of the load breaks the export's rules")?;
         self.counted_from.insert(id, due);
         Ok(())
     }
@@ -243,7 +300,9 @@ impl Client {
     /// Moves bytes both ways, at most until `patience` is over, and takes in what happened.
     fn step(&mut self, patience: Duration) -> anyhow::Result<()> {
         self.send()?;
-        self.socket.wait(self.connection.output_bytes() > 0, patience).context("cannot wait for the server")?;
+        self.socket
+            .wait(self.connection.output_bytes() > 0, patience)
+            .context("cannot wait for the server")?;
         self.send()?;
         self.receive()?;
         while let Some(event) = self.connection.poll_event() {
@@ -251,19 +310,29 @@ impl Client {
                 Event::Opened(session) => {
                     self.blocks = session.export.size_bytes / self.load.block.get();
                     if self.blocks == 0 {
-                        bail!("the export has {} bytes, less than one request of the load", session.export.size_bytes);
+                        bail!(
+                            "the export has {} bytes, less than one request of the load",
+                            session.export.size_bytes
+                        );
                     }
                 }
                 Event::Completed(completion) => {
-                    let from = self.counted_from.remove(&completion.id).context("the server answered a request twice")?;
+                    let from = self
+                        .counted_from
+                        .remove(&completion.id)
+                        .context("the server answered a request twice")?;
                     if completion.result.is_ok() {
-                        self.response_ns.saturating_record(u64::try_from(from.elapsed().as_nanos()).unwrap_or(LONGEST_NS));
+                        self.response_ns.saturating_record(
+                            u64::try_from(from.elapsed().as_nanos()).unwrap_or(LONGEST_NS),
+                        );
                         self.bytes += self.load.block.get();
                     } else {
                         self.errors += 1;
                     }
                 }
-                Event::Closed(reason) if !self.counted_from.is_empty() || self.blocks == 0 => bail!("the connection ended: {reason:?}"),
+                Event::Closed(reason) if !self.counted_from.is_empty() || self.blocks == 0 => {
+                    bail!("the connection ended: {reason:?}")
+                }
                 Event::Closed(_) | Event::Described(_) | Event::Listed(_) => {}
             }
         }
@@ -310,7 +379,15 @@ impl Client {
             Times::default()
         } else {
             let (mean, max) = (times.mean() / 1e6, times.max() as f64 / 1e6);
-            Times { count: times.len(), mean, p50: ms(0.5), p95: ms(0.95), p99: ms(0.99), p999: ms(0.999), max }
+            Times {
+                count: times.len(),
+                mean,
+                p50: ms(0.5),
+                p95: ms(0.95),
+                p99: ms(0.99),
+                p999: ms(0.999),
+                max,
+            }
         };
         ClientFigures {
             requests: times.len(),

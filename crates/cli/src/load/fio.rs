@@ -20,13 +20,22 @@ use crate::report::ClientFigures;
 pub(super) fn find() -> Result<String, String> {
     let run = |argument: &str| Command::new("fio").arg(argument).stdin(Stdio::null()).output();
     let version = match run("--version") {
-        Ok(output) if output.status.success() => String::from_utf8_lossy(&output.stdout).trim().trim_start_matches("fio-").to_string(),
+        Ok(output) if output.status.success() => {
+            String::from_utf8_lossy(&output.stdout).trim().trim_start_matches("fio-").to_string()
+        }
         Ok(output) => return Err(format!("fio --version ended with {}", output.status)),
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err("fio is not installed (on Debian: apt-get install fio)".to_string()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            return Err("fio is not installed (on Debian: apt-get install fio)".to_string());
+        }
         Err(error) => return Err(format!("fio cannot be started: {error}")),
     };
     match run("--enghelp=nbd") {
-        Ok(output) if output.status.success() && String::from_utf8_lossy(&output.stdout).contains("uri") => Ok(version),
+        Ok(output)
+            if output.status.success()
+                && String::from_utf8_lossy(&output.stdout).contains("uri") =>
+        {
+            Ok(version)
+        }
         _ => Err(format!("fio {version} was built without its nbd engine")),
     }
 }
@@ -46,11 +55,21 @@ struct Files {
 }
 
 impl Fio {
-    pub(super) fn start(targets: &[(VolumeLoad, NbdUri)], duration: Duration, seed: u64, folder: &Path) -> anyhow::Result<Self> {
-        let files = Files { job: folder.join("load.fio"), figures: folder.join("load.json"), said: folder.join("load.txt") };
+    pub(super) fn start(
+        targets: &[(VolumeLoad, NbdUri)],
+        duration: Duration,
+        seed: u64,
+        folder: &Path,
+    ) -> anyhow::Result<Self> {
+        let files = Files {
+            job: folder.join("load.fio"),
+            figures: folder.join("load.json"),
+            said: folder.join("load.txt"),
+        };
         std::fs::write(&files.job, job_file(targets, duration, seed))
             .with_context(|| format!("cannot write fio's job file {}", files.job.display()))?;
-        let said = File::create(&files.said).with_context(|| format!("cannot write {}", files.said.display()))?;
+        let said = File::create(&files.said)
+            .with_context(|| format!("cannot write {}", files.said.display()))?;
         let child = Command::new("fio")
             .args(["--output-format=json", "--eta=never"])
             .arg(format!("--output={}", files.figures.display()))
@@ -59,7 +78,8 @@ impl Fio {
             .stdin(Stdio::null())
             .stdout(said.try_clone().context("cannot share a file with fio")?)
             .stderr(said)
-            // A group of its own, so that Ctrl-C reaches this program alone, which then ends fio in order.
+            // A group of its own, so that Ctrl-C reaches this program alone, which then ends fio in
+            // order.
             .process_group(0)
             .spawn()
             .context("fio cannot be started")?;
@@ -68,7 +88,8 @@ impl Fio {
     }
 
     pub(super) fn is_over(&mut self) -> anyhow::Result<bool> {
-        Ok(self.child.try_wait().context("cannot ask for fio's state")?.is_some() || Instant::now() > self.ends_at_the_latest)
+        Ok(self.child.try_wait().context("cannot ask for fio's state")?.is_some()
+            || Instant::now() > self.ends_at_the_latest)
     }
 
     pub(super) fn finish(mut self) -> anyhow::Result<Vec<Option<ClientFigures>>> {
@@ -77,21 +98,31 @@ impl Fio {
         let said = std::fs::read_to_string(&self.files.said).unwrap_or_default();
         let figures = std::fs::read_to_string(&self.files.figures).unwrap_or_default();
         // Diagnostics may stand before the object.
-        let parsed = figures.find('{').and_then(|start| serde_json::from_str::<Value>(&figures[start..]).ok());
+        let parsed = figures
+            .find('{')
+            .and_then(|start| serde_json::from_str::<Value>(&figures[start..]).ok());
         let Some(parsed) = parsed else {
             if interrupted {
                 return Ok(vec![None; self.volumes.len()]);
             }
-            bail!("fio ended with {status} and without figures; it said: {}", one_line(&format!("{figures} {said}")));
+            bail!(
+                "fio ended with {status} and without figures; it said: {}",
+                one_line(&format!("{figures} {said}"))
+            );
         };
-        let found: Vec<Option<ClientFigures>> = self.volumes.iter().map(|volume| client_figures(&parsed, volume)).collect();
+        let found: Vec<Option<ClientFigures>> =
+            self.volumes.iter().map(|volume| client_figures(&parsed, volume)).collect();
         if !status.success() && !interrupted {
-            bail!("fio ended with {status}; it said: {}", one_line(&format!("{} {said}", &figures[..figures.find('{').unwrap_or(0)])));
+            bail!(
+                "fio ended with {status}; it said: {}",
+                one_line(&format!("{} {said}", &figures[..figures.find('{').unwrap_or(0)]))
+            );
         }
         Ok(found)
     }
 
-    /// Asks fio to end if it has not, and makes it end when it does not listen; whether it had to be asked.
+    /// Asks fio to end if it has not, and makes it end when it does not listen; whether it had to
+    /// be asked.
     fn stop(&mut self) -> anyhow::Result<bool> {
         if self.child.try_wait().context("cannot ask for fio's state")?.is_some() {
             return Ok(false);
@@ -149,7 +180,10 @@ pub fn job_file(targets: &[(VolumeLoad, NbdUri)], duration: Duration, seed: u64)
         };
         let (volume, block, in_flight) = (load.volume, load.block.get(), load.in_flight);
         // Writing into a String cannot fail.
-        let _ = write!(text, "\n[{volume}]\nuri={uri}\nrw={direction}\nbs={block}\niodepth={in_flight}\n");
+        let _ = write!(
+            text,
+            "\n[{volume}]\nuri={uri}\nrw={direction}\nbs={block}\niodepth={in_flight}\n"
+        );
         if direction.ends_with("rw") {
             let _ = writeln!(text, "rwmixread={:.0}", load.reads * 100.0);
         }
@@ -181,7 +215,9 @@ fn client_figures(parsed: &Value, volume: &str) -> Option<ClientFigures> {
             p999: percentile("99.900000"),
             max: ms(&times["max"]),
         },
-        errors: job["total_err"].as_u64().unwrap_or(u64::from(job["error"].as_i64().unwrap_or(0) != 0)),
+        errors: job["total_err"]
+            .as_u64()
+            .unwrap_or(u64::from(job["error"].as_i64().unwrap_or(0) != 0)),
     })
 }
 
@@ -200,7 +236,10 @@ mod tests {
     use headtime_units::ByteSize;
 
     fn target(load: VolumeLoad) -> (VolumeLoad, NbdUri) {
-        let uri = NbdUri { address: Address::Unix { socket: "/tmp/h.sock".into() }, export: load.volume.into() };
+        let uri = NbdUri {
+            address: Address::Unix { socket: "/tmp/h.sock".into() },
+            export: load.volume.into(),
+        };
         (load, uri)
     }
 
@@ -216,8 +255,14 @@ mod tests {
             in_flight: 16,
             rate: Some(ByteSize::new(20 << 20)),
         };
-        let database =
-            VolumeLoad { volume: "database", pattern: Pattern::Random, reads: 0.7, block: ByteSize::new(8_192), rate: None, ..recorder.clone() };
+        let database = VolumeLoad {
+            volume: "database",
+            pattern: Pattern::Random,
+            reads: 0.7,
+            block: ByteSize::new(8_192),
+            rate: None,
+            ..recorder.clone()
+        };
         let text = job_file(&[target(recorder), target(database)], Duration::from_millis(2_500), 9);
         for wanted in [
             "runtime=2500ms",
@@ -238,7 +283,15 @@ mod tests {
             "lat_ns": {"mean": 20000000.0, "max": 90000000, "percentile": {"50.000000": 18000000, "95.000000": 40000000, "99.000000": 80000000, "99.900000": 89000000}}}}]}"#;
         let parsed: Value = serde_json::from_str(text).expect("JSON");
         let figures = client_figures(&parsed, "backup").expect("the job is there");
-        assert_eq!((figures.requests, figures.mib_per_second, figures.response_ms.p99, figures.response_ms.max), (100, 50.0, 80.0, 90.0));
+        assert_eq!(
+            (
+                figures.requests,
+                figures.mib_per_second,
+                figures.response_ms.p99,
+                figures.response_ms.max
+            ),
+            (100, 50.0, 80.0, 90.0)
+        );
         assert!(client_figures(&parsed, "recorder").is_none());
     }
 }

@@ -1,7 +1,9 @@
-//! Load on served volumes: what it is ([`VolumeLoad`]), and the two that make it, fio and the built-in generator.
+//! Load on served volumes: what it is ([`VolumeLoad`]), and the two that make it, fio and the
+//! built-in generator.
 //!
-//! Both make the same requests by intent: the same sizes, mix, depth and rate, over NBD sockets. They are no twins: fio draws its own
-//! offsets, and a paced fio job counts a request's time from its submission, the built-in generator from the moment it was due.
+//! Both make the same requests by intent: the same sizes, mix, depth and rate, over NBD sockets.
+//! They are no twins: fio draws its own offsets, and a paced fio job counts a request's time from
+//! its submission, the built-in generator from the moment it was due.
 
 mod builtin;
 mod fio;
@@ -34,7 +36,8 @@ pub struct VolumeLoad {
     pub block: ByteSize,
     /// Requests under way at once: exactly so many without a rate, at the most so many with one.
     pub in_flight: usize,
-    /// Bytes per second asked for whatever the drive does (open loop); `None` asks again as soon as an answer came (closed loop).
+    /// Bytes per second asked for whatever the drive does (open loop); `None` asks again as soon as
+    /// an answer came (closed loop).
     pub rate: Option<ByteSize>,
 }
 
@@ -86,7 +89,8 @@ pub enum Generator {
 }
 
 impl Generator {
-    /// fio where it is installed and can speak NBD, otherwise the built-in generator with the reason.
+    /// fio where it is installed and can speak NBD, otherwise the built-in generator with the
+    /// reason.
     #[must_use]
     pub fn find() -> Self {
         fio::find().map_or_else(|reason| Self::BuiltIn { reason }, |version| Self::Fio { version })
@@ -96,7 +100,9 @@ impl Generator {
     #[must_use]
     pub fn source(&self) -> LoadSource {
         match self {
-            Self::Fio { version } => LoadSource { name: "fio".to_string(), version: version.clone(), reason: None },
+            Self::Fio { version } => {
+                LoadSource { name: "fio".to_string(), version: version.clone(), reason: None }
+            }
             Self::BuiltIn { reason } => LoadSource {
                 name: "the built-in generator".to_string(),
                 version: env!("CARGO_PKG_VERSION").to_string(),
@@ -105,16 +111,35 @@ impl Generator {
         }
     }
 
-    /// Starts `loads`, each on the export of its volume at `server`, for `duration`; files of its own go into `folder`.
+    /// Starts `loads`, each on the export of its volume at `server`, for `duration`; files of its
+    /// own go into `folder`.
     ///
     /// # Errors
     /// When fio cannot be started or a volume cannot be reached.
-    pub fn start(&self, loads: &[VolumeLoad], server: &NbdUri, duration: Duration, seed: u64, folder: &Path) -> anyhow::Result<Running> {
-        let targets: Vec<(VolumeLoad, NbdUri)> =
-            loads.iter().map(|load| (load.clone(), NbdUri { address: server.address.clone(), export: load.volume.to_string() })).collect();
+    pub fn start(
+        &self,
+        loads: &[VolumeLoad],
+        server: &NbdUri,
+        duration: Duration,
+        seed: u64,
+        folder: &Path,
+    ) -> anyhow::Result<Running> {
+        let targets: Vec<(VolumeLoad, NbdUri)> = loads
+            .iter()
+            .map(|load| {
+                (
+                    load.clone(),
+                    NbdUri { address: server.address.clone(), export: load.volume.to_string() },
+                )
+            })
+            .collect();
         match self {
-            Self::Fio { .. } => fio::Fio::start(&targets, duration, seed, folder).map(Running::Fio).context("the load cannot be started"),
-            Self::BuiltIn { .. } => builtin::BuiltIn::start(&targets, duration, seed).map(Running::BuiltIn).context("the load cannot be started"),
+            Self::Fio { .. } => fio::Fio::start(&targets, duration, seed, folder)
+                .map(Running::Fio)
+                .context("the load cannot be started"),
+            Self::BuiltIn { .. } => builtin::BuiltIn::start(&targets, duration, seed)
+                .map(Running::BuiltIn)
+                .context("the load cannot be started"),
         }
     }
 }
@@ -139,8 +164,8 @@ impl Running {
         }
     }
 
-    /// Ends it, if it has not ended yet, and returns what each volume's client measured, in the order of the loads; `None` for a volume whose
-    /// client was stopped before it could say.
+    /// Ends it, if it has not ended yet, and returns what each volume's client measured, in the
+    /// order of the loads; `None` for a volume whose client was stopped before it could say.
     ///
     /// # Errors
     /// When a client failed, with what it said.
@@ -169,8 +194,13 @@ mod tests {
             rate: None,
         };
         assert_eq!(load.describe(), "random 8 KiB requests, 70 % reads, 32 at once");
-        let recorder =
-            VolumeLoad { pattern: Pattern::Sequential, reads: 0.0, block: ByteSize::new(1 << 20), rate: Some(ByteSize::new(20 << 20)), ..load };
+        let recorder = VolumeLoad {
+            pattern: Pattern::Sequential,
+            reads: 0.0,
+            block: ByteSize::new(1 << 20),
+            rate: Some(ByteSize::new(20 << 20)),
+            ..load
+        };
         assert_eq!(recorder.describe(), "sequential 1024 KiB writes, at a steady 20.0 MiB/s");
     }
 }

@@ -1,7 +1,8 @@
 //! The report of a demo: what was loaded how, and what every volume got under each policy.
 //!
-//! [`DemoReport`] holds all numbers; `report.json` is exactly it, and `report.html` is made from nothing else. The page is one file with
-//! inline SVG: it fetches nothing, so it can be mailed, archived and read without a network.
+//! [`DemoReport`] holds all numbers; `report.json` is exactly it, and `report.html` is made from
+//! nothing else. The page is one file with inline SVG: it fetches nothing, so it can be mailed,
+//! archived and read without a network.
 
 pub(crate) mod html;
 pub(crate) mod plots;
@@ -82,7 +83,7 @@ pub struct PolicyRun {
     /// Seconds from the first to the last moment measured.
     pub seconds: f64,
     /// Share of the time in which the drive had something to do.
-    pub utilisation: f64,
+    pub utilization: f64,
     /// Where the emulated drive's time went.
     pub disk_time: Option<DiskTime>,
     /// How late the emulation was.
@@ -104,11 +105,13 @@ pub struct VolumeRun {
     pub client: Option<ClientFigures>,
     /// Second by second.
     pub samples: Vec<VolumeSample>,
-    /// Distribution of response times: pairs of milliseconds and the share of requests that took no longer, both rising.
+    /// Distribution of response times: pairs of milliseconds and the share of requests that took no
+    /// longer, both rising.
     pub response_cdf: Vec<(f64, f64)>,
 }
 
-/// One volume's run as its client measured it. Includes the way through the socket, which the server does not see.
+/// One volume's run as its client measured it. Includes the way through the socket, which the
+/// server does not see.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct ClientFigures {
     /// Requests completed.
@@ -124,13 +127,18 @@ pub struct ClientFigures {
 }
 
 impl DemoReport {
-    /// What a reader must know before leaning on the figures, each a sentence without its full stop.
+    /// What a reader must know before leaning on the figures, each a sentence without its full
+    /// stop.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let late = self.runs.iter().filter_map(|run| Some((run, run.lateness.filter(|late| late.p99_us > TOO_LATE_US)?)));
+        let late = self
+            .runs
+            .iter()
+            .filter_map(|run| Some((run, run.lateness.filter(|late| late.p99_us > TOO_LATE_US)?)));
         let busy = late.map(|(run, late)| {
             format!(
-                "The machine was busy under {}: one in a hundred completions came {:.1} ms or more after the emulated drive had it ready, which the \
+                "The machine was busy under {}: one in a hundred completions came {:.1} ms or more \
+                    after the emulated drive had it ready, which the \
                  scheduler takes for the drive's own doing",
                 run.policy,
                 late.p99_us / 1e3
@@ -157,12 +165,17 @@ pub struct Written {
 /// # Errors
 /// When the folder cannot be made or a file cannot be written.
 pub fn write(report: &DemoReport, folder: &Path) -> anyhow::Result<Written> {
-    std::fs::create_dir_all(folder).with_context(|| format!("cannot make the folder {}; choose another with --out", folder.display()))?;
+    std::fs::create_dir_all(folder).with_context(|| {
+        format!("cannot make the folder {}; choose another with --out", folder.display())
+    })?;
     let written = Written { html: folder.join("report.html"), json: folder.join("report.json") };
-    let mut json = serde_json::to_string_pretty(report).context("the report's numbers cannot be written as JSON")?;
+    let mut json = serde_json::to_string_pretty(report)
+        .context("the report's numbers cannot be written as JSON")?;
     json.push('\n');
     for (path, text) in [(&written.json, json), (&written.html, page(report)?)] {
-        std::fs::write(path, text).with_context(|| format!("cannot write {}; choose another folder with --out", path.display()))?;
+        std::fs::write(path, text).with_context(|| {
+            format!("cannot write {}; choose another folder with --out", path.display())
+        })?;
     }
     Ok(written)
 }

@@ -1,7 +1,8 @@
 //! The report's plots, as SVG to be put inside a page.
 //!
-//! plotters draws them; what it writes is then freed of its namespace and fixed size, so that the page stays free of links and the plots fit
-//! their column. One colour and one dash per policy in every plot: the comparison is what the reader came for.
+//! plotters draws them; what it writes is then freed of its namespace and fixed size, so that the
+//! page stays free of links and the plots fit their column. One color and one dash per policy in
+//! every plot: the comparison is what the reader came for.
 
 use std::ops::Range;
 
@@ -11,12 +12,24 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use super::{DemoReport, PolicyRun, VolumeRun};
 
-/// A policy's colour: told apart also by those who see no red or green.
-pub(crate) const COLOURS: [RGBColor; 6] =
-    [RGBColor(214, 118, 28), RGBColor(24, 98, 186), RGBColor(110, 110, 110), RGBColor(128, 62, 160), RGBColor(20, 140, 130), RGBColor(180, 60, 90)];
-/// The colours of the parts of disk time, in the order of [`crate::figures::DiskTime::parts`].
-const PARTS: [RGBColor; 6] =
-    [RGBColor(196, 78, 82), RGBColor(221, 153, 80), RGBColor(76, 145, 92), RGBColor(129, 114, 179), RGBColor(100, 181, 205), RGBColor(222, 222, 218)];
+/// A policy's color: told apart also by those who see no red or green.
+pub(crate) const COLOURS: [RGBColor; 6] = [
+    RGBColor(214, 118, 28),
+    RGBColor(24, 98, 186),
+    RGBColor(110, 110, 110),
+    RGBColor(128, 62, 160),
+    RGBColor(20, 140, 130),
+    RGBColor(180, 60, 90),
+];
+/// The colors of the parts of disk time, in the order of [`crate::figures::DiskTime::parts`].
+const PARTS: [RGBColor; 6] = [
+    RGBColor(196, 78, 82),
+    RGBColor(221, 153, 80),
+    RGBColor(76, 145, 92),
+    RGBColor(129, 114, 179),
+    RGBColor(100, 181, 205),
+    RGBColor(222, 222, 218),
+];
 pub(crate) const TEXT: RGBColor = RGBColor(60, 64, 67);
 pub(crate) const FAINT: RGBColor = RGBColor(226, 228, 230);
 const DEADLINE: RGBColor = RGBColor(190, 30, 45);
@@ -25,25 +38,28 @@ pub(crate) const FONT: &str = "sans-serif";
 /// What a plot is drawn on.
 pub(crate) type Area<'a> = DrawingArea<SVGBackend<'a>, plotters::coord::Shift>;
 
-/// The colour of the `index`-th run, as CSS writes it.
-pub(super) fn css_colour(index: usize) -> String {
+/// The color of the `index`-th run, as CSS writes it.
+pub(super) fn css_color(index: usize) -> String {
     css(COLOURS[index % COLOURS.len()])
 }
 
-/// The colour of the `index`-th part of disk time, as CSS writes it.
-pub(super) fn css_part_colour(index: usize) -> String {
+/// The color of the `index`-th part of disk time, as CSS writes it.
+pub(super) fn css_part_color(index: usize) -> String {
     css(PARTS[index % PARTS.len()])
 }
 
-fn css(colour: RGBColor) -> String {
-    format!("#{:02x}{:02x}{:02x}", colour.0, colour.1, colour.2)
+fn css(color: RGBColor) -> String {
+    format!("#{:02x}{:02x}{:02x}", color.0, color.1, color.2)
 }
 
-/// The response-time distributions of one volume under each policy, over a logarithmic axis, with the volume's deadline as a line.
+/// The response-time distributions of one volume under each policy, over a logarithmic axis, with
+/// the volume's deadline as a line.
 pub(super) fn response_cdf(report: &DemoReport, volume: usize) -> anyhow::Result<String> {
-    let runs: Vec<&VolumeRun> = report.runs.iter().filter_map(|run| run.volumes.get(volume)).collect();
+    let runs: Vec<&VolumeRun> =
+        report.runs.iter().filter_map(|run| run.volumes.get(volume)).collect();
     let deadline_ms = report.volumes.get(volume).and_then(|plan| plan.deadline_ms);
-    let points = runs.iter().flat_map(|run| run.response_cdf.iter().map(|point| point.0)).chain(deadline_ms);
+    let points =
+        runs.iter().flat_map(|run| run.response_cdf.iter().map(|point| point.0)).chain(deadline_ms);
     let x = decades(points);
     svg((520, 360), |area| {
         let mut chart = ChartBuilder::on(area)
@@ -65,9 +81,19 @@ pub(super) fn response_cdf(report: &DemoReport, volume: usize) -> anyhow::Result
             .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))
             .draw()?;
         if let Some(ms) = deadline_ms {
-            chart.draw_series(DashedLineSeries::new([(ms, 0.0), (ms, 1.0)], 3, 3, DEADLINE.stroke_width(1)))?;
-            let style = (FONT, 16).into_font().color(&DEADLINE).pos(Pos::new(HPos::Right, VPos::Top));
-            chart.draw_series([Text::new(format!("deadline {} ms ", number(ms)), (ms, 0.08), style)])?;
+            chart.draw_series(DashedLineSeries::new(
+                [(ms, 0.0), (ms, 1.0)],
+                3,
+                3,
+                DEADLINE.stroke_width(1),
+            ))?;
+            let style =
+                (FONT, 16).into_font().color(&DEADLINE).pos(Pos::new(HPos::Right, VPos::Top));
+            chart.draw_series([Text::new(
+                format!("deadline {} ms ", number(ms)),
+                (ms, 0.08),
+                style,
+            )])?;
         }
         for (index, run) in runs.iter().enumerate() {
             let style = COLOURS[index % COLOURS.len()].stroke_width(2);
@@ -90,7 +116,11 @@ pub(super) enum OverTime {
 }
 
 /// One volume's throughput or deadline misses, second by second, under each policy.
-pub(super) fn over_time(report: &DemoReport, volume: usize, what: OverTime) -> anyhow::Result<String> {
+pub(super) fn over_time(
+    report: &DemoReport,
+    volume: usize,
+    what: OverTime,
+) -> anyhow::Result<String> {
     let lines: Vec<Vec<(f64, f64)>> = report
         .runs
         .iter()
@@ -110,8 +140,12 @@ pub(super) fn over_time(report: &DemoReport, volume: usize, what: OverTime) -> a
         OverTime::Misses => (0.0..(top * 1.1).max(1.0), "misses per second"),
     };
     svg((520, 270), |area| {
-        let mut chart =
-            ChartBuilder::on(area).margin(8).margin_right(16).x_label_area_size(50).y_label_area_size(66).build_cartesian_2d(0.0..last, y)?;
+        let mut chart = ChartBuilder::on(area)
+            .margin(8)
+            .margin_right(16)
+            .x_label_area_size(50)
+            .y_label_area_size(66)
+            .build_cartesian_2d(0.0..last, y)?;
         chart
             .configure_mesh()
             .disable_x_mesh()
@@ -140,7 +174,8 @@ pub(super) fn over_time(report: &DemoReport, volume: usize, what: OverTime) -> a
 
 /// Where the drive's time went: one bar per policy.
 pub(super) fn disk_time(report: &DemoReport) -> anyhow::Result<String> {
-    let runs: Vec<(&PolicyRun, crate::figures::DiskTime)> = report.runs.iter().filter_map(|run| Some((run, run.disk_time?))).collect();
+    let runs: Vec<(&PolicyRun, crate::figures::DiskTime)> =
+        report.runs.iter().filter_map(|run| Some((run, run.disk_time?))).collect();
     let (bar, gap, left, width) = (30, 14, 150, 1_064);
     let height = runs.len() as i32 * (bar + gap) + gap;
     svg((width as u32, height.max(1) as u32), |area| {
@@ -150,14 +185,22 @@ pub(super) fn disk_time(report: &DemoReport) -> anyhow::Result<String> {
             let name = (FONT, 15).into_font().color(&TEXT).pos(Pos::new(HPos::Right, VPos::Center));
             area.draw(&Text::new(run.policy.clone(), (left - 10, y + bar / 2), name))?;
             let mut from = 0.0;
-            for ((part, share), colour) in split.parts().into_iter().zip(PARTS) {
-                let (x0, x1) = (left + (from * scale) as i32, left + ((from + share) * scale) as i32);
-                area.draw(&Rectangle::new([(x0, y), (x1, y + bar)], colour.filled()))?;
+            for ((part, share), color) in split.parts().into_iter().zip(PARTS) {
+                let (x0, x1) =
+                    (left + (from * scale) as i32, left + ((from + share) * scale) as i32);
+                area.draw(&Rectangle::new([(x0, y), (x1, y + bar)], color.filled()))?;
                 // Labels only where they fit; the table beside the plot has every number.
                 if x1 - x0 > 74 {
                     let ink = if part == "idle" { TEXT } else { WHITE };
-                    let style = (FONT, 13).into_font().color(&ink).pos(Pos::new(HPos::Center, VPos::Center));
-                    area.draw(&Text::new(format!("{part} {:.0} %", share * 100.0), ((x0 + x1) / 2, y + bar / 2), style))?;
+                    let style = (FONT, 13)
+                        .into_font()
+                        .color(&ink)
+                        .pos(Pos::new(HPos::Center, VPos::Center));
+                    area.draw(&Text::new(
+                        format!("{part} {:.0} %", share * 100.0),
+                        ((x0 + x1) / 2, y + bar / 2),
+                        style,
+                    ))?;
                 }
                 from += share;
             }
@@ -168,7 +211,9 @@ pub(super) fn disk_time(report: &DemoReport) -> anyhow::Result<String> {
 
 /// Whole decades around `values`, at least one; a millisecond each way when there are none.
 fn decades(values: impl Iterator<Item = f64>) -> Range<f64> {
-    let (low, high) = values.filter(|value| *value > 0.0).fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
+    let (low, high) = values
+        .filter(|value| *value > 0.0)
+        .fold((f64::INFINITY, 0.0_f64), |(low, high), value| (low.min(value), high.max(value)));
     if high == 0.0 {
         return 0.1..10.0;
     }
@@ -188,14 +233,24 @@ pub(crate) fn number(value: f64) -> String {
 }
 
 /// A plot for the page: no namespace, and as wide as its column.
-fn svg(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Result<(), Box<dyn std::error::Error>>) -> anyhow::Result<String> {
+fn svg(
+    size: (u32, u32),
+    draw: impl FnOnce(&Area<'_>) -> Result<(), Box<dyn std::error::Error>>,
+) -> anyhow::Result<String> {
     let text = drawn(size, draw)?;
     let sized = format!("<svg width=\"{}\" height=\"{}\"", size.0, size.1);
-    Ok(text.replacen(&sized, "<svg role=\"img\"", 1).replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1))
+    Ok(text.replacen(&sized, "<svg role=\"img\"", 1).replacen(
+        " xmlns=\"http://www.w3.org/2000/svg\"",
+        "",
+        1,
+    ))
 }
 
 /// A plot as a file of its own.
-pub(crate) fn drawn(size: (u32, u32), draw: impl FnOnce(&Area<'_>) -> Result<(), Box<dyn std::error::Error>>) -> anyhow::Result<String> {
+pub(crate) fn drawn(
+    size: (u32, u32),
+    draw: impl FnOnce(&Area<'_>) -> Result<(), Box<dyn std::error::Error>>,
+) -> anyhow::Result<String> {
     let mut text = String::new();
     {
         let area = SVGBackend::with_string(&mut text, size).into_drawing_area();

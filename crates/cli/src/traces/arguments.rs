@@ -1,8 +1,11 @@
-//! [`TraceArguments`]: the flags that say how a trace is read, the same in every verb that reads one.
+//! [`TraceArguments`]: the flags that say how a trace is read, the same in every verb that reads
+//! one.
 
 use clap::{Args, ValueEnum};
 use headtime_units::{Nanos, parse_nanos};
-use headtime_workload::trace::{self, Action, Adjust, Format, Remap, Replay, ReplayOptions, Streams, TimeScale};
+use headtime_workload::trace::{
+    self, Action, Adjust, Format, Remap, Replay, ReplayOptions, Streams, TimeScale,
+};
 
 use super::TraceOptions;
 
@@ -40,7 +43,8 @@ pub struct TraceArguments {
     /// Takes this process only; may be given several times
     #[arg(long = "process", value_name = "PID")]
     pub processes: Vec<u32>,
-    /// Requests held back to put the trace in order of time; one that comes later than that is moved
+    /// Requests held back to put the trace in order of time; one that comes later than that is
+    /// moved
     #[arg(long, value_name = "N", default_value_t = trace::REORDER_WINDOW, value_parser = window)]
     pub reorder: usize,
 }
@@ -64,7 +68,8 @@ pub struct ReplayArguments {
     /// Where.
     #[command(flatten)]
     pub placing: PlacingArguments,
-    /// When requests are made: `open` at their recorded times, `closed:N` as fast as they are served, N at a time, `think` one at a time with think times
+    /// When requests are made: `open` at their recorded times, `closed:N` as fast as they are
+    /// served, N at a time, `think` one at a time with think times
     #[arg(long, value_name = "HOW", default_value = "open", value_parser = replay)]
     pub replay: Replay,
     /// What makes a stream
@@ -100,14 +105,19 @@ impl TraceArguments {
     /// The options with a replay; `deadline` is the time from a request's arrival to its deadline.
     #[must_use]
     pub fn replaying(&self, replay: &ReplayArguments, deadline: Option<Nanos>) -> TraceOptions {
-        let replay_options = ReplayOptions { replay: replay.replay, streams: replay.streams.streams(), deadline };
+        let replay_options =
+            ReplayOptions { replay: replay.replay, streams: replay.streams.streams(), deadline };
         TraceOptions { replay: replay_options, ..self.placing(&replay.placing) }
     }
 
     /// The options with a mapping of addresses, without a replay.
     #[must_use]
     pub fn placing(&self, placing: &PlacingArguments) -> TraceOptions {
-        TraceOptions { remap: placing.remap.remap(), drop_misfits: placing.drop_misfits, ..self.options() }
+        TraceOptions {
+            remap: placing.remap.remap(),
+            drop_misfits: placing.drop_misfits,
+            ..self.options()
+        }
     }
 }
 
@@ -181,7 +191,11 @@ pub fn format(name: &str) -> Result<&'static Format, String> {
 }
 
 fn time_scale(text: &str) -> Result<TimeScale, String> {
-    let millionths = text.parse::<f64>().ok().map(|factor| (factor * 1e6).round()).filter(|millionths| (1.0..=1e12).contains(millionths));
+    let millionths = text
+        .parse::<f64>()
+        .ok()
+        .map(|factor| (factor * 1e6).round())
+        .filter(|millionths| (1.0..=1e12).contains(millionths));
     millionths
         .map(|millionths| TimeScale::from_millionths(millionths as u64))
         .ok_or_else(|| "expected a factor from 0.000001 to 1000000, such as 0.5".to_string())
@@ -192,7 +206,9 @@ fn device(text: &str) -> Result<u32, String> {
         None => text.parse().ok(),
         Some((major, minor)) => {
             let parts = major.parse::<u32>().ok().zip(minor.parse::<u32>().ok());
-            parts.filter(|(major, minor)| *major < 1 << 12 && *minor < 1 << 20).map(|(major, minor)| major << 20 | minor)
+            parts
+                .filter(|(major, minor)| *major < 1 << 12 && *minor < 1 << 20)
+                .map(|(major, minor)| major << 20 | minor)
         }
     };
     number.ok_or_else(|| "expected a whole number, or MAJOR,MINOR such as 8,16".to_string())
@@ -200,16 +216,22 @@ fn device(text: &str) -> Result<u32, String> {
 
 fn window(text: &str) -> Result<usize, String> {
     const MOST: usize = 10_000_000;
-    text.parse().ok().filter(|window| *window <= MOST).ok_or_else(|| format!("expected a whole number up to {MOST}"))
+    text.parse()
+        .ok()
+        .filter(|window| *window <= MOST)
+        .ok_or_else(|| format!("expected a whole number up to {MOST}"))
 }
 
 fn replay(text: &str) -> Result<Replay, String> {
-    let closed = |count: &str| count.parse().ok().filter(|outstanding| (1..=1_000_000).contains(outstanding));
+    let closed = |count: &str| {
+        count.parse().ok().filter(|outstanding| (1..=1_000_000).contains(outstanding))
+    };
     match (text, text.strip_prefix("closed:").and_then(closed)) {
         ("open", _) => Ok(Replay::Open),
         ("think", _) => Ok(Replay::Think),
         (_, Some(outstanding)) => Ok(Replay::Closed { outstanding }),
-        _ => Err("expected open, think, or closed:N with N from 1 to 1000000, such as closed:16".to_string()),
+        _ => Err("expected open, think, or closed:N with N from 1 to 1000000, such as closed:16"
+            .to_string()),
     }
 }
 
@@ -219,12 +241,25 @@ mod tests {
 
     #[test]
     fn factors_devices_and_replays_are_accepted_or_refused() {
-        for (text, millionths) in
-            [("1", Some(1_000_000)), ("0.5", Some(500_000)), ("1e-6", Some(1)), ("0", None), ("-1", None), ("nan", None), ("x", None)]
-        {
+        for (text, millionths) in [
+            ("1", Some(1_000_000)),
+            ("0.5", Some(500_000)),
+            ("1e-6", Some(1)),
+            ("0", None),
+            ("-1", None),
+            ("nan", None),
+            ("x", None),
+        ] {
             assert_eq!(time_scale(text).ok().map(TimeScale::millionths), millionths, "{text}");
         }
-        for (text, number) in [("7", Some(7)), ("8,16", Some(8 << 20 | 16)), ("8:0", Some(8 << 20)), ("4096,0", None), ("8,", None), ("-1", None)] {
+        for (text, number) in [
+            ("7", Some(7)),
+            ("8,16", Some(8 << 20 | 16)),
+            ("8:0", Some(8 << 20)),
+            ("4096,0", None),
+            ("8,", None),
+            ("-1", None),
+        ] {
             assert_eq!(device(text).ok(), number, "{text}");
         }
         for (text, expected) in [

@@ -1,8 +1,10 @@
 //! [`Census`]: what a trace is made of, counted in one pass and bounded memory.
 //!
-//! Distributions are kept to three digits (`hdrhistogram`), so their quantiles are within 0.1 %; means and the greatest value are exact. At most [`MOST_DEVICES`] devices and as many processes are told
-//! apart; what comes after counts in all totals, but in no device's. *Sequential* is a read or write that begins where the one before it on the same device
-//! ended. *Outstanding* are requests whose recorded response is not over; there are none without response times.
+//! Distributions are kept to three digits (`hdrhistogram`), so their quantiles are within 0.1 %;
+//! means and the greatest value are exact. At most [`MAX_DEVICES`] devices and as many processes
+//! are told apart; what comes after counts in all totals, but in no device's. *Sequential* is a
+//! read or write that begins where the one before it on the same device ended. *Outstanding* are
+//! requests whose recorded response is not over; there are none without response times.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -14,10 +16,10 @@ use headtime_workload::trace::Record;
 use serde::Serialize;
 
 /// Devices and processes told apart.
-pub const MOST_DEVICES: usize = 65_536;
+pub const MAX_DEVICES: usize = 65_536;
 
 /// Requests outstanding that are followed; a trace with more has response times in another unit.
-const MOST_OUTSTANDING: usize = 1 << 20;
+const MAX_OUTSTANDING: usize = 1 << 20;
 
 /// Counts as they grow.
 #[derive(Debug, Default)]
@@ -32,7 +34,7 @@ pub struct Census {
     interarrivals: Spread,
     responses: Spread,
     ends: BinaryHeap<Reverse<Instant>>,
-    most_outstanding: usize,
+    max_outstanding: usize,
     transfers: u64,
     sequential: u64,
     last: Option<Instant>,
@@ -87,7 +89,7 @@ pub struct Figures {
     /// Recorded response times.
     pub response_us: Option<Distribution>,
     /// Most requests whose response was not over, where there are response times.
-    pub most_outstanding: Option<usize>,
+    pub max_outstanding: Option<usize>,
 }
 
 /// One device's figures.
@@ -128,7 +130,8 @@ impl Census {
         amount.bytes = amount.bytes.saturating_add(record.len_bytes);
         self.fua += u64::from(record.fua);
         if record.process != 0 {
-            let known = self.processes.len() < MOST_DEVICES || self.processes.contains(&record.process);
+            let known =
+                self.processes.len() < MAX_DEVICES || self.processes.contains(&record.process);
             if known {
                 self.processes.insert(record.process);
             } else {
@@ -152,18 +155,19 @@ impl Census {
         while self.ends.peek().is_some_and(|Reverse(end)| *end <= at) {
             self.ends.pop();
         }
-        if self.ends.len() < MOST_OUTSTANDING {
+        if self.ends.len() < MAX_OUTSTANDING {
             self.ends.push(Reverse(at + response));
         }
-        self.most_outstanding = self.most_outstanding.max(self.ends.len());
+        self.max_outstanding = self.max_outstanding.max(self.ends.len());
     }
 
     fn of_device(&mut self, record: &Record) {
-        if self.devices.len() >= MOST_DEVICES && !self.devices.contains_key(&record.device) {
+        if self.devices.len() >= MAX_DEVICES && !self.devices.contains_key(&record.device) {
             self.of_further_devices += 1;
             return;
         }
-        let new = Device { amount: Amount::default(), first_byte: u64::MAX, end_byte: 0, last_end: None };
+        let new =
+            Device { amount: Amount::default(), first_byte: u64::MAX, end_byte: 0, last_end: None };
         let device = self.devices.entry(record.device).or_insert(new);
         device.amount.requests += 1;
         device.amount.bytes = device.amount.bytes.saturating_add(record.len_bytes);
@@ -185,23 +189,33 @@ impl Census {
         let duration_s = self.last.map_or(0.0, Instant::as_secs_f64);
         let device = |(device, known): (&u32, &Device)| {
             let first_byte = known.first_byte.min(known.end_byte);
-            DeviceFigures { device: *device, amount: known.amount, first_byte, end_byte: known.end_byte }
+            DeviceFigures {
+                device: *device,
+                amount: known.amount,
+                first_byte,
+                end_byte: known.end_byte,
+            }
         };
         Figures {
             requests: self.requests,
             duration_s,
             rate_per_s: (duration_s > 0.0).then(|| self.requests as f64 / duration_s),
-            operations: self.operations.iter().map(|(operation, amount)| (name(*operation), *amount)).collect(),
+            operations: self
+                .operations
+                .iter()
+                .map(|(operation, amount)| (name(*operation), *amount))
+                .collect(),
             fua: self.fua,
             devices: self.devices.iter().map(device).collect(),
             of_further_devices: self.of_further_devices,
             processes: self.processes.len(),
             further_processes: self.further_processes,
             size_bytes: self.sizes.distribution(1.0),
-            sequential: (self.transfers > 0).then(|| self.sequential as f64 / self.transfers as f64),
+            sequential: (self.transfers > 0)
+                .then(|| self.sequential as f64 / self.transfers as f64),
             interarrival_us: self.interarrivals.distribution(1e3),
             response_us: self.responses.distribution(1e3),
-            most_outstanding: (!self.responses.histogram.is_empty()).then_some(self.most_outstanding),
+            max_outstanding: (!self.responses.histogram.is_empty()).then_some(self.max_outstanding),
         }
     }
 }
@@ -228,7 +242,12 @@ struct Spread {
 impl Default for Spread {
     fn default() -> Self {
         // Three digits over 50 powers of two take 340 KB.
-        Self { histogram: Histogram::new_with_bounds(1, 1 << 50, 3).expect("the bounds are in order and three digits are few"), sum: 0, max: 0 }
+        Self {
+            histogram: Histogram::new_with_bounds(1, 1 << 50, 3)
+                .expect("the bounds are in order and three digits are few"),
+            sum: 0,
+            max: 0,
+        }
     }
 }
 
@@ -241,7 +260,10 @@ impl Spread {
 
     fn distribution(&self, unit: f64) -> Option<Distribution> {
         // Of the values that are not told apart the lowest, so that 4096 stays 4096.
-        let at = |quantile| self.histogram.lowest_equivalent(self.histogram.value_at_quantile(quantile)) as f64 / unit;
+        let at = |quantile| {
+            self.histogram.lowest_equivalent(self.histogram.value_at_quantile(quantile)) as f64
+                / unit
+        };
         (!self.histogram.is_empty()).then(|| Distribution {
             mean: self.sum as f64 / self.histogram.len() as f64 / unit,
             p50: at(0.5),
@@ -256,9 +278,18 @@ impl Spread {
 mod tests {
     use super::*;
 
-    fn record(ms: u64, device: u32, operation: Operation, offset_bytes: u64, len_bytes: u64) -> Record {
+    fn record(
+        ms: u64,
+        device: u32,
+        operation: Operation,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Record {
         let at = Instant::from_ns(ms * 1_000_000);
-        Record { device, ..Record::new(1, at, operation, offset_bytes, len_bytes).expect("it ends below 2^64") }
+        Record {
+            device,
+            ..Record::new(1, at, operation, offset_bytes, len_bytes).expect("it ends below 2^64")
+        }
     }
 
     #[test]
@@ -275,7 +306,10 @@ mod tests {
             census.add(&record);
         }
         let figures = census.figures();
-        assert_eq!((figures.requests, figures.duration_s, figures.rate_per_s), (5, 0.01, Some(500.0)));
+        assert_eq!(
+            (figures.requests, figures.duration_s, figures.rate_per_s),
+            (5, 0.01, Some(500.0))
+        );
         let amount = |requests, bytes| Amount { requests, bytes };
         assert_eq!(
             figures.operations.into_iter().collect::<Vec<_>>(),
@@ -283,16 +317,30 @@ mod tests {
         );
         // The write began where device 0's read ended; the read of device 1 lay between.
         assert_eq!(figures.sequential, Some(0.25));
-        assert_eq!(figures.most_outstanding, Some(2));
-        let device = |device, requests, bytes, first_byte, end_byte| DeviceFigures { device, amount: amount(requests, bytes), first_byte, end_byte };
-        assert_eq!(figures.devices, [device(0, 4, 8704, 0, 8704), device(1, 1, 4096, 8192, 12_288)]);
+        assert_eq!(figures.max_outstanding, Some(2));
+        let device = |device, requests, bytes, first_byte, end_byte| DeviceFigures {
+            device,
+            amount: amount(requests, bytes),
+            first_byte,
+            end_byte,
+        };
+        assert_eq!(
+            figures.devices,
+            [device(0, 4, 8704, 0, 8704), device(1, 1, 4096, 8192, 12_288)]
+        );
     }
 
     #[test]
     fn a_census_of_nothing_has_no_figures() {
         let figures = Census::default().figures();
         assert_eq!(
-            (figures.requests, figures.rate_per_s, figures.size_bytes, figures.sequential, figures.most_outstanding),
+            (
+                figures.requests,
+                figures.rate_per_s,
+                figures.size_bytes,
+                figures.sequential,
+                figures.max_outstanding
+            ),
             (0, None, None, None, None)
         );
     }
@@ -300,11 +348,12 @@ mod tests {
     #[test]
     fn endless_devices_are_counted_and_not_told_apart() {
         let mut census = Census::default();
-        for device in 0..MOST_DEVICES as u32 + 7 {
-            census.add(&Record { process: device + 1, ..record(0, device, Operation::Read, 0, 512) });
+        for device in 0..MAX_DEVICES as u32 + 7 {
+            census
+                .add(&Record { process: device + 1, ..record(0, device, Operation::Read, 0, 512) });
         }
         let figures = census.figures();
-        assert_eq!((figures.devices.len(), figures.of_further_devices), (MOST_DEVICES, 7));
-        assert_eq!((figures.processes, figures.further_processes), (MOST_DEVICES, true));
+        assert_eq!((figures.devices.len(), figures.of_further_devices), (MAX_DEVICES, 7));
+        assert_eq!((figures.processes, figures.further_processes), (MAX_DEVICES, true));
     }
 }

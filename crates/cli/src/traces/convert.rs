@@ -20,8 +20,9 @@ pub struct Converted {
 /// Bytes of a trace that are gathered before they are packed and written.
 const CHUNK_BYTES: usize = 64 * 1024;
 
-/// Writes `records` in `format` to the file `to`, packed if it ends in .gz or .zst. `whole` is asked when all are written; if it refuses, or anything fails
-/// before, the file that was there, if any, stays as it was.
+/// Writes `records` in `format` to the file `to`, packed if it ends in .gz or .zst. `whole` is
+/// asked when all are written; if it refuses, or anything fails before, the file that was there, if
+/// any, stays as it was.
 ///
 /// # Errors
 /// When the file cannot be written, no record can be, or `whole` refuses.
@@ -32,7 +33,8 @@ pub fn convert(
     whole: impl FnOnce() -> Result<(), Failure>,
 ) -> Result<Converted, Failure> {
     let name = to.display().to_string();
-    let folder = to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder =
+        to.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let cannot = || format!("{name} cannot be written");
     let mut builder = tempfile::Builder::new();
     // Temporary files are their owner's only; a converted trace is as readable as any other file.
@@ -43,7 +45,10 @@ pub fn convert(
     out.finish().with_context(cannot)?;
     whole()?;
     if converted.written == 0 {
-        return Err(Failure::Failed(anyhow!("{name} is not written: no request is left that {} can say", format.name)));
+        return Err(Failure::Failed(anyhow!(
+            "{name} is not written: no request is left that {} can say",
+            format.name
+        )));
     }
     aside.as_file().sync_all().with_context(cannot)?;
     aside.persist(to).map_err(|error| error.error).with_context(cannot)?;
@@ -54,7 +59,11 @@ pub fn convert(
 ///
 /// # Errors
 /// When `out` cannot be written.
-pub fn write(records: impl Iterator<Item = Record>, format: &Format, out: &mut impl Write) -> io::Result<Converted> {
+pub fn write(
+    records: impl Iterator<Item = Record>,
+    format: &Format,
+    out: &mut impl Write,
+) -> io::Result<Converted> {
     let mut encoder = (format.encoder)();
     let mut converted = Converted::default();
     let mut bytes = Vec::new();
@@ -84,7 +93,9 @@ enum Packing<W: Write> {
 impl<W: Write> Packing<W> {
     fn new(to: &Path, out: W) -> io::Result<Self> {
         Ok(match to.extension().and_then(|ending| ending.to_str()) {
-            Some("gz") => Self::Gzip(flate2::write::GzEncoder::new(out, flate2::Compression::default())),
+            Some("gz") => {
+                Self::Gzip(flate2::write::GzEncoder::new(out, flate2::Compression::default()))
+            }
             Some("zst") => Self::Zstd(zstd::stream::write::Encoder::new(out, 0)?),
             _ => Self::Not(BufWriter::new(out)),
         })

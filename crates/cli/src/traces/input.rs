@@ -38,12 +38,15 @@ impl Input {
         let rest: Box<dyn Read + Send> = match packed {
             Packed::Not => return Ok(raw),
             Packed::Gzip => Box::new(flate2::read::MultiGzDecoder::new(raw)),
-            Packed::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(BufReader::with_capacity(CHUNK_BYTES, raw))?),
+            Packed::Zstd => Box::new(zstd::stream::read::Decoder::with_buffer(
+                BufReader::with_capacity(CHUNK_BYTES, raw),
+            )?),
         };
         Ok(Self { looked_at: Vec::new(), from: 0, rest })
     }
 
-    /// The next `bytes` bytes without reading them, fewer where the input ends; and whether it ends there.
+    /// The next `bytes` bytes without reading them, fewer where the input ends; and whether it ends
+    /// there.
     ///
     /// # Errors
     /// When they cannot be read.
@@ -95,15 +98,20 @@ pub(super) fn open(path: &Path) -> Result<Input, Failure> {
     if path.as_os_str() == STANDARD_INPUT {
         return Ok(Input::unpacking(io::stdin()).context("standard input cannot be read")?);
     }
-    let file = File::open(path).with_context(|| format!("trace {name} cannot be opened")).map_err(Failure::Asked)?;
+    let file = File::open(path)
+        .with_context(|| format!("trace {name} cannot be opened"))
+        .map_err(Failure::Asked)?;
     let directory = file.metadata().is_ok_and(|known| known.is_dir());
     if directory {
-        return Err(Failure::Asked(anyhow!("trace {name} is a directory; expected a file: name the files in it")));
+        return Err(Failure::Asked(anyhow!(
+            "trace {name} is a directory; expected a file: name the files in it"
+        )));
     }
     Ok(Input::unpacking(file).with_context(|| format!("trace {name} cannot be read"))?)
 }
 
-/// Whether this is a file, which can be opened again and begins anew then; a pipe goes on where it was left.
+/// Whether this is a file, which can be opened again and begins again then; a pipe goes on where it
+/// was left.
 pub(super) fn is_file(path: &Path) -> bool {
     path.as_os_str() != STANDARD_INPUT && path.metadata().is_ok_and(|known| known.is_file())
 }
@@ -113,7 +121,9 @@ pub(super) fn fingerprint_of(path: &Path) -> Result<String, Failure> {
     const ENDS_BYTES: u64 = 1 << 20;
     let name = path.display();
     if !is_file(path) {
-        return Err(Failure::Asked(anyhow!("{name} is no file, so it cannot be recognised again; write the trace to a file")));
+        return Err(Failure::Asked(anyhow!(
+            "{name} is no file, so it cannot be recognized again; write the trace to a file"
+        )));
     }
     let checksums = || -> io::Result<String> {
         let mut file = File::open(path)?;
@@ -154,16 +164,28 @@ mod tests {
         let long: Vec<u8> = (0..300_000_u32).flat_map(u32::to_le_bytes).collect();
         for bytes in [b"".to_vec(), b"1".to_vec(), b"0,1,512,R,0.0\n".to_vec(), long] {
             let (first, second) = bytes.split_at(bytes.len() / 3);
-            let packed = [bytes.clone(), gzip(&bytes), zstd(&bytes), [gzip(first), gzip(second)].concat(), [zstd(first), zstd(second)].concat()];
+            let packed = [
+                bytes.clone(),
+                gzip(&bytes),
+                zstd(&bytes),
+                [gzip(first), gzip(second)].concat(),
+                [zstd(first), zstd(second)].concat(),
+            ];
             for (way, packed) in packed.into_iter().enumerate() {
-                assert_eq!(unpacked(packed).expect("it is whole"), bytes, "{} bytes, way {way}", bytes.len());
+                assert_eq!(
+                    unpacked(packed).expect("it is whole"),
+                    bytes,
+                    "{} bytes, way {way}",
+                    bytes.len()
+                );
             }
         }
     }
 
     #[test]
     fn looking_at_an_input_takes_nothing_from_it() {
-        let mut input = Input::unpacking(io::Cursor::new(gzip(b"0123456789"))).expect("it is whole");
+        let mut input =
+            Input::unpacking(io::Cursor::new(gzip(b"0123456789"))).expect("it is whole");
         assert_eq!(input.sample(4).expect("it is whole"), (&b"0123"[..], false));
         assert_eq!(input.sample(20).expect("it is whole"), (&b"0123456789"[..], true));
         let mut out = String::new();
@@ -175,7 +197,11 @@ mod tests {
     fn a_cut_packed_file_is_an_error_and_never_a_shorter_trace() {
         for packed in [gzip(b"0,1,512,R,0.0\n"), zstd(b"0,1,512,R,0.0\n")] {
             for cut in 5..packed.len() {
-                assert!(unpacked(packed[..cut].to_vec()).is_err(), "cut at {cut} of {}", packed.len());
+                assert!(
+                    unpacked(packed[..cut].to_vec()).is_err(),
+                    "cut at {cut} of {}",
+                    packed.len()
+                );
             }
         }
     }

@@ -1,7 +1,9 @@
 //! [`Merged`]: the records of several files of one trace, by time.
 //!
-//! blktrace writes one file for each processor, and other traces come one file a day or a disk. Each file is read as far as its next record, and the earliest
-//! of these is handed out, so as many records are held as there are files. Files that are not in order themselves are put in order further on.
+//! blktrace writes one file for each processor, and other traces come one file a day or a disk.
+//! Each file is read as far as its next record, and the earliest of these is handed out, so as many
+//! records are held as there are files. Files that are not in order themselves are put in order
+//! further on.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -68,7 +70,10 @@ mod tests {
     #[test]
     fn files_are_merged_by_time_and_then_by_their_order() {
         let file = |places: std::ops::Range<u64>, times: [u64; 3]| {
-            let record = |(place, ns)| Record::new(place, Instant::from_ns(ns), Operation::Read, 0, 512).expect("it ends below 2^64");
+            let record = |(place, ns)| {
+                Record::new(place, Instant::from_ns(ns), Operation::Read, 0, 512)
+                    .expect("it ends below 2^64")
+            };
             places.zip(times).map(record).collect::<Vec<_>>().into_iter()
         };
         let files = vec![file(10..13, [1, 5, 9]), file(20..20, [0; 3]), file(30..33, [0, 5, 6])];

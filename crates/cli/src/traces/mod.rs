@@ -1,8 +1,9 @@
 //! Traces in files: what `headtime trace`, `sim --trace` and `compare` read requests from.
 //!
-//! [`TraceChoice::open`] takes files, finds their format and says no early; [`TraceChoice::source`] then reads them, as often as it is asked, as a
-//! [`Source`] for a drive of a given size. Reading is a stream: a trace of any length takes the same memory. What is damaged is said on standard error and
-//! counted in the [`TraceReport`], which can be read while and after the source is.
+//! [`TraceChoice::open`] takes files, finds their format and says no early; [`TraceChoice::source`]
+//! then reads them, as often as it is asked, as a [`Source`] for a drive of a given size. Reading
+//! is a stream: a trace of any length takes the same memory. What is damaged is said on standard
+//! error and counted in the [`TraceReport`], which can be read while and after the source is.
 
 mod arguments;
 pub mod census;
@@ -20,13 +21,16 @@ use anyhow::{Context as _, anyhow};
 use headtime_units::{SectorSize, Sectors};
 use headtime_workload::Source;
 use headtime_workload::trace::{
-    self, Action, Adjust, Adjusted, Counts, Detection, Format, Placed, Placement, Placing, Reading, Record, Remap, ReplayOptions, Survey, TraceSource,
+    self, Action, Adjust, Adjusted, Counts, Detection, Format, Placed, Placement, Placing, Reading,
+    Record, Remap, ReplayOptions, Survey, TraceSource,
 };
 
 use crate::Failure;
 
 pub use arguments::format;
-pub use arguments::{ActionName, PlacingArguments, RemapName, ReplayArguments, StreamsName, TraceArguments};
+pub use arguments::{
+    ActionName, PlacingArguments, RemapName, ReplayArguments, StreamsName, TraceArguments,
+};
 pub use report::{TraceReport, TraceSummary};
 
 use input::{Input, fingerprint_of, is_file, open};
@@ -59,13 +63,15 @@ pub struct TraceChoice {
     paths: Vec<PathBuf>,
     options: TraceOptions,
     format: &'static Format,
-    /// What the format was recognised by; `None` when it was given.
+    /// What the format was recognized by; `None` when it was given.
     detection: Option<Detection>,
-    /// For each file: its open input, where it can be read once only, as standard input and pipes can.
+    /// For each file: its open input, where it can be read once only, as standard input and pipes
+    /// can.
     once: Vec<OnceOnly>,
     /// What a first pass learned, where addresses are scaled or packed.
     survey: Mutex<Option<Arc<Survey>>>,
-    /// Whether damage was said already: a trace that is read many times is damaged in the same places each time.
+    /// Whether damage was said already: a trace that is read many times is damaged in the same
+    /// places each time.
     said: AtomicBool,
 }
 
@@ -76,16 +82,20 @@ type OnceOnly = Option<Mutex<Option<Input>>>;
 const STANDARD_INPUT: &str = "-";
 
 /// Files of one trace: as many as a machine has processors, and open at once.
-const MOST_FILES: usize = 1024;
+const MAX_FILES: usize = 1024;
 
 impl TraceChoice {
-    /// Opens the files of one trace (`-` is standard input) and finds out what they are. What is no file, such as a pipe, is kept open: it can be read once.
+    /// Opens the files of one trace (`-` is standard input) and finds out what they are. What is no
+    /// file, such as a pipe, is kept open: it can be read once.
     ///
     /// # Errors
-    /// When a file cannot be read, or its format is neither given nor recognised.
+    /// When a file cannot be read, or its format is neither given nor recognized.
     pub fn open(paths: &[PathBuf], options: TraceOptions) -> Result<Self, Failure> {
-        if paths.is_empty() || paths.len() > MOST_FILES {
-            return Err(Failure::Asked(anyhow!("a trace of {} files; expected 1 to {MOST_FILES}", paths.len())));
+        if paths.is_empty() || paths.len() > MAX_FILES {
+            return Err(Failure::Asked(anyhow!(
+                "a trace of {} files; expected 1 to {MAX_FILES}",
+                paths.len()
+            )));
         }
         let mut once = Vec::new();
         let mut detection = None;
@@ -97,7 +107,8 @@ impl TraceChoice {
             let can_be_opened_again = is_file(path);
             if !can_be_opened_again && options.remap.needs_survey() {
                 return Err(Failure::Asked(anyhow!(
-                    "scaling and packing addresses read the trace twice, and {} is no file, so it can be read only once; write it to a file, or use --remap wrap",
+                    "scaling and packing addresses read the trace twice, and {} is no file, so it \
+                        can be read only once; write it to a file, or use --remap wrap",
                     called(path)
                 )));
             }
@@ -110,7 +121,15 @@ impl TraceChoice {
                 return Err(Failure::Asked(anyhow!("{} is empty; expected a trace", names(paths))));
             }
         };
-        Ok(Self { paths: paths.to_vec(), options, format, detection, once, survey: Mutex::new(None), said: AtomicBool::new(false) })
+        Ok(Self {
+            paths: paths.to_vec(),
+            options,
+            format,
+            detection,
+            once,
+            survey: Mutex::new(None),
+            said: AtomicBool::new(false),
+        })
     }
 
     /// The format.
@@ -119,7 +138,7 @@ impl TraceChoice {
         self.format
     }
 
-    /// What the format was recognised by; `None` when it was given.
+    /// What the format was recognized by; `None` when it was given.
     #[must_use]
     pub fn detection(&self) -> Option<Detection> {
         self.detection
@@ -131,26 +150,43 @@ impl TraceChoice {
         names(&self.paths)
     }
 
-    /// The trace as requests to a drive of `capacity` sectors of `sector` bytes, from its beginning, and what is counted on the way. Each call reads the
-    /// files anew; with scaled or packed addresses the first call reads them twice.
+    /// The trace as requests to a drive of `capacity` sectors of `sector` bytes, from its
+    /// beginning, and what is counted on the way. Each call reads the files again; with scaled or
+    /// packed addresses the first call reads them twice.
     ///
     /// # Errors
-    /// When a file can no longer be read, a pipe is to be read a second time, or addresses cannot be mapped.
-    pub fn source(&self, sector: SectorSize, capacity: Sectors) -> Result<(Box<dyn Source + Send>, TraceReport), Failure> {
+    /// When a file can no longer be read, a pipe is to be read a second time, or addresses cannot
+    /// be mapped.
+    pub fn source(
+        &self,
+        sector: SectorSize,
+        capacity: Sectors,
+    ) -> Result<(Box<dyn Source + Send>, TraceReport), Failure> {
         let (placed, report) = self.placed(sector, capacity)?;
         let counts = Arc::clone(report.counts());
         Ok((Box::new(TraceSource::new(placed, self.options.replay, counts)), report))
     }
 
-    /// The chosen records in order, from time zero, each with its sectors on such a drive, and what is counted on the way.
+    /// The chosen records in order, from time zero, each with its sectors on such a drive, and what
+    /// is counted on the way.
     ///
     /// # Errors
     /// As [`TraceChoice::source`].
-    pub fn placed(&self, sector: SectorSize, capacity: Sectors) -> Result<(impl Iterator<Item = Placed> + Send + use<>, TraceReport), Failure> {
+    pub fn placed(
+        &self,
+        sector: SectorSize,
+        capacity: Sectors,
+    ) -> Result<(impl Iterator<Item = Placed> + Send + use<>, TraceReport), Failure> {
         let survey = if self.options.remap.needs_survey() { Some(self.survey()?) } else { None };
-        let placement = Placement::new(self.options.remap, sector, capacity, survey.as_deref()).map_err(Failure::asked)?;
+        let placement = Placement::new(self.options.remap, sector, capacity, survey.as_deref())
+            .map_err(Failure::asked)?;
         let (records, report) = self.records()?;
-        let placed = Placing::new(records, placement, self.options.drop_misfits, Arc::clone(report.counts()));
+        let placed = Placing::new(
+            records,
+            placement,
+            self.options.drop_misfits,
+            Arc::clone(report.counts()),
+        );
         Ok((placed, report))
     }
 
@@ -158,7 +194,9 @@ impl TraceChoice {
     ///
     /// # Errors
     /// When a file can no longer be read, or a pipe is to be read a second time.
-    pub fn records(&self) -> Result<(impl Iterator<Item = Record> + Send + use<>, TraceReport), Failure> {
+    pub fn records(
+        &self,
+    ) -> Result<(impl Iterator<Item = Record> + Send + use<>, TraceReport), Failure> {
         let says_damage = !self.said.swap(true, Ordering::Relaxed);
         let damage = Arc::new(Damage::new(self.options.strict, says_damage));
         let counts = Arc::new(Counts::default());
@@ -167,13 +205,20 @@ impl TraceChoice {
         Ok((adjusted, TraceReport::new(self.name(), counts, damage)))
     }
 
-    /// What tells this trace, read this way, from another: format, options, and each file's size and the checksums of its first and last MiB.
+    /// What tells this trace, read this way, from another: format, options, and each file's size
+    /// and the checksums of its first and last MiB.
     ///
     /// # Errors
     /// When a file cannot be read; a pipe has no fingerprint.
     pub fn fingerprint(&self) -> Result<String, Failure> {
-        let files: Vec<String> = self.paths.iter().map(|path| fingerprint_of(path)).collect::<Result<_, _>>()?;
-        Ok(format!("{} {:?} {}", self.format.name, Fingerprinted::of(&self.options), files.join(" ")))
+        let files: Vec<String> =
+            self.paths.iter().map(|path| fingerprint_of(path)).collect::<Result<_, _>>()?;
+        Ok(format!(
+            "{} {:?} {}",
+            self.format.name,
+            Fingerprinted::of(&self.options),
+            files.join(" ")
+        ))
     }
 
     fn readers(&self, damage: &Arc<Damage>) -> Result<Vec<Reader>, Failure> {
@@ -182,12 +227,23 @@ impl TraceChoice {
                 None => open(path)?,
                 Some(input) => {
                     let taken = input.lock().unwrap_or_else(PoisonError::into_inner).take();
-                    let again = || format!("{} is no file and was read already; write the trace to a file to read it again", called(path));
+                    let again = || {
+                        format!(
+                            "{} is no file and was read already; write the trace to a file to read \
+                                it again",
+                            called(path)
+                        )
+                    };
                     taken.with_context(again).map_err(Failure::Asked)?
                 }
             };
             let reading = Reading { file: called(path), action: self.options.action };
-            Ok(Reader::new(input, (self.format.decoder)(&reading), reading.file, Arc::clone(damage)))
+            Ok(Reader::new(
+                input,
+                (self.format.decoder)(&reading),
+                reading.file,
+                Arc::clone(damage),
+            ))
         };
         self.paths.iter().zip(&self.once).map(reader).collect()
     }
@@ -222,24 +278,41 @@ struct Fingerprinted<'a> {
 
 impl<'a> Fingerprinted<'a> {
     fn of(options: &'a TraceOptions) -> Self {
-        let TraceOptions { action, adjust, remap, drop_misfits, replay, format: _, strict: _ } = options;
-        Self { action: *action, adjust, remap: *remap, drop_misfits: *drop_misfits, replay: *replay }
+        let TraceOptions { action, adjust, remap, drop_misfits, replay, format: _, strict: _ } =
+            options;
+        Self {
+            action: *action,
+            adjust,
+            remap: *remap,
+            drop_misfits: *drop_misfits,
+            replay: *replay,
+        }
     }
 }
 
-/// What the beginning of a file shows it to be; `None` when it is empty, as the files of idle processors are.
+/// What the beginning of a file shows it to be; `None` when it is empty, as the files of idle
+/// processors are.
 fn detect(path: &Path, input: &mut Input) -> Result<Option<Detection>, Failure> {
     let name = called(path);
-    let (sample, ends) = input.sample(trace::SAMPLE_BYTES).with_context(|| format!("{name} cannot be read")).map_err(Failure::Failed)?;
+    let (sample, ends) = input
+        .sample(trace::SAMPLE_BYTES)
+        .with_context(|| format!("{name} cannot be read"))
+        .map_err(Failure::Failed)?;
     if sample.is_empty() {
         return Ok(None);
     }
-    trace::detect(&name, sample, ends).map(Some).map_err(|error| Failure::Asked(anyhow!("{error} with --format NAME (headtime trace formats)")))
+    trace::detect(&name, sample, ends).map(Some).map_err(|error| {
+        Failure::Asked(anyhow!("{error} with --format NAME (headtime trace formats)"))
+    })
 }
 
 /// What a path is called in messages.
 fn called(path: &Path) -> String {
-    if path.as_os_str() == STANDARD_INPUT { "standard input".to_string() } else { path.display().to_string() }
+    if path.as_os_str() == STANDARD_INPUT {
+        "standard input".to_string()
+    } else {
+        path.display().to_string()
+    }
 }
 
 fn names(paths: &[PathBuf]) -> String {

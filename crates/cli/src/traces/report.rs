@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::Failure;
 
 /// Damaged lines or records that are said one by one.
-const MOST_SAID: u64 = 10;
+const MAX_SAID: u64 = 10;
 
 /// What is damaged in a trace, and whether it ends the reading.
 #[derive(Debug)]
@@ -31,7 +31,13 @@ struct Messages {
 impl Damage {
     /// None yet. `strict`: the first ends the reading. `says`: they are said on standard error.
     pub(super) fn new(strict: bool, says: bool) -> Self {
-        Self { strict, says, count: AtomicU64::new(0), fatal: AtomicBool::new(false), messages: Mutex::default() }
+        Self {
+            strict,
+            says,
+            count: AtomicU64::new(0),
+            fatal: AtomicBool::new(false),
+            messages: Mutex::default(),
+        }
     }
 
     pub(super) fn add(&self, error: &TraceError) {
@@ -41,7 +47,7 @@ impl Damage {
         }
         if self.strict {
             self.fail(format!("{error} (--strict)"));
-        } else if self.says && before < MOST_SAID {
+        } else if self.says && before < MAX_SAID {
             eprintln!("headtime: {error}");
         }
     }
@@ -59,8 +65,11 @@ impl Damage {
     /// Says how many there were in all, when not every one was said.
     pub(super) fn say_rest(&self) {
         let count = self.count();
-        if self.says && !self.strict && count > MOST_SAID {
-            eprintln!("headtime: {count} damaged lines or records in all, of which the first {MOST_SAID} are said above");
+        if self.says && !self.strict && count > MAX_SAID {
+            eprintln!(
+                "headtime: {count} damaged lines or records in all, of which the first {MAX_SAID} \
+                    are said above"
+            );
         }
     }
 
@@ -141,34 +150,48 @@ impl TraceReport {
         }
     }
 
-    /// Whether the trace ended because it was over. To be asked when the source hands out nothing more: a source has no way to say why.
+    /// Whether the trace ended because it was over. To be asked when the source hands out nothing
+    /// more: a source has no way to say why.
     ///
     /// # Errors
-    /// When a file could not be read on, a line was damaged and nothing may be, or a request does not fit the drive.
+    /// When a file could not be read on, a line was damaged and nothing may be, or a request does
+    /// not fit the drive.
     pub fn check(&self) -> Result<(), Failure> {
         if let Some(message) = &self.damage.lock().fatal {
             return Err(Failure::Failed(anyhow!("{message}")));
         }
         match self.counts.refused() {
-            Some(misfit) => Err(Failure::Asked(anyhow!("{}: {misfit} (--remap, --drop-misfits)", self.name))),
+            Some(misfit) => {
+                Err(Failure::Asked(anyhow!("{}: {misfit} (--remap, --drop-misfits)", self.name)))
+            }
             None => Ok(()),
         }
     }
 
-    /// What should not go unsaid, a sentence each; empty when every record was replayed as it stands.
+    /// What should not go unsaid, a sentence each; empty when every record was replayed as it
+    /// stands.
     #[must_use]
     pub fn notes(&self) -> Vec<String> {
         let summary = self.summary();
-        let note = |count: u64, what: &str| (count > 0).then(|| format!("{}: {count} {what}", self.name));
+        let note =
+            |count: u64, what: &str| (count > 0).then(|| format!("{}: {count} {what}", self.name));
         [
             note(summary.damaged, "damaged lines or records stepped over"),
-            note(summary.clamped, "requests stand so late in the trace that their times were moved to that of the one before"),
+            note(
+                summary.clamped,
+                "requests stand so late in the trace that their times were moved \
+                to that of the one before",
+            ),
             note(summary.empty, "requests of no bytes left out"),
             note(summary.dropped, "requests past the end of the drive left out"),
             note(summary.clipped, "requests shortened or moved to fit the drive"),
             note(summary.widened, "requests widened to whole sectors"),
             note(summary.sharing, "requests of further devices or processes share the last stream"),
-            note(summary.without_response, "requests without response time follow at their recorded distance"),
+            note(
+                summary.without_response,
+                "requests without response time follow at their \
+                recorded distance",
+            ),
         ]
         .into_iter()
         .flatten()

@@ -1,6 +1,8 @@
-//! What is shown while a drive serves: a picture of the moment ([`Moment`]), drawn on a terminal or printed as plain lines.
+//! What is shown while a drive serves: a picture of the moment ([`Moment`]), drawn on a terminal or
+//! printed as plain lines.
 //!
-//! The picture is plain figures, so that both forms can be tested without a drive, a terminal, or time passing.
+//! The picture is plain figures, so that both forms can be tested without a drive, a terminal, or
+//! time passing.
 
 mod plain;
 mod screen;

@@ -1,7 +1,8 @@
 //! The live view on a terminal.
 //!
-//! [`draw`] paints one [`Moment`] and knows nothing of terminals; [`Screen`] owns the terminal: raw mode and the alternate screen while it lives,
-//! both given back when it is dropped, whatever ended the program's work.
+//! [`draw`] paints one [`Moment`] and knows nothing of terminals; [`Screen`] owns the terminal: raw
+//! mode and the alternate screen while it lives, both given back when it is dropped, whatever ended
+//! the program's work.
 
 use std::io::{self, Stdout};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,8 +17,9 @@ use ratatui::widgets::{Block, Borders, Cell, Paragraph, Row, Sparkline, Table};
 use super::Moment;
 use crate::figures::{DriveFigures, show_ms, show_percent};
 
-/// The colours of the parts of disk time, in the order of [`crate::figures::DiskTime::parts`].
-const PARTS: [Color; 6] = [Color::Red, Color::Yellow, Color::Green, Color::Magenta, Color::Cyan, Color::DarkGray];
+/// The colors of the parts of disk time, in the order of [`crate::figures::DiskTime::parts`].
+const PARTS: [Color; 6] =
+    [Color::Red, Color::Yellow, Color::Green, Color::Magenta, Color::Cyan, Color::DarkGray];
 
 /// The terminal, taken over for as long as this lives.
 pub struct Screen {
@@ -37,7 +39,8 @@ impl Screen {
     /// # Errors
     /// When standard output is no terminal that can be taken over.
     pub fn open() -> io::Result<Self> {
-        // A panic must not leave the user's terminal raw: the hook gives it back before the message is printed.
+        // A panic must not leave the user's terminal raw: the hook gives it back before the message
+        // is printed.
         let before = std::panic::take_hook();
         std::panic::set_hook(Box::new(move |panic| {
             give_back();
@@ -45,7 +48,11 @@ impl Screen {
         }));
         crossterm::terminal::enable_raw_mode()?;
         TAKEN.store(true, Ordering::SeqCst);
-        crossterm::execute!(io::stdout(), crossterm::terminal::EnterAlternateScreen, crossterm::cursor::Hide)?;
+        crossterm::execute!(
+            io::stdout(),
+            crossterm::terminal::EnterAlternateScreen,
+            crossterm::cursor::Hide
+        )?;
         Ok(Self { terminal: Terminal::new(CrosstermBackend::new(io::stdout()))? })
     }
 
@@ -58,7 +65,8 @@ impl Screen {
         Ok(())
     }
 
-    /// What was typed since the last call, if it means anything; never waits. In raw mode Ctrl-C is a key and no signal.
+    /// What was typed since the last call, if it means anything; never waits. In raw mode Ctrl-C is
+    /// a key and no signal.
     ///
     /// # Errors
     /// When the terminal is gone.
@@ -66,7 +74,8 @@ impl Screen {
         use crossterm::event::{Event, KeyCode, KeyModifiers, poll, read};
         while poll(std::time::Duration::ZERO)? {
             if let Event::Key(key) = read()? {
-                let interrupt = key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
+                let interrupt =
+                    key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
                 if interrupt || matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
                     return Ok(Some(Key::Stop));
                 }
@@ -82,11 +91,16 @@ impl Drop for Screen {
     }
 }
 
-/// Gives the terminal back, if it was taken; does nothing the second time. Errors are of a terminal that is gone, and nobody is left to tell.
+/// Gives the terminal back, if it was taken; does nothing the second time. Errors are of a terminal
+/// that is gone, and nobody is left to tell.
 pub fn give_back() {
     if TAKEN.swap(false, Ordering::SeqCst) {
         let _ = crossterm::terminal::disable_raw_mode();
-        let _ = crossterm::execute!(io::stdout(), crossterm::terminal::LeaveAlternateScreen, crossterm::cursor::Show);
+        let _ = crossterm::execute!(
+            io::stdout(),
+            crossterm::terminal::LeaveAlternateScreen,
+            crossterm::cursor::Show
+        );
     }
 }
 
@@ -97,12 +111,20 @@ static TAKEN: AtomicBool = AtomicBool::new(false);
 pub fn draw(frame: &mut ratatui::Frame<'_>, moment: &Moment) {
     let rows = moment.volumes.len() as u16;
     let scans_rows = moment.scans.len() as u16;
-    let heights = [2, 5, rows + 3, scans_rows].map(Constraint::Length).into_iter().chain([Constraint::Min(0), Constraint::Length(1)]);
+    let heights = [2, 5, rows + 3, scans_rows]
+        .map(Constraint::Length)
+        .into_iter()
+        .chain([Constraint::Min(0), Constraint::Length(1)]);
     let [head, drive, table, scans, curves, foot] = Layout::vertical(heights).areas(frame.area());
     draw_head(frame, head, moment);
     draw_drive(frame, drive, &moment.drive);
     draw_volumes(frame, table, moment);
-    frame.render_widget(Paragraph::new(moment.scans.iter().map(|scan| Line::from(scan.as_str())).collect::<Vec<_>>()), scans);
+    frame.render_widget(
+        Paragraph::new(
+            moment.scans.iter().map(|scan| Line::from(scan.as_str())).collect::<Vec<_>>(),
+        ),
+        scans,
+    );
     draw_curves(frame, curves, moment);
     frame.render_widget(Paragraph::new(moment.footer.as_str()).dim(), foot);
 }
@@ -113,13 +135,18 @@ fn draw_head(frame: &mut ratatui::Frame<'_>, area: Rect, moment: &Moment) {
         Some(total) => format!("{:.0} of {total:.0} s", moment.elapsed_seconds.min(total)),
         None => format!("{:.0} s", moment.elapsed_seconds),
     };
-    let [left, right] = Layout::horizontal([Constraint::Min(0), Constraint::Length(time.len() as u16)]).areas(title);
+    let [left, right] =
+        Layout::horizontal([Constraint::Min(0), Constraint::Length(time.len() as u16)])
+            .areas(title);
     frame.render_widget(Paragraph::new(moment.title.as_str()).bold(), left);
     frame.render_widget(Paragraph::new(time).alignment(Alignment::Right), right);
     if let Some(total) = moment.total_seconds {
         let done = (moment.elapsed_seconds / total).clamp(0.0, 1.0);
         let filled = (f64::from(bar.width) * done) as usize;
-        let line = Line::from(vec![Span::from("━".repeat(filled)).fg(Color::Cyan), Span::from("─".repeat(usize::from(bar.width) - filled)).dim()]);
+        let line = Line::from(vec![
+            Span::from("━".repeat(filled)).fg(Color::Cyan),
+            Span::from("─".repeat(usize::from(bar.width) - filled)).dim(),
+        ]);
         frame.render_widget(Paragraph::new(line), bar);
     }
 }
@@ -134,26 +161,38 @@ fn draw_drive(frame: &mut ratatui::Frame<'_>, area: Rect, drive: &DriveFigures) 
         Span::from("   outstanding ").dim(),
         Span::from(format!("{:.1}", drive.outstanding)),
         Span::from("   busy ").dim(),
-        Span::from(show_percent(drive.utilisation)),
+        Span::from(show_percent(drive.utilization)),
     ];
     if let Some(late) = drive.lateness {
-        facts.extend([Span::from("   emulation late p99 ").dim(), Span::from(format!("{:.0} µs", late.p99_us))]);
+        facts.extend([
+            Span::from("   emulation late p99 ").dim(),
+            Span::from(format!("{:.0} µs", late.p99_us)),
+        ]);
     }
     if let Some(belief) = drive.belief {
-        facts.extend([Span::from("   belief wrong by ").dim(), Span::from(format!("{:.0} µs rms", belief.rms_error_us))]);
+        facts.extend([
+            Span::from("   belief wrong by ").dim(),
+            Span::from(format!("{:.0} µs rms", belief.rms_error_us)),
+        ]);
     }
     let mut lines = vec![Line::from(facts)];
     if let Some(split) = drive.disk_time {
         let (mut bar, mut legend) = (Vec::new(), Vec::new());
         let width = f64::from(inner.width);
         let (mut share_before, mut cells_before) = (0.0, 0);
-        for ((part, share), colour) in split.parts().into_iter().zip(PARTS) {
+        for ((part, share), color) in split.parts().into_iter().zip(PARTS) {
             share_before += share;
             // Rounding the running sum, not each part, keeps the bar from growing or shrinking.
             let cells = (share_before.min(1.0) * width).round() as usize;
-            bar.push(Span::styled("█".repeat(cells.saturating_sub(cells_before)), Style::new().fg(colour)));
+            bar.push(Span::styled(
+                "█".repeat(cells.saturating_sub(cells_before)),
+                Style::new().fg(color),
+            ));
             cells_before = cells.max(cells_before);
-            legend.extend([Span::styled("■ ", Style::new().fg(colour)), Span::from(format!("{part} {}   ", show_percent(share)))]);
+            legend.extend([
+                Span::styled("■ ", Style::new().fg(color)),
+                Span::from(format!("{part} {}   ", show_percent(share))),
+            ]);
         }
         lines.extend([Line::from(bar), Line::from(legend)]);
     }
@@ -161,17 +200,43 @@ fn draw_drive(frame: &mut ratatui::Frame<'_>, area: Rect, drive: &DriveFigures) 
 }
 
 fn draw_volumes(frame: &mut ratatui::Frame<'_>, area: Rect, moment: &Moment) {
-    const COLUMNS: [&str; 10] = ["volume", "MiB/s", "IOPS", "p50 ms", "p99 ms", "max ms", "in flight", "missed", "all p99 ms", "all missed"];
-    let header = Row::new(COLUMNS.iter().enumerate().map(|(index, name)| cell((*name).to_string(), index > 0)))
-        .style(Style::new().add_modifier(Modifier::DIM));
+    const COLUMNS: [&str; 10] = [
+        "volume",
+        "MiB/s",
+        "IOPS",
+        "p50 ms",
+        "p99 ms",
+        "max ms",
+        "in flight",
+        "missed",
+        "all p99 ms",
+        "all missed",
+    ];
+    let header = Row::new(
+        COLUMNS.iter().enumerate().map(|(index, name)| cell((*name).to_string(), index > 0)),
+    )
+    .style(Style::new().add_modifier(Modifier::DIM));
     let rows = moment.volumes.iter().map(|volume| {
         let (last, total) = (&volume.last, &volume.total);
         let (missed, all_missed) = if volume.deadline_ms.is_some() {
-            (last.deadline_misses.to_string(), format!("{} ({})", total.deadline_misses, show_percent(total.miss_share().unwrap_or(0.0))))
+            (
+                last.deadline_misses.to_string(),
+                format!(
+                    "{} ({})",
+                    total.deadline_misses,
+                    show_percent(total.miss_share().unwrap_or(0.0))
+                ),
+            )
         } else {
             ("·".to_string(), "·".to_string())
         };
-        let alarm = |missed: bool| if missed { Style::new().fg(Color::Red).add_modifier(Modifier::BOLD) } else { Style::new() };
+        let alarm = |missed: bool| {
+            if missed {
+                Style::new().fg(Color::Red).add_modifier(Modifier::BOLD)
+            } else {
+                Style::new()
+            }
+        };
         Row::new([
             cell(volume.name.clone(), false).style(Style::new().add_modifier(Modifier::BOLD)),
             cell(format!("{:.1}", last.mib_per_second), true),
@@ -185,9 +250,15 @@ fn draw_volumes(frame: &mut ratatui::Frame<'_>, area: Rect, moment: &Moment) {
             cell(all_missed, true).style(alarm(total.deadline_misses > 0)),
         ])
     });
-    let longest = moment.volumes.iter().map(|volume| volume.name.len()).max().unwrap_or(0).clamp(6, 20) as u16;
-    let widths = std::iter::once(longest).chain([8, 8, 8, 8, 8, 9, 7, 10, 16]).map(Constraint::Length);
-    let table = Table::new(rows, widths).header(header).column_spacing(1).block(Block::new().borders(Borders::TOP).title(" last second "));
+    let longest =
+        moment.volumes.iter().map(|volume| volume.name.len()).max().unwrap_or(0).clamp(6, 20)
+            as u16;
+    let widths =
+        std::iter::once(longest).chain([8, 8, 8, 8, 8, 9, 7, 10, 16]).map(Constraint::Length);
+    let table = Table::new(rows, widths)
+        .header(header)
+        .column_spacing(1)
+        .block(Block::new().borders(Borders::TOP).title(" last second "));
     frame.render_widget(table, area);
 }
 
@@ -200,15 +271,25 @@ fn draw_curves(frame: &mut ratatui::Frame<'_>, area: Rect, moment: &Moment) {
     if moment.volumes.is_empty() || area.height < 3 {
         return;
     }
-    let areas = Layout::horizontal(vec![Constraint::Fill(1); moment.volumes.len()]).spacing(1).split(area);
+    let areas =
+        Layout::horizontal(vec![Constraint::Fill(1); moment.volumes.len()]).spacing(1).split(area);
     for (volume, area) in moment.volumes.iter().zip(areas.iter()) {
         let peak = volume.history_mib_per_second.iter().copied().fold(0.0, f64::max);
-        let block = Block::new().borders(Borders::TOP).title(format!(" {} (peak {peak:.1} MiB/s) ", volume.name));
+        let block = Block::new()
+            .borders(Borders::TOP)
+            .title(format!(" {} (peak {peak:.1} MiB/s) ", volume.name));
         let newest = usize::from(area.width).min(volume.history_mib_per_second.len());
         // Sparkline wants whole numbers; a thousandth of a MiB/s is fine enough.
-        let bars: Vec<u64> =
-            volume.history_mib_per_second.iter().skip(volume.history_mib_per_second.len() - newest).map(|value| (value * 1e3) as u64).collect();
-        frame.render_widget(Sparkline::default().block(block).data(&bars).style(Style::new().fg(Color::Cyan)), *area);
+        let bars: Vec<u64> = volume
+            .history_mib_per_second
+            .iter()
+            .skip(volume.history_mib_per_second.len() - newest)
+            .map(|value| (value * 1e3) as u64)
+            .collect();
+        frame.render_widget(
+            Sparkline::default().block(block).data(&bars).style(Style::new().fg(Color::Cyan)),
+            *area,
+        );
     }
 }
 
@@ -220,18 +301,41 @@ mod tests {
     use ratatui::backend::TestBackend;
 
     fn moment() -> Moment {
-        let mut recorder = LiveVolume { name: "recorder".into(), deadline_ms: Some(100.0), ..LiveVolume::default() };
-        let sample = VolumeSample { mib_per_second: 20.25, iops: 40.5, p50_ms: 12.3, deadline_misses: 4, ..VolumeSample::default() };
-        let total = VolumeTotals { deadline_requests: 80, deadline_misses: 8, ..VolumeTotals::default() };
+        let mut recorder = LiveVolume {
+            name: "recorder".into(),
+            deadline_ms: Some(100.0),
+            ..LiveVolume::default()
+        };
+        let sample = VolumeSample {
+            mib_per_second: 20.25,
+            iops: 40.5,
+            p50_ms: 12.3,
+            deadline_misses: 4,
+            ..VolumeSample::default()
+        };
+        let total =
+            VolumeTotals { deadline_requests: 80, deadline_misses: 8, ..VolumeTotals::default() };
         for _ in 0..HISTORY + 10 {
             recorder.push(sample, total);
         }
-        let split = DiskTime { seek: 0.4, rotate: 0.35, transfer: 0.2, overhead: 0.05, idle: 0.0, background: 0.0 };
+        let split = DiskTime {
+            seek: 0.4,
+            rotate: 0.35,
+            transfer: 0.2,
+            overhead: 0.05,
+            idle: 0.0,
+            background: 0.0,
+        };
         Moment {
             title: "headtime demo".into(),
             elapsed_seconds: 9.0,
             total_seconds: Some(30.0),
-            drive: DriveFigures { policy: "fcfs".into(), utilisation: 1.0, disk_time: Some(split), ..DriveFigures::default() },
+            drive: DriveFigures {
+                policy: "fcfs".into(),
+                utilization: 1.0,
+                disk_time: Some(split),
+                ..DriveFigures::default()
+            },
             volumes: vec![recorder, LiveVolume { name: "backup".into(), ..LiveVolume::default() }],
             scans: vec!["scrub of backup: running, 12.0 %".into()],
             footer: "q stops".into(),

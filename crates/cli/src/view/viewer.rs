@@ -25,7 +25,9 @@ impl Viewer {
     /// When the terminal cannot be taken over.
     pub fn for_stdout() -> anyhow::Result<Self> {
         if std::io::stdout().is_terminal() && std::io::stdin().is_terminal() {
-            return Ok(Self::Screen(Box::new(Screen::open().context("the terminal cannot be taken over; run with --plain")?)));
+            return Ok(Self::Screen(Box::new(
+                Screen::open().context("the terminal cannot be taken over; run with --plain")?,
+            )));
         }
         Ok(Self::Lines)
     }
@@ -36,7 +38,9 @@ impl Viewer {
     /// When the terminal is gone.
     pub fn show(&mut self, moment: &Moment) -> anyhow::Result<()> {
         match self {
-            Self::Screen(screen) => screen.show(moment).context("the terminal cannot be drawn on")?,
+            Self::Screen(screen) => {
+                screen.show(moment).context("the terminal cannot be drawn on")?
+            }
             Self::Lines => {
                 let _ = writeln!(std::io::stdout(), "{}", lines(moment).join("\n"));
             }
@@ -67,7 +71,9 @@ impl Viewer {
     /// When the terminal is gone.
     pub fn stop_asked(&mut self) -> anyhow::Result<bool> {
         match self {
-            Self::Screen(screen) => Ok(screen.key().context("the keyboard cannot be read")? == Some(Key::Stop)),
+            Self::Screen(screen) => {
+                Ok(screen.key().context("the keyboard cannot be read")? == Some(Key::Stop))
+            }
             Self::Lines | Self::LinesAside | Self::Nothing => Ok(false),
         }
     }

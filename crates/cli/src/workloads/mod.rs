@@ -1,4 +1,5 @@
-//! [`WorkloadChoice`]: what `--workload` takes, understood once and turned into requests as often as wanted.
+//! [`WorkloadChoice`]: what `--workload` takes, understood once and turned into requests as often
+//! as wanted.
 //!
 //! | written | is |
 //! |---|---|
@@ -56,7 +57,8 @@ impl WorkloadChoice {
     /// Understands what the user wrote; reads the file, where it is one.
     ///
     /// # Errors
-    /// When there is no such workload, or its file makes none; the message says where, and what would do.
+    /// When there is no such workload, or its file makes none; the message says where, and what
+    /// would do.
     pub fn parse(text: &str) -> Result<Self, Failure> {
         let (head, pairs) = parts(text);
         if let Some(builtin) = Builtin::find(head) {
@@ -64,17 +66,29 @@ impl WorkloadChoice {
             return Self::of_streams(text, file, pairs);
         }
         let path = Path::new(head);
-        let stem = path.file_stem().map_or_else(|| head.to_string(), |stem| stem.to_string_lossy().into_owned());
+        let stem = path
+            .file_stem()
+            .map_or_else(|| head.to_string(), |stem| stem.to_string_lossy().into_owned());
         let name = pairs.map_or_else(|| stem.clone(), |pairs| format!("{stem}:{pairs}"));
         match path.extension().and_then(|extension| extension.to_str()) {
-            Some("toml") => Self::of_streams(&name, WorkloadFile::from_toml(head, &read(path)?).map_err(Failure::asked)?, pairs),
-            Some("fio" | "job" | "ini") => Self::of_streams(&name, fio::read(head, &read(path)?).map_err(Failure::asked)?, pairs),
+            Some("toml") => Self::of_streams(
+                &name,
+                WorkloadFile::from_toml(head, &read(path)?).map_err(Failure::asked)?,
+                pairs,
+            ),
+            Some("fio" | "job" | "ini") => Self::of_streams(
+                &name,
+                fio::read(head, &read(path)?).map_err(Failure::asked)?,
+                pairs,
+            ),
             _ if path.is_file() => Self::of_trace(&stem, path),
             _ => {
                 let names: Vec<&str> = BUILTINS.iter().map(|builtin| builtin.name).collect();
                 let known = names.join(", ");
                 Err(Failure::asked(anyhow!(
-                    "workload {text} is neither one that ships nor a file; expected {known}, or the path of a FILE.toml, a fio job FILE.fio or a trace (see `headtime workload list`)"
+                    "workload {text} is neither one that ships nor a file; expected {known}, or \
+                        the path of a FILE.toml, a fio job FILE.fio or a trace (see `headtime \
+                        workload list`)"
                 )))
             }
         }
@@ -85,7 +99,7 @@ impl WorkloadChoice {
             Some(pairs) => file.with(&format!("workload {name}"), pairs).map_err(Failure::asked)?,
             None => file,
         };
-        // The normalised text has all that decides the requests, and no comments.
+        // The normalized text has all that decides the requests, and no comments.
         let fingerprint = crc32c::crc32c(file.to_toml().as_bytes());
         Ok(Self { name: name.to_string(), fingerprint, what: What::Streams(Arc::new(file)) })
     }
@@ -94,7 +108,11 @@ impl WorkloadChoice {
         let options = TraceOptions { remap: Remap::Wrap, ..TraceOptions::default() };
         let choice = TraceChoice::open(&[PathBuf::from(path)], options)?;
         let fingerprint = crc32c::crc32c(choice.fingerprint()?.as_bytes());
-        Ok(Self { name: name.to_string(), fingerprint, what: What::Trace(Arc::new(Trace { choice, reports: Mutex::default() })) })
+        Ok(Self {
+            name: name.to_string(),
+            fingerprint,
+            what: What::Trace(Arc::new(Trace { choice, reports: Mutex::default() })),
+        })
     }
 
     /// Short, for tables and plots.
@@ -108,14 +126,25 @@ impl WorkloadChoice {
     pub fn describe(&self) -> String {
         match &self.what {
             What::Streams(file) => {
-                let names: Vec<&str> = file.streams.iter().map(|stream| stream.name.as_str()).collect();
-                let streams =
-                    if let [name] = names[..] { format!("stream {name}") } else { format!("{} streams: {}", names.len(), names.join(", ")) };
-                let purpose = file.description.as_ref().map_or_else(String::new, |purpose| format!("{}; ", purpose.replace('\n', " ")));
-                let notes: Vec<String> = file.notes.iter().map(|note| format!("; {note}")).collect();
+                let names: Vec<&str> =
+                    file.streams.iter().map(|stream| stream.name.as_str()).collect();
+                let streams = if let [name] = names[..] {
+                    format!("stream {name}")
+                } else {
+                    format!("{} streams: {}", names.len(), names.join(", "))
+                };
+                let purpose = file.description.as_ref().map_or_else(String::new, |purpose| {
+                    format!("{}; ", purpose.replace('\n', " "))
+                });
+                let notes: Vec<String> =
+                    file.notes.iter().map(|note| format!("; {note}")).collect();
                 format!("{purpose}{streams}{}", notes.concat())
             }
-            What::Trace(trace) => format!("trace {} ({}), addresses wrapped around the drive", trace.choice.name(), trace.choice.format().name),
+            What::Trace(trace) => format!(
+                "trace {} ({}), addresses wrapped around the drive",
+                trace.choice.name(),
+                trace.choice.format().name
+            ),
         }
     }
 
@@ -148,11 +177,15 @@ impl WorkloadChoice {
     pub fn streams(&self) -> Vec<StreamLabel> {
         match &self.what {
             What::Streams(file) => {
-                let label =
-                    |stream: &headtime_workload::file::StreamPlan| StreamLabel { name: stream.name.clone(), class: stream.class().to_string() };
+                let label = |stream: &headtime_workload::file::StreamPlan| StreamLabel {
+                    name: stream.name.clone(),
+                    class: stream.class().to_string(),
+                };
                 file.streams.iter().map(label).collect()
             }
-            What::Trace(_) => vec![StreamLabel { name: self.name.clone(), class: self.name.clone() }],
+            What::Trace(_) => {
+                vec![StreamLabel { name: self.name.clone(), class: self.name.clone() }]
+            }
         }
     }
 
@@ -165,14 +198,23 @@ impl WorkloadChoice {
         }
     }
 
-    /// The requests for a drive of `capacity` sectors. `depth` is the number of clients of closed loops that leave it open; [`DEFAULT_DEPTH`] unless given.
+    /// The requests for a drive of `capacity` sectors. `depth` is the number of clients of closed
+    /// loops that leave it open; [`DEFAULT_DEPTH`] unless given.
     ///
     /// # Errors
     /// When the workload does not fit the drive, or its trace can no longer be read.
-    pub fn source(&self, sector: SectorSize, capacity: Sectors, seed: u64, depth: Option<u32>) -> Result<Box<dyn Source + Send>, Failure> {
+    pub fn source(
+        &self,
+        sector: SectorSize,
+        capacity: Sectors,
+        seed: u64,
+        depth: Option<u32>,
+    ) -> Result<Box<dyn Source + Send>, Failure> {
         match &self.what {
             What::Streams(file) => {
-                let workload = file.workload(sector, capacity, seed, depth.unwrap_or(DEFAULT_DEPTH)).map_err(Failure::asked)?;
+                let workload = file
+                    .workload(sector, capacity, seed, depth.unwrap_or(DEFAULT_DEPTH))
+                    .map_err(Failure::asked)?;
                 Ok(Box::new(workload))
             }
             What::Trace(trace) => {
@@ -183,24 +225,34 @@ impl WorkloadChoice {
         }
     }
 
-    /// Whether all sources that were handed out so far could be read to where they were read: a trace that breaks off ends its requests without a word.
+    /// Whether all sources that were handed out so far could be read to where they were read: a
+    /// trace that breaks off ends its requests without a word.
     ///
     /// # Errors
     /// What went wrong with the first that could not.
     pub fn check(&self) -> Result<(), Failure> {
         match &self.what {
             What::Streams(_) => Ok(()),
-            What::Trace(trace) => trace.reports.lock().unwrap_or_else(PoisonError::into_inner).iter().try_for_each(TraceReport::check),
+            What::Trace(trace) => trace
+                .reports
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .iter()
+                .try_for_each(TraceReport::check),
         }
     }
 }
 
-/// What stands before and behind the colon: of a workload that ships the first one, of a file the one behind its extension.
+/// What stands before and behind the colon: of a workload that ships the first one, of a file the
+/// one behind its extension.
 fn parts(text: &str) -> (&str, Option<&str>) {
-    if let Some((head, pairs)) = text.split_once(':').filter(|(head, _)| Builtin::find(head).is_some()) {
+    if let Some((head, pairs)) =
+        text.split_once(':').filter(|(head, _)| Builtin::find(head).is_some())
+    {
         return (head, Some(pairs));
     }
-    let behind = |extension: &str| text.find(&format!("{extension}:")).map(|at| at + extension.len());
+    let behind =
+        |extension: &str| text.find(&format!("{extension}:")).map(|at| at + extension.len());
     match [".toml", ".fio", ".job", ".ini"].into_iter().find_map(behind) {
         Some(end) => (&text[..end], Some(&text[end + 1..])),
         None => (text, None),
@@ -208,7 +260,9 @@ fn parts(text: &str) -> (&str, Option<&str>) {
 }
 
 fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).with_context(|| format!("workload {} cannot be read", path.display())).map_err(Failure::Asked)
+    std::fs::read_to_string(path)
+        .with_context(|| format!("workload {} cannot be read", path.display()))
+        .map_err(Failure::Asked)
 }
 
 #[cfg(test)]
@@ -219,7 +273,10 @@ mod tests {
     fn names_and_overrides_are_told_apart() {
         for (text, expected) in [
             ("random", ("random", None)),
-            ("random:size=4KiB,place={kind=\"near\",mean=\"1%\"}", ("random", Some("size=4KiB,place={kind=\"near\",mean=\"1%\"}"))),
+            (
+                "random:size=4KiB,place={kind=\"near\",mean=\"1%\"}",
+                ("random", Some("size=4KiB,place={kind=\"near\",mean=\"1%\"}")),
+            ),
             ("a/b.toml", ("a/b.toml", None)),
             ("c:/b.toml:x.size=1MiB", ("c:/b.toml", Some("x.size=1MiB"))),
             ("trace:1", ("trace:1", None)),
@@ -231,11 +288,24 @@ mod tests {
     #[test]
     fn every_workload_that_ships_is_chosen_by_its_name() {
         for builtin in BUILTINS {
-            let choice = WorkloadChoice::parse(builtin.name).unwrap_or_else(|failure| panic!("{}: {}", builtin.name, failure.message()));
+            let choice = WorkloadChoice::parse(builtin.name)
+                .unwrap_or_else(|failure| panic!("{}: {}", builtin.name, failure.message()));
             assert_eq!(choice.name(), builtin.name);
-            assert!(choice.takes_depth() || builtin.name == "recorder-beside-scrub", "{} takes no depth", builtin.name);
-            assert!(!choice.describe().contains('\n') && choice.describe().contains("stream"), "{}", choice.describe());
-            assert!(choice.source(SectorSize::B512, Sectors::new(40_000_000), 1, None).is_ok_and(|mut source| source.arrival().is_some()));
+            assert!(
+                choice.takes_depth() || builtin.name == "recorder-beside-scrub",
+                "{} takes no depth",
+                builtin.name
+            );
+            assert!(
+                !choice.describe().contains('\n') && choice.describe().contains("stream"),
+                "{}",
+                choice.describe()
+            );
+            assert!(
+                choice
+                    .source(SectorSize::B512, Sectors::new(40_000_000), 1, None)
+                    .is_ok_and(|mut source| source.arrival().is_some())
+            );
         }
     }
 
@@ -245,9 +315,14 @@ mod tests {
         let of = |text: &str| {
             let path = folder.path().join("mine.toml");
             std::fs::write(&path, text).expect("the folder is ours");
-            WorkloadChoice::parse(path.to_str().expect("a path in UTF-8")).expect("the text is a workload").fingerprint()
+            WorkloadChoice::parse(path.to_str().expect("a path in UTF-8"))
+                .expect("the text is a workload")
+                .fingerprint()
         };
-        assert_eq!(of("[[stream]]\nname = \"a\"\n"), of("# a comment\n[[stream]]\nname = \"a\"\nsize = 4096\n"));
+        assert_eq!(
+            of("[[stream]]\nname = \"a\"\n"),
+            of("# a comment\n[[stream]]\nname = \"a\"\nsize = 4096\n")
+        );
         assert_ne!(of("[[stream]]\nname = \"a\"\n"), of("[[stream]]\nname = \"a\"\nsize = 8192\n"));
     }
 }

@@ -42,7 +42,8 @@ impl Lone {
         let mut lone = Self::file();
         let profile = lone.path("slow.toml");
         std::fs::write(&profile, SLOW).expect("the folder is ours");
-        lone.drive = format!("emulated:{}?backing={}", profile.display(), lone.path("drive.img").display());
+        lone.drive =
+            format!("emulated:{}?backing={}", profile.display(), lone.path("drive.img").display());
         lone
     }
 
@@ -72,7 +73,13 @@ impl Lone {
     /// Starts a scan and goes on.
     pub fn start(&self, more: &[&str]) -> AtWork {
         let mut command = self.command("start", more);
-        AtWork(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program was built"))
+        AtWork(
+            command
+                .stdout(Stdio::piped())
+                .stderr(Stdio::piped())
+                .spawn()
+                .expect("the program was built"),
+        )
     }
 
     /// Waits until the status of a scan at work is as wanted.
@@ -82,7 +89,9 @@ impl Lone {
 
     /// Waits until so much is read by a scan at work.
     pub fn until_read(&self, task: &str, bytes: usize) -> Value {
-        self.until(task, "so much is read", |status| status["bytes_done"].as_u64() >= Some(bytes as u64))
+        self.until(task, "so much is read", |status| {
+            status["bytes_done"].as_u64() >= Some(bytes as u64)
+        })
     }
 
     /// The names of everything in the folder and below that is not in `known`.
@@ -90,7 +99,10 @@ impl Lone {
         let mut names = Vec::new();
         let mut folders = vec![self.folder.path().to_owned()];
         while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(&folder).expect("it is ours").map(|entry| entry.expect("readable").path()) {
+            for entry in std::fs::read_dir(&folder)
+                .expect("it is ours")
+                .map(|entry| entry.expect("readable").path())
+            {
                 if entry.is_dir() { folders.push(entry) } else { names.push(name_of(&entry)) }
             }
         }

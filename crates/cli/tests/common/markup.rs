@@ -1,4 +1,5 @@
-//! A strict look at markup: every element closed, every attribute quoted, nothing fetched from elsewhere.
+//! A strict look at markup: every element closed, every attribute quoted, nothing fetched from
+//! elsewhere.
 
 /// Elements of HTML that have no end.
 const VOID: &[&str] = &["meta", "br", "hr", "img", "input", "link"];
@@ -13,11 +14,19 @@ pub fn check_well_formed(text: &str) -> Vec<String> {
     let mut rest = text.strip_prefix("<!DOCTYPE html>").unwrap_or(text);
     while let Some(start) = rest.find('<') {
         assert_no_bare_ampersand(&rest[..start]);
-        let end = rest[start..].find('>').unwrap_or_else(|| panic!("an element is never finished: {}", excerpt(&rest[start..]))) + start;
+        let end = rest[start..]
+            .find('>')
+            .unwrap_or_else(|| panic!("an element is never finished: {}", excerpt(&rest[start..])))
+            + start;
         let inside = &rest[start + 1..end];
         if let Some(name) = inside.strip_prefix('/') {
             let last = open.pop().unwrap_or_else(|| panic!("</{name}> closes nothing"));
-            assert_eq!(last, name.trim(), "</{name}> closes <{last}> near {}", excerpt(&rest[end..]));
+            assert_eq!(
+                last,
+                name.trim(),
+                "</{name}> closes <{last}> near {}",
+                excerpt(&rest[end..])
+            );
         } else {
             let closed = inside.ends_with('/');
             let inside = inside.trim_end_matches('/');
@@ -42,8 +51,13 @@ pub fn check_well_formed(text: &str) -> Vec<String> {
 fn check_attributes(text: &str) {
     let mut rest = text.trim();
     while !rest.is_empty() {
-        let (name, value) = rest.split_once("=\"").unwrap_or_else(|| panic!("attribute without a quoted value: {}", excerpt(rest)));
-        assert!(name.chars().all(|c| c.is_ascii_alphanumeric() || "-:".contains(c)), "{name} is no attribute's name");
+        let (name, value) = rest
+            .split_once("=\"")
+            .unwrap_or_else(|| panic!("attribute without a quoted value: {}", excerpt(rest)));
+        assert!(
+            name.chars().all(|c| c.is_ascii_alphanumeric() || "-:".contains(c)),
+            "{name} is no attribute's name"
+        );
         let end = value.find('"').unwrap_or_else(|| panic!("attribute {name} is never finished"));
         rest = value[end + 1..].trim_start();
     }
@@ -52,7 +66,11 @@ fn check_attributes(text: &str) {
 fn assert_no_bare_ampersand(text: &str) {
     for (place, _) in text.match_indices('&') {
         let entity = text[place..].split(';').next().unwrap_or("");
-        assert!(entity.len() <= 8 && text[place..].contains(';'), "a bare ampersand: {}", excerpt(&text[place..]));
+        assert!(
+            entity.len() <= 8 && text[place..].contains(';'),
+            "a bare ampersand: {}",
+            excerpt(&text[place..])
+        );
     }
 }
 

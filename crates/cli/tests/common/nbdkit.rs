@@ -1,4 +1,5 @@
-//! nbdkit as the server of a drive that fails: a process that can be killed and started again on the same socket, and leaves nothing behind.
+//! nbdkit as the server of a drive that fails: a process that can be killed and started again on
+//! the same socket, and leaves nothing behind.
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -13,11 +14,20 @@ pub struct Nbdkit {
 /// Whether nbdkit with these filters is installed; says so when not.
 pub fn installed(filters: &[&str]) -> bool {
     let config = Command::new("nbdkit").arg("--dump-config").output();
-    let config = config.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    let folder = config.lines().find_map(|line| line.strip_prefix("filterdir=")).map(PathBuf::from).unwrap_or_default();
-    let there = filters.iter().all(|filter| folder.join(format!("nbdkit-{filter}-filter.so")).exists());
+    let config = config
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        .unwrap_or_default();
+    let folder = config
+        .lines()
+        .find_map(|line| line.strip_prefix("filterdir="))
+        .map(PathBuf::from)
+        .unwrap_or_default();
+    let there =
+        filters.iter().all(|filter| folder.join(format!("nbdkit-{filter}-filter.so")).exists());
     if !there {
-        println!("skipped: nbdkit with {filters:?} is not installed (scripts/setup.sh test installs it)");
+        println!(
+            "skipped: nbdkit with {filters:?} is not installed (scripts/setup.sh test installs it)"
+        );
     }
     there
 }

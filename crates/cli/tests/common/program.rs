@@ -45,7 +45,12 @@ impl Program {
     pub fn end(mut self) -> (ExitStatus, String, String) {
         let (mut rest, mut said) = (String::new(), String::new());
         self.stdout.read_to_string(&mut rest).expect("it prints UTF-8");
-        self.child.stderr.take().expect("its messages are piped").read_to_string(&mut said).expect("it prints UTF-8");
+        self.child
+            .stderr
+            .take()
+            .expect("its messages are piped")
+            .read_to_string(&mut said)
+            .expect("it prints UTF-8");
         (self.child.wait().expect("it can be waited for"), rest, said)
     }
 }
@@ -59,7 +64,11 @@ impl Drop for Program {
 
 /// Runs the program to its end.
 pub fn headtime(arguments: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_headtime")).args(arguments).stdin(Stdio::null()).output().expect("the program was built")
+    Command::new(env!("CARGO_BIN_EXE_headtime"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the program was built")
 }
 
 pub fn text(path: &Path) -> &str {

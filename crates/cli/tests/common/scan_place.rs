@@ -36,10 +36,18 @@ impl Place {
     pub fn file(mebibytes: usize) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let bytes = folder.path().join("drive.img");
-        Self { drive: text(&bytes).to_owned(), bytes, folder, content: vec![0; mebibytes * MIB], more: vec!["--create", "128MiB"] }.filled()
+        Self {
+            drive: text(&bytes).to_owned(),
+            bytes,
+            folder,
+            content: vec![0; mebibytes * MIB],
+            more: vec!["--create", "128MiB"],
+        }
+        .filled()
     }
 
-    /// An emulated Atlas 10K, which reads some 20 MB a second, so that there is a middle to be killed in.
+    /// An emulated Atlas 10K, which reads some 20 MB a second, so that there is a middle to be
+    /// killed in.
     pub fn emulated(mebibytes: usize) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let bytes = folder.path().join("drive.img");
@@ -66,8 +74,20 @@ impl Place {
     }
 
     pub fn serve(&self) -> (Program, String) {
-        let (volume, listen) = (format!("v={}MiB", self.content.len() / MIB), format!("unix:{}", text(&self.path("nbd.sock"))));
-        let arguments = ["serve", "--drive", &self.drive, "--volume", &volume, "--listen", &listen, "--print-uri"];
+        let (volume, listen) = (
+            format!("v={}MiB", self.content.len() / MIB),
+            format!("unix:{}", text(&self.path("nbd.sock"))),
+        );
+        let arguments = [
+            "serve",
+            "--drive",
+            &self.drive,
+            "--volume",
+            &volume,
+            "--listen",
+            &listen,
+            "--print-uri",
+        ];
         let mut server = Program::start(&[&arguments[..], &self.more].concat());
         let uri = server.line();
         (server, uri)
@@ -100,7 +120,10 @@ impl Place {
         let states = std::fs::read_dir(self.path("drive.img.scans")).expect("there is state");
         let suffix = format!(".v.{task}.scan");
         let paths = states.map(|entry| entry.expect("readable").path());
-        paths.into_iter().find(|path| path.to_string_lossy().ends_with(&suffix)).expect("there is state of the task")
+        paths
+            .into_iter()
+            .find(|path| path.to_string_lossy().ends_with(&suffix))
+            .expect("there is state of the task")
     }
 }
 
@@ -123,14 +146,26 @@ pub fn kill((server, _): (Program, String)) {
 pub fn nbdsh(uri: &str, script: &str) -> Option<Child> {
     let shell = || {
         let mut command = Command::new("nbdsh");
-        command.env("PATH", format!("/usr/bin:/bin:{}", std::env::var("PATH").unwrap_or_default())).stdin(Stdio::null());
+        command
+            .env("PATH", format!("/usr/bin:/bin:{}", std::env::var("PATH").unwrap_or_default()))
+            .stdin(Stdio::null());
         command
     };
     if !shell().args(["-c", "pass"]).output().is_ok_and(|output| output.status.success()) {
-        println!("skipped: nbdsh is not installed, or its Python module is missing (scripts/setup.sh test installs it)");
+        println!(
+            "skipped: nbdsh is not installed, or its Python module is missing (scripts/setup.sh \
+                test installs it)"
+        );
         return None;
     }
-    Some(shell().args(["-u", uri, "-c", script]).stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("nbdsh is installed"))
+    Some(
+        shell()
+            .args(["-u", uri, "-c", script])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("nbdsh is installed"),
+    )
 }
 
 pub fn ended(child: Child) {
@@ -139,4 +174,5 @@ pub fn ended(child: Child) {
 }
 
 /// Overwrites a page of each 64 KiB, in an order of its own.
-pub const OVERWRITE: &str = "n = h.get_size() // 65536\nfor i in range(n): h.pwrite(bytes([i % 251]) * 4096, i * 7919 % n * 65536)\nh.flush()";
+pub const OVERWRITE: &str = "n = h.get_size() // 65536\nfor i in range(n): h.pwrite(bytes([i % \
+    251]) * 4096, i * 7919 % n * 65536)\nh.flush()";

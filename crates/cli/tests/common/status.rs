@@ -7,7 +7,8 @@ use serde_json::Value;
 
 /// The status that an order which must succeed has printed.
 pub fn printed(what: &str, output: &Output) -> Value {
-    let (out, err) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    let (out, err) =
+        (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{what}: {err}{out}");
     let answer: Value = serde_json::from_slice(&output.stdout).expect("it prints JSON");
     answer["scans"][0].clone()

@@ -25,7 +25,9 @@ pub(super) fn area(input: &[u8]) {
     }
     for (sector, initialize) in [(SectorSize::B512, false), (SectorSize::B4096, true)] {
         let shape = DriveShape { sector, capacity: Sectors::new(1 << 24) };
-        let Ok(opened) = Metadata::open(&area, shape, initialize, DriveUuid([7; 16])) else { continue };
+        let Ok(opened) = Metadata::open(&area, shape, initialize, DriveUuid([7; 16])) else {
+            continue;
+        };
         // What was accepted, and the repairs carried out, is accepted again and whole.
         let mut after = area.clone();
         for step in &opened.steps {
@@ -34,7 +36,8 @@ pub(super) fn area(input: &[u8]) {
                 after[from..from + bytes.len()].copy_from_slice(bytes);
             }
         }
-        let again = Metadata::open(&after, shape, false, DriveUuid([8; 16])).expect("what was repaired opens");
+        let again = Metadata::open(&after, shape, false, DriveUuid([8; 16]))
+            .expect("what was repaired opens");
         assert_eq!(again.metadata.table(), opened.metadata.table(), "and is the same table");
     }
 }

@@ -14,14 +14,62 @@ use crate::{Memory, Target};
 
 /// Every target.
 pub const TARGETS: &[Target] = &[
-    Target { name: "nbd_server", about: "a client's bytes to the NBD server", samples: &[], memory: nbd::SERVER_MEMORY, run: nbd::server },
-    Target { name: "nbd_client", about: "a server's bytes to the NBD client", samples: &[], memory: nbd::CLIENT_MEMORY, run: nbd::client },
-    Target { name: "names", about: "locators, NBD URIs and policies as people write them", samples: &[], memory: TEXT, run: names },
-    Target { name: "config", about: "configurations of `serve`", samples: &[], memory: TEXT, run: config },
-    Target { name: "profile", about: "drive profiles", samples: &["crates/mechanics/profiles"], memory: profiles::MEMORY, run: profiles::toml },
-    Target { name: "disksim", about: "DiskSim's descriptions of drives", samples: &[], memory: profiles::MEMORY, run: profiles::disksim },
-    Target { name: "metadata", about: "a drive's table of volumes", samples: &[], memory: metadata::MEMORY, run: metadata::area },
-    Target { name: "trace", about: "traces, by every format's decoder", samples: &[], memory: workloads::TRACE_MEMORY, run: workloads::trace },
+    Target {
+        name: "nbd_server",
+        about: "a client's bytes to the NBD server",
+        samples: &[],
+        memory: nbd::SERVER_MEMORY,
+        run: nbd::server,
+    },
+    Target {
+        name: "nbd_client",
+        about: "a server's bytes to the NBD client",
+        samples: &[],
+        memory: nbd::CLIENT_MEMORY,
+        run: nbd::client,
+    },
+    Target {
+        name: "names",
+        about: "locators, NBD URIs and policies as people write them",
+        samples: &[],
+        memory: TEXT,
+        run: names,
+    },
+    Target {
+        name: "config",
+        about: "configurations of `serve`",
+        samples: &[],
+        memory: TEXT,
+        run: config,
+    },
+    Target {
+        name: "profile",
+        about: "drive profiles",
+        samples: &["crates/mechanics/profiles"],
+        memory: profiles::MEMORY,
+        run: profiles::toml,
+    },
+    Target {
+        name: "disksim",
+        about: "DiskSim's descriptions of drives",
+        samples: &[],
+        memory: profiles::MEMORY,
+        run: profiles::disksim,
+    },
+    Target {
+        name: "metadata",
+        about: "a drive's table of volumes",
+        samples: &[],
+        memory: metadata::MEMORY,
+        run: metadata::area,
+    },
+    Target {
+        name: "trace",
+        about: "traces, by every format's decoder",
+        samples: &[],
+        memory: workloads::TRACE_MEMORY,
+        run: workloads::trace,
+    },
     Target {
         name: "workload",
         about: "workload files",
@@ -29,12 +77,48 @@ pub const TARGETS: &[Target] = &[
         memory: workloads::WORKLOAD_MEMORY,
         run: workloads::file,
     },
-    Target { name: "scan_state", about: "what a scan remembers", samples: &[], memory: scans::STATE_MEMORY, run: scans::state },
-    Target { name: "backup_stream", about: "the stream of a backup", samples: &[], memory: scans::STREAM_MEMORY, run: scans::stream },
-    Target { name: "control", about: "a line to the control socket", samples: &[], memory: TEXT, run: scans::control },
-    Target { name: "probe_state", about: "what a characterisation remembers", samples: &[], memory: scans::PROBE_MEMORY, run: scans::probe },
-    Target { name: "needs", about: "what applications need of a drive", samples: &[], memory: TEXT, run: workloads::needs },
-    Target { name: "fio_job", about: "fio's job files", samples: &[], memory: workloads::WORKLOAD_MEMORY, run: workloads::job },
+    Target {
+        name: "scan_state",
+        about: "what a scan remembers",
+        samples: &[],
+        memory: scans::STATE_MEMORY,
+        run: scans::state,
+    },
+    Target {
+        name: "backup_stream",
+        about: "the stream of a backup",
+        samples: &[],
+        memory: scans::STREAM_MEMORY,
+        run: scans::stream,
+    },
+    Target {
+        name: "control",
+        about: "a line to the control socket",
+        samples: &[],
+        memory: TEXT,
+        run: scans::control,
+    },
+    Target {
+        name: "probe_state",
+        about: "what a characterization remembers",
+        samples: &[],
+        memory: scans::PROBE_MEMORY,
+        run: scans::probe,
+    },
+    Target {
+        name: "needs",
+        about: "what applications need of a drive",
+        samples: &[],
+        memory: TEXT,
+        run: workloads::needs,
+    },
+    Target {
+        name: "fio_job",
+        about: "fio's job files",
+        samples: &[],
+        memory: workloads::WORKLOAD_MEMORY,
+        run: workloads::job,
+    },
 ];
 
 /// Of a text that is parsed into a tree, with messages that quote it.
@@ -43,7 +127,11 @@ const TEXT: Memory = Memory { base: 1 << 20, per_byte: 2_000 };
 fn names(input: &[u8]) {
     let Ok(text) = std::str::from_utf8(input) else { return };
     if let Ok(locator) = Locator::parse(text) {
-        assert_eq!(Locator::parse(&locator.to_string()).as_ref(), Ok(&locator), "a locator that was printed reads back the same");
+        assert_eq!(
+            Locator::parse(&locator.to_string()).as_ref(),
+            Ok(&locator),
+            "a locator that was printed reads back the same"
+        );
     }
     if let Ok(uri) = text.parse::<NbdUri>() {
         assert_eq!(uri.to_string().parse().as_ref(), Ok(&uri), "so does a URI");

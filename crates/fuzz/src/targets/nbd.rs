@@ -28,18 +28,34 @@ pub(super) fn server(input: &[u8]) {
     loop {
         while let Some(event) = server.poll_event() {
             match event {
-                Event::ListExports => server.answer_list(&[ListedExport { name: "vol0".into(), description: String::new() }]).expect("asked for"),
+                Event::ListExports => server
+                    .answer_list(&[ListedExport {
+                        name: "vol0".into(),
+                        description: String::new(),
+                    }])
+                    .expect("asked for"),
                 Event::LookupExport { name, .. } => {
-                    let found = if name == "vol0" { Ok(ExportInfo::disk("vol0", 1 << 20)) } else { Err(Refusal::Unknown) };
+                    let found = if name == "vol0" {
+                        Ok(ExportInfo::disk("vol0", 1 << 20))
+                    } else {
+                        Err(Refusal::Unknown)
+                    };
                     server.answer_export(found).expect("asked for");
                 }
                 Event::Request(request) => {
                     let (offset, length) = request.command.range();
-                    assert!(offset.checked_add(length).is_some_and(|end| end <= 1 << 20), "requests that pass lie on the disk");
+                    assert!(
+                        offset.checked_add(length).is_some_and(|end| end <= 1 << 20),
+                        "requests that pass lie on the disk"
+                    );
                     reads += 1;
                     let answered = match request.command {
-                        Command::Read { length, .. } if reads.is_multiple_of(2) => server.reply_read(request.handle, vec![1; length as usize].into()),
-                        Command::Read { .. } | Command::BlockStatus { .. } => server.reply_error(request.handle, Errno::Io, "no"),
+                        Command::Read { length, .. } if reads.is_multiple_of(2) => {
+                            server.reply_read(request.handle, vec![1; length as usize].into())
+                        }
+                        Command::Read { .. } | Command::BlockStatus { .. } => {
+                            server.reply_error(request.handle, Errno::Io, "no")
+                        }
                         _ => server.reply_done(request.handle),
                     };
                     answered.expect("each request is answered once");
@@ -70,7 +86,11 @@ pub(super) fn client(input: &[u8]) {
         1 => Config::list(),
         _ => Config::describe("vol0"),
     };
-    let limits = ClientLimits { max_in_flight: 8, max_in_flight_bytes: 256 << 10, ..ClientLimits::default() };
+    let limits = ClientLimits {
+        max_in_flight: 8,
+        max_in_flight_bytes: 256 << 10,
+        ..ClientLimits::default()
+    };
     let mut client = client::Connection::new(config, limits).expect("the limits make sense");
     let mut asked = 0_u32;
     loop {
@@ -82,7 +102,11 @@ pub(super) fn client(input: &[u8]) {
             let _refused = match asked % 4 {
                 0 => client.submit(Command::Flush),
                 1 => client.submit(Command::Read { offset, length, unfragmented: false }),
-                2 => client.submit(Command::Write { offset, payload: vec![5; 4096].into(), fua: false }),
+                2 => client.submit(Command::Write {
+                    offset,
+                    payload: vec![5; 4096].into(),
+                    fua: false,
+                }),
                 _ => client.submit(Command::BlockStatus { offset, length, single: false }),
             };
             continue;

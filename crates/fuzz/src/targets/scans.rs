@@ -1,8 +1,10 @@
-//! What background work remembers and is told: the state of a scan and of a characterisation, the stream of a backup, orders over the control socket. Where a checksum stands in front, the input's
+//! What background work remembers and is told: the state of a scan and of a characterization, the stream of a backup, orders over the control socket. Where a checksum stands in front, the input's
 //! first byte says whether it is put right, so that what lies behind it is reached.
 
 use headtime_probe::Probe;
-use headtime_serve::control::{GetTunables, LoadMap, Request, SaveMap, ScanArguments, VolumeArguments};
+use headtime_serve::control::{
+    GetTunables, LoadMap, Request, SaveMap, ScanArguments, VolumeArguments,
+};
 use headtime_serve::tuner::{SetOne, SetTunables, Values};
 use headtime_serve::volumes::{Class, DriveShape, DriveUuid, VolumeTable, Wanted, slot};
 use headtime_tasks::record::{Record, RecordReader};
@@ -30,15 +32,26 @@ pub(super) fn state(input: &[u8]) {
         Err(error) => return assert!(!error.to_string().is_empty(), "a refusal says why"),
     };
     let written = encoded(&loaded.scan, loaded.closed);
-    let again = Scan::inspect(&written).unwrap_or_else(|error| panic!("what was written out is read: {error}"));
+    let again = Scan::inspect(&written)
+        .unwrap_or_else(|error| panic!("what was written out is read: {error}"));
     assert_eq!(encoded(&again.scan, again.closed), written, "and is the same");
     let (subject, kind) = (loaded.scan.subject().clone(), loaded.scan.kind());
-    assert!(matches!(Scan::decode(&written, &subject, kind), Ok(_) | Err(StateError::Foreign { .. })), "it is of what it says");
+    assert!(
+        matches!(Scan::decode(&written, &subject, kind), Ok(_) | Err(StateError::Foreign { .. })),
+        "it is of what it says"
+    );
     let scan = &mut loaded.scan;
-    assert!(scan.sectors_done() <= subject.extent.len && scan.is_complete() == scan.missing().next().is_none());
+    assert!(
+        scan.sectors_done() <= subject.extent.len
+            && scan.is_complete() == scan.missing().next().is_none()
+    );
     let missing: Vec<_> = scan.missing().take(4).collect();
     for run in missing {
-        assert!(run.start >= subject.extent.start && run.end() <= subject.extent.end(), "{run} is missing outside of {}", subject.extent);
+        assert!(
+            run.start >= subject.extent.start && run.end() <= subject.extent.end(),
+            "{run} is missing outside of {}",
+            subject.extent
+        );
         let mut piece = run;
         piece.len = Sectors::new(piece.len.get().min(scan.grain()));
         let zeroes = vec![0; subject.sector_size.bytes_of(piece.len) as usize];
@@ -76,14 +89,24 @@ pub(super) fn stream(input: &[u8]) {
                     held += bytes.len();
                     assert!(offset + bytes.len() as u64 <= volume);
                 }
-                Ok(Some(Record::Zeroes { offset, len } | Record::Unreadable { offset, len })) => assert!(offset + len <= volume),
+                Ok(Some(Record::Zeroes { offset, len } | Record::Unreadable { offset, len })) => {
+                    assert!(offset + len <= volume)
+                }
                 Ok(Some(Record::Index | Record::End)) => {}
-                Err(error) => return assert!(!error.to_string().is_empty() && !reader.is_complete(), "a refusal says why, and is no end"),
+                Err(error) => {
+                    return assert!(
+                        !error.to_string().is_empty() && !reader.is_complete(),
+                        "a refusal says why, and is no end"
+                    );
+                }
             }
         }
     }
     assert!(held <= bytes.len() && reader.position().get() <= bytes.len() as u64);
-    assert!(!reader.is_complete() || reader.position().get() == bytes.len() as u64, "a stream that is whole was read to its end");
+    assert!(
+        !reader.is_complete() || reader.position().get() == bytes.len() as u64,
+        "a stream that is whole was read to its end"
+    );
 }
 
 /// Of every record: the last eight of its 32 bytes say how many bytes follow, and bytes 4 to 8 are the checksum over everything behind them.
@@ -92,7 +115,11 @@ fn put_checksums_right(bytes: &mut [u8]) {
     let mut at = 0;
     while let Some(head) = bytes.get(at..at + HEAD) {
         let payload = u64::from_le_bytes(head[24..].try_into().expect("eight bytes"));
-        let Some(end) = usize::try_from(payload).ok().and_then(|payload| (at + HEAD).checked_add(payload)).filter(|end| *end <= bytes.len()) else {
+        let Some(end) = usize::try_from(payload)
+            .ok()
+            .and_then(|payload| (at + HEAD).checked_add(payload))
+            .filter(|end| *end <= bytes.len())
+        else {
             return;
         };
         let crc = crc32c::crc32c(&bytes[at + 8..end]);
@@ -115,7 +142,11 @@ pub(super) fn control(input: &[u8]) {
             }
         };
         let line = serde_json::to_vec(&request).expect("what was JSON is JSON");
-        assert_eq!(Request::read(&line).as_ref(), Ok(&request), "a request that was written reads back the same");
+        assert_eq!(
+            Request::read(&line).as_ref(),
+            Ok(&request),
+            "a request that was written reads back the same"
+        );
         if request.verb.starts_with("volume.") {
             volume_order(&mut table, &request);
             continue;
@@ -148,7 +179,10 @@ fn server_order(arguments: &serde_json::Value) {
                     again.set(&name, &text).expect("what is got can be set");
                     assert_eq!(again.get(&name), Ok(text), "and says the same");
                 }
-                Err(message) => assert!(!message.is_empty() && values.get(&name) == before, "a refusal says why and changes nothing"),
+                Err(message) => assert!(
+                    !message.is_empty() && values.get(&name) == before,
+                    "a refusal says why and changes nothing"
+                ),
             }
         }
     }
@@ -161,14 +195,19 @@ fn volume_order(table: &mut VolumeTable, request: &Request) {
         Err(refused) => return assert!(!refused.message.is_empty(), "a refusal says why"),
     };
     let again = serde_json::to_value(&arguments).map(VolumeArguments::read);
-    assert_eq!(again.ok().as_ref(), Some(&Ok(arguments.clone())), "arguments that were written read back the same");
+    assert_eq!(
+        again.ok().as_ref(),
+        Some(&Ok(arguments.clone())),
+        "arguments that were written read back the same"
+    );
     let order = match arguments.order() {
         Ok(order) => order,
         Err(refused) => return assert!(!refused.message.is_empty(), "a refusal says why"),
     };
     let before = table.clone();
     let (name, class) = Class::of_export(&order.name);
-    let wanted = Wanted { name: order.name.clone(), size: order.size, settings: order.settings.clone() };
+    let wanted =
+        Wanted { name: order.name.clone(), size: order.size, settings: order.settings.clone() };
     let done = match (request.verb.as_str(), class) {
         (_, None) => return,
         ("volume.remove", Some(Class::Ordinary)) => table.remove(name).map(|_| ()),
@@ -186,18 +225,24 @@ fn volume_order(table: &mut VolumeTable, request: &Request) {
     }
     let mut bytes = slot::encode(table, 1);
     bytes.resize(slot::SLOT_BYTES, 0);
-    assert_eq!(slot::decode(&bytes), slot::SlotContent::Table { generation: 1, table: table.clone() }, "what is written reads back");
+    assert_eq!(
+        slot::decode(&bytes),
+        slot::SlotContent::Table { generation: 1, table: table.clone() },
+        "what is written reads back"
+    );
 }
 
 /// Arguments that were read are written and read back the same.
-fn read_back<T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug>(arguments: &serde_json::Value) {
+fn read_back<T: serde::Serialize + serde::de::DeserializeOwned + PartialEq + std::fmt::Debug>(
+    arguments: &serde_json::Value,
+) {
     if let Ok(read) = serde_json::from_value::<T>(arguments.clone()) {
         let again = serde_json::to_value(&read).and_then(serde_json::from_value::<T>);
         assert_eq!(again.ok(), Some(read), "so do the arguments of a server's verbs");
     }
 }
 
-/// The state of a characterisation of a drive of 8 GiB called `fuzzed`: refused, or taken up and written out again.
+/// The state of a characterization of a drive of 8 GiB called `fuzzed`: refused, or taken up and written out again.
 pub(super) fn probe(input: &[u8]) {
     let Some((choice, rest)) = input.split_first() else { return };
     let Ok(text) = std::str::from_utf8(rest) else { return };
@@ -212,7 +257,10 @@ pub(super) fn probe(input: &[u8]) {
             let saved = probe.save("fuzzed");
             let again = load(&saved).map(|again| again.save("fuzzed"));
             // What else the file says of the drive than its second line does makes it another drive's.
-            assert!(again.as_ref().is_ok_and(|again| *again == saved) || again.is_err(), "what was written is read, and is the same");
+            assert!(
+                again.as_ref().is_ok_and(|again| *again == saved) || again.is_err(),
+                "what was written is read, and is the same"
+            );
         }
         Err(error) => assert!(!error.to_string().is_empty(), "a refusal says why"),
     }

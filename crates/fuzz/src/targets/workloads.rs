@@ -2,7 +2,7 @@
 
 use headtime_units::{SectorSize, Sectors};
 use headtime_workload::file::{NeedsFile, WorkloadFile};
-use headtime_workload::trace::{self, FORMATS, MOST_NEEDED, Reading, Step};
+use headtime_workload::trace::{self, FORMATS, MAX_NEEDED, Reading, Step};
 use headtime_workload::{Source as _, fio};
 
 use crate::Memory;
@@ -25,16 +25,25 @@ pub(super) fn trace(input: &[u8]) {
         loop {
             let step = decoder.step(rest, true);
             let consumed = match step {
-                Step::NeedMore => break assert!(rest.is_empty(), "{}: at the end of the input nothing more can be had", format.name),
-                Step::Record { consumed, .. } | Step::Passed { consumed } | Step::Blank { consumed } | Step::Damaged { consumed, .. } => consumed,
+                Step::NeedMore => {
+                    break assert!(
+                        rest.is_empty(),
+                        "{}: at the end of the input nothing more can be had",
+                        format.name
+                    );
+                }
+                Step::Record { consumed, .. }
+                | Step::Passed { consumed }
+                | Step::Blank { consumed }
+                | Step::Damaged { consumed, .. } => consumed,
             };
             assert!(consumed <= rest.len(), "{}: more was consumed than there was", format.name);
             assert!(consumed > 0 || !owed, "{}: nothing was consumed twice in a row", format.name);
             owed = consumed == 0;
             rest = &rest[consumed..];
         }
-        if input.len() >= MOST_NEEDED {
-            let first = (format.decoder)(&Reading::of("fuzzed")).step(&input[..MOST_NEEDED], false);
+        if input.len() >= MAX_NEEDED {
+            let first = (format.decoder)(&Reading::of("fuzzed")).step(&input[..MAX_NEEDED], false);
             assert_ne!(first, Step::NeedMore, "{}: so many bytes are enough", format.name);
         }
     }
@@ -46,8 +55,8 @@ pub(super) fn file(input: &[u8]) {
         Ok(file) => {
             draw(&file);
             let printed = file.to_toml();
-            let again =
-                WorkloadFile::from_toml("printed.toml", &printed).unwrap_or_else(|error| panic!("what was printed is refused: {error}\n{printed}"));
+            let again = WorkloadFile::from_toml("printed.toml", &printed)
+                .unwrap_or_else(|error| panic!("what was printed is refused: {error}\n{printed}"));
             assert_eq!(again.to_toml(), printed, "what was printed reads back the same");
         }
         Err(errors) => assert!(!errors.to_string().is_empty(), "a refusal says why"),
@@ -60,8 +69,11 @@ pub(super) fn needs(input: &[u8]) {
         Ok(file) => {
             assert!(!file.needs.is_empty(), "a file without a need is refused");
             for need in file.needs {
-                let sound = need.rate > 0.0 && need.size_bytes > 0 && need.run > 0 && (0.0..=1.0).contains(&need.reads);
-                assert!(sound, "{need:?} can be reckoned with");
+                let sound = need.rate > 0.0
+                    && need.size_bytes > 0
+                    && need.run > 0
+                    && (0.0..=1.0).contains(&need.reads);
+                assert!(sound, "{need:?} can be computed with");
             }
         }
         Err(errors) => assert!(!errors.to_string().is_empty(), "a refusal says why"),
@@ -81,6 +93,10 @@ fn draw(file: &WorkloadFile) {
     let Ok(mut workload) = file.workload(SectorSize::B512, capacity, 1, 4) else { return };
     for _ in 0..DRAWN {
         let Some(arrival) = workload.arrival() else { break };
-        assert!(arrival.ask.extent.end().get() <= capacity.get(), "{:?} lies on the drive", arrival.ask.extent);
+        assert!(
+            arrival.ask.extent.end().get() <= capacity.get(),
+            "{:?} lies on the drive",
+            arrival.ask.extent
+        );
     }
 }

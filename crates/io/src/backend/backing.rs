@@ -1,9 +1,12 @@
-//! The backing of an emulated drive: sparse files as long as the drive, and what is remembered beside them.
+//! The backing of an emulated drive: sparse files as long as the drive, and what is remembered
+//! beside them.
 //!
-//! A drive longer than the file system's longest file is cut into segments `FILE`, `FILE.1`, `FILE.2` … of 8 TiB; one after the other they are the drive's bytes.
+//! A drive longer than the file system's longest file is cut into segments `FILE`, `FILE.1`,
+//! `FILE.2` … of 8 TiB; one after the other they are the drive's bytes.
 //!
-//! Making a new backing is safe against a crash at any point, because `FILE` gets its length last: an empty `FILE` is a backing that was not finished, and
-//! is made again; one of the drive's length without sidecar is a finished one whose sidecar was lost or never written, and is adopted.
+//! Making a new backing is safe against a crash at any point, because `FILE` gets its length last:
+//! an empty `FILE` is a backing that was not finished, and is made again; one of the drive's length
+//! without sidecar is a finished one whose sidecar was lost or never written, and is adopted.
 
 use std::os::fd::OwnedFd;
 use std::path::{Path, PathBuf};
@@ -23,10 +26,12 @@ pub(crate) struct Backing {
     pub(crate) seed: u64,
 }
 
-/// Opens or makes the backing at `path` for the drive `asked`, whose segments and seed are not looked at; `seed` is the unit asked for, if any.
+/// Opens or makes the backing at `path` for the drive `asked`, whose segments and seed are not
+/// looked at; `seed` is the unit asked for, if any.
 ///
 /// # Errors
-/// See [`OpenError`]: in use, another drive's, damaged, or refused by the system. A new file may have been made then, but is empty.
+/// See [`OpenError`]: in use, another drive's, damaged, or refused by the system. A new file may
+/// have been made then, but is empty.
 pub(crate) fn open(path: &Path, asked: &Sidecar, seed: Option<u64>) -> Result<Backing, OpenError> {
     let OpenFile { file: first, bytes, created } = OpenFile::open(path, Some(0))?;
     // A sidecar without its file speaks of a drive that is gone.
@@ -35,33 +40,57 @@ pub(crate) fn open(path: &Path, asked: &Sidecar, seed: Option<u64>) -> Result<Ba
         remembered.check(path, asked, seed)?;
     }
     let capacity = asked.capacity_sectors * u64::from(asked.sector_bytes);
-    let unit = Sidecar { seed: seed.or(remembered.as_ref().map(|sidecar| sidecar.seed)).unwrap_or(0), ..asked.clone() };
+    let unit = Sidecar {
+        seed: seed.or(remembered.as_ref().map(|sidecar| sidecar.seed)).unwrap_or(0),
+        ..asked.clone()
+    };
     let sidecar = match remembered {
         Some(remembered) if bytes > 0 => remembered,
         remembered if bytes == 0 => make(path, &first, &unit, capacity, remembered.is_some())?,
         _ if bytes == capacity => {
-            tracing::info!(path = %path.display(), profile = unit.profile, "a backing file without sidecar has the drive's length and is taken as this drive's");
+            tracing::info!(path = %path.display(), profile = unit.profile, "a backing file without \
+                sidecar has the drive's length and is taken as this drive's");
             let sidecar = Sidecar { segment_bytes: 0, ..unit };
             sidecar.write(path)?;
             sidecar
         }
-        _ => return Err(OpenError::ForeignFile { path: path.to_owned(), bytes, profile: unit.profile, capacity }),
+        _ => {
+            return Err(OpenError::ForeignFile {
+                path: path.to_owned(),
+                bytes,
+                profile: unit.profile,
+                capacity,
+            });
+        }
     };
     let sector_bytes = u64::from(sidecar.sector_bytes);
     let store = if sidecar.segment_bytes == 0 {
         check_length(path, &first, capacity)?;
         Store::single(first, sector_bytes, false)
     } else {
-        Store::segmented(open_segments(path, first, capacity, sidecar.segment_bytes)?, sidecar.segment_bytes, sector_bytes)
+        Store::segmented(
+            open_segments(path, first, capacity, sidecar.segment_bytes)?,
+            sidecar.segment_bytes,
+            sector_bytes,
+        )
     };
     Ok(Backing { store, seed: sidecar.seed })
 }
 
-/// Makes the files as long as the drive and writes the sidecar; `begun` when a sidecar says that someone has begun before.
-fn make(path: &Path, first: &OwnedFd, unit: &Sidecar, capacity: u64, begun: bool) -> Result<Sidecar, OpenError> {
+/// Makes the files as long as the drive and writes the sidecar; `begun` when a sidecar says that
+/// someone has begun before.
+fn make(
+    path: &Path,
+    first: &OwnedFd,
+    unit: &Sidecar,
+    capacity: u64,
+    begun: bool,
+) -> Result<Sidecar, OpenError> {
     let orphan = segment_path(path, 1);
     if !begun && orphan.exists() {
-        return Err(SidecarError::OrphanSegment { backing: path.to_owned(), segment: orphan }.into());
+        return Err(
+            SidecarError::OrphanSegment { backing: path.to_owned(), segment: orphan }.into()
+        );
     }
     match ftruncate(first, capacity) {
         Ok(()) => {
@@ -78,15 +107,23 @@ fn make(path: &Path, first: &OwnedFd, unit: &Sidecar, capacity: u64, begun: bool
         let path = segment_path(path, index);
         let segment = OpenFile::open(&path, Some(length))?;
         if segment.bytes == 0 {
-            ftruncate(&segment.file, length).map_err(OpenError::system(&path, "making as long as a segment of the drive"))?;
+            ftruncate(&segment.file, length)
+                .map_err(OpenError::system(&path, "making as long as a segment of the drive"))?;
         }
     }
-    ftruncate(first, SEGMENT_BYTES).map_err(OpenError::system(path, "making as long as a segment of the drive"))?;
-    tracing::info!(path = %path.display(), "the drive is longer than a file can be here; it lies in segments of 8 TiB");
+    ftruncate(first, SEGMENT_BYTES)
+        .map_err(OpenError::system(path, "making as long as a segment of the drive"))?;
+    tracing::info!(path = %path.display(), "the drive is longer than a file can be here; it lies \
+        in segments of 8 TiB");
     Ok(sidecar)
 }
 
-fn open_segments(path: &Path, first: OwnedFd, capacity: u64, segment_bytes: u64) -> Result<Vec<OwnedFd>, OpenError> {
+fn open_segments(
+    path: &Path,
+    first: OwnedFd,
+    capacity: u64,
+    segment_bytes: u64,
+) -> Result<Vec<OwnedFd>, OpenError> {
     let mut files = vec![first];
     for (index, length) in segments(capacity, segment_bytes).enumerate() {
         if index > 0 {
@@ -98,13 +135,19 @@ fn open_segments(path: &Path, first: OwnedFd, capacity: u64, segment_bytes: u64)
 }
 
 fn check_length(path: &Path, file: &OwnedFd, expected: u64) -> Result<(), OpenError> {
-    let bytes = rustix::fs::fstat(file).map_err(OpenError::system(path, "looking at"))?.st_size as u64;
-    if bytes == expected { Ok(()) } else { Err(SidecarError::WrongLength { path: path.to_owned(), bytes, expected }.into()) }
+    let bytes =
+        rustix::fs::fstat(file).map_err(OpenError::system(path, "looking at"))?.st_size as u64;
+    if bytes == expected {
+        Ok(())
+    } else {
+        Err(SidecarError::WrongLength { path: path.to_owned(), bytes, expected }.into())
+    }
 }
 
 /// The lengths of the segments of a drive of `capacity` bytes.
 fn segments(capacity: u64, segment_bytes: u64) -> impl Iterator<Item = u64> {
-    (0..capacity.div_ceil(segment_bytes)).map(move |index| segment_bytes.min(capacity - index * segment_bytes))
+    (0..capacity.div_ceil(segment_bytes))
+        .map(move |index| segment_bytes.min(capacity - index * segment_bytes))
 }
 
 fn segment_path(path: &Path, index: usize) -> PathBuf {

@@ -1,12 +1,14 @@
 //! The simulated drive in real time: times from the model, bytes from a backing file.
 //!
-//! A command goes to both at once. It is over when the model's time for it has come *and* its bytes are done; worker threads do the bytes, which takes
-//! microseconds from the page cache against milliseconds of the model. When the bytes are the later part, the file was slower than the emulated
-//! drive: such completions are counted apart and are no lateness of the engine.
+//! A command goes to both at once. It is over when the model's time for it has come *and* its bytes
+//! are done; worker threads do the bytes, which takes microseconds from the page cache against
+//! milliseconds of the model. When the bytes are the later part, the file was slower than the
+//! emulated drive: such completions are counted apart and are no lateness of the engine.
 //!
-//! *Modelled*: what [`headtime_sim`] models. *Not modelled*: the time of a flush or of force unit access beyond the model's; the durability is real.
-//! *Differs from a drive*: reads and writes take effect on the bytes when the command is sent, not when the head passes; no one can see that, because overlapping
-//! commands are never at the drive together.
+//! *Modelled*: what [`headtime_sim`] models. *Not modelled*: the time of a flush or of force unit
+//! access beyond the model's; the durability is real. *Differs from a drive*: reads and writes take
+//! effect on the bytes when the command is sent, not when the head passes; no one can see that,
+//! because overlapping commands are never at the drive together.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -33,7 +35,8 @@ use crate::sidecar::Sidecar;
 struct EmulatedDrive {
     name: String,
     model: SimulatedDrive,
-    /// The model counts its time from the origin of the clock; this much had passed when the drive was opened.
+    /// The model counts its time from the origin of the clock; this much had passed when the drive
+    /// was opened.
     before: DiskTime,
     pool: Pool,
     /// Commands of which one half is done. Only looked up, so its order never matters.
@@ -53,18 +56,31 @@ enum Half {
 ///
 /// # Errors
 /// See [`OpenError`].
-pub(crate) fn open(locator: &Locator, emulated: &EmulatedLocator, bell: &Arc<Bell>) -> Result<Opened, OpenError> {
-    let profile_error = |error: ProfileError| OpenError::Profile { locator: locator.to_string(), message: error.to_string() };
+pub(crate) fn open(
+    locator: &Locator,
+    emulated: &EmulatedLocator,
+    bell: &Arc<Bell>,
+) -> Result<Opened, OpenError> {
+    let profile_error = |error: ProfileError| OpenError::Profile {
+        locator: locator.to_string(),
+        message: error.to_string(),
+    };
     let profile = load(&emulated.profile, emulated.setup.as_deref(), emulated.noise, locator)?;
     let sector_size = profile.sector_size().map_err(profile_error)?;
     let capacity = profile.capacity();
     let base_name = profile.name.split('@').next().unwrap_or_default();
-    let asked =
-        Sidecar { profile: base_name.to_owned(), seed: 0, sector_bytes: sector_size.bytes(), capacity_sectors: capacity.get(), segment_bytes: 0 };
+    let asked = Sidecar {
+        profile: base_name.to_owned(),
+        seed: 0,
+        sector_bytes: sector_size.bytes(),
+        capacity_sectors: capacity.get(),
+        segment_bytes: 0,
+    };
     let belief = headtime_belief::of_profile(&profile).map_err(profile_error)?;
     let backing = backing::open(&emulated.backing, &asked, emulated.seed)?;
     let truth = DriveTruth::draw(&profile, backing.seed).map_err(profile_error)?;
-    let pool = Pool::start(backing.store, Arc::clone(bell), BYTE_THREADS).map_err(OpenError::Engine)?;
+    let pool =
+        Pool::start(backing.store, Arc::clone(bell), BYTE_THREADS).map_err(OpenError::Engine)?;
     let model = SimulatedDrive::new(truth).map_err(profile_error)?;
     let queue_depth = model.queue_depth();
     let backend = EmulatedDrive {
@@ -92,13 +108,22 @@ pub(crate) fn open(locator: &Locator, emulated: &EmulatedLocator, bell: &Arc<Bel
 }
 
 /// The profile that a locator names, with its setup, and its scatter or without.
-pub(crate) fn load(source: &ProfileSource, setup: Option<&str>, noise: bool, locator: &Locator) -> Result<DriveProfile, OpenError> {
+pub(crate) fn load(
+    source: &ProfileSource,
+    setup: Option<&str>,
+    noise: bool,
+    locator: &Locator,
+) -> Result<DriveProfile, OpenError> {
     let wrong = |message: String| OpenError::Profile { locator: locator.to_string(), message };
     let profile = match source {
-        ProfileSource::Catalog(name) => catalog::load(name).map_err(|error| wrong(error.to_string()))?,
+        ProfileSource::Catalog(name) => {
+            catalog::load(name).map_err(|error| wrong(error.to_string()))?
+        }
         ProfileSource::File(path) => {
-            let text = std::fs::read_to_string(path).map_err(|error| wrong(format!("reading {} failed: {error}", path.display())))?;
-            DriveProfile::from_toml(&file_name(path), &text).map_err(|error| wrong(error.to_string()))?
+            let text = std::fs::read_to_string(path)
+                .map_err(|error| wrong(format!("reading {} failed: {error}", path.display())))?;
+            DriveProfile::from_toml(&file_name(path), &text)
+                .map_err(|error| wrong(error.to_string()))?
         }
     };
     let mut profile = match setup {
@@ -127,7 +152,8 @@ impl Backend for EmulatedDrive {
     }
 
     fn collect(&mut self, now: Instant, ended: &mut Vec<Ended>) {
-        // Bytes first: what is done by now, although perhaps only just, was there in time for what the model has ready now.
+        // Bytes first: what is done by now, although perhaps only just, was there in time for what
+        // the model has ready now.
         let mut bytes_done = std::mem::take(&mut self.bytes_done);
         self.pool.take_done(&mut bytes_done);
         for (command, bytes) in bytes_done.drain(..) {
@@ -148,7 +174,9 @@ impl Backend for EmulatedDrive {
         self.model.advance(now, &mut model_done);
         for DriveCompletion { command, finished: due, outcome, .. } in model_done.drain(..) {
             match self.half_done.remove(&command) {
-                Some(Half::Bytes(bytes)) => ended.push(Ended { command, due: Some(due), result: joined(outcome, bytes) }),
+                Some(Half::Bytes(bytes)) => {
+                    ended.push(Ended { command, due: Some(due), result: joined(outcome, bytes) })
+                }
                 _ => {
                     self.half_done.insert(command, Half::Model { due, outcome });
                 }
@@ -163,7 +191,11 @@ impl Backend for EmulatedDrive {
 
     fn emulation(&self, now: Instant) -> Option<EmulationCounts> {
         let disk_time = self.model.disk_time(now).since(&self.before);
-        Some(EmulationCounts { bytes_late: self.bytes_late, bytes_late_max: self.bytes_late_max, disk_time })
+        Some(EmulationCounts {
+            bytes_late: self.bytes_late,
+            bytes_late_max: self.bytes_late_max,
+            disk_time,
+        })
     }
 
     fn abandon(self: Box<Self>) {

@@ -1,9 +1,13 @@
-//! Opening the files that hold a drive's bytes: what may be a drive, whose it is, and whether the page cache can be bypassed.
+//! Opening the files that hold a drive's bytes: what may be a drive, whose it is, and whether the
+//! page cache can be bypassed.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
-use rustix::fs::{FileType, FlockOperation, Mode, OFlags, Stat, fcntl_getfl, fcntl_setfl, flock, fstat, ftruncate, open};
+use rustix::fs::{
+    FileType, FlockOperation, Mode, OFlags, Stat, fcntl_getfl, fcntl_setfl, flock, fstat,
+    ftruncate, open,
+};
 use rustix::io::{Errno, pread};
 
 use crate::buffer::AlignedBuffer;
@@ -19,13 +23,15 @@ pub(crate) struct OpenFile {
 }
 
 impl OpenFile {
-    /// Opens `path` for a drive; makes it `create_bytes` long when it does not exist and that is given.
+    /// Opens `path` for a drive; makes it `create_bytes` long when it does not exist and that is
+    /// given.
     ///
     /// # Errors
     /// See [`OpenError`]: not there, no regular file, in use by another process, or the system's.
     pub(crate) fn open(path: &Path, create_bytes: Option<u64>) -> Result<Self, OpenError> {
         let flags = OFlags::RDWR | OFlags::CLOEXEC | OFlags::NOCTTY;
-        // Looked at before opening, because opening a device for writing is noticed by others even when nothing is written.
+        // Looked at before opening, because opening a device for writing is noticed by others even
+        // when nothing is written.
         match rustix::fs::stat(path) {
             Ok(status) => check_kind(path, &status)?,
             Err(Errno::NOENT) if create_bytes.is_some() => {}
@@ -34,7 +40,11 @@ impl OpenFile {
         }
         let (file, created) = match open(path, flags, Mode::empty()) {
             Err(Errno::NOENT) if create_bytes.is_some() => {
-                let new = open(path, flags | OFlags::CREATE | OFlags::EXCL, Mode::RUSR | Mode::WUSR | Mode::RGRP);
+                let new = open(
+                    path,
+                    flags | OFlags::CREATE | OFlags::EXCL,
+                    Mode::RUSR | Mode::WUSR | Mode::RGRP,
+                );
                 (new.map_err(OpenError::system(path, "creating"))?, true)
             }
             outcome => (outcome.map_err(OpenError::system(path, "opening"))?, false),
@@ -49,7 +59,8 @@ impl OpenFile {
         let mut bytes = status.st_size as u64;
         if let (true, Some(wanted)) = (created, create_bytes) {
             if let Err(errno) = ftruncate(&file, wanted) {
-                // It was made a moment ago and holds nothing; leaving it would let the next open find an empty drive.
+                // It was made a moment ago and holds nothing; leaving it would let the next open
+                // find an empty drive.
                 let _ = rustix::fs::unlink(path);
                 return Err(OpenError::system(path, "making as long as asked")(errno));
             }
@@ -71,7 +82,8 @@ fn check_kind(path: &Path, status: &Stat) -> Result<(), OpenError> {
 
 /// Switches the file to direct I/O if single sectors can then be moved; tells whether it did.
 ///
-/// Found out by doing it: a read of one sector at an offset of one sector works or does not, on every kernel and file system.
+/// Found out by doing it: a read of one sector at an offset of one sector works or does not, on
+/// every kernel and file system.
 pub(crate) fn try_direct(file: &OwnedFd, sector_bytes: u64) -> bool {
     let Ok(flags) = fcntl_getfl(file) else { return false };
     if fcntl_setfl(file, flags | OFlags::DIRECT).is_err() {

@@ -1,4 +1,5 @@
-//! A file as a drive: its shape, and who moves its bytes. A path that leads to a block device goes to [`raw`].
+//! A file as a drive: its shape, and who moves its bytes. A path that leads to a block device goes
+//! to [`raw`].
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -21,12 +22,17 @@ use crate::open_error::OpenError;
 use crate::options::{DriveOptions, IoMethod};
 
 /// Opens what a path leads to as a drive: a block device, or a file.
-pub(crate) fn open(path: &Path, options: &DriveOptions, bell: &Arc<Bell>) -> Result<Opened, OpenError> {
+pub(crate) fn open(
+    path: &Path,
+    options: &DriveOptions,
+    bell: &Arc<Bell>,
+) -> Result<Opened, OpenError> {
     if raw::is_block_device(path) {
         return raw::open(path, options, bell);
     }
     if options.raw.queue_depth.is_some() || options.raw.write_cache != WriteCache::Keep {
-        tracing::warn!(path = %path.display(), "queue_depth and write_cache have no effect on a file: they are settings of block devices");
+        tracing::warn!(path = %path.display(), "queue_depth and write_cache have no effect on a \
+            file: they are settings of block devices");
     }
     let sector_size = FILE_SECTOR;
     let sector_bytes = u64::from(sector_size.bytes());
@@ -68,10 +74,14 @@ pub(super) fn mover(
         match UringFile::new(own, sector_bytes, direct, depth, bell) {
             Ok(uring) => return Ok(Box::new(uring)),
             Err(error) if method == IoMethod::Uring => return Err(OpenError::NoUring { error }),
-            Err(error) => tracing::info!(%error, "io_uring is not to be had here; threads move the bytes"),
+            Err(error) => {
+                tracing::info!(%error, "io_uring is not to be had here; threads move the bytes")
+            }
         }
     }
-    let pool = Pool::start(Store::single(file, sector_bytes, direct), Arc::clone(bell), FILE_THREADS).map_err(OpenError::Engine)?;
+    let pool =
+        Pool::start(Store::single(file, sector_bytes, direct), Arc::clone(bell), FILE_THREADS)
+            .map_err(OpenError::Engine)?;
     Ok(Box::new(ThreadedFile::new(pool)))
 }
 
@@ -88,7 +98,8 @@ fn check_size(path: &Path, bytes: u64, sector_size: SectorSize) -> Result<(), Op
 const FILE_SECTOR: SectorSize = SectorSize::B512;
 /// What file systems and drives work in: smaller writes make them read before.
 const FILE_BLOCK: u32 = 4096;
-/// As deep as the queue of a SATA drive; a file takes more, but nothing is gained that a policy could not do better.
+/// As deep as the queue of a SATA drive; a file takes more, but nothing is gained that a policy
+/// could not do better.
 const FILE_QUEUE_DEPTH: usize = 32;
 /// Half the queue: beyond that more threads moved no more bytes (guess).
 const FILE_THREADS: usize = 16;

@@ -1,10 +1,11 @@
 //! A drive whose bytes are in memory: it answers at once and forgets everything when it is closed.
 //!
-//! For measuring what stands in front of a drive, and for trying things out. Only what was written takes memory, in chunks of 64 KiB; chunks that become
-//! all zeroes by a discard or a zeroing are given back.
+//! For measuring what stands in front of a drive, and for trying things out. Only what was written
+//! takes memory, in chunks of 64 KiB; chunks that become all zeroes by a discard or a zeroing are
+//! given back.
 //!
-//! *Differs from a drive*: no time passes, nothing is ever durable (a flush has nothing to do), and the queue is never longer than what one turn of the
-//! engine hands over.
+//! *Differs from a drive*: no time passes, nothing is ever durable (a flush has nothing to do), and
+//! the queue is never longer than what one turn of the engine hands over.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -85,7 +86,10 @@ impl SparseBytes {
     /// Does what a command asks, on a drive with sectors of this size; answers what a read found.
     pub(crate) fn carry_out(&mut self, work: &Work, sector_size: SectorSize) -> Bytes {
         let Work { command, pieces } = work;
-        let (offset, len) = (command.extent.start.get() * u64::from(sector_size.bytes()), sector_size.bytes_of(command.extent.len));
+        let (offset, len) = (
+            command.extent.start.get() * u64::from(sector_size.bytes()),
+            sector_size.bytes_of(command.extent.len),
+        );
         match command.op {
             Op::Read => return self.read(offset, len as usize),
             Op::Write => {
@@ -118,17 +122,28 @@ impl SparseBytes {
         for Part { chunk, from, len } in parts(offset, data.len() as u64) {
             let (now, later) = data.split_at(len);
             data = later;
-            self.chunks.entry(chunk).or_insert_with(|| vec![0; CHUNK].into_boxed_slice())[from..from + len].copy_from_slice(now);
+            self.chunks.entry(chunk).or_insert_with(|| vec![0; CHUNK].into_boxed_slice())
+                [from..from + len]
+                .copy_from_slice(now);
         }
     }
 
     /// Makes `len` bytes from `offset` zero.
     pub(crate) fn clear(&mut self, offset: u64, len: u64) {
-        let Some(last) = offset.checked_add(len).filter(|_| len > 0).map(|end| end - 1) else { return };
-        let touched: Vec<u64> = self.chunks.range(offset / CHUNK as u64..=last / CHUNK as u64).map(|(chunk, _)| *chunk).collect();
+        let Some(last) = offset.checked_add(len).filter(|_| len > 0).map(|end| end - 1) else {
+            return;
+        };
+        let touched: Vec<u64> = self
+            .chunks
+            .range(offset / CHUNK as u64..=last / CHUNK as u64)
+            .map(|(chunk, _)| *chunk)
+            .collect();
         for chunk in touched {
             let begin = chunk * CHUNK as u64;
-            let (from, to) = (offset.saturating_sub(begin) as usize, (last - begin + 1).min(CHUNK as u64) as usize);
+            let (from, to) = (
+                offset.saturating_sub(begin) as usize,
+                (last - begin + 1).min(CHUNK as u64) as usize,
+            );
             if let Entry::Occupied(mut bytes) = self.chunks.entry(chunk) {
                 if from == 0 && to == CHUNK {
                     bytes.remove();
@@ -161,7 +176,8 @@ fn parts(offset: u64, len: u64) -> impl Iterator<Item = Part> {
     })
 }
 
-/// Bytes of a chunk: large enough that finding one costs less than copying a page, small enough that scattered writes take little memory.
+/// Bytes of a chunk: large enough that finding one costs less than copying a page, small enough
+/// that scattered writes take little memory.
 const CHUNK: usize = 1 << 16;
 /// What file systems work in.
 const PHYSICAL_BLOCK: u32 = 4096;
@@ -176,8 +192,12 @@ mod tests {
     const LONGEST: usize = 4 * CHUNK;
 
     fn range() -> impl Strategy<Value = (usize, usize)> {
-        // Ends of chunks and their neighbours are where mistakes are made.
-        let place = prop_oneof![0..LONGEST, (0..4_usize, 0..3_usize).prop_map(|(chunk, near)| (chunk * CHUNK + near).saturating_sub(1))];
+        // Ends of chunks and their neighbors are where mistakes are made.
+        let place = prop_oneof![
+            0..LONGEST,
+            (0..4_usize, 0..3_usize)
+                .prop_map(|(chunk, near)| (chunk * CHUNK + near).saturating_sub(1))
+        ];
         (place.clone(), place).prop_map(|(a, b)| (a.min(b), a.max(b)))
     }
 

@@ -1,7 +1,8 @@
 //! What stands behind the engine: something that carries out commands and says when each is done.
 //!
-//! A backend lives on the engine's thread and never blocks there. It rings the engine's [`Bell`](crate::bell::Bell) when something was done elsewhere,
-//! and names the next time at which it wants to be asked although no bell rings.
+//! A backend lives on the engine's thread and never blocks there. It rings the engine's
+//! [`Bell`](crate::bell::Bell) when something was done elsewhere, and names the next time at which
+//! it wants to be asked although no bell rings.
 
 pub(crate) mod backing;
 pub mod block_device;
@@ -40,7 +41,8 @@ pub(crate) struct Work {
 #[derive(Debug)]
 pub(crate) struct Ended {
     pub(crate) command: CommandId,
-    /// When an emulated drive's model says it was over; `None` on other drives, and when the bytes were the later part.
+    /// When an emulated drive's model says it was over; `None` on other drives, and when the bytes
+    /// were the later part.
     pub(crate) due: Option<Instant>,
     /// The sectors of a read, nothing for others, or the system's error code.
     pub(crate) result: Result<Bytes, i32>,
@@ -68,8 +70,9 @@ pub(crate) trait Backend: Send {
     /// When something will be over that no bell announces; wanted to the microsecond.
     fn next_event(&self) -> Option<Instant>;
 
-    /// Whether [`start`](Backend::start) and [`collect`](Backend::collect) never wait for the system, not even as long as it takes to find room in a device's queue: then whoever submits may do the
-    /// engine's work.
+    /// Whether [`start`](Backend::start) and [`collect`](Backend::collect) never wait for the
+    /// system, not even as long as it takes to find room in a device's queue: then whoever submits
+    /// may do the engine's work.
     fn is_prompt(&self) -> bool {
         false
     }
@@ -80,19 +83,21 @@ pub(crate) trait Backend: Send {
         None
     }
 
-    /// The engine has answered those who waited for this command, because it took too long. It has still to be reported; a backend that can make the drive let go of it
-    /// does so now.
+    /// The engine has answered those who waited for this command, because it took too long. It has
+    /// still to be reported; a backend that can make the drive let go of it does so now.
     fn give_up(&mut self, now: Instant, command: CommandId) {
         let _ = (now, command);
     }
 
-    /// What there is to say about a command that the last call of `collect` reported as failed, beyond its code.
+    /// What there is to say about a command that the last call of `collect` reported as failed,
+    /// beyond its code.
     fn explanation(&mut self, command: CommandId) -> Option<Arc<str>> {
         let _ = command;
         None
     }
 
-    /// How often writes that were reported and not flushed may have been lost. A loss is counted in a call of `collect` that reports nothing from before it.
+    /// How often writes that were reported and not flushed may have been lost. A loss is counted in
+    /// a call of `collect` that reports nothing from before it.
     fn losses(&self) -> u64 {
         0
     }
@@ -102,11 +107,13 @@ pub(crate) trait Backend: Send {
         None
     }
 
-    /// By what the drive is known when it comes back from an absence; of no use to a backend that never opens its drive anew.
+    /// By what the drive is known when it comes back from an absence; of no use to a backend that
+    /// never opens its drive again.
     fn know_by(&mut self, known_by: Arc<KnownBy>) {
         let _ = known_by;
     }
 
-    /// Lets go of the drive without waiting for what is still on its way. Buffers that the kernel may still use stay allocated for good.
+    /// Lets go of the drive without waiting for what is still on its way. Buffers that the kernel
+    /// may still use stay allocated for good.
     fn abandon(self: Box<Self>);
 }

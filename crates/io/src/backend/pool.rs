@@ -1,4 +1,5 @@
-//! Threads that carry commands out on a [`Store`], so that the engine's thread never waits for bytes.
+//! Threads that carry commands out on a [`Store`], so that the engine's thread never waits for
+//! bytes.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -39,11 +40,19 @@ impl Pool {
     /// # Errors
     /// The system's, when a thread cannot be started; those started end.
     pub(crate) fn start(store: Store, bell: Arc<Bell>, threads: usize) -> std::io::Result<Self> {
-        let shared = Arc::new(Shared { store, bell, jobs: Mutex::new(Jobs::default()), more: Condvar::new(), done: Mutex::new(Vec::new()) });
+        let shared = Arc::new(Shared {
+            store,
+            bell,
+            jobs: Mutex::new(Jobs::default()),
+            more: Condvar::new(),
+            done: Mutex::new(Vec::new()),
+        });
         let mut pool = Self { shared, workers: Vec::with_capacity(threads) };
         for index in 0..threads {
             let shared = Arc::clone(&pool.shared);
-            let worker = std::thread::Builder::new().name(format!("headtime-bytes-{index}")).spawn(move || shared.work())?;
+            let worker = std::thread::Builder::new()
+                .name(format!("headtime-bytes-{index}"))
+                .spawn(move || shared.work())?;
             pool.workers.push(worker);
         }
         Ok(pool)
@@ -74,7 +83,8 @@ impl Pool {
 }
 
 impl Drop for Pool {
-    /// Ends the threads and waits for those that [`Pool::abandon`] has not let go; jobs not begun are dropped.
+    /// Ends the threads and waits for those that [`Pool::abandon`] has not let go; jobs not begun
+    /// are dropped.
     fn drop(&mut self) {
         let mut jobs = lock(&self.shared.jobs);
         jobs.closed = true;
@@ -96,7 +106,8 @@ impl Shared {
             let result = outcome.unwrap_or_else(|_| {
                 tracing::error!(
                     command = command.0,
-                    "carrying out a command failed on a fault of this program; the command is reported as an I/O error"
+                    "carrying out a command failed on a fault of this program; the command is \
+                        reported as an I/O error"
                 );
                 Err(rustix::io::Errno::IO.raw_os_error())
             });

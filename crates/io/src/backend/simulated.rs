@@ -1,10 +1,14 @@
-//! The simulated drive as a drive that can be opened: its own time jumps from event to event as soon as anybody waits for it, its bytes are in memory.
+//! The simulated drive as a drive that can be opened: its own time jumps from event to event as
+//! soon as anybody waits for it, its bytes are in memory.
 //!
-//! For trying what stands in front of a drive, at the speed of a computer, on a drive that takes commands in, holds them, and finishes them in its own order as the
-//! model does: its queue, its cache, its firmware. How long anything takes is seen nowhere outside of the model; `headtime sim` is for that, and the emulated drive.
+//! For trying what stands in front of a drive, at the speed of a computer, on a drive that takes
+//! commands in, holds them, and finishes them in its own order as the model does: its queue, its
+//! cache, its firmware. How long anything takes is seen nowhere outside of the model; `headtime
+//! sim` is for that, and the emulated drive.
 //!
-//! *Modelled*: the order in which commands end, and errors that the model makes. *Not modelled*: time; power. *Differs from a drive*: reads and writes take effect on the
-//! bytes when the command is sent, as in the emulated drive, and everything is gone when it is closed.
+//! *Modelled*: the order in which commands end, and errors that the model makes. *Not modelled*:
+//! time; power. *Differs from a drive*: reads and writes take effect on the bytes when the command
+//! is sent, as in the emulated drive, and everything is gone when it is closed.
 
 use std::collections::HashMap;
 
@@ -31,7 +35,8 @@ struct Simulated {
     clock: Instant,
     sector_size: SectorSize,
     bytes: SparseBytes,
-    /// Commands at the model, with what their reads found. Only looked up, so its order never matters.
+    /// Commands at the model, with what their reads found. Only looked up, so its order never
+    /// matters.
     at_model: HashMap<CommandId, Bytes>,
     completions: Vec<DriveCompletion>,
 }
@@ -41,9 +46,14 @@ struct Simulated {
 /// # Errors
 /// See [`OpenError::Profile`].
 pub(crate) fn open(locator: &Locator, simulated: &SimulatedLocator) -> Result<Opened, OpenError> {
-    let profile_error = |error: ProfileError| OpenError::Profile { locator: locator.to_string(), message: error.to_string() };
-    let profile = emulated::load(&simulated.profile, simulated.setup.as_deref(), simulated.noise, locator)?;
-    let (sector_size, capacity) = (profile.sector_size().map_err(profile_error)?, profile.capacity());
+    let profile_error = |error: ProfileError| OpenError::Profile {
+        locator: locator.to_string(),
+        message: error.to_string(),
+    };
+    let profile =
+        emulated::load(&simulated.profile, simulated.setup.as_deref(), simulated.noise, locator)?;
+    let (sector_size, capacity) =
+        (profile.sector_size().map_err(profile_error)?, profile.capacity());
     let truth = DriveTruth::draw(&profile, simulated.seed).map_err(profile_error)?;
     let model = SimulatedDrive::new(truth).map_err(profile_error)?;
     let traits = model.traits();
@@ -88,7 +98,8 @@ impl Backend for Simulated {
             self.model.advance(self.clock, &mut self.completions);
         }
         for DriveCompletion { command, outcome, .. } in self.completions.drain(..) {
-            let read = self.at_model.remove(&command).expect("a model finishes what it was given, once");
+            let read =
+                self.at_model.remove(&command).expect("a model finishes what it was given, once");
             let result = match outcome {
                 Outcome::Success => Ok(read),
                 Outcome::Failed(errno) => Err(errno),

@@ -1,6 +1,8 @@
-//! A drive's bytes in a file, or in several where one file cannot be as long as the drive (ext4 ends at 16 TiB).
+//! A drive's bytes in a file, or in several where one file cannot be as long as the drive (ext4
+//! ends at 16 TiB).
 //!
-//! Everything here blocks, so the engine calls it on worker threads only. Each operation is carried through to the last byte or ends in the system's error code.
+//! Everything here blocks, so the engine calls it on worker threads only. Each operation is carried
+//! through to the last byte or ends in the system's error code.
 
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
@@ -48,14 +50,17 @@ impl Store {
     /// Carries a command out.
     ///
     /// # Errors
-    /// The system's code for the first part that failed; of a write, parts before and after may have been written.
+    /// The system's code for the first part that failed; of a write, parts before and after may
+    /// have been written.
     pub(crate) fn carry_out(&self, work: Work) -> Result<Bytes, i32> {
         let Work { command, pieces } = work;
         let offset = command.extent.start.get() * self.sector_bytes;
         let len = command.extent.len.get() * self.sector_bytes;
         let outcome = match command.op {
             Op::Read => self.read(offset, len),
-            Op::Write => self.write(offset, WriteData::join(pieces, self.direct).as_slice(), command.fua).map(|()| Bytes::new()),
+            Op::Write => self
+                .write(offset, WriteData::join(pieces, self.direct).as_slice(), command.fua)
+                .map(|()| Bytes::new()),
             Op::Zero => self.zero(offset, len, command.fua).map(|()| Bytes::new()),
             Op::Discard => self.discard(offset, len, command.fua).map(|()| Bytes::new()),
             Op::Flush => self.sync().map(|()| Bytes::new()),
@@ -63,7 +68,8 @@ impl Store {
         outcome.map_err(Errno::raw_os_error)
     }
 
-    /// Makes everything written so far durable. A file that has been removed keeps nothing beyond this process, so it cannot promise that.
+    /// Makes everything written so far durable. A file that has been removed keeps nothing beyond
+    /// this process, so it cannot promise that.
     pub(crate) fn sync(&self) -> Result<(), Errno> {
         for segment in &self.segments {
             still_there(segment.as_fd())?;
@@ -85,7 +91,8 @@ impl Store {
             while !part.is_empty() {
                 let got = retry(|| pread(file, &mut *part, at))?;
                 if got == 0 {
-                    // The file ends before the drive does: someone has cut it off since it was opened.
+                    // The file ends before the drive does: someone has cut it off since it was
+                    // opened.
                     return Err(Errno::IO);
                 }
                 at += got as u64;
@@ -96,15 +103,19 @@ impl Store {
         Ok(buffer.into_bytes())
     }
 
-    /// Whether nothing was ever written there. Most of an emulated drive is like that, and reading a hole costs a page of cache for each of its pages, which on
-    /// a virtual machine may be tens of milliseconds for a mebibyte.
+    /// Whether nothing was ever written there. Most of an emulated drive is like that, and reading
+    /// a hole costs a page of cache for each of its pages, which on a virtual machine may be tens
+    /// of milliseconds for a mebibyte.
     fn is_hole(&self, offset: u64, len: u64) -> Result<bool, Errno> {
         let mut hole = true;
         self.each_segment(offset, len, |file, offset, len| {
             hole &= match seek(file, SeekFrom::Data(offset)) {
                 Ok(data) => data >= offset + len,
-                // No data from there to the end, or the end lies before: then reading says what is wrong.
-                Err(Errno::NXIO) => u64::try_from(fstat(file)?.st_size).is_ok_and(|size| offset + len <= size),
+                // No data from there to the end, or the end lies before: then reading says what is
+                // wrong.
+                Err(Errno::NXIO) => {
+                    u64::try_from(fstat(file)?.st_size).is_ok_and(|size| offset + len <= size)
+                }
                 Err(_) => false,
             };
             Ok(())
@@ -133,7 +144,9 @@ impl Store {
 
     fn zero(&self, offset: u64, len: u64, durable: bool) -> Result<(), Errno> {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
-        match self.each_segment(offset, len, |file, offset, len| retry(|| fallocate(file, hole, offset, len))) {
+        match self.each_segment(offset, len, |file, offset, len| {
+            retry(|| fallocate(file, hole, offset, len))
+        }) {
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => {
                 let zeroes = AlignedBuffer::zeroed(len.min(ZERO_CHUNK) as usize);
                 let mut done = 0;
@@ -152,10 +165,17 @@ impl Store {
     fn discard(&self, offset: u64, len: u64, durable: bool) -> Result<(), Errno> {
         let hole = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
         let forget = |file: BorrowedFd<'_>, offset, len| {
-            retry(|| if self.device { crate::sys::discard(file, offset, len) } else { fallocate(file, hole, offset, len) })
+            retry(|| {
+                if self.device {
+                    crate::sys::discard(file, offset, len)
+                } else {
+                    fallocate(file, hole, offset, len)
+                }
+            })
         };
         match self.each_segment(offset, len, forget) {
-            // What discarded sectors hold is undefined, so keeping them is allowed where the file system cannot let them go.
+            // What discarded sectors hold is undefined, so keeping them is allowed where the file
+            // system cannot let them go.
             Err(Errno::OPNOTSUPP | Errno::NOSYS) => Ok(()),
             outcome => outcome,
         }?;
@@ -163,11 +183,19 @@ impl Store {
     }
 
     /// Calls `part` with file, offset in it and length for each file that the range touches.
-    fn each_segment(&self, offset: u64, len: u64, mut part: impl FnMut(BorrowedFd<'_>, u64, u64) -> Result<(), Errno>) -> Result<(), Errno> {
+    fn each_segment(
+        &self,
+        offset: u64,
+        len: u64,
+        mut part: impl FnMut(BorrowedFd<'_>, u64, u64) -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
         let (mut offset, mut left) = (offset, len);
         while left > 0 {
-            let segment = usize::try_from(offset / self.segment_bytes).ok().and_then(|index| self.segments.get(index));
-            let segment = segment.expect("requests are checked against the capacity, which the files cover");
+            let segment = usize::try_from(offset / self.segment_bytes)
+                .ok()
+                .and_then(|index| self.segments.get(index));
+            let segment =
+                segment.expect("requests are checked against the capacity, which the files cover");
             let within = offset % self.segment_bytes;
             let here = left.min(self.segment_bytes - within);
             part(segment.as_fd(), within, here)?;
@@ -178,7 +206,8 @@ impl Store {
     }
 }
 
-/// Fails when the file has no name any more. The bytes of a block device do not lie in its node, which may go before the device does.
+/// Fails when the file has no name any more. The bytes of a block device do not lie in its node,
+/// which may go before the device does.
 pub(crate) fn still_there(file: BorrowedFd<'_>) -> Result<(), Errno> {
     let status = fstat(file)?;
     let is_file = FileType::from_raw_mode(status.st_mode) == FileType::RegularFile;

@@ -1,4 +1,5 @@
-//! A file as a drive, its bytes moved by threads: the way where io_uring is forbidden, with the same behaviour.
+//! A file as a drive, its bytes moved by threads: the way where io_uring is forbidden, with the
+//! same behavior.
 
 use bytes::Bytes;
 use headtime_sched::CommandId;
@@ -30,7 +31,11 @@ impl Backend for ThreadedFile {
 
     fn collect(&mut self, _now: Instant, ended: &mut Vec<Ended>) {
         self.pool.take_done(&mut self.done);
-        ended.extend(self.done.drain(..).map(|(command, result)| Ended { command, due: None, result }));
+        ended.extend(self.done.drain(..).map(|(command, result)| Ended {
+            command,
+            due: None,
+            result,
+        }));
     }
 
     fn next_event(&self) -> Option<Instant> {

@@ -1,7 +1,8 @@
 //! A file as a drive, its bytes moved by io_uring.
 //!
-//! Each command is carried through in steps: a short read or write is continued, a zero that the file system cannot do as a hole is written out, a
-//! durable zero or discard is followed by a sync. The first error ends the command, and reaches only it.
+//! Each command is carried through in steps: a short read or write is continued, a zero that the
+//! file system cannot do as a hole is written out, a durable zero or discard is followed by a sync.
+//! The first error ends the command, and reaches only it.
 
 use std::collections::HashMap;
 use std::io;
@@ -58,19 +59,48 @@ impl UringFile {
     ///
     /// # Errors
     /// The system's, when a ring is not to be had; the file is dropped then.
-    pub(crate) fn new(file: OwnedFd, sector_bytes: u64, direct: bool, depth: usize, bell: &Bell) -> io::Result<Self> {
+    pub(crate) fn new(
+        file: OwnedFd,
+        sector_bytes: u64,
+        direct: bool,
+        depth: usize,
+        bell: &Bell,
+    ) -> io::Result<Self> {
         let own = file.try_clone()?;
-        let entries = u32::try_from(depth).unwrap_or(u32::MAX).clamp(1, MOST_ENTRIES).next_power_of_two();
+        let entries =
+            u32::try_from(depth).unwrap_or(u32::MAX).clamp(1, MAX_ENTRIES).next_power_of_two();
         let ring = Ring::new(own, entries, bell.as_raw_fd())?;
-        Ok(Self { ring, file, sector_bytes, direct, running: HashMap::new(), reaped: Vec::new(), refused: Vec::new(), send_again: None })
+        Ok(Self {
+            ring,
+            file,
+            sector_bytes,
+            direct,
+            running: HashMap::new(),
+            reaped: Vec::new(),
+            refused: Vec::new(),
+            send_again: None,
+        })
     }
 
     fn first_step(&self, running: &Running, pieces: Vec<Bytes>) -> Next {
         let Running { op, offset, len, fua, .. } = *running;
         match op {
-            Op::Read => Next::Do(Operation::Read { buffer: AlignedBuffer::zeroed(len as usize), done: 0, offset }),
-            Op::Write => Next::Do(Operation::Write { data: WriteData::join(pieces, self.direct), done: 0, offset, durable: fua }),
-            Op::Zero => Next::Do(Operation::Fallocate { mode: FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE, offset, len }),
+            Op::Read => Next::Do(Operation::Read {
+                buffer: AlignedBuffer::zeroed(len as usize),
+                done: 0,
+                offset,
+            }),
+            Op::Write => Next::Do(Operation::Write {
+                data: WriteData::join(pieces, self.direct),
+                done: 0,
+                offset,
+                durable: fua,
+            }),
+            Op::Zero => Next::Do(Operation::Fallocate {
+                mode: FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE,
+                offset,
+                len,
+            }),
             Op::Discard => Next::Do(Operation::Fallocate { mode: HOLE, offset, len }),
             Op::Flush => match still_there(self.file.as_fd()) {
                 Ok(()) => Next::Do(Operation::Sync),
@@ -100,7 +130,9 @@ impl Backend for UringFile {
                 self.running.insert(command.id.0, running);
                 self.ring.queue(command.id.0, operation);
             }
-            Next::Over(result) => self.refused.push(Ended { command: command.id, due: None, result }),
+            Next::Over(result) => {
+                self.refused.push(Ended { command: command.id, due: None, result })
+            }
         }
         self.send(now);
     }
@@ -110,7 +142,10 @@ impl Backend for UringFile {
         let mut reaped = std::mem::take(&mut self.reaped);
         self.ring.reap(&mut reaped);
         for Reaped { token, operation, answer } in reaped.drain(..) {
-            let running = self.running.get_mut(&token).expect("each operation belongs to a command on its way");
+            let running = self
+                .running
+                .get_mut(&token)
+                .expect("each operation belongs to a command on its way");
             match running.next(operation, answer) {
                 Next::Do(operation) => self.ring.queue(token, operation),
                 Next::Over(result) => {
@@ -137,7 +172,8 @@ impl Backend for UringFile {
 impl UringFile {
     fn send(&mut self, now: Instant) {
         if let Err(error) = self.ring.submit() {
-            tracing::error!(%error, "io_uring does not take operations; they stay queued and are sent again");
+            tracing::error!(%error, "io_uring does not take operations; they stay queued and are \
+                sent again");
         }
         self.send_again = self.ring.has_unsent().then(|| now + SEND_AGAIN_AFTER);
     }
@@ -162,7 +198,9 @@ impl Running {
                 _ if again(answer) => Next::Do(Operation::Write { data, done, offset, durable }),
                 _ if answer < 0 => Next::Over(Err(-answer)),
                 written => match done + written.unsigned_abs() as usize {
-                    all if all < data.as_slice().len() => Next::Do(Operation::Write { data, done: all, offset, durable }),
+                    all if all < data.as_slice().len() => {
+                        Next::Do(Operation::Write { data, done: all, offset, durable })
+                    }
                     all if self.op == Op::Zero => self.after_zeroes(data, all),
                     _ => Next::Over(Ok(Bytes::new())),
                 },
@@ -175,7 +213,8 @@ impl Running {
     }
 
     fn after_fallocate(&mut self, operation: Operation, answer: i32) -> Next {
-        let unsupported = [Errno::OPNOTSUPP, Errno::NOSYS].iter().any(|errno| errno.raw_os_error() == -answer);
+        let unsupported =
+            [Errno::OPNOTSUPP, Errno::NOSYS].iter().any(|errno| errno.raw_os_error() == -answer);
         if again(answer) {
             Next::Do(operation)
         } else if unsupported && self.op == Op::Zero && !self.hole_tried {
@@ -187,7 +226,8 @@ impl Running {
         } else if answer < 0 && !unsupported {
             Next::Over(Err(-answer))
         } else {
-            // A discard that the file system cannot do keeps the sectors, which is allowed: what they hold is undefined.
+            // A discard that the file system cannot do keeps the sectors, which is allowed: what
+            // they hold is undefined.
             self.sync_if_durable()
         }
     }
@@ -199,8 +239,17 @@ impl Running {
         if left == 0 {
             return Next::Over(Ok(Bytes::new()));
         }
-        let data = if left < written as u64 { WriteData::Copied(AlignedBuffer::zeroed(left as usize)) } else { zeroes };
-        Next::Do(Operation::Write { data, done: 0, offset: self.offset + self.zeroed, durable: self.fua })
+        let data = if left < written as u64 {
+            WriteData::Copied(AlignedBuffer::zeroed(left as usize))
+        } else {
+            zeroes
+        };
+        Next::Do(Operation::Write {
+            data,
+            done: 0,
+            offset: self.offset + self.zeroed,
+            durable: self.fua,
+        })
     }
 
     fn sync_if_durable(&self) -> Next {
@@ -219,7 +268,7 @@ const HOLE: FallocateFlags = FallocateFlags::PUNCH_HOLE.union(FallocateFlags::KE
 const SEND_AGAIN_AFTER: Nanos = Nanos::from_ms(1);
 
 /// More are never at the drive at once.
-const MOST_ENTRIES: u32 = 1024;
+const MAX_ENTRIES: u32 = 1024;
 
 #[cfg(test)]
 mod tests {
@@ -236,7 +285,12 @@ mod tests {
     }
 
     fn write(done: usize) -> Operation {
-        Operation::Write { data: WriteData::Copied(AlignedBuffer::zeroed(2048)), done, offset: 4096, durable: true }
+        Operation::Write {
+            data: WriteData::Copied(AlignedBuffer::zeroed(2048)),
+            done,
+            offset: 4096,
+            durable: true,
+        }
     }
 
     fn fallocate() -> Operation {
@@ -250,10 +304,18 @@ mod tests {
     #[test]
     fn short_reads_and_writes_go_on_where_they_stopped() {
         let mut command = running(Op::Read, 4096, 2048, false);
-        assert!(matches!(command.next(read(0), 512), Next::Do(Operation::Read { done: 512, offset: 4096, .. })));
-        assert!(matches!(command.next(read(512), 1536), Next::Over(Ok(bytes)) if bytes.len() == 2048));
+        assert!(matches!(
+            command.next(read(0), 512),
+            Next::Do(Operation::Read { done: 512, offset: 4096, .. })
+        ));
+        assert!(
+            matches!(command.next(read(512), 1536), Next::Over(Ok(bytes)) if bytes.len() == 2048)
+        );
         let mut command = running(Op::Write, 4096, 2048, true);
-        assert!(matches!(command.next(write(0), 1024), Next::Do(Operation::Write { done: 1024, durable: true, .. })));
+        assert!(matches!(
+            command.next(write(0), 1024),
+            Next::Do(Operation::Write { done: 1024, durable: true, .. })
+        ));
         assert!(matches!(command.next(write(1024), 1024), Next::Over(Ok(_))));
     }
 
@@ -262,20 +324,35 @@ mod tests {
         let mut command = running(Op::Read, 4096, 2048, false);
         assert!(matches!(command.next(read(0), -5), Next::Over(Err(5))));
         assert!(matches!(command.next(read(1024), 0), Next::Over(Err(5))));
-        assert!(matches!(command.next(read(1024), -Errno::INTR.raw_os_error()), Next::Do(Operation::Read { done: 1024, .. })));
-        assert!(matches!(running(Op::Write, 4096, 2048, true).next(write(512), -28), Next::Over(Err(28))));
-        assert!(matches!(running(Op::Flush, 0, 0, false).next(Operation::Sync, -5), Next::Over(Err(5))));
+        assert!(matches!(
+            command.next(read(1024), -Errno::INTR.raw_os_error()),
+            Next::Do(Operation::Read { done: 1024, .. })
+        ));
+        assert!(matches!(
+            running(Op::Write, 4096, 2048, true).next(write(512), -28),
+            Next::Over(Err(28))
+        ));
+        assert!(matches!(
+            running(Op::Flush, 0, 0, false).next(Operation::Sync, -5),
+            Next::Over(Err(5))
+        ));
     }
 
     #[test]
     fn a_zero_is_a_range_or_a_hole_or_written_out_whatever_the_file_system_can() {
         let mut command = running(Op::Zero, 0, 3 * ZERO_CHUNK + SECTOR, true);
-        let Next::Do(hole) = command.next(fallocate(), unsupported()) else { panic!("a hole comes next") };
+        let Next::Do(hole) = command.next(fallocate(), unsupported()) else {
+            panic!("a hole comes next")
+        };
         assert!(matches!(&hole, Operation::Fallocate { mode, .. } if *mode == HOLE));
-        let Next::Do(mut step) = command.next(hole, unsupported()) else { panic!("writing comes next") };
+        let Next::Do(mut step) = command.next(hole, unsupported()) else {
+            panic!("writing comes next")
+        };
         let mut written = Vec::new();
         loop {
-            let Operation::Write { data, offset, durable: true, .. } = &step else { panic!("{step:?} is no durable write") };
+            let Operation::Write { data, offset, durable: true, .. } = &step else {
+                panic!("{step:?} is no durable write")
+            };
             let len = data.as_slice().len();
             written.push((*offset, len as u64));
             match command.next(step, len as i32) {
@@ -289,10 +366,25 @@ mod tests {
 
     #[test]
     fn a_durable_zero_or_discard_is_followed_by_a_sync() {
-        assert!(matches!(running(Op::Zero, 0, SECTOR, true).next(fallocate(), 0), Next::Do(Operation::Sync)));
-        assert!(matches!(running(Op::Zero, 0, SECTOR, false).next(fallocate(), 0), Next::Over(Ok(_))));
-        assert!(matches!(running(Op::Zero, 0, SECTOR, true).next(fallocate(), -28), Next::Over(Err(28))));
-        assert!(matches!(running(Op::Discard, 0, SECTOR, true).next(fallocate(), unsupported()), Next::Do(Operation::Sync)));
-        assert!(matches!(running(Op::Discard, 0, SECTOR, false).next(fallocate(), unsupported()), Next::Over(Ok(_))));
+        assert!(matches!(
+            running(Op::Zero, 0, SECTOR, true).next(fallocate(), 0),
+            Next::Do(Operation::Sync)
+        ));
+        assert!(matches!(
+            running(Op::Zero, 0, SECTOR, false).next(fallocate(), 0),
+            Next::Over(Ok(_))
+        ));
+        assert!(matches!(
+            running(Op::Zero, 0, SECTOR, true).next(fallocate(), -28),
+            Next::Over(Err(28))
+        ));
+        assert!(matches!(
+            running(Op::Discard, 0, SECTOR, true).next(fallocate(), unsupported()),
+            Next::Do(Operation::Sync)
+        ));
+        assert!(matches!(
+            running(Op::Discard, 0, SECTOR, false).next(fallocate(), unsupported()),
+            Next::Over(Ok(_))
+        ));
     }
 }

@@ -1,7 +1,9 @@
 //! The commands at the drive, and how long it has left each without an answer.
 //!
-//! Example, with a limit of 30 s: a write sent at 0 s is *slow* at 5 s, which is said in the log, and *given up* at 30 s, when those who wait for it are
-//! answered. A flush or discard sent then is given up at 60 s only. It stays in this table, and so in the drive's queue, until the backend reports it: nobody knows whether it will still happen.
+//! Example, with a limit of 30 s: a write sent at 0 s is *slow* at 5 s, which is said in the log,
+//! and *given up* at 30 s, when those who wait for it are answered. A flush or discard sent then is
+//! given up at 60 s only. It stays in this table, and so in the drive's queue, until the backend
+//! reports it: nobody knows whether it will still happen.
 
 use std::collections::BTreeMap;
 
@@ -51,14 +53,25 @@ pub(super) enum Overdue {
 
 impl AtDrive {
     pub(super) fn new(timeout: CommandTimeout) -> Self {
-        let slow_after = timeout.limit().map_or(LONGEST_SILENCE, |limit| LONGEST_SILENCE.min(Nanos::from_ns(limit.as_ns() / SLOW_SHARE)));
-        Self { commands: BTreeMap::new(), slow_after, limit: timeout.limit(), next_look: None, slow_ever: 0, given_up_ever: 0, came_back: 0 }
+        let slow_after = timeout.limit().map_or(LONGEST_SILENCE, |limit| {
+            LONGEST_SILENCE.min(Nanos::from_ns(limit.as_ns() / SLOW_SHARE))
+        });
+        Self {
+            commands: BTreeMap::new(),
+            slow_after,
+            limit: timeout.limit(),
+            next_look: None,
+            slow_ever: 0,
+            given_up_ever: 0,
+            came_back: 0,
+        }
     }
 
     pub(super) fn send(&mut self, now: Instant, command: Command, covers: u64) {
         let look = now + self.slow_after;
         self.next_look = Some(self.next_look.map_or(look, |next| next.min(look)));
-        self.commands.insert(command.id, Sent { command, since: now, covers, stage: Stage::Awaited });
+        self.commands
+            .insert(command.id, Sent { command, since: now, covers, stage: Stage::Awaited });
     }
 
     /// The backend reports a command.
@@ -66,7 +79,11 @@ impl AtDrive {
         let sent = self.commands.remove(&id)?;
         if sent.stage == Stage::GivenUp {
             self.came_back += 1;
-            tracing::info!("a {} that was given up came back from the drive after {}", name(&sent.command), now.saturating_since(sent.since));
+            tracing::info!(
+                "a {} that was given up came back from the drive after {}",
+                name(&sent.command),
+                now.saturating_since(sent.since)
+            );
         }
         Some(sent)
     }
@@ -128,7 +145,8 @@ impl AtDrive {
         self.commands.values().any(|sent| sent.stage == Stage::GivenUp)
     }
 
-    /// Whether a request that is not at the drive cannot go there before a given-up command has come back.
+    /// Whether a request that is not at the drive cannot go there before a given-up command has
+    /// come back.
     pub(super) fn in_the_way_of(&self, request: &Request) -> bool {
         let given_up = self.commands.values().filter(|sent| sent.stage == Stage::GivenUp);
         given_up.map(|sent| &sent.command).any(|command| match (command.op, request.op) {
@@ -136,7 +154,10 @@ impl AtDrive {
             (Op::Flush, Op::Flush) => true,
             (Op::Flush, op) => request.fua && op.changes_sectors(),
             (_, Op::Flush) => false,
-            (earlier, op) => (earlier.changes_sectors() || op.changes_sectors()) && command.extent.overlaps(request.extent),
+            (earlier, op) => {
+                (earlier.changes_sectors() || op.changes_sectors())
+                    && command.extent.overlaps(request.extent)
+            }
         })
     }
 
@@ -168,10 +189,12 @@ pub(super) fn name(command: &Command) -> String {
     }
 }
 
-/// A healthy disk answers in well under a second, one that fights for a bad sector in up to some 7 s (the usual limit of its error recovery); who
-/// looks after it wants to know before the requests fail. A guess between.
+/// A healthy disk answers in well under a second, one that fights for a bad sector in up to some 7
+/// s (the usual limit of its error recovery); who looks after it wants to know before the requests
+/// fail. A guess between.
 const LONGEST_SILENCE: Nanos = Nanos::from_secs(5);
-/// What a flush or discard has to do is not bounded by its own length; Linux gives a disk's flush twice the time of other commands.
+/// What a flush or discard has to do is not bounded by its own length; Linux gives a disk's flush
+/// twice the time of other commands.
 const UNBOUNDED_SHARE: u64 = 2;
 /// With a shorter limit the log speaks after this part of it.
 const SLOW_SHARE: u64 = 6;
@@ -184,12 +207,28 @@ mod tests {
     use smallvec::smallvec;
 
     fn command(id: u64, op: Op, start: u64, len: u64) -> Command {
-        Command { id: CommandId(id), op, extent: Extent::from_numbers(start, len), fua: false, background: None, requests: smallvec![RequestId(id)] }
+        Command {
+            id: CommandId(id),
+            op,
+            extent: Extent::from_numbers(start, len),
+            fua: false,
+            background: None,
+            requests: smallvec![RequestId(id)],
+        }
     }
 
     fn request(op: Op, start: u64, len: u64, fua: bool) -> Request {
         let extent = Extent::from_numbers(start, len);
-        Request { id: RequestId(99), volume: VolumeId(0), class: ClassId(0), stream: StreamId(0), op, extent, fua, deadline: None }
+        Request {
+            id: RequestId(99),
+            volume: VolumeId(0),
+            class: ClassId(0),
+            stream: StreamId(0),
+            op,
+            extent,
+            fua,
+            deadline: None,
+        }
     }
 
     fn at(seconds: u64) -> Instant {
@@ -205,13 +244,25 @@ mod tests {
         assert_eq!((drive.next_look(), drive.look(at(4))), (Some(at(5)), vec![]));
         assert_eq!(drive.look(at(5)), [Overdue::Slow(CommandId(0))]);
         assert_eq!(drive.next_look(), Some(at(8)));
-        assert_eq!(drive.look(at(31)), [Overdue::GivenUp(CommandId(0)), Overdue::Slow(CommandId(1))]);
+        assert_eq!(
+            drive.look(at(31)),
+            [Overdue::GivenUp(CommandId(0)), Overdue::Slow(CommandId(1))]
+        );
         assert_eq!(drive.next_look(), Some(at(33)));
         assert_eq!(drive.look(at(33)), [Overdue::GivenUp(CommandId(1))]);
         assert_eq!((drive.next_look(), drive.look(at(1000))), (None, vec![]));
-        assert_eq!(drive.counts(), HungCounts { slow: 2, given_up: 2, slow_ever: 2, given_up_ever: 2, came_back: 0 });
-        assert!(drive.take(at(40), CommandId(0)).is_some() && drive.take(at(40), CommandId(0)).is_none());
-        assert_eq!(drive.counts(), HungCounts { slow: 1, given_up: 1, slow_ever: 2, given_up_ever: 2, came_back: 1 });
+        assert_eq!(
+            drive.counts(),
+            HungCounts { slow: 2, given_up: 2, slow_ever: 2, given_up_ever: 2, came_back: 0 }
+        );
+        assert!(
+            drive.take(at(40), CommandId(0)).is_some()
+                && drive.take(at(40), CommandId(0)).is_none()
+        );
+        assert_eq!(
+            drive.counts(),
+            HungCounts { slow: 1, given_up: 1, slow_ever: 2, given_up_ever: 2, came_back: 1 }
+        );
     }
 
     #[test]
@@ -221,7 +272,10 @@ mod tests {
         drive.send(at(0), command(1, Op::Discard, 0, 8), 0);
         assert_eq!(drive.look(at(59)), [Overdue::Slow(CommandId(0)), Overdue::Slow(CommandId(1))]);
         assert_eq!(drive.next_look(), Some(at(60)));
-        assert_eq!(drive.look(at(60)), [Overdue::GivenUp(CommandId(0)), Overdue::GivenUp(CommandId(1))]);
+        assert_eq!(
+            drive.look(at(60)),
+            [Overdue::GivenUp(CommandId(0)), Overdue::GivenUp(CommandId(1))]
+        );
     }
 
     #[test]
@@ -238,14 +292,26 @@ mod tests {
         drive.send(at(0), command(0, Op::Write, 8, 8), 0);
         assert!(!drive.in_the_way_of(&request(Op::Read, 8, 8, false)), "it is not given up yet");
         drive.look(at(6));
-        assert!(drive.in_the_way_of(&request(Op::Read, 15, 1, false)) && drive.in_the_way_of(&request(Op::Write, 0, 9, false)));
-        assert!(!drive.in_the_way_of(&request(Op::Write, 16, 8, true)) && !drive.in_the_way_of(&request(Op::Flush, 0, 0, false)));
+        assert!(
+            drive.in_the_way_of(&request(Op::Read, 15, 1, false))
+                && drive.in_the_way_of(&request(Op::Write, 0, 9, false))
+        );
+        assert!(
+            !drive.in_the_way_of(&request(Op::Write, 16, 8, true))
+                && !drive.in_the_way_of(&request(Op::Flush, 0, 0, false))
+        );
         drive.take(at(7), CommandId(0));
         drive.send(at(7), command(1, Op::Read, 8, 8), 0);
         drive.send(at(7), command(2, Op::Flush, 0, 0), 0);
         drive.look(at(19));
-        assert!(!drive.in_the_way_of(&request(Op::Read, 8, 8, false)) && drive.in_the_way_of(&request(Op::Zero, 8, 8, false)));
-        assert!(drive.in_the_way_of(&request(Op::Flush, 0, 0, false)) && drive.in_the_way_of(&request(Op::Write, 100, 1, true)));
+        assert!(
+            !drive.in_the_way_of(&request(Op::Read, 8, 8, false))
+                && drive.in_the_way_of(&request(Op::Zero, 8, 8, false))
+        );
+        assert!(
+            drive.in_the_way_of(&request(Op::Flush, 0, 0, false))
+                && drive.in_the_way_of(&request(Op::Write, 100, 1, true))
+        );
         assert!(!drive.in_the_way_of(&request(Op::Write, 100, 1, false)));
     }
 }

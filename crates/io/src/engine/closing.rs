@@ -1,5 +1,5 @@
-//! The end of an engine: whatever is left is answered, what was written is made durable as far as the time to drain reaches, and whoever closed the drive is
-//! told what was given up.
+//! The end of an engine: whatever is left is answered, what was written is made durable as far as
+//! the time to drain reaches, and whoever closed the drive is told what was given up.
 
 use headtime_sched::{Command, CommandId, Op};
 use headtime_units::Extent;
@@ -78,12 +78,20 @@ impl Engine {
         DrainReport { given_up_queued, given_up_at_drive, synced, last }
     }
 
-    /// Makes everything written durable, as far as the time to drain reaches; the scheduler has nothing at the drive any more.
+    /// Makes everything written durable, as far as the time to drain reaches; the scheduler has
+    /// nothing at the drive any more.
     fn sync(&mut self) -> bool {
         if !self.at_drive.is_empty() {
             return false;
         }
-        let flush = Command { id: LAST_FLUSH, op: Op::Flush, extent: Extent::default(), fua: false, background: None, requests: SmallVec::new() };
+        let flush = Command {
+            id: LAST_FLUSH,
+            op: Op::Flush,
+            extent: Extent::default(),
+            fua: false,
+            background: None,
+            requests: SmallVec::new(),
+        };
         self.at_drive.send(self.clock.now(), flush.clone(), self.unflushed.covered_now());
         self.backend.start(self.clock.now(), Work { command: flush, pieces: Vec::new() });
         let until = self.drain_until.unwrap_or_else(|| self.clock.now() + self.drain_timeout);
@@ -95,7 +103,8 @@ impl Engine {
                 self.at_drive.take(self.clock.now(), over.command);
                 if let Err(errno) = over.result {
                     let error = std::io::Error::from_raw_os_error(errno);
-                    tracing::error!(%error, "the last writes before closing could not be made durable; copy them again or check the device below");
+                    tracing::error!(%error, "the last writes before closing could not be made \
+                        durable; copy them again or check the device below");
                 } else if self.unflushed.has_untold_loss() {
                     tracing::error!("{LOST_WRITES}");
                 }

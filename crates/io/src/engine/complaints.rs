@@ -1,7 +1,9 @@
 //! What the log is told of a drive that does badly: enough to see to it, and no flood.
 //!
-//! A drive that is broken fails requests as fast as they are sent, some ten thousand a second. The first few of each second are said, the others counted; how many there were is
-//! said when the next one is, and all of them stand in the drive's snapshot. Whether the belief is trusted is said each time it changes.
+//! A drive that is broken fails requests as fast as they are sent, some ten thousand a second. The
+//! first few of each second are said, the others counted; how many there were is said when the next
+//! one is, and all of them stand in the drive's snapshot. Whether the belief is trusted is said
+//! each time it changes.
 
 use headtime_sched::BeliefReport;
 use headtime_units::{Instant, Nanos};
@@ -64,14 +66,22 @@ impl Trust {
             return None;
         }
         self.mistrusted = report.mistrusted;
-        let wrong = report.error_rms_us.map_or(String::new(), |us| format!(" (wrong by {us:.0} us rms after {} completions)", report.samples));
+        let wrong = report.error_rms_us.map_or(String::new(), |us| {
+            format!(" (wrong by {us:.0} us rms after {} completions)", report.samples)
+        });
         Some(if self.mistrusted {
             format!(
-                "where the head is foretold to be is no better than chance{wrong}: this is not the drive that the profile or map is of, or something comes between. Requests are ordered by \
-                 distance and scans leave gaps alone until it holds again; if it does not, characterise the drive (headtime characterize)"
+                "where the head is predicted to be is no better than chance{wrong}: this is not the \
+                    drive that the profile or map is of, or something comes between. Requests are \
+                    ordered by \
+                 distance and scans leave gaps alone until it holds again; if it does not, \
+                 characterize the drive (headtime characterize)"
             )
         } else {
-            format!("where the head is foretold to be holds again{wrong}: requests are ordered by it, and scans may use gaps")
+            format!(
+                "where the head is predicted to be holds again{wrong}: requests are ordered by it, \
+                    and scans may use gaps"
+            )
         })
     }
 }
@@ -86,27 +96,43 @@ mod tests {
         let mut hear = |ms: u64| complaints.hear(Instant::ORIGIN + Nanos::from_ms(ms));
         let said: Vec<_> = (0..2_000).filter_map(&mut hear).collect();
         assert_eq!(said.len(), 20, "two seconds");
-        assert_eq!(said.iter().map(|said| said.kept_back).collect::<Vec<_>>(), [[0; 10], [990, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat());
+        assert_eq!(
+            said.iter().map(|said| said.kept_back).collect::<Vec<_>>(),
+            [[0; 10], [990, 0, 0, 0, 0, 0, 0, 0, 0, 0]].concat()
+        );
         assert!(said[9].last && said[19].last && said.iter().filter(|said| said.last).count() == 2);
         assert_eq!(hear(60_000), Some(Complaint { kept_back: 990, last: false }));
-        assert_eq!(hear(62_000), Some(Complaint { kept_back: 0, last: false }), "one now and then is always said");
+        assert_eq!(
+            hear(62_000),
+            Some(Complaint { kept_back: 0, last: false }),
+            "one now and then is always said"
+        );
     }
 
     #[test]
     fn loss_and_return_of_trust_are_said_once_each() {
         let mut trust = Trust::default();
         let mut look = |second: u64, mistrusted: bool| {
-            let report = BeliefReport { mistrusted, samples: 500, error_rms_us: Some(1_234.5), ..BeliefReport::default() };
+            let report = BeliefReport {
+                mistrusted,
+                samples: 500,
+                error_rms_us: Some(1_234.5),
+                ..BeliefReport::default()
+            };
             trust.look(Instant::ORIGIN + Nanos::from_secs(second), &report)
         };
         assert_eq!(look(1, false), None, "a belief is trusted at first");
         let lost = look(2, true).expect("it has changed");
         assert!(
-            lost.contains("no better than chance (wrong by 1234 us rms after 500 completions)") && lost.contains("headtime characterize"),
+            lost.contains("no better than chance (wrong by 1234 us rms after 500 completions)")
+                && lost.contains("headtime characterize"),
             "{lost}"
         );
         assert_eq!(look(3, true), None);
         assert!(look(4, false).expect("it has changed").contains("holds again"));
-        assert!(!trust.is_due(Instant::ORIGIN + Nanos::from_ms(4_999)) && trust.is_due(Instant::ORIGIN + Nanos::from_secs(5)));
+        assert!(
+            !trust.is_due(Instant::ORIGIN + Nanos::from_ms(4_999))
+                && trust.is_due(Instant::ORIGIN + Nanos::from_secs(5))
+        );
     }
 }

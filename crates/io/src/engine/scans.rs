@@ -1,4 +1,5 @@
-//! The engine's part in scans: what the scheduler hands over goes to the feeds, slow feeds hold their own scan back, and writes wait until a point in time has kept what they overwrite.
+//! The engine's part in scans: what the scheduler hands over goes to the feeds, slow feeds hold
+//! their own scan back, and writes wait until a point in time has kept what they overwrite.
 
 use std::sync::{Arc, Weak};
 
@@ -8,7 +9,7 @@ use headtime_units::{Extent, Instant, Sectors};
 
 use super::Engine;
 use crate::backend::Work;
-use crate::scan::{FeedShared, Kept, MOST_HELD, ScanEvent, WriteMarks};
+use crate::scan::{FeedShared, Kept, MAX_HELD, ScanEvent, WriteMarks};
 
 /// The scans of one engine, and the writes that wait for them.
 #[derive(Default)]
@@ -63,17 +64,24 @@ impl Scans {
 
     /// When a held write has waited long enough.
     pub(super) fn next_release(&self) -> Option<Instant> {
-        self.held.iter().map(|(since, _)| *since + MOST_HELD).min()
+        self.held.iter().map(|(since, _)| *since + MAX_HELD).min()
     }
 }
 
 impl Engine {
     pub(super) fn scan_start(&mut self, feed: Arc<FeedShared>, wanted: Wanted, paused: bool) {
-        self.scans.scans.push(Scan { feed: Arc::clone(&feed), ids: Vec::new(), paused, held_back: false, told_exhausted: false });
+        self.scans.scans.push(Scan {
+            feed: Arc::clone(&feed),
+            ids: Vec::new(),
+            paused,
+            held_back: false,
+            told_exhausted: false,
+        });
         self.scan_want(&feed, wanted);
     }
 
-    /// Wants sectors again. One that somebody is about to overwrite cannot be had any more as it was.
+    /// Wants sectors again. One that somebody is about to overwrite cannot be had any more as it
+    /// was.
     pub(super) fn scan_again(&mut self, number: u32, wanted: Wanted) {
         let Some(scan) = self.scans.find(number) else { return };
         scan.told_exhausted = false;
@@ -104,7 +112,8 @@ impl Engine {
         let now = self.clock.now();
         let Self { scans, scheduler, .. } = self;
         let Some(scan) = scans.find(feed.number) else { return };
-        // Each has a bitmap of the whole drive: one that has nothing left must not stay until the scan ends, which tries again as long as its drive is away.
+        // Each has a bitmap of the whole drive: one that has nothing left must not stay until the
+        // scan ends, which tries again as long as its drive is away.
         scan.ids.retain(|id| {
             let over = scheduler.scan_left(*id).is_none_or(Sectors::is_zero);
             if over {
@@ -135,7 +144,10 @@ impl Engine {
 
     pub(super) fn scan_stop(&mut self, number: u32) {
         let now = self.clock.now();
-        let Some(place) = self.scans.scans.iter().position(|scan| scan.feed.number == number) else { return };
+        let Some(place) = self.scans.scans.iter().position(|scan| scan.feed.number == number)
+        else {
+            return;
+        };
         let scan = self.scans.scans.remove(place);
         scan.ids.iter().for_each(|id| self.scheduler.scan_stop(now, *id));
         scan.feed.end(Some(ScanEvent::Closed));
@@ -154,7 +166,10 @@ impl Engine {
     }
 
     fn scan_overtaken(&mut self, number: u32, extent: Extent) {
-        tracing::warn!("a scan of a point in time ends, because {extent} is overwritten before what it held was kept");
+        tracing::warn!(
+            "a scan of a point in time ends, because {extent} is overwritten before what it held \
+                was kept"
+        );
         if let Some(scan) = self.scans.find(number) {
             scan.feed.end(Some(ScanEvent::Overtaken { extent }));
         }
@@ -164,17 +179,25 @@ impl Engine {
     /// Hands over what a command has read for scans.
     pub(super) fn hand_over_background(&mut self, command: &Command, result: &Result<Bytes, i32>) {
         let sector_bytes = u64::from(self.sector_size.bytes());
-        while let Some(BackgroundRead { scan: id, command: read_by, extent, outcome, source }) = self.scheduler.take_background() {
-            debug_assert_eq!(read_by, command.id, "what was read is handed over when its command is done");
+        while let Some(BackgroundRead { scan: id, command: read_by, extent, outcome, source }) =
+            self.scheduler.take_background()
+        {
+            debug_assert_eq!(
+                read_by, command.id,
+                "what was read is handed over when its command is done"
+            );
             let read = match (outcome, result) {
                 (Outcome::Failed(errno), _) => Err(errno),
                 (Outcome::Success, Err(errno)) => Err(*errno),
                 (Outcome::Success, Ok(bytes)) => {
-                    let from = ((extent.start - command.extent.start).get() * sector_bytes) as usize;
+                    let from =
+                        ((extent.start - command.extent.start).get() * sector_bytes) as usize;
                     Ok(bytes.slice(from..from + (extent.len.get() * sector_bytes) as usize))
                 }
             };
-            let Some(scan) = self.scans.scans.iter_mut().find(|scan| scan.ids.contains(&id)) else { continue };
+            let Some(scan) = self.scans.scans.iter_mut().find(|scan| scan.ids.contains(&id)) else {
+                continue;
+            };
             let number = scan.feed.number;
             if scan.feed.tell(extent, &read, sector_bytes, source) && !scan.held_back {
                 scan.held_back = true;
@@ -190,7 +213,11 @@ impl Engine {
     fn tell_exhausted(&mut self, number: u32) {
         let Self { scans, scheduler, .. } = self;
         let Some(scan) = scans.find(number) else { return };
-        let left: Sectors = scan.ids.iter().filter_map(|id| scheduler.scan_left(*id)).fold(Sectors::ZERO, |sum, left| sum + left);
+        let left: Sectors = scan
+            .ids
+            .iter()
+            .filter_map(|id| scheduler.scan_left(*id))
+            .fold(Sectors::ZERO, |sum, left| sum + left);
         if left.is_zero() && !scan.told_exhausted {
             scan.told_exhausted = true;
             scan.feed.tell_exhausted();
@@ -213,7 +240,7 @@ impl Engine {
         }
         let now = self.clock.now();
         for (since, work) in std::mem::take(&mut self.scans.held) {
-            if self.may_overwrite(work.command.extent, now >= since + MOST_HELD) {
+            if self.may_overwrite(work.command.extent, now >= since + MAX_HELD) {
                 self.backend.start(now, work);
             } else {
                 self.scans.held.push((since, work));
@@ -221,7 +248,8 @@ impl Engine {
         }
     }
 
-    /// Whether these sectors may be overwritten now; ends the scans that have lost their point in time by it.
+    /// Whether these sectors may be overwritten now; ends the scans that have lost their point in
+    /// time by it.
     fn may_overwrite(&mut self, extent: Extent, waited_long: bool) -> bool {
         let mut wait = false;
         let mut overtaken = Vec::new();

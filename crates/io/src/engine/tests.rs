@@ -1,4 +1,5 @@
-//! The engine against a drive that does as it is told: holds commands back, fails single sectors, never answers, breaks.
+//! The engine against a drive that does as it is told: holds commands back, fails single sectors,
+//! never answers, breaks.
 
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, mpsc};
@@ -6,7 +7,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use headtime_belief::LinearBelief;
-use headtime_sched::{Choice, CommandId, Op, Policy, PolicyEntry, Queued, RequestId, View, VolumeId, Wanted};
+use headtime_sched::{
+    Choice, CommandId, Op, Policy, PolicyEntry, Queued, RequestId, View, VolumeId, Wanted,
+};
 use headtime_units::{Extent, Instant, Nanos, SectorSize, Sectors};
 use smallvec::SmallVec;
 
@@ -97,7 +100,9 @@ impl Backend for PuppetDrive {
             }
             let Extent { start, len } = work.command.extent;
             let range = start.get() as usize * SECTOR..(start + len).get() as usize * SECTOR;
-            let bad = state.bad_sector.is_some_and(|bad| work.command.extent.contains(headtime_units::Lba::new(bad)));
+            let bad = state
+                .bad_sector
+                .is_some_and(|bad| work.command.extent.contains(headtime_units::Lba::new(bad)));
             let result = match work.command.op {
                 _ if bad => Err(5),
                 Op::Read => Ok(Bytes::copy_from_slice(&state.bytes[range])),
@@ -112,9 +117,11 @@ impl Backend for PuppetDrive {
     }
 
     fn next_event(&self) -> Option<Instant> {
-        // Its bell rings whenever its state changes, but what is sent to an answering drive is answered by asking.
+        // Its bell rings whenever its state changes, but what is sent to an answering drive is
+        // answered by asking.
         let state = self.0.state.lock().expect("no test panics while holding it");
-        (state.answering && state.sent.iter().any(|work| !state.hangs(work))).then_some(Instant::ORIGIN)
+        (state.answering && state.sent.iter().any(|work| !state.hangs(work)))
+            .then_some(Instant::ORIGIN)
     }
 
     fn give_up(&mut self, _now: Instant, _command: CommandId) {
@@ -131,8 +138,14 @@ impl Backend for PuppetDrive {
 /// Sends the oldest request together with all that continue it.
 struct MergeRuns;
 
-static MERGE_RUNS: PolicyEntry =
-    PolicyEntry { name: "merge-runs", summary: "", source: "", oracle: false, parameters: &[], build: |_| Box::new(MergeRuns) };
+static MERGE_RUNS: PolicyEntry = PolicyEntry {
+    name: "merge-runs",
+    summary: "",
+    source: "",
+    oracle: false,
+    parameters: &[],
+    build: |_| Box::new(MergeRuns),
+};
 
 impl Policy for MergeRuns {
     fn name(&self) -> &'static str {
@@ -147,8 +160,12 @@ impl Policy for MergeRuns {
         let Some(oldest) = view.queue.oldest() else { return Choice::Nothing };
         let mut tickets = SmallVec::from_slice(&[oldest.ticket]);
         let mut end = oldest.request.extent.end();
-        let continues = |queued: &Queued, end| queued.request.op == oldest.request.op && queued.request.extent.start == end;
-        while let Some(next) = view.queue.from_lba(end).next().filter(|queued| continues(queued, end)) {
+        let continues = |queued: &Queued, end| {
+            queued.request.op == oldest.request.op && queued.request.extent.start == end
+        };
+        while let Some(next) =
+            view.queue.from_lba(end).next().filter(|queued| continues(queued, end))
+        {
             tickets.push(next.ticket);
             end = next.request.extent.end();
         }
@@ -162,11 +179,21 @@ fn open(drain_timeout: Nanos) -> (Drive, Arc<Puppet>) {
     open_with(true, DriveOptions { policy, drain_timeout, ..DriveOptions::default() })
 }
 
-/// A drive that sends whatever it has, as far as its depth of 4 reaches, and gives commands up after `limit`.
+/// A drive that sends whatever it has, as far as its depth of 4 reaches, and gives commands up
+/// after `limit`.
 fn open_impatient(limit: Nanos, fua: bool) -> (Drive, Arc<Puppet>) {
     let policy = PolicyChoice::parse("fcfs").expect("a policy");
     let command_timeout = CommandTimeout::after(limit);
-    open_with(fua, DriveOptions { policy, command_timeout, outstanding: Some(4), drain_timeout: Nanos::from_secs(60), ..DriveOptions::default() })
+    open_with(
+        fua,
+        DriveOptions {
+            policy,
+            command_timeout,
+            outstanding: Some(4),
+            drain_timeout: Nanos::from_secs(60),
+            ..DriveOptions::default()
+        },
+    )
 }
 
 fn open_with(fua: bool, options: DriveOptions) -> (Drive, Arc<Puppet>) {
@@ -190,7 +217,8 @@ fn open_with(fua: bool, options: DriveOptions) -> (Drive, Arc<Puppet>) {
 
 fn submit(drive: &Drive, io: Io) -> (RequestId, Receiver<IoDone>) {
     let (sender, receiver) = mpsc::channel();
-    let id = drive.handle().submit(io, move |done| drop(sender.send(done))).expect("the drive takes it");
+    let id =
+        drive.handle().submit(io, move |done| drop(sender.send(done))).expect("the drive takes it");
     (id, receiver)
 }
 
@@ -206,7 +234,8 @@ fn write(start: u64, value: u8, count: usize) -> Io {
     Io::write(Extent::from_numbers(start, count as u64), sectors(value, count))
 }
 
-/// Holds the drive with one command, submits, and lets it go on: what was submitted is chosen from together.
+/// Holds the drive with one command, submits, and lets it go on: what was submitted is chosen from
+/// together.
 fn together(drive: &Drive, puppet: &Puppet, ios: Vec<Io>) -> Vec<(RequestId, Receiver<IoDone>)> {
     puppet.set(|state| state.answering = false);
     let before = puppet.log().len();
@@ -223,28 +252,47 @@ fn together(drive: &Drive, puppet: &Puppet, ios: Vec<Io>) -> Vec<(RequestId, Rec
 #[test]
 fn a_merged_write_carries_each_part_and_a_merged_read_gives_each_its_part() {
     let (drive, puppet) = open(Nanos::from_secs(60));
-    let written = together(&drive, &puppet, vec![write(14, 3, 1), write(10, 1, 2), write(12, 2, 2), write(15, 4, 5)]);
+    let written = together(
+        &drive,
+        &puppet,
+        vec![write(14, 3, 1), write(10, 1, 2), write(12, 2, 2), write(15, 4, 5)],
+    );
     for (_, receiver) in &written {
         assert_eq!(answer(receiver), Ok(Bytes::new()));
     }
-    let parts = [(12, 2), (10, 2), (14, 1), (15, 5)].map(|(start, len)| Io::read(Extent::from_numbers(start, len)));
+    let parts = [(12, 2), (10, 2), (14, 1), (15, 5)]
+        .map(|(start, len)| Io::read(Extent::from_numbers(start, len)));
     let read = together(&drive, &puppet, parts.to_vec());
-    for ((_, receiver), expected) in read.iter().zip([sectors(2, 2), sectors(1, 2), sectors(3, 1), sectors(4, 5)]) {
+    for ((_, receiver), expected) in
+        read.iter().zip([sectors(2, 2), sectors(1, 2), sectors(3, 1), sectors(4, 5)])
+    {
         assert_eq!(answer(receiver).expect("readable"), expected);
     }
-    assert!(puppet.log().iter().any(|(_, _, _, requests)| *requests > 1), "nothing was merged: {:?}", puppet.log());
+    assert!(
+        puppet.log().iter().any(|(_, _, _, requests)| *requests > 1),
+        "nothing was merged: {:?}",
+        puppet.log()
+    );
 }
 
 #[test]
 fn an_error_in_a_merged_command_reaches_only_the_request_it_belongs_to() {
     let (drive, puppet) = open(Nanos::from_secs(60));
     puppet.set(|state| state.bad_sector = Some(21));
-    let written = together(&drive, &puppet, vec![write(20, 1, 1), write(21, 2, 1), write(22, 3, 1)]);
+    let written =
+        together(&drive, &puppet, vec![write(20, 1, 1), write(21, 2, 1), write(22, 3, 1)]);
     let results: Vec<_> = written.iter().map(|(_, receiver)| answer(receiver)).collect();
     assert_eq!(results[0], Ok(Bytes::new()));
-    assert_eq!(results[1], Err(IoError::Os { op: Op::Write, extent: Extent::from_numbers(21, 1), errno: 5 }));
+    assert_eq!(
+        results[1],
+        Err(IoError::Os { op: Op::Write, extent: Extent::from_numbers(21, 1), errno: 5 })
+    );
     assert_eq!(results[2], Ok(Bytes::new()));
-    let merged = puppet.log().iter().filter(|(_, start, len, requests)| (*start, *len, *requests) == (20, 3, 3)).count();
+    let merged = puppet
+        .log()
+        .iter()
+        .filter(|(_, start, len, requests)| (*start, *len, *requests) == (20, 3, 3))
+        .count();
     assert_eq!(merged, 1, "the three went together, and again in parts: {:?}", puppet.log());
     assert_eq!(drive.snapshot().errors.by_errno.get(&5), Some(&1));
 }
@@ -274,7 +322,8 @@ fn a_request_cancelled_within_a_merged_command_that_fails_spoils_nothing() {
 }
 
 #[test]
-fn a_request_cancelled_at_the_drive_is_answered_at_once_and_holds_its_place_until_the_drive_is_done() {
+fn a_request_cancelled_at_the_drive_is_answered_at_once_and_holds_its_place_until_the_drive_is_done()
+ {
     let (drive, puppet) = open(Nanos::from_secs(60));
     puppet.set(|state| state.answering = false);
     let (id, receiver) = submit(&drive, write(0, 1, 1));
@@ -284,7 +333,10 @@ fn a_request_cancelled_at_the_drive_is_answered_at_once_and_holds_its_place_unti
     assert_eq!(drive.snapshot().outstanding, 1);
     puppet.set(|state| state.answering = true);
     // Overlaps, so that it waits for the cancelled one.
-    assert_eq!(drive.handle().run(Io::read(Extent::from_numbers(0, 1))).result.expect("readable"), sectors(1, 1));
+    assert_eq!(
+        drive.handle().run(Io::read(Extent::from_numbers(0, 1))).result.expect("readable"),
+        sectors(1, 1)
+    );
     assert!(drive.shutdown().is_clean());
 }
 
@@ -346,10 +398,16 @@ fn a_write_that_hangs_fails_alone_and_what_overlaps_it_is_not_sent_before_it_is_
     let (_, other) = submit(&drive, write(100, 2, 1));
     assert!(answer(&other).is_ok(), "the drive answers the others");
     timed_out(&hung, true);
-    wait_until("the drive is told", || puppet.state.lock().expect("no test panics while holding it").given_up == 1);
-    // It is answered, and still at the drive: its place is taken and what it may do is not overtaken.
+    wait_until("the drive is told", || {
+        puppet.state.lock().expect("no test panics while holding it").given_up == 1
+    });
+    // It is answered, and still at the drive: its place is taken and what it may do is not
+    // overtaken.
     let health = drive.snapshot().hung;
-    assert_eq!((health.slow, health.given_up, health.given_up_ever, drive.snapshot().outstanding), (1, 1, 1, 1));
+    assert_eq!(
+        (health.slow, health.given_up, health.given_up_ever, drive.snapshot().outstanding),
+        (1, 1, 1, 1)
+    );
     let (_, over_it) = submit(&drive, write(23, 3, 2));
     let (_, beside_it) = submit(&drive, write(30, 4, 1));
     assert!(answer(&beside_it).is_ok());
@@ -358,7 +416,10 @@ fn a_write_that_hangs_fails_alone_and_what_overlaps_it_is_not_sent_before_it_is_
     puppet.set(|state| state.hung_sector = None);
     match answer(&over_it) {
         Ok(_) => {
-            assert_eq!(drive.handle().run(Io::read(Extent::from_numbers(22, 2))).result.expect("readable"), [sectors(1, 1), sectors(3, 1)].concat())
+            assert_eq!(
+                drive.handle().run(Io::read(Extent::from_numbers(22, 2))).result.expect("readable"),
+                [sectors(1, 1), sectors(3, 1)].concat()
+            )
         }
         // On a machine that stands still it may have waited for the limit itself.
         Err(error) => assert!(matches!(error, IoError::TimedOut { sent: false, .. }), "{error}"),
@@ -378,20 +439,36 @@ fn what_waits_behind_a_hung_command_or_a_drive_of_hung_commands_fails_by_the_sam
     let (_, behind) = submit(&drive, Io::read(Extent::from_numbers(22, 1)));
     timed_out(&hung, true);
     timed_out(&behind, false);
-    assert_eq!(drive.handle().run(Io::read(Extent::from_numbers(500, 1))).result, Ok(sectors(0, 1)), "the drive works");
+    assert_eq!(
+        drive.handle().run(Io::read(Extent::from_numbers(500, 1))).result,
+        Ok(sectors(0, 1)),
+        "the drive works"
+    );
 
     // Three more, and nothing can be sent any more.
     puppet.set(|state| state.answering = false);
-    let at_drive: Vec<_> = (0..3).map(|number| submit(&drive, Io::read(Extent::from_numbers(600 + number, 1))).1).collect();
+    let at_drive: Vec<_> = (0..3)
+        .map(|number| submit(&drive, Io::read(Extent::from_numbers(600 + number, 1))).1)
+        .collect();
     puppet.wait_for(5);
-    let queued: Vec<_> = (0..20).map(|number| submit(&drive, Io::read(Extent::from_numbers(700 + number, 1))).1).collect();
+    let queued: Vec<_> = (0..20)
+        .map(|number| submit(&drive, Io::read(Extent::from_numbers(700 + number, 1))).1)
+        .collect();
     at_drive.iter().for_each(|receiver| timed_out(receiver, true));
     queued.iter().for_each(|receiver| timed_out(receiver, false));
-    assert_eq!((drive.snapshot().outstanding, drive.snapshot().hung.given_up), (4, 4), "never more at the drive than it takes");
+    assert_eq!(
+        (drive.snapshot().outstanding, drive.snapshot().hung.given_up),
+        (4, 4),
+        "never more at the drive than it takes"
+    );
     assert_eq!(puppet.log().len(), 5);
 
     puppet.set(|state| (state.answering, state.hung_sector) = (true, None));
-    assert_eq!(drive.handle().run(Io::read(Extent::from_numbers(22, 1))).result, Ok(sectors(1, 1)), "service resumes");
+    assert_eq!(
+        drive.handle().run(Io::read(Extent::from_numbers(22, 1))).result,
+        Ok(sectors(1, 1)),
+        "service resumes"
+    );
     assert_eq!(drive.snapshot().hung.came_back, 4);
     assert!(drive.shutdown().is_clean());
 }
@@ -418,7 +495,12 @@ fn a_flush_that_hangs_fails_and_so_do_those_behind_it() {
 fn closing_a_drive_that_hangs_ends_in_time_and_says_what_was_given_up() {
     let policy = PolicyChoice::parse("fcfs").expect("a policy");
     let command_timeout = CommandTimeout::after(Nanos::from_ms(20));
-    let options = DriveOptions { policy, command_timeout, drain_timeout: Nanos::from_ms(50), ..DriveOptions::default() };
+    let options = DriveOptions {
+        policy,
+        command_timeout,
+        drain_timeout: Nanos::from_ms(50),
+        ..DriveOptions::default()
+    };
     let (drive, puppet) = open_with(true, options);
     puppet.set(|state| state.answering = false);
     let (_, hung) = submit(&drive, write(0, 1, 1));
@@ -446,7 +528,10 @@ fn after_a_loss_the_first_flush_of_each_volume_that_had_unflushed_writes_fails_o
     puppet.set(|state| state.losses = 1);
     assert!(lost_writes(run(1, Io::flush())) && run(1, Io::flush()).is_ok());
     assert!(run(3, Io::flush()).is_ok(), "it has nothing to lose");
-    assert!(lost_writes(run(2, Io::flush())) && run(2, Io::flush()).is_ok(), "what another volume heard it has not");
+    assert!(
+        lost_writes(run(2, Io::flush())) && run(2, Io::flush()).is_ok(),
+        "what another volume heard it has not"
+    );
     // What is flushed is safe.
     assert!(run(1, write(10, 2, 1)).is_ok() && run(2, Io::flush()).is_ok());
     puppet.set(|state| state.losses = 2);
@@ -470,7 +555,14 @@ fn a_write_that_waits_for_its_flush_while_the_drive_loses_writes_is_not_called_d
 
 fn scan(drive: &Drive, point_in_time: bool) -> ScanFeed {
     let wanted = Wanted::all(Sectors::new(1000), Sectors::new(8));
-    let start = ScanStart { wanted, point_in_time, hold_writes: point_in_time, paused: false, marks: None, queue_bytes: 1 << 20 };
+    let start = ScanStart {
+        wanted,
+        point_in_time,
+        hold_writes: point_in_time,
+        paused: false,
+        marks: None,
+        queue_bytes: 1 << 20,
+    };
     drive.handle().start_scan(start).expect("the drive is open")
 }
 
@@ -494,7 +586,10 @@ fn a_sector_that_cannot_be_read_is_told_to_the_block_and_no_request_fails_by_it(
         }
     }
     assert_eq!((failed, read), (vec![(Extent::from_numbers(96, 8), 5)], 992));
-    assert_eq!((drive.snapshot().errors.failed(), drive.snapshot().fill.failed), (0, Sectors::new(8)));
+    assert_eq!(
+        (drive.snapshot().errors.failed(), drive.snapshot().fill.failed),
+        (0, Sectors::new(8))
+    );
     assert!(drive.handle().run(Io::read(Extent::from_numbers(101, 4))).result.is_ok());
 }
 
@@ -542,7 +637,9 @@ fn what_could_not_be_kept_is_read_again_when_it_is_wanted_again() {
     let mut wanted = Wanted::new(Sectors::new(1000), Sectors::new(8));
     wanted.insert(Extent::from_numbers(10, 1));
     feed.again(wanted);
-    assert!(matches!(event(&feed), ScanEvent::Read { extent, .. } if extent == Extent::from_numbers(8, 8)));
+    assert!(
+        matches!(event(&feed), ScanEvent::Read { extent, .. } if extent == Extent::from_numbers(8, 8))
+    );
     assert_eq!(event(&feed), ScanEvent::Exhausted);
     // It may be kept now, so that a write waits for that.
     let (_, written) = submit(&drive, write(10, 1, 1));

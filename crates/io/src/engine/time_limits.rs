@@ -1,15 +1,21 @@
 //! Answering those who wait for a drive that does not answer.
 //!
-//! With the limit of [`DriveOptions::command_timeout`](crate::DriveOptions), a request is answered with [`IoError::TimedOut`]
-//! - when the command that serves it has been at the drive for the limit, a flush or discard for twice the limit;
-//! - when it has waited for the limit itself, a command is given up, and either that command is in its way (it overlaps it with a change among them, or
-//!   both are flushes), or the drive has not answered anything at all for the limit.
+//! With the limit of [`DriveOptions::command_timeout`](crate::DriveOptions), a request is answered
+//! with [`IoError::TimedOut`]
+//! - when the command that serves it has been at the drive for the limit, a flush or discard for
+//!   twice the limit;
+//! - when it has waited for the limit itself, a command is given up, and either that command is in
+//!   its way (it overlaps it with a change among them, or both are flushes), or the drive has not
+//!   answered anything at all for the limit.
 //!
-//! So nobody waits for ever, and a long queue at a slow drive that works is no reason to fail anything. Example, limit 30 s, a drive of depth 2 that stops
-//! answering at 0 s with A and B: A and B fail at 30 s; C, queued at 10 s, at 40 s. When A came back at 35 s, C was sent then and has 30 s of its own.
+//! So nobody waits for ever, and a long queue at a slow drive that works is no reason to fail
+//! anything. Example, limit 30 s, a drive of depth 2 that stops answering at 0 s with A and B: A
+//! and B fail at 30 s; C, queued at 10 s, at 40 s. When A came back at 35 s, C was sent then and
+//! has 30 s of its own.
 //!
-//! A given-up command keeps its place at the drive and in the order of overlapping requests until the backend reports it: a write that hangs may land at
-//! any time, and must not land on something newer. To the scheduler its requests are cancelled ones at the drive.
+//! A given-up command keeps its place at the drive and in the order of overlapping requests until
+//! the backend reports it: a write that hangs may land at any time, and must not land on something
+//! newer. To the scheduler its requests are cancelled ones at the drive.
 
 use std::collections::BTreeSet;
 
@@ -27,7 +33,8 @@ impl Engine {
         self.at_drive.next_look().into_iter().chain(expiry).min()
     }
 
-    /// Answers those whose time is over at `now`, by which all that the drive has done has been taken in.
+    /// Answers those whose time is over at `now`, by which all that the drive has done has been
+    /// taken in.
     pub(super) fn answer_who_waited_too_long(&mut self, now: Instant) {
         for overdue in self.at_drive.look(now) {
             match overdue {
@@ -47,17 +54,26 @@ impl Engine {
         match self.command_timeout.limit() {
             Some(limit) => {
                 let limit = limit_of(sent.command.op, limit);
-                tracing::warn!("the drive has not answered a {what} for {waited}; after {limit} its requests fail");
+                tracing::warn!(
+                    "the drive has not answered a {what} for {waited}; after {limit} its requests \
+                        fail"
+                );
             }
-            None => tracing::warn!("the drive has not answered a {what} for {waited}; it is waited for without limit"),
+            None => tracing::warn!(
+                "the drive has not answered a {what} for {waited}; it is waited for without limit"
+            ),
         }
     }
 
     fn give_up_command(&mut self, now: Instant, id: CommandId) {
         let Some(sent) = self.at_drive.get(id) else { return };
-        let (what, waited, requests) = (name(&sent.command), now.saturating_since(sent.since), sent.command.requests.clone());
+        let (what, waited, requests) =
+            (name(&sent.command), now.saturating_since(sent.since), sent.command.requests.clone());
         let limit = limit_of(sent.command.op, self.command_timeout.limit().unwrap_or(waited));
-        tracing::error!("the drive has not answered a {what} for {waited}; its requests fail, and it is given up");
+        tracing::error!(
+            "the drive has not answered a {what} for {waited}; its requests fail, and it is given \
+                up"
+        );
         for request in requests {
             self.time_out(request, limit, true);
         }
@@ -72,20 +88,30 @@ impl Engine {
         let mut due = Vec::new();
         // Whoever comes from now on is due later.
         let mut next = now + limit;
-        for (id, pending) in self.pending.iter().filter(|(id, pending)| pending.on_done.is_some() && !at_drive.contains(id)) {
+        for (id, pending) in self
+            .pending
+            .iter()
+            .filter(|(id, pending)| pending.on_done.is_some() && !at_drive.contains(id))
+        {
             let waited_long = pending.submitted + limit;
             let blocked = self.at_drive.in_the_way_of(&pending.request);
-            let expires = if blocked { waited_long } else { waited_long.max(self.last_report + limit) };
+            let expires =
+                if blocked { waited_long } else { waited_long.max(self.last_report + limit) };
             if expires <= now { due.push(*id) } else { next = next.min(expires) }
         }
         due.sort_unstable();
         if !due.is_empty() {
-            tracing::error!("{} requests that wait for the drive to answer what was sent before have waited for {limit} and fail", due.len());
+            tracing::error!(
+                "{} requests that wait for the drive to answer what was sent before have waited \
+                    for {limit} and fail",
+                due.len()
+            );
         }
         for id in due {
             self.time_out(id, limit, false);
         }
-        // Looking at thousands of requests for each one that is due would be dear; a little late is as good.
+        // Looking at thousands of requests for each one that is due would be dear; a little late is
+        // as good.
         self.next_expiry = next.max(now + Nanos::from_ns(limit.as_ns() / EXPIRY_SHARE));
     }
 
@@ -100,5 +126,6 @@ impl Engine {
     }
 }
 
-/// Requests that wait in vain are looked for at most this often within the limit, so that they may wait that much longer.
+/// Requests that wait in vain are looked for at most this often within the limit, so that they may
+/// wait that much longer.
 const EXPIRY_SHARE: u64 = 64;

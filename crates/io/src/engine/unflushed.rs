@@ -1,9 +1,13 @@
-//! Which volumes have answered writes that no flush covers yet, and which of them must hear that a drive may have lost theirs.
+//! Which volumes have answered writes that no flush covers yet, and which of them must hear that a
+//! drive may have lost theirs.
 //!
-//! A drive that vanishes and comes back may have lost what was in its cache. The writes were answered, so the only one left to tell is whoever asks for
-//! durability next: of each volume that had unflushed writes, the first flush fails once, as `fsync` does after a failed write-back in Linux.
+//! A drive that vanishes and comes back may have lost what was in its cache. The writes were
+//! answered, so the only one left to tell is whoever asks for durability next: of each volume that
+//! had unflushed writes, the first flush fails once, as `fsync` does after a failed write-back in
+//! Linux.
 //!
-//! Example: volumes 1 and 2 write, 2 flushes, the connection is lost. The next flush of 1 fails, the one after it does not; 2 never notices.
+//! Example: volumes 1 and 2 write, 2 flushes, the connection is lost. The next flush of 1 fails,
+//! the one after it does not; 2 never notices.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,7 +51,8 @@ impl Unflushed {
         }
     }
 
-    /// A flush of this volume is answered: whether it has to say that writes may be lost. It has to once.
+    /// A flush of this volume is answered: whether it has to say that writes may be lost. It has to
+    /// once.
     pub(super) fn must_hear(&mut self, volume: VolumeId) -> bool {
         self.lost.remove(&volume)
     }

@@ -37,7 +37,11 @@ impl MemoryLocator {
         let bytes = parse_bytes(size).map_err(|_| bad(text, size, "a size such as 1GiB"))?;
         let whole = sector.sectors_of(bytes.get()).is_some_and(|sectors| !sectors.is_zero());
         if !whole || bytes.get() > LARGEST {
-            return Err(bad(text, size, "a whole number of sectors, at least one, and at most 8 EiB"));
+            return Err(bad(
+                text,
+                size,
+                "a whole number of sectors, at least one, and at most 8 EiB",
+            ));
         }
         Ok(Self { size: bytes, sector })
     }
@@ -50,7 +54,11 @@ fn bad(text: &str, part: &str, expected: &'static str) -> LocatorError {
 impl fmt::Display for MemoryLocator {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "memory:{}", self.size.get())?;
-        if self.sector == SectorSize::B512 { Ok(()) } else { write!(f, "?sector={}", self.sector.bytes()) }
+        if self.sector == SectorSize::B512 {
+            Ok(())
+        } else {
+            write!(f, "?sector={}", self.sector.bytes())
+        }
     }
 }
 

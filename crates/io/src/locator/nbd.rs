@@ -1,4 +1,5 @@
-//! `nbd+unix:///EXPORT?socket=PATH` and `nbd://HOST[:PORT]/EXPORT`: the usual NBD URI, with settings of ours behind it.
+//! `nbd+unix:///EXPORT?socket=PATH` and `nbd://HOST[:PORT]/EXPORT`: the usual NBD URI, with
+//! settings of ours behind it.
 //!
 //! | setting | meaning | default |
 //! |---|---|---|
@@ -22,7 +23,8 @@ pub struct NbdLocator {
     pub uri: NbdUri,
     /// The most commands the server holds at once.
     pub queue_depth: usize,
-    /// How long after the loss of the connection requests wait for the next one; later they fail at once until the drive is back.
+    /// How long after the loss of the connection requests wait for the next one; later they fail at
+    /// once until the drive is back.
     pub reconnect_timeout: Nanos,
     /// How long one attempt to connect may take from socket to open export.
     pub connect_timeout: Nanos,
@@ -32,29 +34,54 @@ impl NbdLocator {
     /// A server with default settings.
     #[must_use]
     pub fn new(uri: NbdUri) -> Self {
-        Self { uri, queue_depth: DEFAULT_QUEUE_DEPTH, reconnect_timeout: DEFAULT_TIMEOUT, connect_timeout: DEFAULT_TIMEOUT }
+        Self {
+            uri,
+            queue_depth: DEFAULT_QUEUE_DEPTH,
+            reconnect_timeout: DEFAULT_TIMEOUT,
+            connect_timeout: DEFAULT_TIMEOUT,
+        }
     }
 
     pub(super) fn parse(text: &str) -> Result<Self, LocatorError> {
         let (server, query) = text.split_once('?').unwrap_or((text, ""));
-        let is_ours = |pair: &&str| SETTINGS.contains(&pair.split_once('=').map_or(*pair, |(key, _)| key));
-        let (ours, theirs): (Vec<&str>, Vec<&str>) = query.split('&').filter(|pair| !pair.is_empty()).partition(is_ours);
-        let uri = if theirs.is_empty() { server.to_owned() } else { format!("{server}?{}", theirs.join("&")) };
-        let uri = uri.parse().map_err(|error| LocatorError::Nbd { text: text.to_owned(), error })?;
+        let is_ours =
+            |pair: &&str| SETTINGS.contains(&pair.split_once('=').map_or(*pair, |(key, _)| key));
+        let (ours, theirs): (Vec<&str>, Vec<&str>) =
+            query.split('&').filter(|pair| !pair.is_empty()).partition(is_ours);
+        let uri = if theirs.is_empty() {
+            server.to_owned()
+        } else {
+            format!("{server}?{}", theirs.join("&"))
+        };
+        let uri =
+            uri.parse().map_err(|error| LocatorError::Nbd { text: text.to_owned(), error })?;
         let mut locator = Self::new(uri);
         for (index, pair) in ours.iter().enumerate() {
             let (written, value) = pair.split_once('=').unwrap_or((pair, ""));
-            let key = SETTINGS.into_iter().find(|key| *key == written).expect("only our own settings were taken out of the query");
-            let bad = |expected| LocatorError::BadValue { text: text.to_owned(), key, value: value.to_owned(), expected };
+            let key = SETTINGS
+                .into_iter()
+                .find(|key| *key == written)
+                .expect("only our own settings were taken out of the query");
+            let bad = |expected| LocatorError::BadValue {
+                text: text.to_owned(),
+                key,
+                value: value.to_owned(),
+                expected,
+            };
             if ours[..index].iter().any(|other| other.split('=').next() == Some(key)) {
                 return Err(bad("to be there twice"));
             }
             match key {
                 "queue_depth" => {
-                    let depth = value.parse().ok().filter(|depth| (1..=MOST_QUEUE_DEPTH).contains(depth));
-                    locator.queue_depth = depth.ok_or_else(|| bad("a whole number from 1 to 1024"))?;
+                    let depth =
+                        value.parse().ok().filter(|depth| (1..=MAX_QUEUE_DEPTH).contains(depth));
+                    locator.queue_depth =
+                        depth.ok_or_else(|| bad("a whole number from 1 to 1024"))?;
                 }
-                "reconnect_timeout" => locator.reconnect_timeout = parse_nanos(value).map_err(|_| bad("a time such as 10s, or 0"))?,
+                "reconnect_timeout" => {
+                    locator.reconnect_timeout =
+                        parse_nanos(value).map_err(|_| bad("a time such as 10s, or 0"))?
+                }
                 _ => {
                     let limit = parse_nanos(value).ok().filter(|limit| !limit.is_zero());
                     locator.connect_timeout = limit.ok_or_else(|| bad("a time such as 10s"))?;
@@ -78,7 +105,9 @@ impl fmt::Display for NbdLocator {
         if *queue_depth != DEFAULT_QUEUE_DEPTH {
             setting("queue_depth", queue_depth.to_string())?;
         }
-        for (key, value) in [("reconnect_timeout", reconnect_timeout), ("connect_timeout", connect_timeout)] {
+        for (key, value) in
+            [("reconnect_timeout", reconnect_timeout), ("connect_timeout", connect_timeout)]
+        {
             if *value != DEFAULT_TIMEOUT {
                 setting(key, exact(*value))?;
             }
@@ -98,11 +127,13 @@ fn exact(span: Nanos) -> String {
 }
 
 const SETTINGS: [&str; 3] = ["queue_depth", "reconnect_timeout", "connect_timeout"];
-/// As deep as the queue of a SATA drive: enough for a policy to choose from at the other end, and no more than a disk behind it can use.
+/// As deep as the queue of a SATA drive: enough for a policy to choose from at the other end, and
+/// no more than a disk behind it can use.
 const DEFAULT_QUEUE_DEPTH: usize = 32;
-const MOST_QUEUE_DEPTH: usize = 1024;
-/// A server that is restarted is back within a second or a few, and clients above, the kernel's NBD and SCSI among them, give up after 30 s: requests that
-/// wait 10 s ride out the first and stay well clear of the second. The same for an attempt to connect.
+const MAX_QUEUE_DEPTH: usize = 1024;
+/// A server that is restarted is back within a second or a few, and clients above, the kernel's NBD
+/// and SCSI among them, give up after 30 s: requests that wait 10 s ride out the first and stay
+/// well clear of the second. The same for an attempt to connect.
 const DEFAULT_TIMEOUT: Nanos = Nanos::from_secs(10);
 
 #[cfg(test)]
@@ -119,10 +150,18 @@ mod tests {
             "nbd+unix:///x?queue_depth=4&socket=/run/a.sock&reconnect_timeout=0",
         ] {
             let Ok(Locator::Nbd(locator)) = Locator::parse(text) else { panic!("{text}") };
-            assert_eq!((locator.queue_depth, locator.reconnect_timeout, locator.connect_timeout), (4, Nanos::ZERO, Nanos::from_secs(10)));
-            assert_eq!(locator.to_string(), "nbd+unix:///x?socket=/run/a.sock&queue_depth=4&reconnect_timeout=0s");
+            assert_eq!(
+                (locator.queue_depth, locator.reconnect_timeout, locator.connect_timeout),
+                (4, Nanos::ZERO, Nanos::from_secs(10))
+            );
+            assert_eq!(
+                locator.to_string(),
+                "nbd+unix:///x?socket=/run/a.sock&queue_depth=4&reconnect_timeout=0s"
+            );
         }
-        let Ok(Locator::Nbd(locator)) = Locator::parse("nbd://h/x?connect_timeout=1500ms") else { panic!() };
+        let Ok(Locator::Nbd(locator)) = Locator::parse("nbd://h/x?connect_timeout=1500ms") else {
+            panic!()
+        };
         assert_eq!(locator.to_string(), "nbd://h/x?connect_timeout=1500ms");
     }
 
@@ -135,9 +174,12 @@ mod tests {
             ("nbd+unix:///x", "append ?socket=PATH"),
             ("nbd://h/x?queue_depth=0", "queue_depth=0 is not a whole number from 1 to 1024"),
             ("nbd://h/x?queue_depth=1&queue_depth=2", "twice"),
-            ("nbd://h/x?reconnect_timeout=10", "reconnect_timeout=10 is not a time such as 10s, or 0"),
+            (
+                "nbd://h/x?reconnect_timeout=10",
+                "reconnect_timeout=10 is not a time such as 10s, or 0",
+            ),
             ("nbd://h/x?connect_timeout=0", "a time such as 10s"),
-            ("nbd://h/x?colour=red", "colour=red"),
+            ("nbd://h/x?color=red", "color=red"),
         ] {
             let message = Locator::parse(text).expect_err(text).to_string();
             assert!(message.contains(expected) && message.contains(text), "{text}: {message}");

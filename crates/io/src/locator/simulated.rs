@@ -1,4 +1,5 @@
-//! `simulated:PROFILE[@SETUP][?seed=N][&noise=on|off]`: the model of a drive whose time jumps, its bytes in memory.
+//! `simulated:PROFILE[@SETUP][?seed=N][&noise=on|off]`: the model of a drive whose time jumps, its
+//! bytes in memory.
 
 use std::fmt;
 
@@ -27,7 +28,12 @@ impl SimulatedLocator {
             match setting.split_once('=').unwrap_or((setting, "")) {
                 ("seed", value) if seed.is_none() => seed = Some(read_seed(text, value)?),
                 ("noise", value) if noise.is_none() => noise = Some(read_noise(text, value)?),
-                (key, _) => return Err(LocatorError::UnknownSetting { text: text.to_owned(), key: key.to_owned() }),
+                (key, _) => {
+                    return Err(LocatorError::UnknownSetting {
+                        text: text.to_owned(),
+                        key: key.to_owned(),
+                    });
+                }
             }
         }
         Ok(Self { profile, setup, seed: seed.unwrap_or(0), noise: noise.unwrap_or(true) })

@@ -10,17 +10,21 @@ use rustix::ioctl::{Getter, Setter, ioctl, opcode};
 /// # Errors
 /// The system's, such as "not a typewriter" for what is no block device.
 pub(crate) fn is_read_only(device: impl AsFd) -> Result<bool, Errno> {
-    // SAFETY: BLKROGET writes one C int through its argument, and a `Getter` of that type gives it the address of one.
+    // SAFETY: BLKROGET writes one C int through its argument, and a `Getter` of that type gives it
+    // the address of one.
     let flag = unsafe { ioctl(device, Getter::<BLKROGET, std::ffi::c_int>::new()) }?;
     Ok(flag != 0)
 }
 
-/// Tells the device that the `len` bytes from `offset` are not needed any more (`BLKDISCARD`); waits until it has taken note.
+/// Tells the device that the `len` bytes from `offset` are not needed any more (`BLKDISCARD`);
+/// waits until it has taken note.
 ///
 /// # Errors
-/// The system's: "not supported" where the device cannot forget, "invalid argument" for what is not aligned to its sectors.
+/// The system's: "not supported" where the device cannot forget, "invalid argument" for what is not
+/// aligned to its sectors.
 pub(crate) fn discard(device: impl AsFd, offset: u64, len: u64) -> Result<(), Errno> {
-    // SAFETY: BLKDISCARD reads two 64-bit numbers through its argument, and a `Setter` of that type gives it the address of two.
+    // SAFETY: BLKDISCARD reads two 64-bit numbers through its argument, and a `Setter` of that type
+    // gives it the address of two.
     unsafe { ioctl(device, Setter::<BLKDISCARD, [u64; 2]>::new([offset, len])) }
 }
 

@@ -1,9 +1,11 @@
 //! An io_uring that owns everything the kernel works on.
 //!
-//! The kernel reads and writes memory long after a submission returned. Safety therefore rests on one rule: whatever an operation points to is owned by
-//! `Inner::slots` from submission until its completion has been seen, and is never moved or freed before. The memory itself is on the heap behind
-//! `Bytes` or `AlignedBuffer`, so that moving the owner does not move it. When a ring is dropped with operations on their way, slots and ring
-//! are leaked on purpose: the kernel may still write into them.
+//! The kernel reads and writes memory long after a submission returned. Safety therefore rests on
+//! one rule: whatever an operation points to is owned by `Inner::slots` from submission until its
+//! completion has been seen, and is never moved or freed before. The memory itself is on the heap
+//! behind `Bytes` or `AlignedBuffer`, so that moving the owner does not move it. When a ring is
+//! dropped with operations on their way, slots and ring are leaked on purpose: the kernel may still
+//! write into them.
 
 use std::collections::VecDeque;
 use std::io;
@@ -52,15 +54,18 @@ struct Inner {
 }
 
 impl Ring {
-    /// A ring of `entries` operations at once on `file` that writes to the eventfd `bell` whenever one is over.
+    /// A ring of `entries` operations at once on `file` that writes to the eventfd `bell` whenever
+    /// one is over.
     ///
     /// # Errors
-    /// The system's: not permitted, not implemented, no memory; and "not supported" when the kernel lacks an operation needed here.
+    /// The system's: not permitted, not implemented, no memory; and "not supported" when the kernel
+    /// lacks an operation needed here.
     pub(crate) fn new(file: OwnedFd, entries: u32, bell: RawFd) -> io::Result<Self> {
         let uring = IoUring::new(entries)?;
         let mut probe = Probe::new();
         uring.submitter().register_probe(&mut probe)?;
-        let needed = [opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE, opcode::Fallocate::CODE];
+        let needed =
+            [opcode::Read::CODE, opcode::Write::CODE, opcode::Fsync::CODE, opcode::Fallocate::CODE];
         if !needed.iter().all(|code| probe.is_supported(*code)) {
             return Err(io::ErrorKind::Unsupported.into());
         }
@@ -92,8 +97,9 @@ impl Ring {
             let Some((token, operation)) = inner.backlog.pop_front() else { break };
             let (_, operation) = inner.slots[slot].insert((token, operation));
             let entry = operation.entry(inner.file.as_raw_fd()).user_data(slot as u64);
-            // SAFETY: everything `entry` points to is owned by `inner.slots[slot]`, which keeps it until `reap` has seen the completion with this slot's
-            // number, and the file is owned by `inner`; both are leaked, not freed, when the ring goes before that.
+            // SAFETY: everything `entry` points to is owned by `inner.slots[slot]`, which keeps it
+            // until `reap` has seen the completion with this slot's number, and the file is owned
+            // by `inner`; both are leaked, not freed, when the ring goes before that.
             let pushed = unsafe { inner.uring.submission().push(&entry) };
             assert!(pushed.is_ok(), "the submission queue has as many entries as there are slots");
             inner.free.pop();
@@ -101,8 +107,13 @@ impl Ring {
         }
         if sent || !inner.uring.submission().is_empty() {
             match inner.uring.submit() {
-                // Busy: the completion queue is full and is emptied by the next `reap`. Interrupted: sent with the next call.
-                Err(error) if matches!(Errno::from_io_error(&error), Some(Errno::BUSY | Errno::AGAIN | Errno::INTR)) => {}
+                // Busy: the completion queue is full and is emptied by the next `reap`.
+                // Interrupted: sent with the next call.
+                Err(error)
+                    if matches!(
+                        Errno::from_io_error(&error),
+                        Some(Errno::BUSY | Errno::AGAIN | Errno::INTR)
+                    ) => {}
                 outcome => {
                     outcome?;
                 }
@@ -114,7 +125,8 @@ impl Ring {
     /// Whether the kernel has not yet taken everything that there would be room for.
     pub(crate) fn has_unsent(&mut self) -> bool {
         let inner = &mut *self.inner;
-        !inner.uring.submission().is_empty() || (!inner.backlog.is_empty() && !inner.free.is_empty())
+        !inner.uring.submission().is_empty()
+            || (!inner.backlog.is_empty() && !inner.free.is_empty())
     }
 
     /// Appends the operations that are over.
@@ -122,7 +134,8 @@ impl Ring {
         let inner = &mut *self.inner;
         for completion in inner.uring.completion() {
             let slot = completion.user_data() as usize;
-            let (token, operation) = inner.slots[slot].take().expect("the kernel reports each operation once");
+            let (token, operation) =
+                inner.slots[slot].take().expect("the kernel reports each operation once");
             inner.free.push(slot);
             into.push(Reaped { token, operation, answer: completion.result() });
         }
@@ -136,35 +149,48 @@ impl Ring {
 impl Drop for Ring {
     fn drop(&mut self) {
         if self.in_flight() > 0 {
-            tracing::warn!(operations = self.in_flight(), "a ring is closed with operations on their way; their buffers stay allocated");
+            tracing::warn!(
+                operations = self.in_flight(),
+                "a ring is closed with operations on their way; their buffers stay allocated"
+            );
             return;
         }
-        // SAFETY: nothing is in flight, so the kernel works on nothing that is freed here; `inner` is not used after this.
+        // SAFETY: nothing is in flight, so the kernel works on nothing that is freed here; `inner`
+        // is not used after this.
         unsafe { ManuallyDrop::drop(&mut self.inner) }
     }
 }
 
 impl Operation {
-    /// The kernel's form of the operation. It points into `self`, which must stay where it is until the operation is over.
+    /// The kernel's form of the operation. It points into `self`, which must stay where it is until
+    /// the operation is over.
     fn entry(&mut self, file: RawFd) -> squeue::Entry {
         let file = types::Fd(file);
         match self {
             Self::Read { buffer, done, offset } => {
                 let rest = &mut buffer.as_mut_slice()[*done..];
-                opcode::Read::new(file, rest.as_mut_ptr(), length(rest.len())).offset(*offset + *done as u64).build()
+                opcode::Read::new(file, rest.as_mut_ptr(), length(rest.len()))
+                    .offset(*offset + *done as u64)
+                    .build()
             }
             Self::Write { data, done, offset, durable } => {
                 let rest = &data.as_slice()[*done..];
                 let flags = if *durable { ReadWriteFlags::DSYNC } else { ReadWriteFlags::empty() };
-                opcode::Write::new(file, rest.as_ptr(), length(rest.len())).offset(*offset + *done as u64).rw_flags(flags.bits() as i32).build()
+                opcode::Write::new(file, rest.as_ptr(), length(rest.len()))
+                    .offset(*offset + *done as u64)
+                    .rw_flags(flags.bits() as i32)
+                    .build()
             }
-            Self::Fallocate { mode, offset, len } => opcode::Fallocate::new(file, *len).offset(*offset).mode(mode.bits() as i32).build(),
+            Self::Fallocate { mode, offset, len } => {
+                opcode::Fallocate::new(file, *len).offset(*offset).mode(mode.bits() as i32).build()
+            }
             Self::Sync => opcode::Fsync::new(file).flags(types::FsyncFlags::DATASYNC).build(),
         }
     }
 }
 
-/// A length as the kernel takes it; what is longer is moved in several steps, like any short read or write.
+/// A length as the kernel takes it; what is longer is moved in several steps, like any short read
+/// or write.
 fn length(bytes: usize) -> u32 {
     const LONGEST: usize = 1 << 30;
     bytes.min(LONGEST) as u32
@@ -235,7 +261,10 @@ mod tests {
         ring.queue(2, write(&data, 0));
         ring.submit().expect("the kernel takes it");
         drop(ring);
-        assert!(!data.is_unique(), "nobody has seen the completion, so the kernel may still read the buffer");
+        assert!(
+            !data.is_unique(),
+            "nobody has seen the completion, so the kernel may still read the buffer"
+        );
     }
 
     #[test]

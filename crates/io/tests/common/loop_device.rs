@@ -12,7 +12,8 @@ pub struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Attaches a loop device with sectors of `sector_bytes` to `file`; `None`, with a message, where that cannot be done.
+    /// Attaches a loop device with sectors of `sector_bytes` to `file`; `None`, with a message,
+    /// where that cannot be done.
     pub fn on(file: &Path, sector_bytes: usize) -> Option<Self> {
         Self::attached(file, &["--sector-size", &sector_bytes.to_string()])
     }
@@ -23,18 +24,23 @@ impl LoopDevice {
             eprintln!("skipped: loop devices are for root only");
             return None;
         }
-        // One at a time: two that look for a free device at once may open the same, and whoever loses had it open for a moment.
+        // One at a time: two that look for a free device at once may open the same, and whoever
+        // loses had it open for a moment.
         static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
         let turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
         let attached = try_run("losetup", &[options, &["--find", "--show", text(file)]].concat());
         drop(turn);
         let device = String::from_utf8_lossy(&attached.stdout).trim().to_owned();
         if !attached.status.success() || device.is_empty() {
-            eprintln!("skipped: no loop device is to be had here ({})", String::from_utf8_lossy(&attached.stderr).trim());
+            eprintln!(
+                "skipped: no loop device is to be had here ({})",
+                String::from_utf8_lossy(&attached.stderr).trim()
+            );
             return None;
         }
         let mut attached = Self { path: device.into(), settings: Vec::new() };
-        attached.settings = ["scheduler", "nomerges"].map(|file| (file, attached.queue(file))).into();
+        attached.settings =
+            ["scheduler", "nomerges"].map(|file| (file, attached.queue(file))).into();
         Some(attached)
     }
 
@@ -50,7 +56,10 @@ impl LoopDevice {
 
     /// A file of its queue's, as it is now.
     pub fn queue(&self, file: &str) -> String {
-        std::fs::read_to_string(self.queue_path(file)).expect("the kernel shows it").trim().to_owned()
+        std::fs::read_to_string(self.queue_path(file))
+            .expect("the kernel shows it")
+            .trim()
+            .to_owned()
     }
 
     /// Where a file of its queue's lies.
@@ -69,7 +78,8 @@ impl Drop for LoopDevice {
         if Path::new("/sys/block").join(self.name()).join(format!("{}p1", self.name())).exists() {
             let _ = try_run("partx", &["-d", text(&self.path)]);
         }
-        // Something may still hold it after a failure; the kernel then detaches it when that lets go.
+        // Something may still hold it after a failure; the kernel then detaches it when that lets
+        // go.
         let _ = try_run("losetup", &["-d", text(&self.path)]);
     }
 }
@@ -77,7 +87,8 @@ impl Drop for LoopDevice {
 /// Runs a program to its end.
 pub fn try_run(program: &str, arguments: &[&str]) -> Output {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    let output = Command::new(program).args(arguments).env("PATH", path).stdin(Stdio::null()).output();
+    let output =
+        Command::new(program).args(arguments).env("PATH", path).stdin(Stdio::null()).output();
     output.unwrap_or_else(|error| panic!("{program}: {error}; scripts/setup.sh test installs it"))
 }
 
@@ -85,7 +96,13 @@ pub fn try_run(program: &str, arguments: &[&str]) -> Output {
 pub fn run(program: &str, arguments: &[&str]) -> String {
     let output = try_run(program, arguments);
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{program} {arguments:?}: {}\n{}{}", output.status, said(&output.stdout), said(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {}\n{}{}",
+        output.status,
+        said(&output.stdout),
+        said(&output.stderr)
+    );
     said(&output.stdout)
 }
 

@@ -12,7 +12,9 @@ use std::sync::mpsc;
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use headtime_io::{Drive, DriveOptions, Io, IoDone, IoMethod, Locator, OpenError, RawOptions, SystemPaths};
+use headtime_io::{
+    Drive, DriveOptions, Io, IoDone, IoMethod, Locator, OpenError, RawOptions, SystemPaths,
+};
 use headtime_units::{Extent, Nanos};
 use tempfile::TempDir;
 
@@ -36,7 +38,8 @@ pub enum Kind {
     Simulated,
     /// A loop device with sectors of 512 bytes, by io_uring: a block device as a raw drive.
     Loop512,
-    /// A loop device with sectors of 4,096 bytes, by threads: both ways to move bytes are to be tried on devices.
+    /// A loop device with sectors of 4,096 bytes, by threads: both ways to move bytes are to be
+    /// tried on devices.
     Loop4096,
     /// A file behind nbdkit on a unix socket, with all that the protocol offers.
     Nbd,
@@ -84,7 +87,8 @@ pub struct Place {
 impl Place {
     pub fn new(kind: Kind) -> Self {
         let directory = tempfile::tempdir().expect("a place for files");
-        std::fs::write(directory.path().join("swift.toml"), SWIFT).expect("the place can be written");
+        std::fs::write(directory.path().join("swift.toml"), SWIFT)
+            .expect("the place can be written");
         let device = if kind.is_device() {
             let backing = directory.path().join("drive.img");
             let file = std::fs::File::create(&backing).expect("the place can be written");
@@ -108,14 +112,22 @@ impl Place {
     pub fn locator(&self) -> Locator {
         let backing = self.backing();
         let text = match self.kind {
-            Kind::Emulated => format!("emulated:{}?backing={}", self.path("swift.toml").display(), backing.display()),
-            // Where no loop device is to be had, `open` says so; nothing is ever opened by this name.
-            Kind::Loop512 | Kind::Loop4096 => {
-                self.device.as_ref().map_or_else(|| "no-loop-device".into(), |device| device.path().display().to_string())
-            }
+            Kind::Emulated => format!(
+                "emulated:{}?backing={}",
+                self.path("swift.toml").display(),
+                backing.display()
+            ),
+            // Where no loop device is to be had, `open` says so; nothing is ever opened by this
+            // name.
+            Kind::Loop512 | Kind::Loop4096 => self.device.as_ref().map_or_else(
+                || "no-loop-device".into(),
+                |device| device.path().display().to_string(),
+            ),
             Kind::Memory => format!("memory:{}", SECTORS * SECTOR as u64),
             Kind::Simulated => format!("simulated:{}", self.path("swift.toml").display()),
-            Kind::Nbd | Kind::NbdPlain => format!("nbd+unix:///?socket={}", self.path("nbd.sock").display()),
+            Kind::Nbd | Kind::NbdPlain => {
+                format!("nbd+unix:///?socket={}", self.path("nbd.sock").display())
+            }
             _ => backing.display().to_string(),
         };
         Locator::parse(&text).expect("a locator")
@@ -125,14 +137,19 @@ impl Place {
         let method = match self.kind {
             Kind::Threads | Kind::Loop4096 => IoMethod::Threads,
             Kind::Uring | Kind::UringBuffered | Kind::Loop512 => IoMethod::Uring,
-            Kind::Emulated | Kind::Memory | Kind::Simulated | Kind::Nbd | Kind::NbdPlain => IoMethod::Auto,
+            Kind::Emulated | Kind::Memory | Kind::Simulated | Kind::Nbd | Kind::NbdPlain => {
+                IoMethod::Auto
+            }
         };
         DriveOptions {
             create_bytes: Some(SECTORS * self.kind.sector() as u64),
             io_method: method,
             direct: self.kind != Kind::UringBuffered,
             drain_timeout: Nanos::from_secs(60),
-            raw: RawOptions { system: SystemPaths { state: self.path("state"), ..SystemPaths::default() }, ..RawOptions::default() },
+            raw: RawOptions {
+                system: SystemPaths { state: self.path("state"), ..SystemPaths::default() },
+                ..RawOptions::default()
+            },
             ..DriveOptions::default()
         }
     }
@@ -162,13 +179,16 @@ impl Place {
     }
 }
 
-/// Opens what this process may have just closed. A program that another test starts at that moment has a copy of the file's descriptor until it runs, and with it
-/// the lock; so has the kernel for a killed one's, until its last command is over.
+/// Opens what this process may have just closed. A program that another test starts at that moment
+/// has a copy of the file's descriptor until it runs, and with it the lock; so has the kernel for a
+/// killed one's, until its last command is over.
 pub fn when_let_go(open: impl Fn() -> Result<Drive, OpenError>) -> Result<Drive, OpenError> {
     let enough = Instant::now() + Duration::from_secs(60);
     loop {
         match open() {
-            Err(error) if error.may_pass_soon() && Instant::now() < enough => std::thread::yield_now(),
+            Err(error) if error.may_pass_soon() && Instant::now() < enough => {
+                std::thread::yield_now()
+            }
             outcome => return outcome,
         }
     }
@@ -180,13 +200,23 @@ fn serve(directory: &TempDir, kind: Kind) -> Option<Nbdkit> {
         return None;
     }
     let backing = directory.path().join("drive.img");
-    std::fs::File::create(&backing).and_then(|file| file.set_len(SECTORS * SECTOR as u64)).expect("sparse");
+    std::fs::File::create(&backing)
+        .and_then(|file| file.set_len(SECTORS * SECTOR as u64))
+        .expect("sparse");
     let file = format!("file={}", backing.display());
-    let plain =
-        ["--filter=blocksize-policy", "--filter=fua", "--filter=nozero", "file", &file, "blocksize-maximum=64K", "blocksize-error-policy=error"];
+    let plain = [
+        "--filter=blocksize-policy",
+        "--filter=fua",
+        "--filter=nozero",
+        "file",
+        &file,
+        "blocksize-maximum=64K",
+        "blocksize-error-policy=error",
+    ];
     // No FUA is what its filter does unless told otherwise.
     let limits = ["blocksize-minimum=512", "blocksize-preferred=4K", "zeromode=none"];
-    let arguments = if kind == Kind::NbdPlain { [&plain[..], &limits].concat() } else { vec!["file", &file] };
+    let arguments =
+        if kind == Kind::NbdPlain { [&plain[..], &limits].concat() } else { vec!["file", &file] };
     Some(Nbdkit::start(&directory.path().join("nbd.sock"), &arguments))
 }
 
@@ -199,7 +229,8 @@ pub fn pattern(extent: Extent, version: u64) -> Bytes {
 pub fn pattern_of(sector_bytes: usize, extent: Extent, version: u64) -> Bytes {
     let mut bytes = Vec::with_capacity(extent.len.get() as usize * sector_bytes);
     for sector in extent.start.get()..extent.end().get() {
-        let mark = sector.wrapping_mul(0x9E37_79B9_7F4A_7C15) ^ version.wrapping_mul(0xD1B5_4A32_D192_ED03);
+        let mark = sector.wrapping_mul(0x9E37_79B9_7F4A_7C15)
+            ^ version.wrapping_mul(0xD1B5_4A32_D192_ED03);
         for word in 0..sector_bytes as u64 / 8 {
             bytes.extend_from_slice(&(mark.wrapping_add(word)).to_le_bytes());
         }
@@ -210,7 +241,8 @@ pub fn pattern_of(sector_bytes: usize, extent: Extent, version: u64) -> Bytes {
 /// Whether a read of `extent` sees the given version of the pattern.
 pub fn holds(drive: &Drive, extent: Extent, version: u64) -> bool {
     let sector_bytes = drive.sector_size().bytes() as usize;
-    drive.handle().run(Io::read(extent)).result.expect("readable") == pattern_of(sector_bytes, extent, version)
+    drive.handle().run(Io::read(extent)).result.expect("readable")
+        == pattern_of(sector_bytes, extent, version)
 }
 
 /// Submits and hands the answer to a channel.

@@ -1,4 +1,5 @@
-//! What the tests of a failing NBD drive share: a place with a server's socket, and how to ask and what to expect.
+//! What the tests of a failing NBD drive share: a place with a server's socket, and how to ask and
+//! what to expect.
 
 use std::path::PathBuf;
 use std::sync::mpsc::Receiver;
@@ -40,7 +41,8 @@ impl NbdPlace {
     }
 
     pub fn open(&self, settings: &str, options: DriveOptions) -> Drive {
-        Drive::open(&Locator::parse(&self.uri(settings)).expect("a locator"), options).expect("the server is there")
+        Drive::open(&Locator::parse(&self.uri(settings)).expect("a locator"), options)
+            .expect("the server is there")
     }
 
     pub fn puppet(&self) -> Puppet {
@@ -51,11 +53,19 @@ impl NbdPlace {
     pub fn nbdkit(&self, filters: &[&str], parameters: &[&str]) -> Nbdkit {
         let file = self.path("disk.img");
         if !file.exists() {
-            std::fs::File::create(&file).and_then(|file| file.set_len(SIZE)).expect("a sparse file");
+            std::fs::File::create(&file)
+                .and_then(|file| file.set_len(SIZE))
+                .expect("a sparse file");
         }
-        let filters: Vec<String> = filters.iter().map(|filter| format!("--filter={filter}")).collect();
+        let filters: Vec<String> =
+            filters.iter().map(|filter| format!("--filter={filter}")).collect();
         let file = file.display().to_string();
-        let arguments: Vec<&str> = filters.iter().map(String::as_str).chain(["file", &file]).chain(parameters.iter().copied()).collect();
+        let arguments: Vec<&str> = filters
+            .iter()
+            .map(String::as_str)
+            .chain(["file", &file])
+            .chain(parameters.iter().copied())
+            .collect();
         Nbdkit::start(&self.socket(), &arguments)
     }
 }
@@ -63,7 +73,12 @@ impl NbdPlace {
 /// As many at the drive as it takes, given up after `limit_ms`.
 pub fn eager(limit_ms: u64) -> DriveOptions {
     let command_timeout = CommandTimeout::after(Nanos::from_ms(limit_ms));
-    DriveOptions { outstanding: Some(32), command_timeout, drain_timeout: Nanos::from_secs(60), ..DriveOptions::default() }
+    DriveOptions {
+        outstanding: Some(32),
+        command_timeout,
+        drain_timeout: Nanos::from_secs(60),
+        ..DriveOptions::default()
+    }
 }
 
 pub fn patient() -> DriveOptions {

@@ -1,4 +1,5 @@
-//! nbdkit as the server of a drive: a process that can be stopped, killed and started again on the same socket.
+//! nbdkit as the server of a drive: a process that can be stopped, killed and started again on the
+//! same socket.
 
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -14,8 +15,16 @@ pub struct Nbdkit {
 /// Whether nbdkit with these plugins and filters is installed; says so when not.
 pub fn installed(parts: &[&str]) -> bool {
     let config = Command::new("nbdkit").arg("--dump-config").output();
-    let config = config.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
-    let folder = |key: &str| config.lines().find_map(|line| line.strip_prefix(key)).map(PathBuf::from).unwrap_or_default();
+    let config = config
+        .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
+        .unwrap_or_default();
+    let folder = |key: &str| {
+        config
+            .lines()
+            .find_map(|line| line.strip_prefix(key))
+            .map(PathBuf::from)
+            .unwrap_or_default()
+    };
     let there = |part: &&&str| {
         let plugin = folder("plugindir=").join(format!("nbdkit-{part}-plugin.so"));
         plugin.exists() || folder("filterdir=").join(format!("nbdkit-{part}-filter.so")).exists()
@@ -56,11 +65,16 @@ impl Nbdkit {
         self.child.wait().expect("it was not waited for");
     }
 
-    /// Hangs: the kernel takes connections and bytes for it, and it does nothing. Returns when the last of its threads has stopped.
+    /// Hangs: the kernel takes connections and bytes for it, and it does nothing. Returns when the
+    /// last of its threads has stopped.
     pub fn stop(&self) {
         self.signal("-STOP");
         let enough = Instant::now() + Duration::from_secs(60);
-        while !self.threads().iter().all(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T'))) {
+        while !self
+            .threads()
+            .iter()
+            .all(|stat| stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with('T')))
+        {
             assert!(Instant::now() < enough, "nbdkit does not stop");
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -73,11 +87,17 @@ impl Nbdkit {
     /// What the kernel says of each thread: number, name in parentheses, state, and more.
     fn threads(&self) -> Vec<String> {
         let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).expect("it runs");
-        tasks.flatten().filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok()).collect()
+        tasks
+            .flatten()
+            .filter_map(|task| std::fs::read_to_string(task.path().join("stat")).ok())
+            .collect()
     }
 
     fn signal(&self, signal: &str) {
-        let status = Command::new("kill").args([signal, &self.child.id().to_string()]).status().expect("kill is always there");
+        let status = Command::new("kill")
+            .args([signal, &self.child.id().to_string()])
+            .status()
+            .expect("kill is always there");
         assert!(status.success());
     }
 }

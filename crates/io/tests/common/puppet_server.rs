@@ -1,4 +1,5 @@
-//! An NBD server in this process that does as it is told: keeps requests, fails them, hangs up, lies.
+//! An NBD server in this process that does as it is told: keeps requests, fails them, hangs up,
+//! lies.
 
 use std::io::{ErrorKind, Read as _, Write as _};
 use std::net::TcpListener;
@@ -81,7 +82,11 @@ impl Puppet {
     pub fn wait_until(&self, what: &str, is_so: impl Fn(&Script) -> bool) {
         let enough = Instant::now() + Duration::from_secs(60);
         while !is_so(&self.script()) {
-            assert!(Instant::now() < enough, "a minute has passed and not: {what}; seen: {:?}", self.script().log);
+            assert!(
+                Instant::now() < enough,
+                "a minute has passed and not: {what}; seen: {:?}",
+                self.script().log
+            );
             std::thread::sleep(LOOK);
         }
     }
@@ -98,7 +103,10 @@ impl Puppet {
         std::thread::spawn(move || {
             while let Ok((mut near, _)) = listener.accept() {
                 let mut far = UnixStream::connect(&socket).expect("the puppet listens");
-                let (mut near_out, mut far_out) = (near.try_clone().expect("a descriptor"), far.try_clone().expect("a descriptor"));
+                let (mut near_out, mut far_out) = (
+                    near.try_clone().expect("a descriptor"),
+                    far.try_clone().expect("a descriptor"),
+                );
                 std::thread::spawn(move || {
                     let _ = std::io::copy(&mut near, &mut far_out);
                     let _ = far_out.shutdown(std::net::Shutdown::Write);
@@ -123,7 +131,8 @@ pub fn serve_raw(socket: &Path, each: impl Fn(UnixStream) + Send + 'static) {
     });
 }
 
-/// One connection. At the end of what the client sends, kept requests are waited for, as a server does whose disk takes its time.
+/// One connection. At the end of what the client sends, kept requests are waited for, as a server
+/// does whose disk takes its time.
 fn serve(mut stream: UnixStream, script: &Mutex<Script>) {
     let number = {
         let mut script = lock(script);
@@ -186,10 +195,15 @@ fn serve(mut stream: UnixStream, script: &Mutex<Script>) {
             continue;
         }
         match stream.read(&mut input[..room]) {
-            // The machine would lose what it has; it is not told before the kept requests are answered.
+            // The machine would lose what it has; it is not told before the kept requests are
+            // answered.
             Ok(0) => ended = true,
             Ok(count) => drop(machine.receive(&input[..count])),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted) => {}
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted
+                ) => {}
             Err(_) => ended = true,
         }
     }
@@ -199,7 +213,14 @@ fn apply(drive: &mut [u8], command: &Command) -> Option<Bytes> {
     let (offset, length) = command.range();
     let range = offset as usize..(offset + length) as usize;
     match command {
-        Command::Read { .. } => return Some(drive.get(range).map(Bytes::copy_from_slice).unwrap_or_else(|| vec![0; length as usize].into())),
+        Command::Read { .. } => {
+            return Some(
+                drive
+                    .get(range)
+                    .map(Bytes::copy_from_slice)
+                    .unwrap_or_else(|| vec![0; length as usize].into()),
+            );
+        }
         Command::Write { payload, .. } => drive[range].copy_from_slice(payload),
         Command::WriteZeroes { .. } => drive[range].fill(0),
         _ => {}

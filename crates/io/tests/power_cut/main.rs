@@ -1,10 +1,14 @@
-//! What is on the platter when the power fails, under the ordinary engine: thousands of random cuts of many histories.
+//! What is on the platter when the power fails, under the ordinary engine: thousands of random cuts
+//! of many histories.
 //!
-//! Two loads. [`sectors`]: overlapping writes, zeroes, discards and flushes as they come, with an oracle that knows what each sector may hold. [`journal`]: stores that keep
-//! transactions as file systems do, recovered from what each cut leaves. Both are also run on drives and stacks that lie, and must then fail.
+//! Two loads. [`sectors`]: overlapping writes, zeroes, discards and flushes as they come, with an
+//! oracle that knows what each sector may hold. [`journal`]: stores that keep transactions as file
+//! systems do, recovered from what each cut leaves. Both are also run on drives and stacks that
+//! lie, and must then fail.
 //!
-//! `HEADTIME_SEED=N` chooses other loads and cuts; `HEADTIME_CUTS=N` makes as many times more cuts of each history. Histories depend on how threads interleave, so that a seed
-//! repeats a load but not always a history; a failure therefore tells the story of the sectors concerned.
+//! `HEADTIME_SEED=N` chooses other loads and cuts; `HEADTIME_CUTS=N` makes as many times more cuts
+//! of each history. Histories depend on how threads interleave, so that a seed repeats a load but
+//! not always a history; a failure therefore tells the story of the sectors concerned.
 
 mod journal;
 mod sectors;
@@ -28,7 +32,8 @@ fn seed() -> u64 {
 
 /// How often to cut, when `few` are enough for every day.
 fn cuts(few: usize) -> usize {
-    let times = std::env::var("HEADTIME_CUTS").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
+    let times =
+        std::env::var("HEADTIME_CUTS").ok().and_then(|times| times.parse().ok()).unwrap_or(1);
     few * times
 }
 
@@ -39,5 +44,9 @@ fn stacks() -> impl Iterator<Item = (&'static str, Option<usize>)> {
 }
 
 fn options(policy: &str, outstanding: Option<usize>) -> DriveOptions {
-    DriveOptions { policy: PolicyChoice::parse(policy).expect("a policy of the table"), outstanding, ..DriveOptions::default() }
+    DriveOptions {
+        policy: PolicyChoice::parse(policy).expect("a policy of the table"),
+        outstanding,
+        ..DriveOptions::default()
+    }
 }

@@ -1,13 +1,19 @@
-//! Overlapping requests as they come, many at once, and an oracle that knows what each sector may hold after a cut.
+//! Overlapping requests as they come, many at once, and an oracle that knows what each sector may
+//! hold after a cut.
 //!
-//! The oracle sees only what a client sees: what it submitted, in which order, and which answers it had when. A write is *safe* from the moment at which the client knew that it completed with
-//! force unit access, or that a flush completed which it had submitted after the write completed. After a cut each sector holds its last safe write or one submitted
-//! later: requests that overlap take effect in the order in which they were submitted. A write that failed or was cancelled may have happened and is never safe.
+//! The oracle sees only what a client sees: what it submitted, in which order, and which answers it
+//! had when. A write is *safe* from the moment at which the client knew that it completed with
+//! force unit access, or that a flush completed which it had submitted after the write completed.
+//! After a cut each sector holds its last safe write or one submitted later: requests that overlap
+//! take effect in the order in which they were submitted. A write that failed or was cancelled may
+//! have happened and is never safe.
 
 use std::sync::mpsc;
 
 use bytes::Bytes;
-use headtime_io::power_cut::{Event, History, Lies, Platter, PowerCutDrive, PowerFailure, PowerSwitch};
+use headtime_io::power_cut::{
+    Event, History, Lies, Platter, PowerCutDrive, PowerFailure, PowerSwitch,
+};
 use headtime_io::{Drive, Io, IoDone};
 use headtime_sched::{Op, RequestId, StreamId};
 use headtime_units::{Extent, Nanos, SectorSize, Sectors};
@@ -28,7 +34,8 @@ const AT_ONCE: usize = 24;
 enum Trust {
     /// What is promised.
     Promised,
-    /// That what was written is safe once a flush is submitted, as on a stack that answers flushes at once.
+    /// That what was written is safe once a flush is submitted, as on a stack that answers flushes
+    /// at once.
     OnSubmission,
     /// That a flush covers writes that have not completed.
     CoversUnfinished,
@@ -64,27 +71,53 @@ struct Run {
 fn content(sector: SectorSize, lba: u64, version: u64) -> Bytes {
     let word = (lba << 40) ^ version;
     let words = sector.bytes() as usize / 8;
-    if version == 0 { Bytes::from(vec![0; words * 8]) } else { (0..words as u64).flat_map(|at| (word ^ (at << 54)).to_le_bytes()).collect() }
+    if version == 0 {
+        Bytes::from(vec![0; words * 8])
+    } else {
+        (0..words as u64).flat_map(|at| (word ^ (at << 54)).to_le_bytes()).collect()
+    }
 }
 
-fn run(drive: PowerCutDrive, policy: &str, outstanding: Option<usize>, sector: SectorSize, trust: Trust, seed: u64) -> Run {
-    let (drive, switch) = drive.seed(seed).record().open(options(policy, outstanding)).expect("memory and a thread are to be had");
+fn run(
+    drive: PowerCutDrive,
+    policy: &str,
+    outstanding: Option<usize>,
+    sector: SectorSize,
+    trust: Trust,
+    seed: u64,
+) -> Run {
+    let (drive, switch) = drive
+        .seed(seed)
+        .record()
+        .open(options(policy, outstanding))
+        .expect("memory and a thread are to be had");
     let changes = load(&drive, &switch, sector, trust, seed);
     assert!(drive.snapshot().queued == 0);
-    let what = format!("policy {policy}, {outstanding:?} outstanding, sectors of {}, HEADTIME_SEED={seed}", sector.bytes());
+    let what = format!(
+        "policy {policy}, {outstanding:?} outstanding, sectors of {}, HEADTIME_SEED={seed}",
+        sector.bytes()
+    );
     Run { what, history: switch.history().expect("it records"), changes, sector }
 }
 
-fn load(drive: &Drive, switch: &PowerSwitch, sector: SectorSize, trust: Trust, seed: u64) -> Vec<Change> {
+fn load(
+    drive: &Drive,
+    switch: &PowerSwitch,
+    sector: SectorSize,
+    trust: Trust,
+    seed: u64,
+) -> Vec<Change> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let handle = drive.handle();
     let (sender, answers) = mpsc::channel();
     let (mut asked, mut changes): (Vec<Asked>, Vec<Change>) = (Vec::new(), Vec::new());
     let mut held = 0;
     while asked.len() < REQUESTS || held > 0 {
-        // Answers are taken when there is no room, or at random, so that the client knows sometimes more and sometimes less.
+        // Answers are taken when there is no room, or at random, so that the client knows sometimes
+        // more and sometimes less.
         let full = held == AT_ONCE || asked.len() == REQUESTS;
-        let answer: Option<(usize, IoDone)> = if full { answers.recv().ok() } else { answers.try_recv().ok() };
+        let answer: Option<(usize, IoDone)> =
+            if full { answers.recv().ok() } else { answers.try_recv().ok() };
         if let Some((number, done)) = answer {
             held -= 1;
             if done.result.is_ok() {
@@ -96,7 +129,13 @@ fn load(drive: &Drive, switch: &PowerSwitch, sector: SectorSize, trust: Trust, s
         let start = rng.random_range(0..WITHIN);
         let extent = Extent::from_numbers(start, rng.random_range(1..=12.min(WITHIN - start)));
         let mut change = |version| {
-            changes.push(Change { extent, version, submitted: switch.moment(), completed: false, safe: None });
+            changes.push(Change {
+                extent,
+                version,
+                submitted: switch.moment(),
+                completed: false,
+                safe: None,
+            });
             changes.len() - 1
         };
         let fua = rng.random_bool(0.15);
@@ -104,13 +143,17 @@ fn load(drive: &Drive, switch: &PowerSwitch, sector: SectorSize, trust: Trust, s
             0..10 => (Io::read(extent), Asked::Read),
             10..80 => {
                 let version = number as u64 + 1;
-                let bytes: Vec<u8> = (start..extent.end().get()).flat_map(|lba| content(sector, lba, version)).collect();
+                let bytes: Vec<u8> = (start..extent.end().get())
+                    .flat_map(|lba| content(sector, lba, version))
+                    .collect();
                 (Io::write(extent, bytes.into()), Asked::Change { index: change(version), fua })
             }
             80..85 => (Io::new(Op::Zero, extent), Asked::Change { index: change(0), fua }),
             85..88 => (Io::new(Op::Discard, extent), Asked::Change { index: change(0), fua }),
             _ => {
-                let covers = (0..changes.len()).filter(|index| changes[*index].completed || trust == Trust::CoversUnfinished).collect();
+                let covers = (0..changes.len())
+                    .filter(|index| changes[*index].completed || trust == Trust::CoversUnfinished)
+                    .collect();
                 (Io::flush(), Asked::Flush { covers })
             }
         };
@@ -129,7 +172,12 @@ fn load(drive: &Drive, switch: &PowerSwitch, sector: SectorSize, trust: Trust, s
     changes
 }
 
-fn submit(handle: &headtime_io::DriveHandle, io: Io, number: usize, sender: &mpsc::Sender<(usize, IoDone)>) -> RequestId {
+fn submit(
+    handle: &headtime_io::DriveHandle,
+    io: Io,
+    number: usize,
+    sender: &mpsc::Sender<(usize, IoDone)>,
+) -> RequestId {
     let sender = sender.clone();
     handle.submit(io, move |done| drop(sender.send((number, done)))).expect("the drive takes it")
 }
@@ -154,19 +202,31 @@ impl Run {
     /// Whether each sector of what was found at `moment` holds what it may.
     fn check(&self, moment: usize, found: &Platter) -> Result<(), String> {
         for lba in 0..WITHIN {
-            let here: Vec<&Change> = self.changes.iter().filter(|change| change.extent.contains(headtime_units::Lba::new(lba))).collect();
-            let last_safe = here.iter().rposition(|change| change.safe.is_some_and(|safe| safe <= moment));
-            let later = here[last_safe.unwrap_or(0)..].iter().filter(|change| change.submitted < moment);
-            let legal = last_safe.is_none().then_some(0).into_iter().chain(later.map(|change| change.version));
+            let here: Vec<&Change> = self
+                .changes
+                .iter()
+                .filter(|change| change.extent.contains(headtime_units::Lba::new(lba)))
+                .collect();
+            let last_safe =
+                here.iter().rposition(|change| change.safe.is_some_and(|safe| safe <= moment));
+            let later =
+                here[last_safe.unwrap_or(0)..].iter().filter(|change| change.submitted < moment);
+            let legal = last_safe
+                .is_none()
+                .then_some(0)
+                .into_iter()
+                .chain(later.map(|change| change.version));
             let extent = Extent::from_numbers(lba, 1);
             let sector = found.read(extent).map_err(|error| error.to_string())?;
             // Most sectors hold the newest that they may, so the search begins there.
             let legal: Vec<u64> = legal.collect();
             if !legal.iter().rev().any(|version| sector == content(self.sector, lba, *version)) {
                 let story = self.history.story(extent, moment);
-                let got = u64::from_le_bytes(sector[..8].try_into().expect("eight bytes")) ^ (lba << 40);
+                let got =
+                    u64::from_le_bytes(sector[..8].try_into().expect("eight bytes")) ^ (lba << 40);
                 return Err(format!(
-                    "{}: cut at moment {moment}, LBA {lba} may hold the versions {legal:?} and holds {got} (or a mixture)\n{story}",
+                    "{}: cut at moment {moment}, LBA {lba} may hold the versions {legal:?} and \
+                        holds {got} (or a mixture)\n{story}",
                     self.what
                 ));
             }
@@ -175,7 +235,12 @@ impl Run {
     }
 
     fn cut(&self, cuts: usize, failure: PowerFailure, seed: u64) -> Result<(), String> {
-        self.history.cut_at_random(cuts, failure, &mut ChaCha8Rng::seed_from_u64(seed), |moment, found| self.check(moment, &found))
+        self.history.cut_at_random(
+            cuts,
+            failure,
+            &mut ChaCha8Rng::seed_from_u64(seed),
+            |moment, found| self.check(moment, &found),
+        )
     }
 }
 
@@ -193,7 +258,10 @@ fn nothing_that_was_flushed_is_lost_under_any_policy_on_any_kind_of_drive() {
             (SectorSize::B512, blank(SectorSize::B512).fua(false)),
             (SectorSize::B4096, blank(SectorSize::B4096).queue_depth(4)),
             (SectorSize::B512, blank(SectorSize::B512).write_errors(0.1)),
-            (SectorSize::B512, blank(SectorSize::B512).flush_errors(0.4, false).fua(number % 2 == 0)),
+            (
+                SectorSize::B512,
+                blank(SectorSize::B512).flush_errors(0.4, false).fua(number % 2 == 0),
+            ),
         ];
         for (sector, drive) in drives {
             let run = run(drive, policy, outstanding, sector, Trust::Promised, seed);
@@ -210,21 +278,31 @@ fn nothing_that_was_flushed_is_lost_under_any_policy_on_any_kind_of_drive() {
 
 #[test]
 fn the_histories_are_worth_cutting() {
-    let run = run(blank(SectorSize::B512), "clook", Some(6), SectorSize::B512, Trust::Promised, seed());
+    let run =
+        run(blank(SectorSize::B512), "clook", Some(6), SectorSize::B512, Trust::Promised, seed());
     let events = run.history.events();
-    let (mut under_way, mut most, mut open_moments, mut cutter) = (0_usize, 0, 0, run.history.cutter());
+    let (mut under_way, mut most, mut open_moments, mut cutter) =
+        (0_usize, 0, 0, run.history.cutter());
     for (moment, event) in events.iter().enumerate() {
         under_way = if matches!(event, Event::Sent { .. }) { under_way + 1 } else { under_way - 1 };
         most = most.max(under_way);
         open_moments += usize::from(cutter.advance(moment).every_cut().size() > 16);
     }
     assert!(most >= 4, "{most} commands at once at the most");
-    assert!(2 * open_moments > events.len(), "at {open_moments} of {} moments something is at stake", events.len());
+    assert!(
+        2 * open_moments > events.len(),
+        "at {open_moments} of {} moments something is at stake",
+        events.len()
+    );
 }
 
 /// Whether any of a few loads is caught by the oracle.
 fn is_caught(drive: &PowerCutDrive, trust: Trust) -> bool {
-    let caught = |seed| run(drive.clone(), "headtime", Some(6), SectorSize::B512, trust, seed).cut(100, PowerFailure::default(), seed).is_err();
+    let caught = |seed| {
+        run(drive.clone(), "headtime", Some(6), SectorSize::B512, trust, seed)
+            .cut(100, PowerFailure::default(), seed)
+            .is_err()
+    };
     (seed()..seed() + 5).any(caught)
 }
 
@@ -232,8 +310,20 @@ fn is_caught(drive: &PowerCutDrive, trust: Trust) -> bool {
 fn a_drive_or_a_stack_that_lies_is_caught() {
     let drive = blank(SectorSize::B512);
     assert!(!is_caught(&drive, Trust::Promised), "a drive that does not lie is caught at nothing");
-    assert!(is_caught(&drive.clone().lies(Lies { flush: true, fua: false }), Trust::Promised), "flushes that do nothing");
-    assert!(is_caught(&drive.clone().lies(Lies { flush: false, fua: true }), Trust::Promised), "force unit access that is ignored");
-    assert!(is_caught(&drive, Trust::OnSubmission), "a stack that answers flushes before the drive has");
-    assert!(is_caught(&drive, Trust::CoversUnfinished), "a client that takes a flush to cover writes that have not completed");
+    assert!(
+        is_caught(&drive.clone().lies(Lies { flush: true, fua: false }), Trust::Promised),
+        "flushes that do nothing"
+    );
+    assert!(
+        is_caught(&drive.clone().lies(Lies { flush: false, fua: true }), Trust::Promised),
+        "force unit access that is ignored"
+    );
+    assert!(
+        is_caught(&drive, Trust::OnSubmission),
+        "a stack that answers flushes before the drive has"
+    );
+    assert!(
+        is_caught(&drive, Trust::CoversUnfinished),
+        "a client that takes a flush to cover writes that have not completed"
+    );
 }

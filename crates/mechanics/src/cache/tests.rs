@@ -10,7 +10,12 @@ use rand_chacha::rand_core::SeedableRng;
 use super::*;
 
 fn cache(segments: u32, segment_sectors: u32, write_segments: u32) -> SegmentCache {
-    SegmentCache::new(&Cache { segments, segment_sectors, write_segments: Some(write_segments), ..Cache::default() })
+    SegmentCache::new(&Cache {
+        segments,
+        segment_sectors,
+        write_segments: Some(write_segments),
+        ..Cache::default()
+    })
 }
 
 fn row(start: u64, end: u64) -> Extent {
@@ -38,14 +43,22 @@ fn the_worked_example_goes_as_it_says() {
 
     cache.write(row(70, 78), at(3), 0).expect("a segment is free");
     assert_eq!(cache.held(row(60, 70)).sectors, Sectors::ZERO, "the shorter part is gone");
-    assert_eq!(cache.held(row(70, 200)), Held { sectors: Sectors::new(90), complete: at(3) }, "two rows side by side are one for a reader");
+    assert_eq!(
+        cache.held(row(70, 200)),
+        Held { sectors: Sectors::new(90), complete: at(3) },
+        "two rows side by side are one for a reader"
+    );
     let written = cache.write(row(78, 86), at(4), 0).expect("it continues the row");
     assert_eq!(cache.written_rows().map(|row| row.extent).collect::<Vec<_>>(), [row(70, 86)]);
     assert!(cache.holds(row(86, 160)));
 
     assert_eq!(cache.write(row(500, 508), at(5), 0), Err(WriteRefused::Full));
     cache.begin_save(written);
-    assert_eq!(cache.write(row(500, 508), at(5), 0), Err(WriteRefused::Full), "on its way is not there yet");
+    assert_eq!(
+        cache.write(row(500, 508), at(5), 0),
+        Err(WriteRefused::Full),
+        "on its way is not there yet"
+    );
     cache.end_save(written);
     assert!(cache.holds(row(70, 86)) && !cache.overlaps_written(row(0, 1_000)));
     cache.touch(row(70, 86));
@@ -75,12 +88,23 @@ fn writes_that_touch_join_and_those_that_do_not_fit_wait() {
     // 12–22 overlaps both; 10–24 are 14 sectors and fit.
     cache.write(row(12, 22), at(3), 2).expect("it joins both");
     let rows: Vec<WrittenRow> = cache.written_rows().collect();
-    assert_eq!(rows, [WrittenRow { id: a, extent: row(10, 24), arrived: at(3), mark: 0, urgent: false }]);
-    assert_eq!(cache.write(row(20, 28), at(4), 3), Err(WriteRefused::Overlaps), "10–28 are more than a segment");
+    assert_eq!(
+        rows,
+        [WrittenRow { id: a, extent: row(10, 24), arrived: at(3), mark: 0, urgent: false }]
+    );
+    assert_eq!(
+        cache.write(row(20, 28), at(4), 3),
+        Err(WriteRefused::Overlaps),
+        "10–28 are more than a segment"
+    );
     assert!(cache.written_rows().all(|row| row.urgent));
     assert_eq!(cache.write(row(100, 117), at(4), 3), Err(WriteRefused::TooLong));
     cache.begin_save(a);
-    assert_eq!(cache.write(row(10, 12), at(4), 3), Err(WriteRefused::Overlaps), "what is leaving cannot change");
+    assert_eq!(
+        cache.write(row(10, 12), at(4), 3),
+        Err(WriteRefused::Overlaps),
+        "what is leaving cannot change"
+    );
     assert_eq!(cache.oldest_mark(), Some(0));
     cache.end_save(a);
     assert_eq!(cache.oldest_mark(), None);
@@ -105,7 +129,8 @@ fn reading_past_written_data_is_the_callers_fault() {
     read(&mut cache, row(8, 16), 16, at(2));
 }
 
-/// Every sector by itself: what the media hold, and for each segment what each of its sectors holds.
+/// Every sector by itself: what the media hold, and for each segment what each of its sectors
+/// holds.
 #[derive(Default)]
 struct Model {
     media: BTreeMap<u64, u64>,
@@ -114,7 +139,10 @@ struct Model {
 
 impl Model {
     fn newest(&self, lba: u64) -> u64 {
-        let written = self.rows.values().find_map(|(written, row)| if *written { row.get(&lba) } else { None });
+        let written = self
+            .rows
+            .values()
+            .find_map(|(written, row)| if *written { row.get(&lba) } else { None });
         written.or_else(|| self.media.get(&lba)).copied().unwrap_or(0)
     }
 
@@ -124,8 +152,9 @@ impl Model {
     }
 }
 
-/// Drives cache and model alike; the model learns from the cache only which segment it took and which rows it kept, and checks that what is kept
-/// holds the newest version of each sector, that written data are never lost, and that the prefix answered is what one sees sector by sector.
+/// Drives cache and model alike; the model learns from the cache only which segment it took and
+/// which rows it kept, and checks that what is kept holds the newest version of each sector, that
+/// written data are never lost, and that the prefix answered is what one sees sector by sector.
 #[test]
 fn it_holds_the_newest_version_of_everything_it_says_it_holds() {
     for seed in 0..80 {
@@ -141,7 +170,8 @@ fn it_holds_the_newest_version_of_everything_it_says_it_holds() {
             let now = at(version);
             match rng.random_range(0..5) {
                 0 | 1 => {
-                    // A read as a drive does it: what is held, then the rest from the media up to written data.
+                    // A read as a drive does it: what is held, then the rest from the media up to
+                    // written data.
                     let from = Lba::new(extent.start.get() + cache.held(extent).sectors.get());
                     let to = cache.next_unsaved(from).unwrap_or(Lba::new(90)).min(extent.end());
                     cache.touch(extent);
@@ -163,17 +193,27 @@ fn it_holds_the_newest_version_of_everything_it_says_it_holds() {
                     if let Ok(id) = cache.write(extent, now, version) {
                         // Rows that joined give their sectors to the one that stays.
                         let row = cache.segments[id.segment].extent();
-                        let joined: BTreeMap<u64, u64> =
-                            model.rows.values().filter(|(written, _)| *written).flat_map(|(_, row)| row.clone()).collect();
-                        let within = joined.into_iter().filter(|(lba, _)| row.contains(Lba::new(*lba)));
+                        let joined: BTreeMap<u64, u64> = model
+                            .rows
+                            .values()
+                            .filter(|(written, _)| *written)
+                            .flat_map(|(_, row)| row.clone())
+                            .collect();
+                        let within =
+                            joined.into_iter().filter(|(lba, _)| row.contains(Lba::new(*lba)));
                         let mut contents: BTreeMap<u64, u64> = within.collect();
                         contents.extend(lbas().map(|lba| (lba, version)));
-                        assert_eq!(contents.len() as u64, row.len.get(), "seed {seed}: the row has sectors that nobody wrote");
+                        assert_eq!(
+                            contents.len() as u64,
+                            row.len.get(),
+                            "seed {seed}: the row has sectors that nobody wrote"
+                        );
                         model.rows.insert(id.segment, (true, contents));
                     }
                 }
                 3 => {
-                    // A write that goes to the media itself: only where nothing written is in the way.
+                    // A write that goes to the media itself: only where nothing written is in the
+                    // way.
                     if !cache.overlaps_written(extent) {
                         cache.forget(extent);
                         model.media.extend(lbas().map(|lba| (lba, version)));
@@ -187,7 +227,8 @@ fn it_holds_the_newest_version_of_everything_it_says_it_holds() {
                         leaving.push(chosen);
                     } else if let Some(saved) = leaving.pop() {
                         cache.end_save(saved.id);
-                        let (written, row) = model.rows.get_mut(&saved.id.segment).expect("it was written");
+                        let (written, row) =
+                            model.rows.get_mut(&saved.id.segment).expect("it was written");
                         *written = false;
                         model.media.extend(row.iter().map(|(lba, version)| (*lba, *version)));
                     }
@@ -201,16 +242,34 @@ fn it_holds_the_newest_version_of_everything_it_says_it_holds() {
             }
             for (index, segment) in cache.segments.iter().enumerate() {
                 let row = model.rows.get(&index).map_or(0, |(_, row)| row.len() as u64);
-                assert_eq!(row, segment.end - segment.start, "seed {seed}, version {version}: segment {index} holds {}", segment.extent());
+                assert_eq!(
+                    row,
+                    segment.end - segment.start,
+                    "seed {seed}, version {version}: segment {index} holds {}",
+                    segment.extent()
+                );
             }
             for lba in 0..90 {
                 let newest = model.newest(lba);
-                assert!(model.shown(lba).iter().all(|shown| *shown == newest), "seed {seed}, version {version}: sector {lba} is stale");
-                assert_eq!(cache.holds(row(lba, lba + 1)), !model.shown(lba).is_empty(), "seed {seed}, version {version}: sector {lba}");
+                assert!(
+                    model.shown(lba).iter().all(|shown| *shown == newest),
+                    "seed {seed}, version {version}: sector {lba} is stale"
+                );
+                assert_eq!(
+                    cache.holds(row(lba, lba + 1)),
+                    !model.shown(lba).is_empty(),
+                    "seed {seed}, version {version}: sector {lba}"
+                );
             }
             let probe = row(rng.random_range(0..60), 75);
-            let one_by_one = (probe.start.get()..75).take_while(|lba| cache.holds(row(*lba, lba + 1))).count() as u64;
-            assert_eq!(cache.held(probe).sectors.get(), one_by_one, "seed {seed}, version {version}");
+            let one_by_one = (probe.start.get()..75)
+                .take_while(|lba| cache.holds(row(*lba, lba + 1)))
+                .count() as u64;
+            assert_eq!(
+                cache.held(probe).sectors.get(),
+                one_by_one,
+                "seed {seed}, version {version}"
+            );
         }
     }
 }

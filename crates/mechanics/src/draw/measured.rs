@@ -1,4 +1,5 @@
-//! A layout as a characterisation would tell it: every row of LBAs on a track, and rows that go on alike from track to track joined.
+//! A layout as a characterization would tell it: every row of LBAs on a track, and rows that go on
+//! alike from track to track joined.
 
 use alloc::vec::Vec;
 
@@ -8,18 +9,22 @@ use crate::layout::{Layout, TrackRun};
 use crate::place::Track;
 use crate::profile::Run;
 
-/// The most that a run's angles may be off by rounding, in units of 2⁻³² turn; beyond it a new run begins.
+/// The most that a run's angles may be off by rounding, in units of 2⁻³² turn; beyond it a new run
+/// begins.
 const ANGLE_ERROR: u32 = 2;
 
 pub(super) fn runs_of(layout: &Layout) -> Vec<Run> {
     let tracks = (0..layout.track_count()).filter_map(|number| layout.track_by_number(number));
-    let mut rows: Vec<(Track, TrackRun)> = tracks.flat_map(|track| layout.track_runs(track).map(move |row| (track, row))).collect();
+    let mut rows: Vec<(Track, TrackRun)> =
+        tracks.flat_map(|track| layout.track_runs(track).map(move |row| (track, row))).collect();
     rows.sort_unstable_by_key(|(_, row)| row.extent.start);
     let mut runs: Vec<Run> = Vec::new();
     for (track, row) in rows {
         let angle = layout.sector_angle(track.sector(row.first_sector));
         let sectors_per_track = layout.sectors_per_track(track);
-        let joined = runs.last_mut().is_some_and(|run| run.sectors_per_track == sectors_per_track && join(run, track, &row, angle));
+        let joined = runs.last_mut().is_some_and(|run| {
+            run.sectors_per_track == sectors_per_track && join(run, track, &row, angle)
+        });
         if !joined {
             runs.push(Run {
                 first_lba: row.extent.start.get(),
@@ -38,9 +43,13 @@ pub(super) fn runs_of(layout: &Layout) -> Vec<Run> {
     runs
 }
 
-/// Lets the row be the run's next track if it goes on as the run does. A run of one track takes its direction and angle step from the second.
+/// Lets the row be the run's next track if it goes on as the run does. A run of one track takes its
+/// direction and angle step from the second.
 fn join(run: &mut Run, track: Track, row: &TrackRun, angle: Angle) -> bool {
-    if track.head != run.head || row.first_sector != run.first_sector || row.extent.len.get() != u64::from(run.lbas) {
+    if track.head != run.head
+        || row.first_sector != run.first_sector
+        || row.extent.len.get() != u64::from(run.lbas)
+    {
         return false;
     }
     let step = i64::from(track.cylinder) - i64::from(run.last_cylinder());
@@ -48,7 +57,8 @@ fn join(run: &mut Run, track: Track, row: &TrackRun, angle: Angle) -> bool {
         run.cylinder_step = step as i32;
         run.angle_step_turns = (angle - Angle::from_turns(run.angle_turns)).as_turns();
     }
-    let expected = Angle::from_turns(run.angle_turns + f64::from(run.tracks) * run.angle_step_turns);
+    let expected =
+        Angle::from_turns(run.angle_turns + f64::from(run.tracks) * run.angle_step_turns);
     let error = expected.until(angle).as_raw().min(angle.until(expected).as_raw());
     let goes_on = step == i64::from(run.cylinder_step) && error <= ANGLE_ERROR;
     run.tracks += u32::from(goes_on);

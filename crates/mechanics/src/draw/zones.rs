@@ -19,18 +19,37 @@ pub(super) fn random_zones(rng: &mut impl Rng, geometry: &Geometry) -> Vec<Zone>
     zones
 }
 
-fn random_zone(rng: &mut impl Rng, geometry: &Geometry, behind: u32, skipped_cylinders: u32) -> Zone {
+fn random_zone(
+    rng: &mut impl Rng,
+    geometry: &Geometry,
+    behind: u32,
+    skipped_cylinders: u32,
+) -> Zone {
     let spt: u32 = if rng.random_bool(0.1) { 1 } else { rng.random_range(2..=32) };
     let first_cylinder = behind + skipped_cylinders;
-    let mut zone = Zone { first_cylinder, skipped_cylinders, cylinders: rng.random_range(1..=12), sectors_per_track: spt, ..Zone::default() };
+    let mut zone = Zone {
+        first_cylinder,
+        skipped_cylinders,
+        cylinders: rng.random_range(1..=12),
+        sectors_per_track: spt,
+        ..Zone::default()
+    };
     if rng.random_bool(0.3) {
-        zone.sectors_by_head = (0..geometry.heads).map(|_| rng.random_range(spt.div_ceil(2)..=spt + 3)).collect();
+        zone.sectors_by_head =
+            (0..geometry.heads).map(|_| rng.random_range(spt.div_ceil(2)..=spt + 3)).collect();
     }
     let parts_of_sectors = rng.random_bool(0.3);
-    let mut skew = || if parts_of_sectors { rng.random_range(0.0..f64::from(spt)) } else { f64::from(rng.random_range(0..spt)) };
+    let mut skew = || {
+        if parts_of_sectors {
+            rng.random_range(0.0..f64::from(spt))
+        } else {
+            f64::from(rng.random_range(0..spt))
+        }
+    };
     (zone.track_skew, zone.cylinder_skew) = (skew(), skew());
     let band_skew = skew();
-    zone.band_skew = (geometry.band_cylinders.is_some() && rng.random_bool(0.5)).then_some(band_skew);
+    zone.band_skew =
+        (geometry.band_cylinders.is_some() && rng.random_bool(0.5)).then_some(band_skew);
     zone.first_angle_turns = rng.random_bool(0.2).then(|| rng.random_range(0.0..1.0));
     random_spares(rng, geometry, &mut zone);
     zone.slips = random_slips(rng, &zone, geometry.heads);
@@ -40,7 +59,8 @@ fn random_zone(rng: &mut impl Rng, geometry: &Geometry, behind: u32, skipped_cyl
     zone
 }
 
-/// Groups, up to three tracks of spares in each, and reserved sectors; at least one sector of each group holds an LBA.
+/// Groups, up to three tracks of spares in each, and reserved sectors; at least one sector of each
+/// group holds an LBA.
 fn random_spares(rng: &mut impl Rng, geometry: &Geometry, zone: &mut Zone) {
     if rng.random_bool(0.3) {
         let unit = geometry.band_cylinders.unwrap_or(1);
@@ -62,14 +82,20 @@ fn random_slips(rng: &mut impl Rng, zone: &Zone, heads: u16) -> Vec<u64> {
     let mut slips = BTreeSet::new();
     let wanted = rng.random_range(0..=(zone.spares * u64::from(zone.groups())).min(12));
     for _ in 0..wanted {
-        // Side by side with the last one as often as not, the zone's first and last sector more often than others.
+        // Side by side with the last one as often as not, the zone's first and last sector more
+        // often than others.
         let sector = match (rng.random_range(0..8_u32), slips.last()) {
             (0, _) => zone.reserved,
             (1, _) => sectors - 1,
             (2..=4, Some(last)) => (last + 1) % sectors,
             _ => rng.random_range(0..sectors),
         };
-        let in_group = slips.iter().filter(|slip| **slip >= zone.reserved && **slip / group_sectors == sector / group_sectors).count();
+        let in_group = slips
+            .iter()
+            .filter(|slip| {
+                **slip >= zone.reserved && **slip / group_sectors == sector / group_sectors
+            })
+            .count();
         if (in_group as u64) < zone.spares || sector < zone.reserved {
             slips.insert(sector);
         }
@@ -77,18 +103,24 @@ fn random_slips(rng: &mut impl Rng, zone: &Zone, heads: u16) -> Vec<u64> {
     slips.into_iter().collect()
 }
 
-/// Pairs of a sector that holds an LBA and one that holds none: a spare, now and then a reserved one.
+/// Pairs of a sector that holds an LBA and one that holds none: a spare, now and then a reserved
+/// one.
 fn random_remaps(rng: &mut impl Rng, zone: &Zone, heads: u16) -> Vec<(u64, u64)> {
     let sectors = zone.physical_sectors(heads);
     let group_sectors = u64::from(zone.group_cylinders()) * zone.cylinder_sectors(heads);
     let (mut mapped, mut free): (Vec<u64>, Vec<u64>) = (Vec::new(), Vec::new());
     for start in (0..sectors).step_by(group_sectors as usize) {
         let end = sectors.min(start + group_sectors);
-        let usable: Vec<u64> = (start.max(zone.reserved)..end).filter(|sector| !zone.slips.contains(sector)).collect();
+        let usable: Vec<u64> =
+            (start.max(zone.reserved)..end).filter(|sector| !zone.slips.contains(sector)).collect();
         let reserved = zone.reserved.saturating_sub(start).min(group_sectors);
         let (places, spares) = usable.split_at((end - start - reserved - zone.spares) as usize);
         mapped.extend(places);
-        free.extend((start..start + reserved).filter(|sector| !zone.slips.contains(sector)).chain(spares.iter().copied()));
+        free.extend(
+            (start..start + reserved)
+                .filter(|sector| !zone.slips.contains(sector))
+                .chain(spares.iter().copied()),
+        );
     }
     let mut remaps = Vec::new();
     for _ in 0..rng.random_range(0..=free.len().min(mapped.len()).min(6)) {

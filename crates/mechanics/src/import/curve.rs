@@ -1,4 +1,5 @@
-//! The arm and the spindle: `dm_mech_g1` blocks and extracted seek curves to [`Seek`] and [`Rotation`].
+//! The arm and the spindle: `dm_mech_g1` blocks and extracted seek curves to [`Seek`] and
+//! [`Rotation`].
 //!
 //! | seek type | becomes |
 //! |---|---|
@@ -9,7 +10,8 @@
 //! | `hplplus10` | the ten points, then points on the formula |
 //! | `constant` | two points of one time |
 //!
-//! Points on a formula are as far apart as the straight line between them stays within [`CHORD_MS`] of the formula.
+//! Points on a formula are as far apart as the straight line between them stays within [`CHORD_MS`]
+//! of the formula.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -22,7 +24,8 @@ use super::token::{Library, unfit};
 use super::tree::{Block, Value};
 use crate::profile::{Rotation, Seek, SeekFormula};
 
-/// How far the line between two points may be from the formula that they stand for, milliseconds: a tenth of what seeks are measured to.
+/// How far the line between two points may be from the formula that they stand for, milliseconds: a
+/// tenth of what seeks are measured to.
 const CHORD_MS: f64 = 0.000_5;
 /// Longest time accepted, milliseconds; what profiles accept.
 const LONGEST_MS: f64 = 600_000.0;
@@ -57,26 +60,38 @@ pub(super) fn mechanics<'t>(
         });
     }
     let mut keys = Keys::of(block, names);
-    let rpm = keys.required_number("Rotation speed (in rpms)", 60.0..=600_000.0, "add the speed of the spindle")?;
+    let rpm = keys.required_number(
+        "Rotation speed (in rpms)",
+        60.0..=600_000.0,
+        "add the speed of the spindle",
+    )?;
     let error_percent = keys.number("Percent error in rpms", 0.0..=100.0)?.unwrap_or(0.0);
     let head_switch_ms = keys.number("Head switch time", 0.0..=LONGEST_MS)?.unwrap_or(0.0);
-    let mut write_settle_ms = keys.number("Add. write settling delay", -LONGEST_MS..=LONGEST_MS)?.unwrap_or(0.0);
+    let mut write_settle_ms =
+        keys.number("Add. write settling delay", -LONGEST_MS..=LONGEST_MS)?.unwrap_or(0.0);
     if write_settle_ms < 0.0 {
         let text = format!(
-            "writes seek {} ms faster than reads here; a profile's writes seek no faster, so that they are too late by that",
+            "writes seek {} ms faster than reads here; a profile's writes seek no faster, so that \
+                they are too late by that",
             -write_settle_ms
         );
         notes.push(Note { place: keys.place.clone(), text });
         write_settle_ms = 0.0;
     }
-    if let Some((access, place)) = keys.word("Access time type")?.filter(|(access, _)| *access != "trackSwitchPlusRotation") {
-        let text = format!("`Access time type = {access}` is left out: a profile's drive always seeks and rotates");
+    if let Some((access, place)) =
+        keys.word("Access time type")?.filter(|(access, _)| *access != "trackSwitchPlusRotation")
+    {
+        let text = format!(
+            "`Access time type = {access}` is left out: a profile's drive always seeks and rotates"
+        );
         notes.push(Note { place: place.clone(), text });
     }
     let curve = curve(&mut keys, cylinders, library, notes)?;
     let seek = match curve {
         Curve::Points(points) => Seek { head_switch_ms, write_settle_ms, points, formula: None },
-        Curve::Formula(formula) => Seek { head_switch_ms, write_settle_ms, points: Vec::new(), formula: Some(formula) },
+        Curve::Formula(formula) => {
+            Seek { head_switch_ms, write_settle_ms, points: Vec::new(), formula: Some(formula) }
+        }
     };
     // The other curves' figures often stand beside the one that counts.
     let harmless = |key: &str, _: Option<f64>| {
@@ -103,7 +118,12 @@ enum Curve {
     Formula(SeekFormula),
 }
 
-fn curve(keys: &mut Keys<'_>, cylinders: u32, library: &mut Library<'_>, notes: &mut Vec<Note>) -> Result<Curve, ImportError> {
+fn curve(
+    keys: &mut Keys<'_>,
+    cylinders: u32,
+    library: &mut Library<'_>,
+    notes: &mut Vec<Note>,
+) -> Result<Curve, ImportError> {
     let types = "linear, curve, constant, hpl, hplplus10 or extracted";
     let (kind, place) = match keys.word("Seek type")? {
         Some(given) => given,
@@ -119,14 +139,22 @@ fn curve(keys: &mut Keys<'_>, cylinders: u32, library: &mut Library<'_>, notes: 
             Ok(Curve::Points(alloc::vec![(1, time), (last, time)]))
         }
         "linear" => {
-            let (one, mean, full) = (ms("Single cylinder seek time")?, ms("Average seek time")?, ms("Full strobe seek time")?);
+            let (one, mean, full) = (
+                ms("Single cylinder seek time")?,
+                ms("Average seek time")?,
+                ms("Full strobe seek time")?,
+            );
             let third = (cylinders / 3).clamp(1, last);
             let mut points = alloc::vec![(1, one), (third, mean), (last, full)];
             points.dedup_by_key(|point| point.0);
             Ok(Curve::Points(points))
         }
         "curve" => {
-            let (least, mean, most) = (ms("Single cylinder seek time")?, ms("Average seek time")?, ms("Full strobe seek time")?);
+            let (least, mean, most) = (
+                ms("Single cylinder seek time")?,
+                ms("Average seek time")?,
+                ms("Full strobe seek time")?,
+            );
             Ok(Curve::Points(sampled(1, last, &lee(least, mean, most, cylinders))))
         }
         "hpl" => {
@@ -140,9 +168,16 @@ fn curve(keys: &mut Keys<'_>, cylinders: u32, library: &mut Library<'_>, notes: 
             let (formula, _) = hpl(keys)?;
             let items = keys.list("First ten seek times")?;
             if items.len() < 10 {
-                return Err(keys.missing("First ten seek times", "this seek type needs ten times, for 1 to 10 cylinders"));
+                return Err(keys.missing(
+                    "First ten seek times",
+                    "this seek type needs ten times, for 1 to 10 cylinders",
+                ));
             }
-            let first: Result<Vec<f64>, _> = items.iter().take(10).map(|item| number_of("First ten seek times", item, &(0.0..=LONGEST_MS))).collect();
+            let first: Result<Vec<f64>, _> = items
+                .iter()
+                .take(10)
+                .map(|item| number_of("First ten seek times", item, &(0.0..=LONGEST_MS)))
+                .collect();
             Ok(Curve::Points(after(&first?, &formula, last)))
         }
         other => Err(ImportError::Value {
@@ -177,7 +212,12 @@ fn hpl(keys: &mut Keys<'_>) -> Result<(SeekFormula, Option<f64>), ImportError> {
     let long_from = value(0, 0.0..=f64::from(i32::MAX))?;
     let single = value(5, -1.0..=LONGEST_MS)?;
     if single < 0.0 && single != -1.0 {
-        return Err(refuse(key, &items[5], "-1, or a time from 0", "-1 says that one cylinder follows the formula"));
+        return Err(refuse(
+            key,
+            &items[5],
+            "-1, or a time from 0",
+            "-1 says that one cylinder follows the formula",
+        ));
     }
     let formula = SeekFormula {
         short_ms: value(1, 0.0..=LONGEST_MS)?,
@@ -192,8 +232,10 @@ fn hpl(keys: &mut Keys<'_>) -> Result<(SeekFormula, Option<f64>), ImportError> {
 
 /// The points `first` over 1, 2 … cylinders, and behind them points on the formula.
 fn after(first: &[f64], formula: &SeekFormula, last: u32) -> Vec<(u32, f64)> {
-    let short = |distance: u32| formula.short_ms + formula.short_sqrt_ms * libm::sqrt(f64::from(distance));
-    let long = |distance: u32| formula.long_ms + formula.long_us_per_cylinder / 1e3 * f64::from(distance);
+    let short =
+        |distance: u32| formula.short_ms + formula.short_sqrt_ms * libm::sqrt(f64::from(distance));
+    let long =
+        |distance: u32| formula.long_ms + formula.long_us_per_cylinder / 1e3 * f64::from(distance);
     let mut points: Vec<(u32, f64)> = (1..).zip(first.iter().copied()).collect();
     let next = points.len() as u32 + 1;
     // The two parts need not meet: the last short and the first long distance are both points.
@@ -208,13 +250,15 @@ fn after(first: &[f64], formula: &SeekFormula, last: u32) -> Vec<(u32, f64)> {
     points
 }
 
-/// Points of `curve` from `first` to `last`, each as far from the one before as the line between them stays near the curve.
+/// Points of `curve` from `first` to `last`, each as far from the one before as the line between
+/// them stays near the curve.
 fn sampled(first: u32, last: u32, curve: &dyn Fn(u32) -> f64) -> Vec<(u32, f64)> {
     let mut points = alloc::vec![(first, nice(curve(first)))];
     let mut from = first;
     while from < last {
-        // The farthest point whose line stays near enough; the next cylinder always does. The gap at most doubles: over a wider one the middle of
-        // a line would not be where a root is farthest from it.
+        // The farthest point whose line stays near enough; the next cylinder always does. The gap
+        // at most doubles: over a wider one the middle of a line would not be where a root is
+        // farthest from it.
         let (mut to, mut beyond) = (from + 1, from.saturating_add(from - first + 2).min(last) + 1);
         while beyond - to > 1 {
             let middle = to + (beyond - to) / 2;
@@ -244,27 +288,42 @@ fn nice(ms: f64) -> f64 {
     libm::round(ms * 1e6) / 1e6
 }
 
-fn extracted(keys: &mut Keys<'_>, library: &mut Library<'_>, notes: &mut Vec<Note>) -> Result<Vec<(u32, f64)>, ImportError> {
+fn extracted(
+    keys: &mut Keys<'_>,
+    library: &mut Library<'_>,
+    notes: &mut Vec<Note>,
+) -> Result<Vec<(u32, f64)>, ImportError> {
     let named = keys.word("Full seek curve")?;
     let given = library.given_that(is_seek_curve);
     let (name, text) = match (named, given.as_slice()) {
         (Some((name, place)), []) => library.open(place, name)?,
         (Some((name, place)), given) => match library.open(place, name) {
             Err(_) if given.len() == 1 => {
-                notes.push(Note { place: place.clone(), text: format!("the seek curve `{name}` is taken from {}", given[0].0) });
+                notes.push(Note {
+                    place: place.clone(),
+                    text: format!("the seek curve `{name}` is taken from {}", given[0].0),
+                });
                 given[0].clone()
             }
             found => found?,
         },
         (None, [only]) => only.clone(),
-        (None, _) => return Err(keys.missing("Full seek curve", "add it, or give the file with the seek curve too")),
+        (None, _) => {
+            return Err(
+                keys.missing("Full seek curve", "add it, or give the file with the seek curve too")
+            );
+        }
     };
     library.note_read(&name);
     read_points(&name, &text, notes)
 }
 
 /// The points of an extracted curve.
-fn read_points(file: &Arc<str>, text: &str, notes: &mut Vec<Note>) -> Result<Vec<(u32, f64)>, ImportError> {
+fn read_points(
+    file: &Arc<str>,
+    text: &str,
+    notes: &mut Vec<Note>,
+) -> Result<Vec<(u32, f64)>, ImportError> {
     let mut points: Vec<(u32, f64)> = Vec::new();
     let mut announced = None;
     for (line, number) in text.lines().zip(1_u32..) {
@@ -278,28 +337,50 @@ fn read_points(file: &Arc<str>, text: &str, notes: &mut Vec<Note>) -> Result<Vec
         }
         let place = Place { file: file.clone(), line: number, column: 1 };
         let shape = "`distance, milliseconds`, distance from 1";
-        let Some((distance, ms)) = point(line).filter(|(distance, ms)| *distance > 0 && (0.0..=LONGEST_MS).contains(ms)) else {
-            return Err(unfit(place, &format!("`{line}`"), shape, "correct the line, or remove it"));
+        let Some((distance, ms)) =
+            point(line).filter(|(distance, ms)| *distance > 0 && (0.0..=LONGEST_MS).contains(ms))
+        else {
+            return Err(unfit(
+                place,
+                &format!("`{line}`"),
+                shape,
+                "correct the line, or remove it",
+            ));
         };
         if let Some((before, _)) = points.last().filter(|(before, _)| *before >= distance) {
             let expected = format!("a distance above the {before} of the point before");
-            return Err(unfit(place, &format!("the distance {distance}"), expected, "sort the points, one for each distance"));
+            return Err(unfit(
+                place,
+                &format!("the distance {distance}"),
+                expected,
+                "sort the points, one for each distance",
+            ));
         }
         points.push((distance, ms));
     }
     let Some((nearest, ms)) = points.first().copied() else {
-        return Err(unfit(Place::whole(file), "no point", "lines of `distance, milliseconds`", "give a file with a seek curve"));
+        return Err(unfit(
+            Place::whole(file),
+            "no point",
+            "lines of `distance, milliseconds`",
+            "give a file with a seek curve",
+        ));
     };
     if let Some(count) = announced.filter(|count| *count != points.len()) {
         notes.push(Note {
             place: Place::whole(file),
-            text: format!("the header announces {count} seek distances, {} follow and are taken", points.len()),
+            text: format!(
+                "the header announces {count} seek distances, {} follow and are taken",
+                points.len()
+            ),
         });
     }
     if nearest > 1 {
         notes.push(Note {
             place: Place::whole(file),
-            text: format!("the curve starts at {nearest} cylinders; nearer seeks are taken to last as long"),
+            text: format!(
+                "the curve starts at {nearest} cylinders; nearer seeks are taken to last as long"
+            ),
         });
         points.insert(0, (1, ms));
     }
@@ -314,7 +395,9 @@ fn header_count(line: &str) -> Option<usize> {
 fn point(line: &str) -> Option<(u32, f64)> {
     let fields: Vec<&str> = line.split(',').map(str::trim).collect();
     let [distance, ms, rest @ ..] = fields.as_slice() else { return None };
-    let numbers = |texts: &[&str]| texts.iter().all(|text: &&str| text.is_empty() || text.parse::<f64>().is_ok());
+    let numbers = |texts: &[&str]| {
+        texts.iter().all(|text: &&str| text.is_empty() || text.parse::<f64>().is_ok())
+    };
     if rest.len() > 1 || !numbers(rest) {
         return None;
     }
@@ -333,8 +416,13 @@ mod tests {
         assert_eq!((points[0].0, points[points.len() - 1].0), (1, 10_000));
         for pair in points.windows(2) {
             for distance in pair[0].0..=pair[1].0 {
-                let line = pair[0].1 + (pair[1].1 - pair[0].1) * f64::from(distance - pair[0].0) / f64::from(pair[1].0 - pair[0].0);
-                assert!((line - root(distance)).abs() < 1.3 * CHORD_MS, "{distance} cylinders: {line} ms");
+                let line = pair[0].1
+                    + (pair[1].1 - pair[0].1) * f64::from(distance - pair[0].0)
+                        / f64::from(pair[1].0 - pair[0].0);
+                assert!(
+                    (line - root(distance)).abs() < 1.3 * CHORD_MS,
+                    "{distance} cylinders: {line} ms"
+                );
             }
         }
     }
@@ -353,7 +441,10 @@ mod tests {
         ] {
             assert_eq!(point(line), expected, "{line}");
         }
-        assert!(is_seek_curve("# measured\n\n1, 0.5\n") && is_seek_curve("Seek distances measured: 3\n1, 2\n"));
+        assert!(
+            is_seek_curve("# measured\n\n1, 0.5\n")
+                && is_seek_curve("Seek distances measured: 3\n1, 2\n")
+        );
         assert!(!is_seek_curve("") && !is_seek_curve("dm_disk X {\n}"));
     }
 }

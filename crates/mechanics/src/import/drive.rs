@@ -1,7 +1,9 @@
-//! What stands around the mechanics: `disksim_disk` blocks, and the buses and controllers beside them, to interface, cache and firmware queue.
+//! What stands around the mechanics: `disksim_disk` blocks, and the buses and controllers beside
+//! them, to interface, cache and firmware queue.
 //!
-//! Overheads add up as the description has them: the one of each request, that of a hit or miss after a read or write, all scaled. A sector crosses in the
-//! longest of the times that disk, buses and controllers say, whichever of them the drive is behind.
+//! Overheads add up as the description has them: the one of each request, that of a hit or miss
+//! after a read or write, all scaled. A sector crosses in the longest of the times that disk, buses
+//! and controllers say, whichever of them the drive is behind.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -32,10 +34,15 @@ impl Around {
     /// What is taken where only the mechanics are described.
     pub(super) fn nothing() -> Self {
         let interface = Interface { bus_mb_per_s: FREE_BUS_MB_PER_S, ..Interface::default() };
-        Self { interface, firmware: Firmware { queue_depth: 1, ..Firmware::default() }, cache: None }
+        Self {
+            interface,
+            firmware: Firmware { queue_depth: 1, ..Firmware::default() },
+            cache: None,
+        }
     }
 
-    /// What a `disksim_disk` block says; `sectors_per_track` are those of the outermost track, on each of `heads` surfaces.
+    /// What a `disksim_disk` block says; `sectors_per_track` are those of the outermost track, on
+    /// each of `heads` surfaces.
     pub(super) fn read<'t>(
         keys: &mut Keys<'t>,
         names: &Names<'t>,
@@ -47,7 +54,8 @@ impl Around {
         let bus_ms = bus_ms(keys, names, tree, notes)?;
         let interface = interface(keys, &times, bus_ms, notes)?;
         let mut firmware = firmware(keys, names, notes)?;
-        let mut flag = |key: &str| Ok::<bool, ImportError>(keys.whole(key, 0..=2)?.unwrap_or(0) > 0);
+        let mut flag =
+            |key: &str| Ok::<bool, ImportError>(keys.whole(key, 0..=2)?.unwrap_or(0) > 0);
         firmware.zero_latency_read = flag("Immediate buffer read")?;
         firmware.zero_latency_write = flag("Immediate buffer write")?;
         let cache = cache(keys, &times, (sectors_per_track, heads), notes)?;
@@ -56,14 +64,20 @@ impl Around {
     }
 }
 
-/// Whether leaving a key of a disk out changes nothing, or nothing that a profile's drive could do otherwise.
+/// Whether leaving a key of a disk out changes nothing, or nothing that a profile's drive could do
+/// otherwise.
 fn is_harmless(key: &str, value: Option<f64>) -> bool {
     match key {
-        // Statistics, what only other components ask for, and switches that DiskSim says it does not look at.
+        // Statistics, what only other components ask for, and switches that DiskSim says it does
+        // not look at.
         "Print stats" | "Avg sectors per cylinder" | "Calc sector by sector" => true,
         // With these values a profile's drive behaves the same way.
-        "Allow read hits on write data" | "Set watermark by reqsize" | "Write hit stop prefetch" | "Read directly to buffer" => value == Some(1.0),
-        // What a disconnection costs is said elsewhere only where the drive makes that second disconnection.
+        "Allow read hits on write data"
+        | "Set watermark by reqsize"
+        | "Write hit stop prefetch"
+        | "Read directly to buffer" => value == Some(1.0),
+        // What a disconnection costs is said elsewhere only where the drive makes that second
+        // disconnection.
         _ => value == Some(0.0),
     }
 }
@@ -77,7 +91,10 @@ struct Times {
 impl Times {
     fn read(keys: &mut Keys<'_>) -> Result<Self, ImportError> {
         let scale = keys.number("Time scale for overheads", 0.0..=1_000.0)?.unwrap_or(1.0);
-        Ok(Self { scale, each: keys.number("Per-request overhead time", 0.0..=LONGEST_MS)?.unwrap_or(0.0) })
+        Ok(Self {
+            scale,
+            each: keys.number("Per-request overhead time", 0.0..=LONGEST_MS)?.unwrap_or(0.0),
+        })
     }
 
     /// The overhead of a command, in microseconds.
@@ -92,7 +109,12 @@ impl Times {
     }
 }
 
-fn interface(keys: &mut Keys<'_>, times: &Times, bus_ms: f64, notes: &mut Vec<Note>) -> Result<Interface, ImportError> {
+fn interface(
+    keys: &mut Keys<'_>,
+    times: &Times,
+    bus_ms: f64,
+    notes: &mut Vec<Note>,
+) -> Result<Interface, ImportError> {
     let read_command_us = times.command(keys, "Read miss over. after read")?;
     let after_write = times.command(keys, "Read miss over. after write")?;
     let mut write_command_us = times.command(keys, "Write miss over. after read")?;
@@ -102,12 +124,18 @@ fn interface(keys: &mut Keys<'_>, times: &Times, bus_ms: f64, notes: &mut Vec<No
         write_command_us = times.command(keys, "Extradisc command overhead")?;
         write_after_write = write_command_us;
         let text =
-            "the drive leaves the bus between a write's command and its data; a profile's drive only has the overhead of the command".to_string();
+            "the drive leaves the bus between a write's command and its data; a profile's drive \
+                only has the overhead of the command"
+                .to_string();
         notes.push(Note { place: keys.place.clone(), text });
     }
     let completion_us = times.completion(keys, "Read completion overhead")?;
     let write_completion = times.completion(keys, "Write completion overhead")?;
-    let bus_mb_per_s = if bus_ms > 0.0 { (SECTOR_BYTES / (bus_ms * 1e3)).clamp(0.001, FREE_BUS_MB_PER_S) } else { FREE_BUS_MB_PER_S };
+    let bus_mb_per_s = if bus_ms > 0.0 {
+        (SECTOR_BYTES / (bus_ms * 1e3)).clamp(0.001, FREE_BUS_MB_PER_S)
+    } else {
+        FREE_BUS_MB_PER_S
+    };
     Ok(Interface {
         read_command_us,
         write_command_us,
@@ -121,7 +149,12 @@ fn interface(keys: &mut Keys<'_>, times: &Times, bus_ms: f64, notes: &mut Vec<No
 }
 
 /// The time of a sector on the slowest part of its way.
-fn bus_ms<'t>(keys: &mut Keys<'t>, names: &Names<'t>, tree: &'t Tree, notes: &mut Vec<Note>) -> Result<f64, ImportError> {
+fn bus_ms<'t>(
+    keys: &mut Keys<'t>,
+    names: &Names<'t>,
+    tree: &'t Tree,
+    notes: &mut Vec<Note>,
+) -> Result<f64, ImportError> {
     let own = keys.number("Bulk sector transfer time", 0.0..=LONGEST_MS)?.unwrap_or(0.0);
     let mut slowest = own;
     for block in &tree.blocks {
@@ -135,7 +168,10 @@ fn bus_ms<'t>(keys: &mut Keys<'t>, names: &Names<'t>, tree: &'t Tree, notes: &mu
             let ms = beside.number(key, 0.0..=LONGEST_MS)?.unwrap_or(0.0);
             if ms > slowest {
                 slowest = ms;
-                let text = format!("`{key}` of {} takes the place of the disk's own {own} ms a sector", block.title());
+                let text = format!(
+                    "`{key}` of {} takes the place of the disk's own {own} ms a sector",
+                    block.title()
+                );
                 notes.push(Note { place: block.place.clone(), text });
             }
         }
@@ -143,7 +179,11 @@ fn bus_ms<'t>(keys: &mut Keys<'t>, names: &Names<'t>, tree: &'t Tree, notes: &mu
     Ok(slowest)
 }
 
-fn firmware<'t>(keys: &mut Keys<'t>, names: &Names<'t>, notes: &mut Vec<Note>) -> Result<Firmware, ImportError> {
+fn firmware<'t>(
+    keys: &mut Keys<'t>,
+    names: &Names<'t>,
+    notes: &mut Vec<Note>,
+) -> Result<Firmware, ImportError> {
     let queue_depth = keys.whole("Max queue length", 0..=65_536)?.unwrap_or(1).max(1) as u32;
     let mut algorithm = Algorithm::Fcfs;
     if let Some(block) = keys.block("Scheduler", names)? {
@@ -154,13 +194,30 @@ fn firmware<'t>(keys: &mut Keys<'t>, names: &Names<'t>, notes: &mut Vec<Note>) -
         // One command at a time leaves nothing to choose.
         if queue_depth > 1 {
             if !exact {
-                let name = if nearest == Algorithm::Fcfs { "the order of arrival" } else { "the shortest positioning time first" };
-                notes.push(Note { place: block.place.clone(), text: format!("scheduling policy {number} becomes its nearest in a profile: {name}") });
+                let name = if nearest == Algorithm::Fcfs {
+                    "the order of arrival"
+                } else {
+                    "the shortest positioning time first"
+                };
+                notes.push(Note {
+                    place: block.place.clone(),
+                    text: format!(
+                        "scheduling policy {number} becomes its nearest in a profile: {name}"
+                    ),
+                });
             }
             notes.extend(queue.left_out(|key, value| {
-                // How well the drive knows its own layout, and limits of what is switched off by the schemes beside them.
-                let aside = ["Cylinder mapping strategy", "Maximum concat size", "Sequential stream diff maximum"];
-                aside.contains(&key) || key.starts_with("Timeout") || key == "Priority scheduling" || value == Some(0.0)
+                // How well the drive knows its own layout, and limits of what is switched off by
+                // the schemes beside them.
+                let aside = [
+                    "Cylinder mapping strategy",
+                    "Maximum concat size",
+                    "Sequential stream diff maximum",
+                ];
+                aside.contains(&key)
+                    || key.starts_with("Timeout")
+                    || key == "Priority scheduling"
+                    || value == Some(0.0)
             }));
         }
     }
@@ -179,35 +236,50 @@ fn nearest_algorithm(number: u64) -> (Algorithm, bool) {
     }
 }
 
-fn cache(keys: &mut Keys<'_>, times: &Times, (spt, heads): (u32, u16), notes: &mut Vec<Note>) -> Result<Option<Cache>, ImportError> {
+fn cache(
+    keys: &mut Keys<'_>,
+    times: &Times,
+    (spt, heads): (u32, u16),
+    notes: &mut Vec<Note>,
+) -> Result<Option<Cache>, ImportError> {
     let segments = keys.whole("Number of buffer segments", 0..=MOST)?.unwrap_or(0) as u32;
     let segment_sectors = keys.whole("Segment size (in blks)", 0..=MOST)?.unwrap_or(0) as u32;
-    let write_segments = keys.whole("Maximum number of write segments", 0..=MOST)?.map(|count| (count as u32).clamp(1, segments.max(1)));
+    let write_segments = keys
+        .whole("Maximum number of write segments", 0..=MOST)?
+        .map(|count| (count as u32).clamp(1, segments.max(1)));
     let dedicated = keys.whole("Use separate write segment", 0..=1)? == Some(1);
     let enabled = keys.whole("Enable caching in buffer", 0..=2)?.unwrap_or(0) > 0;
     let fast_write = keys.whole("Fast write level", 0..=2)?.unwrap_or(0);
     let ahead = keys.whole("Buffer continuous read", 0..=4)?.unwrap_or(0);
     let before = keys.whole("Read any free blocks", 0..=1)? == Some(1);
-    let most_ahead = keys.whole("Maximum read-ahead (blks)", 0..=MOST)?.unwrap_or(0) as u32;
+    let max_ahead = keys.whole("Maximum read-ahead (blks)", 0..=MOST)?.unwrap_or(0) as u32;
     let read_hit_us = times.command(keys, "Read hit over. after read")?;
     let read_after_write = times.command(keys, "Read hit over. after write")?;
     let write_hit_us = times.command(keys, "Write hit over. after read")?;
     let write_after_write = times.command(keys, "Write hit over. after write")?;
-    let mut note = |text: &str| notes.push(Note { place: keys.place.clone(), text: text.to_string() });
+    let mut note =
+        |text: &str| notes.push(Note { place: keys.place.clone(), text: text.to_string() });
     if !enabled || segments == 0 || segment_sectors == 0 {
         if fast_write > 0 || ahead > 0 {
-            note("read-ahead and early completion of writes are left out, as the buffer does not cache");
+            note(
+                "read-ahead and early completion of writes are left out, as the buffer does not \
+                    cache",
+            );
         }
         return Ok(None);
     }
     if fast_write == 1 {
-        note("the drive completes a write early only where it goes on from the one before; a profile's cache does so with every write");
+        note(
+            "the drive completes a write early only where it goes on from the one before; a \
+                profile's cache does so with every write",
+        );
     }
     if dedicated {
         note("one segment is kept for writes alone; a profile's cache takes any one");
     }
-    let whole = if most_ahead > 0 { most_ahead.min(segment_sectors) } else { segment_sectors };
-    // Up to the end of a track, with what comes by before the sectors asked for, is the whole track.
+    let whole = if max_ahead > 0 { max_ahead.min(segment_sectors) } else { segment_sectors };
+    // Up to the end of a track, with what comes by before the sectors asked for, is the whole
+    // track.
     let whole_track = before && matches!(ahead, 1 | 4);
     let read_ahead_within_track = !whole_track && matches!(ahead, 1 | 4);
     let (read_ahead_sectors, ends) = match ahead {
@@ -215,14 +287,26 @@ fn cache(keys: &mut Keys<'_>, times: &Times, (spt, heads): (u32, u16), notes: &m
         0 => (0, None),
         2 => (whole.min(spt.saturating_mul(u32::from(heads))), Some("the end of the cylinder")),
         1 | 3 => (whole, None),
-        _ => (spt, Some("the end of the next track behind reads that go on from each other, else of the track")),
+        _ => (
+            spt,
+            Some(
+                "the end of the next track behind reads that go on from each other, else of the \
+                    track",
+            ),
+        ),
     };
     if let Some(ends) = ends {
         let within = if read_ahead_within_track { " within the track" } else { "" };
-        note(&format!("the drive reads ahead to {ends}; a profile's cache reads {read_ahead_sectors} sectors ahead{within}"));
+        note(&format!(
+            "the drive reads ahead to {ends}; a profile's cache reads {read_ahead_sectors} sectors \
+                ahead{within}"
+        ));
     }
     if before && !whole_track {
-        note("the drive keeps sectors that come by before those asked for (Read any free blocks); a profile's cache does so with whole_track alone");
+        note(
+            "the drive keeps sectors that come by before those asked for (Read any free blocks); a \
+                profile's cache does so with whole_track alone",
+        );
     }
     Ok(Some(Cache {
         segments,
@@ -247,7 +331,9 @@ fn us(ms: f64) -> f64 {
 
 /// The disks that a tree describes, `dm_disk` blocks only where no `disksim_disk` is.
 pub(super) fn disks<'t>(tree: &'t Tree, names: &Names<'t>) -> Vec<&'t Block> {
-    let of = |kind: &str| -> Vec<&'t Block> { tree.blocks.iter().filter(|block| names.kind(block) == kind).collect() };
+    let of = |kind: &str| -> Vec<&'t Block> {
+        tree.blocks.iter().filter(|block| names.kind(block) == kind).collect()
+    };
     let disks = of("disksim_disk");
     if disks.is_empty() { of("dm_disk") } else { disks }
 }

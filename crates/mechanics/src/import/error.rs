@@ -1,4 +1,5 @@
-//! Why a description was not imported, [`ImportError`], and what an import left out or guessed, [`Note`]. Both name the file, line and column.
+//! Why a description was not imported, [`ImportError`], and what an import left out or guessed,
+//! [`Note`]. Both name the file, line and column.
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -27,11 +28,16 @@ impl Place {
 
 impl fmt::Display for Place {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if self.line == 0 { out.write_str(&self.file) } else { write!(out, "{}:{}:{}", self.file, self.line, self.column) }
+        if self.line == 0 {
+            out.write_str(&self.file)
+        } else {
+            write!(out, "{}:{}:{}", self.file, self.line, self.column)
+        }
     }
 }
 
-/// Something that the description says and the profile does not, or that the description leaves open.
+/// Something that the description says and the profile does not, or that the description leaves
+/// open.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Note {
     /// Where it is said, or the block in which it is missing.
@@ -88,7 +94,10 @@ pub enum ImportError {
         remedy: String,
     },
     /// A file that a file names cannot be had.
-    #[error("{place}: `{name}` cannot be read: {why}; name that file beside the others, or put it where the naming file is")]
+    #[error(
+        "{place}: `{name}` cannot be read: {why}; name that file beside the others, or put it \
+            where the naming file is"
+    )]
     File {
         /// Where it is named.
         place: Place,
@@ -108,7 +117,10 @@ pub enum ImportError {
         remedy: String,
     },
     /// No file describes a disk.
-    #[error("no disk is described in {files}; give a .parv, a .diskspecs or a .model with a `disksim_disk` or `dm_disk` block")]
+    #[error(
+        "no disk is described in {files}; give a .parv, a .diskspecs or a .model with a \
+            `disksim_disk` or `dm_disk` block"
+    )]
     NoDisk {
         /// The files, by name.
         files: String,

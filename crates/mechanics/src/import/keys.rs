@@ -1,6 +1,7 @@
 //! [`Keys`]: the keys of one block, read by name, with a record of those that nobody asked for.
 //!
-//! A block whose type is the name of another block has that one's keys too, where it gives none of its own.
+//! A block whose type is the name of another block has that one's keys too, where it gives none of
+//! its own.
 
 use alloc::collections::BTreeMap;
 use alloc::format;
@@ -43,7 +44,9 @@ impl<'t> Names<'t> {
     /// The blocks that a block is built on, itself first; the last one has a type that is no block.
     pub(super) fn line(&self, block: &'t Block) -> Vec<&'t Block> {
         let mut line = alloc::vec![block];
-        while let Some(parent) = line.last().and_then(|last| self.get(&last.kind)).filter(|_| line.len() < LONGEST_LINE) {
+        while let Some(parent) =
+            line.last().and_then(|last| self.get(&last.kind)).filter(|_| line.len() < LONGEST_LINE)
+        {
             if line.iter().any(|known| core::ptr::eq(*known, parent)) {
                 break;
             }
@@ -90,26 +93,49 @@ impl<'t> Keys<'t> {
     }
 
     pub(super) fn missing(&self, key: &str, remedy: &str) -> ImportError {
-        ImportError::Missing { place: self.place.clone(), block: self.title.clone(), key: key.to_string(), remedy: remedy.to_string() }
+        ImportError::Missing {
+            place: self.place.clone(),
+            block: self.title.clone(),
+            key: key.to_string(),
+            remedy: remedy.to_string(),
+        }
     }
 
     /// A number within `range`, where the key is given.
-    pub(super) fn number(&mut self, key: &str, range: RangeInclusive<f64>) -> Result<Option<f64>, ImportError> {
+    pub(super) fn number(
+        &mut self,
+        key: &str,
+        range: RangeInclusive<f64>,
+    ) -> Result<Option<f64>, ImportError> {
         let Some(value) = self.value(key) else { return Ok(None) };
         number_of(key, value, &range).map(Some)
     }
 
-    pub(super) fn required_number(&mut self, key: &str, range: RangeInclusive<f64>, remedy: &str) -> Result<f64, ImportError> {
+    pub(super) fn required_number(
+        &mut self,
+        key: &str,
+        range: RangeInclusive<f64>,
+        remedy: &str,
+    ) -> Result<f64, ImportError> {
         self.number(key, range)?.ok_or_else(|| self.missing(key, remedy))
     }
 
     /// A whole number within `range`, where the key is given.
-    pub(super) fn whole(&mut self, key: &str, range: RangeInclusive<u64>) -> Result<Option<u64>, ImportError> {
+    pub(super) fn whole(
+        &mut self,
+        key: &str,
+        range: RangeInclusive<u64>,
+    ) -> Result<Option<u64>, ImportError> {
         let Some(value) = self.value(key) else { return Ok(None) };
         whole_of(key, value, &range).map(Some)
     }
 
-    pub(super) fn required_whole(&mut self, key: &str, range: RangeInclusive<u64>, remedy: &str) -> Result<u64, ImportError> {
+    pub(super) fn required_whole(
+        &mut self,
+        key: &str,
+        range: RangeInclusive<u64>,
+        remedy: &str,
+    ) -> Result<u64, ImportError> {
         self.whole(key, range)?.ok_or_else(|| self.missing(key, remedy))
     }
 
@@ -132,52 +158,105 @@ impl<'t> Keys<'t> {
     }
 
     /// A list of whole numbers within `range`.
-    pub(super) fn wholes(&mut self, key: &str, range: RangeInclusive<u64>) -> Result<Vec<u64>, ImportError> {
+    pub(super) fn wholes(
+        &mut self,
+        key: &str,
+        range: RangeInclusive<u64>,
+    ) -> Result<Vec<u64>, ImportError> {
         self.list(key)?.iter().map(|item| whole_of(key, item, &range)).collect()
     }
 
     /// A block, written here or named here and written elsewhere.
-    pub(super) fn block(&mut self, key: &str, names: &Names<'t>) -> Result<Option<&'t Block>, ImportError> {
+    pub(super) fn block(
+        &mut self,
+        key: &str,
+        names: &Names<'t>,
+    ) -> Result<Option<&'t Block>, ImportError> {
         match self.value(key) {
             None => Ok(None),
             Some(Value { content: Content::Block(block), .. }) => Ok(Some(block)),
             Some(value) => match &value.content {
                 Content::Word(name) if names.get(name).is_some() => Ok(names.get(name)),
-                _ => Err(refuse(key, value, "a block, or the name of one", "write `= TYPE { … }`, or `= source FILE` with the file that has it")),
+                _ => Err(refuse(
+                    key,
+                    value,
+                    "a block, or the name of one",
+                    "write `= TYPE { … }`, or `= source FILE` with the file that has it",
+                )),
             },
         }
     }
 
-    /// A note of every key that nobody asked for but those that `harmless` accepts with their values; none when there are none.
+    /// A note of every key that nobody asked for but those that `harmless` accepts with their
+    /// values; none when there are none.
     pub(super) fn left_out(&self, harmless: impl Fn(&str, Option<f64>) -> bool) -> Option<Note> {
-        let left: Vec<&Pair> = self.pairs.iter().filter(|(_, used)| !used).map(|(pair, _)| *pair).collect();
-        let left: Vec<&Pair> = left.into_iter().filter(|pair| !harmless(&pair.key, parse(&pair.value).ok())).collect();
+        let left: Vec<&Pair> =
+            self.pairs.iter().filter(|(_, used)| !used).map(|(pair, _)| *pair).collect();
+        let left: Vec<&Pair> =
+            left.into_iter().filter(|pair| !harmless(&pair.key, parse(&pair.value).ok())).collect();
         let first = left.first()?;
-        let list: Vec<String> = left.iter().map(|pair| format!("{} = {}", pair.key, pair.value.show())).collect();
-        let text = format!("left out of {}, as a profile has nothing for it: {}", self.title, list.join("; "));
+        let list: Vec<String> =
+            left.iter().map(|pair| format!("{} = {}", pair.key, pair.value.show())).collect();
+        let text = format!(
+            "left out of {}, as a profile has nothing for it: {}",
+            self.title,
+            list.join("; ")
+        );
         Some(Note { place: first.place.clone(), text })
     }
 }
 
 /// A refusal of a key's value.
-pub(super) fn refuse(key: &str, value: &Value, expected: impl Into<String>, remedy: impl Into<String>) -> ImportError {
+pub(super) fn refuse(
+    key: &str,
+    value: &Value,
+    expected: impl Into<String>,
+    remedy: impl Into<String>,
+) -> ImportError {
     let (place, shown) = (value.place.clone(), value.show());
-    ImportError::Value { place, key: key.to_string(), value: shown, expected: expected.into(), remedy: remedy.into() }
+    ImportError::Value {
+        place,
+        key: key.to_string(),
+        value: shown,
+        expected: expected.into(),
+        remedy: remedy.into(),
+    }
 }
 
 /// A value as a number within `range`.
-pub(super) fn number_of(key: &str, value: &Value, range: &RangeInclusive<f64>) -> Result<f64, ImportError> {
+pub(super) fn number_of(
+    key: &str,
+    value: &Value,
+    range: &RangeInclusive<f64>,
+) -> Result<f64, ImportError> {
     let expected = || format!("a number from {} to {}", range.start(), range.end());
-    let number = parse(value).map_err(|()| refuse(key, value, expected(), "write it as 12 or 1.25"))?;
-    if range.contains(&number) { Ok(number) } else { Err(refuse(key, value, expected(), "correct it")) }
+    let number =
+        parse(value).map_err(|()| refuse(key, value, expected(), "write it as 12 or 1.25"))?;
+    if range.contains(&number) {
+        Ok(number)
+    } else {
+        Err(refuse(key, value, expected(), "correct it"))
+    }
 }
 
 /// A value as a whole number within `range`.
-pub(super) fn whole_of(key: &str, value: &Value, range: &RangeInclusive<u64>) -> Result<u64, ImportError> {
-    let number = parse(value).ok().filter(|number| *number >= 0.0 && libm::trunc(*number) == *number && *number <= 9e15).map(|number| number as u64);
+pub(super) fn whole_of(
+    key: &str,
+    value: &Value,
+    range: &RangeInclusive<u64>,
+) -> Result<u64, ImportError> {
+    let number = parse(value)
+        .ok()
+        .filter(|number| *number >= 0.0 && libm::trunc(*number) == *number && *number <= 9e15)
+        .map(|number| number as u64);
     match number.filter(|number| range.contains(number)) {
         Some(number) => Ok(number),
-        None => Err(refuse(key, value, format!("a whole number from {} to {}", range.start(), range.end()), "correct it")),
+        None => Err(refuse(
+            key,
+            value,
+            format!("a whole number from {} to {}", range.start(), range.end()),
+            "correct it",
+        )),
     }
 }
 
@@ -191,5 +270,10 @@ fn parse(value: &Value) -> Result<f64, ()> {
     if !digits.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return Err(());
     }
-    digits.parse::<f64>().map(|number| sign * number).ok().filter(|number| number.is_finite()).ok_or(())
+    digits
+        .parse::<f64>()
+        .map(|number| sign * number)
+        .ok()
+        .filter(|number| number.is_finite())
+        .ok_or(())
 }

@@ -1,7 +1,8 @@
 //! DiskSim 4.0's descriptions of drives as [`DriveProfile`]s.
 //!
-//! DiskSim describes a drive in files that name each other: a system (`.parv`) with disks (`.diskspecs`), each with a mechanical model and a layout
-//! (`.model`, `.layout`) and an extracted seek curve (`.seek`). [`import`] reads their texts; the caller finds the files.
+//! DiskSim describes a drive in files that name each other: a system (`.parv`) with disks
+//! (`.diskspecs`), each with a mechanical model and a layout (`.model`, `.layout`) and an extracted
+//! seek curve (`.seek`). [`import`] reads their texts; the caller finds the files.
 //!
 //! ```text
 //! texts ─► token ─► tree ─► keys ─┬─► drive   disksim_disk    overheads, bus, cache, queue
@@ -10,10 +11,12 @@
 //!                                 └─► runs    dm_layout_g4    runs of tracks
 //! ```
 //!
-//! What a profile has no key for is left out with a [`Note`] that names it; a value that makes no drive is refused. Not imported: `dm_layout_g2`, DiskSim's
-//! simple disks and its devices that do not rotate.
+//! What a profile has no key for is left out with a [`Note`] that names it; a value that makes no
+//! drive is refused. Not imported: `dm_layout_g2`, DiskSim's simple disks and its devices that do
+//! not rotate.
 //!
-//! Source of what keys mean: DiskSim 4.0's reference manual, and its source where the manual is silent.
+//! Source of what keys mean: DiskSim 4.0's reference manual, and its source where the manual is
+//! silent.
 
 mod curve;
 mod drive;
@@ -65,8 +68,9 @@ pub struct Imported {
     pub files: Vec<String>,
 }
 
-/// Makes a profile of DiskSim's files, given in any order. A file that one of them names and that is not given itself is asked for with `find`, which gets the
-/// naming file and the name that stands there, and answers with the file or with the reason why there is none.
+/// Makes a profile of DiskSim's files, given in any order. A file that one of them names and that
+/// is not given itself is asked for with `find`, which gets the naming file and the name that
+/// stands there, and answers with the file or with the reason why there is none.
 ///
 /// # Errors
 /// See [`ImportError`].
@@ -81,34 +85,59 @@ pub fn import(
         tree.add(&name, tokens)?;
     }
     let names = Names::of(&tree);
-    let chosen = choose(&tree, &names, options.disk.as_deref()).map_err(|error| error.for_files(&library))?;
+    let chosen = choose(&tree, &names, options.disk.as_deref())
+        .map_err(|error| error.for_files(&library))?;
     let mut notes = Vec::new();
-    let profile = Disk { block: chosen, tree: &tree, names: &names }.profile(&mut library, options, &mut notes)?;
+    let profile = Disk { block: chosen, tree: &tree, names: &names }.profile(
+        &mut library,
+        options,
+        &mut notes,
+    )?;
     profile.validate().map_err(|error| ImportError::Profile(Box::new(error)))?;
     Ok(Imported { profile, notes, files: library.read.iter().map(ToString::to_string).collect() })
 }
 
 impl ImportError {
     fn for_files(self, library: &Library<'_>) -> Self {
-        if matches!(self, Self::NoDisk { .. }) { Self::NoDisk { files: library.given_names() } } else { self }
+        if matches!(self, Self::NoDisk { .. }) {
+            Self::NoDisk { files: library.given_names() }
+        } else {
+            self
+        }
     }
 }
 
-/// The disk to import: the one asked for, else the only one that is instantiated, else the only one.
-fn choose<'t>(tree: &'t Tree, names: &Names<'t>, asked: Option<&str>) -> Result<&'t Block, ImportError> {
+/// The disk to import: the one asked for, else the only one that is instantiated, else the only
+/// one.
+fn choose<'t>(
+    tree: &'t Tree,
+    names: &Names<'t>,
+    asked: Option<&str>,
+) -> Result<&'t Block, ImportError> {
     let all = drive::disks(tree, names);
-    let name = |block: &Block| block.name.clone().unwrap_or_else(|| format!("(unnamed, {})", block.place));
-    let listed = |disks: &[&Block]| disks.iter().map(|block| name(block)).collect::<Vec<String>>().join(", ");
+    let name =
+        |block: &Block| block.name.clone().unwrap_or_else(|| format!("(unnamed, {})", block.place));
+    let listed = |disks: &[&Block]| {
+        disks.iter().map(|block| name(block)).collect::<Vec<String>>().join(", ")
+    };
     if all.is_empty() {
         return Err(ImportError::NoDisk { files: String::new() });
     }
     if let Some(asked) = asked {
-        let instance =
-            tree.instances.iter().find(|(instances, _)| instances.iter().any(|instance| instance == asked)).map(|(_, block)| block.as_str());
-        let found = all.iter().find(|block| [Some(asked), instance].contains(&block.name.as_deref()));
-        return found.copied().ok_or_else(|| ImportError::UnknownDisk { name: asked.to_string(), names: listed(&all) });
+        let instance = tree
+            .instances
+            .iter()
+            .find(|(instances, _)| instances.iter().any(|instance| instance == asked))
+            .map(|(_, block)| block.as_str());
+        let found =
+            all.iter().find(|block| [Some(asked), instance].contains(&block.name.as_deref()));
+        return found.copied().ok_or_else(|| ImportError::UnknownDisk {
+            name: asked.to_string(),
+            names: listed(&all),
+        });
     }
-    let used = |block: &&&Block| tree.instances.iter().any(|(_, name)| Some(name) == block.name.as_ref());
+    let used =
+        |block: &&&Block| tree.instances.iter().any(|(_, name)| Some(name) == block.name.as_ref());
     let instantiated: Vec<&Block> = all.iter().filter(used).copied().collect();
     match (instantiated.as_slice(), all.as_slice()) {
         ([only], _) | ([], [only]) => Ok(only),
@@ -123,7 +152,12 @@ struct Disk<'t, 'n> {
 }
 
 impl<'t> Disk<'t, '_> {
-    fn profile(&self, library: &mut Library<'_>, options: &ImportOptions, notes: &mut Vec<Note>) -> Result<DriveProfile, ImportError> {
+    fn profile(
+        &self,
+        library: &mut Library<'_>,
+        options: &ImportOptions,
+        notes: &mut Vec<Note>,
+    ) -> Result<DriveProfile, ImportError> {
         let mut keys = Keys::of(self.block, self.names);
         let bare = self.names.kind(self.block) == "dm_disk";
         let model = if bare {
@@ -133,30 +167,53 @@ impl<'t> Disk<'t, '_> {
             model.ok_or_else(|| keys.missing("Model", "add `Model = source FILE.model`"))?
         };
         let mut model_keys = Keys::of(model, self.names);
-        let heads = model_keys.required_whole("Number of data surfaces", 1..=1_024, "count the surfaces that hold data")? as u16;
+        let heads = model_keys.required_whole(
+            "Number of data surfaces",
+            1..=1_024,
+            "count the surfaces that hold data",
+        )? as u16;
         let cylinders = model_keys.whole("Number of cylinders", 1..=i32::MAX as u64)?;
         let declared = model_keys.whole("Block count", 0..=1 << 52)?.filter(|count| *count > 0);
-        let Some(mechanical) = model_keys.block("Mechanical Model", self.names)?.or_else(|| self.alone("dm_mech_g1")) else {
+        let Some(mechanical) =
+            model_keys.block("Mechanical Model", self.names)?.or_else(|| self.alone("dm_mech_g1"))
+        else {
             return Err(model_keys.missing("Mechanical Model", "add the dm_mech_g1 block"));
         };
-        let layout = model_keys.block("Layout Model", self.names)?.or_else(|| self.alone("dm_layout_g4")).or_else(|| self.alone("dm_layout_g1"));
+        let layout = model_keys
+            .block("Layout Model", self.names)?
+            .or_else(|| self.alone("dm_layout_g4"))
+            .or_else(|| self.alone("dm_layout_g1"));
         let Some(layout) = layout else {
-            return Err(model_keys.missing("Layout Model", "add the layout's block, or give the file with it too"));
+            return Err(model_keys
+                .missing("Layout Model", "add the layout's block, or give the file with it too"));
         };
         let places = self.places(layout, heads, notes)?;
         let reached = places.cylinders();
         let around = if bare {
             let text =
-                "no disksim_disk block is described: no overheads, a bus without delay, one command at a time and no cache are taken".to_string();
+                "no disksim_disk block is described: no overheads, a bus without delay, one \
+                    command at a time and no cache are taken"
+                    .to_string();
             notes.push(Note { place: model.place.clone(), text });
             Around::nothing()
         } else {
-            Around::read(&mut keys, self.names, self.tree, (places.outermost_sectors(), heads), notes)?
+            Around::read(
+                &mut keys,
+                self.names,
+                self.tree,
+                (places.outermost_sectors(), heads),
+                notes,
+            )?
         };
         let all_cylinders = cylinders.map_or(reached, |declared| reached.max(declared as u32));
         let mechanics = curve::mechanics(mechanical, self.names, all_cylinders, library, notes)?;
         notes.extend(model_keys.left_out(|_, _| false));
-        let name = self.block.name.clone().or_else(|| model.name.clone()).unwrap_or_else(|| "imported".to_string());
+        let name = self
+            .block
+            .name
+            .clone()
+            .or_else(|| model.name.clone())
+            .unwrap_or_else(|| "imported".to_string());
         let (order, zones, runs) = places.into_parts();
         let mut profile = DriveProfile {
             name: options.name.clone().unwrap_or_else(|| plain_name(&name)),
@@ -173,18 +230,27 @@ impl<'t> Disk<'t, '_> {
             interface: around.interface,
             firmware: around.firmware,
             cache: around.cache,
-            variation: UnitVariation { spindle_ppm: mechanics.spindle_ppm, ..UnitVariation::default() },
+            variation: UnitVariation {
+                spindle_ppm: mechanics.spindle_ppm,
+                ..UnitVariation::default()
+            },
             setup: alloc::collections::BTreeMap::new(),
         };
         let mapped = profile.mapped().get();
         match declared {
             Some(declared) if declared < mapped => {
-                let text = format!("the disk declares {declared} sectors and its layout holds {mapped}; the profile declares the former");
+                let text = format!(
+                    "the disk declares {declared} sectors and its layout holds {mapped}; the \
+                        profile declares the former"
+                );
                 notes.push(Note { place: model.place.clone(), text });
                 profile.capacity_sectors = Some(declared);
             }
             Some(declared) if declared > mapped => {
-                let text = format!("the disk declares {declared} sectors, but its layout holds only {mapped}; these count");
+                let text = format!(
+                    "the disk declares {declared} sectors, but its layout holds only {mapped}; \
+                        these count"
+                );
                 notes.push(Note { place: model.place.clone(), text });
             }
             _ => {}
@@ -192,7 +258,12 @@ impl<'t> Disk<'t, '_> {
         Ok(profile)
     }
 
-    fn places(&self, layout: &'t Block, heads: u16, notes: &mut Vec<Note>) -> Result<Places, ImportError> {
+    fn places(
+        &self,
+        layout: &'t Block,
+        heads: u16,
+        notes: &mut Vec<Note>,
+    ) -> Result<Places, ImportError> {
         match self.names.kind(layout) {
             "dm_layout_g1" => zones::zones(layout, self.names, heads, notes).map(Places::Zones),
             "dm_layout_g4" => runs::runs(layout, self.names, heads, notes).map(Places::Runs),
@@ -221,8 +292,12 @@ impl Places {
     /// Cylinders up to the last that holds data.
     fn cylinders(&self) -> u32 {
         match self {
-            Self::Zones(zones) => zones.zones.last().map_or(0, |zone| zone.first_cylinder + zone.cylinders),
-            Self::Runs(runs) => runs.iter().map(|run| run.cylinder.max(last_cylinder(run)) + 1).max().unwrap_or(0),
+            Self::Zones(zones) => {
+                zones.zones.last().map_or(0, |zone| zone.first_cylinder + zone.cylinders)
+            }
+            Self::Runs(runs) => {
+                runs.iter().map(|run| run.cylinder.max(last_cylinder(run)) + 1).max().unwrap_or(0)
+            }
         }
     }
 
@@ -243,12 +318,20 @@ impl Places {
 }
 
 fn last_cylinder(run: &Run) -> u32 {
-    (i64::from(run.cylinder) + i64::from(run.tracks.saturating_sub(1)) * i64::from(run.cylinder_step)).max(0) as u32
+    (i64::from(run.cylinder)
+        + i64::from(run.tracks.saturating_sub(1)) * i64::from(run.cylinder_step))
+    .max(0) as u32
 }
 
 /// A name as profiles have them.
 fn plain_name(name: &str) -> String {
-    let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_') { c.to_ascii_lowercase() } else { '-' };
+    let plain = |c: char| {
+        if c.is_ascii_alphanumeric() || matches!(c, '-' | '.' | '_') {
+            c.to_ascii_lowercase()
+        } else {
+            '-'
+        }
+    };
     name.chars().map(plain).collect()
 }
 

@@ -1,17 +1,20 @@
 //! `dm_layout_g4` blocks to runs.
 //!
-//! Such a layout is a tree. Its leaves are track patterns (`TP`: lowest and highest sector with an LBN, sectors a turn), its nodes index blocks (`IDX`, the
-//! last one is the root) of entries:
+//! Such a layout is a tree. Its leaves are track patterns (`TP`: lowest and highest sector with an
+//! LBN, sectors a turn), its nodes index blocks (`IDX`, the last one is the root) of entries:
 //!
 //! ```text
 //! first, cylinder, angle,   sectors, cylinders, angle of one repetition,   sectors, cylinders of all of them,   TRACK pattern head | IDX block
 //! ```
 //!
-//! An entry repeats its child until its sectors are used up; places and angles add up down the tree. Where the cylinders of all repetitions are
-//! negative, each lies further out than the one before. An entry of kind TRACK is thus a run.
+//! An entry repeats its child until its sectors are used up; places and angles add up down the
+//! tree. Where the cylinders of all repetitions are negative, each lies further out than the one
+//! before. An entry of kind TRACK is thus a run.
 //!
-//! The tree numbers every sector that has an angle. `Slips` takes some of these numbers out (`first, count`), so that what follows has smaller LBAs:
-//! a run is cut there. `Remaps` (`LBA, count, cylinder, head, sector, sectors a turn`) says that LBAs live elsewhere: they become runs of their own.
+//! The tree numbers every sector that has an angle. `Slips` takes some of these numbers out
+//! (`first, count`), so that what follows has smaller LBAs: a run is cut there. `Remaps` (`LBA,
+//! count, cylinder, head, sector, sectors a turn`) says that LBAs live elsewhere: they become runs
+//! of their own.
 
 use alloc::format;
 use alloc::string::ToString;
@@ -25,40 +28,59 @@ use crate::profile::Run;
 /// How deep index blocks may lie within each other.
 const DEEPEST: usize = 16;
 /// Most runs that an import makes; the longest known layout has 20,000.
-const MOST_RUNS: usize = 2_000_000;
+const MAX_RUNS: usize = 2_000_000;
 /// Sectors, cylinders and counts accepted.
 const MOST: u64 = 1 << 52;
 /// Turns accepted either way; whole turns are taken off.
-const MOST_TURNS: f64 = 1e9;
+const MAX_TURNS: f64 = 1e9;
 /// Angles that differ by less are the same: descriptions write six places.
 const SAME_TURNS: f64 = 1e-6;
 
 /// The runs of a `dm_layout_g4` block on a disk with `heads` surfaces.
-pub(super) fn runs<'t>(block: &'t Block, names: &Names<'t>, heads: u16, notes: &mut Vec<Note>) -> Result<Vec<Run>, ImportError> {
+pub(super) fn runs<'t>(
+    block: &'t Block,
+    names: &Names<'t>,
+    heads: u16,
+    notes: &mut Vec<Note>,
+) -> Result<Vec<Run>, ImportError> {
     let mut keys = Keys::of(block, names);
-    let patterns = keys.list("TP")?.chunks(3).map(Pattern::read).collect::<Result<Vec<Pattern>, _>>()?;
+    let patterns =
+        keys.list("TP")?.chunks(3).map(Pattern::read).collect::<Result<Vec<Pattern>, _>>()?;
     let mut tree = Layers { patterns, blocks: Vec::new(), heads, place: &block.place };
     for item in keys.list("IDX")? {
-        let Content::List(items) = &item.content else { return Err(refuse("IDX", item, "a list of lists", "each index block is a list of entries")) };
+        let Content::List(items) = &item.content else {
+            return Err(refuse(
+                "IDX",
+                item,
+                "a list of lists",
+                "each index block is a list of entries",
+            ));
+        };
         tree.blocks.push(tree.entries(items)?);
     }
     let Some(root) = tree.blocks.len().checked_sub(1) else {
         return Err(keys.missing("IDX", "add the index blocks, the root last"));
     };
     let mut numbered = Vec::new();
-    let end = tree.blocks[root].iter().map(|entry| entry.first + entry.all_sectors).max().unwrap_or(0);
+    let end =
+        tree.blocks[root].iter().map(|entry| entry.first + entry.all_sectors).max().unwrap_or(0);
     tree.expand(root, &Origin::default(), end, 0, &mut numbered)?;
     numbered.sort_by_key(|run| run.first_lba);
     contiguous(&numbered, keys.place)?;
     let slips = slips(keys.list("Slips")?)?;
-    let remaps = keys.list("Remaps")?.chunks(6).map(Remap::read).collect::<Result<Vec<Remap>, _>>()?;
+    let remaps =
+        keys.list("Remaps")?.chunks(6).map(Remap::read).collect::<Result<Vec<Remap>, _>>()?;
     notes.extend(keys.left_out(|_, _| false));
     let mut runs = joined(without(&numbered, &slips));
     for remap in remaps {
         match remap.run(&numbered, heads)? {
             Some(run) => runs = joined(with(runs, &run)),
             None => {
-                let text = format!("LBA {} is remapped to a track whose angle is not described; it stays where it was", remap.first);
+                let text = format!(
+                    "LBA {} is remapped to a track whose angle is not described; it stays where it \
+                        was",
+                    remap.first
+                );
                 notes.push(Note { place: remap.place, text });
             }
         }
@@ -76,7 +98,12 @@ struct Pattern {
 impl Pattern {
     fn read(items: &[Value]) -> Result<Self, ImportError> {
         let [low, high, spt] = items else {
-            return Err(refuse("TP", &items[0], "groups of three numbers", "write lowest sector, highest sector, sectors a turn"));
+            return Err(refuse(
+                "TP",
+                &items[0],
+                "groups of three numbers",
+                "write lowest sector, highest sector, sectors a turn",
+            ));
         };
         let sectors_per_track = whole_of("TP", spt, &(1..=65_535))?;
         let high = whole_of("TP", high, &(0..=sectors_per_track - 1))?;
@@ -122,7 +149,14 @@ impl<'t> Layers<'t> {
         let mut entries = Vec::new();
         let mut rest = items;
         while let Some(start) = rest.first() {
-            let shape = || refuse("IDX", start, "eight numbers and `TRACK pattern head` or `IDX block`", "an entry that starts here is cut off");
+            let shape = || {
+                refuse(
+                    "IDX",
+                    start,
+                    "eight numbers and `TRACK pattern head` or `IDX block`",
+                    "an entry that starts here is cut off",
+                )
+            };
             let kind = rest.get(8).map(Value::show);
             let length = match kind.as_deref() {
                 Some("TRACK") => 11,
@@ -137,12 +171,19 @@ impl<'t> Layers<'t> {
     }
 
     fn entry(&self, fields: &'t [Value]) -> Result<Entry<'t>, ImportError> {
-        let whole = |number: usize, least: u64, most: u64| whole_of("IDX", &fields[number], &(least..=most));
-        let cylinder = |number: usize| -> Result<i64, ImportError> {
-            let value = number_of("IDX", &fields[number], &(-f64::from(i32::MAX)..=f64::from(i32::MAX)))?;
-            if libm::trunc(value) == value { Ok(value as i64) } else { Err(refuse("IDX", &fields[number], "whole cylinders", "correct it")) }
+        let whole = |number: usize, least: u64, most: u64| {
+            whole_of("IDX", &fields[number], &(least..=most))
         };
-        let turns = |number: usize| number_of("IDX", &fields[number], &(-MOST_TURNS..=MOST_TURNS));
+        let cylinder = |number: usize| -> Result<i64, ImportError> {
+            let value =
+                number_of("IDX", &fields[number], &(-f64::from(i32::MAX)..=f64::from(i32::MAX)))?;
+            if libm::trunc(value) == value {
+                Ok(value as i64)
+            } else {
+                Err(refuse("IDX", &fields[number], "whole cylinders", "correct it"))
+            }
+        };
+        let turns = |number: usize| number_of("IDX", &fields[number], &(-MAX_TURNS..=MAX_TURNS));
         // A child is a pattern, or a block before this one: no block contains itself.
         let child = if fields.len() == 11 {
             let pattern = whole(9, 0, (self.patterns.len() as u64).saturating_sub(1))? as usize;
@@ -171,30 +212,51 @@ impl<'t> Layers<'t> {
             child,
         };
         if let Child::Track { pattern, .. } = entry.child {
-            let room = self.patterns.get(pattern).map_or(0, |pattern| pattern.high - pattern.low + 1);
+            let room =
+                self.patterns.get(pattern).map_or(0, |pattern| pattern.high - pattern.low + 1);
             if entry.sectors > room {
                 let expected = format!("at most the {room} sectors of pattern {pattern}");
-                return Err(refuse("IDX", &fields[3], expected, "correct the entry's sectors, or its pattern"));
+                return Err(refuse(
+                    "IDX",
+                    &fields[3],
+                    expected,
+                    "correct the entry's sectors, or its pattern",
+                ));
             }
         }
         Ok(entry)
     }
 
     /// Adds the runs of the first `sectors` sectors of a block.
-    fn expand(&self, block: usize, origin: &Origin, sectors: u64, depth: usize, out: &mut Vec<Run>) -> Result<(), ImportError> {
+    fn expand(
+        &self,
+        block: usize,
+        origin: &Origin,
+        sectors: u64,
+        depth: usize,
+        out: &mut Vec<Run>,
+    ) -> Result<(), ImportError> {
         let unsupported = |what: &str| ImportError::Unsupported {
             place: self.place.clone(),
             what: what.to_string(),
             remedy: "describe the drive with fewer, longer repetitions".to_string(),
         };
         if depth > DEEPEST {
-            return Err(unsupported(&format!("index blocks lie more than {DEEPEST} deep in each other")));
+            return Err(unsupported(&format!(
+                "index blocks lie more than {DEEPEST} deep in each other"
+            )));
         }
         for entry in self.blocks[block].iter().filter(|entry| entry.first < sectors) {
             let all = entry.all_sectors.min(sectors - entry.first);
-            let at = Origin { sector: origin.sector + entry.first, cylinder: origin.cylinder + entry.cylinder, turns: origin.turns + entry.turns };
+            let at = Origin {
+                sector: origin.sector + entry.first,
+                cylinder: origin.cylinder + entry.cylinder,
+                turns: origin.turns + entry.turns,
+            };
             match entry.child {
-                Child::Track { pattern, head } => self.tracks(entry, pattern, head, &at, all, out)?,
+                Child::Track { pattern, head } => {
+                    self.tracks(entry, pattern, head, &at, all, out)?
+                }
                 Child::Index(child) => {
                     for (number, done) in (0_i64..).zip((0..all).step_by(entry.sectors as usize)) {
                         let at = at.further(entry, number, done);
@@ -204,31 +266,47 @@ impl<'t> Layers<'t> {
                         if out.len() == before {
                             return Err(refuse_empty(entry));
                         }
-                        if out.len() > MOST_RUNS {
+                        if out.len() > MAX_RUNS {
                             break;
                         }
                     }
                 }
             }
-            if out.len() > MOST_RUNS {
-                return Err(unsupported(&format!("the index blocks make more than {MOST_RUNS} runs")));
+            if out.len() > MAX_RUNS {
+                return Err(unsupported(&format!(
+                    "the index blocks make more than {MAX_RUNS} runs"
+                )));
             }
         }
         Ok(())
     }
 
-    fn tracks(&self, entry: &Entry<'_>, pattern: usize, head: u16, at: &Origin, all: u64, out: &mut Vec<Run>) -> Result<(), ImportError> {
+    fn tracks(
+        &self,
+        entry: &Entry<'_>,
+        pattern: usize,
+        head: u16,
+        at: &Origin,
+        all: u64,
+        out: &mut Vec<Run>,
+    ) -> Result<(), ImportError> {
         let pattern = &self.patterns[pattern];
         let (full, rest) = (all / entry.sectors, all % entry.sectors);
         let step = if entry.outwards { -entry.cylinders } else { entry.cylinders };
         let mut push = |number: u64, tracks: u64, lbas: u64| -> Result<(), ImportError> {
             let at = at.further(entry, number as i64, number * entry.sectors);
             let last = at.cylinder.saturating_add(step.saturating_mul(tracks as i64 - 1));
-            if tracks > u64::from(u32::MAX) || !(0..i64::from(i32::MAX)).contains(&at.cylinder) || !(0..i64::from(i32::MAX)).contains(&last) {
+            if tracks > u64::from(u32::MAX)
+                || !(0..i64::from(i32::MAX)).contains(&at.cylinder)
+                || !(0..i64::from(i32::MAX)).contains(&last)
+            {
                 return Err(ImportError::Value {
                     place: entry.place.clone(),
                     key: "IDX".to_string(),
-                    value: format!("an entry with {tracks} tracks from cylinder {} to {last}", at.cylinder),
+                    value: format!(
+                        "an entry with {tracks} tracks from cylinder {} to {last}",
+                        at.cylinder
+                    ),
                     expected: format!("cylinders from 0 to {}", i32::MAX - 1),
                     remedy: "correct the cylinders of the entry, or of those above it".to_string(),
                 });
@@ -252,8 +330,9 @@ impl<'t> Layers<'t> {
                 push(0, full, entry.sectors)?;
             }
         } else {
-            // Tracks that are not neighbours cannot be told in one run; more than there may be are refused by whoever expands.
-            for number in 0..full.min(MOST_RUNS as u64 + 1) {
+            // Tracks that are not neighbors cannot be told in one run; more than there may be are
+            // refused by whoever expands.
+            for number in 0..full.min(MAX_RUNS as u64 + 1) {
                 push(number, 1, entry.sectors)?;
             }
         }
@@ -264,7 +343,8 @@ impl<'t> Layers<'t> {
 impl Origin {
     /// The start of a repetition.
     fn further(&self, entry: &Entry<'_>, number: i64, sectors: u64) -> Self {
-        let cylinders = number.saturating_mul(if entry.outwards { -entry.cylinders } else { entry.cylinders });
+        let cylinders =
+            number.saturating_mul(if entry.outwards { -entry.cylinders } else { entry.cylinders });
         Self {
             sector: self.sector + sectors,
             cylinder: self.cylinder.saturating_add(cylinders),
@@ -304,10 +384,23 @@ fn contiguous(runs: &[Run], place: &Place) -> Result<(), ImportError> {
 fn slips(items: &[Value]) -> Result<Vec<(u64, u64)>, ImportError> {
     let mut slips: Vec<(u64, u64)> = Vec::new();
     for pair in items.chunks(2) {
-        let [first, count] = pair else { return Err(refuse("Slips", &pair[0], "pairs of a sector and a count", "add the count")) };
-        let (first_sector, count) = (whole_of("Slips", first, &(0..=MOST))?, whole_of("Slips", count, &(1..=MOST))?);
+        let [first, count] = pair else {
+            return Err(refuse(
+                "Slips",
+                &pair[0],
+                "pairs of a sector and a count",
+                "add the count",
+            ));
+        };
+        let (first_sector, count) =
+            (whole_of("Slips", first, &(0..=MOST))?, whole_of("Slips", count, &(1..=MOST))?);
         if slips.last().is_some_and(|(before, count)| before + count > first_sector) {
-            return Err(refuse("Slips", first, "sectors that rise and do not overlap", "sort the pairs"));
+            return Err(refuse(
+                "Slips",
+                first,
+                "sectors that rise and do not overlap",
+                "sort the pairs",
+            ));
         }
         slips.push((first_sector, count));
     }
@@ -324,7 +417,9 @@ fn without(runs: &[Run], slips: &[(u64, u64)]) -> Vec<Run> {
         let mut from = run.first_lba;
         while from < end {
             while next.next_if(|(first, count)| first + count <= from).is_some() {}
-            let (hole, behind) = next.peek().map_or((end, end), |(first, count)| ((*first).clamp(from, end), (first + count).clamp(from, end)));
+            let (hole, behind) = next.peek().map_or((end, end), |(first, count)| {
+                ((*first).clamp(from, end), (first + count).clamp(from, end))
+            });
             for part in parts(run, from, hole) {
                 let count = sectors(&part);
                 out.push(Run { first_lba: lba, ..part });
@@ -365,14 +460,18 @@ fn parts(run: &Run, from: u64, to: u64) -> Vec<Run> {
     while at < to {
         let (track, within) = ((at - run.first_lba) / lbas, (at - run.first_lba) % lbas);
         let whole = if within == 0 { (to - at) / lbas } else { 0 };
-        let (tracks, count) = if whole > 0 { (whole, lbas) } else { (1, (lbas - within).min(to - at)) };
-        let turns = run.angle_turns + track as f64 * run.angle_step_turns + within as f64 / f64::from(run.sectors_per_track);
+        let (tracks, count) =
+            if whole > 0 { (whole, lbas) } else { (1, (lbas - within).min(to - at)) };
+        let turns = run.angle_turns
+            + track as f64 * run.angle_step_turns
+            + within as f64 / f64::from(run.sectors_per_track);
         out.push(Run {
             first_lba: at,
             tracks: tracks as u32,
             lbas: count as u32,
             first_sector: run.first_sector + within as u32,
-            cylinder: (i64::from(run.cylinder) + track as i64 * i64::from(run.cylinder_step)) as u32,
+            cylinder: (i64::from(run.cylinder) + track as i64 * i64::from(run.cylinder_step))
+                as u32,
             angle_turns: whole_turns_off(turns),
             angle_step_turns: if tracks > 1 { run.angle_step_turns } else { 0.0 },
             ..run.clone()
@@ -410,11 +509,17 @@ fn steps(run: &Run, next: &Run) -> Option<(i32, f64)> {
     }
     let before = u64::from(run.tracks - 1);
     let last = i64::from(run.cylinder) + before as i64 * i64::from(run.cylinder_step);
-    let cylinder_step = i32::try_from(i64::from(next.cylinder) - last).ok().filter(|step| step.abs() == 1)?;
-    let turns = whole_turns_off(next.angle_turns - run.angle_turns - before as f64 * run.angle_step_turns);
-    let continues = |run: &Run| run.tracks == 1 || (run.cylinder_step == cylinder_step && same_turns(run.angle_step_turns, turns));
+    let cylinder_step =
+        i32::try_from(i64::from(next.cylinder) - last).ok().filter(|step| step.abs() == 1)?;
+    let turns =
+        whole_turns_off(next.angle_turns - run.angle_turns - before as f64 * run.angle_step_turns);
+    let continues = |run: &Run| {
+        run.tracks == 1
+            || (run.cylinder_step == cylinder_step && same_turns(run.angle_step_turns, turns))
+    };
     let longer = if run.tracks > 1 { run } else { next };
-    (continues(run) && continues(next)).then_some((cylinder_step, if longer.tracks > 1 { longer.angle_step_turns } else { turns }))
+    (continues(run) && continues(next))
+        .then_some((cylinder_step, if longer.tracks > 1 { longer.angle_step_turns } else { turns }))
 }
 
 fn same_turns(one: f64, other: f64) -> bool {
@@ -436,7 +541,12 @@ struct Remap {
 impl Remap {
     fn read(items: &[Value]) -> Result<Self, ImportError> {
         let [first, count, cylinder, head, sector, spt] = items else {
-            return Err(refuse("Remaps", &items[0], "groups of six numbers", "write LBA, count, cylinder, head, sector, sectors a turn"));
+            return Err(refuse(
+                "Remaps",
+                &items[0],
+                "groups of six numbers",
+                "write LBA, count, cylinder, head, sector, sectors a turn",
+            ));
         };
         let sectors_per_track = whole_of("Remaps", spt, &(1..=65_535))?;
         let sector_number = whole_of("Remaps", sector, &(0..=sectors_per_track - 1))?;
@@ -451,21 +561,32 @@ impl Remap {
         })
     }
 
-    /// The run of the new place; `None` when no run of the layout says where that track's sectors are.
+    /// The run of the new place; `None` when no run of the layout says where that track's sectors
+    /// are.
     fn run(&self, layout: &[Run], heads: u16) -> Result<Option<Run>, ImportError> {
         if self.head >= u64::from(heads) {
-            let (value, expected) = (self.head.to_string(), format!("less than the disk's {heads} surfaces"));
+            let (value, expected) =
+                (self.head.to_string(), format!("less than the disk's {heads} surfaces"));
             let (place, key) = (self.place.clone(), "Remaps".to_string());
-            return Err(ImportError::Value { place, key, value, expected, remedy: "correct the head".to_string() });
+            return Err(ImportError::Value {
+                place,
+                key,
+                value,
+                expected,
+                remedy: "correct the head".to_string(),
+            });
         }
-        let on_track = layout.iter().filter(|run| u64::from(run.head) == self.head).find_map(|run| {
-            let step = (self.cylinder as i64 - i64::from(run.cylinder)) * i64::from(run.cylinder_step);
-            (0..i64::from(run.tracks)).contains(&step).then_some((run, step))
-        });
+        let on_track =
+            layout.iter().filter(|run| u64::from(run.head) == self.head).find_map(|run| {
+                let step =
+                    (self.cylinder as i64 - i64::from(run.cylinder)) * i64::from(run.cylinder_step);
+                (0..i64::from(run.tracks)).contains(&step).then_some((run, step))
+            });
         let Some((run, step)) = on_track else { return Ok(None) };
         let sector_turns = 1.0 / f64::from(run.sectors_per_track);
         let from_first = self.sector as f64 - f64::from(run.first_sector);
-        let turns = run.angle_turns + step as f64 * run.angle_step_turns + from_first * sector_turns;
+        let turns =
+            run.angle_turns + step as f64 * run.angle_step_turns + from_first * sector_turns;
         Ok(Some(Run {
             first_lba: self.first,
             tracks: 1,

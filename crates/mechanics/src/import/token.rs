@@ -1,7 +1,8 @@
 //! Texts to [`Token`]s, with the files that `source FILE` names spliced in where it stands.
 //!
-//! A word is everything up to a blank or one of `; { } , [ ] : ? =`; a `#` at the start of a word makes the rest of the line a comment. A double
-//! quote opens a word that ends at the next one. Numbers are words until somebody wants a number.
+//! A word is everything up to a blank or one of `; { } , [ ] : ? =`; a `#` at the start of a word
+//! makes the rest of the line a comment. A double quote opens a word that ends at the next one.
+//! Numbers are words until somebody wants a number.
 
 use alloc::borrow::ToOwned;
 use alloc::format;
@@ -15,9 +16,9 @@ use super::error::{ImportError, Place};
 /// How deep files may name files; a file that names itself ends here.
 const DEEPEST: usize = 32;
 /// How many files one import reads at most.
-const MOST_FILES: usize = 256;
+const MAX_FILES: usize = 256;
 /// How many words and marks one import reads at most; the longest known description has 100,000.
-const MOST_TOKENS: usize = 20_000_000;
+const MAX_TOKENS: usize = 20_000_000;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Token {
@@ -61,7 +62,11 @@ struct GivenFile {
 
 impl<'a> Library<'a> {
     pub(super) fn new(given: &[SourceText], find: Find<'a>) -> Self {
-        let given = given.iter().map(|file| GivenFile { name: Arc::from(file.name.as_str()), text: Arc::from(file.text.as_str()), named: false });
+        let given = given.iter().map(|file| GivenFile {
+            name: Arc::from(file.name.as_str()),
+            text: Arc::from(file.text.as_str()),
+            named: false,
+        });
         Self { given: given.collect(), find, read: Vec::new() }
     }
 
@@ -71,25 +76,36 @@ impl<'a> Library<'a> {
 
     /// The given files for which `is` holds of their text.
     pub(super) fn given_that(&self, is: fn(&str) -> bool) -> Vec<(Arc<str>, Arc<str>)> {
-        self.given.iter().filter(|file| is(&file.text)).map(|file| (file.name.clone(), file.text.clone())).collect()
+        self.given
+            .iter()
+            .filter(|file| is(&file.text))
+            .map(|file| (file.name.clone(), file.text.clone()))
+            .collect()
     }
 
-    /// The file called `name` in `place`: a given one of the same base name, else what the caller finds.
-    pub(super) fn open(&mut self, place: &Place, name: &str) -> Result<(Arc<str>, Arc<str>), ImportError> {
-        let refuse = |why: String| ImportError::File { place: place.clone(), name: name.to_owned(), why };
-        if self.read.len() >= MOST_FILES {
-            return Err(refuse(format!("{MOST_FILES} files are already read")));
+    /// The file called `name` in `place`: a given one of the same base name, else what the caller
+    /// finds.
+    pub(super) fn open(
+        &mut self,
+        place: &Place,
+        name: &str,
+    ) -> Result<(Arc<str>, Arc<str>), ImportError> {
+        let refuse =
+            |why: String| ImportError::File { place: place.clone(), name: name.to_owned(), why };
+        if self.read.len() >= MAX_FILES {
+            return Err(refuse(format!("{MAX_FILES} files are already read")));
         }
-        let (name, text) = match self.given.iter_mut().find(|file| base_name(&file.name) == base_name(name)) {
-            Some(given) => {
-                given.named = true;
-                (given.name.clone(), given.text.clone())
-            }
-            None => {
-                let found = (self.find)(&place.file, name).map_err(refuse)?;
-                (Arc::from(found.name.as_str()), Arc::from(found.text.as_str()))
-            }
-        };
+        let (name, text) =
+            match self.given.iter_mut().find(|file| base_name(&file.name) == base_name(name)) {
+                Some(given) => {
+                    given.named = true;
+                    (given.name.clone(), given.text.clone())
+                }
+                None => {
+                    let found = (self.find)(&place.file, name).map_err(refuse)?;
+                    (Arc::from(found.name.as_str()), Arc::from(found.text.as_str()))
+                }
+            };
         self.note_read(&name);
         Ok((name, text))
     }
@@ -100,8 +116,12 @@ impl<'a> Library<'a> {
         }
     }
 
-    /// The tokens of all given files but those for which `skip` holds of their text and those that another one names.
-    pub(super) fn tokens(&mut self, skip: fn(&str) -> bool) -> Result<Vec<FileTokens>, ImportError> {
+    /// The tokens of all given files but those for which `skip` holds of their text and those that
+    /// another one names.
+    pub(super) fn tokens(
+        &mut self,
+        skip: fn(&str) -> bool,
+    ) -> Result<Vec<FileTokens>, ImportError> {
         let mut all = Vec::new();
         for number in 0..self.given.len() {
             let (name, text) = (self.given[number].name.clone(), self.given[number].text.clone());
@@ -113,32 +133,64 @@ impl<'a> Library<'a> {
             self.splice(&name, &text, 0, &mut tokens)?;
             all.push((number, name, tokens));
         }
-        Ok(all.into_iter().filter(|(number, ..)| !self.given[*number].named).map(|(_, name, tokens)| (name, tokens)).collect())
+        Ok(all
+            .into_iter()
+            .filter(|(number, ..)| !self.given[*number].named)
+            .map(|(_, name, tokens)| (name, tokens))
+            .collect())
     }
 
-    fn splice(&mut self, name: &Arc<str>, text: &str, depth: usize, out: &mut Vec<Placed>) -> Result<(), ImportError> {
+    fn splice(
+        &mut self,
+        name: &Arc<str>,
+        text: &str,
+        depth: usize,
+        out: &mut Vec<Placed>,
+    ) -> Result<(), ImportError> {
         let mut reader = Reader { file: name, rest: text.chars().peekable(), line: 1, column: 1 };
         let mut source: Option<Place> = None;
         while let Some(next) = reader.next()? {
-            if out.len() >= MOST_TOKENS {
-                return Err(unfit(next.place, "yet another word", format!("at most {MOST_TOKENS} in all files"), "import fewer files at once"));
+            if out.len() >= MAX_TOKENS {
+                return Err(unfit(
+                    next.place,
+                    "yet another word",
+                    format!("at most {MAX_TOKENS} in all files"),
+                    "import fewer files at once",
+                ));
             }
             match (source.take(), next.token) {
                 (Some(_), Token::Word(wanted)) => {
                     if depth >= DEEPEST {
                         let found = format!("`source {wanted}` inside {DEEPEST} files");
-                        return Err(unfit(next.place, &found, "files that do not name each other in a circle", "remove the innermost `source`"));
+                        return Err(unfit(
+                            next.place,
+                            &found,
+                            "files that do not name each other in a circle",
+                            "remove the innermost `source`",
+                        ));
                     }
                     let (name, text) = self.open(&next.place, &wanted)?;
                     self.splice(&name, &text, depth + 1, out)?;
                 }
-                (Some(_), other) => return Err(unfit(next.place, &other.show(), "a file's name behind `source`", "write `source FILE`")),
+                (Some(_), other) => {
+                    return Err(unfit(
+                        next.place,
+                        &other.show(),
+                        "a file's name behind `source`",
+                        "write `source FILE`",
+                    ));
+                }
                 (None, Token::Word(word)) if word == "source" => source = Some(next.place),
                 (None, token) => out.push(Placed { token, place: next.place }),
             }
         }
         match source {
-            Some(place) => Err(unfit(place, "`source` at the end of the file", "a file's name behind it", "write `source FILE`")),
+            Some(place) => Err(unfit(
+                place,
+                "`source` at the end of the file",
+                "a file's name behind it",
+                "write `source FILE`",
+            )),
             None => Ok(()),
         }
     }
@@ -175,7 +227,12 @@ impl Reader<'_> {
                 mark if is_mark(mark) => Token::Mark(mark),
                 first => {
                     let mut word = String::from(first);
-                    while let Some(next) = self.rest.peek().copied().filter(|next| !next.is_whitespace() && !is_mark(*next)) {
+                    while let Some(next) = self
+                        .rest
+                        .peek()
+                        .copied()
+                        .filter(|next| !next.is_whitespace() && !is_mark(*next))
+                    {
                         word.push(next);
                         self.step();
                     }
@@ -192,7 +249,14 @@ impl Reader<'_> {
             match self.step() {
                 Some('"') => return Ok(word),
                 Some(inside) if inside != '\n' => word.push(inside),
-                _ => return Err(unfit(opened.clone(), "a double quote that is not closed on its line", "another one behind the text", "close it")),
+                _ => {
+                    return Err(unfit(
+                        opened.clone(),
+                        "a double quote that is not closed on its line",
+                        "another one behind the text",
+                        "close it",
+                    ));
+                }
             }
         }
     }
@@ -214,8 +278,18 @@ fn is_mark(c: char) -> bool {
 }
 
 /// A refusal of the text's shape.
-pub(super) fn unfit(place: Place, found: &str, expected: impl Into<String>, remedy: impl Into<String>) -> ImportError {
-    ImportError::Syntax { place, found: found.to_string(), expected: expected.into(), remedy: remedy.into() }
+pub(super) fn unfit(
+    place: Place,
+    found: &str,
+    expected: impl Into<String>,
+    remedy: impl Into<String>,
+) -> ImportError {
+    ImportError::Syntax {
+        place,
+        found: found.to_string(),
+        expected: expected.into(),
+        remedy: remedy.into(),
+    }
 }
 
 /// The name behind the last separator of a path.

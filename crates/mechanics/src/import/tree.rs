@@ -86,7 +86,9 @@ impl Tree {
         while let Some(next) = parser.step() {
             match &next.token {
                 Token::Word(word) if word == "topology" => parser.topology()?,
-                Token::Word(word) if word == "instantiate" => self.instances.push(parser.instances()?),
+                Token::Word(word) if word == "instantiate" => {
+                    self.instances.push(parser.instances()?)
+                }
                 Token::Word(word) => {
                     let block = parser.block(word.clone(), next.place, 0)?;
                     self.blocks.push(block);
@@ -94,8 +96,14 @@ impl Tree {
                 // A stray semicolon between blocks says nothing.
                 Token::Mark(';') => {}
                 other => {
-                    let expected = "a block such as `dm_disk NAME { … }`, `instantiate` or `topology`";
-                    return Err(unfit(next.place, &other.show(), expected, "look for a brace or bracket too many before it"));
+                    let expected =
+                        "a block such as `dm_disk NAME { … }`, `instantiate` or `topology`";
+                    return Err(unfit(
+                        next.place,
+                        &other.show(),
+                        expected,
+                        "look for a brace or bracket too many before it",
+                    ));
                 }
             }
         }
@@ -118,7 +126,14 @@ impl Parser {
     }
 
     fn next(&mut self, expected: &str) -> Result<Placed, ImportError> {
-        self.step().ok_or_else(|| unfit(self.end.clone(), "the end of the file behind this", expected, "the file may be cut off"))
+        self.step().ok_or_else(|| {
+            unfit(
+                self.end.clone(),
+                "the end of the file behind this",
+                expected,
+                "the file may be cut off",
+            )
+        })
     }
 
     fn peek(&self) -> Option<&Token> {
@@ -135,19 +150,32 @@ impl Parser {
 
     fn mark(&mut self, mark: char, expected: &str, remedy: &str) -> Result<Place, ImportError> {
         let next = self.next(expected)?;
-        if next.token == Token::Mark(mark) { Ok(next.place) } else { Err(unfit(next.place, &next.token.show(), expected, remedy)) }
+        if next.token == Token::Mark(mark) {
+            Ok(next.place)
+        } else {
+            Err(unfit(next.place, &next.token.show(), expected, remedy))
+        }
     }
 
     /// What follows a block's type: `[NAME] { … }`.
     fn block(&mut self, kind: String, place: Place, depth: usize) -> Result<Block, ImportError> {
         if depth > DEEPEST {
-            return Err(unfit(place, "a block", format!("at most {DEEPEST} blocks within each other"), "look for a missing closing brace"));
+            return Err(unfit(
+                place,
+                "a block",
+                format!("at most {DEEPEST} blocks within each other"),
+                "look for a missing closing brace",
+            ));
         }
         let name = match self.peek() {
             Some(Token::Word(_)) => Some(self.word("the block's name", "")?.0),
             _ => None,
         };
-        self.mark('{', &format!("`{{` behind `{kind}`"), "a block is written `type NAME { key = value, … }`")?;
+        self.mark(
+            '{',
+            &format!("`{{` behind `{kind}`"),
+            "a block is written `type NAME { key = value, … }`",
+        )?;
         let mut pairs = Vec::new();
         loop {
             if self.peek() == Some(&Token::Mark('}')) {
@@ -159,7 +187,14 @@ impl Parser {
             match next.token {
                 Token::Mark(',') => {}
                 Token::Mark('}') => return Ok(Block { kind, name, place, pairs }),
-                other => return Err(unfit(next.place, &other.show(), "`,` or `}` behind a value", "put a comma between two keys")),
+                other => {
+                    return Err(unfit(
+                        next.place,
+                        &other.show(),
+                        "`,` or `}` behind a value",
+                        "put a comma between two keys",
+                    ));
+                }
             }
         }
     }
@@ -174,15 +209,33 @@ impl Parser {
                 }
                 alloc::vec![(key, first.place)]
             }
-            Token::Mark('[') => self.list(depth)?.into_iter().map(|item| (item.show(), item.place)).collect(),
-            other => return Err(unfit(first.place, &other.show(), "a key or `}`", "write `key = value`; two commas may follow each other here")),
+            Token::Mark('[') => {
+                self.list(depth)?.into_iter().map(|item| (item.show(), item.place)).collect()
+            }
+            other => {
+                return Err(unfit(
+                    first.place,
+                    &other.show(),
+                    "a key or `}`",
+                    "write `key = value`; two commas may follow each other here",
+                ));
+            }
         };
-        self.mark('=', "`=` behind a key", "write `key = value`, with a comma behind the value before it")?;
+        self.mark(
+            '=',
+            "`=` behind a key",
+            "write `key = value`, with a comma behind the value before it",
+        )?;
         let value = self.value(depth + 1)?;
         for (key, place) in keys {
             if let Some(before) = pairs.iter().find(|pair| pair.key == key) {
                 let remedy = format!("it stands at line {} already; remove one", before.place.line);
-                return Err(unfit(place, &format!("the key `{key}` again"), "each key once in a block", remedy));
+                return Err(unfit(
+                    place,
+                    &format!("the key `{key}` again"),
+                    "each key once in a block",
+                    remedy,
+                ));
             }
             pairs.push(Pair { key, place, value: value.clone() });
         }
@@ -194,16 +247,28 @@ impl Parser {
         let content = match first.token {
             Token::Mark('[') => Content::List(self.list(depth)?),
             Token::Word(word) => match self.peek() {
-                Some(Token::Mark('{')) => Content::Block(self.block(word, first.place.clone(), depth)?),
-                Some(Token::Word(_)) if self.names_a_block() => Content::Block(self.block(word, first.place.clone(), depth)?),
+                Some(Token::Mark('{')) => {
+                    Content::Block(self.block(word, first.place.clone(), depth)?)
+                }
+                Some(Token::Word(_)) if self.names_a_block() => {
+                    Content::Block(self.block(word, first.place.clone(), depth)?)
+                }
                 _ => Content::Word(word),
             },
-            other => return Err(unfit(first.place, &other.show(), "a number, a word, a list or a block", "write `key = value`")),
+            other => {
+                return Err(unfit(
+                    first.place,
+                    &other.show(),
+                    "a number, a word, a list or a block",
+                    "write `key = value`",
+                ));
+            }
         };
         Ok(Value { place: first.place, content })
     }
 
-    /// Whether the next word is followed by `{`, so that it is a block's name and not the start of the next key behind a missing comma.
+    /// Whether the next word is followed by `{`, so that it is a block's name and not the start of
+    /// the next key behind a missing comma.
     fn names_a_block(&self) -> bool {
         self.tokens.get(self.at + 1).is_some_and(|next| next.token == Token::Mark('{'))
     }
@@ -211,7 +276,12 @@ impl Parser {
     /// What follows `[`, with the bracket that closes it.
     fn list(&mut self, depth: usize) -> Result<Vec<Value>, ImportError> {
         if depth > DEEPEST {
-            return Err(unfit(self.end.clone(), "a list", format!("at most {DEEPEST} lists within each other"), "look for a missing `]`"));
+            return Err(unfit(
+                self.end.clone(),
+                "a list",
+                format!("at most {DEEPEST} lists within each other"),
+                "look for a missing `]`",
+            ));
         }
         let mut items = Vec::new();
         loop {
@@ -229,7 +299,14 @@ impl Parser {
             match next.token {
                 Token::Mark(',') => {}
                 Token::Mark(']') => return Ok(items),
-                other => return Err(unfit(next.place, &other.show(), "`,` or `]` in a list", "put commas between the items")),
+                other => {
+                    return Err(unfit(
+                        next.place,
+                        &other.show(),
+                        "`,` or `]` in a list",
+                        "put commas between the items",
+                    ));
+                }
             }
         }
     }
@@ -239,11 +316,23 @@ impl Parser {
         let place = self.next("`..`")?.place;
         let (to, _) = self.word("a name that ends in a number behind `..`", remedy)?;
         let first = from.show();
-        let ends = split_number(&first).zip(split_number(&to)).filter(|((stem, low), (same, high))| stem == same && low <= high);
-        let Some(((stem, low), (_, high))) = ends.filter(|((_, low), (_, high))| high - low < LONGEST_RANGE) else {
-            return Err(unfit(place, &format!("`{first} .. {to}`"), "the same name with a number that rises", remedy));
+        let ends = split_number(&first)
+            .zip(split_number(&to))
+            .filter(|((stem, low), (same, high))| stem == same && low <= high);
+        let Some(((stem, low), (_, high))) =
+            ends.filter(|((_, low), (_, high))| high - low < LONGEST_RANGE)
+        else {
+            return Err(unfit(
+                place,
+                &format!("`{first} .. {to}`"),
+                "the same name with a number that rises",
+                remedy,
+            ));
         };
-        items.extend((low..=high).map(|number| Value { place: from.place.clone(), content: Content::Word(format!("{stem}{number}")) }));
+        items.extend((low..=high).map(|number| Value {
+            place: from.place.clone(),
+            content: Content::Word(format!("{stem}{number}")),
+        }));
         Ok(())
     }
 

@@ -1,7 +1,8 @@
 //! `dm_layout_g1` blocks to zones.
 //!
-//! Both count sectors from the start of the zone in the order in which tracks are filled, and both add track skew and cylinder skew to the angle of the
-//! zone's first sector. What differs is where spares lie:
+//! Both count sectors from the start of the zone in the order in which tracks are filled, and both
+//! add track skew and cylinder skew to the angle of the zone's first sector. What differs is where
+//! spares lie:
 //!
 //! | sparing | spares of | here |
 //! |---|---|---|
@@ -15,10 +16,12 @@
 //! | 8 | a range of cylinders | groups |
 //! | 9, 10 | the zone; 10: slips do not use them | spares of the zone, for 10 as many more as slips |
 //!
-//! "Are slips" means that the sectors stand in [`Zone::slips`], which says of each that it holds no LBA: longer, and exact.
+//! "Are slips" means that the sectors stand in [`Zone::slips`], which says of each that it holds no
+//! LBA: longer, and exact.
 //!
-//! In the schemes 2 to 6 a slip also turns all later cylinders of the zone by one sector. A profile's zone cannot do that within itself, so the zone is
-//! cut behind such a cylinder and each part says its own angle.
+//! In the schemes 2 to 6 a slip also turns all later cylinders of the zone by one sector. A
+//! profile's zone cannot do that within itself, so the zone is cut behind such a cylinder and each
+//! part says its own angle.
 
 use alloc::collections::BTreeSet;
 use alloc::format;
@@ -31,11 +34,11 @@ use super::tree::{Block, Content};
 use crate::profile::{TrackOrder, Zone};
 
 /// Most sectors that one zone may list as slips; a longer list is no use to anybody.
-const MOST_SLIPS: u64 = 4_000_000;
+const MAX_SLIPS: u64 = 4_000_000;
 /// Most cylinders and sectors accepted where a description does not bound them further.
 const MOST: u64 = i32::MAX as u64;
 /// Turns and sectors of skew accepted either way; whole turns are taken off.
-const MOST_SKEW: f64 = 1e9;
+const MAX_SKEW: f64 = 1e9;
 
 /// A layout in zones.
 pub(super) struct Zones {
@@ -46,7 +49,8 @@ pub(super) struct Zones {
 /// What all zones of a disk share.
 struct Scheme {
     sparing: u64,
-    /// 0: all cylinders upwards; 1: upwards and downwards in turn in each zone; 2: the same, by the cylinder's own number.
+    /// 0: all cylinders upwards; 1: upwards and downwards in turn in each zone; 2: the same, by the
+    /// cylinder's own number.
     mapping: u64,
     range_cylinders: u64,
     in_turns: bool,
@@ -54,10 +58,23 @@ struct Scheme {
 }
 
 /// The zones of a `dm_layout_g1` block.
-pub(super) fn zones<'t>(block: &'t Block, names: &Names<'t>, heads: u16, notes: &mut Vec<Note>) -> Result<Zones, ImportError> {
+pub(super) fn zones<'t>(
+    block: &'t Block,
+    names: &Names<'t>,
+    heads: u16,
+    notes: &mut Vec<Note>,
+) -> Result<Zones, ImportError> {
     let mut keys = Keys::of(block, names);
-    let mapping = keys.required_whole("LBN-to-PBN mapping scheme", 0..=2, "0 fills all cylinders upwards, 1 and 2 upwards and downwards in turn")?;
-    let sparing = keys.required_whole("Sparing scheme used", 0..=10, "0 is no sparing, 9 is spares at the end of each zone")?;
+    let mapping = keys.required_whole(
+        "LBN-to-PBN mapping scheme",
+        0..=2,
+        "0 fills all cylinders upwards, 1 and 2 upwards and downwards in turn",
+    )?;
+    let sparing = keys.required_whole(
+        "Sparing scheme used",
+        0..=10,
+        "0 is no sparing, 9 is spares at the end of each zone",
+    )?;
     let range_cylinders = keys.whole("Rangesize for sparing", 1..=MOST)?.unwrap_or(1);
     let in_turns = in_turns(&mut keys)?.unwrap_or(false);
     let scheme = Scheme { sparing, mapping, range_cylinders, in_turns, heads: u64::from(heads) };
@@ -66,18 +83,36 @@ pub(super) fn zones<'t>(block: &'t Block, names: &Names<'t>, heads: u16, notes: 
     let items = keys.list("Zones")?;
     for (number, item) in items.iter().enumerate() {
         let Content::Block(zone) = &item.content else {
-            return Err(refuse("Zones", item, "a block dm_layout_g1_zone", "write `dm_layout_g1_zone { … }`"));
+            return Err(refuse(
+                "Zones",
+                item,
+                "a block dm_layout_g1_zone",
+                "write `dm_layout_g1_zone { … }`",
+            ));
         };
         let described = Described::read(zone, names, &scheme, number, notes)?;
         if described.first < next_cylinder {
             let key = "First cylinder number";
-            let (value, expected) = (described.first.to_string(), format!("at least {next_cylinder}, where the zone before ends"));
-            let remedy = "correct the cylinders, or sort the zones from the outer edge inwards".to_string();
-            return Err(ImportError::Value { place: zone.place.clone(), key: key.to_string(), value, expected, remedy });
+            let (value, expected) = (
+                described.first.to_string(),
+                format!("at least {next_cylinder}, where the zone before ends"),
+            );
+            let remedy =
+                "correct the cylinders, or sort the zones from the outer edge inwards".to_string();
+            return Err(ImportError::Value {
+                place: zone.place.clone(),
+                key: key.to_string(),
+                value,
+                expected,
+                remedy,
+            });
         }
         if mapping == 2 && described.first % 2 == 1 && heads > 1 {
-            let text =
-                format!("zone {number} starts downwards, at odd cylinder {}; its heads are numbered the other way round here", described.first);
+            let text = format!(
+                "zone {number} starts downwards, at odd cylinder {}; its heads are numbered the \
+                    other way round here",
+                described.first
+            );
             notes.push(Note { place: zone.place.clone(), text });
         }
         let skipped = described.first - next_cylinder;
@@ -111,28 +146,46 @@ struct Described<'t> {
 }
 
 impl<'t> Described<'t> {
-    fn read(block: &'t Block, names: &Names<'t>, scheme: &Scheme, number: usize, notes: &mut Vec<Note>) -> Result<Self, ImportError> {
+    fn read(
+        block: &'t Block,
+        names: &Names<'t>,
+        scheme: &Scheme,
+        number: usize,
+        notes: &mut Vec<Note>,
+    ) -> Result<Self, ImportError> {
         let mut keys = Keys::of(block, names);
-        let first = keys.required_whole("First cylinder number", 0..=MOST, "cylinders are counted from 0")?;
-        let last = keys.required_whole("Last cylinder number", first..=MOST, "it belongs to the zone")?;
-        let sectors_per_track = keys.required_whole("Blocks per track", 1..=65_535, "it is the zone's sectors per track")?;
+        let first =
+            keys.required_whole("First cylinder number", 0..=MOST, "cylinders are counted from 0")?;
+        let last =
+            keys.required_whole("Last cylinder number", first..=MOST, "it belongs to the zone")?;
+        let sectors_per_track = keys.required_whole(
+            "Blocks per track",
+            1..=65_535,
+            "it is the zone's sectors per track",
+        )?;
         let spt = sectors_per_track as f64;
         let in_turns = in_turns(&mut keys)?.unwrap_or(scheme.in_turns);
         let mut turned = |key: &str, unit: f64| -> Result<f64, ImportError> {
-            let value = keys.number(key, -MOST_SKEW..=MOST_SKEW)?.unwrap_or(0.0);
+            let value = keys.number(key, -MAX_SKEW..=MAX_SKEW)?.unwrap_or(0.0);
             Ok(within(if in_turns { value * spt } else { value }, spt) / unit)
         };
         let first_angle_turns = turned("Offset of first block", spt)?;
-        let (track_skew, cylinder_skew) = (turned("Skew for track switch", 1.0)?, turned("Skew for cylinder switch", 1.0)?);
+        let (track_skew, cylinder_skew) =
+            (turned("Skew for track switch", 1.0)?, turned("Skew for cylinder switch", 1.0)?);
         let dead = keys.whole("Empty space at zone front", 0..=MOST)?.unwrap_or(0);
         let spares = keys.whole("Number of spares", 0..=MOST)?.unwrap_or(0);
-        let units = (last - first + 1) * scheme.heads * if scheme.sparing == 1 { 1 } else { sectors_per_track };
+        let units = (last - first + 1)
+            * scheme.heads
+            * if scheme.sparing == 1 { 1 } else { sectors_per_track };
         let mut slips = keys.wholes("slips", 0..=units - 1)?;
         let given = slips.len();
         slips.sort_unstable();
         slips.dedup();
         if slips.len() < given {
-            let text = format!("zone {number} lists {} of its slips twice; they count once", given - slips.len());
+            let text = format!(
+                "zone {number} lists {} of its slips twice; they count once",
+                given - slips.len()
+            );
             notes.push(Note { place: block.place.clone(), text });
         }
         let mut described = Self {
@@ -157,13 +210,20 @@ impl<'t> Described<'t> {
     fn clear_unused(&mut self, scheme: &Scheme, number: usize, notes: &mut Vec<Note>) {
         let mut note = |text: String| notes.push(Note { place: self.place.clone(), text });
         if scheme.sparing == 0 && !(self.slips.is_empty() && self.defects.is_empty()) {
-            note(format!("zone {number} has slips or defects but sparing scheme 0, which makes no use of them; they are left out"));
+            note(format!(
+                "zone {number} has slips or defects but sparing scheme 0, which makes no use of \
+                    them; they are left out"
+            ));
             self.slips.clear();
             self.defects.clear();
         }
         if matches!(scheme.sparing, 0 | 7) && self.spares > 0 {
             let scheme = scheme.sparing;
-            note(format!("zone {number} has {} spares but sparing scheme {scheme}, which keeps none within a zone; they are left out", self.spares));
+            note(format!(
+                "zone {number} has {} spares but sparing scheme {scheme}, which keeps none within \
+                    a zone; they are left out",
+                self.spares
+            ));
             self.spares = 0;
         }
     }
@@ -177,7 +237,13 @@ impl<'t> Described<'t> {
     }
 
     /// The zone as one of a profile, and cut in parts where slips turn what follows.
-    fn parts(&self, scheme: &Scheme, number: usize, notes: &mut Vec<Note>, out: &mut Vec<Zone>) -> Result<(), ImportError> {
+    fn parts(
+        &self,
+        scheme: &Scheme,
+        number: usize,
+        notes: &mut Vec<Note>,
+        out: &mut Vec<Zone>,
+    ) -> Result<(), ImportError> {
         let whole = self.whole(scheme, number, notes)?;
         let cuts = self.cuts(scheme, &whole, number, notes);
         if cuts.is_empty() {
@@ -187,14 +253,25 @@ impl<'t> Described<'t> {
         let by_cylinder = scheme.heads * self.sectors_per_track;
         let (spt, steps) = (self.sectors_per_track as f64, (scheme.heads - 1) as f64);
         let mut parted = 0;
-        let bounds: Vec<(u64, u64)> = core::iter::once((0, 0)).chain(cuts).chain([(self.cylinders(), 0)]).collect();
+        let bounds: Vec<(u64, u64)> =
+            core::iter::once((0, 0)).chain(cuts).chain([(self.cylinders(), 0)]).collect();
         for pair in bounds.windows(2) {
             let ((cylinder, turned), (until, _)) = (pair[0], pair[1]);
             let inside = cylinder * by_cylinder..until * by_cylinder;
-            let skew = cylinder as f64 * (steps * self.track_skew + self.cylinder_skew) + turned as f64;
-            let slips: Vec<u64> = whole.slips.iter().filter(|slip| inside.contains(slip)).map(|slip| slip - inside.start).collect();
-            let both = whole.remaps.iter().filter(|(home, spare)| inside.contains(home) && inside.contains(spare));
-            let remaps: Vec<(u64, u64)> = both.map(|(home, spare)| (home - inside.start, spare - inside.start)).collect();
+            let skew =
+                cylinder as f64 * (steps * self.track_skew + self.cylinder_skew) + turned as f64;
+            let slips: Vec<u64> = whole
+                .slips
+                .iter()
+                .filter(|slip| inside.contains(slip))
+                .map(|slip| slip - inside.start)
+                .collect();
+            let both = whole
+                .remaps
+                .iter()
+                .filter(|(home, spare)| inside.contains(home) && inside.contains(spare));
+            let remaps: Vec<(u64, u64)> =
+                both.map(|(home, spare)| (home - inside.start, spare - inside.start)).collect();
             parted += remaps.len();
             out.push(Zone {
                 first_cylinder: whole.first_cylinder + cylinder as u32,
@@ -202,7 +279,11 @@ impl<'t> Described<'t> {
                 skipped_cylinders: 0,
                 first_angle_turns: Some(within(self.first_angle_turns + skew / spt, 1.0)),
                 reserved: if cylinder == 0 { whole.reserved } else { 0 },
-                spares: if whole.spare_cylinders.is_some() { whole.spares } else { slips.len() as u64 },
+                spares: if whole.spare_cylinders.is_some() {
+                    whole.spares
+                } else {
+                    slips.len() as u64
+                },
                 slips,
                 remaps,
                 ..whole.clone()
@@ -210,7 +291,8 @@ impl<'t> Described<'t> {
         }
         if parted < whole.remaps.len() {
             let text = format!(
-                "zone {number} is cut where slips turn it, and {} of its defects are remapped across a cut; they are left out",
+                "zone {number} is cut where slips turn it, and {} of its defects are remapped \
+                    across a cut; they are left out",
                 whole.remaps.len() - parted
             );
             notes.push(Note { place: self.place.clone(), text });
@@ -218,8 +300,15 @@ impl<'t> Described<'t> {
         Ok(())
     }
 
-    /// The cylinders, counted from the zone's first, behind which the zone is cut, and by how many sectors slips have turned what begins there.
-    fn cuts(&self, scheme: &Scheme, whole: &Zone, number: usize, notes: &mut Vec<Note>) -> Vec<(u64, u64)> {
+    /// The cylinders, counted from the zone's first, behind which the zone is cut, and by how many
+    /// sectors slips have turned what begins there.
+    fn cuts(
+        &self,
+        scheme: &Scheme,
+        whole: &Zone,
+        number: usize,
+        notes: &mut Vec<Note>,
+    ) -> Vec<(u64, u64)> {
         if !matches!(scheme.sparing, 2..=6) {
             return Vec::new();
         }
@@ -231,7 +320,9 @@ impl<'t> Described<'t> {
         for (slips, slip) in (1_u64..).zip(&self.slips) {
             let behind = slip / by_cylinder + 1;
             let cut = behind.div_ceil(step) * step;
-            late += u64::from(cut > behind || (scheme.sparing == 3 && self.slips_turn_within(*slip, scheme)));
+            late += u64::from(
+                cut > behind || (scheme.sparing == 3 && self.slips_turn_within(*slip, scheme)),
+            );
             if cut * by_cylinder <= whole.reserved || cut >= self.cylinders() {
                 late += u64::from(cut < self.cylinders());
                 continue;
@@ -242,7 +333,10 @@ impl<'t> Described<'t> {
             }
         }
         if late > 0 {
-            let text = format!("zone {number}: {late} of its slips turn what follows them by a sector each, a few tracks later here than described");
+            let text = format!(
+                "zone {number}: {late} of its slips turn what follows them by a sector each, a few \
+                    tracks later here than described"
+            );
             notes.push(Note { place: self.place.clone(), text });
         }
         cuts
@@ -253,7 +347,12 @@ impl<'t> Described<'t> {
         slip / self.sectors_per_track % scheme.heads != scheme.heads - 1
     }
 
-    fn whole(&self, scheme: &Scheme, number: usize, notes: &mut Vec<Note>) -> Result<Zone, ImportError> {
+    fn whole(
+        &self,
+        scheme: &Scheme,
+        number: usize,
+        notes: &mut Vec<Note>,
+    ) -> Result<Zone, ImportError> {
         let zone = Zone {
             first_cylinder: self.first as u32,
             cylinders: self.cylinders() as u32,
@@ -267,8 +366,17 @@ impl<'t> Described<'t> {
         let by_cylinder = scheme.heads * self.sectors_per_track;
         let zone = match scheme.sparing {
             1 => {
-                self.check_count((slipped + self.defects.len() as u64).saturating_mul(self.sectors_per_track), number)?;
-                let slips = self.slips.iter().flat_map(|track| track * self.sectors_per_track..(track + 1) * self.sectors_per_track).collect();
+                self.check_count(
+                    (slipped + self.defects.len() as u64).saturating_mul(self.sectors_per_track),
+                    number,
+                )?;
+                let slips = self
+                    .slips
+                    .iter()
+                    .flat_map(|track| {
+                        track * self.sectors_per_track..(track + 1) * self.sectors_per_track
+                    })
+                    .collect();
                 self.at_the_end(zone, self.spares * self.sectors_per_track, slips, number)?
             }
             0 | 9 => self.at_the_end(zone, self.spares, self.slips.clone(), number)?,
@@ -279,34 +387,91 @@ impl<'t> Described<'t> {
                     let spare_cylinders = u32::try_from(cylinders).ok().filter(|_| self.spares > 0);
                     Zone { spares: self.spares, spare_cylinders, slips: self.slips.clone(), ..zone }
                 } else {
-                    // A last shorter range has no spares; a front without LBAs is counted in sectors that could hold one.
-                    self.listed(zone, scheme, Region { sectors: cylinders * by_cylinder, front: false, slips_use: true, only_full: true }, number)?
+                    // A last shorter range has no spares; a front without LBAs is counted in
+                    // sectors that could hold one.
+                    self.listed(
+                        zone,
+                        scheme,
+                        Region {
+                            sectors: cylinders * by_cylinder,
+                            front: false,
+                            slips_use: true,
+                            only_full: true,
+                        },
+                        number,
+                    )?
                 }
             }
-            3 => self.listed(zone, scheme, Region { sectors: self.sectors_per_track, front: false, slips_use: true, only_full: false }, number)?,
-            4 => self.listed(zone, scheme, Region { sectors: by_cylinder, front: false, slips_use: false, only_full: false }, number)?,
-            5 => self.listed(zone, scheme, Region { sectors: by_cylinder, front: true, slips_use: true, only_full: false }, number)?,
-            _ => self.listed(zone, scheme, Region { sectors: by_cylinder, front: true, slips_use: false, only_full: false }, number)?,
+            3 => self.listed(
+                zone,
+                scheme,
+                Region {
+                    sectors: self.sectors_per_track,
+                    front: false,
+                    slips_use: true,
+                    only_full: false,
+                },
+                number,
+            )?,
+            4 => self.listed(
+                zone,
+                scheme,
+                Region { sectors: by_cylinder, front: false, slips_use: false, only_full: false },
+                number,
+            )?,
+            5 => self.listed(
+                zone,
+                scheme,
+                Region { sectors: by_cylinder, front: true, slips_use: true, only_full: false },
+                number,
+            )?,
+            _ => self.listed(
+                zone,
+                scheme,
+                Region { sectors: by_cylinder, front: true, slips_use: false, only_full: false },
+                number,
+            )?,
         };
         let zone = Zone { remaps: self.remaps(scheme), ..zone };
         if zone.reserved + zone.spares >= self.sectors(scheme) {
-            notes.push(Note { place: self.place.clone(), text: format!("zone {number} holds no LBA") });
+            notes.push(Note {
+                place: self.place.clone(),
+                text: format!("zone {number} holds no LBA"),
+            });
         }
         Ok(zone)
     }
 
     /// Spares at the end of the zone, used up by `slips`.
-    fn at_the_end(&self, zone: Zone, spares: u64, slips: Vec<u64>, number: usize) -> Result<Zone, ImportError> {
+    fn at_the_end(
+        &self,
+        zone: Zone,
+        spares: u64,
+        slips: Vec<u64>,
+        number: usize,
+    ) -> Result<Zone, ImportError> {
         if slips.len() as u64 > spares {
             return Err(self.too_few(spares, slips.len() as u64, &format!("zone {number}")));
         }
-        // The front is counted in sectors that could hold an LBA: slips within it make it longer, and use spares up.
+        // The front is counted in sectors that could hold an LBA: slips within it make it longer,
+        // and use spares up.
         let (reserved, within) = front(self.dead, &slips);
-        Ok(Zone { reserved, spares: spares - within as u64, slips: slips[within..].to_vec(), ..zone })
+        Ok(Zone {
+            reserved,
+            spares: spares - within as u64,
+            slips: slips[within..].to_vec(),
+            ..zone
+        })
     }
 
     /// The spares of each region of the zone listed as slips.
-    fn listed(&self, zone: Zone, scheme: &Scheme, region: Region, number: usize) -> Result<Zone, ImportError> {
+    fn listed(
+        &self,
+        zone: Zone,
+        scheme: &Scheme,
+        region: Region,
+        number: usize,
+    ) -> Result<Zone, ImportError> {
         let sectors = self.sectors(scheme);
         let slipped = self.slips.len() as u64;
         if self.spares == 0 && (slipped == 0 || !region.slips_use) {
@@ -322,13 +487,26 @@ impl<'t> Described<'t> {
             }
             let before = |sector: u64| self.slips.partition_point(|slip| *slip < sector) as u64;
             let slips = if region.slips_use { before(end) - before(start) } else { 0 };
-            let Some(mut free) = self.spares.checked_sub(slips).filter(|free| free + before(end) - before(start) < end - start) else {
-                return Err(self.too_few(self.spares, slips, &format!("zone {number}, sectors {start} to {}", end - 1)));
+            let Some(mut free) = self
+                .spares
+                .checked_sub(slips)
+                .filter(|free| free + before(end) - before(start) < end - start)
+            else {
+                return Err(self.too_few(
+                    self.spares,
+                    slips,
+                    &format!("zone {number}, sectors {start} to {}", end - 1),
+                ));
             };
-            // From the region's front or from its end, as many sectors as are spares and not slipped.
+            // From the region's front or from its end, as many sectors as are spares and not
+            // slipped.
             let mut steps = 0;
             while free > 0 {
-                free -= u64::from(unmapped.insert(if region.front { start + steps } else { end - 1 - steps }));
+                free -= u64::from(unmapped.insert(if region.front {
+                    start + steps
+                } else {
+                    end - 1 - steps
+                }));
                 steps += 1;
             }
         }
@@ -340,13 +518,16 @@ impl<'t> Described<'t> {
 
     /// Refuses lists that would fill the memory.
     fn check_count(&self, count: u64, number: usize) -> Result<(), ImportError> {
-        if count <= MOST_SLIPS {
+        if count <= MAX_SLIPS {
             return Ok(());
         }
         Err(ImportError::Unsupported {
             place: self.place.clone(),
             what: format!("zone {number} has {count} spares, slips or defects"),
-            remedy: format!("at most {MOST_SLIPS} of a zone are listed one by one; choose a sparing scheme by zone"),
+            remedy: format!(
+                "at most {MAX_SLIPS} of a zone are listed one by one; choose a sparing scheme by \
+                    zone"
+            ),
         })
     }
 
@@ -357,7 +538,11 @@ impl<'t> Described<'t> {
             return pairs.copied().collect();
         }
         let spt = self.sectors_per_track;
-        pairs.flat_map(|(defect, spare)| (0..spt).map(move |sector| (defect * spt + sector, spare * spt + sector))).collect()
+        pairs
+            .flat_map(|(defect, spare)| {
+                (0..spt).map(move |sector| (defect * spt + sector, spare * spt + sector))
+            })
+            .collect()
     }
 
     fn too_few(&self, spares: u64, slips: u64, whence: &str) -> ImportError {
@@ -365,7 +550,9 @@ impl<'t> Described<'t> {
             place: self.place.clone(),
             key: "Number of spares".to_string(),
             value: spares.to_string(),
-            expected: format!("at least the {slips} sectors slipped in {whence}, and fewer than there are"),
+            expected: format!(
+                "at least the {slips} sectors slipped in {whence}, and fewer than there are"
+            ),
             remedy: "correct the number of spares, or remove slips".to_string(),
         }
     }
@@ -382,7 +569,8 @@ struct Region {
     only_full: bool,
 }
 
-/// Physical sectors before the one that is the `dead`-th without those `listed`, and how many of those lie among them.
+/// Physical sectors before the one that is the `dead`-th without those `listed`, and how many of
+/// those lie among them.
 fn front(dead: u64, listed: &[u64]) -> (u64, usize) {
     let mut end = dead;
     let mut within = 0;
@@ -420,11 +608,21 @@ fn in_turns(keys: &mut Keys<'_>) -> Result<Option<bool>, ImportError> {
 fn defects(keys: &mut Keys<'_>, units: u64) -> Result<Vec<(u64, u64)>, ImportError> {
     let items = keys.list("defects")?;
     if let Some(last) = items.chunks_exact(2).remainder().first() {
-        return Err(refuse("defects", last, "pairs of a defect and its replacement", "add the replacement, or remove the last number"));
+        return Err(refuse(
+            "defects",
+            last,
+            "pairs of a defect and its replacement",
+            "add the replacement, or remove the last number",
+        ));
     }
     items
         .chunks_exact(2)
-        .map(|pair| Ok((whole_of("defects", &pair[0], &(0..=units - 1))?, whole_of("defects", &pair[1], &(0..=units - 1))?)))
+        .map(|pair| {
+            Ok((
+                whole_of("defects", &pair[0], &(0..=units - 1))?,
+                whole_of("defects", &pair[1], &(0..=units - 1))?,
+            ))
+        })
         .collect()
 }
 
@@ -451,9 +649,14 @@ mod tests {
 
     #[test]
     fn whole_turns_are_taken_off_either_way() {
-        for (value, turn, rest) in
-            [(5.0, 100.0, 5.0), (100.0, 100.0, 0.0), (-1.0, 100.0, 99.0), (250.5, 100.0, 50.5), (1.25, 1.0, 0.25), (-1e-12, 1.0, 0.0)]
-        {
+        for (value, turn, rest) in [
+            (5.0, 100.0, 5.0),
+            (100.0, 100.0, 0.0),
+            (-1.0, 100.0, 99.0),
+            (250.5, 100.0, 50.5),
+            (1.25, 1.0, 0.25),
+            (-1e-12, 1.0, 0.0),
+        ] {
             assert_eq!(within(value, turn), rest, "{value} of {turn}");
         }
     }

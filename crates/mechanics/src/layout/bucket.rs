@@ -1,14 +1,17 @@
-//! [`BucketIndex`]: where in a rising row of numbers another number belongs, with a search of a few steps at most.
+//! [`BucketIndex`]: where in a rising row of numbers another number belongs, with a search of a few
+//! steps at most.
 //!
-//! The numbers are cut into equal buckets by a shift; each bucket remembers how many of the row lie at or before its first number. Two
-//! neighbouring buckets bound the answer, and what is left between them is searched. With as many buckets as numbers that is one or two
-//! comparisons where the row is spread evenly, and a binary search within the bucket where it is not.
+//! The numbers are cut into equal buckets by a shift; each bucket remembers how many of the row lie
+//! at or before its first number. Two neighboring buckets bound the answer, and what is left
+//! between them is searched. With as many buckets as numbers that is one or two comparisons where
+//! the row is spread evenly, and a binary search within the bucket where it is not.
 
 use alloc::vec::Vec;
 
 /// Most buckets made: 1 MiB.
-const MOST_BUCKETS: usize = 1 << 18;
-/// So many are compared one by one, which for none or one of them, the usual case, costs less than to set up a binary search.
+const MAX_BUCKETS: usize = 1 << 18;
+/// So many are compared one by one, which for none or one of them, the usual case, costs less than
+/// to set up a binary search.
 const FEW: usize = 6;
 
 /// An index over a rising row of numbers that is kept elsewhere.
@@ -20,13 +23,15 @@ pub(crate) struct BucketIndex {
 }
 
 impl BucketIndex {
-    /// `row` rises (equal numbers may follow each other) and has fewer than 2³² members. `fewest` buckets are made of a short row.
+    /// `row` rises (equal numbers may follow each other) and has fewer than 2³² members. `fewest`
+    /// buckets are made of a short row.
     pub(crate) fn new(row: &[u64], fewest: usize) -> Self {
-        let most = (2 * row.len()).clamp(fewest, MOST_BUCKETS.max(fewest)) as u64;
+        let most = (2 * row.len()).clamp(fewest, MAX_BUCKETS.max(fewest)) as u64;
         let top = row.last().copied().unwrap_or(0);
         let shift = (0..u64::BITS).find(|shift| top >> shift < most).unwrap_or(0);
         let count = |number: u64| row.partition_point(|member| *member <= number) as u32;
-        let mut at_or_below: Vec<u32> = (0..=top >> shift).map(|bucket| count(bucket << shift)).collect();
+        let mut at_or_below: Vec<u32> =
+            (0..=top >> shift).map(|bucket| count(bucket << shift)).collect();
         at_or_below.push(row.len() as u32);
         Self { shift, at_or_below }
     }

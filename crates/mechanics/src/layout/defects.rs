@@ -1,11 +1,15 @@
-//! What is not where it would be: [`Slips`], sectors that the mapping steps over, and [`Remaps`], sectors whose contents live on a spare.
+//! What is not where it would be: [`Slips`], sectors that the mapping steps over, and [`Remaps`],
+//! sectors whose contents live on a spare.
 //!
-//! Slips shift: the `y`-th usable place of a zone lies on physical sector `y + s`, where `s` slipped sectors lie before it. With slips at the physical
-//! sectors 3 and 4, the places 0 1 2 3 4 … lie on 0 1 2 5 6 …. For the search the table also keeps each slip's *key*, the number of places before
-//! it (3 and 3): `s` is the number of keys that are at most `y`. In a zone of several groups the spares of each group absorb its slips, so
-//! that every group starts afresh: keys go on from group to group, and the slips of earlier groups are taken off again.
+//! Slips shift: the `y`-th usable place of a zone lies on physical sector `y + s`, where `s`
+//! slipped sectors lie before it. With slips at the physical sectors 3 and 4, the places 0 1 2 3 4
+//! … lie on 0 1 2 5 6 …. For the search the table also keeps each slip's *key*, the number of
+//! places before it (3 and 3): `s` is the number of keys that are at most `y`. In a zone of several
+//! groups the spares of each group absorb its slips, so that every group starts afresh: keys go on
+//! from group to group, and the slips of earlier groups are taken off again.
 //!
-//! Remaps move single sectors: an LBA whose place has gone bad (its *home*) is read from a spare. Nothing else moves.
+//! Remaps move single sectors: an LBA whose place has gone bad (its *home*) is read from a spare.
+//! Nothing else moves.
 
 use alloc::vec::Vec;
 
@@ -23,7 +27,8 @@ pub(crate) struct Slips {
 }
 
 impl Slips {
-    /// `sectors` are distinct and rising; `groups` says how many there are, of how many sectors, with how many places.
+    /// `sectors` are distinct and rising; `groups` says how many there are, of how many sectors,
+    /// with how many places.
     pub(crate) fn new(sectors: Vec<u64>, groups: &Groups) -> Self {
         if sectors.is_empty() {
             return Self::default();
@@ -31,12 +36,16 @@ impl Slips {
         let before_group: Vec<u32> = if groups.count == 1 {
             Vec::new()
         } else {
-            (0..groups.count).map(|group| sectors.partition_point(|slip| *slip < group * groups.sectors) as u32).collect()
+            (0..groups.count)
+                .map(|group| sectors.partition_point(|slip| *slip < group * groups.sectors) as u32)
+                .collect()
         };
         let key = |(number, slip): (u64, &u64)| {
             let group = slip / groups.sectors;
-            let before = number - before_group.get(group as usize).map_or(0, |before| u64::from(*before));
-            // A slip among a group's spares lies behind all of its places, but before those of the next group.
+            let before =
+                number - before_group.get(group as usize).map_or(0, |before| u64::from(*before));
+            // A slip among a group's spares lies behind all of its places, but before those of the
+            // next group.
             group * groups.places + (slip - group * groups.sectors - before).min(groups.places)
         };
         let keys: Vec<u64> = (0..).zip(&sectors).map(key).collect();
@@ -117,12 +126,18 @@ impl Remaps {
 
     /// The spare that stands in for a home.
     pub(crate) fn spare_of(&self, home: u64) -> Option<u64> {
-        self.by_home.binary_search_by_key(&home, |pair| pair.0).ok().map(|found| self.by_home[found].1)
+        self.by_home
+            .binary_search_by_key(&home, |pair| pair.0)
+            .ok()
+            .map(|found| self.by_home[found].1)
     }
 
     /// The home that a spare stands in for.
     pub(crate) fn home_of(&self, spare: u64) -> Option<u64> {
-        self.by_spare.binary_search_by_key(&spare, |pair| pair.0).ok().map(|found| self.by_spare[found].1)
+        self.by_spare
+            .binary_search_by_key(&spare, |pair| pair.0)
+            .ok()
+            .map(|found| self.by_spare[found].1)
     }
 
     /// The first remapped home at or behind a physical sector.
@@ -130,7 +145,8 @@ impl Remaps {
         self.by_home.get(self.by_home.partition_point(|pair| pair.0 < physical)).map(|pair| pair.0)
     }
 
-    /// The spares in use from one physical sector up to but not including another, with their homes.
+    /// The spares in use from one physical sector up to but not including another, with their
+    /// homes.
     pub(crate) fn spares_within(&self, from: u64, until: u64) -> &[(u64, u64)] {
         let place = |physical: u64| self.by_spare.partition_point(|pair| pair.0 < physical);
         &self.by_spare[place(from)..place(until)]
@@ -141,7 +157,8 @@ impl Remaps {
         self.home_of(spare).is_some() || self.dead.binary_search(&spare).is_ok()
     }
 
-    /// Lets `spare`, which is not taken, stand in for `home`; the one that did before is not used again.
+    /// Lets `spare`, which is not taken, stand in for `home`; the one that did before is not used
+    /// again.
     pub(crate) fn insert(&mut self, home: u64, spare: u64) {
         match self.by_home.binary_search_by_key(&home, |pair| pair.0) {
             Ok(found) => {

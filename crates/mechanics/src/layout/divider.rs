@@ -1,7 +1,8 @@
 //! [`Divider`]: division by a number that is known beforehand, by multiplication.
 //!
-//! `⌊x·⌊(2⁶⁴−1)/n⌋ / 2⁶⁴⌋` is the quotient or one less, for every 64-bit `x` and every `n` from 1 up; one comparison puts it right. A 64-bit
-//! division costs 20 to 40 cycles, this 5, and an address look-up needs several.
+//! `⌊x·⌊(2⁶⁴−1)/n⌋ / 2⁶⁴⌋` is the quotient or one less, for every 64-bit `x` and every `n` from 1
+//! up; one comparison puts it right. A 64-bit division costs 20 to 40 cycles, this 5, and an
+//! address look-up needs several.
 
 /// A divisor, at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,7 +28,11 @@ impl Divider {
     pub(crate) const fn div_rem(self, value: u64) -> (u64, u64) {
         let quotient = ((value as u128 * self.reciprocal as u128) >> 64) as u64;
         let remainder = value - quotient * self.divisor;
-        if remainder >= self.divisor { (quotient + 1, remainder - self.divisor) } else { (quotient, remainder) }
+        if remainder >= self.divisor {
+            (quotient + 1, remainder - self.divisor)
+        } else {
+            (quotient, remainder)
+        }
     }
 }
 
@@ -40,7 +45,11 @@ mod tests {
     fn the_ends_of_the_range_divide_exactly() {
         for divisor in [1, 2, 3, 333, u64::from(u32::MAX), u64::MAX] {
             for value in [0, 1, divisor - 1, divisor, u64::MAX - 1, u64::MAX] {
-                assert_eq!(Divider::new(divisor).div_rem(value), (value / divisor, value % divisor), "{value} / {divisor}");
+                assert_eq!(
+                    Divider::new(divisor).div_rem(value),
+                    (value / divisor, value % divisor),
+                    "{value} / {divisor}"
+                );
             }
         }
     }

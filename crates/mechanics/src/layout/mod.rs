@@ -1,22 +1,28 @@
 //! [`Layout`]: which LBA lies where, and at which angle.
 //!
-//! A layout is one of two kinds. *Zones*: LBAs fill zone after zone, within a zone track after track in the profile's order, within a track sector after
-//! sector; the first sectors of a zone may be reserved, the last ones of each group of cylinders are spares; slipped sectors are stepped over and use
-//! spares up, remapped sectors live on a spare. *Runs*: a layout that was measured, row of tracks by row of tracks. Either way a sector's
-//! angle is computed from counts of steps each time: nothing accumulates, and the memory of zones does not grow with the drive.
+//! A layout is one of two kinds. *Zones*: LBAs fill zone after zone, within a zone track after
+//! track in the profile's order, within a track sector after sector; the first sectors of a zone
+//! may be reserved, the last ones of each group of cylinders are spares; slipped sectors are
+//! stepped over and use spares up, remapped sectors live on a spare. *Runs*: a layout that was
+//! measured, row of tracks by row of tracks. Either way a sector's angle is computed from counts of
+//! steps each time: nothing accumulates, and the memory of zones does not grow with the drive.
 //!
-//! Example: 4 tracks of 10 sectors on one surface, 2 spares, a slip at sector 3, sector 12 remapped to the spare 39. LBAs 0 to 2 lie on sectors 0 to
-//! 2, LBAs 3 to 36 on sectors 4 to 37, but for LBA 11, whose home is sector 12 and which is read from sector 39.
+//! Example: 4 tracks of 10 sectors on one surface, 2 spares, a slip at sector 3, sector 12 remapped
+//! to the spare 39. LBAs 0 to 2 lie on sectors 0 to 2, LBAs 3 to 36 on sectors 4 to 37, but for LBA
+//! 11, whose home is sector 12 and which is read from sector 39.
 //!
-//! Cost: a look-up of an LBA is a bucket of a small index, two or three multiplications for the track, and a bucket of another index where the
-//! zone has slips: some 20 ns, 40 with a thousand slips in each zone. From a place to its LBA costs a binary search or two.
+//! Cost: a look-up of an LBA is a bucket of a small index, two or three multiplications for the
+//! track, and a bucket of another index where the zone has slips: some 20 ns, 40 with a thousand
+//! slips in each zone. From a place to its LBA costs a binary search or two.
 //!
-//! - Modelled: zones with sectors per track that differ by surface, the four track orders, track, cylinder and band skews in parts of a sector, cylinders
-//!   without data, reserved sectors, spares by zone or by group, slipped sectors, remapped sectors (also while the drive runs), a declared
+//! - Modelled: zones with sectors per track that differ by surface, the four track orders, track,
+//!   cylinder and band skews in parts of a sector, cylinders without data, reserved sectors, spares
+//!   by zone or by group, slipped sectors, remapped sectors (also while the drive runs), a declared
 //!   capacity below the mapped one, layouts measured run by run.
-//! - Not modelled: remapping to another zone or to a pool of the whole drive, media caches, shingles; remapping on a layout of runs.
-//! - Differs from a drive: servo bursts take no room, so a track's sectors fill the whole turn evenly; runs of a measured layout have one angle
-//!   step for all their tracks.
+//! - Not modelled: remapping to another zone or to a pool of the whole drive, media caches,
+//!   shingles; remapping on a layout of runs.
+//! - Differs from a drive: servo bursts take no room, so a track's sectors fill the whole turn
+//!   evenly; runs of a measured layout have one angle step for all their tracks.
 
 mod bucket;
 mod defects;
@@ -41,7 +47,7 @@ use defects::{Groups, Remaps};
 use order::ZoneTracks;
 pub use rows::TrackRow;
 use runs::RunMap;
-pub(crate) use runs::{MOST_RUNS_ON_TRACK, Overlap, spans_of};
+pub(crate) use runs::{MAX_RUNS_ON_TRACK, Overlap, spans_of};
 pub use slip::ZoneSlip;
 pub(crate) use surfaces::{SurfaceRow, Surfaces};
 pub use tracks::{TrackRun, ZoneExtent};
@@ -107,12 +113,14 @@ impl Layout {
         Self::with_slips(profile, &[])
     }
 
-    /// The layout of a unit that has the `extra` defective sectors besides the profile's; one named twice counts once, and one that the profile
-    /// names already (as slip, reserved or remapped) not at all. The capacity stays, because spares absorb them.
+    /// The layout of a unit that has the `extra` defective sectors besides the profile's; one named
+    /// twice counts once, and one that the profile names already (as slip, reserved or remapped)
+    /// not at all. The capacity stays, because spares absorb them.
     ///
     /// # Errors
-    /// Whatever is wrong with the profile; [`ProfileError::Slips`] when the spares of a zone or group do not suffice (see [`Layout::absorbed`]);
-    /// [`ProfileError::Value`] for a sector or zone that is not there. A layout of runs has no zones.
+    /// Whatever is wrong with the profile; [`ProfileError::Slips`] when the spares of a zone or
+    /// group do not suffice (see [`Layout::absorbed`]); [`ProfileError::Value`] for a sector or
+    /// zone that is not there. A layout of runs has no zones.
     pub fn with_slips(profile: &DriveProfile, extra: &[ZoneSlip]) -> Result<Self, ProfileError> {
         profile.validate()?;
         slip::check(profile, extra)?;
@@ -134,7 +142,8 @@ impl Layout {
         })
     }
 
-    /// Those of the `extra` defects that the profile's spares absorb, the earlier ones first: what [`Layout::with_slips`] takes.
+    /// Those of the `extra` defects that the profile's spares absorb, the earlier ones first: what
+    /// [`Layout::with_slips`] takes.
     #[must_use]
     pub fn absorbed(profile: &DriveProfile, extra: &[ZoneSlip]) -> Vec<ZoneSlip> {
         slip::absorbed(profile, extra)
@@ -179,18 +188,24 @@ impl Layout {
         self.locate(lba).address()
     }
 
-    /// The address of a place: `None` for reserved and slipped sectors, unused spares, remapped sectors (their addresses are those of the spares),
-    /// places that the drive does not have, and what lies past the capacity.
+    /// The address of a place: `None` for reserved and slipped sectors, unused spares, remapped
+    /// sectors (their addresses are those of the spares), places that the drive does not have, and
+    /// what lies past the capacity.
     #[must_use]
     pub fn physical_to_lba(&self, address: PhysicalAddress) -> Option<Lba> {
         let track = address.track();
-        if address.cylinder >= self.cylinders || address.head >= self.heads || address.sector >= self.sectors_per_track(track) {
+        if address.cylinder >= self.cylinders
+            || address.head >= self.heads
+            || address.sector >= self.sectors_per_track(track)
+        {
             return None;
         }
         let lba = match &self.map {
             Map::Zones(zones) => {
                 let zone = zones.of_cylinder(address.cylinder);
-                let first = zone.tracks.first_sector(address.cylinder.checked_sub(zone.first_cylinder)?, address.head);
+                let first = zone
+                    .tracks
+                    .first_sector(address.cylinder.checked_sub(zone.first_cylinder)?, address.head);
                 zone.lba_at(first + u64::from(address.sector))
             }
             Map::Runs(runs) => runs.lba_at(track, address.sector),
@@ -207,7 +222,8 @@ impl Layout {
         self.locate(lba).position().track()
     }
 
-    /// The track of an address and the angle at which its sector starts: [`Layout::lba_to_physical`] and [`Layout::sector_angle`] in one look-up.
+    /// The track of an address and the angle at which its sector starts:
+    /// [`Layout::lba_to_physical`] and [`Layout::sector_angle`] in one look-up.
     ///
     /// # Panics
     /// When `lba` is past the capacity.
@@ -217,24 +233,32 @@ impl Layout {
         Spot { position: located.position(), angle: located.angle() }
     }
 
-    /// The angle at which the sector starts, all skews before it included. On cylinders without data it is that of the next zone's first cylinder;
-    /// where nothing was measured, sector 0 starts at angle 0.
+    /// The angle at which the sector starts, all skews before it included. On cylinders without
+    /// data it is that of the next zone's first cylinder; where nothing was measured, sector 0
+    /// starts at angle 0.
     ///
     /// # Panics
-    /// When the drive has no such cylinder or head. A sector past the track's last counts on into the next turn.
+    /// When the drive has no such cylinder or head. A sector past the track's last counts on into
+    /// the next turn.
     #[must_use]
     pub fn sector_angle(&self, address: PhysicalAddress) -> Angle {
         self.check_track(address.track());
         let turn = match &self.map {
-            Map::Zones(zones) => zones.of_cylinder(address.cylinder).sector_turn_at(address.cylinder, address.head, address.sector),
+            Map::Zones(zones) => zones.of_cylinder(address.cylinder).sector_turn_at(
+                address.cylinder,
+                address.head,
+                address.sector,
+            ),
             Map::Runs(runs) => runs.sector_turn_at(address.track(), address.sector),
         };
         angle_of(turn)
     }
 
-    /// Lets a spare stand in for the sector of an address that has gone bad, as drives do when a write to it fails: the next free spare of the
-    /// sector's group, else of the nearest group of the zone that has one. Answers where the address lies from now on; `None` when no spare of
-    /// the zone is left, and for a layout of runs, whose spares nobody knows. All other addresses stay where they are.
+    /// Lets a spare stand in for the sector of an address that has gone bad, as drives do when a
+    /// write to it fails: the next free spare of the sector's group, else of the nearest group of
+    /// the zone that has one. Answers where the address lies from now on; `None` when no spare of
+    /// the zone is left, and for a layout of runs, whose spares nobody knows. All other addresses
+    /// stay where they are.
     ///
     /// # Panics
     /// When `lba` is past the capacity.
@@ -258,7 +282,8 @@ impl Layout {
         }
     }
 
-    /// Where an address lies, and how many from there on, at most `wanted`, pass one after the other without leaving the track.
+    /// Where an address lies, and how many from there on, at most `wanted`, pass one after the
+    /// other without leaving the track.
     #[inline(always)]
     pub(crate) fn stretch(&self, lba: Lba, wanted: u64) -> Stretch {
         self.check_lba(lba);
@@ -270,12 +295,26 @@ impl Layout {
 
     #[inline]
     fn check_lba(&self, lba: Lba) {
-        assert!(lba.get() < self.capacity, "LBA {lba} is past the drive's {} sectors", self.capacity);
+        assert!(
+            lba.get() < self.capacity,
+            "LBA {lba} is past the drive's {} sectors",
+            self.capacity
+        );
     }
 
     fn check_track(&self, track: Track) {
-        assert!(track.cylinder < self.cylinders, "the drive has {} cylinders, not cylinder {}", self.cylinders, track.cylinder);
-        assert!(track.head < self.heads, "the drive has {} heads, not head {}", self.heads, track.head);
+        assert!(
+            track.cylinder < self.cylinders,
+            "the drive has {} cylinders, not cylinder {}",
+            self.cylinders,
+            track.cylinder
+        );
+        assert!(
+            track.head < self.heads,
+            "the drive has {} heads, not head {}",
+            self.heads,
+            track.head
+        );
     }
 }
 
@@ -286,9 +325,15 @@ impl ZoneMap {
         let mut start = ZoneStart::default();
         let mut zones = Vec::with_capacity(profile.zones.len());
         for (number, zone) in profile.zones.iter().enumerate() {
-            let tracks = ZoneTracks::new(zone, geometry.heads, geometry.layout, geometry.band_cylinders);
-            let group_sectors = u64::from(zone.group_cylinders()) * zone.cylinder_sectors(geometry.heads);
-            let groups = Groups { count: u64::from(zone.groups()), sectors: group_sectors, places: group_sectors - zone.spares };
+            let tracks =
+                ZoneTracks::new(zone, geometry.heads, geometry.layout, geometry.band_cylinders);
+            let group_sectors =
+                u64::from(zone.group_cylinders()) * zone.cylinder_sectors(geometry.heads);
+            let groups = Groups {
+                count: u64::from(zone.groups()),
+                sectors: group_sectors,
+                places: group_sectors - zone.spares,
+            };
             let parts = ZoneParts {
                 skipped_cylinders: zone.skipped_cylinders,
                 cylinders: zone.cylinders,
@@ -298,21 +343,33 @@ impl ZoneMap {
                 slips: slip::stepped_over(profile, number, extra)?,
                 remaps: Remaps::new(&zone.remaps),
             };
-            // An angle is 32 bits wide; the measured one and the one that follows from the zone before are treated alike.
-            start.turn = zone.first_angle_turns.map_or(start.turn, |turns| u64::from(Angle::from_turns(turns).as_raw()) << 32);
+            // An angle is 32 bits wide; the measured one and the one that follows from the zone
+            // before are treated alike.
+            start.turn = zone
+                .first_angle_turns
+                .map_or(start.turn, |turns| u64::from(Angle::from_turns(turns).as_raw()) << 32);
             let count = tracks.count();
             let built = LayoutZone::new(start, tracks, parts);
             start = ZoneStart {
                 lba: built.end_lba,
                 cylinder: built.end_cylinder,
-                track: start.track + u64::from(zone.skipped_cylinders) * u64::from(geometry.heads) + count,
+                track: start.track
+                    + u64::from(zone.skipped_cylinders) * u64::from(geometry.heads)
+                    + count,
                 turn: built.turn_of_next_zone() >> 32 << 32,
             };
             zones.push(built);
         }
         let lba_ends: Vec<u64> = zones.iter().map(|zone| zone.end_lba).collect();
-        let cylinder_ends: Vec<u64> = zones.iter().map(|zone| u64::from(zone.end_cylinder)).collect();
-        Ok(Self { by_lba: BucketIndex::new(&lba_ends, 1_024), by_cylinder: BucketIndex::new(&cylinder_ends, 64), zones, lba_ends, cylinder_ends })
+        let cylinder_ends: Vec<u64> =
+            zones.iter().map(|zone| u64::from(zone.end_cylinder)).collect();
+        Ok(Self {
+            by_lba: BucketIndex::new(&lba_ends, 1_024),
+            by_cylinder: BucketIndex::new(&cylinder_ends, 64),
+            zones,
+            lba_ends,
+            cylinder_ends,
+        })
     }
 
     #[inline(always)]
@@ -320,7 +377,8 @@ impl ZoneMap {
         &self.zones[self.by_lba.at_or_below(&self.lba_ends, lba)]
     }
 
-    /// The zone of a cylinder, which the drive has; cylinders without data belong to the zone behind them.
+    /// The zone of a cylinder, which the drive has; cylinders without data belong to the zone
+    /// behind them.
     fn of_cylinder(&self, cylinder: u32) -> &LayoutZone {
         &self.zones[self.by_cylinder.at_or_below(&self.cylinder_ends, u64::from(cylinder))]
     }

@@ -1,7 +1,9 @@
-//! [`ZoneTracks`]: the order in which a zone's tracks are filled, where each sector of it lies, and how far the skews have added up there.
+//! [`ZoneTracks`]: the order in which a zone's tracks are filled, where each sector of it lies, and
+//! how far the skews have added up there.
 //!
-//! All four orders are one: the zone is cut into *bands* of cylinders, a band is filled *surface* by surface, a surface *step* by step, one cylinder
-//! each. Cylinder and serpentine order are bands of one cylinder. Which head a surface is, and which way the steps go, is all they differ in:
+//! All four orders are one: the zone is cut into *bands* of cylinders, a band is filled *surface*
+//! by surface, a surface *step* by step, one cylinder each. Cylinder and serpentine order are bands
+//! of one cylinder. Which head a surface is, and which way the steps go, is all they differ in:
 //!
 //! ```text
 //! order              band       surfaces of odd bands   steps of odd surfaces   between surfaces of a band
@@ -11,7 +13,8 @@
 //! banded             as given   from head 0 up          inwards                 C (back to the first cylinder; T in a band of one)
 //! ```
 //!
-//! The example is a zone of 4 cylinders × 3 heads, `cylinder.head`, with bands of 2 (C cylinder skew, T track skew, B band skew):
+//! The example is a zone of 4 cylinders × 3 heads, `cylinder.head`, with bands of 2 (C cylinder
+//! skew, T track skew, B band skew):
 //!
 //! ```text
 //! number              0   1   2   3   4   5 |  6   7   8   9  10  11
@@ -21,8 +24,9 @@
 //! step                  C   C   C   C   C  B    C   C   C   C   C
 //! ```
 //!
-//! A sector's number within the zone is divided by the sectors of a band, what is left by those of a surface, what is left by those of a track.
-//! Where surfaces differ in sectors per track, the surface is guessed by division and put right by comparing with the sums up to each surface.
+//! A sector's number within the zone is divided by the sectors of a band, what is left by those of
+//! a surface, what is left by those of a track. Where surfaces differ in sectors per track, the
+//! surface is guessed by division and put right by comparing with the sums up to each surface.
 //! Angles are counts of steps times parts of a turn (`turns.rs`): nothing accumulates.
 
 use alloc::boxed::Box;
@@ -40,7 +44,8 @@ pub(crate) struct SectorPlace {
     pub(crate) head: u16,
     pub(crate) sector: u32,
     pub(crate) sectors_per_track: u32,
-    /// From the zone's first track's sector 0 to the start of this sector, in units of 2⁻⁶⁴ turn; whole turns are gone.
+    /// From the zone's first track's sector 0 to the start of this sector, in units of 2⁻⁶⁴ turn;
+    /// whole turns are gone.
     pub(crate) turn: u64,
     /// What one sector of the track takes, in units of 2⁻⁶⁴ turn.
     pub(crate) sector_turn: u64,
@@ -99,12 +104,18 @@ struct Uneven {
     /// By head.
     sectors: Vec<Divider>,
     sector_turns: Vec<u64>,
-    /// Sectors of one step on all surfaces before, with the whole at the end, for bands that go up and bands that go down.
+    /// Sectors of one step on all surfaces before, with the whole at the end, for bands that go up
+    /// and bands that go down.
     before: [Vec<u64>; 2],
 }
 
 impl ZoneTracks {
-    pub(crate) fn new(zone: &Zone, heads: u16, order: TrackOrder, band_cylinders: Option<u32>) -> Self {
+    pub(crate) fn new(
+        zone: &Zone,
+        heads: u16,
+        order: TrackOrder,
+        band_cylinders: Option<u32>,
+    ) -> Self {
         let in_bands = matches!(order, TrackOrder::SurfaceSerpentine | TrackOrder::Banded);
         let cylinders = u64::from(zone.cylinders);
         let full = if in_bands { u64::from(band_cylinders.unwrap_or(1)).min(cylinders) } else { 1 };
@@ -115,21 +126,35 @@ impl ZoneTracks {
 
         let skew = |sectors: f64| FineTurns::of_sectors(sectors, zone.sectors_per_track);
         let (track, cylinder) = (skew(zone.track_skew), skew(zone.cylinder_skew));
-        let band = if in_bands { skew(zone.band_skew.unwrap_or(zone.cylinder_skew)) } else { cylinder };
-        let next_surface = |width: u64| if order == TrackOrder::Banded && width > 1 { cylinder } else { track };
+        let band =
+            if in_bands { skew(zone.band_skew.unwrap_or(zone.cylinder_skew)) } else { cylinder };
+        let next_surface =
+            |width: u64| if order == TrackOrder::Banded && width > 1 { cylinder } else { track };
         let surface = width.map(|width| cylinder.times(width - 1).plus(next_surface(width)));
-        let to_last_surface = |kind: usize| surface[kind].times(u64::from(heads) - 1).plus(cylinder.times(width[kind] - 1));
+        let to_last_surface = |kind: usize| {
+            surface[kind].times(u64::from(heads) - 1).plus(cylinder.times(width[kind] - 1))
+        };
         let band_turn = to_last_surface(0).plus(band);
         let last_kind = usize::from(cylinders % full != 0);
-        let next_zone = band_turn.times(cylinders.div_ceil(full) - 1).plus(to_last_surface(last_kind)).plus(band);
-        let surface_sectors = |width: u64| Divider::new((all_heads * width / u64::from(heads)).max(1));
-        let band_of =
-            |kind: usize| Band { width: width[kind], surface_sectors: surface_sectors(width[kind]), surface_turn: surface[kind].rounded_up() };
+        let next_zone = band_turn
+            .times(cylinders.div_ceil(full) - 1)
+            .plus(to_last_surface(last_kind))
+            .plus(band);
+        let surface_sectors =
+            |width: u64| Divider::new((all_heads * width / u64::from(heads)).max(1));
+        let band_of = |kind: usize| Band {
+            width: width[kind],
+            surface_sectors: surface_sectors(width[kind]),
+            surface_turn: surface[kind].rounded_up(),
+        };
         Self {
             heads: u64::from(heads),
             cylinders: zone.cylinders,
             total_sectors: zone.physical_sectors(heads),
-            surfaces_alternate: matches!(order, TrackOrder::Serpentine | TrackOrder::SurfaceSerpentine),
+            surfaces_alternate: matches!(
+                order,
+                TrackOrder::Serpentine | TrackOrder::SurfaceSerpentine
+            ),
             steps_alternate: order == TrackOrder::SurfaceSerpentine,
             full_bands: cylinders / full,
             width_divider: Divider::new(full),
@@ -154,14 +179,18 @@ impl ZoneTracks {
         self.total_sectors
     }
 
-    /// From the zone's first track to the first track of whatever follows the zone, in units of 2⁻⁶⁴ turn.
+    /// From the zone's first track to the first track of whatever follows the zone, in units of
+    /// 2⁻⁶⁴ turn.
     pub(crate) fn turn_of_next_zone(&self) -> u64 {
         self.next_zone_turn
     }
 
     /// Sectors of a track of this head.
     pub(crate) fn sectors_of(&self, head: u16) -> u32 {
-        self.uneven.as_ref().map_or(self.sectors, |uneven| uneven.sectors[usize::from(head)]).divisor() as u32
+        self.uneven
+            .as_ref()
+            .map_or(self.sectors, |uneven| uneven.sectors[usize::from(head)])
+            .divisor() as u32
     }
 
     /// The place of physical sector `physical`, which the zone has.
@@ -173,7 +202,12 @@ impl ZoneTracks {
         }
         if self.bands[0].width == 1 {
             let (surface, sector) = self.sectors.div_rem(within);
-            return self.place_of(Steps { band, surface, step: 0 }, sector, self.sectors, self.sector_turn);
+            return self.place_of(
+                Steps { band, surface, step: 0 },
+                sector,
+                self.sectors,
+                self.sector_turn,
+            );
         }
         let (surface, within) = self.band(band).surface_sectors.div_rem(within);
         let (step, sector) = self.sectors.div_rem(within);
@@ -186,19 +220,25 @@ impl ZoneTracks {
         let width = self.band(steps.band).width;
         let (before, sectors) = match &self.uneven {
             None => (steps.surface * self.sectors.divisor(), self.sectors.divisor()),
-            Some(uneven) => (uneven.before[self.direction(steps.band)][steps.surface as usize], uneven.sectors[usize::from(head)].divisor()),
+            Some(uneven) => (
+                uneven.before[self.direction(steps.band)][steps.surface as usize],
+                uneven.sectors[usize::from(head)].divisor(),
+            ),
         };
         steps.band * self.band_sectors.divisor() + before * width + steps.step * sectors
     }
 
-    /// From the zone's first track's sector 0 to that of a track, in units of 2⁻⁶⁴ turn; `cylinder` counts from the zone's first.
+    /// From the zone's first track's sector 0 to that of a track, in units of 2⁻⁶⁴ turn; `cylinder`
+    /// counts from the zone's first.
     pub(crate) fn track_turn(&self, cylinder: u32, head: u16) -> u64 {
         self.turn(self.steps(cylinder, head))
     }
 
     /// What one sector of a track of this head takes, in units of 2⁻⁶⁴ turn.
     pub(crate) fn sector_turn_of(&self, head: u16) -> u64 {
-        self.uneven.as_ref().map_or(self.sector_turn, |uneven| uneven.sector_turns[usize::from(head)])
+        self.uneven
+            .as_ref()
+            .map_or(self.sector_turn, |uneven| uneven.sector_turns[usize::from(head)])
     }
 
     /// The number of a track in the order of filling.
@@ -207,7 +247,8 @@ impl ZoneTracks {
         band * self.bands[0].width * self.heads + surface * self.band(band).width + step
     }
 
-    /// Cylinder (from the zone's first) and head of track `number`, which is below [`ZoneTracks::count`].
+    /// Cylinder (from the zone's first) and head of track `number`, which is below
+    /// [`ZoneTracks::count`].
     pub(crate) fn track(&self, number: u64) -> (u32, u16) {
         let band_tracks = self.bands[0].width * self.heads;
         let (band, within) = (number / band_tracks, number % band_tracks);
@@ -217,7 +258,13 @@ impl ZoneTracks {
     }
 
     #[inline(always)]
-    fn place_of(&self, steps: Steps, sector: u64, sectors: Divider, sector_turn: u64) -> SectorPlace {
+    fn place_of(
+        &self,
+        steps: Steps,
+        sector: u64,
+        sectors: Divider,
+        sector_turn: u64,
+    ) -> SectorPlace {
         SectorPlace {
             cylinder: self.cylinder(steps),
             head: self.head(steps),
@@ -241,7 +288,12 @@ impl ZoneTracks {
         }
         let head = usize::from(self.head(Steps { band, surface: surface as u64, step: 0 }));
         let (step, sector) = uneven.sectors[head].div_rem(within - before[surface] * width);
-        self.place_of(Steps { band, surface: surface as u64, step }, sector, uneven.sectors[head], uneven.sector_turns[head])
+        self.place_of(
+            Steps { band, surface: surface as u64, step },
+            sector,
+            uneven.sectors[head],
+            uneven.sector_turns[head],
+        )
     }
 
     #[inline(always)]
@@ -254,21 +306,31 @@ impl ZoneTracks {
     fn steps(&self, cylinder: u32, head: u16) -> Steps {
         let (band, within) = self.width_divider.div_rem(u64::from(cylinder));
         let width = self.band(band).width;
-        let surface = if self.direction(band) == 1 { self.heads - 1 - u64::from(head) } else { u64::from(head) };
-        let step = if self.steps_alternate && surface % 2 == 1 { width - 1 - within } else { within };
+        let surface = if self.direction(band) == 1 {
+            self.heads - 1 - u64::from(head)
+        } else {
+            u64::from(head)
+        };
+        let step =
+            if self.steps_alternate && surface % 2 == 1 { width - 1 - within } else { within };
         Steps { band, surface, step }
     }
 
     #[inline(always)]
     fn cylinder(&self, steps: Steps) -> u32 {
         let outwards = self.steps_alternate && steps.surface % 2 == 1;
-        let within = if outwards { self.band(steps.band).width - 1 - steps.step } else { steps.step };
+        let within =
+            if outwards { self.band(steps.band).width - 1 - steps.step } else { steps.step };
         (steps.band * self.bands[0].width + within) as u32
     }
 
     #[inline(always)]
     fn head(&self, steps: Steps) -> u16 {
-        (if self.direction(steps.band) == 1 { self.heads - 1 - steps.surface } else { steps.surface }) as u16
+        (if self.direction(steps.band) == 1 {
+            self.heads - 1 - steps.surface
+        } else {
+            steps.surface
+        }) as u16
     }
 
     #[inline(always)]
@@ -313,18 +375,33 @@ mod tests {
 
     use super::*;
 
-    const ORDERS: [TrackOrder; 4] = [TrackOrder::Cylinder, TrackOrder::Serpentine, TrackOrder::SurfaceSerpentine, TrackOrder::Banded];
+    const ORDERS: [TrackOrder; 4] = [
+        TrackOrder::Cylinder,
+        TrackOrder::Serpentine,
+        TrackOrder::SurfaceSerpentine,
+        TrackOrder::Banded,
+    ];
 
     /// 1,000 sectors on a track: 1 of track skew, 10 of cylinder skew, 100 of band skew.
     fn tracks(order: TrackOrder, cylinders: u32, heads: u16, band: Option<u32>) -> ZoneTracks {
-        let zone = Zone { cylinders, sectors_per_track: 1_000, track_skew: 1.0, cylinder_skew: 10.0, band_skew: Some(100.0), ..Zone::default() };
+        let zone = Zone {
+            cylinders,
+            sectors_per_track: 1_000,
+            track_skew: 1.0,
+            cylinder_skew: 10.0,
+            band_skew: Some(100.0),
+            ..Zone::default()
+        };
         ZoneTracks::new(&zone, heads, order, band)
     }
 
     /// Cylinder, head and skew in sectors of each track.
     fn places(tracks: &ZoneTracks) -> Vec<(u32, u16, u64)> {
         let place = |number: u64| tracks.place(number * 1_000);
-        (0..tracks.count()).map(place).map(|place| (place.cylinder, place.head, sectors(place.turn))).collect()
+        (0..tracks.count())
+            .map(place)
+            .map(|place| (place.cylinder, place.head, sectors(place.turn)))
+            .collect()
     }
 
     fn sectors(turn: u64) -> u64 {
@@ -345,28 +422,69 @@ mod tests {
 
     #[test]
     fn layouts_in_bands_run_as_the_drawing_in_the_header() {
-        let order = |order| places(&tracks(order, 4, 3, Some(2))).into_iter().map(|place| (place.0, place.1)).collect::<Vec<(u32, u16)>>();
-        let surface_serpentine = [(0, 0), (1, 0), (1, 1), (0, 1), (0, 2), (1, 2), (2, 2), (3, 2), (3, 1), (2, 1), (2, 0), (3, 0)];
+        let order = |order| {
+            places(&tracks(order, 4, 3, Some(2)))
+                .into_iter()
+                .map(|place| (place.0, place.1))
+                .collect::<Vec<(u32, u16)>>()
+        };
+        let surface_serpentine = [
+            (0, 0),
+            (1, 0),
+            (1, 1),
+            (0, 1),
+            (0, 2),
+            (1, 2),
+            (2, 2),
+            (3, 2),
+            (3, 1),
+            (2, 1),
+            (2, 0),
+            (3, 0),
+        ];
         assert_eq!(order(TrackOrder::SurfaceSerpentine), surface_serpentine);
-        let banded = [(0, 0), (1, 0), (0, 1), (1, 1), (0, 2), (1, 2), (2, 0), (3, 0), (2, 1), (3, 1), (2, 2), (3, 2)];
+        let banded = [
+            (0, 0),
+            (1, 0),
+            (0, 1),
+            (1, 1),
+            (0, 2),
+            (1, 2),
+            (2, 0),
+            (3, 0),
+            (2, 1),
+            (3, 1),
+            (2, 2),
+            (3, 2),
+        ];
         assert_eq!(order(TrackOrder::Banded), banded);
     }
 
     #[test]
     fn every_layout_visits_each_track_once_and_each_step_adds_its_own_skew() {
         for order in ORDERS {
-            for (cylinders, heads, band) in [(1, 1, 1), (5, 1, 2), (7, 2, 3), (6, 3, 2), (8, 4, 3), (3, 5, 9)] {
+            for (cylinders, heads, band) in
+                [(1, 1, 1), (5, 1, 2), (7, 2, 3), (6, 3, 2), (8, 4, 3), (3, 5, 9)]
+            {
                 let tracks = tracks(order, cylinders, heads, Some(band));
                 let in_bands = matches!(order, TrackOrder::SurfaceSerpentine | TrackOrder::Banded);
                 let mut seen = alloc::collections::BTreeSet::new();
                 let mut before: Option<(u32, u16, u64)> = None;
                 for (number, place) in (0..).zip(places(&tracks)) {
                     let (cylinder, head, skew) = place;
-                    assert!(cylinder < cylinders && head < heads && seen.insert((cylinder, head)), "{order:?} {number}");
-                    assert_eq!((tracks.number(cylinder, head), tracks.track(number)), (number, (cylinder, head)), "{order:?}");
+                    assert!(
+                        cylinder < cylinders && head < heads && seen.insert((cylinder, head)),
+                        "{order:?} {number}"
+                    );
+                    assert_eq!(
+                        (tracks.number(cylinder, head), tracks.track(number)),
+                        (number, (cylinder, head)),
+                        "{order:?}"
+                    );
                     assert_eq!(tracks.first_sector(cylinder, head), number * 1_000, "{order:?}");
                     if let Some((last_cylinder, _, last_skew)) = before {
-                        // In bands, a step that changes the band is a band step even when it is one cylinder wide.
+                        // In bands, a step that changes the band is a band step even when it is one
+                        // cylinder wide.
                         let expected = if in_bands && last_cylinder / band != cylinder / band {
                             100
                         } else if last_cylinder == cylinder {
@@ -374,12 +492,20 @@ mod tests {
                         } else {
                             10
                         };
-                        assert_eq!((skew + 1_000 - last_skew) % 1_000, expected, "{order:?} {cylinders} × {heads} step to {number}");
+                        assert_eq!(
+                            (skew + 1_000 - last_skew) % 1_000,
+                            expected,
+                            "{order:?} {cylinders} × {heads} step to {number}"
+                        );
                     }
                     before = Some(place);
                 }
                 let last = before.map_or(0, |place| place.2);
-                assert_eq!((sectors(tracks.turn_of_next_zone()) + 1_000 - last) % 1_000, if in_bands { 100 } else { 10 }, "{order:?}");
+                assert_eq!(
+                    (sectors(tracks.turn_of_next_zone()) + 1_000 - last) % 1_000,
+                    if in_bands { 100 } else { 10 },
+                    "{order:?}"
+                );
             }
         }
     }
@@ -387,21 +513,41 @@ mod tests {
     #[test]
     fn where_surfaces_differ_every_sector_lies_where_counting_track_by_track_puts_it() {
         for order in ORDERS {
-            for (cylinders, band, by_head) in
-                [(5, 2, &[3_u32, 900, 2][..]), (4, 9, &[1, 1, 1, 50]), (7, 3, &[8, 4]), (3, 1, &[6, 6, 6]), (6, 4, &[2])]
-            {
+            for (cylinders, band, by_head) in [
+                (5, 2, &[3_u32, 900, 2][..]),
+                (4, 9, &[1, 1, 1, 50]),
+                (7, 3, &[8, 4]),
+                (3, 1, &[6, 6, 6]),
+                (6, 4, &[2]),
+            ] {
                 let heads = by_head.len() as u16;
-                let zone = Zone { cylinders, sectors_per_track: 10, sectors_by_head: by_head.to_vec(), cylinder_skew: 1.0, ..Zone::default() };
+                let zone = Zone {
+                    cylinders,
+                    sectors_per_track: 10,
+                    sectors_by_head: by_head.to_vec(),
+                    cylinder_skew: 1.0,
+                    ..Zone::default()
+                };
                 let tracks = ZoneTracks::new(&zone, heads, order, Some(band));
                 let mut physical = 0;
                 for number in 0..tracks.count() {
                     let (cylinder, head) = tracks.track(number);
-                    assert_eq!((tracks.number(cylinder, head), tracks.first_sector(cylinder, head)), (number, physical), "{order:?} {by_head:?}");
+                    assert_eq!(
+                        (tracks.number(cylinder, head), tracks.first_sector(cylinder, head)),
+                        (number, physical),
+                        "{order:?} {by_head:?}"
+                    );
                     for sector in 0..by_head[usize::from(head)] {
                         let place = tracks.place(physical);
                         let expected = (cylinder, head, sector, by_head[usize::from(head)]);
-                        assert_eq!((place.cylinder, place.head, place.sector, place.sectors_per_track), expected, "{order:?} {by_head:?} {physical}");
-                        let from_track = tracks.track_turn(cylinder, head).wrapping_add(tracks.sector_turn_of(head).wrapping_mul(u64::from(sector)));
+                        assert_eq!(
+                            (place.cylinder, place.head, place.sector, place.sectors_per_track),
+                            expected,
+                            "{order:?} {by_head:?} {physical}"
+                        );
+                        let from_track = tracks.track_turn(cylinder, head).wrapping_add(
+                            tracks.sector_turn_of(head).wrapping_mul(u64::from(sector)),
+                        );
                         assert_eq!(place.turn, from_track);
                         physical += 1;
                     }

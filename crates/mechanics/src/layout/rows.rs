@@ -1,12 +1,17 @@
-//! Rows: what lies on a track as one run of addresses, for whoever looks for something to read while the head is there.
+//! Rows: what lies on a track as one run of addresses, for whoever looks for something to read
+//! while the head is there.
 //!
-//! A row is the track's addresses in the order in which they pass, told by the place of the first. In zones it is all of the track, with slipped sectors between them left
-//! out of account; where the track begins with a remapped sector, and in a measured layout, it is the longest run without a gap.
+//! A row is the track's addresses in the order in which they pass, told by the place of the first.
+//! In zones it is all of the track, with slipped sectors between them left out of account; where
+//! the track begins with a remapped sector, and in a measured layout, it is the longest run without
+//! a gap.
 //!
-//! Example, the layout of the module's example: the row of the first track holds LBAs 0 to 8 from sector 0 on, though LBA 3 lies on sector 4.
+//! Example, the layout of the module's example: the row of the first track holds LBAs 0 to 8 from
+//! sector 0 on, though LBA 3 lies on sector 4.
 //!
-//! Cost: in zones a look-up by place and one by address, some 60 ns; in a measured layout a look at each part of the track. Nothing is allocated, but in zones where the
-//! first sector of the track has been remapped.
+//! Cost: in zones a look-up by place and one by address, some 60 ns; in a measured layout a look at
+//! each part of the track. Nothing is allocated, but in zones where the first sector of the track
+//! has been remapped.
 
 use headtime_units::{Angle, Extent, Lba, Sectors};
 
@@ -27,7 +32,8 @@ pub struct TrackRow {
 }
 
 impl TrackRow {
-    /// What one sector takes, in units of 2⁻⁶⁴ turn. The whole turn of a track of one sector is a unit too much to be told, and is one unit less.
+    /// What one sector takes, in units of 2⁻⁶⁴ turn. The whole turn of a track of one sector is a
+    /// unit too much to be told, and is one unit less.
     #[must_use]
     pub fn sector_turn(&self) -> u64 {
         (u64::MAX / u64::from(self.sectors_per_track.max(1))).saturating_add(1)
@@ -35,7 +41,8 @@ impl TrackRow {
 }
 
 impl Layout {
-    /// The row of a track, the longest where there are several; `None` where it holds nothing, or where there is no such track.
+    /// The row of a track, the longest where there are several; `None` where it holds nothing, or
+    /// where there is no such track.
     #[must_use]
     pub fn row_at(&self, track: Track) -> Option<TrackRow> {
         if track.cylinder >= self.cylinders || track.head >= self.heads {
@@ -43,7 +50,9 @@ impl Layout {
         }
         if matches!(self.map, Map::Zones(_)) {
             let extent = self.track_extent(track);
-            let first = (!extent.len.is_zero()).then(|| self.spot(extent.start)).filter(|first| first.position.track() == track);
+            let first = (!extent.len.is_zero())
+                .then(|| self.spot(extent.start))
+                .filter(|first| first.position.track() == track);
             if let Some(first) = first {
                 return Some(self.row(track, extent, first.angle));
             }
@@ -60,18 +69,27 @@ impl Layout {
         let spot = self.spot(lba);
         let track = spot.position.track();
         let longest = self.row_at(track).filter(|row| row.extent.contains(lba));
-        let row = longest.or_else(|| self.longest_row(track, |extent| u64::from(extent.contains(lba))));
+        let row =
+            longest.or_else(|| self.longest_row(track, |extent| u64::from(extent.contains(lba))));
         row.unwrap_or_else(|| self.row(track, Extent::new(lba, Sectors::new(1)), spot.angle))
     }
 
     /// Of the runs of a track that are `wanted` at all the one that is wanted most.
     fn longest_row(&self, track: Track, wanted: impl Fn(Extent) -> u64) -> Option<TrackRow> {
         let run = match &self.map {
-            Map::Zones(_) => self.track_runs(track).max_by_key(|run| wanted(run.extent)).map(|run| (run.first_sector, run.extent)),
+            Map::Zones(_) => self
+                .track_runs(track)
+                .max_by_key(|run| wanted(run.extent))
+                .map(|run| (run.first_sector, run.extent)),
             Map::Runs(runs) => {
-                let within = |lba: u64, lbas: u32| u64::from(lbas).min(self.capacity.saturating_sub(lba));
-                let parts = runs.parts(track).map(|part| (part.first_sector, part.first_lba, within(part.first_lba, part.lbas)));
-                let parts = parts.filter(|(_, _, lbas)| *lbas > 0).map(|(sector, lba, lbas)| (sector, Extent::from_numbers(lba, lbas)));
+                let within =
+                    |lba: u64, lbas: u32| u64::from(lbas).min(self.capacity.saturating_sub(lba));
+                let parts = runs.parts(track).map(|part| {
+                    (part.first_sector, part.first_lba, within(part.first_lba, part.lbas))
+                });
+                let parts = parts
+                    .filter(|(_, _, lbas)| *lbas > 0)
+                    .map(|(sector, lba, lbas)| (sector, Extent::from_numbers(lba, lbas)));
                 parts.max_by_key(|(_, extent)| wanted(*extent))
             }
         };
@@ -99,22 +117,36 @@ mod tests {
             for profile in [draw::measured(&profile), profile] {
                 let Ok(layout) = Layout::new(&profile) else { continue };
                 for _ in 0..50 {
-                    let track = Track { cylinder: rng.random_range(0..layout.cylinders()), head: rng.random_range(0..layout.heads()) };
+                    let track = Track {
+                        cylinder: rng.random_range(0..layout.cylinders()),
+                        head: rng.random_range(0..layout.heads()),
+                    };
                     let longest = layout.track_runs(track).map(|run| run.extent.len.get()).max();
                     let row = layout.row_at(track);
                     assert_eq!(
                         row.is_some(),
                         longest.is_some(),
-                        "drawn drive {seed}: {track} holds {longest:?} sectors in a run, and the row is {row:?}"
+                        "drawn drive {seed}: {track} holds {longest:?} sectors in a run, and the \
+                            row is {row:?}"
                     );
                     if let Some(row) = row {
                         // In zones a row goes on over slipped sectors.
-                        assert!(row.extent.len.get() >= longest.unwrap_or(0) && row.track == track, "drawn drive {seed}: {row:?}");
-                        assert_eq!(row.angle, layout.spot(row.extent.start).angle, "drawn drive {seed}: {row:?}");
+                        assert!(
+                            row.extent.len.get() >= longest.unwrap_or(0) && row.track == track,
+                            "drawn drive {seed}: {row:?}"
+                        );
+                        assert_eq!(
+                            row.angle,
+                            layout.spot(row.extent.start).angle,
+                            "drawn drive {seed}: {row:?}"
+                        );
                     }
                     let lba = Lba::new(rng.random_range(0..layout.capacity().get()));
                     let row = layout.row_of(lba);
-                    assert!(row.extent.contains(lba) && row.track == layout.spot(lba).position.track(), "drawn drive {seed}: {lba} in {row:?}");
+                    assert!(
+                        row.extent.contains(lba) && row.track == layout.spot(lba).position.track(),
+                        "drawn drive {seed}: {lba} in {row:?}"
+                    );
                 }
             }
         }
@@ -122,7 +154,8 @@ mod tests {
 
     #[test]
     fn there_is_no_row_where_there_is_no_track() {
-        let layout = Layout::new(&crate::catalog::load("atlas10k").expect("it ships")).expect("it is valid");
+        let layout =
+            Layout::new(&crate::catalog::load("atlas10k").expect("it ships")).expect("it is valid");
         assert_eq!(layout.row_at(Track { cylinder: layout.cylinders(), head: 0 }), None);
         assert_eq!(layout.row_at(Track { cylinder: 0, head: layout.heads() }), None);
         let row = layout.row_at(Track { cylinder: 100, head: 2 }).expect("it holds data");

@@ -6,7 +6,8 @@ use alloc::vec::Vec;
 
 use crate::profile::{DriveProfile, ProfileError, Zone};
 
-/// One more defective sector of a unit, as a zone's number and a physical sector of that zone ([`Zone::slips`]).
+/// One more defective sector of a unit, as a zone's number and a physical sector of that zone
+/// ([`Zone::slips`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ZoneSlip {
     /// The zone, from 0.
@@ -20,34 +21,61 @@ pub(super) fn check(profile: &DriveProfile, extra: &[ZoneSlip]) -> Result<(), Pr
     for slip in extra {
         let Some(zone) = profile.zones.get(slip.zone) else {
             let last = profile.zones.len().checked_sub(1);
-            let expected = last.map_or_else(|| "none, as the layout is made of runs".into(), |last| format!("0 to {last}"));
-            return Err(profile.refuse("extra slip's zone", slip.zone, expected, "draw from the profile's zones"));
+            let expected = last.map_or_else(
+                || "none, as the layout is made of runs".into(),
+                |last| format!("0 to {last}"),
+            );
+            return Err(profile.refuse(
+                "extra slip's zone",
+                slip.zone,
+                expected,
+                "draw from the profile's zones",
+            ));
         };
         let sectors = zone.physical_sectors(profile.geometry.heads);
         if slip.sector >= sectors {
             let key = format!("extra slip in zone {}", slip.zone);
-            return Err(profile.refuse(key, slip.sector, format!("less than the zone's {sectors} sectors"), "draw from the zone's sectors"));
+            return Err(profile.refuse(
+                key,
+                slip.sector,
+                format!("less than the zone's {sectors} sectors"),
+                "draw from the zone's sectors",
+            ));
         }
     }
     Ok(())
 }
 
-/// The sectors of a zone that the mapping steps over, rising: the profile's slips, the extra ones, and the spares that remapped sectors live on.
+/// The sectors of a zone that the mapping steps over, rising: the profile's slips, the extra ones,
+/// and the spares that remapped sectors live on.
 ///
 /// # Errors
 /// When a group has more of them than spares.
-pub(super) fn stepped_over(profile: &DriveProfile, number: usize, extra: &[ZoneSlip]) -> Result<Vec<u64>, ProfileError> {
+pub(super) fn stepped_over(
+    profile: &DriveProfile,
+    number: usize,
+    extra: &[ZoneSlip],
+) -> Result<Vec<u64>, ProfileError> {
     let zone = &profile.zones[number];
     let heads = profile.geometry.heads;
     let mut sectors = named(zone);
     let homes: BTreeSet<u64> = zone.remaps.iter().map(|remap| remap.0).collect();
-    sectors.extend(extra.iter().filter(|slip| slip.zone == number && !homes.contains(&slip.sector)).map(|slip| slip.sector));
+    sectors.extend(
+        extra
+            .iter()
+            .filter(|slip| slip.zone == number && !homes.contains(&slip.sector))
+            .map(|slip| slip.sector),
+    );
     let sectors: Vec<u64> = sectors.into_iter().filter(|sector| *sector >= zone.reserved).collect();
     let group_sectors = u64::from(zone.group_cylinders()) * zone.cylinder_sectors(heads);
-    let overfull = sectors.chunk_by(|a, b| a / group_sectors == b / group_sectors).find(|group| group.len() as u64 > zone.spares);
+    let overfull = sectors
+        .chunk_by(|a, b| a / group_sectors == b / group_sectors)
+        .find(|group| group.len() as u64 > zone.spares);
     match overfull {
         None => Ok(sectors),
-        Some(group) => Err(profile.too_many_slips(number, group[0] / group_sectors, group.len() as u64)),
+        Some(group) => {
+            Err(profile.too_many_slips(number, group[0] / group_sectors, group.len() as u64))
+        }
     }
 }
 
@@ -67,7 +95,11 @@ pub(super) fn absorbed(profile: &DriveProfile, extra: &[ZoneSlip]) -> Vec<ZoneSl
         known[number].extend(zone.remaps.iter().map(|remap| remap.0));
     }
     let fits = |slip: &&ZoneSlip| {
-        let Some(zone) = profile.zones.get(slip.zone).filter(|zone| slip.sector < zone.physical_sectors(heads)) else { return false };
+        let Some(zone) =
+            profile.zones.get(slip.zone).filter(|zone| slip.sector < zone.physical_sectors(heads))
+        else {
+            return false;
+        };
         if slip.sector < zone.reserved || known[slip.zone].contains(&slip.sector) {
             return true;
         }

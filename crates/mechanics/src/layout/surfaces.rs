@@ -31,9 +31,14 @@ impl Layout {
             Map::Zones(zones) => {
                 let mut rows = Vec::new();
                 for zone in &zones.zones {
-                    let within = self.capacity.saturating_sub(zone.first_lba).min(zone.end_lba - zone.first_lba);
-                    let cylinder_sectors = zone.tracks.sectors() / u64::from(zone.end_cylinder - zone.first_cylinder);
-                    let end_cylinder = zone.first_cylinder + within.div_ceil(cylinder_sectors) as u32;
+                    let within = self
+                        .capacity
+                        .saturating_sub(zone.first_lba)
+                        .min(zone.end_lba - zone.first_lba);
+                    let cylinder_sectors =
+                        zone.tracks.sectors() / u64::from(zone.end_cylinder - zone.first_cylinder);
+                    let end_cylinder =
+                        zone.first_cylinder + within.div_ceil(cylinder_sectors) as u32;
                     rows.extend((0..self.heads).filter(|_| within > 0).map(|head| SurfaceRow {
                         head,
                         first_cylinder: zone.first_cylinder,
@@ -47,7 +52,12 @@ impl Layout {
                 let within = runs.extents().filter(|run| run.first_lba < self.capacity);
                 let row = |run: super::runs::RunExtent| {
                     let (first_cylinder, end_cylinder) = (run.first_cylinder, run.end_cylinder);
-                    SurfaceRow { head: run.head, first_cylinder, end_cylinder, sectors: run.lbas_per_track }
+                    SurfaceRow {
+                        head: run.head,
+                        first_cylinder,
+                        end_cylinder,
+                        sectors: run.lbas_per_track,
+                    }
                 };
                 Surfaces::Measured(within.map(row).collect())
             }

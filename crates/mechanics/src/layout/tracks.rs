@@ -1,4 +1,5 @@
-//! Whole tracks: what lies on one, which lie around it. What a search for background work in rotational gaps walks over.
+//! Whole tracks: what lies on one, which lie around it. What a search for background work in
+//! rotational gaps walks over.
 
 use alloc::vec::Vec;
 
@@ -30,8 +31,9 @@ pub struct ZoneExtent {
 }
 
 impl Layout {
-    /// Sectors of the track; slipped, spare and reserved ones counted. A track without data counts as one of the next zone's, and a track that was
-    /// not measured as the nearest measured one of its surface.
+    /// Sectors of the track; slipped, spare and reserved ones counted. A track without data counts
+    /// as one of the next zone's, and a track that was not measured as the nearest measured one of
+    /// its surface.
     ///
     /// # Panics
     /// When the drive has no such track.
@@ -44,9 +46,11 @@ impl Layout {
         }
     }
 
-    /// The LBAs whose home a track is; always one run of addresses, though slipped sectors may lie between them and remapped ones live elsewhere (see
-    /// [`Layout::track_runs`]). Empty when the track holds spares only, no data, or what lies past the capacity. In a layout of runs a track may
-    /// hold several rows of addresses; this is the one that starts with the lowest, as far as it goes on without a gap.
+    /// The LBAs whose home a track is; always one run of addresses, though slipped sectors may lie
+    /// between them and remapped ones live elsewhere (see [`Layout::track_runs`]). Empty when the
+    /// track holds spares only, no data, or what lies past the capacity. In a layout of runs a
+    /// track may hold several rows of addresses; this is the one that starts with the lowest, as
+    /// far as it goes on without a gap.
     ///
     /// # Panics
     /// When the drive has no such track.
@@ -66,29 +70,44 @@ impl Layout {
                 }
             }
             Map::Runs(runs) => {
-                let mut parts: Vec<(u64, u64)> = runs.parts(track).map(|part| (part.first_lba, part.first_lba + u64::from(part.lbas))).collect();
+                let mut parts: Vec<(u64, u64)> = runs
+                    .parts(track)
+                    .map(|part| (part.first_lba, part.first_lba + u64::from(part.lbas)))
+                    .collect();
                 parts.sort_unstable();
                 let (start, end) = parts.first().copied().unwrap_or((0, 0));
-                (start, parts.iter().skip(1).fold(end, |end, part| if part.0 == end { part.1 } else { end }))
+                (
+                    start,
+                    parts
+                        .iter()
+                        .skip(1)
+                        .fold(end, |end, part| if part.0 == end { part.1 } else { end }),
+                )
             }
         };
         let (start, end) = (start.min(self.capacity), end.min(self.capacity));
         Extent::new(Lba::new(start), Sectors::new(end - start))
     }
 
-    /// The LBAs that a track really holds, in runs without another sector between, in the order in which they pass under the head from sector 0 on.
-    /// Remapped sectors are in the runs of the track on which their spare lies, not in those of their home.
+    /// The LBAs that a track really holds, in runs without another sector between, in the order in
+    /// which they pass under the head from sector 0 on. Remapped sectors are in the runs of the
+    /// track on which their spare lies, not in those of their home.
     ///
     /// # Panics
     /// When the drive has no such track.
     pub fn track_runs(&self, track: Track) -> impl Iterator<Item = TrackRun> + '_ {
         let mut others = self.other_runs(track).into_iter().peekable();
         // A measured track is listed part by part already.
-        let mut rest = if matches!(self.map, Map::Runs(_)) { Extent::from_numbers(0, 0) } else { self.track_extent(track) };
+        let mut rest = if matches!(self.map, Map::Runs(_)) {
+            Extent::from_numbers(0, 0)
+        } else {
+            self.track_extent(track)
+        };
         let mut homes = core::iter::from_fn(move || {
             while !rest.len.is_zero() {
                 let stretch = self.stretch(rest.start, rest.len.get());
-                let extent = Extent::new(rest.start, Sectors::new(self.unbroken(rest.start, stretch.lbas)));
+                let extent =
+                    Extent::new(rest.start, Sectors::new(self.unbroken(rest.start, stretch.lbas)));
                 rest = Extent::new(extent.end(), rest.len - extent.len);
                 if !stretch.moved {
                     return Some(TrackRun { first_sector: stretch.at.sector, extent });
@@ -104,7 +123,8 @@ impl Layout {
         })
     }
 
-    /// What [`Layout::track_extent`] does not tell in order: remapped sectors that live on the track; all parts of a measured track.
+    /// What [`Layout::track_extent`] does not tell in order: remapped sectors that live on the
+    /// track; all parts of a measured track.
     fn other_runs(&self, track: Track) -> Vec<TrackRun> {
         let within = |first_sector: u32, lba: u64, lbas: u64| {
             let lbas = lbas.min(self.capacity.saturating_sub(lba));
@@ -116,11 +136,16 @@ impl Layout {
                 if !zone.has_remaps() || track.cylinder < zone.first_cylinder {
                     return Vec::new();
                 }
-                let first = zone.tracks.first_sector(track.cylinder - zone.first_cylinder, track.head);
-                let remapped = zone.remapped_to(first, first + u64::from(zone.tracks.sectors_of(track.head)));
+                let first =
+                    zone.tracks.first_sector(track.cylinder - zone.first_cylinder, track.head);
+                let remapped =
+                    zone.remapped_to(first, first + u64::from(zone.tracks.sectors_of(track.head)));
                 remapped.filter_map(|(spare, lba)| within((spare - first) as u32, lba, 1)).collect()
             }
-            Map::Runs(runs) => runs.parts(track).filter_map(|part| within(part.first_sector, part.first_lba, u64::from(part.lbas))).collect(),
+            Map::Runs(runs) => runs
+                .parts(track)
+                .filter_map(|part| within(part.first_sector, part.first_lba, u64::from(part.lbas)))
+                .collect(),
         }
     }
 
@@ -132,7 +157,8 @@ impl Layout {
         }
     }
 
-    /// The first sector of the track that starts at `angle` or after it in the turn, up to but not including the track's number of sectors.
+    /// The first sector of the track that starts at `angle` or after it in the turn, up to but not
+    /// including the track's number of sectors.
     ///
     /// # Panics
     /// When the drive has no such track.
@@ -143,15 +169,34 @@ impl Layout {
             Map::Zones(zones) => {
                 let zone = zones.of_cylinder(track.cylinder);
                 let turn = zone.sector_turn_at(track.cylinder, track.head, 0);
-                first_in_row(angle, turn, 0, zone.tracks.sectors_of(track.head), zone.tracks.sectors_of(track.head)).1
+                first_in_row(
+                    angle,
+                    turn,
+                    0,
+                    zone.tracks.sectors_of(track.head),
+                    zone.tracks.sectors_of(track.head),
+                )
+                .1
             }
             Map::Runs(runs) => {
                 // Each part has its own measured angle; the first also rules what lies before it.
                 let sectors = runs.sectors_per_track(track);
-                let starts: Vec<u32> = core::iter::once(0).chain(runs.parts(track).map(|part| part.first_sector).skip(1)).collect();
+                let starts: Vec<u32> = core::iter::once(0)
+                    .chain(runs.parts(track).map(|part| part.first_sector).skip(1))
+                    .collect();
                 let ends = starts.iter().copied().skip(1).chain(core::iter::once(sectors));
                 let rows = starts.iter().zip(ends).filter(|(first, end)| **first < *end);
-                let nearest = rows.map(|(first, end)| first_in_row(angle, runs.sector_turn_at(track, *first), *first, end, sectors)).min();
+                let nearest = rows
+                    .map(|(first, end)| {
+                        first_in_row(
+                            angle,
+                            runs.sector_turn_at(track, *first),
+                            *first,
+                            end,
+                            sectors,
+                        )
+                    })
+                    .min();
                 nearest.map_or(0, |(_, sector)| sector)
             }
         }
@@ -161,15 +206,18 @@ impl Layout {
     #[must_use]
     pub fn track_count(&self) -> u64 {
         match &self.map {
-            Map::Zones(zones) => {
-                zones.zones.last().map_or(0, |zone| zone.tracks_before + self.skipped_tracks(zone.skipped_cylinders) + zone.tracks.count())
-            }
+            Map::Zones(zones) => zones.zones.last().map_or(0, |zone| {
+                zone.tracks_before
+                    + self.skipped_tracks(zone.skipped_cylinders)
+                    + zone.tracks.count()
+            }),
             Map::Runs(runs) => runs.track_count(),
         }
     }
 
-    /// The track's number in the order in which LBAs fill tracks. Tracks without data come before those of the zone behind them, tracks that were
-    /// not measured behind all others, surface by surface.
+    /// The track's number in the order in which LBAs fill tracks. Tracks without data come before
+    /// those of the zone behind them, tracks that were not measured behind all others, surface by
+    /// surface.
     ///
     /// # Panics
     /// When the drive has no such track.
@@ -181,7 +229,9 @@ impl Layout {
                 let zone = zones.of_cylinder(track.cylinder);
                 let skipped = self.skipped_tracks(zone.skipped_cylinders);
                 match track.cylinder.checked_sub(zone.first_cylinder) {
-                    Some(cylinder) => zone.tracks_before + skipped + zone.tracks.number(cylinder, track.head),
+                    Some(cylinder) => {
+                        zone.tracks_before + skipped + zone.tracks.number(cylinder, track.head)
+                    }
                     None => {
                         let before_zone = self.skipped_tracks(zone.first_cylinder - track.cylinder);
                         zone.tracks_before + skipped - before_zone + u64::from(track.head)
@@ -197,10 +247,15 @@ impl Layout {
     pub fn track_by_number(&self, number: u64) -> Option<Track> {
         match &self.map {
             Map::Zones(zones) => {
-                let zone = &zones.zones[zones.zones.partition_point(|zone| zone.tracks_before <= number).checked_sub(1)?];
+                let zone = &zones.zones[zones
+                    .zones
+                    .partition_point(|zone| zone.tracks_before <= number)
+                    .checked_sub(1)?];
                 let within = number - zone.tracks_before;
-                let Some(within) = within.checked_sub(self.skipped_tracks(zone.skipped_cylinders)) else {
-                    let cylinder = zone.first_cylinder - zone.skipped_cylinders + (within / u64::from(self.heads)) as u32;
+                let Some(within) = within.checked_sub(self.skipped_tracks(zone.skipped_cylinders))
+                else {
+                    let cylinder = zone.first_cylinder - zone.skipped_cylinders
+                        + (within / u64::from(self.heads)) as u32;
                     return Some(Track { cylinder, head: (within % u64::from(self.heads)) as u16 });
                 };
                 (within < zone.tracks.count()).then(|| {
@@ -216,7 +271,8 @@ impl Layout {
         u64::from(cylinders) * u64::from(self.heads)
     }
 
-    /// The track itself and up to `reach` tracks before and after it in the order in which LBAs fill tracks.
+    /// The track itself and up to `reach` tracks before and after it in the order in which LBAs
+    /// fill tracks.
     ///
     /// # Panics
     /// When the drive has no such track.
@@ -226,16 +282,24 @@ impl Layout {
         (number.saturating_sub(reach)..=last).filter_map(|number| self.track_by_number(number))
     }
 
-    /// Every track of the cylinders from one to the other, both included, cylinder by cylinder from the first towards the second.
-    pub fn tracks_between(&self, from_cylinder: u32, to_cylinder: u32) -> impl Iterator<Item = Track> + '_ {
+    /// Every track of the cylinders from one to the other, both included, cylinder by cylinder from
+    /// the first towards the second.
+    pub fn tracks_between(
+        &self,
+        from_cylinder: u32,
+        to_cylinder: u32,
+    ) -> impl Iterator<Item = Track> + '_ {
         let last = self.cylinders().saturating_sub(1);
         let (from, to) = (from_cylinder.min(last), to_cylinder.min(last));
         let at = move |step: u32| if from <= to { from + step } else { from - step };
-        (0..=from.abs_diff(to)).flat_map(move |step| (0..self.heads).map(move |head| Track { cylinder: at(step), head }))
+        (0..=from.abs_diff(to)).flat_map(move |step| {
+            (0..self.heads).map(move |head| Track { cylinder: at(step), head })
+        })
     }
 
-    /// The zones from the outer edge inwards. In a layout of runs, runs that follow each other with the same number of sectors per track are one; its
-    /// cylinders are those from the outermost to the innermost of them, which other zones may share.
+    /// The zones from the outer edge inwards. In a layout of runs, runs that follow each other with
+    /// the same number of sectors per track are one; its cylinders are those from the outermost to
+    /// the innermost of them, which other zones may share.
     pub fn zones(&self) -> impl Iterator<Item = ZoneExtent> + '_ {
         let zones: Vec<ZoneExtent> = match &self.map {
             Map::Zones(zones) => zones
@@ -251,7 +315,10 @@ impl Layout {
             Map::Runs(runs) => {
                 let mut zones: Vec<ZoneExtent> = Vec::new();
                 for run in runs.extents() {
-                    match zones.last_mut().filter(|zone| zone.sectors_per_track == run.sectors_per_track) {
+                    match zones
+                        .last_mut()
+                        .filter(|zone| zone.sectors_per_track == run.sectors_per_track)
+                    {
                         Some(zone) => {
                             let end = (zone.first_cylinder + zone.cylinders).max(run.end_cylinder);
                             zone.first_cylinder = zone.first_cylinder.min(run.first_cylinder);
@@ -259,7 +326,10 @@ impl Layout {
                             zone.extent.len = Sectors::new(run.end_lba - zone.extent.start.get());
                         }
                         None => zones.push(ZoneExtent {
-                            extent: Extent::from_numbers(run.first_lba, run.end_lba - run.first_lba),
+                            extent: Extent::from_numbers(
+                                run.first_lba,
+                                run.end_lba - run.first_lba,
+                            ),
                             first_cylinder: run.first_cylinder,
                             cylinders: run.end_cylinder - run.first_cylinder,
                             sectors_per_track: run.sectors_per_track,
@@ -273,14 +343,25 @@ impl Layout {
     }
 }
 
-/// Of the sectors from `first` up to but not including `end`, evenly spaced from `turn` on, the one that comes by first at or after `angle`, with the way
-/// there.
-fn first_in_row(angle: Angle, turn: u64, first: u32, end: u32, sectors_per_track: u32) -> (Angle, u32) {
+/// Of the sectors from `first` up to but not including `end`, evenly spaced from `turn` on, the one
+/// that comes by first at or after `angle`, with the way there.
+fn first_in_row(
+    angle: Angle,
+    turn: u64,
+    first: u32,
+    end: u32,
+    sectors_per_track: u32,
+) -> (Angle, u32) {
     let sector_turn = turns::of_one_sector(sectors_per_track);
-    let way = |sector: u32| angle.until(angle_of(turn.wrapping_add(u64::from(sector - first).wrapping_mul(sector_turn))));
+    let way = |sector: u32| {
+        angle
+            .until(angle_of(turn.wrapping_add(u64::from(sector - first).wrapping_mul(sector_turn))))
+    };
     let ahead = u64::from(angle_of(turn).until(angle).as_raw());
-    // The last that starts before `angle` or, rounded, at it; behind the last of the row the first comes round.
+    // The last that starts before `angle` or, rounded, at it; behind the last of the row the first
+    // comes round.
     let candidate = (u64::from(first) + ((ahead * u64::from(sectors_per_track)) >> 32)) as u32;
-    let candidates = (candidate..candidate + 3).filter(|sector| *sector < end).chain(core::iter::once(first));
+    let candidates =
+        (candidate..candidate + 3).filter(|sector| *sector < end).chain(core::iter::once(first));
     candidates.map(|sector| (way(sector), sector)).min().unwrap_or((Angle::ZERO, first))
 }

@@ -1,9 +1,12 @@
-//! Parts of a turn as wrapping integers: 2⁻⁶⁴ turn for look-ups, 2⁻¹²⁸ turn while they are prepared ([`FineTurns`]).
+//! Parts of a turn as wrapping integers: 2⁻⁶⁴ turn for look-ups, 2⁻¹²⁸ turn while they are prepared
+//! ([`FineTurns`]).
 //!
-//! A skew of `n` sectors on a track of `s` is `n·2¹²⁸/s`, rounded down; a sum of such skews is a wrapping sum, and is rounded *up* to 2⁻⁶⁴ turn
-//! once, at the end. The angle of a sector is then a sum of a few products of those (bands, surfaces, steps, sectors) and is above the exact one by
-//! less than one 2⁻⁶⁴ turn for each counted step. The exact angle of whole sectors is a multiple of 1/s turn, so that its first 32 bits come
-//! out exact as long as fewer than 2³²/s steps are counted: 800,000 with 5,000 sectors on a track.
+//! A skew of `n` sectors on a track of `s` is `n·2¹²⁸/s`, rounded down; a sum of such skews is a
+//! wrapping sum, and is rounded *up* to 2⁻⁶⁴ turn once, at the end. The angle of a sector is then a
+//! sum of a few products of those (bands, surfaces, steps, sectors) and is above the exact one by
+//! less than one 2⁻⁶⁴ turn for each counted step. The exact angle of whole sectors is a multiple of
+//! 1/s turn, so that its first 32 bits come out exact as long as fewer than 2³²/s steps are
+//! counted: 800,000 with 5,000 sectors on a track.
 
 /// A part of a turn in units of 2⁻¹²⁸ turn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +37,8 @@ impl FineTurns {
     }
 }
 
-/// One sector's part of a turn in units of 2⁻⁶⁴ turn, rounded up; 0, which is a whole turn, for a track of one sector.
+/// One sector's part of a turn in units of 2⁻⁶⁴ turn, rounded up; 0, which is a whole turn, for a
+/// track of one sector.
 pub(crate) const fn of_one_sector(sectors_per_track: u32) -> u64 {
     (u64::MAX / sectors_per_track as u64).wrapping_add(1)
 }

@@ -1,9 +1,12 @@
-//! [`LayoutZone`]: one zone, ready for look-ups: its tracks, its groups of spares, its defects, its angles.
+//! [`LayoutZone`]: one zone, ready for look-ups: its tracks, its groups of spares, its defects, its
+//! angles.
 //!
-//! The zone's LBAs fill its *places* in order: all sectors but spares and slipped ones. The reserved sectors at its start are places that hold
-//! no LBA. So LBA → place → (group, place within it) → physical sector → band, surface, track, sector.
+//! The zone's LBAs fill its *places* in order: all sectors but spares and slipped ones. The
+//! reserved sectors at its start are places that hold no LBA. So LBA → place → (group, place within
+//! it) → physical sector → band, surface, track, sector.
 //!
-//! A look-up answers [`Located`]; [`LayoutZone::stretch`] says besides how far from there the addresses go on along the track.
+//! A look-up answers [`Located`]; [`LayoutZone::stretch`] says besides how far from there the
+//! addresses go on along the track.
 
 use alloc::vec::Vec;
 
@@ -92,7 +95,8 @@ impl LayoutZone {
         self.located(home)
     }
 
-    /// Where an LBA lies and the LBAs from there to the end of the track or of the group, up to a remapped one, at most `wanted` (at least 1).
+    /// Where an LBA lies and the LBAs from there to the end of the track or of the group, up to a
+    /// remapped one, at most `wanted` (at least 1).
     #[inline(always)]
     pub(crate) fn stretch(&self, lba: u64, wanted: u64) -> Stretch {
         let place = lba - self.first_lba + self.reserved;
@@ -116,14 +120,16 @@ impl LayoutZone {
         Stretch { at, lbas, span, moved: false }
     }
 
-    /// As many LBAs from here as lie side by side without a slipped sector between, at most `wanted`; nothing else is looked at.
+    /// As many LBAs from here as lie side by side without a slipped sector between, at most
+    /// `wanted`; nothing else is looked at.
     pub(crate) fn unbroken(&self, lba: u64, wanted: u64) -> u64 {
         let home = self.home(lba - self.first_lba + self.reserved);
         let next_slip = self.slips.from(home.slips_before).first().copied().unwrap_or(u64::MAX);
         wanted.min(next_slip - home.physical)
     }
 
-    /// The LBA of a physical sector; `None` for slipped, reserved and unused spare sectors, and for those whose contents live elsewhere.
+    /// The LBA of a physical sector; `None` for slipped, reserved and unused spare sectors, and for
+    /// those whose contents live elsewhere.
     pub(crate) fn lba_at(&self, physical: u64) -> Option<u64> {
         let home = match self.remaps.home_of(physical) {
             Some(home) => home,
@@ -131,20 +137,32 @@ impl LayoutZone {
             None => physical,
         };
         let (group, within) = self.group_of(home);
-        let within = within - (self.slips.before_sector(home) - self.slips.before_group(group)) as u64;
+        let within =
+            within - (self.slips.before_sector(home) - self.slips.before_group(group)) as u64;
         let place = group * self.groups.places + within;
-        let mapped = within < self.groups.places && (self.reserved..self.end_place).contains(&place) && !self.slips.contains(home);
+        let mapped = within < self.groups.places
+            && (self.reserved..self.end_place).contains(&place)
+            && !self.slips.contains(home);
         mapped.then(|| place - self.reserved + self.first_lba)
     }
 
     /// The first LBA whose home lies on or behind a physical sector, the zone's end when none does.
     pub(crate) fn first_lba_from(&self, physical: u64) -> u64 {
-        self.place_from(physical).clamp(self.reserved, self.end_place) - self.reserved + self.first_lba
+        self.place_from(physical).clamp(self.reserved, self.end_place) - self.reserved
+            + self.first_lba
     }
 
-    /// The LBAs whose contents live on spares from one physical sector up to but not including another, with their spares.
-    pub(crate) fn remapped_to(&self, from: u64, until: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
-        self.remaps.spares_within(from, until).iter().filter_map(|(spare, _)| Some((*spare, self.lba_at(*spare)?)))
+    /// The LBAs whose contents live on spares from one physical sector up to but not including
+    /// another, with their spares.
+    pub(crate) fn remapped_to(
+        &self,
+        from: u64,
+        until: u64,
+    ) -> impl Iterator<Item = (u64, u64)> + '_ {
+        self.remaps
+            .spares_within(from, until)
+            .iter()
+            .filter_map(|(spare, _)| Some((*spare, self.lba_at(*spare)?)))
     }
 
     /// Whether contents of some sector live on a spare.
@@ -152,10 +170,13 @@ impl LayoutZone {
         !self.remaps.is_empty()
     }
 
-    /// The angle at which a sector of a track starts, in units of 2⁻⁶⁴ turn; a cylinder before the zone counts as its first one.
+    /// The angle at which a sector of a track starts, in units of 2⁻⁶⁴ turn; a cylinder before the
+    /// zone counts as its first one.
     pub(crate) fn sector_turn_at(&self, cylinder: u32, head: u16, sector: u32) -> u64 {
         let track = self.tracks.track_turn(cylinder.saturating_sub(self.first_cylinder), head);
-        self.first_turn.wrapping_add(track).wrapping_add(self.tracks.sector_turn_of(head).wrapping_mul(u64::from(sector)))
+        self.first_turn
+            .wrapping_add(track)
+            .wrapping_add(self.tracks.sector_turn_of(head).wrapping_mul(u64::from(sector)))
     }
 
     /// The angle of the first track of a zone that follows, in units of 2⁻⁶⁴ turn.
@@ -163,12 +184,16 @@ impl LayoutZone {
         self.first_turn.wrapping_add(self.tracks.turn_of_next_zone())
     }
 
-    /// Lets the next free spare of the LBA's group, else of the nearest one that has any (the earlier one of two), stand in for the LBA's sector.
+    /// Lets the next free spare of the LBA's group, else of the nearest one that has any (the
+    /// earlier one of two), stand in for the LBA's sector.
     pub(crate) fn remap(&mut self, lba: u64) -> Option<Located> {
         let home = self.home(lba - self.first_lba + self.reserved).physical;
         let (own, _) = self.group_of(home);
-        let others = (1..self.groups.count).flat_map(|away| [own.checked_sub(away), own.checked_add(away)]).flatten();
-        let mut groups = core::iter::once(own).chain(others.filter(|group| *group < self.groups.count));
+        let others = (1..self.groups.count)
+            .flat_map(|away| [own.checked_sub(away), own.checked_add(away)])
+            .flatten();
+        let mut groups =
+            core::iter::once(own).chain(others.filter(|group| *group < self.groups.count));
         let spare = groups.find_map(|group| self.free_spare(group))?;
         self.remaps.insert(home, spare);
         Some(self.located(spare))
@@ -179,7 +204,8 @@ impl LayoutZone {
         let end = (start + self.groups.sectors).min(self.tracks.sectors());
         let last_place = ((group + 1) * self.groups.places).min(self.end_place).checked_sub(1)?;
         let behind = self.home(last_place).physical + 1;
-        (behind.max(start)..end).find(|spare| !self.slips.contains(*spare) && !self.remaps.taken(*spare))
+        (behind.max(start)..end)
+            .find(|spare| !self.slips.contains(*spare) && !self.remaps.taken(*spare))
     }
 
     /// The physical sector of a place.
@@ -187,13 +213,21 @@ impl LayoutZone {
     fn home(&self, place: u64) -> Home {
         if self.groups.count == 1 {
             let slips_before = self.slips.before_place(place);
-            return Home { physical: place + slips_before as u64, slips_before, group_end: self.end_place };
+            return Home {
+                physical: place + slips_before as u64,
+                slips_before,
+                group_end: self.end_place,
+            };
         }
         let (group, within) = self.group_places.div_rem(place);
         let slips_before = self.slips.before_place(place);
         let slipped = slips_before - self.slips.before_group(group);
         let group_end = (place - within + self.groups.places).min(self.end_place);
-        Home { physical: group * self.groups.sectors + within + slipped as u64, slips_before, group_end }
+        Home {
+            physical: group * self.groups.sectors + within + slipped as u64,
+            slips_before,
+            group_end,
+        }
     }
 
     /// The number of places before a physical sector.
@@ -203,13 +237,18 @@ impl LayoutZone {
         group * self.groups.places + (within - slipped as u64).min(self.groups.places)
     }
 
-    /// The group of a physical sector and its number there; the end of the zone belongs to the last group.
+    /// The group of a physical sector and its number there; the end of the zone belongs to the last
+    /// group.
     fn group_of(&self, physical: u64) -> (u64, u64) {
         if self.groups.count == 1 {
             return (0, physical);
         }
         let (group, within) = self.group_sectors.div_rem(physical);
-        if group < self.groups.count { (group, within) } else { (group - 1, within + self.groups.sectors) }
+        if group < self.groups.count {
+            (group, within)
+        } else {
+            (group - 1, within + self.groups.sectors)
+        }
     }
 
     #[inline(always)]
@@ -225,7 +264,8 @@ impl LayoutZone {
         }
     }
 
-    /// At most `wanted` LBAs from `home` on up to `track_end`, and the sectors that they span: more than LBAs where slipped ones lie between.
+    /// At most `wanted` LBAs from `home` on up to `track_end`, and the sectors that they span: more
+    /// than LBAs where slipped ones lie between.
     fn over_slips(&self, home: &Home, wanted: u64, track_end: u64) -> (u64, u64) {
         let mut end = home.physical + wanted;
         let mut slipped = 0;

@@ -1,4 +1,5 @@
-//! Why a text is no drive profile: [`ProfileError`]. Every message names the profile, the key, the value, what was expected and the remedy.
+//! Why a text is no drive profile: [`ProfileError`]. Every message names the profile, the key, the
+//! value, what was expected and the remedy.
 
 use alloc::string::{String, ToString};
 use core::fmt::Display;
@@ -8,7 +9,8 @@ use super::DriveProfile;
 /// Why a profile was refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProfileError {
-    /// The text is no TOML, has a key that does not exist, lacks one, or has a value of the wrong kind.
+    /// The text is no TOML, has a key that does not exist, lacks one, or has a value of the wrong
+    /// kind.
     #[error("profile {profile}: line {line}, column {column}: {message}")]
     Text {
         /// The name that the text was read under.
@@ -47,7 +49,10 @@ pub enum ProfileError {
         expected: u32,
     },
     /// More sectors are declared than the zones hold.
-    #[error("profile {profile}: capacity_sectors is {declared}, but the zones map only {mapped} sectors; lower it, or add cylinders")]
+    #[error(
+        "profile {profile}: capacity_sectors is {declared}, but the zones map only {mapped} \
+            sectors; lower it, or add cylinders"
+    )]
     Capacity {
         /// The profile's name.
         profile: String,
@@ -57,7 +62,10 @@ pub enum ProfileError {
         mapped: u64,
     },
     /// A zone's defects need more spares than it has.
-    #[error("profile {profile}: zone {zone} has {slips} slips but only {spares} spares to absorb them; raise spares, or remove slips")]
+    #[error(
+        "profile {profile}: zone {zone} has {slips} slips but only {spares} spares to absorb them; \
+            raise spares, or remove slips"
+    )]
     Slips {
         /// The profile's name.
         profile: String,
@@ -70,7 +78,8 @@ pub enum ProfileError {
     },
     /// The seek curve passes below zero.
     #[error(
-        "profile {profile}: the seek curve is {microseconds} us at {distance} cylinders, expected no less than 0; correct the points or the formula near there"
+        "profile {profile}: the seek curve is {microseconds} us at {distance} cylinders, expected \
+            no less than 0; correct the points or the formula near there"
     )]
     SeekBelowZero {
         /// The profile's name.
@@ -102,7 +111,13 @@ pub enum ProfileError {
 
 impl DriveProfile {
     /// The refusal of one value.
-    pub(crate) fn refuse(&self, key: impl Display, value: impl Display, expected: impl Display, remedy: impl Display) -> ProfileError {
+    pub(crate) fn refuse(
+        &self,
+        key: impl Display,
+        value: impl Display,
+        expected: impl Display,
+        remedy: impl Display,
+    ) -> ProfileError {
         ProfileError::Value {
             profile: self.name.clone(),
             key: key.to_string(),

@@ -1,12 +1,14 @@
 //! [`DriveProfile`]: the data of a drive model, as a readable TOML file.
 //!
-//! A profile says what a model of drive is: rotation, geometry, zones, seek curve, interface, firmware, and by how much units of the model
-//! differ ([`UnitVariation`]). It holds no state and no randomness. Named setups ([`Setup`]) overlay the interface and firmware keys,
-//! because the same mechanics have been measured behind different buses; `NAME@SETUP` selects one.
+//! A profile says what a model of drive is: rotation, geometry, zones, seek curve, interface,
+//! firmware, and by how much units of the model differ ([`UnitVariation`]). It holds no state and
+//! no randomness. Named setups ([`Setup`]) overlay the interface and firmware keys, because the
+//! same mechanics have been measured behind different buses; `NAME@SETUP` selects one.
 //!
-//! Reading is strict: a key that does not exist is refused with its line and column, a value that makes no drive with the key, the
-//! value, what was expected and what to do ([`ProfileError`]). All times are decimal milliseconds or microseconds in the file, as the key's
-//! name says, and integer nanoseconds inside.
+//! Reading is strict: a key that does not exist is refused with its line and column, a value that
+//! makes no drive with the key, the value, what was expected and what to do ([`ProfileError`]). All
+//! times are decimal milliseconds or microseconds in the file, as the key's name says, and integer
+//! nanoseconds inside.
 
 mod check;
 mod error;
@@ -22,11 +24,13 @@ use serde::{Deserialize, Serialize};
 
 pub use error::ProfileError;
 
-/// What a model of drive is. Fields may be changed after reading; [`DriveProfile::validate`] and every constructor that takes a profile check again.
+/// What a model of drive is. Fields may be changed after reading; [`DriveProfile::validate`] and
+/// every constructor that takes a profile check again.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DriveProfile {
-    /// Short name, as used on command lines: lower-case letters, digits, `-`, `.`, `_`; a chosen setup is appended behind `@`.
+    /// Short name, as used on command lines: lower-case letters, digits, `-`, `.`, `_`; a chosen
+    /// setup is appended behind `@`.
     pub name: String,
     /// Maker and model.
     pub model: String,
@@ -35,10 +39,12 @@ pub struct DriveProfile {
     pub description: String,
     /// Bytes of a logical sector: a power of two from 512 to 65,536.
     pub sector_bytes: u32,
-    /// Bytes of a physical sector where it is larger (4,096 on 512e drives): a write of a part of one reads it first and costs a revolution.
+    /// Bytes of a physical sector where it is larger (4,096 on 512e drives): a write of a part of
+    /// one reads it first and costs a revolution.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub physical_sector_bytes: Option<u32>,
-    /// Logical sectors that the drive declares; addresses past it do not exist, though the zones may map more. Left out: all that the zones map.
+    /// Logical sectors that the drive declares; addresses past it do not exist, though the zones
+    /// may map more. Left out: all that the zones map.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub capacity_sectors: Option<u64>,
     /// The spindle.
@@ -48,7 +54,8 @@ pub struct DriveProfile {
     /// Zones from the outer edge inwards, `[[zone]]` in the file. Either these or runs.
     #[serde(default, rename = "zone", skip_serializing_if = "Vec::is_empty")]
     pub zones: Vec<Zone>,
-    /// A layout that was measured track by track, `[[run]]` in the file, in the order of their LBAs. Either these or zones.
+    /// A layout that was measured track by track, `[[run]]` in the file, in the order of their
+    /// LBAs. Either these or zones.
     #[serde(default, rename = "run", skip_serializing_if = "Vec::is_empty")]
     pub runs: Vec<Run>,
     /// The arm.
@@ -57,7 +64,8 @@ pub struct DriveProfile {
     pub interface: Interface,
     /// The drive's own queue.
     pub firmware: Firmware,
-    /// The drive's buffer memory; left out: none, so that every read comes from the media and every write completes there.
+    /// The drive's buffer memory; left out: none, so that every read comes from the media and every
+    /// write completes there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
     /// How units of this model differ from each other; nothing by default.
@@ -88,27 +96,33 @@ pub struct Geometry {
     pub heads: u16,
     /// The order in which a zone's tracks are filled.
     pub layout: TrackOrder,
-    /// Cylinders of one band; for [`TrackOrder::SurfaceSerpentine`] and [`TrackOrder::Banded`], and only there.
+    /// Cylinders of one band; for [`TrackOrder::SurfaceSerpentine`] and [`TrackOrder::Banded`], and
+    /// only there.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band_cylinders: Option<u32>,
-    /// Arms that move independently over one spindle, 1 or 2; left out: 1. Everything else in the profile describes one arm with its heads and zones; the
-    /// drive's LBAs are those of the first arm followed by those of the second, its capacity twice that of one.
+    /// Arms that move independently over one spindle, 1 or 2; left out: 1. Everything else in the
+    /// profile describes one arm with its heads and zones; the drive's LBAs are those of the first
+    /// arm followed by those of the second, its capacity twice that of one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub actuators: Option<u16>,
 }
 
-/// The order in which the tracks of a zone are filled; every zone starts at its first cylinder on head 0.
+/// The order in which the tracks of a zone are filled; every zone starts at its first cylinder on
+/// head 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum TrackOrder {
     /// All heads of a cylinder from 0 up, then the next cylinder from head 0 again.
     Cylinder,
-    /// All heads of a cylinder, upwards and downwards in turn, so that a step to the next cylinder stays on its surface.
+    /// All heads of a cylinder, upwards and downwards in turn, so that a step to the next cylinder
+    /// stays on its surface.
     Serpentine,
-    /// All cylinders of a band on one surface, inwards and outwards in turn from surface to surface, then the next band; bands take the
-    /// surfaces upwards and downwards in turn, so that the step to the next band stays on its surface.
+    /// All cylinders of a band on one surface, inwards and outwards in turn from surface to
+    /// surface, then the next band; bands take the surfaces upwards and downwards in turn, so that
+    /// the step to the next band stays on its surface.
     SurfaceSerpentine,
-    /// All cylinders of a band on one surface, always inwards, then the same cylinders on the next surface, then the next band from head 0.
+    /// All cylinders of a band on one surface, always inwards, then the same cylinders on the next
+    /// surface, then the next band from head 0.
     Banded,
 }
 
@@ -116,7 +130,8 @@ pub enum TrackOrder {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Zone {
-    /// The first cylinder; zones follow each other without gap (but see [`Zone::skipped_cylinders`]), the first at 0.
+    /// The first cylinder; zones follow each other without gap (but see
+    /// [`Zone::skipped_cylinders`]), the first at 0.
     pub first_cylinder: u32,
     /// How many cylinders.
     pub cylinders: u32,
@@ -125,35 +140,41 @@ pub struct Zone {
     pub skipped_cylinders: u32,
     /// Sectors of every track, 1 to 65,535; the unit of the skews.
     pub sectors_per_track: u32,
-    /// Sectors of the tracks of each surface where surfaces differ, one number for each head; left out: [`Zone::sectors_per_track`] on all.
+    /// Sectors of the tracks of each surface where surfaces differ, one number for each head; left
+    /// out: [`Zone::sectors_per_track`] on all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sectors_by_head: Vec<u32>,
-    /// How much further the next track's sector 0 is when the next track is another surface of the same cylinder, in sectors of
-    /// [`Zone::sectors_per_track`] (parts of a sector count), less than a track.
+    /// How much further the next track's sector 0 is when the next track is another surface of the
+    /// same cylinder, in sectors of [`Zone::sectors_per_track`] (parts of a sector count), less
+    /// than a track.
     pub track_skew: f64,
-    /// The same for a step to the next cylinder; in a banded layout also for the step back to the band's first cylinder on the next surface.
+    /// The same for a step to the next cylinder; in a banded layout also for the step back to the
+    /// band's first cylinder on the next surface.
     pub cylinder_skew: f64,
     /// The same for the step to the next band; left out: the cylinder skew.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub band_skew: Option<f64>,
-    /// The angle of the first track's sector 0 in turns, where it was measured. Left out: as after one more cylinder step from the last track of
-    /// the zone before (the first zone: 0).
+    /// The angle of the first track's sector 0 in turns, where it was measured. Left out: as after
+    /// one more cylinder step from the last track of the zone before (the first zone: 0).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub first_angle_turns: Option<f64>,
     /// Sectors at the zone's very start that hold no LBA.
     #[serde(default, skip_serializing_if = "is_zero_u64")]
     pub reserved: u64,
-    /// Sectors kept free at the end of the zone (or of each group of [`Zone::spare_cylinders`]); slipped sectors use them up.
+    /// Sectors kept free at the end of the zone (or of each group of [`Zone::spare_cylinders`]);
+    /// slipped sectors use them up.
     #[serde(default)]
     pub spares: u64,
-    /// Cylinders of a group that has spares of its own; a last shorter group has as many. Left out: the whole zone is one group.
+    /// Cylinders of a group that has spares of its own; a last shorter group has as many. Left out:
+    /// the whole zone is one group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub spare_cylinders: Option<u32>,
-    /// Defective sectors that the mapping steps over, as numbers of physical sectors from the start of the zone in the order tracks are filled; in a
-    /// file also rows of them as `[first, count]`.
+    /// Defective sectors that the mapping steps over, as numbers of physical sectors from the start
+    /// of the zone in the order tracks are filled; in a file also rows of them as `[first, count]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty", with = "slip_list")]
     pub slips: Vec<u64>,
-    /// Defective sectors whose contents live elsewhere, as pairs of physical sectors of the zone, counted as slips are: `[defective, spare]`.
+    /// Defective sectors whose contents live elsewhere, as pairs of physical sectors of the zone,
+    /// counted as slips are: `[defective, spare]`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub remaps: Vec<(u64, u64)>,
 }
@@ -168,7 +189,8 @@ pub struct Run {
     pub tracks: u32,
     /// LBAs of each track.
     pub lbas: u32,
-    /// Sectors that a whole turn of each track has room for, 1 to 65,535, at least [`Run::first_sector`] + [`Run::lbas`].
+    /// Sectors that a whole turn of each track has room for, 1 to 65,535, at least
+    /// [`Run::first_sector`] + [`Run::lbas`].
     pub sectors_per_track: u32,
     /// The sector of each track that holds its first LBA.
     #[serde(default, skip_serializing_if = "is_zero")]
@@ -182,12 +204,14 @@ pub struct Run {
     pub head: u16,
     /// The angle of the first track's first LBA, turns, 0 up to but not including 1.
     pub angle_turns: f64,
-    /// How much further the first LBA of each following track is, turns, 0 up to but not including 1.
+    /// How much further the first LBA of each following track is, turns, 0 up to but not including
+    /// 1.
     #[serde(default)]
     pub angle_step_turns: f64,
 }
 
-/// The arm. An arm time is the greater of seek and head switch, plus the write settle when writing after any movement.
+/// The arm. An arm time is the greater of seek and head switch, plus the write settle when writing
+/// after any movement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Seek {
@@ -196,7 +220,8 @@ pub struct Seek {
     /// Added to an arm time that is not zero when the access writes, milliseconds.
     #[serde(default)]
     pub write_settle_ms: f64,
-    /// The read seek curve as points `[cylinders, milliseconds]`: the first at 1 cylinder, straight lines between, the last line prolonged.
+    /// The read seek curve as points `[cylinders, milliseconds]`: the first at 1 cylinder, straight
+    /// lines between, the last line prolonged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub points: Vec<(u32, f64)>,
     /// The read seek curve as a formula, instead of points.
@@ -204,17 +229,20 @@ pub struct Seek {
     pub formula: Option<SeekFormula>,
 }
 
-/// The two-part seek curve of Ruemmler and Wilkes: the arm accelerates (square root), then coasts (linear).
+/// The two-part seek curve of Ruemmler and Wilkes: the arm accelerates (square root), then coasts
+/// (linear).
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SeekFormula {
-    /// Below [`SeekFormula::long_from`]: `short_ms + short_sqrt_ms · √cylinders`; this is the constant part, milliseconds.
+    /// Below [`SeekFormula::long_from`]: `short_ms + short_sqrt_ms · √cylinders`; this is the
+    /// constant part, milliseconds.
     pub short_ms: f64,
     /// The factor of the square root, milliseconds.
     pub short_sqrt_ms: f64,
     /// The first distance, in cylinders, that counts as long.
     pub long_from: u32,
-    /// From there: `long_ms + long_us_per_cylinder · cylinders`; this is the constant part, milliseconds.
+    /// From there: `long_ms + long_us_per_cylinder · cylinders`; this is the constant part,
+    /// milliseconds.
     pub long_ms: f64,
     /// Microseconds for each cylinder of a long seek.
     pub long_us_per_cylinder: f64,
@@ -234,14 +262,16 @@ pub struct Interface {
     /// The same for a write that follows a write; left out: `write_command_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_after_write_us: Option<f64>,
-    /// From the last byte across the bus (a read) or on the media (a write) until the host sees the completion, microseconds.
+    /// From the last byte across the bus (a read) or on the media (a write) until the host sees the
+    /// completion, microseconds.
     pub completion_us: f64,
     /// The same for a write; left out: `completion_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_completion_us: Option<f64>,
     /// What the bus carries, in millions of bytes per second.
     pub bus_mb_per_s: f64,
-    /// Whether a read's data cross the bus only when its last sector has been read, rather than while it is being read.
+    /// Whether a read's data cross the bus only when its last sector has been read, rather than
+    /// while it is being read.
     #[serde(default, skip_serializing_if = "is_false")]
     pub read_buffered: bool,
 }
@@ -254,11 +284,13 @@ pub struct Firmware {
     pub queue_depth: u32,
     /// How it chooses among them.
     pub algorithm: Algorithm,
-    /// For how long commands that go on where the last one ended are served before all others, however long those wait, milliseconds; what users
-    /// see as random reads that starve for seconds behind a sequential stream. Left out: they are chosen like others.
+    /// For how long commands that go on where the last one ended are served before all others,
+    /// however long those wait, milliseconds; what users see as random reads that starve for
+    /// seconds behind a sequential stream. Left out: they are chosen like others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sequential_hold_ms: Option<f64>,
-    /// Whether a read takes sectors as they come by once the head is on their track, rather than from the first one on.
+    /// Whether a read takes sectors as they come by once the head is on their track, rather than
+    /// from the first one on.
     #[serde(default, skip_serializing_if = "is_false")]
     pub zero_latency_read: bool,
     /// The same for a write.
@@ -274,34 +306,40 @@ pub struct Cache {
     pub segments: u32,
     /// Sectors that a segment holds.
     pub segment_sectors: u32,
-    /// The most segments that hold written data at once; left out: half, at least one. Without write-back it is of no effect.
+    /// The most segments that hold written data at once; left out: half, at least one. Without
+    /// write-back it is of no effect.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_segments: Option<u32>,
-    /// The most sectors read beyond a read's end when nothing else is to be done; 0 is no read-ahead. A segment's size bounds it.
+    /// The most sectors read beyond a read's end when nothing else is to be done; 0 is no
+    /// read-ahead. A segment's size bounds it.
     pub read_ahead_sectors: u32,
-    /// Whether that ends with the track on which the read ended, however much of it is left. Then a segment's size does not bound it: what is read last pushes
-    /// out what was read first.
+    /// Whether that ends with the track on which the read ended, however much of it is left. Then a
+    /// segment's size does not bound it: what is read last pushes out what was read first.
     #[serde(default, skip_serializing_if = "is_false")]
     pub read_ahead_within_track: bool,
-    /// Whether a read that misses goes on until the whole of its last track is in the segment, sectors before it included, and no further: from the
-    /// sector under the head when it arrives, once round. Of what has come by when another command needs the arm, the sectors behind those asked for are kept. Then
-    /// `read_ahead_sectors` is of no effect. The Atlas 10K does so: in its recording 98.7 % of reads are hits
-    /// or misses by this rule.
+    /// Whether a read that misses goes on until the whole of its last track is in the segment,
+    /// sectors before it included, and no further: from the sector under the head when it arrives,
+    /// once round. Of what has come by when another command needs the arm, the sectors behind those
+    /// asked for are kept. Then `read_ahead_sectors` is of no effect. The Atlas 10K does so: in its
+    /// recording 98.7 % of reads are hits or misses by this rule.
     #[serde(default, skip_serializing_if = "is_false")]
     pub whole_track: bool,
     /// Whether a write completes when its data have arrived, and reaches the media later.
     pub write_back: bool,
-    /// From the host's dispatch of a read whose sectors are all in the cache until its data may cross the bus, microseconds.
+    /// From the host's dispatch of a read whose sectors are all in the cache until its data may
+    /// cross the bus, microseconds.
     pub read_hit_us: f64,
     /// The same after a write; left out: `read_hit_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub read_hit_after_write_us: Option<f64>,
-    /// From the host's dispatch of a write that the cache takes until its data may cross the bus, microseconds.
+    /// From the host's dispatch of a write that the cache takes until its data may cross the bus,
+    /// microseconds.
     pub write_hit_us: f64,
     /// The same after a write; left out: `write_hit_us`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_hit_after_write_us: Option<f64>,
-    /// For how long written data may wait in the cache while the drive has nothing else to do, milliseconds; left out: not at all.
+    /// For how long written data may wait in the cache while the drive has nothing else to do,
+    /// milliseconds; left out: not at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_delay_ms: Option<f64>,
 }
@@ -317,19 +355,22 @@ pub enum Algorithm {
     Sptf,
 }
 
-/// How units of one model differ. The simulator draws a unit from these figures; nothing here changes the nominal drive.
+/// How units of one model differ. The simulator draws a unit from these figures; nothing here
+/// changes the nominal drive.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UnitVariation {
     /// Spindle speed: standard deviation from nominal, parts per million.
     pub spindle_ppm: f64,
-    /// How far the spindle's speed wanders from its own mean as the drive warms and cools: amplitude, parts per million.
+    /// How far the spindle's speed wanders from its own mean as the drive warms and cools:
+    /// amplitude, parts per million.
     pub spindle_drift_ppm: f64,
     /// The time of one such swing, seconds; 0: no drift.
     pub spindle_drift_period_s: f64,
     /// Where a track's sector 0 really is: standard deviation per track, microseconds of rotation.
     pub track_angle_us: f64,
-    /// What a seek really takes: standard deviation of the deviation by region of the stroke, microseconds.
+    /// What a seek really takes: standard deviation of the deviation by region of the stroke,
+    /// microseconds.
     pub seek_residual_us: f64,
     /// Further defective sectors of a unit, per million sectors; the zones' spares must hold them.
     pub slips_per_million: f64,
@@ -339,7 +380,8 @@ pub struct UnitVariation {
     pub outlier_share: f64,
     /// How much longer those take, milliseconds.
     pub outlier_ms: f64,
-    /// Sectors that become defective and are remapped to a spare while the drive runs, on average per hour.
+    /// Sectors that become defective and are remapped to a spare while the drive runs, on average
+    /// per hour.
     pub grown_defects_per_hour: f64,
 }
 
@@ -356,7 +398,8 @@ pub struct Setup {
     /// Replaced firmware keys.
     #[serde(default)]
     pub firmware: FirmwareOverlay,
-    /// The cache in place of the profile's. Left out: the profile's stays; `segments = 0` takes it away.
+    /// The cache in place of the profile's. Left out: the profile's stays; `segments = 0` takes it
+    /// away.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<Cache>,
 }
@@ -418,8 +461,14 @@ impl DriveProfile {
     /// # Errors
     /// When [`DriveProfile::sector_bytes`] is no power of two from 512 to 65,536.
     pub fn sector_size(&self) -> Result<SectorSize, ProfileError> {
-        SectorSize::new(self.sector_bytes)
-            .ok_or_else(|| self.refuse("sector_bytes", self.sector_bytes, "a power of two from 512 to 65536", "512 is usual"))
+        SectorSize::new(self.sector_bytes).ok_or_else(|| {
+            self.refuse(
+                "sector_bytes",
+                self.sector_bytes,
+                "a power of two from 512 to 65536",
+                "512 is usual",
+            )
+        })
     }
 
     /// The time of one nominal revolution.
@@ -430,17 +479,43 @@ impl DriveProfile {
         let (key, value, period) = match (self.rotation.rpm, self.rotation.period_us) {
             (Some(rpm), None) => ("rotation.rpm", rpm, RotationPeriod::from_rpm(rpm)),
             (None, Some(us)) => ("rotation.period_us", us, period_from_us(us)),
-            (None, None) => return Err(self.refuse("rotation", "empty", "rpm or period_us", "add `rpm = 7200`")),
-            (Some(_), Some(_)) => return Err(self.refuse("rotation", "rpm and period_us", "one of the two", "remove rpm, the period is finer")),
+            (None, None) => {
+                return Err(self.refuse(
+                    "rotation",
+                    "empty",
+                    "rpm or period_us",
+                    "add `rpm = 7200`",
+                ));
+            }
+            (Some(_), Some(_)) => {
+                return Err(self.refuse(
+                    "rotation",
+                    "rpm and period_us",
+                    "one of the two",
+                    "remove rpm, the period is finer",
+                ));
+            }
         };
-        period.ok_or_else(|| self.refuse(key, value, "60 to 600000 rpm, which is 100 to 1000000 us a turn", "write 7200 rpm as `rpm = 7200`"))
+        period.ok_or_else(|| {
+            self.refuse(
+                key,
+                value,
+                "60 to 600000 rpm, which is 100 to 1000000 us a turn",
+                "write 7200 rpm as `rpm = 7200`",
+            )
+        })
     }
 
     /// Cylinders of the drive, those without data counted.
     #[must_use]
     pub fn cylinders(&self) -> u32 {
-        let zones = self.zones.iter().fold(0_u32, |sum, zone| sum.saturating_add(zone.skipped_cylinders).saturating_add(zone.cylinders));
-        self.runs.iter().map(|run| run.cylinder.max(run.last_cylinder()).saturating_add(1)).fold(zones, u32::max)
+        let zones = self.zones.iter().fold(0_u32, |sum, zone| {
+            sum.saturating_add(zone.skipped_cylinders).saturating_add(zone.cylinders)
+        });
+        self.runs
+            .iter()
+            .map(|run| run.cylinder.max(run.last_cylinder()).saturating_add(1))
+            .fold(zones, u32::max)
     }
 
     /// Arms that move independently.
@@ -459,7 +534,10 @@ impl DriveProfile {
     /// Logical sectors of the drive: what is declared, else all that is mapped under all arms.
     #[must_use]
     pub fn capacity(&self) -> Sectors {
-        self.capacity_sectors.map_or_else(|| Sectors::new(self.mapped().get().saturating_mul(u64::from(self.actuators()))), Sectors::new)
+        self.capacity_sectors.map_or_else(
+            || Sectors::new(self.mapped().get().saturating_mul(u64::from(self.actuators()))),
+            Sectors::new,
+        )
     }
 
     /// Logical sectors under one arm: those of a [`Layout`](crate::Layout).
@@ -485,7 +563,8 @@ impl Run {
 }
 
 impl Zone {
-    /// Sectors of all the zone's tracks on `heads` surfaces; spares, slips and reserved ones counted.
+    /// Sectors of all the zone's tracks on `heads` surfaces; spares, slips and reserved ones
+    /// counted.
     #[must_use]
     pub fn physical_sectors(&self, heads: u16) -> u64 {
         u64::from(self.cylinders) * self.cylinder_sectors(heads)
@@ -500,7 +579,8 @@ impl Zone {
         self.sectors_by_head.iter().map(|sectors| u64::from(*sectors)).sum()
     }
 
-    /// Cylinders of a group with spares of its own: [`Zone::spare_cylinders`], but no more than the zone has.
+    /// Cylinders of a group with spares of its own: [`Zone::spare_cylinders`], but no more than the
+    /// zone has.
     #[must_use]
     pub fn group_cylinders(&self) -> u32 {
         self.spare_cylinders.unwrap_or(self.cylinders).min(self.cylinders).max(1)
@@ -515,7 +595,8 @@ impl Zone {
     /// Sectors of the zone that hold LBAs.
     #[must_use]
     pub fn mapped_sectors(&self, heads: u16) -> u64 {
-        let kept = u64::from(self.groups()).saturating_mul(self.spares).saturating_add(self.reserved);
+        let kept =
+            u64::from(self.groups()).saturating_mul(self.spares).saturating_add(self.reserved);
         self.physical_sectors(heads).saturating_sub(kept)
     }
 }

@@ -6,12 +6,15 @@ use alloc::vec::Vec;
 use super::{DriveProfile, Interface, InterfaceOverlay, ProfileError, Setup};
 
 impl DriveProfile {
-    /// Reads and checks a profile. `name` is what messages call it: the file's name, or that of a shipped profile.
+    /// Reads and checks a profile. `name` is what messages call it: the file's name, or that of a
+    /// shipped profile.
     ///
     /// # Errors
-    /// [`ProfileError::Text`] for text that has not the shape of a profile, the other kinds for a drive that cannot be.
+    /// [`ProfileError::Text`] for text that has not the shape of a profile, the other kinds for a
+    /// drive that cannot be.
     pub fn from_toml(name: &str, text: &str) -> Result<Self, ProfileError> {
-        let mut profile: Self = toml::from_str(text).map_err(|error| text_error(name, text, &error))?;
+        let mut profile: Self =
+            toml::from_str(text).map_err(|error| text_error(name, text, &error))?;
         // Messages speak of the file, not of the name written in it.
         let own_name = core::mem::replace(&mut profile.name, name.to_string());
         profile.check_name(&own_name)?;
@@ -20,7 +23,8 @@ impl DriveProfile {
         Ok(profile)
     }
 
-    /// The profile as text that [`DriveProfile::from_toml`] reads back to the same profile. Comments are not part of a profile.
+    /// The profile as text that [`DriveProfile::from_toml`] reads back to the same profile.
+    /// Comments are not part of a profile.
     #[must_use]
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a profile has only keys and values that TOML can write")
@@ -29,12 +33,17 @@ impl DriveProfile {
     /// The profile with the named setup laid over it, called `NAME@SETUP` from then on.
     ///
     /// # Errors
-    /// [`ProfileError::UnknownSetup`] with the setups there are; any other when the overlaid values make no drive.
+    /// [`ProfileError::UnknownSetup`] with the setups there are; any other when the overlaid values
+    /// make no drive.
     pub fn with_setup(&self, setup: &str) -> Result<Self, ProfileError> {
         let Some(overlay) = self.setup.get(setup) else {
             let known: Vec<&str> = self.setup.keys().map(String::as_str).collect();
             let known = if known.is_empty() { "none".to_string() } else { known.join(", ") };
-            return Err(ProfileError::UnknownSetup { profile: self.name.clone(), setup: setup.to_string(), known });
+            return Err(ProfileError::UnknownSetup {
+                profile: self.name.clone(),
+                setup: setup.to_string(),
+                known,
+            });
         };
         let mut profile = self.clone();
         let base = self.name.split_once('@').map_or(self.name.as_str(), |(base, _)| base);
@@ -48,9 +57,12 @@ impl DriveProfile {
         lay_interface(&mut self.interface, &setup.interface);
         self.firmware.queue_depth = setup.firmware.queue_depth.unwrap_or(self.firmware.queue_depth);
         self.firmware.algorithm = setup.firmware.algorithm.unwrap_or(self.firmware.algorithm);
-        self.firmware.sequential_hold_ms = setup.firmware.sequential_hold_ms.or(self.firmware.sequential_hold_ms);
-        self.firmware.zero_latency_read = setup.firmware.zero_latency_read.unwrap_or(self.firmware.zero_latency_read);
-        self.firmware.zero_latency_write = setup.firmware.zero_latency_write.unwrap_or(self.firmware.zero_latency_write);
+        self.firmware.sequential_hold_ms =
+            setup.firmware.sequential_hold_ms.or(self.firmware.sequential_hold_ms);
+        self.firmware.zero_latency_read =
+            setup.firmware.zero_latency_read.unwrap_or(self.firmware.zero_latency_read);
+        self.firmware.zero_latency_write =
+            setup.firmware.zero_latency_write.unwrap_or(self.firmware.zero_latency_write);
         self.cache = setup.cache.or(self.cache).filter(|cache| cache.segments != 0);
     }
 }
@@ -67,7 +79,8 @@ fn lay_interface(interface: &mut Interface, overlay: &InterfaceOverlay) {
     interface.read_after_write_us = overlay.read_after_write_us.or(interface.read_after_write_us);
     interface.write_completion_us = overlay.write_completion_us.or(interface.write_completion_us);
     interface.read_buffered = overlay.read_buffered.unwrap_or(interface.read_buffered);
-    interface.write_after_write_us = overlay.write_after_write_us.or(interface.write_after_write_us);
+    interface.write_after_write_us =
+        overlay.write_after_write_us.or(interface.write_after_write_us);
 }
 
 fn text_error(name: &str, text: &str, error: &toml::de::Error) -> ProfileError {
@@ -75,5 +88,10 @@ fn text_error(name: &str, text: &str, error: &toml::de::Error) -> ProfileError {
     let before = text.get(..start).unwrap_or(text);
     let line = before.matches('\n').count() + 1;
     let column = before.rsplit('\n').next().map_or(0, |tail| tail.chars().count()) + 1;
-    ProfileError::Text { profile: name.to_string(), line, column, message: error.message().replace('\n', " ") }
+    ProfileError::Text {
+        profile: name.to_string(),
+        line,
+        column,
+        message: error.message().replace('\n', " "),
+    }
 }

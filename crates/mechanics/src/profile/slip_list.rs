@@ -1,6 +1,8 @@
-//! Slipped sectors as they are written in a file: single numbers, and rows of neighbours as `[first, count]`.
+//! Slipped sectors as they are written in a file: single numbers, and rows of neighbors as
+//! `[first, count]`.
 //!
-//! `slips = [17, [400, 3]]` is the sectors 17, 400, 401 and 402. In memory each sector stands alone.
+//! `slips = [17, [400, 3]]` is the sectors 17, 400, 401 and 402. In memory each sector stands
+//! alone.
 
 use alloc::vec::Vec;
 
@@ -18,20 +20,27 @@ enum Entry {
 
 pub(super) fn serialize<S: Serializer>(slips: &[u64], serializer: S) -> Result<S::Ok, S::Error> {
     let rows = slips.chunk_by(|before, after| before.checked_add(1) == Some(*after));
-    serializer.collect_seq(rows.map(|row| if row.len() == 1 { Entry::One(row[0]) } else { Entry::Row(row[0], row.len() as u64) }))
+    serializer.collect_seq(rows.map(|row| {
+        if row.len() == 1 { Entry::One(row[0]) } else { Entry::Row(row[0], row.len() as u64) }
+    }))
 }
 
-pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<u64>, D::Error> {
+pub(super) fn deserialize<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<Vec<u64>, D::Error> {
     let mut slips = Vec::new();
     for entry in Vec::<Entry>::deserialize(deserializer)? {
         match entry {
             Entry::One(sector) => slips.push(sector),
-            Entry::Row(first, count) if (1..=LONGEST_ROW).contains(&count) && first.checked_add(count).is_some() => {
+            Entry::Row(first, count)
+                if (1..=LONGEST_ROW).contains(&count) && first.checked_add(count).is_some() =>
+            {
                 slips.extend(first..first + count)
             }
             Entry::Row(first, count) => {
                 return Err(de::Error::custom(format_args!(
-                    "a row of {count} slipped sectors from {first}, expected 1 to {LONGEST_ROW}; correct the count"
+                    "a row of {count} slipped sectors from {first}, expected 1 to {LONGEST_ROW}; \
+                        correct the count"
                 )));
             }
         }
@@ -54,18 +63,31 @@ mod tests {
     }
 
     #[test]
-    fn numbers_and_rows_are_read_and_neighbours_written_as_rows() {
+    fn numbers_and_rows_are_read_and_neighbors_written_as_rows() {
         let read: Held = toml::from_str("slips = [17, [400, 3], 17]").expect("both forms are read");
         assert_eq!(read.slips, vec![17, 400, 401, 402, 17]);
-        let text = toml::to_string(&Held { slips: vec![3, 7, 8, 9, 11, 12] }).expect("lists can be written");
+        let text = toml::to_string(&Held { slips: vec![3, 7, 8, 9, 11, 12] })
+            .expect("lists can be written");
         assert_eq!(text.trim(), "slips = [3, [7, 3], [11, 2]]");
-        assert_eq!(toml::from_str::<Held>(&text).expect("what was written is read"), Held { slips: vec![3, 7, 8, 9, 11, 12] });
+        assert_eq!(
+            toml::from_str::<Held>(&text).expect("what was written is read"),
+            Held { slips: vec![3, 7, 8, 9, 11, 12] }
+        );
     }
 
     #[test]
     fn rows_without_sectors_or_without_end_are_refused() {
-        for text in ["slips = [[5, 0]]", "slips = [[5, 9999999999]]", "slips = [[5, 1, 2]]", "slips = [-1]", "slips = [1.5]"] {
-            assert!(toml::from_str::<Held>(text).map_err(|error| error.to_string()).is_err(), "{text}");
+        for text in [
+            "slips = [[5, 0]]",
+            "slips = [[5, 9999999999]]",
+            "slips = [[5, 1, 2]]",
+            "slips = [-1]",
+            "slips = [1.5]",
+        ] {
+            assert!(
+                toml::from_str::<Held>(text).map_err(|error| error.to_string()).is_err(),
+                "{text}"
+            );
         }
     }
 }

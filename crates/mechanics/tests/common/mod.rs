@@ -16,14 +16,19 @@ pub struct Replay {
 impl Drop for Replay {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("replay: HEADTIME_SEED={} cargo test -p headtime-mechanics {}", self.seed, self.test);
+            eprintln!(
+                "replay: HEADTIME_SEED={} cargo test -p headtime-mechanics {}",
+                self.seed, self.test
+            );
         }
     }
 }
 
 /// Runs `body` with a generator for each of `count` seeds, or with the one in `HEADTIME_SEED`.
 pub fn for_seeds(test: &'static str, count: u64, mut body: impl FnMut(&mut ChaCha8Rng)) {
-    let only: Option<u64> = std::env::var("HEADTIME_SEED").ok().map(|text| text.parse().expect("HEADTIME_SEED is a number"));
+    let only: Option<u64> = std::env::var("HEADTIME_SEED")
+        .ok()
+        .map(|text| text.parse().expect("HEADTIME_SEED is a number"));
     let seeds = only.map_or(0..count, |seed| seed..seed + 1);
     for seed in seeds {
         let replay = Replay { seed, test };
@@ -32,8 +37,13 @@ pub fn for_seeds(test: &'static str, count: u64, mut body: impl FnMut(&mut ChaCh
     }
 }
 
-/// Runs `body` with `count` small drives drawn by seed, or with that of the seed in `HEADTIME_SEED`.
-pub fn for_drawn_drives(test: &'static str, count: u64, mut body: impl FnMut(&mut ChaCha8Rng, DriveProfile)) {
+/// Runs `body` with `count` small drives drawn by seed, or with that of the seed in
+/// `HEADTIME_SEED`.
+pub fn for_drawn_drives(
+    test: &'static str,
+    count: u64,
+    mut body: impl FnMut(&mut ChaCha8Rng, DriveProfile),
+) {
     for_seeds(test, count, |rng| {
         let profile = draw::random_profile(rng);
         body(rng, profile);
@@ -42,7 +52,15 @@ pub fn for_drawn_drives(test: &'static str, count: u64, mut body: impl FnMut(&mu
 
 /// Every profile that ships, and its setups.
 pub fn catalog_profiles() -> Vec<DriveProfile> {
-    let shipped: Vec<DriveProfile> = catalog::CATALOG.iter().map(|entry| entry.load().expect("a shipped profile is valid")).collect();
-    let setups = shipped.iter().flat_map(|profile| profile.setup.keys().map(|setup| profile.with_setup(setup).expect("a shipped setup is valid")));
+    let shipped: Vec<DriveProfile> = catalog::CATALOG
+        .iter()
+        .map(|entry| entry.load().expect("a shipped profile is valid"))
+        .collect();
+    let setups = shipped.iter().flat_map(|profile| {
+        profile
+            .setup
+            .keys()
+            .map(|setup| profile.with_setup(setup).expect("a shipped setup is valid"))
+    });
     shipped.iter().cloned().chain(setups).collect()
 }

@@ -1,8 +1,9 @@
 //! A read's data, put together from however many pieces the server chose.
 //!
-//! The usual case, one piece of the whole length, is passed on without copying. Otherwise a buffer of the request's
-//! length is filled, and the covered ranges are kept sorted and joined where they touch, so that pieces in order cost
-//! one range. The protocol forbids pieces that overlap and success with pieces missing; both are found here.
+//! The usual case, one piece of the whole length, is passed on without copying. Otherwise a buffer
+//! of the request's length is filled, and the covered ranges are kept sorted and joined where they
+//! touch, so that pieces in order cost one range. The protocol forbids pieces that overlap and
+//! success with pieces missing; both are found here.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -66,7 +67,9 @@ impl Assembly {
     pub fn finish(self) -> Option<Bytes> {
         match self.content {
             Content::Whole(bytes) => Some(bytes),
-            Content::Pieces { buffer, covered } => (covered[..] == [(0, self.length)]).then(|| buffer.into()),
+            Content::Pieces { buffer, covered } => {
+                (covered[..] == [(0, self.length)]).then(|| buffer.into())
+            }
             Content::Nothing => None,
         }
     }
@@ -76,14 +79,17 @@ impl Assembly {
         match &self.content {
             Content::Nothing => 0,
             Content::Whole(bytes) => bytes.len() as u64,
-            Content::Pieces { buffer, covered } => (buffer.capacity() + 8 * covered.capacity()) as u64,
+            Content::Pieces { buffer, covered } => {
+                (buffer.capacity() + 8 * covered.capacity()) as u64
+            }
         }
     }
 
-    /// Marks `start..start + count` as covered, joins it with its neighbours, and gives the buffer.
+    /// Marks `start..start + count` as covered, joins it with its neighbors, and gives the buffer.
     fn cover(&mut self, start: u32, count: u32, max_ranges: u32) -> Result<&mut [u8], Misfit> {
         if let Content::Nothing = self.content {
-            self.content = Content::Pieces { buffer: vec![0; self.length as usize], covered: Vec::new() };
+            self.content =
+                Content::Pieces { buffer: vec![0; self.length as usize], covered: Vec::new() };
         }
         let Content::Pieces { buffer, covered } = &mut self.content else {
             return Err(Misfit::Overlap);
@@ -102,7 +108,9 @@ impl Assembly {
             }
             (true, false) => covered[at - 1].1 = end,
             (false, true) => covered[at].0 = start,
-            (false, false) if covered.len() as u64 >= u64::from(max_ranges) => return Err(Misfit::TooScattered),
+            (false, false) if covered.len() as u64 >= u64::from(max_ranges) => {
+                return Err(Misfit::TooScattered);
+            }
             (false, false) => covered.insert(at, (start, end)),
         }
         Ok(buffer)
@@ -113,7 +121,8 @@ impl Assembly {
 mod tests {
     use super::*;
 
-    /// Every way to cut six bytes into pieces, in every order: same bytes, and one range at the end.
+    /// Every way to cut six bytes into pieces, in every order: same bytes, and one range at the
+    /// end.
     #[test]
     fn all_cuts_of_six_bytes_in_all_orders_give_the_same_bytes() {
         for cuts in 0..32_u32 {
@@ -135,7 +144,10 @@ mod tests {
                 }
                 let bytes = assembly.finish().unwrap();
                 for (index, byte) in bytes.iter().enumerate() {
-                    assert!(*byte == index as u8 + 1 || *byte == 0 && index >= 2, "{order:?} gave {bytes:?}");
+                    assert!(
+                        *byte == index as u8 + 1 || *byte == 0 && index >= 2,
+                        "{order:?} gave {bytes:?}"
+                    );
                 }
             });
         }

@@ -1,4 +1,5 @@
-//! What can go wrong on a client's connection: with its configuration, a submission, a request, the whole.
+//! What can go wrong on a client's connection: with its configuration, a submission, a request, the
+//! whole.
 
 use alloc::string::String;
 
@@ -31,7 +32,10 @@ pub enum SubmitError {
         max: u32,
     },
     /// As many bytes are in flight, or wait to be sent, as allowed.
-    #[error("{in_flight} bytes are in flight and {wanted} more were submitted, {max} are allowed; wait for a completion")]
+    #[error(
+        "{in_flight} bytes are in flight and {wanted} more were submitted, {max} are allowed; wait \
+            for a completion"
+    )]
     TooManyBytes {
         /// Bytes in flight or unsent.
         in_flight: u64,
@@ -80,7 +84,10 @@ pub enum SubmitError {
         size: u64,
     },
     /// A range off the grid.
-    #[error("{command} at {offset} + {length} bytes: both must be multiples of the minimum block of {minimum} bytes")]
+    #[error(
+        "{command} at {offset} + {length} bytes: both must be multiples of the minimum block of \
+            {minimum} bytes"
+    )]
     Unaligned {
         /// Name of the command.
         command: &'static str,
@@ -117,7 +124,9 @@ pub enum RequestError {
         offset: Option<u64>,
     },
     /// The connection ended before the answer; whether the request was carried out is unknown.
-    #[error("the connection ended before the answer; whether the request was carried out is unknown")]
+    #[error(
+        "the connection ended before the answer; whether the request was carried out is unknown"
+    )]
     ConnectionLost,
 }
 
@@ -127,7 +136,8 @@ pub enum CloseReason {
     /// The list or description was got, or `disconnect` was called during the handshake.
     #[error("done")]
     Finished,
-    /// `disconnect` was called, or the server announced its shutdown, and all requests are completed.
+    /// `disconnect` was called, or the server announced its shutdown, and all requests are
+    /// completed.
     #[error("disconnected")]
     Disconnected,
     /// The byte stream ended.
@@ -139,13 +149,22 @@ pub enum CloseReason {
         in_flight: usize,
     },
     /// The server does not speak NBD.
-    #[error("the server began with {0:#018x} instead of NBDMAGIC (0x4e42444d41474943); not an NBD server?")]
+    #[error(
+        "the server began with {0:#018x} instead of NBDMAGIC (0x4e42444d41474943); not an NBD \
+            server?"
+    )]
     NotNbd(u64),
     /// The server speaks the oldstyle protocol only.
-    #[error("the server speaks the oldstyle NBD protocol, which is not supported; use a newstyle server (since 2011)")]
+    #[error(
+        "the server speaks the oldstyle NBD protocol, which is not supported; use a newstyle \
+            server (since 2011)"
+    )]
     Oldstyle,
     /// The server knows no options, which listing and describing need.
-    #[error("the server knows no options (no fixed newstyle), so exports can only be opened, not listed or described")]
+    #[error(
+        "the server knows no options (no fixed newstyle), so exports can only be opened, not \
+            listed or described"
+    )]
     NoOptions,
     /// The server refused an option that is needed.
     #[error("server refused {option}: {}{}{text}{}", option_error_text(*error), if text.is_empty() { "" } else { ": " }, remedy(*error))]
@@ -161,7 +180,10 @@ pub enum CloseReason {
     #[error("message magic {0:#x} is not the start of a reply; the server is out of step")]
     Magic(u64),
     /// The server answered more than the limits allow.
-    #[error("the server sent {bytes} bytes or entries of {what}, more than {limit} = {allowed}; raise it if the server is honest")]
+    #[error(
+        "the server sent {bytes} bytes or entries of {what}, more than {limit} = {allowed}; raise \
+            it if the server is honest"
+    )]
     TooMuch {
         /// What was sent.
         what: &'static str,
@@ -179,7 +201,10 @@ pub enum CloseReason {
 
 fn remedy(error: u32) -> &'static str {
     match error {
-        wire::REP_ERR_TLS_REQD => "; TLS is not supported here: use a tunnel (ssh -L, stunnel), or let the server serve without TLS",
+        wire::REP_ERR_TLS_REQD => {
+            "; TLS is not supported here: use a tunnel (ssh -L, stunnel), or let the server serve \
+                without TLS"
+        }
         wire::REP_ERR_UNKNOWN => "; list the server's exports to see their names",
         _ => "",
     }
@@ -192,8 +217,15 @@ mod tests {
 
     #[test]
     fn messages_name_the_thing_and_the_remedy() {
-        let refused = CloseReason::Refused { option: "GO", error: wire::REP_ERR_UNKNOWN, text: "vol9".into() };
-        assert_eq!(refused.to_string(), "server refused GO: no such export: vol9; list the server's exports to see their names");
+        let refused = CloseReason::Refused {
+            option: "GO",
+            error: wire::REP_ERR_UNKNOWN,
+            text: "vol9".into(),
+        };
+        assert_eq!(
+            refused.to_string(),
+            "server refused GO: no such export: vol9; list the server's exports to see their names"
+        );
         let failed = RequestError::Server { errno: Errno::Io, text: String::new(), offset: None };
         assert_eq!(failed.to_string(), "server: input/output error (EIO)");
     }

@@ -40,7 +40,9 @@ impl Flight {
     }
 
     pub fn held_bytes(&self) -> u64 {
-        let extents = |pending: &Pending| pending.extents.as_ref().map_or(0, |list| list.len() * EXTENT_BYTES) as u64;
+        let extents = |pending: &Pending| {
+            pending.extents.as_ref().map_or(0, |list| list.len() * EXTENT_BYTES) as u64
+        };
         self.open.values().map(|pending| pending.assembly.held_bytes() + extents(pending)).sum()
     }
 
@@ -60,7 +62,9 @@ impl Flight {
     }
 
     pub fn get(&mut self, id: RequestId) -> Result<&mut Pending, CloseReason> {
-        self.open.get_mut(&id).ok_or(CloseReason::Violation("a reply to a request that is not in flight"))
+        self.open
+            .get_mut(&id)
+            .ok_or(CloseReason::Violation("a reply to a request that is not in flight"))
     }
 
     pub fn close(&mut self, id: RequestId) -> Result<Pending, CloseReason> {
@@ -76,16 +80,21 @@ impl Pending {
     pub fn check_complete(&self) -> Result<(), CloseReason> {
         match self.code {
             _ if self.error.is_some() => Ok(()),
-            wire::CMD_READ if !self.assembly.is_complete() => Err(CloseReason::Violation("a read was called complete with bytes missing")),
-            wire::CMD_BLOCK_STATUS if self.extents.is_none() => Err(CloseReason::Violation("a block status was called complete without extents")),
+            wire::CMD_READ if !self.assembly.is_complete() => {
+                Err(CloseReason::Violation("a read was called complete with bytes missing"))
+            }
+            wire::CMD_BLOCK_STATUS if self.extents.is_none() => {
+                Err(CloseReason::Violation("a block status was called complete without extents"))
+            }
             _ => Ok(()),
         }
     }
 
     /// How far `offset` lies into the read, if `count` bytes from there lie within it.
     pub fn distance(&self, offset: u64, count: u32) -> Result<u32, CloseReason> {
-        let within =
-            offset.checked_sub(self.offset).filter(|start| start.checked_add(u64::from(count)).is_some_and(|end| end <= u64::from(self.length)));
+        let within = offset.checked_sub(self.offset).filter(|start| {
+            start.checked_add(u64::from(count)).is_some_and(|end| end <= u64::from(self.length))
+        });
         match within {
             // Below the read's length, which is a u32.
             Some(start) => Ok(start as u32),

@@ -1,7 +1,8 @@
-//! The handshake of the client: greeting, then one option after the other until the goal is reached.
+//! The handshake of the client: greeting, then one option after the other until the goal is
+//! reached.
 //!
-//! Structured replies and metadata contexts are asked for first; a server that refuses them is used without. GO falls
-//! back to EXPORT_NAME where it is unknown. Rules: proto.md, "Handshake phase".
+//! Structured replies and metadata contexts are asked for first; a server that refuses them is used
+//! without. GO falls back to EXPORT_NAME where it is unknown. Rules: proto.md, "Handshake phase".
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -31,7 +32,9 @@ impl Haggle {
         match self {
             Haggle::Greeting => "the greeting",
             Haggle::Reply { option, .. } => option_name(*option),
-            Haggle::ExportName | Haggle::Padding => "EXPORT_NAME (the server may not know the export)",
+            Haggle::ExportName | Haggle::Padding => {
+                "EXPORT_NAME (the server may not know the export)"
+            }
         }
     }
 }
@@ -94,7 +97,9 @@ impl Connection {
             Goal::Open if !self.fixed_newstyle => Ok(self.send_export_name()),
             _ if !self.fixed_newstyle => Err(CloseReason::NoOptions),
             Goal::List => Ok(self.send_option(wire::OPT_LIST, &[])),
-            _ if self.config.structured_replies => Ok(self.send_option(wire::OPT_STRUCTURED_REPLY, &[])),
+            _ if self.config.structured_replies => {
+                Ok(self.send_option(wire::OPT_STRUCTURED_REPLY, &[]))
+            }
             _ => Ok(self.send_query()),
         }
     }
@@ -103,7 +108,8 @@ impl Connection {
         let Some(raw) = self.inbox.take::<{ wire::OPTION_REPLY_HEADER_BYTES }>() else {
             return Ok(Step::NeedInput);
         };
-        let (magic, of, kind, length) = (be_u64(&raw, 0), be_u32(&raw, 8), be_u32(&raw, 12), be_u32(&raw, 16));
+        let (magic, of, kind, length) =
+            (be_u64(&raw, 0), be_u32(&raw, 8), be_u32(&raw, 12), be_u32(&raw, 16));
         if magic != wire::OPTION_REPLY_MAGIC {
             return Err(CloseReason::Magic(magic));
         }
@@ -113,7 +119,12 @@ impl Connection {
         let allowed = self.limits.max_option_reply_bytes;
         if length > allowed {
             let (bytes, allowed) = (u64::from(length), u64::from(allowed));
-            return Err(CloseReason::TooMuch { what: "an option reply", bytes, limit: "max_option_reply_bytes", allowed });
+            return Err(CloseReason::TooMuch {
+                what: "an option reply",
+                bytes,
+                limit: "max_option_reply_bytes",
+                allowed,
+            });
         }
         self.inbox.start_body(length as usize);
         Ok(self.haggle(Haggle::Reply { option, body: Some(kind) }))
@@ -141,7 +152,12 @@ impl Connection {
         let allowed = self.limits.max_option_replies;
         if self.gathered.replies > allowed {
             let (bytes, allowed) = (u64::from(self.gathered.replies), u64::from(allowed));
-            return Err(CloseReason::TooMuch { what: "option replies", bytes, limit: "max_option_replies", allowed });
+            return Err(CloseReason::TooMuch {
+                what: "option replies",
+                bytes,
+                limit: "max_option_replies",
+                allowed,
+            });
         }
         Ok(Step::Again)
     }
@@ -155,7 +171,8 @@ impl Connection {
                 }
                 let (name, query) = (self.config.export.clone(), wire::BASE_ALLOCATION);
                 let lengths = [name.len() as u32, 1, query.len() as u32].map(u32::to_be_bytes);
-                let parts = [&lengths[0][..], name.as_bytes(), &lengths[1], &lengths[2], query.as_bytes()];
+                let parts =
+                    [&lengths[0][..], name.as_bytes(), &lengths[1], &lengths[2], query.as_bytes()];
                 Ok(self.send_option(wire::OPT_SET_META_CONTEXT, &parts))
             }
             wire::OPT_SET_META_CONTEXT => Ok(self.send_query()),
@@ -191,13 +208,19 @@ impl Connection {
     fn take_listed(&mut self, data: &[u8]) -> Result<Step, CloseReason> {
         let malformed = CloseReason::Violation("a listed export whose name does not fit its reply");
         let mut reader = Reader(data);
-        let name = reader.u32().and_then(|length| reader.string(length as usize)).ok_or(malformed)?;
+        let name =
+            reader.u32().and_then(|length| reader.string(length as usize)).ok_or(malformed)?;
         let description = String::from_utf8_lossy(reader.0).to_string();
         let gathered = &mut self.gathered;
         gathered.list_bytes += LIST_ENTRY_BYTES + (name.len() + description.len()) as u64;
         let (bytes, allowed) = (gathered.list_bytes, self.limits.max_list_bytes);
         if bytes > allowed {
-            return Err(CloseReason::TooMuch { what: "a list of exports", bytes, limit: "max_list_bytes", allowed });
+            return Err(CloseReason::TooMuch {
+                what: "a list of exports",
+                bytes,
+                limit: "max_list_bytes",
+                allowed,
+            });
         }
         gathered.list.push(ListedExport { name: name.to_string(), description });
         Ok(Step::Again)
@@ -216,15 +239,19 @@ impl Connection {
             wire::INFO_BLOCK_SIZE => {
                 let mut next = || reader.u32().ok_or_else(malformed);
                 let sizes = BlockSizes { minimum: next()?, preferred: next()?, maximum: next()? };
-                sizes.check().map_err(|_| CloseReason::Violation("block sizes that break its rules"))?;
+                sizes
+                    .check()
+                    .map_err(|_| CloseReason::Violation("block sizes that break its rules"))?;
                 gathered.block_sizes = Some(sizes);
             }
             wire::INFO_NAME => {
-                gathered.name = Some(reader.string(reader.0.len()).ok_or_else(malformed)?.to_string());
+                gathered.name =
+                    Some(reader.string(reader.0.len()).ok_or_else(malformed)?.to_string());
                 return Ok(());
             }
             wire::INFO_DESCRIPTION => {
-                gathered.description = reader.string(reader.0.len()).ok_or_else(malformed)?.to_string();
+                gathered.description =
+                    reader.string(reader.0.len()).ok_or_else(malformed)?.to_string();
                 return Ok(());
             }
             _ => return Ok(()),
@@ -245,11 +272,17 @@ impl Connection {
 
     /// The server has accepted and said what it had to say.
     fn reached(&mut self, goal: Goal) -> Result<Step, CloseReason> {
-        let Gathered { export, name, description, block_sizes, .. } = core::mem::take(&mut self.gathered);
+        let Gathered { export, name, description, block_sizes, .. } =
+            core::mem::take(&mut self.gathered);
         let Some((size_bytes, flags)) = export else {
-            return Err(CloseReason::Violation("an export was accepted without its size and flags"));
+            return Err(CloseReason::Violation(
+                "an export was accepted without its size and flags",
+            ));
         };
-        let cautious = BlockSizes { minimum: if size_bytes % 512 == 0 { 512 } else { 1 }, ..BlockSizes::default() };
+        let cautious = BlockSizes {
+            minimum: if size_bytes % 512 == 0 { 512 } else { 1 },
+            ..BlockSizes::default()
+        };
         let export = ExportInfo {
             name: name.unwrap_or_else(|| self.config.export.clone()),
             description,
@@ -277,7 +310,8 @@ impl Connection {
         let option = if self.config.goal == Goal::Describe { wire::OPT_INFO } else { wire::OPT_GO };
         let name = self.config.export.clone();
         let length = (name.len() as u32).to_be_bytes();
-        let asked = [3, wire::INFO_NAME, wire::INFO_DESCRIPTION, wire::INFO_BLOCK_SIZE].map(u16::to_be_bytes);
+        let asked = [3, wire::INFO_NAME, wire::INFO_DESCRIPTION, wire::INFO_BLOCK_SIZE]
+            .map(u16::to_be_bytes);
         self.send_option(option, &[&length, name.as_bytes(), asked.as_flattened()])
     }
 
@@ -290,7 +324,8 @@ impl Connection {
 
     /// Queues an option, or the farewell when the client wants to leave.
     fn send_option(&mut self, option: u32, parts: &[&[u8]]) -> Step {
-        let (option, parts) = if self.leaving { (wire::OPT_ABORT, &[][..]) } else { (option, parts) };
+        let (option, parts) =
+            if self.leaving { (wire::OPT_ABORT, &[][..]) } else { (option, parts) };
         let length: usize = parts.iter().map(|part| part.len()).sum();
         self.outbox.put(&wire::OPTION_MAGIC.to_be_bytes());
         self.outbox.put(&option.to_be_bytes());

@@ -1,9 +1,10 @@
 //! One connection seen from the client.
 //!
-//! The life of a connection: greeting → structured replies and `base:allocation`, if wanted and given → GO (or
-//! EXPORT_NAME where the server knows no GO) → [`Event::Opened`] → [`Connection::submit`], many in flight, completed in
-//! any order by [`Event::Completed`] → [`Connection::disconnect`] → [`Event::Closed`], always the last event. Every
-//! submitted request completes exactly once, with [`RequestError::ConnectionLost`] at worst. With [`Goal::List`] or
+//! The life of a connection: greeting → structured replies and `base:allocation`, if wanted and
+//! given → GO (or EXPORT_NAME where the server knows no GO) → [`Event::Opened`] →
+//! [`Connection::submit`], many in flight, completed in any order by [`Event::Completed`] →
+//! [`Connection::disconnect`] → [`Event::Closed`], always the last event. Every submitted request
+//! completes exactly once, with [`RequestError::ConnectionLost`] at worst. With [`Goal::List`] or
 //! [`Goal::Describe`] the connection ends by itself after the answer.
 //!
 //! A request that breaks the export's constraints is refused by `submit` and never sent.
@@ -59,7 +60,12 @@ pub enum Goal {
 impl Config {
     /// To use the export `name`, with all that the server offers.
     pub fn open(name: impl Into<String>) -> Config {
-        Config { export: name.into(), goal: Goal::Open, structured_replies: true, allocation_context: true }
+        Config {
+            export: name.into(),
+            goal: Goal::Open,
+            structured_replies: true,
+            allocation_context: true,
+        }
     }
 
     /// To learn about the export `name` and leave.
@@ -139,7 +145,8 @@ pub enum Outcome {
     Done,
     /// A READ's bytes, exactly as many as were asked for.
     Data(Bytes),
-    /// A BLOCK_STATUS request's extents from its offset on, at least one. They may cover less than was asked, or more.
+    /// A BLOCK_STATUS request's extents from its offset on, at least one. They may cover less than
+    /// was asked, or more.
     Extents(Vec<Extent>),
 }
 
@@ -186,8 +193,9 @@ impl Connection {
         self.read_hint() > 0
     }
 
-    /// Room for the next bytes, exactly `read_hint()` of them, to be filled in place; implements [`bytes::BufMut`], so
-    /// tokio's `read_buf` takes it. Do not read when the hint is 0: reading nothing looks like the end of the stream.
+    /// Room for the next bytes, exactly `read_hint()` of them, to be filled in place; implements
+    /// [`bytes::BufMut`], so tokio's `read_buf` takes it. Do not read when the hint is 0: reading
+    /// nothing looks like the end of the stream.
     pub fn read_buffer(&mut self) -> Limit<&mut Vec<u8>> {
         let hint = self.read_hint();
         let mut buffer = self.inbox.buffer();
@@ -214,7 +222,10 @@ impl Connection {
                 Phase::Transmission(_) => self.step_transmission(),
                 Phase::Ending(reason) => {
                     if let Some(id) = self.flight.lose_one() {
-                        return Some(Event::Completed(Completion { id, result: Err(RequestError::ConnectionLost) }));
+                        return Some(Event::Completed(Completion {
+                            id,
+                            result: Err(RequestError::ConnectionLost),
+                        }));
                     }
                     let event = Event::Closed(reason.clone());
                     self.phase = Phase::Closed;
@@ -235,7 +246,8 @@ impl Connection {
         }
     }
 
-    /// What waits to be sent, in order, for a vectored write. Tell what was written with `advance_output`.
+    /// What waits to be sent, in order, for a vectored write. Tell what was written with
+    /// `advance_output`.
     pub fn output_chunks(&self) -> impl Iterator<Item = &[u8]> {
         self.outbox.chunks()
     }
@@ -253,13 +265,15 @@ impl Connection {
         self.outbox.advance(count);
     }
 
-    /// Takes the first piece of output, which counts as sent from here on: send it before asking for the next.
+    /// Takes the first piece of output, which counts as sent from here on: send it before asking
+    /// for the next.
     pub fn poll_output(&mut self) -> Option<Bytes> {
         self.outbox.pop().map(|(bytes, _)| bytes)
     }
 
-    /// Leaves properly: requests in flight are awaited, nothing more can be submitted, then the farewell is queued and
-    /// [`Event::Closed`] told. During the handshake the farewell takes the place of the next option.
+    /// Leaves properly: requests in flight are awaited, nothing more can be submitted, then the
+    /// farewell is queued and [`Event::Closed`] told. During the handshake the farewell takes the
+    /// place of the next option.
     pub fn disconnect(&mut self) {
         self.leaving = true;
     }
@@ -286,7 +300,10 @@ impl Connection {
 
     /// Bytes held in buffers now, never above [`ClientLimits::memory_bound`].
     pub fn buffered_bytes(&self) -> u64 {
-        self.inbox.held_bytes() + self.outbox.len() + self.flight.held_bytes() + self.gathered.held_bytes()
+        self.inbox.held_bytes()
+            + self.outbox.len()
+            + self.flight.held_bytes()
+            + self.gathered.held_bytes()
     }
 
     /// Longest READ or WRITE that can be submitted, bytes; 0 before the export is open.
@@ -297,8 +314,12 @@ impl Connection {
 
     fn cut_off(&self) -> CloseReason {
         match &self.phase {
-            Phase::Handshake(Haggle::Reply { option: crate::wire::OPT_ABORT, .. }) => CloseReason::Finished,
-            Phase::Handshake(haggle) => CloseReason::EndOfInput { doing: haggle.doing(), in_flight: 0 },
+            Phase::Handshake(Haggle::Reply { option: crate::wire::OPT_ABORT, .. }) => {
+                CloseReason::Finished
+            }
+            Phase::Handshake(haggle) => {
+                CloseReason::EndOfInput { doing: haggle.doing(), in_flight: 0 }
+            }
             _ => CloseReason::EndOfInput { doing: "transmission", in_flight: self.flight.len() },
         }
     }

@@ -1,4 +1,5 @@
-//! Requests out: checked against what the server offers, its constraints and the limits, then written.
+//! Requests out: checked against what the server offers, its constraints and the limits, then
+//! written.
 
 use crate::command::Command;
 use crate::export::ExportFlags;
@@ -13,7 +14,8 @@ impl Connection {
     /// Sends a request. Its completion comes as [`super::Event::Completed`] with this id.
     ///
     /// # Errors
-    /// [`SubmitError`] when the request breaks the export's constraints or the limits; then nothing was sent.
+    /// [`SubmitError`] when the request breaks the export's constraints or the limits; then nothing
+    /// was sent.
     pub fn submit(&mut self, command: Command) -> Result<RequestId, SubmitError> {
         if self.leaving || !matches!(self.phase, Phase::Transmission(_)) {
             return Err(SubmitError::NotOpen);
@@ -93,7 +95,8 @@ impl Connection {
         if self.flight.len() >= count as usize {
             return Err(SubmitError::TooMany { max: count });
         }
-        // A server may answer a WRITE before it has taken the payload, so unsent bytes are counted by themselves.
+        // A server may answer a WRITE before it has taken the payload, so unsent bytes are counted
+        // by themselves.
         let payload = if code == wire::CMD_WRITE { length } else { 0 };
         if self.flight.charged() + charge > max || unsent + payload > max + unsent_headers {
             let in_flight = self.flight.charged().max(unsent);
@@ -102,7 +105,14 @@ impl Connection {
         Ok(charge)
     }
 
-    pub(super) fn put_request(&mut self, flags: u16, code: u16, cookie: u64, offset: u64, length: u32) {
+    pub(super) fn put_request(
+        &mut self,
+        flags: u16,
+        code: u16,
+        cookie: u64,
+        offset: u64,
+        length: u32,
+    ) {
         self.outbox.put(&wire::REQUEST_MAGIC.to_be_bytes());
         self.outbox.put(&flags.to_be_bytes());
         self.outbox.put(&code.to_be_bytes());

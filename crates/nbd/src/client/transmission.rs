@@ -1,7 +1,9 @@
-//! The transmission phase of the client: simple and structured replies in, matched to requests by cookie.
+//! The transmission phase of the client: simple and structured replies in, matched to requests by
+//! cookie.
 //!
-//! Whatever a reply carries was bounded by its request before it was asked for; a server that sends more, or that
-//! answers what was not asked, breaks the protocol and is left. Rules: proto.md, "Structured reply types".
+//! Whatever a reply carries was bounded by its request before it was asked for; a server that sends
+//! more, or that answers what was not asked, breaks the protocol and is left. Rules: proto.md,
+//! "Structured reply types".
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -13,7 +15,9 @@ use crate::wire::{self, Reader, be_u16, be_u32, be_u64};
 
 use super::assembly::Misfit;
 use super::flight::Pending;
-use super::{CloseReason, Completion, Connection, Event, Outcome, Phase, RequestError, RequestId, Step};
+use super::{
+    CloseReason, Completion, Connection, Event, Outcome, Phase, RequestError, RequestId, Step,
+};
 
 /// Where the transmission phase stands.
 #[derive(Debug, Clone, Copy)]
@@ -99,7 +103,9 @@ impl Connection {
             return Err(CloseReason::Violation("a simple reply where a structured one was agreed"));
         }
         if pending.extents.is_some() || pending.error.is_some() {
-            return Err(CloseReason::Violation("a simple reply to a request that has structured chunks"));
+            return Err(CloseReason::Violation(
+                "a simple reply to a request that has structured chunks",
+            ));
         }
         if error == 0 && pending.code == wire::CMD_READ {
             let length = pending.length as usize;
@@ -123,22 +129,35 @@ impl Connection {
         let chunk = Chunk { id, last, kind, length };
         let max_extents = self.limits.max_extents;
         let pending = self.flight.get(id)?;
-        let (reading, asking) = (pending.code == wire::CMD_READ, pending.code == wire::CMD_BLOCK_STATUS);
+        let (reading, asking) =
+            (pending.code == wire::CMD_READ, pending.code == wire::CMD_BLOCK_STATUS);
         let (taken, past) = match kind {
             wire::REPLY_TYPE_NONE if last && length == 0 => return self.end_chunk(chunk),
-            wire::REPLY_TYPE_OFFSET_DATA if reading && length > 8 && length - 8 <= pending.length => {
+            wire::REPLY_TYPE_OFFSET_DATA
+                if reading && length > 8 && length - 8 <= pending.length =>
+            {
                 return Ok(self.receive_next(Receive::Offset(chunk)));
             }
             wire::REPLY_TYPE_OFFSET_HOLE if reading && length == 12 => (length, 0),
             wire::REPLY_TYPE_BLOCK_STATUS if asking && length >= 12 && length % 8 == 4 => {
                 if pending.single && length != 12 {
-                    return Err(CloseReason::Violation("more than one extent where one was asked for"));
+                    return Err(CloseReason::Violation(
+                        "more than one extent where one was asked for",
+                    ));
                 }
                 let kept = length.min(4 + max_extents * EXTENT_BYTES as u32);
                 (kept, u64::from(length - kept))
             }
-            kind if kind & wire::REPLY_TYPE_ERROR_BIT != 0 && (6..=MAX_ERROR_CHUNK_BYTES).contains(&length) => (length, 0),
-            _ => return Err(CloseReason::Violation("a chunk that does not fit its request, or of the wrong length")),
+            kind if kind & wire::REPLY_TYPE_ERROR_BIT != 0
+                && (6..=MAX_ERROR_CHUNK_BYTES).contains(&length) =>
+            {
+                (length, 0)
+            }
+            _ => {
+                return Err(CloseReason::Violation(
+                    "a chunk that does not fit its request, or of the wrong length",
+                ));
+            }
         };
         self.inbox.start_body(taken as usize);
         Ok(self.receive_next(Receive::Payload(chunk, past)))
@@ -171,7 +190,9 @@ impl Connection {
             }
             wire::REPLY_TYPE_BLOCK_STATUS => {
                 if reader.u32() != self.context_id {
-                    return Err(CloseReason::Violation("extents of a metadata context that was not selected"));
+                    return Err(CloseReason::Violation(
+                        "extents of a metadata context that was not selected",
+                    ));
                 }
                 let mut extents = Vec::with_capacity(reader.0.len() / EXTENT_BYTES);
                 while let (Some(length), Some(state)) = (reader.u32(), reader.u32()) {
@@ -182,7 +203,9 @@ impl Connection {
                     return Err(CloseReason::Violation("an extent of no bytes, or extents twice"));
                 }
                 if pending.single && extents.iter().any(|extent| extent.length > pending.length) {
-                    return Err(CloseReason::Violation("a single extent longer than was asked for"));
+                    return Err(CloseReason::Violation(
+                        "a single extent longer than was asked for",
+                    ));
                 }
                 pending.extents = Some(extents);
                 Ok(())
@@ -194,7 +217,8 @@ impl Connection {
                 let text = reader.bytes(usize::from(length)).ok_or(short)?;
                 let text = String::from_utf8_lossy(text);
                 let text = wire::truncate(&text, wire::MAX_STRING_BYTES).to_string();
-                let offset = if kind == wire::REPLY_TYPE_ERROR_OFFSET { reader.u64() } else { None };
+                let offset =
+                    if kind == wire::REPLY_TYPE_ERROR_OFFSET { reader.u64() } else { None };
                 let error = self.server_error(errno, text, offset);
                 self.flight.get(chunk.id)?.error.get_or_insert(error);
                 Ok(())

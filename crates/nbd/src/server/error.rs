@@ -36,28 +36,45 @@ pub enum CloseReason {
         mid_message: bool,
     },
     /// Client flags that were not offered.
-    #[error("client flags {0:#x}: expected only fixed newstyle (1) and no zeroes (2); not an NBD client of today?")]
+    #[error(
+        "client flags {0:#x}: expected only fixed newstyle (1) and no zeroes (2); not an NBD \
+            client of today?"
+    )]
     ClientFlags(u32),
     /// An option that does not start like one.
-    #[error("option magic {0:#018x}: expected 0x49484156454f5054; the client is out of step or no NBD client")]
+    #[error(
+        "option magic {0:#018x}: expected 0x49484156454f5054; the client is out of step or no NBD \
+            client"
+    )]
     OptionMagic(u64),
     /// A request that does not start like one.
     #[error("request magic {0:#010x}: expected 0x25609513; the client is out of step")]
     RequestMagic(u32),
     /// EXPORT_NAME outside of TLS, where TLS is required; the option has no error reply.
-    #[error("EXPORT_NAME before STARTTLS, and TLS is required; a client that uses GO would be told")]
+    #[error(
+        "EXPORT_NAME before STARTTLS, and TLS is required; a client that uses GO would be told"
+    )]
     TlsRequired,
     /// Plaintext behind STARTTLS.
-    #[error("plaintext behind STARTTLS: expected nothing before TLS begins; somebody between client and server may have put it there")]
+    #[error(
+        "plaintext behind STARTTLS: expected nothing before TLS begins; somebody between client \
+            and server may have put it there"
+    )]
     BehindStartTls,
     /// More options than allowed.
-    #[error("more than {limit} options before the transmission phase; raise max_options if the client is honest")]
+    #[error(
+        "more than {limit} options before the transmission phase; raise max_options if the client \
+            is honest"
+    )]
     TooManyOptions {
         /// [`crate::Limits::max_options`].
         limit: u32,
     },
     /// EXPORT_NAME for something that is no name; the option has no error reply.
-    #[error("EXPORT_NAME with {bytes} bytes that are not a name: expected UTF-8 without NUL, at most 4096 bytes")]
+    #[error(
+        "EXPORT_NAME with {bytes} bytes that are not a name: expected UTF-8 without NUL, at most \
+            4096 bytes"
+    )]
     ExportName {
         /// Length of the option's data.
         bytes: u32,
@@ -71,7 +88,10 @@ pub enum CloseReason {
         refusal: Refusal,
     },
     /// A WRITE so long that reading past it would be a denial of service.
-    #[error("WRITE of {length} bytes: expected at most {allowed}; the client ignores the maximum block size")]
+    #[error(
+        "WRITE of {length} bytes: expected at most {allowed}; the client ignores the maximum block \
+            size"
+    )]
     PayloadTooLong {
         /// Length the client announced.
         length: u32,

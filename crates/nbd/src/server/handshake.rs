@@ -1,8 +1,9 @@
-//! The handshake of the server: greeting, client flags, options until the client enters transmission or leaves.
+//! The handshake of the server: greeting, client flags, options until the client enters
+//! transmission or leaves.
 //!
-//! Options are taken one at a time, and the next one only when the answer to the last has been sent, so a client that
-//! asks without reading cannot pile up answers. Data of unknown, oversized or misplaced options is read past, never
-//! stored. Rules: proto.md, "Handshake phase".
+//! Options are taken one at a time, and the next one only when the answer to the last has been
+//! sent, so a client that asks without reading cannot pile up answers. Data of unknown, oversized
+//! or misplaced options is read past, never stored. Rules: proto.md, "Handshake phase".
 
 use alloc::format;
 use alloc::string::String;
@@ -13,7 +14,9 @@ use crate::outbox::Outbox;
 use crate::wire::{self, be_u32, be_u64};
 
 use super::options::{Asked, ContextQuery, ExportQuery};
-use super::{AnswerError, CloseReason, Connection, Event, Phase, Purpose, Refusal, Step, TlsPolicy};
+use super::{
+    AnswerError, CloseReason, Connection, Event, Phase, Purpose, Refusal, Step, TlsPolicy,
+};
 
 /// The id under which `base:allocation` is known on the wire.
 pub(super) const ALLOCATION_CONTEXT_ID: u32 = 1;
@@ -90,7 +93,9 @@ impl Connection {
                         self.option_reply(wire::OPT_ABORT, wire::REP_ACK, &[]);
                         Err(CloseReason::Aborted)
                     }
-                    AfterSkip::Refuse { option, reply, text } => Ok(self.refuse(option, reply, text)),
+                    AfterSkip::Refuse { option, reply, text } => {
+                        Ok(self.refuse(option, reply, text))
+                    }
                 }
             }
             Haggle::AwaitList | Haggle::AwaitExport(_) | Haggle::AwaitTls => Ok(Step::Blocked),
@@ -131,16 +136,28 @@ impl Connection {
         let after = match option {
             wire::OPT_ABORT => AfterSkip::Abort,
             wire::OPT_EXPORT_NAME if plain => return Err(CloseReason::TlsRequired),
-            _ if plain => refuse(wire::REP_ERR_TLS_REQD, "this server speaks of exports inside TLS only"),
+            _ if plain => {
+                refuse(wire::REP_ERR_TLS_REQD, "this server speaks of exports inside TLS only")
+            }
             wire::OPT_EXPORT_NAME if length as usize > wire::MAX_STRING_BYTES => {
                 return Err(CloseReason::ExportName { bytes: length });
             }
             wire::OPT_EXPORT_NAME => return Ok(self.collect(option, length)),
-            _ if self.shutting_down => refuse(wire::REP_ERR_SHUTDOWN, "the server is shutting down"),
-            wire::OPT_INFO | wire::OPT_GO | wire::OPT_LIST_META_CONTEXT | wire::OPT_SET_META_CONTEXT if too_long => {
+            _ if self.shutting_down => {
+                refuse(wire::REP_ERR_SHUTDOWN, "the server is shutting down")
+            }
+            wire::OPT_INFO
+            | wire::OPT_GO
+            | wire::OPT_LIST_META_CONTEXT
+            | wire::OPT_SET_META_CONTEXT
+                if too_long =>
+            {
                 refuse(wire::REP_ERR_TOO_BIG, "more option data than this server takes")
             }
-            wire::OPT_INFO | wire::OPT_GO | wire::OPT_LIST_META_CONTEXT | wire::OPT_SET_META_CONTEXT => {
+            wire::OPT_INFO
+            | wire::OPT_GO
+            | wire::OPT_LIST_META_CONTEXT
+            | wire::OPT_SET_META_CONTEXT => {
                 return Ok(self.collect(option, length));
             }
             wire::OPT_LIST | wire::OPT_STRUCTURED_REPLY | wire::OPT_STARTTLS if length > 0 => {
@@ -165,7 +182,9 @@ impl Connection {
         match option {
             wire::OPT_EXPORT_NAME => {
                 let bytes = data.len() as u32;
-                let name = wire::Reader(data).string(data.len()).ok_or(CloseReason::ExportName { bytes })?;
+                let name = wire::Reader(data)
+                    .string(data.len())
+                    .ok_or(CloseReason::ExportName { bytes })?;
                 if self.shutting_down {
                     let refusal = Refusal::ShuttingDown;
                     return Err(CloseReason::ExportRefused { name: name.into(), refusal });
@@ -174,13 +193,27 @@ impl Connection {
             }
             wire::OPT_INFO | wire::OPT_GO => Ok(match ExportQuery::parse(data) {
                 Some(query) => self.ask(Question::Info { option, query }),
-                None => self.refuse(option, wire::REP_ERR_INVALID, "name and information requests do not fit the data"),
+                None => self.refuse(
+                    option,
+                    wire::REP_ERR_INVALID,
+                    "name and information requests do not fit the data",
+                ),
             }),
-            wire::OPT_LIST_META_CONTEXT | wire::OPT_SET_META_CONTEXT => Ok(match ContextQuery::parse(data) {
-                None => self.refuse(option, wire::REP_ERR_INVALID, "name and queries do not fit the data"),
-                Some(_) if !self.structured => self.refuse(option, wire::REP_ERR_INVALID, "negotiate structured replies first"),
-                Some(query) => self.ask(Question::Contexts { option, query }),
-            }),
+            wire::OPT_LIST_META_CONTEXT | wire::OPT_SET_META_CONTEXT => {
+                Ok(match ContextQuery::parse(data) {
+                    None => self.refuse(
+                        option,
+                        wire::REP_ERR_INVALID,
+                        "name and queries do not fit the data",
+                    ),
+                    Some(_) if !self.structured => self.refuse(
+                        option,
+                        wire::REP_ERR_INVALID,
+                        "negotiate structured replies first",
+                    ),
+                    Some(query) => self.ask(Question::Contexts { option, query }),
+                })
+            }
             wire::OPT_LIST => {
                 self.phase = Phase::Handshake(Haggle::AwaitList);
                 Ok(Step::Event(Event::ListExports))
@@ -190,16 +223,24 @@ impl Connection {
                 self.option_reply(option, wire::REP_ACK, &[]);
                 Ok(self.haggle(Haggle::OptionHeader))
             }
-            _ if self.tls == TlsPolicy::Off => Ok(self.refuse(option, wire::REP_ERR_POLICY, "TLS is not available; connect without it")),
-            _ if self.secured => Ok(self.refuse(option, wire::REP_ERR_INVALID, "TLS has begun already")),
+            _ if self.tls == TlsPolicy::Off => Ok(self.refuse(
+                option,
+                wire::REP_ERR_POLICY,
+                "TLS is not available; connect without it",
+            )),
+            _ if self.secured => {
+                Ok(self.refuse(option, wire::REP_ERR_INVALID, "TLS has begun already"))
+            }
             _ => self.start_tls(),
         }
     }
 
-    /// Acknowledges STARTTLS and forgets what was agreed before: whoever sits between the two could have said it.
+    /// Acknowledges STARTTLS and forgets what was agreed before: whoever sits between the two could
+    /// have said it.
     ///
-    /// For the same reason nothing that came in plaintext behind STARTTLS may be taken for what the client says inside TLS. An honest client waits for the
-    /// acknowledgement before it sends anything (proto.md, "STARTTLS"), so that there is nothing.
+    /// For the same reason nothing that came in plaintext behind STARTTLS may be taken for what the
+    /// client says inside TLS. An honest client waits for the acknowledgement before it sends
+    /// anything (proto.md, "STARTTLS"), so that there is nothing.
     fn start_tls(&mut self) -> Result<Step, CloseReason> {
         if !self.inbox.is_empty() {
             return Err(CloseReason::BehindStartTls);
@@ -211,10 +252,12 @@ impl Connection {
         Ok(Step::Event(Event::StartTls))
     }
 
-    /// The TLS handshake that [`Event::StartTls`] asked for is done, and what is handed in from here on came through it. Nothing happens on a closed connection.
+    /// The TLS handshake that [`Event::StartTls`] asked for is done, and what is handed in from
+    /// here on came through it. Nothing happens on a closed connection.
     ///
     /// # Errors
-    /// [`AnswerError::NotAsked`] when no TLS was asked for, or output that belongs before it has not been sent.
+    /// [`AnswerError::NotAsked`] when no TLS was asked for, or output that belongs before it has
+    /// not been sent.
     pub fn tls_started(&mut self) -> Result<(), AnswerError> {
         match &self.phase {
             Phase::Closed => return Ok(()),
@@ -240,8 +283,8 @@ impl Connection {
     /// Answers [`Event::ListExports`]. Nothing happens on a closed connection.
     ///
     /// # Errors
-    /// [`AnswerError::NotAsked`] when no list is awaited; [`AnswerError::Export`] when a name or description cannot be
-    /// sent, and then the question still stands.
+    /// [`AnswerError::NotAsked`] when no list is awaited; [`AnswerError::Export`] when a name or
+    /// description cannot be sent, and then the question still stands.
     pub fn answer_list(&mut self, exports: &[ListedExport]) -> Result<(), AnswerError> {
         match &self.phase {
             Phase::Closed => return Ok(()),
@@ -262,13 +305,18 @@ impl Connection {
         Ok(())
     }
 
-    /// Answers [`Event::LookupExport`] with the export or with why not. The block size maximum told to the client is
-    /// at most [`crate::Limits::max_request_bytes`]. Nothing happens on a closed connection.
+    /// Answers [`Event::LookupExport`] with the export or with why not. The block size maximum told
+    /// to the client is at most [`crate::Limits::max_request_bytes`]. Nothing happens on a closed
+    /// connection.
     ///
     /// # Errors
-    /// [`AnswerError::NotAsked`] when no export is awaited; [`AnswerError::Export`] when the export breaks a rule of
-    /// the protocol, and then the question still stands and can be answered with a [`Refusal`].
-    pub fn answer_export(&mut self, answer: Result<ExportInfo, Refusal>) -> Result<(), AnswerError> {
+    /// [`AnswerError::NotAsked`] when no export is awaited; [`AnswerError::Export`] when the export
+    /// breaks a rule of the protocol, and then the question still stands and can be answered with a
+    /// [`Refusal`].
+    pub fn answer_export(
+        &mut self,
+        answer: Result<ExportInfo, Refusal>,
+    ) -> Result<(), AnswerError> {
         match &self.phase {
             Phase::Closed => return Ok(()),
             Phase::Handshake(Haggle::AwaitExport(_)) => {}
@@ -278,7 +326,9 @@ impl Connection {
             export.check()?;
         }
         let next = Phase::Handshake(Haggle::OptionHeader);
-        let Phase::Handshake(Haggle::AwaitExport(question)) = core::mem::replace(&mut self.phase, next) else {
+        let Phase::Handshake(Haggle::AwaitExport(question)) =
+            core::mem::replace(&mut self.phase, next)
+        else {
             return Ok(());
         };
         match (question, answer) {
@@ -291,7 +341,9 @@ impl Connection {
                 };
                 self.refuse(option, reply, &format!("{refusal}"));
             }
-            (Question::Info { option, query }, Ok(export)) => self.answer_info(option, query, export),
+            (Question::Info { option, query }, Ok(export)) => {
+                self.answer_info(option, query, export)
+            }
             (Question::Contexts { option, query }, Ok(_)) => self.answer_contexts(option, query),
         }
         Ok(())
@@ -358,7 +410,12 @@ impl Connection {
         sizes.preferred = sizes.preferred.min(1 << sizes.maximum.ilog2());
         export.flags = ExportFlags::advertised(export.flags, self.structured);
         let allocation_context = self.structured && self.context_of.as_deref() == Some(name);
-        Session { export, structured_replies: self.structured, allocation_context, block_sizes_stated }
+        Session {
+            export,
+            structured_replies: self.structured,
+            allocation_context,
+            block_sizes_stated,
+        }
     }
 
     fn haggle(&mut self, haggle: Haggle) -> Step {

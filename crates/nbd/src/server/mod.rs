@@ -1,12 +1,14 @@
 //! One client's connection, seen from the server.
 //!
-//! The life of a connection: handshake flags → options, each answered before the next is read → [`Event::Opened`] →
-//! requests, many in flight, answered in any order → [`Event::Closed`], always the last event. Exports are looked up
-//! by the shell: the machine asks ([`Event::ListExports`], [`Event::LookupExport`]) and waits for `answer_list` or
-//! `answer_export`. The empty name is the default export, and which one that is the shell decides.
+//! The life of a connection: handshake flags → options, each answered before the next is read →
+//! [`Event::Opened`] → requests, many in flight, answered in any order → [`Event::Closed`], always
+//! the last event. Exports are looked up by the shell: the machine asks ([`Event::ListExports`],
+//! [`Event::LookupExport`]) and waits for `answer_list` or `answer_export`. The empty name is the
+//! default export, and which one that is the shell decides.
 //!
-//! Requests that break the protocol or the export's constraints are answered here; a shell sees only requests it can
-//! carry out. What the protocol demands of order (a completed flush covers completed writes) is the shell's.
+//! Requests that break the protocol or the export's constraints are answered here; a shell sees
+//! only requests it can carry out. What the protocol demands of order (a completed flush covers
+//! completed writes) is the shell's.
 //!
 //! ```
 //! use headtime_nbd::{Command, ExportInfo, Limits, server::{Connection, Event, Refusal}};
@@ -133,12 +135,14 @@ pub enum Event {
         /// What for.
         purpose: Purpose,
     },
-    /// The client goes over to TLS: send all output, carry out the TLS handshake on the same stream, then call [`Connection::tls_started`]; everything goes through TLS from
-    /// there on. What the client had agreed on before is forgotten.
+    /// The client goes over to TLS: send all output, carry out the TLS handshake on the same
+    /// stream, then call [`Connection::tls_started`]; everything goes through TLS from there on.
+    /// What the client had agreed on before is forgotten.
     StartTls,
     /// The transmission phase has begun.
     Opened(Session),
-    /// A request that obeys the protocol and the export's constraints: answer it with one `reply_*` call.
+    /// A request that obeys the protocol and the export's constraints: answer it with one `reply_*`
+    /// call.
     Request(Request),
     /// The connection is over: send what output is left, close the socket. Last event.
     Closed(CloseReason),
@@ -162,8 +166,8 @@ pub struct Request {
     pub command: Command,
 }
 
-/// Names a request of one connection, from its event to its reply. The client's cookie stays inside, because a client
-/// may use one twice.
+/// Names a request of one connection, from its event to its reply. The client's cookie stays
+/// inside, because a client may use one twice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Handle(u64);
 
@@ -202,7 +206,8 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Bytes the machine can take now. 0 means: do not read; poll events, answer, reply and send first.
+    /// Bytes the machine can take now. 0 means: do not read; poll events, answer, reply and send
+    /// first.
     pub fn read_hint(&self) -> usize {
         let reading = match &self.phase {
             Phase::Handshake(haggle) => haggle.wants_input(&self.outbox),
@@ -217,8 +222,9 @@ impl Connection {
         self.read_hint() > 0
     }
 
-    /// Room for the next bytes, exactly `read_hint()` of them, to be filled in place; implements [`bytes::BufMut`], so
-    /// tokio's `read_buf` takes it. Do not read when the hint is 0: reading nothing looks like the end of the stream.
+    /// Room for the next bytes, exactly `read_hint()` of them, to be filled in place; implements
+    /// [`bytes::BufMut`], so tokio's `read_buf` takes it. Do not read when the hint is 0: reading
+    /// nothing looks like the end of the stream.
     pub fn read_buffer(&mut self) -> Limit<&mut Vec<u8>> {
         let hint = self.read_hint();
         let mut buffer = self.inbox.buffer();
@@ -243,7 +249,9 @@ impl Connection {
             let step = match &self.phase {
                 Phase::Handshake(_) => self.step_handshake(),
                 Phase::Opening => Ok(self.open()),
-                Phase::Refused { name, refusal } => Err(CloseReason::ExportRefused { name: name.clone(), refusal: refusal.clone() }),
+                Phase::Refused { name, refusal } => {
+                    Err(CloseReason::ExportRefused { name: name.clone(), refusal: refusal.clone() })
+                }
                 Phase::Transmission(_) => self.step_transmission(),
                 Phase::Closed => return None,
             };
@@ -262,7 +270,8 @@ impl Connection {
         }
     }
 
-    /// What waits to be sent, in order, for a vectored write. Tell what was written with `advance_output`.
+    /// What waits to be sent, in order, for a vectored write. Tell what was written with
+    /// `advance_output`.
     pub fn output_chunks(&self) -> impl Iterator<Item = &[u8]> {
         self.outbox.chunks()
     }
@@ -281,15 +290,16 @@ impl Connection {
         self.release(released);
     }
 
-    /// Takes the first piece of output, which counts as sent from here on: send it before asking for the next.
+    /// Takes the first piece of output, which counts as sent from here on: send it before asking
+    /// for the next.
     pub fn poll_output(&mut self) -> Option<Bytes> {
         let (bytes, released) = self.outbox.pop()?;
         self.release(released);
         Some(bytes)
     }
 
-    /// From now on every option but ABORT and every request is refused as "shutting down". Requests in flight are
-    /// answered as ever; when [`Connection::is_idle`], the shell may close.
+    /// From now on every option but ABORT and every request is refused as "shutting down". Requests
+    /// in flight are answered as ever; when [`Connection::is_idle`], the shell may close.
     pub fn begin_shutdown(&mut self) {
         self.shutting_down = true;
     }
@@ -324,7 +334,8 @@ impl Connection {
         self.flight.charged()
     }
 
-    /// Of those, the bytes of a WRITE whose payload has not arrived wholly; what was parsed before it does not wait for it.
+    /// Of those, the bytes of a WRITE whose payload has not arrived wholly; what was parsed before
+    /// it does not wait for it.
     pub fn receiving_bytes(&self) -> u64 {
         match &self.phase {
             Phase::Transmission(Serve::Payload(header)) => u64::from(header.length),
@@ -332,8 +343,8 @@ impl Connection {
         }
     }
 
-    /// Bytes held in buffers now. Together with the WRITE payloads the shell still holds, never above
-    /// [`Limits::memory_bound`] plus one export list.
+    /// Bytes held in buffers now. Together with the WRITE payloads the shell still holds, never
+    /// above [`Limits::memory_bound`] plus one export list.
     pub fn buffered_bytes(&self) -> u64 {
         self.inbox.held_bytes() + self.outbox.len()
     }

@@ -51,7 +51,8 @@ pub(super) struct ContextQuery {
 }
 
 impl ContextQuery {
-    /// `None` when the data is malformed. Queries in namespaces not known here are ignored, as the protocol demands.
+    /// `None` when the data is malformed. Queries in namespaces not known here are ignored, as the
+    /// protocol demands.
     pub fn parse(data: &[u8]) -> Option<ContextQuery> {
         let mut reader = Reader(data);
         let length = reader.u32()?;

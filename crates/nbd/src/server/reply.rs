@@ -1,8 +1,10 @@
-//! Replies of the transmission phase: simple or structured, as agreed, around data that is not copied.
+//! Replies of the transmission phase: simple or structured, as agreed, around data that is not
+//! copied.
 //!
-//! Success without data goes out as a simple reply in both modes, which the protocol allows and which is shorter.
-//! With structured replies an error carries text. A reply that does not fit its request is returned to the shell as an
-//! error and leaves the request open, so that it can still be answered, usually with EIO.
+//! Success without data goes out as a simple reply in both modes, which the protocol allows and
+//! which is shorter. With structured replies an error carries text. A reply that does not fit its
+//! request is returned to the shell as an error and leaves the request open, so that it can still
+//! be answered, usually with EIO.
 
 use alloc::vec::Vec;
 
@@ -22,7 +24,8 @@ use super::{Connection, Handle};
 pub enum Segment {
     /// Bytes, not empty.
     Data(Bytes),
-    /// So many zeroes, not none. With structured replies they are not sent, unless the client wants one piece.
+    /// So many zeroes, not none. With structured replies they are not sent, unless the client wants
+    /// one piece.
     Hole(u32),
 }
 
@@ -50,7 +53,9 @@ pub enum ReplyError {
         given: &'static str,
     },
     /// A READ's data is not as long as was asked, or a part is empty.
-    #[error("a READ of {expected} bytes was answered with {given}; answer all of it or with an error")]
+    #[error(
+        "a READ of {expected} bytes was answered with {given}; answer all of it or with an error"
+    )]
     WrongLength {
         /// Length of the request, bytes.
         expected: u32,
@@ -58,7 +63,9 @@ pub enum ReplyError {
         given: u64,
     },
     /// A BLOCK_STATUS reply without extents, or with one of length zero.
-    #[error("BLOCK_STATUS was answered with no extent or an empty one; give at least one byte's state")]
+    #[error(
+        "BLOCK_STATUS was answered with no extent or an empty one; give at least one byte's state"
+    )]
     NoExtent,
 }
 
@@ -66,7 +73,8 @@ impl Connection {
     /// Success of WRITE, FLUSH, TRIM, WRITE_ZEROES or CACHE.
     ///
     /// # Errors
-    /// [`ReplyError::UnknownHandle`], [`ReplyError::WrongKind`]. On a closed connection nothing happens.
+    /// [`ReplyError::UnknownHandle`], [`ReplyError::WrongKind`]. On a closed connection nothing
+    /// happens.
     pub fn reply_done(&mut self, handle: Handle) -> Result<(), ReplyError> {
         let Some(open) = self.opened(handle)? else {
             return Ok(());
@@ -87,13 +95,17 @@ impl Connection {
         self.reply_segments(handle, &[Segment::Data(data)])
     }
 
-    /// A READ's data as runs of bytes and zeroes, which together are exactly as long as the request. Sparse parts cost
-    /// nothing on the wire when replies are structured.
+    /// A READ's data as runs of bytes and zeroes, which together are exactly as long as the
+    /// request. Sparse parts cost nothing on the wire when replies are structured.
     ///
     /// # Errors
-    /// [`ReplyError::UnknownHandle`], [`ReplyError::WrongKind`], [`ReplyError::WrongLength`]. On a closed connection
-    /// nothing happens.
-    pub fn reply_segments(&mut self, handle: Handle, segments: &[Segment]) -> Result<(), ReplyError> {
+    /// [`ReplyError::UnknownHandle`], [`ReplyError::WrongKind`], [`ReplyError::WrongLength`]. On a
+    /// closed connection nothing happens.
+    pub fn reply_segments(
+        &mut self,
+        handle: Handle,
+        segments: &[Segment],
+    ) -> Result<(), ReplyError> {
         let Some(open) = self.opened(handle)? else {
             return Ok(());
         };
@@ -102,7 +114,8 @@ impl Connection {
             return Err(wrong_kind(&header, "data"));
         }
         let given = segments.iter().map(Segment::length).sum();
-        if given != u64::from(header.length) || segments.iter().any(|segment| segment.length() == 0) {
+        if given != u64::from(header.length) || segments.iter().any(|segment| segment.length() == 0)
+        {
             return Err(ReplyError::WrongLength { expected: header.length, given });
         }
         if !self.structured {
@@ -119,13 +132,13 @@ impl Connection {
         Ok(())
     }
 
-    /// The allocation of a BLOCK_STATUS request's range, from its offset on: consecutive extents, at least one. They
-    /// may cover less than was asked, or reach beyond; what is too much for the request or the limits is left out.
-    /// Neighbours of equal state are joined.
+    /// The allocation of a BLOCK_STATUS request's range, from its offset on: consecutive extents,
+    /// at least one. They may cover less than was asked, or reach beyond; what is too much for the
+    /// request or the limits is left out. Neighbors of equal state are joined.
     ///
     /// # Errors
-    /// [`ReplyError::UnknownHandle`], [`ReplyError::WrongKind`], [`ReplyError::NoExtent`]. On a closed connection
-    /// nothing happens.
+    /// [`ReplyError::UnknownHandle`], [`ReplyError::WrongKind`], [`ReplyError::NoExtent`]. On a
+    /// closed connection nothing happens.
     pub fn reply_extents(&mut self, handle: Handle, extents: &[Extent]) -> Result<(), ReplyError> {
         let Some(open) = self.opened(handle)? else {
             return Ok(());
@@ -150,16 +163,22 @@ impl Connection {
         Ok(())
     }
 
-    /// Failure of any request. `text` goes to the client when replies are structured, cut to 256 bytes. ENOTSUP
-    /// becomes EINVAL except for a fast zeroing, as the protocol demands.
+    /// Failure of any request. `text` goes to the client when replies are structured, cut to 256
+    /// bytes. ENOTSUP becomes EINVAL except for a fast zeroing, as the protocol demands.
     ///
     /// # Errors
     /// [`ReplyError::UnknownHandle`]. On a closed connection nothing happens.
-    pub fn reply_error(&mut self, handle: Handle, errno: Errno, text: &str) -> Result<(), ReplyError> {
+    pub fn reply_error(
+        &mut self,
+        handle: Handle,
+        errno: Errno,
+        text: &str,
+    ) -> Result<(), ReplyError> {
         let Some(open) = self.opened(handle)? else {
             return Ok(());
         };
-        let fast = open.header.code == wire::CMD_WRITE_ZEROES && open.header.flags & wire::CMD_FLAG_FAST_ZERO != 0;
+        let fast = open.header.code == wire::CMD_WRITE_ZEROES
+            && open.header.flags & wire::CMD_FLAG_FAST_ZERO != 0;
         let errno = if errno == Errno::NotSupported && !fast { Errno::Invalid } else { errno };
         self.put_error(&open.header, errno, text);
         self.finish(handle, open);
@@ -177,7 +196,8 @@ impl Connection {
         self.outbox.put(text.as_bytes());
     }
 
-    /// The open request of a handle; `None` when the connection is over and the reply has nowhere to go.
+    /// The open request of a handle; `None` when the connection is over and the reply has nowhere
+    /// to go.
     fn opened(&self, handle: Handle) -> Result<Option<Open>, ReplyError> {
         match self.flight.get(handle) {
             Some(open) => Ok(Some(*open)),
@@ -224,7 +244,12 @@ impl Connection {
             let last = index + 1 == segments.len();
             match segment {
                 Segment::Data(bytes) => {
-                    self.put_chunk(header, last, wire::REPLY_TYPE_OFFSET_DATA, 8 + bytes.len() as u32);
+                    self.put_chunk(
+                        header,
+                        last,
+                        wire::REPLY_TYPE_OFFSET_DATA,
+                        8 + bytes.len() as u32,
+                    );
                     self.outbox.put(&offset.to_be_bytes());
                     self.outbox.put_shared(bytes.clone());
                 }
@@ -240,12 +265,13 @@ impl Connection {
 }
 
 fn wrong_kind(header: &Header, given: &'static str) -> ReplyError {
-    let command = crate::CommandSpec::of(header.code).map_or("an unknown command", |spec| spec.name);
+    let command =
+        crate::CommandSpec::of(header.code).map_or("an unknown command", |spec| spec.name);
     ReplyError::WrongKind { command, given }
 }
 
-/// Joins neighbours of equal state and stops at `asked` bytes or `most` extents, whichever comes first. The result
-/// never reaches beyond `asked`.
+/// Joins neighbors of equal state and stops at `asked` bytes or `most` extents, whichever comes
+/// first. The result never reaches beyond `asked`.
 fn join_extents(extents: &[Extent], asked: u32, most: usize) -> Vec<Extent> {
     let mut told: Vec<Extent> = Vec::new();
     let mut left = asked;
@@ -280,6 +306,9 @@ mod tests {
         assert_eq!(join_extents(&given, 15, 100), [extent(15, 0)]);
         assert_eq!(join_extents(&given, 30, 1), [extent(15, 0)]);
         assert_eq!(join_extents(&given, 30, 2), [extent(15, 0), extent(5, 3)]);
-        assert_eq!(join_extents(&[extent(u32::MAX, 1), extent(u32::MAX, 1)], u32::MAX, 9), [extent(u32::MAX, 1)]);
+        assert_eq!(
+            join_extents(&[extent(u32::MAX, 1), extent(u32::MAX, 1)], u32::MAX, 9),
+            [extent(u32::MAX, 1)]
+        );
     }
 }

@@ -1,8 +1,10 @@
-//! The transmission phase of the server: requests in, checked against the protocol, the export and the limits.
+//! The transmission phase of the server: requests in, checked against the protocol, the export and
+//! the limits.
 //!
-//! A request is taken only when there is a place for it, and its payload only when there are bytes for it: otherwise
-//! the machine stops reading, and the client waits in its socket. A request that is refused also takes a place, until
-//! its error has been sent. Rules: proto.md, "Request types" and "Error values".
+//! A request is taken only when there is a place for it, and its payload only when there are bytes
+//! for it: otherwise the machine stops reading, and the client waits in its socket. A request that
+//! is refused also takes a place, until its error has been sent. Rules: proto.md, "Request types"
+//! and "Error values".
 
 use alloc::collections::BTreeMap;
 
@@ -62,7 +64,13 @@ impl Header {
         if magic != wire::REQUEST_MAGIC {
             return Err(CloseReason::RequestMagic(magic));
         }
-        Ok(Header { flags: be_u16(raw, 4), code: be_u16(raw, 6), cookie: be_u64(raw, 8), offset: be_u64(raw, 16), length: be_u32(raw, 24) })
+        Ok(Header {
+            flags: be_u16(raw, 4),
+            code: be_u16(raw, 6),
+            cookie: be_u64(raw, 8),
+            offset: be_u64(raw, 16),
+            length: be_u32(raw, 24),
+        })
     }
 
     fn has(&self, flag: u16) -> bool {
@@ -84,7 +92,10 @@ impl Header {
             (wire::CMD_FLAG_FAST_ZERO, ExportFlags::SEND_FAST_ZERO),
         ] {
             if self.has(flag) && !flags.contains(needs) {
-                return Err(fault(Errno::Invalid, "a command flag that was not offered for this export"));
+                return Err(fault(
+                    Errno::Invalid,
+                    "a command flag that was not offered for this export",
+                ));
             }
         }
         if spec.writes && flags.contains(ExportFlags::READ_ONLY) {
@@ -95,7 +106,11 @@ impl Header {
         }
         if self.code == wire::CMD_FLUSH {
             let plain = self.offset == 0 && self.length == 0;
-            return if plain { Ok(()) } else { Err(fault(Errno::Invalid, "a flush has no offset and no length")) };
+            return if plain {
+                Ok(())
+            } else {
+                Err(fault(Errno::Invalid, "a flush has no offset and no length"))
+            };
         }
         if self.code == wire::CMD_BLOCK_STATUS && !session.allocation_context {
             return Err(fault(Errno::Invalid, "no metadata context was selected for this export"));
@@ -103,12 +118,16 @@ impl Header {
         if self.length == 0 {
             return Err(fault(Errno::Invalid, "a length of zero"));
         }
-        if self.offset.checked_add(u64::from(self.length)).is_none_or(|end| end > export.size_bytes) {
+        if self.offset.checked_add(u64::from(self.length)).is_none_or(|end| end > export.size_bytes)
+        {
             return Err(fault(spec.beyond_end, "the range reaches past the end of the export"));
         }
         let minimum = export.block_sizes.minimum;
         if !self.offset.is_multiple_of(u64::from(minimum)) || !self.length.is_multiple_of(minimum) {
-            return Err(fault(Errno::Invalid, "offset or length is not a multiple of the minimum block size"));
+            return Err(fault(
+                Errno::Invalid,
+                "offset or length is not a multiple of the minimum block size",
+            ));
         }
         if spec.payload && self.length > export.block_sizes.maximum {
             let large_read = self.code == wire::CMD_READ && session.structured_replies;
@@ -123,21 +142,27 @@ impl Header {
         let Header { offset, length, .. } = *self;
         let fua = self.has(wire::CMD_FLAG_FUA);
         match self.code {
-            wire::CMD_READ => Command::Read { offset, length, unfragmented: self.has(wire::CMD_FLAG_DF) },
+            wire::CMD_READ => {
+                Command::Read { offset, length, unfragmented: self.has(wire::CMD_FLAG_DF) }
+            }
             wire::CMD_WRITE => Command::Write { offset, payload, fua },
             wire::CMD_TRIM => Command::Trim { offset, length, fua },
             wire::CMD_CACHE => Command::Cache { offset, length },
             wire::CMD_WRITE_ZEROES => {
-                let (no_hole, fast) = (self.has(wire::CMD_FLAG_NO_HOLE), self.has(wire::CMD_FLAG_FAST_ZERO));
+                let (no_hole, fast) =
+                    (self.has(wire::CMD_FLAG_NO_HOLE), self.has(wire::CMD_FLAG_FAST_ZERO));
                 Command::WriteZeroes { offset, length, fua, no_hole, fast }
             }
-            wire::CMD_BLOCK_STATUS => Command::BlockStatus { offset, length, single: self.has(wire::CMD_FLAG_REQ_ONE) },
+            wire::CMD_BLOCK_STATUS => {
+                Command::BlockStatus { offset, length, single: self.has(wire::CMD_FLAG_REQ_ONE) }
+            }
             _ => Command::Flush,
         }
     }
 }
 
-/// Requests the shell has and not yet answered, and the bytes charged for them and for unsent replies.
+/// Requests the shell has and not yet answered, and the bytes charged for them and for unsent
+/// replies.
 #[derive(Debug, Default)]
 pub(super) struct Flight {
     open: BTreeMap<Handle, Open>,
@@ -178,7 +203,8 @@ impl Flight {
         self.charged -= charge;
     }
 
-    /// Forgets requests, for a connection that is over; `unsent` is what replies not yet sent are charged.
+    /// Forgets requests, for a connection that is over; `unsent` is what replies not yet sent are
+    /// charged.
     pub fn clear(&mut self, unsent: u64) {
         self.charged = unsent;
         self.open.clear();

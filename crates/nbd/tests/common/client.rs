@@ -12,7 +12,12 @@ pub const GREETING: &str = "'NBDMAGIC' 'IHAVEOPT' 0003";
 pub const EXPORT: &str = "0000000000100000 0ced";
 
 pub fn client(config: Config) -> Connection {
-    let limits = ClientLimits { max_fragments: 4, max_extents: 8, max_in_flight: 4, ..ClientLimits::default() };
+    let limits = ClientLimits {
+        max_fragments: 4,
+        max_extents: 8,
+        max_in_flight: 4,
+        ..ClientLimits::default()
+    };
     Connection::new(config, limits).unwrap()
 }
 
@@ -51,7 +56,8 @@ pub fn opened(structured: bool) -> (Connection, Session) {
     let mut client = client(Config { structured_replies: structured, ..Config::open("vol0") });
     if structured {
         exchange(&mut client, GREETING, "00000003 'IHAVEOPT' 00000008 00000000");
-        let set = "'IHAVEOPT' 0000000a 0000001f 00000004 'vol0' 00000001 0000000f 'base:allocation'";
+        let set =
+            "'IHAVEOPT' 0000000a 0000001f 00000004 'vol0' 00000001 0000000f 'base:allocation'";
         exchange(&mut client, &format!("{REPLY} 00000008 00000001 00000000"), set);
         let context = format!("{REPLY} 0000000a 00000004 00000013 0000002a 'base:allocation'");
         exchange(&mut client, &context, "");
@@ -61,7 +67,11 @@ pub fn opened(structured: bool) -> (Connection, Session) {
     }
     let export = if structured { EXPORT.to_string() } else { EXPORT.replace("0ced", "0c6d") };
     exchange(&mut client, &format!("{REPLY} 00000007 00000003 0000000c 0000 {export}"), "");
-    exchange(&mut client, &format!("{REPLY} 00000007 00000003 0000000e 0003 00000200 00001000 00010000"), "");
+    exchange(
+        &mut client,
+        &format!("{REPLY} 00000007 00000003 0000000e 0003 00000200 00001000 00010000"),
+        "",
+    );
     exchange(&mut client, &format!("{REPLY} 00000007 00000003 0000000a 0063 'whatever'"), "");
     let done = events(&mut client, &format!("{REPLY} 00000007 00000001 00000000"));
     let [Event::Opened(session)] = &done[..] else { panic!("{done:?}") };
@@ -83,7 +93,11 @@ pub fn read() -> Command {
 }
 
 #[track_caller]
-pub fn completed(client: &mut Connection, text: &str, id: RequestId) -> Result<Outcome, RequestError> {
+pub fn completed(
+    client: &mut Connection,
+    text: &str,
+    id: RequestId,
+) -> Result<Outcome, RequestError> {
     let mut done = events(client, text);
     assert_eq!(done.len(), 1, "{done:?}");
     let Some(Event::Completed(completion)) = done.pop() else { panic!("not completed") };

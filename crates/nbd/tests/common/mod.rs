@@ -1,16 +1,24 @@
-//! What the test files share: messages written as text, machines brought to a phase, a disk in memory.
+//! What the test files share: messages written as text, machines brought to a phase, a disk in
+//! memory.
 #![allow(dead_code)] // Each test file uses its part.
 
 use bytes::Bytes;
 use headtime_nbd::server::{Connection, Event, Refusal, Request, Segment};
-use headtime_nbd::{BlockSizes, Command, Errno, ExportFlags, ExportInfo, Extent, Limits, ListedExport};
+use headtime_nbd::{
+    BlockSizes, Command, Errno, ExportFlags, ExportInfo, Extent, Limits, ListedExport,
+};
 use proptest::test_runner::{Config as ProptestConfig, FileFailurePersistence};
 
-/// So many cases; a failing one is printed with its arguments, its seed is written beside the test's source
-/// (`*.regressions`) and is run first by `cargo test -p headtime-nbd --test NAME` from then on.
+/// So many cases; a failing one is printed with its arguments, its seed is written beside the
+/// test's source (`*.regressions`) and is run first by `cargo test -p headtime-nbd --test NAME`
+/// from then on.
 pub fn cases(cases: u32) -> ProptestConfig {
     let failure_persistence = FileFailurePersistence::WithSource("regressions");
-    ProptestConfig { cases, failure_persistence: Some(Box::new(failure_persistence)), ..ProptestConfig::default() }
+    ProptestConfig {
+        cases,
+        failure_persistence: Some(Box::new(failure_persistence)),
+        ..ProptestConfig::default()
+    }
 }
 
 /// Bytes from text: hexadecimal words, `'literal text'` without spaces, `00*124` for repetition.
@@ -18,14 +26,16 @@ pub fn msg(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in text.split_whitespace() {
         if let Some(literal) = word.strip_prefix('\'') {
-            bytes.extend_from_slice(literal.strip_suffix('\'').expect("a closing quote").as_bytes());
+            bytes
+                .extend_from_slice(literal.strip_suffix('\'').expect("a closing quote").as_bytes());
             continue;
         }
         let (digits, times) = word.split_once('*').unwrap_or((word, "1"));
         assert!(digits.len() % 2 == 0, "odd number of digits in {word}");
         for _ in 0..times.parse().expect("a count after *") {
             for at in (0..digits.len()).step_by(2) {
-                bytes.push(u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal digits"));
+                bytes
+                    .push(u8::from_str_radix(&digits[at..at + 2], 16).expect("hexadecimal digits"));
             }
         }
     }
@@ -68,8 +78,8 @@ pub fn sent(server: &mut Connection) -> Vec<u8> {
     std::iter::from_fn(|| server.poll_output()).flatten().collect()
 }
 
-/// Gives the server all of `input` and takes the events up to the first one that wants an answer or until all is in.
-/// Panics when the server stops wanting input before that.
+/// Gives the server all of `input` and takes the events up to the first one that wants an answer or
+/// until all is in. Panics when the server stops wanting input before that.
 pub fn feed(server: &mut Connection, mut input: &[u8]) -> Vec<Event> {
     let mut events = Vec::new();
     loop {
@@ -78,7 +88,11 @@ pub fn feed(server: &mut Connection, mut input: &[u8]) -> Vec<Event> {
             return events;
         }
         let taken = server.receive(input);
-        assert!(taken > 0, "the server takes no more input with {} bytes to go; events {events:?}", input.len());
+        assert!(
+            taken > 0,
+            "the server takes no more input with {} bytes to go; events {events:?}",
+            input.len()
+        );
         input = &input[taken..];
     }
 }
@@ -118,7 +132,8 @@ pub fn serving(limits: Limits, export: ExportInfo, mode: Mode) -> Connection {
         sent(&mut server);
     }
     if mode == Mode::WithContext {
-        let asked = feed(&mut server, &option(10, &context_data(&export.name, &["base:allocation"])));
+        let asked =
+            feed(&mut server, &option(10, &context_data(&export.name, &["base:allocation"])));
         assert!(matches!(asked[..], [Event::LookupExport { .. }]));
         server.answer_export(Ok(export.clone())).unwrap();
         sent(&mut server);
@@ -131,7 +146,8 @@ pub fn serving(limits: Limits, export: ExportInfo, mode: Mode) -> Connection {
     server
 }
 
-/// A disk in memory with allocation by blocks of 512 bytes, and a list of exports: what a shell is around a server.
+/// A disk in memory with allocation by blocks of 512 bytes, and a list of exports: what a shell is
+/// around a server.
 #[derive(Debug, Clone)]
 pub struct Shell {
     pub exports: Vec<ExportInfo>,
@@ -147,18 +163,27 @@ impl Shell {
         let mut export = ExportInfo::disk("vol0", size as u64);
         export.flags = export.flags | ExportFlags::SEND_FAST_ZERO;
         export.block_sizes = BlockSizes { minimum: BLOCK as u32, ..BlockSizes::default() };
-        Shell { exports: vec![export], disk: vec![0; size], hole: vec![true; size / BLOCK], flushes: 0 }
+        Shell {
+            exports: vec![export],
+            disk: vec![0; size],
+            hole: vec![true; size / BLOCK],
+            flushes: 0,
+        }
     }
 
     /// Answers a lookup; carries out nothing.
     pub fn answer(&self, server: &mut Connection, event: &Event) {
         match event {
             Event::ListExports => {
-                let entry = |export: &ExportInfo| ListedExport { name: export.name.clone(), description: export.description.clone() };
+                let entry = |export: &ExportInfo| ListedExport {
+                    name: export.name.clone(),
+                    description: export.description.clone(),
+                };
                 server.answer_list(&self.exports.iter().map(entry).collect::<Vec<_>>()).unwrap();
             }
             Event::LookupExport { name, .. } => {
-                let found = self.exports.iter().find(|export| name.is_empty() || export.name == *name);
+                let found =
+                    self.exports.iter().find(|export| name.is_empty() || export.name == *name);
                 server.answer_export(found.cloned().ok_or(Refusal::Unknown)).unwrap();
             }
             _ => {}
@@ -181,7 +206,9 @@ impl Shell {
                             _ => segments.push(Segment::Hole(BLOCK as u32)),
                         }
                     } else {
-                        segments.push(Segment::Data(Bytes::copy_from_slice(&self.disk[block * BLOCK..][..BLOCK])));
+                        segments.push(Segment::Data(Bytes::copy_from_slice(
+                            &self.disk[block * BLOCK..][..BLOCK],
+                        )));
                     }
                 }
                 What::Segments(segments)
@@ -204,7 +231,11 @@ impl Shell {
             Command::Cache { .. } => What::Done,
             Command::BlockStatus { .. } => {
                 let state = |block: usize| if self.hole[block] { 3 } else { 0 };
-                What::Extents(blocks.map(|block| Extent { length: BLOCK as u32, state: state(block) }).collect())
+                What::Extents(
+                    blocks
+                        .map(|block| Extent { length: BLOCK as u32, state: state(block) })
+                        .collect(),
+                )
             }
         };
         Answer { handle, outcome }

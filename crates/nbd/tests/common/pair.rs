@@ -1,4 +1,5 @@
-//! A client and a server joined by pipes that deliver in pieces, and a shell that answers late and out of order.
+//! A client and a server joined by pipes that deliver in pieces, and a shell that answers late and
+//! out of order.
 #![allow(dead_code)] // Each test file uses its part.
 
 use std::collections::VecDeque;
@@ -42,7 +43,12 @@ pub struct Pair {
 }
 
 impl Pair {
-    pub fn new(client: client::Connection, server: server::Connection, shell: Shell, seed: u64) -> Pair {
+    pub fn new(
+        client: client::Connection,
+        server: server::Connection,
+        shell: Shell,
+        seed: u64,
+    ) -> Pair {
         Pair {
             client,
             server,
@@ -87,7 +93,9 @@ impl Pair {
 
     /// Completions that have come since the last call.
     pub fn completions(&mut self) -> Vec<Completion> {
-        let (done, rest) = std::mem::take(&mut self.client_events).into_iter().partition(|event| matches!(event, client::Event::Completed(_)));
+        let (done, rest) = std::mem::take(&mut self.client_events)
+            .into_iter()
+            .partition(|event| matches!(event, client::Event::Completed(_)));
         self.client_events = rest;
         let completion = |event| match event {
             client::Event::Completed(completion) => completion,
@@ -101,13 +109,20 @@ impl Pair {
             self.to_server.extend(self.client.poll_output().into_iter().flatten());
             return;
         }
-        let bytes: Vec<u8> = self.client.output_chunks().flatten().copied().take(1 + self.dice.roll(50_000)).collect();
+        let bytes: Vec<u8> = self
+            .client
+            .output_chunks()
+            .flatten()
+            .copied()
+            .take(1 + self.dice.roll(50_000))
+            .collect();
         self.client.advance_output(bytes.len());
         self.to_server.extend(bytes);
     }
 
     fn server_reads(&mut self) {
-        let count = self.to_server.len().min(1 + self.dice.roll(20_000)).min(self.server.read_hint());
+        let count =
+            self.to_server.len().min(1 + self.dice.roll(20_000)).min(self.server.read_hint());
         let bytes: Vec<u8> = self.to_server.drain(..count).collect();
         if self.dice.roll(2) == 0 {
             assert_eq!(self.server.receive(&bytes), count);
@@ -135,14 +150,21 @@ impl Pair {
     }
 
     fn server_sends(&mut self) {
-        let bytes: Vec<u8> = self.server.output_chunks().flatten().copied().take(1 + self.dice.roll(50_000)).collect();
+        let bytes: Vec<u8> = self
+            .server
+            .output_chunks()
+            .flatten()
+            .copied()
+            .take(1 + self.dice.roll(50_000))
+            .collect();
         self.server.advance_output(bytes.len());
         self.record.extend(&bytes);
         self.to_client.extend(bytes);
     }
 
     fn client_reads(&mut self) {
-        let count = self.to_client.len().min(1 + self.dice.roll(20_000)).min(self.client.read_hint());
+        let count =
+            self.to_client.len().min(1 + self.dice.roll(20_000)).min(self.client.read_hint());
         let bytes: Vec<u8> = self.to_client.drain(..count).collect();
         if self.dice.roll(2) == 0 {
             assert_eq!(self.client.receive(&bytes), count);

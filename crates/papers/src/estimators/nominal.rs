@@ -1,17 +1,23 @@
-//! [`NominalPositioning`]: what the model says of a unit whose arm errs, by someone who knows how far it errs and no more.
+//! [`NominalPositioning`]: what the model says of a unit whose arm errs, by someone who knows how
+//! far it errs and no more.
 //!
-//! Positions, angles and period are those of the nominal unit, and so is every predicted time: the most likely one. The unit's arm arrives earlier or later
-//! than that by a normal error of a known spread, so that now and then a sector is missed that should have been caught, or the other way round. The
-//! expected time counts the chance of both, each a revolution.
+//! Positions, angles and period are those of the nominal unit, and so is every predicted time: the
+//! most likely one. The unit's arm arrives earlier or later than that by a normal error of a known
+//! spread, so that now and then a sector is missed that should have been caught, or the other way
+//! round. The expected time counts the chance of both, each a revolution.
 //!
-//! Worked example, 10 ms a revolution, spread 0.1 ms: the arm takes 3.0 ms and the sector passes at 3.05 ms. Most likely it is reached at 3.05 ms; with
-//! probability Φ(−0.5) = 0.31 the arm is more than 0.05 ms late and reaches it at 13.05 ms: expected are 6.1 ms.
+//! Worked example, 10 ms a revolution, spread 0.1 ms: the arm takes 3.0 ms and the sector passes at
+//! 3.05 ms. Most likely it is reached at 3.05 ms; with probability Φ(−0.5) = 0.31 the arm is more
+//! than 0.05 ms late and reaches it at 13.05 ms: expected are 6.1 ms.
 //!
 //! - Modelled: the spread of arrival, the same for every movement of the arm.
-//! - Not modelled: learning from what happens. A belief that learns would find out what repeats, and the spread itself.
+//! - Not modelled: learning from what happens. A belief that learns would find out what repeats,
+//!   and the spread itself.
 
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, Mechanism, ProfileError};
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target};
+use headtime_sched::{
+    Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target,
+};
 use headtime_sim::{DriveTruth, OraclePositioning};
 use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 
@@ -25,7 +31,8 @@ pub struct NominalPositioning {
 }
 
 impl NominalPositioning {
-    /// The nominal unit of this profile and seed, taken for one whose arm errs by `spread_ns` (one standard deviation).
+    /// The nominal unit of this profile and seed, taken for one whose arm errs by `spread_ns` (one
+    /// standard deviation).
     ///
     /// # Errors
     /// Whatever is wrong with the profile.
@@ -47,17 +54,23 @@ impl Positioning for NominalPositioning {
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
         let likely = self.nominal.estimate(head, dispatch, target);
         let direction = if target.op == Op::Read { Direction::Read } else { Direction::Write };
-        let arm = self.mechanism.arm_time(position(&head.place), position(&target.start), direction);
+        let arm =
+            self.mechanism.arm_time(position(&head.place), position(&target.start), direction);
         // Where the arm does not move nothing arrives early or late.
         if arm.is_zero() || self.spread_ns == 0.0 {
             return likely;
         }
         let turn_ns = self.revolution().as_ns() as f64;
         let wait_ns = likely.positioning.saturating_sub(arm).as_ns() as f64;
-        let slip = upper_tail(wait_ns / self.spread_ns) - upper_tail((turn_ns - wait_ns) / self.spread_ns);
+        let slip =
+            upper_tail(wait_ns / self.spread_ns) - upper_tail((turn_ns - wait_ns) / self.spread_ns);
         let expected = likely.positioning.as_ns().saturating_add_signed((slip * turn_ns) as i64);
         let tail = Nanos::from_ns(libm::ceil(self.spread_ns * TAIL) as u64);
-        Estimate { expected: Nanos::from_ns(expected).max(arm), worst: arm + self.revolution() + tail, ..likely }
+        Estimate {
+            expected: Nanos::from_ns(expected).max(arm),
+            worst: arm + self.revolution() + tail,
+            ..likely
+        }
     }
 
     fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
@@ -105,7 +118,8 @@ mod tests {
     use super::*;
     use headtime_mechanics::catalog;
 
-    /// Against the mean over a fine grid of errors: the first time after the real arrival at which the sector passes.
+    /// Against the mean over a fine grid of errors: the first time after the real arrival at which
+    /// the sector passes.
     #[test]
     fn what_is_expected_is_the_mean_over_all_errors_of_the_arm() {
         let profile = catalog::load("atlas10k").expect("it ships");
@@ -114,9 +128,13 @@ mod tests {
             let (capacity, turn) = (belief.capacity().get(), belief.revolution().as_ns() as f64);
             let mut head = Head::UNKNOWN;
             for step in 1..400_u64 {
-                let target = belief.target(Op::Read, Extent::from_numbers(step * 7_919_993 % (capacity - 8), 8));
+                let target = belief
+                    .target(Op::Read, Extent::from_numbers(step * 7_919_993 % (capacity - 8), 8));
                 let estimate = belief.estimate(&head, head.free_at, &target);
-                let arm = belief.mechanism.arm_time(position(&head.place), position(&target.start), Direction::Read).as_ns() as f64;
+                let arm = belief
+                    .mechanism
+                    .arm_time(position(&head.place), position(&target.start), Direction::Read)
+                    .as_ns() as f64;
                 let passes = estimate.positioning.as_ns() as f64;
                 // Quantiles of a normal distribution, from its own tail.
                 let (mut mean, mut weight) = (0.0, 0.0);
@@ -128,9 +146,17 @@ mod tests {
                     weight += density;
                 }
                 let expected = estimate.expected.as_ns() as f64;
-                assert!((expected - mean / weight).abs() < 0.004 * turn, "step {step}: {expected} ns, by the grid {} ns", mean / weight);
-                let bound = belief.seek_lower_bound(head.place.cylinder.abs_diff(target.start.cylinder));
-                assert!(bound <= estimate.positioning.min(estimate.expected) && estimate.positioning <= estimate.worst);
+                assert!(
+                    (expected - mean / weight).abs() < 0.004 * turn,
+                    "step {step}: {expected} ns, by the grid {} ns",
+                    mean / weight
+                );
+                let bound =
+                    belief.seek_lower_bound(head.place.cylinder.abs_diff(target.start.cylinder));
+                assert!(
+                    bound <= estimate.positioning.min(estimate.expected)
+                        && estimate.positioning <= estimate.worst
+                );
                 head = Head::after(&target, estimate.finish());
             }
         }

@@ -1,4 +1,5 @@
-//! `a.errors`: docs/limits.md 4. What is left of SPTF's gain when predictions err, by most likely and by expected cost.
+//! `a.errors`: docs/limits.md 4. What is left of SPTF's gain when predictions err, by most likely
+//! and by expected cost.
 
 use headtime_sim::Measures;
 
@@ -23,7 +24,8 @@ const QUEUES: [u32; 2] = [64, 256];
 /// Units drawn for each point, and requests counted on each.
 const UNITS: u64 = 5;
 const REQUESTS: u64 = 10_000;
-/// Standard deviations in microseconds, and the share of the gain in percent that was published: by expected cost, and by most likely cost.
+/// Standard deviations in microseconds, and the share of the gain in percent that was published: by
+/// expected cost, and by most likely cost.
 const ERRORS: [(u32, Range, Option<Range>); 5] = [
     (50, (92.0, 94.0), None),
     (150, (80.0, 80.0), Some((53.0, 71.0))),
@@ -32,9 +34,11 @@ const ERRORS: [(u32, Range, Option<Range>); 5] = [
     (1_500, (0.0, 0.0), None),
 ];
 type Range = (f64, f64);
-/// Agreement asked for, in points of percent beyond the published range, which lies over drives and queues that are not named (guess).
+/// Agreement asked for, in points of percent beyond the published range, which lies over drives and
+/// queues that are not named (guess).
 const POINTS: f64 = 5.0;
-/// Without ageing and with two commands at the drive whatever is held, so that nothing but the cost differs.
+/// Without ageing and with two commands at the drive whatever is held, so that nothing but the cost
+/// differs.
 const EXPECTED: &str = "sptf-expected:ageing_power=0,two_from_requests=1";
 /// What runs on each unit: the two orders by address, exact SPTF, and the two that are judged.
 const RUNS: usize = 5;
@@ -55,7 +59,10 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
                 loads.extend((0..UNITS).flat_map(|replica| {
                     let load = move |policy: &str| Load {
                         replica,
-                        ..Load::new(figures.drive, policy, queue, requests).outstanding(2).on(unit).knowing(knowledge)
+                        ..Load::new(figures.drive, policy, queue, requests)
+                            .outstanding(2)
+                            .on(unit)
+                            .knowing(knowledge)
                     };
                     [load("clook"), load("sstf"), load("sptf-oracle"), load(EXPECTED), load("sptf")]
                 }));
@@ -74,24 +81,36 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         },
         ..Findings::default()
     };
-    findings
-        .parameters
-        .push(Parameter::new("gain", "requests a second beyond the better of C-LOOK and SSTF; SPTF that knows the unit's errors has all of it"));
-    findings.parameters.push(Parameter::new("units", format!("{UNITS} drawn for each point; intervals are by their scatter, Student's")));
-    findings.parameters.push(Parameter::new("tolerance", format!("{POINTS} points of percent beyond the published range")));
+    findings.parameters.push(Parameter::new(
+        "gain",
+        "requests a second beyond the better of C-LOOK and SSTF; SPTF \
+            that knows the unit's errors has all of it",
+    ));
+    findings.parameters.push(Parameter::new(
+        "units",
+        format!("{UNITS} drawn for each point; intervals are by their scatter, Student's"),
+    ));
+    findings.parameters.push(Parameter::new(
+        "tolerance",
+        format!("{POINTS} points of percent beyond the published range"),
+    ));
     findings.parameters.push(Parameter::new("commands at the drive", "2"));
     let points = TABLE.iter().flat_map(|figures| QUEUES.map(|queue| (figures.drive, queue)));
-    for ((drive, queue), measured) in points.zip(measured.chunks((ERRORS.len() + 1) * UNITS as usize * RUNS)) {
+    for ((drive, queue), measured) in
+        points.zip(measured.chunks((ERRORS.len() + 1) * UNITS as usize * RUNS))
+    {
         let kept: Vec<Kept> = measured.chunks(UNITS as usize * RUNS).map(over_units).collect();
         findings.rows.extend(rows(drive, queue, &kept));
         findings.plot.panels.push(panel(drive, queue, &kept));
     }
     findings.notes.push(
-        "The arm of each unit errs by region of the drive, the same every time, and nothing is learned: predictions stay those of the nominal unit."
+        "The arm of each unit errs by region of the drive, the same every time, and nothing is \
+            learned: predictions stay those of the nominal unit."
             .to_string(),
     );
     findings.notes.push(
-        "The rows on a learned belief learn, on units drawn with all the noise of their profile; their gain is that of exact SPTF on the same units."
+        "The rows on a learned belief learn, on units drawn with all the noise of their profile; \
+            their gain is that of exact SPTF on the same units."
             .to_string(),
     );
     Ok(findings)
@@ -99,7 +118,9 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
 
 /// Units and what is known of them: one for each error, and what a user has.
 fn kinds() -> impl Iterator<Item = (UnitOf, Knowledge)> {
-    let erring = ERRORS.into_iter().map(|(us, ..)| (UnitOf::ArmErrs(us), Knowledge::Nominal { spread_us: us }));
+    let erring = ERRORS
+        .into_iter()
+        .map(|(us, ..)| (UnitOf::ArmErrs(us), Knowledge::Nominal { spread_us: us }));
     erring.chain([(UnitOf::Drawn, Knowledge::Learned)])
 }
 
@@ -116,14 +137,27 @@ fn over_units(measured: &[Measures]) -> Kept {
 
 fn rows(drive: &str, queue: u32, kept: &[Kept]) -> Vec<Row> {
     let mut rows = Vec::new();
-    let published = ERRORS.iter().map(|(_, expected, likely)| (Some(*expected), *likely)).chain([(None, None)]);
+    let published =
+        ERRORS.iter().map(|(_, expected, likely)| (Some(*expected), *likely)).chain([(None, None)]);
     for (((unit, knowledge), kept), (expected, likely)) in kinds().zip(kept).zip(published) {
-        for (name, kept, published) in [("expected", kept.expected, expected), ("most likely", kept.likely, likely)] {
-            let what = format!("{drive}, queue {queue}: share of SPTF's gain by {name} cost ({}, {})", knowledge.words(), unit.words());
-            let why = "the drives differ, and with them how short the waits are that SPTF likes best; the publication names neither drive nor queue.";
+        for (name, kept, published) in
+            [("expected", kept.expected, expected), ("most likely", kept.likely, likely)]
+        {
+            let what = format!(
+                "{drive}, queue {queue}: share of SPTF's gain by {name} cost ({}, {})",
+                knowledge.words(),
+                unit.words()
+            );
+            let why = "the drives differ, and with them how short the waits are that SPTF likes \
+                best; the publication names neither drive nor queue.";
             rows.push(match published {
                 Some(range) => limits::in_points(what, range, kept, POINTS, why),
-                None => Row::unpublished(what, kept, "%", "Nobody published it: it stands here for comparison."),
+                None => Row::unpublished(
+                    what,
+                    kept,
+                    "%",
+                    "Nobody published it: it stands here for comparison.",
+                ),
             });
         }
     }
@@ -131,9 +165,22 @@ fn rows(drive: &str, queue: u32, kept: &[Kept]) -> Vec<Row> {
 }
 
 fn panel(drive: &str, queue: u32, kept: &[Kept]) -> Panel {
-    let line = |name: &str, published, points| Series { name: format!("by {name} cost (oracle of the nominal unit)"), published, points };
-    let measured = |of: fn(&Kept) -> Estimated| ERRORS.iter().zip(kept).map(|((us, ..), kept)| Point::of(f64::from(*us), of(kept))).collect();
-    let published = ERRORS.iter().map(|(us, (low, high), _)| Point::published(f64::from(*us), 0.5 * (low + high))).collect();
+    let line = |name: &str, published, points| Series {
+        name: format!("by {name} cost (oracle of the nominal unit)"),
+        published,
+        points,
+    };
+    let measured = |of: fn(&Kept) -> Estimated| {
+        ERRORS
+            .iter()
+            .zip(kept)
+            .map(|((us, ..), kept)| Point::of(f64::from(*us), of(kept)))
+            .collect()
+    };
+    let published = ERRORS
+        .iter()
+        .map(|(us, (low, high), _)| Point::published(f64::from(*us), 0.5 * (low + high)))
+        .collect();
     let series = vec![
         line("expected", true, published),
         line("expected", false, measured(|kept| kept.expected)),

@@ -1,7 +1,8 @@
 //! What docs/limits.md publishes: the prototype's throughput, and why ours differs.
 //!
-//! The prototype was another simulator of the same mechanics, with an Atlas 10K and a 20 TB drive of its own. Nothing here is tuned towards its
-//! figures; where a drive of ours is another, rows say so.
+//! The prototype was another simulator of the same mechanics, with an Atlas 10K and a 20 TB drive
+//! of its own. Nothing here is tuned towards its figures; where a drive of ours is another, rows
+//! say so.
 
 use headtime_sim::Measures;
 
@@ -39,7 +40,8 @@ pub(super) const TABLE: [Figures; 2] = [
         sptf_one: [205.0, 267.0, 326.0],
         sptf_two: [229.0, 311.0, 388.0],
         planner: [237.0, 323.0, 403.0],
-        why: "this drive's arm is slower: its extracted seek curve has a mean of 5.55 ms and dear short seeks, the prototype's FCFS rate leaves 5.0 ms.",
+        why: "this drive's arm is slower: its extracted seek curve has a mean of 5.55 ms and dear \
+            short seeks, the prototype's FCFS rate leaves 5.0 ms.",
     },
     Figures {
         drive: "nearline-20tb",
@@ -50,7 +52,8 @@ pub(super) const TABLE: [Figures; 2] = [
         sptf_one: [154.0, 221.0, 305.0],
         sptf_two: [155.0, 228.0, 318.0],
         planner: [160.0, 238.0, 339.0],
-        why: "this drive's arm is faster: its seek curve has a mean of 8.0 ms and cheap short seeks, the prototype's FCFS rate leaves 8.4 ms.",
+        why: "this drive's arm is faster: its seek curve has a mean of 8.0 ms and cheap short \
+            seeks, the prototype's FCFS rate leaves 8.4 ms.",
     },
 ];
 
@@ -65,31 +68,60 @@ pub(super) fn best_by_address(clook: &Measures, sstf: &Measures) -> Estimated {
     if clook.value >= sstf.value { clook } else { sstf }
 }
 
-/// A share in percent beside a published one, or a published range: it holds within `points` of percent of it, or when its interval reaches that far.
-pub(super) fn in_points(what: String, (least, most): (f64, f64), kept: Estimated, points: f64, why_not: &str) -> Row {
-    let published = if least == most { Published::Number(least) } else { Published::Between(least, most) };
+/// A share in percent beside a published one, or a published range: it holds within `points` of
+/// percent of it, or when its interval reaches that far.
+pub(super) fn in_points(
+    what: String,
+    (least, most): (f64, f64),
+    kept: Estimated,
+    points: f64,
+    why_not: &str,
+) -> Row {
+    let published =
+        if least == most { Published::Number(least) } else { Published::Between(least, most) };
     let off = (least - kept.value).max(kept.value - most).max(0.0);
     let holds = off <= points + kept.half_width.unwrap_or(0.0);
     let distance = format!("{off:.1} points off what was published, {points:.0} allowed");
-    Row::judged(what, published, kept, "%", holds, if holds { format!("{distance}.") } else { format!("{distance}: {why_not}") })
+    Row::judged(
+        what,
+        published,
+        kept,
+        "%",
+        holds,
+        if holds { format!("{distance}.") } else { format!("{distance}: {why_not}") },
+    )
 }
 
 /// What all of these experiments hold fixed.
 pub(super) fn parameters(requests: u64) -> Vec<Parameter> {
     vec![
-        Parameter::new("workload", "4 KiB reads, places drawn evenly from the whole drive, closed loop without think time"),
-        Parameter::new("drives", "atlas10k, nearline-20tb: nominal units without noise unless a row says otherwise"),
-        Parameter::new("requests counted", format!("{requests} a point, after a tenth as many of warm-up")),
-        Parameter::new("intervals", "95 %, by batch means within one run; of ratios as if both were independent"),
+        Parameter::new(
+            "workload",
+            "4 KiB reads, places drawn evenly from the whole drive, closed loop without think time",
+        ),
+        Parameter::new(
+            "drives",
+            "atlas10k, nearline-20tb: nominal units without noise unless a row says otherwise",
+        ),
+        Parameter::new(
+            "requests counted",
+            format!("{requests} a point, after a tenth as many of warm-up"),
+        ),
+        Parameter::new(
+            "intervals",
+            "95 %, by batch means within one run; of ratios as if both were independent",
+        ),
     ]
 }
 
 /// Notes that hold for all of them.
 pub(super) fn notes() -> Vec<String> {
     [
-        "Published are the figures of a prototype simulator with drives of its own, not of a paper or a real drive.",
+        "Published are the figures of a prototype simulator with drives of its own, not of a paper \
+            or a real drive.",
         "Every policy is given the same places in the same order of arrival.",
-        "A row that says oracle was given the simulated drive's truth, which no program has of a real drive.",
+        "A row that says oracle was given the simulated drive's truth, which no program has of a \
+            real drive.",
     ]
     .map(str::to_string)
     .to_vec()

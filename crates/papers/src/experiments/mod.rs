@@ -1,7 +1,10 @@
-//! The experiments, one file each. A new one is a file here and a line in [`EXPERIMENTS`](crate::EXPERIMENTS).
+//! The experiments, one file each. A new one is a file here and a line in
+//! [`EXPERIMENTS`](crate::EXPERIMENTS).
 //!
-//! `a.*` are the limits of docs/limits.md, 1 to 5: what the mechanics allow, found with a prototype simulator and measured again here. `p1.*` are the figures of the paper on latency maps, `p2.*` those of
-//! the paper on freeblock scheduling outside of firmware, `p5.*` those of the paper on virtual disks.
+//! `a.*` are the limits of docs/limits.md, 1 to 5: what the mechanics allow, found with a prototype
+//! simulator and measured again here. `p1.*` are the figures of the paper on latency maps, `p2.*`
+//! those of the paper on freeblock scheduling outside of firmware, `p5.*` those of the paper on
+//! virtual disks.
 
 pub mod a_ageing;
 pub mod a_cells;

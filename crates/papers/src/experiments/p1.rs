@@ -1,25 +1,35 @@
-//! What the experiments of P1 share: its drives, the positions, the collected map, who asks, and how a point runs.
+//! What the experiments of P1 share: its drives, the positions, the collected map, who asks, and
+//! how a point runs.
 //!
-//! The paper limits itself to 10,000 fixed positions, reads them in any order until the matrix is full, and then measures. Here the matrix is collected on the
-//! simulated drive itself, by its completion times alone: each position is read behind each other one, straight after it, once ([`Collect`]).
+//! The paper limits itself to 10,000 fixed positions, reads them in any order until the matrix is
+//! full, and then measures. Here the matrix is collected on the simulated drive itself, by its
+//! completion times alone: each position is read behind each other one, straight after it, once
+//! ([`Collect`]).
 //!
-//! *Every ordered pair once*: for a prime number n of positions and each step d from 1 to n − 1, the positions 0, d, 2d, … modulo n are a cycle through all of them, and
-//! its n neighbours are the pairs that lie d apart. Between two reads of one position lie n − 1 others, so that the drive's cache does not answer; only where one cycle ends and the next begins
-//! it sometimes does, and that pair stays unknown.
+//! *Every ordered pair once*: for a prime number n of positions and each step d from 1 to n − 1,
+//! the positions 0, d, 2d, … modulo n are a cycle through all of them, and its n neighbors are the
+//! pairs that lie d apart. Between two reads of one position lie n − 1 others, so that the drive's
+//! cache does not answer; only where one cycle ends and the next begins it sometimes does, and that
+//! pair stays unknown.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use headtime_belief::ProfileBelief;
 use headtime_belief::compact::{CompactBelief, CompactMap, CompactSettings};
-use headtime_belief::matrix::{Exploration, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings, MatrixShape, SharedMatrix};
+use headtime_belief::matrix::{
+    Exploration, LatencyMatrix, MappedDrive, MatrixBelief, MatrixOptions, MatrixSettings,
+    MatrixShape, SharedMatrix,
+};
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Belief, PolicyEntry};
 use headtime_sim::{DriveTruth, Experiment, Measures, OraclePositioning, run};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
-use headtime_workload::{Alignment, Arrival, Ask, ClientId, Operation, Place, Sizes, Source, StreamConfig, Workload};
+use headtime_workload::{
+    Alignment, Arrival, Ask, ClientId, Operation, Place, Sizes, Source, StreamConfig, Workload,
+};
 
-use crate::characterised::Characterised;
+use crate::characterized::Characterized;
 use crate::context::{Context, PointOfWork};
 use crate::error::{Cause, ExperimentError};
 use crate::kept::Kept;
@@ -29,7 +39,8 @@ use crate::report::Parameter;
 /// The drive of all of the paper's figures.
 pub(super) const DRIVE: &str = "cheetah10k7@papers";
 /// The other three of its table I, with which it found "approximately the same".
-pub(super) const OTHERS: [&str; 3] = ["diamondmax9@papers", "barracuda7200-7@papers", "savvio15k2@papers"];
+pub(super) const OTHERS: [&str; 3] =
+    ["diamondmax9@papers", "barracuda7200-7@papers", "savvio15k2@papers"];
 /// Positions at full scale.
 const POSITIONS: u64 = 10_000;
 /// Fewer say nothing.
@@ -37,17 +48,20 @@ const FEWEST: u64 = 150;
 /// What positions are multiples of, bytes.
 const PAGE: u64 = 4_096;
 
-/// Positions at the scale asked for, as many as keep the number of pairs in proportion to it, a prime; `share` of the paper's number of pairs at full scale.
+/// Positions at the scale asked for, as many as keep the number of pairs in proportion to it, a
+/// prime; `share` of the paper's number of pairs at full scale.
 pub(super) fn positions(context: &Context<'_>, share: f64) -> u64 {
     let wanted = (POSITIONS as f64 * libm::sqrt(share * context.scale())) as u64;
-    let prime = |number: &u64| (2..).take_while(|part| part * part <= *number).all(|part| !number.is_multiple_of(part));
+    let prime = |number: &u64| {
+        (2..).take_while(|part| part * part <= *number).all(|part| !number.is_multiple_of(part))
+    };
     (0..=wanted.max(FEWEST)).rev().find(prime).expect("there are primes below any such number")
 }
 
 /// Reads of 1 to 4 KiB at so many fixed positions.
 pub(super) fn reads(positions: u64) -> StreamConfig {
     StreamConfig {
-        sizes: Sizes::Uniform { least_bytes: 1_024, most_bytes: 4_096, multiple_bytes: 1_024 },
+        sizes: Sizes::Uniform { min_bytes: 1_024, max_bytes: 4_096, multiple_bytes: 1_024 },
         alignment: Alignment::Bytes(PAGE),
         place: Place::Fixed { places: positions, set: 0 },
         ..StreamConfig::closed(1)
@@ -86,7 +100,9 @@ impl Collect {
             requests: self.positions * self.positions,
             ..Experiment::new(Arc::new(profile), entry, seed)
         };
-        run(&experiment, source, &|profile| Box::new(MatrixBelief::new(map.clone(), options(profile, Exploration::Off))))?;
+        run(&experiment, source, &|profile| {
+            Box::new(MatrixBelief::new(map.clone(), options(profile, Exploration::Off)))
+        })?;
         let known = map.look(|map| map.known() as f64 / map.pairs().max(1) as f64);
         Ok(Collected { map: map.look(LatencyMatrix::clone), known })
     }
@@ -108,17 +124,19 @@ impl PointOfWork for Collect {
     }
 }
 
-/// A compact map to be learned from random reads of a drive: a point of work before those that use it.
+/// A compact map to be learned from random reads of a drive: a point of work before those that use
+/// it.
 #[derive(Clone, Debug)]
 pub(super) struct LearnCompact {
     pub(super) drive: &'static str,
     pub(super) unit: UnitOf,
-    /// Where it starts: from what a characterisation found, or from size and nominal speed alone.
-    pub(super) from: Option<Arc<Characterised>>,
+    /// Where it starts: from what a characterization found, or from size and nominal speed alone.
+    pub(super) from: Option<Arc<Characterized>>,
     pub(super) requests: u64,
 }
 
-/// Random reads that a compact map is learned from: from nothing a drive's zones are found by then (see `p1.curve`).
+/// Random reads that a compact map is learned from: from nothing a drive's zones are found by then
+/// (see `p1.curve`).
 pub(super) const LEARNED_FROM: u64 = 65_536;
 
 impl LearnCompact {
@@ -131,7 +149,12 @@ impl LearnCompact {
             None => CompactBelief::unknown(mapped(&profile), profile.rotation_period()?, settings)?,
         };
         let kept = Arc::new(Mutex::new(belief));
-        let source = Workload::new(&[StreamConfig::closed(1)], profile.sector_size()?, profile.capacity(), seed)?;
+        let source = Workload::new(
+            &[StreamConfig::closed(1)],
+            profile.sector_size()?,
+            profile.capacity(),
+            seed,
+        )?;
         let (entry, parameters) = PolicyEntry::parse("fcfs")?;
         let experiment = Experiment {
             unit,
@@ -166,7 +189,11 @@ impl PointOfWork for LearnCompact {
 
 /// The drive as maps name it.
 pub(super) fn mapped(profile: &DriveProfile) -> MappedDrive {
-    MappedDrive { model: profile.name.clone(), capacity: profile.capacity(), sector: profile.sector_size().expect("a profile of the catalogue") }
+    MappedDrive {
+        model: profile.name.clone(),
+        capacity: profile.capacity(),
+        sector: profile.sector_size().expect("a profile of the catalog"),
+    }
 }
 
 /// How the map of a drive is cut.
@@ -198,9 +225,14 @@ impl EveryPair {
         let sector = profile.sector_size()?;
         let mut workload = Workload::new(&[reads(positions)], sector, profile.capacity(), seed)?;
         let mut starts = BTreeSet::new();
-        // After twenty draws for each a position is missing with a probability of 2 in 10⁹; with two at one place there is one fewer.
+        // After twenty draws for each a position is missing with a probability of 2 in 10⁹; with
+        // two at one place there is one fewer.
         for _ in 0..20 * positions {
-            starts.extend(workload.follow(Instant::ORIGIN, ClientId(0)).map(|arrival| arrival.ask.extent.start));
+            starts.extend(
+                workload
+                    .follow(Instant::ORIGIN, ClientId(0))
+                    .map(|arrival| arrival.ask.extent.start),
+            );
         }
         let len = sector.sectors_of(PAGE).unwrap_or(Sectors::new(1));
         Ok(Self { left: starts.len(), starts: starts.into_iter().collect(), len, step: 1, next: 0 })
@@ -216,13 +248,25 @@ impl EveryPair {
         let start = self.starts[self.next];
         (self.next, self.left) = ((self.next + self.step) % self.starts.len(), self.left - 1);
         let extent = Extent { start, len: self.len };
-        Some(Arrival { at, ask: Ask { client: ClientId(0), stream: 0, operation: Operation::Read, extent, fua: false, deadline: None } })
+        Some(Arrival {
+            at,
+            ask: Ask {
+                client: ClientId(0),
+                stream: 0,
+                operation: Operation::Read,
+                extent,
+                fua: false,
+                deadline: None,
+            },
+        })
     }
 }
 
 impl Source for EveryPair {
     fn arrival(&mut self) -> Option<Arrival> {
-        (self.step == 1 && self.left == self.starts.len()).then(|| self.at(Instant::ORIGIN)).flatten()
+        (self.step == 1 && self.left == self.starts.len())
+            .then(|| self.at(Instant::ORIGIN))
+            .flatten()
     }
 
     fn follow(&mut self, now: Instant, _client: ClientId) -> Option<Arrival> {
@@ -239,11 +283,12 @@ pub(super) enum Knows {
     EmptyMap(MatrixSettings),
     /// A compact map that was learned before.
     Compact(Arc<CompactMap>),
-    /// What a characterisation found.
-    Profile(Arc<Characterised>),
+    /// What a characterization found.
+    Profile(Arc<Characterized>),
     /// The profile of the model: on a nominal unit without noise that is all there is to know.
     Model,
-    /// The drawn unit of this seed as it truly is, but for chance (late reports and retries) and its cache: an oracle.
+    /// The drawn unit of this seed as it truly is, but for chance (late reports and retries) and
+    /// its cache: an oracle.
     Truth(u64),
 }
 
@@ -253,7 +298,7 @@ impl Knows {
             Self::Map(_) => "collected map",
             Self::EmptyMap(_) => "map empty at first",
             Self::Compact(_) => "compact map",
-            Self::Profile(_) => "characterised profile",
+            Self::Profile(_) => "characterized profile",
             Self::Model => "the model's profile",
             Self::Truth(_) => "oracle",
         }
@@ -262,7 +307,10 @@ impl Knows {
     fn belief(&self, profile: &DriveProfile) -> Result<Box<dyn Belief + Send>, Cause> {
         Ok(match self {
             // Each run learns on in a copy of its own.
-            Self::Map(collected) => Box::new(MatrixBelief::new(SharedMatrix::new(collected.map.clone()), options(profile, Exploration::Off))),
+            Self::Map(collected) => Box::new(MatrixBelief::new(
+                SharedMatrix::new(collected.map.clone()),
+                options(profile, Exploration::Off),
+            )),
             Self::EmptyMap(settings) => {
                 let map = SharedMatrix::new(LatencyMatrix::new(shape(profile, *settings)));
                 Box::new(MatrixBelief::new(map, options(profile, Exploration::Prefer)))
@@ -270,7 +318,9 @@ impl Knows {
             Self::Compact(map) => Box::new(CompactBelief::new(CompactMap::clone(map))),
             Self::Profile(found) => Box::new(ProfileBelief::new(&found.profile)?),
             Self::Model => Box::new(ProfileBelief::new(profile)?),
-            Self::Truth(seed) => Box::new(OraclePositioning::new(&DriveTruth::draw(profile, *seed)?)?),
+            Self::Truth(seed) => {
+                Box::new(OraclePositioning::new(&DriveTruth::draw(profile, *seed)?)?)
+            }
         })
     }
 }
@@ -292,9 +342,25 @@ pub(super) struct Run {
 
 impl Run {
     /// So many synchronous processes without deadlines.
-    pub(super) fn of(drive: &'static str, policy: &str, knows: Knows, positions: u64, queue: u32, requests: u64) -> Self {
+    pub(super) fn of(
+        drive: &'static str,
+        policy: &str,
+        knows: Knows,
+        positions: u64,
+        queue: u32,
+        requests: u64,
+    ) -> Self {
         let streams = vec![(queue, None)];
-        Self { drive, unit: UnitOf::Drawn, policy: policy.to_string(), knows, positions, streams, outstanding: None, requests }
+        Self {
+            drive,
+            unit: UnitOf::Drawn,
+            policy: policy.to_string(),
+            knows,
+            positions,
+            streams,
+            outstanding: None,
+            requests,
+        }
     }
 
     /// Everything that is held in the drive's own queue, up to its depth.
@@ -334,7 +400,9 @@ impl Run {
     fn simulate(&self, seed: u64) -> Result<Measures, Cause> {
         let (experiment, source) = self.experiment(seed)?;
         self.belief(&experiment.profile)?;
-        let belief = |profile: &DriveProfile| self.belief(profile).expect("it was made of the same profile a moment ago");
+        let belief = |profile: &DriveProfile| {
+            self.belief(profile).expect("it was made of the same profile a moment ago")
+        };
         Ok(run(&experiment, source, &belief)?)
     }
 }
@@ -349,7 +417,7 @@ impl PointOfWork for Run {
 
     fn work(&self) -> u64 {
         let held: u64 = self.streams.iter().map(|(clients, _)| u64::from(*clients)).sum();
-        // Paths are made anew again and again.
+        // Paths are made again again and again.
         if self.policy.contains("map") { self.requests * (1 + held / 4) } else { self.requests }
     }
 
@@ -361,19 +429,35 @@ impl PointOfWork for Run {
 /// What all of these experiments hold fixed.
 pub(super) fn parameters(positions: u64, requests: u64) -> Vec<Parameter> {
     vec![
-        Parameter::new("drive", format!("{DRIVE}: write cache off, drive queue of 64; a unit with all the noise that its profile says")),
+        Parameter::new(
+            "drive",
+            format!(
+                "{DRIVE}: write cache off, drive queue of 64; a unit with all the noise that its \
+                    profile says"
+            ),
+        ),
         Parameter::new("positions", format!("{positions}, drawn once; the paper has 10,000")),
         Parameter::new("requests", "reads of 1 to 4 KiB, synchronous processes without think time"),
-        Parameter::new("map", "cells of 128 KiB, 4 bits, worst observed, collected pair by pair on the drive before"),
-        Parameter::new("requests counted", format!("{requests} a point, after a tenth as many of warm-up")),
+        Parameter::new(
+            "map",
+            "cells of 128 KiB, 4 bits, worst observed, collected pair by pair on the drive before",
+        ),
+        Parameter::new(
+            "requests counted",
+            format!("{requests} a point, after a tenth as many of warm-up"),
+        ),
     ]
 }
 
 /// Notes that hold for all of them.
 pub(super) fn notes() -> Vec<String> {
     vec![
-        "The paper measured real drives. These are simulated from data sheets and what else is known of them; see the profile.".to_string(),
-        "The paper's requests are reads and writes and it found no difference between them; here all are reads.".to_string(),
+        "The paper measured real drives. These are simulated from data sheets and what else is \
+            known of them; see the profile."
+            .to_string(),
+        "The paper's requests are reads and writes and it found no difference between them; here \
+            all are reads."
+            .to_string(),
         "The paper changed its positions now and then; here they stay.".to_string(),
     ]
 }
@@ -391,7 +475,8 @@ mod tests {
 
     #[test]
     fn every_position_is_read_once_behind_every_other() {
-        let mut source = EveryPair::new(&profile(), 31, SEED).expect("thirty-one places fit any drive");
+        let mut source =
+            EveryPair::new(&profile(), 31, SEED).expect("thirty-one places fit any drive");
         let first = source.arrival().expect("there is a first").ask.extent.start;
         assert!(source.arrival().is_none(), "one client asks once by itself");
         let (mut pairs, mut last) = (BTreeMap::new(), first);
@@ -400,7 +485,11 @@ mod tests {
             last = next.ask.extent.start;
         }
         // The very last pair, back to the first position, is not closed.
-        assert!(pairs.iter().all(|((from, to), times)| from != to && *times == 1) && pairs.len() == 31 * 30 - 1, "{pairs:?}");
+        assert!(
+            pairs.iter().all(|((from, to), times)| from != to && *times == 1)
+                && pairs.len() == 31 * 30 - 1,
+            "{pairs:?}"
+        );
     }
 
     #[test]
@@ -408,16 +497,27 @@ mod tests {
         let context = Context::new(SEED, 0.000_1, 1, &crate::context::Silent);
         let positions = positions(&context, 1.0);
         assert_eq!(positions, 149, "the largest prime up to the fewest that say anything");
-        let settings = MatrixSettings { directions: headtime_belief::matrix::Directions::Both, ..MatrixSettings::default() };
-        let collected = Collect { drive: DRIVE, unit: UnitOf::Nominal, positions, settings }.run(SEED).expect("it runs");
+        let settings = MatrixSettings {
+            directions: headtime_belief::matrix::Directions::Both,
+            ..MatrixSettings::default()
+        };
+        let collected = Collect { drive: DRIVE, unit: UnitOf::Nominal, positions, settings }
+            .run(SEED)
+            .expect("it runs");
         // Of so few positions the cache still holds some where one cycle ends and the next begins.
         assert!(collected.known > 0.9, "seed {SEED}: {} of the pairs are known", collected.known);
         let knows = Knows::Map(collected);
         let iops = |policy: &str| {
-            let run = Run { unit: UnitOf::Nominal, ..Run::of(DRIVE, policy, knows.clone(), positions, 16, 2_000) };
+            let run = Run {
+                unit: UnitOf::Nominal,
+                ..Run::of(DRIVE, policy, knows.clone(), positions, 16, 2_000)
+            };
             PointOfWork::run(&run, SEED).expect("it runs").iops
         };
         let (by_map, by_address, as_they_come) = (iops("satf-map"), iops("satf-lbn"), iops("fcfs"));
-        assert!(by_map > 1.05 * by_address && by_address > 1.05 * as_they_come, "seed {SEED}: {by_map} {by_address} {as_they_come}");
+        assert!(
+            by_map > 1.05 * by_address && by_address > 1.05 * as_they_come,
+            "seed {SEED}: {by_map} {by_address} {as_they_come}"
+        );
     }
 }

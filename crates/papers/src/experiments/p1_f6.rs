@@ -13,8 +13,13 @@ use crate::report::{Axis, Findings, Panel, Parameter, Plot, Point, Row, Series};
 use crate::table::Experiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment =
-    Experiment { id: "p1.f6", title: "throughput over time while the map fills", source: "P1, figure 6 and section V-C", takes: "3 min", find };
+pub const EXPERIMENT: Experiment = Experiment {
+    id: "p1.f6",
+    title: "throughput over time while the map fills",
+    source: "P1, figure 6 and section V-C",
+    takes: "3 min",
+    find,
+};
 
 /// Processes (guess: the paper does not say; its figure ends where figure 5 has some 30).
 const QUEUE: u32 = 32;
@@ -22,7 +27,8 @@ const QUEUE: u32 = 32;
 const ROUNDS: u64 = 6;
 /// Points of a line.
 const WINDOWS: u64 = 60;
-/// Pairs of positions against the paper's: its figure spans days, of which a share is enough to show the shape.
+/// Pairs of positions against the paper's: its figure spans days, of which a share is enough to
+/// show the shape.
 const SHARE: f64 = 0.002;
 
 /// A run that is looked at window by window.
@@ -36,21 +42,39 @@ type Line = Vec<(f64, f64)>;
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let positions = p1::positions(context, SHARE);
     let requests = ROUNDS * positions * positions;
-    let fill = |policy: &str| Filling { run: Run::of(DRIVE, policy, Knows::EmptyMap(MatrixSettings::default()), positions, QUEUE, requests) };
+    let fill = |policy: &str| Filling {
+        run: Run::of(
+            DRIVE,
+            policy,
+            Knows::EmptyMap(MatrixSettings::default()),
+            positions,
+            QUEUE,
+            requests,
+        ),
+    };
     let policies = ["satf-map", "satf-lbn"];
     let lines = context.run(&policies.map(fill))?;
     let mut findings = Findings {
         parameters: p1::parameters(positions, requests),
         notes: p1::notes(),
-        plot: Plot { x_label: "hours", y_label: "requests a second", x_axis: Axis::Linear, panels: Vec::new() },
+        plot: Plot {
+            x_label: "hours",
+            y_label: "requests a second",
+            x_axis: Axis::Linear,
+            panels: Vec::new(),
+        },
         ..Findings::default()
     };
     findings.parameters.retain(|parameter| parameter.name != "map");
-    findings.parameters.push(Parameter::new("map", "cells of 128 KiB, 4 bits, worst observed, empty at first"));
+    findings
+        .parameters
+        .push(Parameter::new("map", "cells of 128 KiB, 4 bits, worst observed, empty at first"));
     findings.parameters.push(Parameter::new("processes", QUEUE.to_string()));
     let line = &lines[0];
     let tenth = (line.len() / 10).max(1);
-    let mean = |some: &[(f64, f64)]| some.iter().map(|(_, rate)| rate).sum::<f64>() / some.len().max(1) as f64;
+    let mean = |some: &[(f64, f64)]| {
+        some.iter().map(|(_, rate)| rate).sum::<f64>() / some.len().max(1) as f64
+    };
     let (start, end) = (mean(&line[..1]), mean(&line[line.len() - tenth..]));
     let least = line.iter().map(|(_, rate)| *rate).fold(f64::INFINITY, f64::min);
     let what = |text: &str| format!("SATF-MAP: {text} (drawn unit with noise)");
@@ -61,7 +85,8 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         ratio,
         "ratio",
         ratio.value > 1.0,
-        "what is learned of so few positions gains less than the order by address that it begins with.",
+        "what is learned of so few positions gains less than the order by address that it begins \
+            with.",
     ));
     let ratio = Estimated::new(least / start, None);
     findings.rows.push(Row::shape(
@@ -109,14 +134,25 @@ impl Filling {
         let (mut experiment, source) = self.run.experiment(seed)?;
         experiment.warm_up = 0;
         self.run.belief(&experiment.profile)?;
-        let belief = |profile: &DriveProfile| self.run.belief(profile).expect("it was made of the same profile a moment ago");
-        let mut windows = Windows { each: (self.run.requests / WINDOWS).max(1), finished: 0, ends: vec![Instant::ORIGIN] };
+        let belief = |profile: &DriveProfile| {
+            self.run.belief(profile).expect("it was made of the same profile a moment ago")
+        };
+        let mut windows = Windows {
+            each: (self.run.requests / WINDOWS).max(1),
+            finished: 0,
+            ends: vec![Instant::ORIGIN],
+        };
         let ended = run_watched(&experiment, source, &belief, &mut windows)?;
         if let Some(fault) = ended.fault {
             return Err(RunError::from(fault).into());
         }
         let each = windows.each as f64;
-        let rate = |pair: &[Instant]| (pair[1].as_ns() as f64 / 3.6e12, each / pair[1].saturating_since(pair[0]).as_secs_f64());
+        let rate = |pair: &[Instant]| {
+            (
+                pair[1].as_ns() as f64 / 3.6e12,
+                each / pair[1].saturating_since(pair[0]).as_secs_f64(),
+            )
+        };
         Ok(windows.ends.windows(2).map(rate).collect())
     }
 }

@@ -1,11 +1,16 @@
-//! A unit that serves one read at a time, and what a belief foretold of each: the ground that accuracy is measured on.
+//! A unit that serves one read at a time, and what a belief predicted of each: the ground that
+//! accuracy is measured on.
 //!
-//! The mechanics are those of a drawn unit ([`DriveTruth`]): its own speed, slips, track angles and seeks, late reports and retries as its profile has them. A cache would only answer instead of
-//! it, and there is none. The belief is asked before each read how long it will take and is taught its completion, as the scheduler does it; the truth says besides how far from missing its
-//! sector the read was. While it runs the unit can be [changed](BareUnit::change).
+//! The mechanics are those of a drawn unit ([`DriveTruth`]): its own speed, slips, track angles and
+//! seeks, late reports and retries as its profile has them. A cache would only answer instead of
+//! it, and there is none. The belief is asked before each read how long it will take and is taught
+//! its completion, as the scheduler does it; the truth says besides how far from missing its sector
+//! the read was. While it runs the unit can be [changed](BareUnit::change).
 //!
-//! *Right* is a response time, from dispatch to completion, that was expected to within 5 % of what it came to (P1: a model is to be within 5 % for 99.9 % of pairs). A read whose sector passes
-//! less than 100 us behind the arm, or passed less than 100 us before it, is *at the edge*: whether it takes a turn more hangs on what nobody foresees, and it is counted apart.
+//! *Right* is a response time, from dispatch to completion, that was expected to within 5 % of what
+//! it came to (P1: a model is to be within 5 % for 99.9 % of pairs). A read whose sector passes
+//! less than 100 us behind the arm, or passed less than 100 us before it, is *at the edge*: whether
+//! it takes a turn more hangs on what nobody predicts, and it is counted apart.
 
 use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Mechanism};
 use headtime_sched::{Belief, Head, Known, Learned, Measured, Op};
@@ -43,9 +48,11 @@ pub(super) struct BareUnit {
 pub(super) enum Change {
     /// It turns slower by so many parts per million from one moment to the next.
     Speed(f64),
-    /// Its speed wanders by so many parts per million either way, there and back in so many seconds.
+    /// Its speed wanders by so many parts per million either way, there and back in so many
+    /// seconds.
     Drift { ppm: f64, swing_s: f64 },
-    /// These sectors are served from elsewhere on the drive, each row from where its address says; a read lies in one row or in none.
+    /// These sectors are served from elsewhere on the drive, each row from where its address says;
+    /// a read lies in one row or in none.
     Moved(Vec<(Extent, Lba)>),
     /// Another unit of the model is in its place.
     Swapped(Box<DriveProfile>, u64),
@@ -92,7 +99,8 @@ impl BareUnit {
         match change {
             Change::Speed(ppm) => {
                 let femtos = self.mechanism.period().as_fs() as f64 * (1.0 + ppm * 1e-6);
-                let period = headtime_units::RotationPeriod::from_fs(femtos as u64).unwrap_or(self.mechanism.period());
+                let period = headtime_units::RotationPeriod::from_fs(femtos as u64)
+                    .unwrap_or(self.mechanism.period());
                 self.mechanism.set_rotation(period, under - period.angle_at(self.now, Angle::ZERO));
                 self.drift = None;
             }
@@ -104,7 +112,8 @@ impl BareUnit {
             Change::Moved(rows) => self.moved.clone_from(rows),
             Change::Swapped(profile, seed) => {
                 let other = Self::draw(profile, *seed)?;
-                // Nobody tells the belief; the first read after it starts from a head that rests elsewhere.
+                // Nobody tells the belief; the first read after it starts from a head that rests
+                // elsewhere.
                 *self = Self { now: self.now, head: self.head, ..other };
             }
         }
@@ -114,7 +123,8 @@ impl BareUnit {
     /// Where the sectors really are.
     fn place(&self, extent: Extent) -> Extent {
         let moved = self.moved.iter().find(|(from, _)| from.contains(extent.start));
-        moved.map_or(extent, |(from, to)| Extent::new(*to + (extent.start - from.start), extent.len))
+        moved
+            .map_or(extent, |(from, to)| Extent::new(*to + (extent.start - from.start), extent.len))
     }
 
     /// The next read, on an idle drive.
@@ -131,26 +141,45 @@ impl BareUnit {
         }
         let depart = dispatched + self.interface.command_overhead(Direction::Read, None);
         let real = self.place(extent);
-        let way = self.mechanism.positioning_to(self.at, depart, Direction::Read, &self.mechanism.spot(real.start));
+        let way = self.mechanism.positioning_to(
+            self.at,
+            depart,
+            Direction::Read,
+            &self.mechanism.spot(real.start),
+        );
         let access = self.mechanism.access(self.at, depart, Direction::Read, real, Instant::ORIGIN);
         self.at = access.end;
-        let completed = self.interface.read_completed(access.first_sector, access.finish, extent.len, Instant::ORIGIN);
+        let completed = self.interface.read_completed(
+            access.first_sector,
+            access.finish,
+            extent.len,
+            Instant::ORIGIN,
+        );
         let finished = completed + self.late();
 
         let reported = belief.media_end(&target, finished);
-        let foretold = (estimate.expected_cost(dispatched) + finished.saturating_since(reported)).as_ns() as f64;
+        let predicted = (estimate.expected_cost(dispatched) + finished.saturating_since(reported))
+            .as_ns() as f64;
         let response = finished.saturating_since(dispatched).as_ns() as f64;
-        let right = |foretold: f64| (foretold - response).abs() <= WITHIN * response;
-        let exceeded = reported.saturating_since(estimate.depart) > estimate.worst + target.transfer;
+        let right = |predicted: f64| (predicted - response).abs() <= WITHIN * response;
+        let exceeded =
+            reported.saturating_since(estimate.depart) > estimate.worst + target.transfer;
         let turn = self.mechanism.period().as_nanos();
         let told = Told {
-            right: right(foretold),
+            right: right(predicted),
             foreseeable: right(completed.saturating_since(dispatched).as_ns() as f64),
-            at_the_edge: !way.seek.is_zero() && (way.rotate < EDGE || turn.saturating_sub(way.rotate) < EDGE),
+            at_the_edge: !way.seek.is_zero()
+                && (way.rotate < EDGE || turn.saturating_sub(way.rotate) < EDGE),
             known,
             exceeded,
         };
-        match belief.learn(&Measured { target, dispatched, finished, head_before: self.head, succeeded: true }) {
+        match belief.learn(&Measured {
+            target,
+            dispatched,
+            finished,
+            head_before: self.head,
+            succeeded: true,
+        }) {
             Learned::CacheHit => {}
             Learned::Media => self.head = Some(Head::after(&target, reported)),
             Learned::Doubtful => self.head = None,
@@ -229,7 +258,10 @@ pub(super) fn share_percent(of: u64, all: u64) -> crate::estimated::Estimated {
 pub(super) fn share(of: u64, all: u64) -> (f64, f64) {
     let (n, z) = (all.max(1) as f64, 1.96);
     let share = of as f64 / n;
-    let (middle, half) = (share + z * z / (2.0 * n), z * libm::sqrt(share * (1.0 - share) / n + z * z / (4.0 * n * n)));
+    let (middle, half) = (
+        share + z * z / (2.0 * n),
+        z * libm::sqrt(share * (1.0 - share) / n + z * z / (4.0 * n * n)),
+    );
     let ends = [middle - half, middle + half].map(|end| end / (1.0 + z * z / n));
     (share, (ends[1] - share).max(share - ends[0]))
 }
@@ -240,22 +272,32 @@ mod tests {
     use headtime_belief::ProfileBelief;
     use headtime_mechanics::catalog;
 
-    /// Without noise a belief that was told the unit's profile, which is then the truth, is right but for the first reads.
+    /// Without noise a belief that was told the unit's profile, which is then the truth, is right
+    /// but for the first reads.
     #[test]
     fn who_knows_the_unit_is_right() {
         let mut profile = catalog::load("atlas10k").expect("it ships");
         profile.variation = headtime_mechanics::profile::UnitVariation::default();
-        let (mut unit, mut belief) = (BareUnit::draw(&profile, 3).expect("it ships"), ProfileBelief::new(&profile).expect("it ships"));
+        let (mut unit, mut belief) = (
+            BareUnit::draw(&profile, 3).expect("it ships"),
+            ProfileBelief::new(&profile).expect("it ships"),
+        );
         let (mut rng, mut tally) = (ChaCha8Rng::seed_from_u64(1), Tally::default());
         for read in 0..1_200 {
-            let told = unit.serve(&mut belief, Extent::from_numbers(rng.random_range(0..17_000_000) / 8 * 8, 8));
+            let told = unit.serve(
+                &mut belief,
+                Extent::from_numbers(rng.random_range(0..17_000_000) / 8 * 8, 8),
+            );
             assert!(told.foreseeable);
             if read >= 200 {
                 tally.note(told);
             }
         }
         assert!(tally.right * 1_000 >= tally.away_from_edge * 995, "{tally:?}");
-        assert!(tally.at_the_edge * 100 < 8 * (tally.at_the_edge + tally.away_from_edge), "200 us of 6 ms are some 3 %: {tally:?}");
+        assert!(
+            tally.at_the_edge * 100 < 8 * (tally.at_the_edge + tally.away_from_edge),
+            "200 us of 6 ms are some 3 %: {tally:?}"
+        );
     }
 
     #[test]

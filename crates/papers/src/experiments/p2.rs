@@ -1,7 +1,9 @@
-//! What the experiments of P2 share: the drive, the units of it, what is known of them, who asks, and how a point runs.
+//! What the experiments of P2 share: the drive, the units of it, what is known of them, who asks,
+//! and how a point runs.
 //!
-//! The paper had one real Quantum Atlas 10K. Here its extracted mechanics are the *truth* behind the paper's bus, queue and cache settings, and the scheduler
-//! is told what a characterisation of that unit found, and nothing else.
+//! The paper had one real Quantum Atlas 10K. Here its extracted mechanics are the *truth* behind
+//! the paper's bus, queue and cache settings, and the scheduler is told what a characterization of
+//! that unit found, and nothing else.
 
 use std::sync::Arc;
 
@@ -12,7 +14,7 @@ use headtime_sim::{BackgroundScan, Experiment, Measures, OraclePositioning, run}
 use headtime_units::Nanos;
 use headtime_workload::{Alignment, Builtin, Sizes, StreamConfig, Workload};
 
-use crate::characterised::{Characterised, Unknown};
+use crate::characterized::{Characterized, Unknown};
 use crate::context::{Context, PointOfWork};
 use crate::error::{Cause, ExperimentError};
 use crate::estimated::Estimated;
@@ -24,14 +26,15 @@ pub(super) const DRIVE: &str = "atlas10k@p2";
 /// What the probe is given of it: the same mechanics, bus and queue with the cache out of use.
 /// It does not read ahead.
 pub(super) const PROBED: &str = "atlas10k";
-/// Tasks of the paper's foreground: as many as it says, and as many as fit its "ten active" better (docs/limits.md 7).
+/// Tasks of the paper's foreground: as many as it says, and as many as fit its "ten active" better
+/// (docs/limits.md 7).
 pub(super) const TASKS: [u32; 2] = [10, 14];
 
 /// One unit, and what is known of it.
 #[derive(Clone, Debug)]
 pub(super) struct Known {
     pub(super) unit: UnitOf,
-    found: Arc<Characterised>,
+    found: Arc<Characterized>,
 }
 
 /// Who asks.
@@ -60,15 +63,20 @@ pub(super) struct Run {
     pub(super) scan: Option<BackgroundScan>,
     /// The run ends with so many scans, if not before.
     pub(super) passes: Option<u64>,
-    /// Whether the scheduler is taken to be the drive's own: it knows the unit, and neither commands nor data take time on their way.
+    /// Whether the scheduler is taken to be the drive's own: it knows the unit, and neither
+    /// commands nor data take time on their way.
     pub(super) in_firmware: bool,
     /// Added to the seed of the workload.
     pub(super) replica: u64,
 }
 
-/// The units, each characterised.
-pub(super) fn characterised(context: &Context<'_>, units: &[UnitOf]) -> Result<Vec<Known>, ExperimentError> {
-    let unknown: Vec<Unknown> = units.iter().map(|unit| Unknown { drive: PROBED, unit: *unit }).collect();
+/// The units, each characterized.
+pub(super) fn characterized(
+    context: &Context<'_>,
+    units: &[UnitOf],
+) -> Result<Vec<Known>, ExperimentError> {
+    let unknown: Vec<Unknown> =
+        units.iter().map(|unit| Unknown { drive: PROBED, unit: *unit }).collect();
     let found = context.run(&unknown)?;
     Ok(units.iter().zip(found).map(|(unit, found)| Known { unit: *unit, found }).collect())
 }
@@ -76,12 +84,12 @@ pub(super) fn characterised(context: &Context<'_>, units: &[UnitOf]) -> Result<V
 impl Known {
     /// How rows say it: noise and belief.
     pub(super) fn words(&self) -> String {
-        format!("{}, characterised belief", self.unit.words())
+        format!("{}, characterized belief", self.unit.words())
     }
 
-    /// For notes: how well the characterisation foretells.
+    /// For notes: how well the characterization predicts.
     pub(super) fn note(&self) -> String {
-        format!("Characterising the unit ({}): {}.", self.unit.words(), self.found.words())
+        format!("Characterizing the unit ({}): {}.", self.unit.words(), self.found.words())
     }
 
     pub(super) fn belief(&self) -> Result<ProfileBelief, Cause> {
@@ -94,27 +102,44 @@ impl Asks {
         let (sector, capacity) = (drive.sector_size()?, drive.capacity());
         match self {
             Self::Reads { bytes, queue } => {
-                let reads = StreamConfig { sizes: Sizes::Fixed { bytes }, alignment: Alignment::Bytes(PAGE), ..StreamConfig::closed(queue) };
+                let reads = StreamConfig {
+                    sizes: Sizes::Fixed { bytes },
+                    alignment: Alignment::Bytes(PAGE),
+                    ..StreamConfig::closed(queue)
+                };
                 Ok(Workload::new(&[reads], sector, capacity, seed)?)
             }
             Self::Oltp { tasks } => {
-                let oltp = Builtin::find("oltp").expect("it ships").load().expect("what ships can be read");
-                Ok(oltp.workload(sector, capacity, seed, tasks).expect("transactions suit any drive"))
+                let oltp = Builtin::find("oltp")
+                    .expect("it ships")
+                    .load()
+                    .expect("what ships can be read");
+                Ok(oltp
+                    .workload(sector, capacity, seed, tasks)
+                    .expect("transactions suit any drive"))
             }
         }
     }
 
     fn words(self) -> String {
         match self {
-            Self::Reads { bytes, queue } => format!("random {} KiB reads, {queue} held", bytes / 1024),
+            Self::Reads { bytes, queue } => {
+                format!("random {} KiB reads, {queue} held", bytes / 1024)
+            }
             Self::Oltp { tasks } => format!("OLTP, {tasks} tasks"),
         }
     }
 }
 
 impl Run {
-    /// A policy outside the drive with two commands at it, as the paper has, and nothing in the background.
-    pub(super) fn outside(known: &Known, policy: impl Into<String>, asks: Asks, requests: u64) -> Self {
+    /// A policy outside the drive with two commands at it, as the paper has, and nothing in the
+    /// background.
+    pub(super) fn outside(
+        known: &Known,
+        policy: impl Into<String>,
+        asks: Asks,
+        requests: u64,
+    ) -> Self {
         Self {
             drive: DRIVE,
             known: known.clone(),
@@ -137,9 +162,16 @@ impl Run {
 
     /// The same foreground and scan with the drive's own firmware as scheduler: an oracle.
     pub(super) fn in_firmware(self) -> Self {
-        let fill = |fill| FillSettings { in_firmware: true, effort: EVERYWHERE, read_ahead: ReadAhead::Off, merge_back: true, ..fill };
+        let fill = |fill| FillSettings {
+            in_firmware: true,
+            effort: EVERYWHERE,
+            read_ahead: ReadAhead::Off,
+            merge_back: true,
+            ..fill
+        };
         let scan = self.scan.map(|scan| BackgroundScan { fill: fill(scan.fill), ..scan });
-        // What is read on the way and the request behind it: the two that a gap lies between are both known.
+        // What is read on the way and the request behind it: the two that a gap lies between are
+        // both known.
         Self { drive: PROBED, in_firmware: true, outstanding: Some(2), scan, ..self }
     }
 
@@ -181,7 +213,9 @@ impl Run {
         if !self.in_firmware {
             return Ok(None);
         }
-        Ok(Some(OraclePositioning::new(&experiment.unit.of(&experiment.profile, experiment.seed)?)?))
+        Ok(Some(OraclePositioning::new(
+            &experiment.unit.of(&experiment.profile, experiment.seed)?,
+        )?))
     }
 }
 
@@ -191,7 +225,12 @@ impl PointOfWork for Run {
     fn label(&self) -> String {
         let firmware = if self.in_firmware { ", in firmware (oracle)" } else { "" };
         let scan = if self.scan.is_some() { ", scan" } else { "" };
-        format!("{} for {} ({}{firmware}{scan})", self.policy, self.asks.words(), self.known.words())
+        format!(
+            "{} for {} ({}{firmware}{scan})",
+            self.policy,
+            self.asks.words(),
+            self.known.words()
+        )
     }
 
     /// Requests; gaps are dear.
@@ -204,8 +243,9 @@ impl PointOfWork for Run {
     }
 }
 
-/// Reading in gaps and nowhere else, with so much conservatism, as the paper did it: whatever that costs the foreground, nothing is read while nobody asks, and only
-/// sectors in front of a request are read with it.
+/// Reading in gaps and nowhere else, with so much conservatism, as the paper did it: whatever that
+/// costs the foreground, nothing is read while nobody asks, and only sectors in front of a request
+/// are read with it.
 pub(super) fn gaps_only(conservatism: Nanos) -> FillSettings {
     FillSettings {
         conservatism: Some(conservatism),
@@ -218,7 +258,8 @@ pub(super) fn gaps_only(conservatism: Nanos) -> FillSettings {
     }
 }
 
-/// A drive that is its mechanics alone, serving what it is given in that order: whoever schedules for it is its firmware.
+/// A drive that is its mechanics alone, serving what it is given in that order: whoever schedules
+/// for it is its firmware.
 fn bare(model: &mut DriveProfile) {
     model.interface.read_command_us = 0.0;
     model.interface.write_command_us = 0.0;
@@ -234,22 +275,34 @@ pub(super) fn parameters(requests: u64) -> Vec<Parameter> {
     vec![
         Parameter::new(
             "drive",
-            format!("{DRIVE}: extracted mechanics, 80 MB/s bus, firmware SPTF with a queue of 64, read-ahead on, write cache off"),
+            format!(
+                "{DRIVE}: extracted mechanics, 80 MB/s bus, firmware SPTF with a queue of 64, \
+                    read-ahead on, write cache off"
+            ),
         ),
         Parameter::new(
             "belief",
-            "found by characterising the unit from outside, writes of what was there before included, then learned from completions; nothing else is known",
+            "found by characterizing the unit from outside, writes of what was there before \
+                included, then learned from completions; nothing else is known",
         ),
-        Parameter::new("requests counted", format!("{requests} a point, after a tenth as many of warm-up")),
-        Parameter::new("intervals", "95 %, by batch means within one run; of ratios as if both were independent"),
+        Parameter::new(
+            "requests counted",
+            format!("{requests} a point, after a tenth as many of warm-up"),
+        ),
+        Parameter::new(
+            "intervals",
+            "95 %, by batch means within one run; of ratios as if both were independent",
+        ),
     ]
 }
 
 /// Notes that hold for all of them.
 pub(super) fn notes(known: &[Known]) -> Vec<String> {
     let mut notes = vec![
-        "The paper measured a real drive. This one is simulated from what was extracted of another drive of the same model.".to_string(),
-        format!("The characterisation ran on the unit with its cache out of use ({PROBED}); the experiment runs on {DRIVE}."),
+        "The paper measured a real drive. This one is simulated from what was extracted of another \
+            drive of the same model.".to_string(),
+        format!("The characterization ran on the unit with its cache out of use ({PROBED}); the \
+            experiment runs on {DRIVE}."),
     ];
     notes.extend(known.iter().map(Known::note));
     notes
@@ -265,14 +318,19 @@ pub(super) fn conservatism() -> impl Iterator<Item = Nanos> {
 }
 /// A bound on impact that nothing reaches: clients waiting a thousand times as long.
 const UNBOUNDED: f64 = 1_000.0;
-/// Tracks that firmware looks at for each gap: it is taken to have all the time it wants (guess: more bring nothing).
+/// Tracks that firmware looks at for each gap: it is taken to have all the time it wants (guess:
+/// more bring nothing).
 const EVERYWHERE: u32 = 400;
 /// The foreground of the experiments with a scan.
-pub(super) const OLTP: &str = "OLTP: closed, 30 ms think time, reads to writes 2:1, sizes exponential about 8 KiB in multiples of 4 KiB, places even; gaps are filled while three requests are held";
+pub(super) const OLTP: &str = "OLTP: closed, 30 ms think time, reads to writes 2:1, sizes \
+    exponential about 8 KiB in multiples of 4 KiB, places even; gaps are filled while three \
+    requests are held";
 /// Their background.
-pub(super) const SCAN: &str = "each sector of the drive once, in any order, and again when all are read";
+pub(super) const SCAN: &str =
+    "each sector of the drive once, in any order, and again when all are read";
 /// Which of [`TASKS`] the paper's are.
-pub(super) const WHICH_TASKS: &str = "The paper says ten tasks and ten active requests; ten that think have fewer active, fourteen fit its curves better. Both are run, each row says which.";
+pub(super) const WHICH_TASKS: &str = "The paper says ten tasks and ten active requests; ten that \
+    think have fewer active, fourteen fit its curves better. Both are run, each row says which.";
 
 /// What the foreground moves, in MB a second.
 pub(super) fn foreground(measures: &Measures) -> Estimated {
@@ -294,7 +352,8 @@ mod tests {
     const SEED: u64 = 3;
 
     fn known(unit: UnitOf) -> Known {
-        let known = characterised(&Context::new(SEED, 1.0, 1, &Silent), &[unit]).unwrap_or_else(|error| panic!("seed {SEED}: {error}"));
+        let known = characterized(&Context::new(SEED, 1.0, 1, &Silent), &[unit])
+            .unwrap_or_else(|error| panic!("seed {SEED}: {error}"));
         known.into_iter().next().expect("one was asked for")
     }
 
@@ -303,22 +362,31 @@ mod tests {
     }
 
     #[test]
-    fn sptf_outside_is_within_three_percent_of_the_firmware_on_a_unit_that_was_only_characterised() {
+    fn sptf_outside_is_within_three_percent_of_the_firmware_on_a_unit_that_was_only_characterized()
+    {
         let known = known(UnitOf::Nominal);
         let outside = Run::outside(&known, "sptf", Asks::Reads { bytes: PAGE, queue: 8 }, 3_000);
-        let firmware = Run { policy: "firmware:depth=8".into(), outstanding: Some(8), ..outside.clone() };
+        let firmware =
+            Run { policy: "firmware:depth=8".into(), outstanding: Some(8), ..outside.clone() };
         let by_distance = Run { policy: "sstf".into(), ..outside.clone() };
-        let [outside, firmware, by_distance] = [outside, firmware, by_distance].map(|run| measure(&run).iops);
-        assert!((outside / firmware - 1.0).abs() < 0.03, "seed {SEED}: {outside} outside, {firmware} in firmware");
-        assert!(outside > 1.05 * by_distance, "seed {SEED}: {outside} by SPTF, {by_distance} by SSTF");
+        let [outside, firmware, by_distance] =
+            [outside, firmware, by_distance].map(|run| measure(&run).iops);
+        assert!(
+            (outside / firmware - 1.0).abs() < 0.03,
+            "seed {SEED}: {outside} outside, {firmware} in firmware"
+        );
+        assert!(
+            outside > 1.05 * by_distance,
+            "seed {SEED}: {outside} by SPTF, {by_distance} by SSTF"
+        );
     }
 
     #[test]
-    fn the_same_unit_is_characterised_once() {
+    fn the_same_unit_is_characterized_once() {
         let [one, two] = [known(UnitOf::Nominal), known(UnitOf::Nominal)];
         assert!(Arc::ptr_eq(&one.found, &two.found));
         assert!(one.found.check.within_50_us > 0.97, "seed {SEED}: {}", one.note());
-        assert_eq!(one.words(), "no noise, characterised belief");
+        assert_eq!(one.words(), "no noise, characterized belief");
     }
 
     #[test]
@@ -326,10 +394,14 @@ mod tests {
         let known = known(UnitOf::Nominal);
         let alone = Run::outside(&known, "sptf", Asks::Oltp { tasks: TASKS[1] }, 1_500);
         let scanning = alone.clone().scanning(gaps_only(Nanos::from_us(400)));
-        let [alone, outside, firmware] = [alone, scanning.clone(), scanning.in_firmware()].map(|run| measure(&run));
+        let [alone, outside, firmware] =
+            [alone, scanning.clone(), scanning.in_firmware()].map(|run| measure(&run));
         let kept = outside.iops / alone.iops;
         assert!(kept > 0.97, "seed {SEED}: the foreground keeps {kept} of its throughput");
         let [outside, firmware] = [outside, firmware].map(|measures| free(&measures).value);
-        assert!(outside > 1.0 && firmware > outside, "seed {SEED}: {outside} MB/s outside, {firmware} in firmware");
+        assert!(
+            outside > 1.0 && firmware > outside,
+            "seed {SEED}: {outside} MB/s outside, {firmware} in firmware"
+        );
     }
 }

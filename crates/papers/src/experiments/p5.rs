@@ -1,8 +1,12 @@
-//! What the experiments of P5 share: the drive, who asks, and how a run's time is followed second by second.
+//! What the experiments of P5 share: the drive, who asks, and how a run's time is followed second
+//! by second.
 //!
-//! The paper had one IBM Deskstar 34GXP below Linux 2.6.17. Here the drive is as its data sheet and other sources have it (docs/drives.md), a unit with all the noise its profile says, with its read
-//! cache on and one request at a time. Streams are those of the paper: 4 KiB requests as fast as they are answered, at random, or in runs of 1,024 that follow each other, each run from a random place.
-//! How many each stream holds the paper does not say; here 20, so that no queue is ever empty.
+//! The paper had one IBM Deskstar 34GXP below Linux 2.6.17. Here the drive is as its data sheet and
+//! other sources have it (docs/drives.md), a unit with all the noise its profile says, with its
+//! read cache on and one request at a time. Streams are those of the paper: 4 KiB requests as fast
+//! as they are answered, at random, or in runs of 1,024 that follow each other, each run from a
+//! random place. How many each stream holds the paper does not say; here 20, so that no queue is
+//! ever empty.
 
 use std::sync::Arc;
 
@@ -76,12 +80,17 @@ pub(super) fn random() -> StreamConfig {
 
 /// 4 KiB reads in runs of so many, all clients on one run.
 pub(super) fn runs_of(requests: u64) -> StreamConfig {
-    StreamConfig { order: Order::FixedRuns { requests }, positions: Some(1), ..StreamConfig::closed(HELD) }
+    StreamConfig {
+        order: Order::FixedRuns { requests },
+        positions: Some(1),
+        ..StreamConfig::closed(HELD)
+    }
 }
 
 /// A share in percent.
 pub(super) fn percent(percent: f64) -> Share {
-    Share::from_fraction(percent / 100.0).expect("an experiment's shares lie between nothing and the whole")
+    Share::from_fraction(percent / 100.0)
+        .expect("an experiment's shares lie between nothing and the whole")
 }
 
 /// A sequential and a random stream that have reserved all of the drive between them.
@@ -94,7 +103,8 @@ pub(super) fn pair(sequential_percent: f64) -> Vec<Member> {
 }
 
 /// Reservations of the sequential stream in percent; the random one has the rest.
-pub(super) const RESERVED: [f64; 11] = [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
+pub(super) const RESERVED: [f64; 11] =
+    [0.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 100.0];
 /// The streams of a pair.
 pub(super) const STREAMS: [&str; 2] = ["sequential", "random"];
 /// The reservation of one of a pair, in percent.
@@ -104,20 +114,35 @@ pub(super) fn own(stream: usize, sequential_percent: f64) -> f64 {
 
 /// A pair with each of these reservations.
 pub(super) fn sweep(policy: &str, seconds: f64) -> Vec<Run> {
-    RESERVED.iter().map(|percent| Run::new(format!("{policy}: {percent} % sequential"), policy, pair(*percent), seconds)).collect()
+    RESERVED
+        .iter()
+        .map(|percent| {
+            Run::new(format!("{policy}: {percent} % sequential"), policy, pair(*percent), seconds)
+        })
+        .collect()
 }
 
 /// One line for each of a pair over the reservations of [`sweep`].
-pub(super) fn lines(name: &str, published: bool, courses: &[Course], value: impl Fn(usize, f64, &Course) -> f64) -> Vec<Series> {
+pub(super) fn lines(
+    name: &str,
+    published: bool,
+    courses: &[Course],
+    value: impl Fn(usize, f64, &Course) -> f64,
+) -> Vec<Series> {
     let line = |stream: usize| Series {
         name: format!("{}{name}", STREAMS[stream]),
         published,
-        points: RESERVED.iter().zip(courses).map(|(reserved, course)| Point::published(*reserved, value(stream, *reserved, course))).collect(),
+        points: RESERVED
+            .iter()
+            .zip(courses)
+            .map(|(reserved, course)| Point::published(*reserved, value(stream, *reserved, course)))
+            .collect(),
     };
     vec![line(0), line(1)]
 }
 
-/// How long runs take at the context's scale: no less than five seconds, fewer of which say nothing of a share.
+/// How long runs take at the context's scale: no less than five seconds, fewer of which say nothing
+/// of a share.
 pub(super) fn seconds(context: &Context<'_>) -> f64 {
     (SECONDS * context.scale()).max(5.0)
 }
@@ -125,8 +150,16 @@ pub(super) fn seconds(context: &Context<'_>) -> f64 {
 /// What is held fixed in all of them.
 pub(super) fn parameters(seconds: f64) -> Vec<Parameter> {
     vec![
-        Parameter::new("drive", format!("{DRIVE}, drawn unit with noise, read cache on, write cache off")),
-        Parameter::new("streams", format!("4 KiB reads, {HELD} held by each; sequential: runs of {RUN} from random places")),
+        Parameter::new(
+            "drive",
+            format!("{DRIVE}, drawn unit with noise, read cache on, write cache off"),
+        ),
+        Parameter::new(
+            "streams",
+            format!(
+                "4 KiB reads, {HELD} held by each; sequential: runs of {RUN} from random places"
+            ),
+        ),
         Parameter::new("length of a run", format!("{seconds:.0} s (published: {SECONDS:.0} s)")),
     ]
 }
@@ -135,20 +168,37 @@ pub(super) fn parameters(seconds: f64) -> Vec<Parameter> {
 pub(super) fn driver() -> Parameter {
     Parameter::new(
         "below the throughput-based scheduler",
-        "a driver that takes 20 commands and puts those that are reached first first (published: Linux's, which sorts by address)",
+        "a driver that takes 20 commands and puts those that are reached first first (published: \
+            Linux's, which sorts by address)",
     )
 }
 
-/// What the paper calls the measured throughput: requests a second of the random stream alone, as the throughput-based scheduler sends them; to the tenth.
+/// What the paper calls the measured throughput: requests a second of the random stream alone, as
+/// the throughput-based scheduler sends them; to the tenth.
 pub(super) fn nominal(context: &Context<'_>, seconds: f64) -> Result<f64, ExperimentError> {
     let alone = vec![Member { config: random(), terms: Terms::default() }];
-    let course = context.run(&[Run::new("nominal rate", "throughput", alone, seconds).above_driver()])?.remove(0);
+    let course = context
+        .run(&[Run::new("nominal rate", "throughput", alone, seconds).above_driver()])?
+        .remove(0);
     Ok((course.settled_rate(0) * 10.0).round() / 10.0)
 }
 
 impl Run {
-    pub(super) fn new(what: impl Into<String>, policy: impl Into<String>, members: Vec<Member>, seconds: f64) -> Self {
-        Self { what: what.into(), policy: policy.into(), members, seconds, driver: None, write_cache: false, replica: 0 }
+    pub(super) fn new(
+        what: impl Into<String>,
+        policy: impl Into<String>,
+        members: Vec<Member>,
+        seconds: f64,
+    ) -> Self {
+        Self {
+            what: what.into(),
+            policy: policy.into(),
+            members,
+            seconds,
+            driver: None,
+            write_cache: false,
+            replica: 0,
+        }
     }
 
     /// The same above a driver that takes 20 commands and sorts them.
@@ -176,11 +226,13 @@ impl Run {
     fn simulate(&self, seed: u64) -> Result<Course, Cause> {
         let profile = Arc::new(self.profile()?);
         let (entry, parameters) = PolicyEntry::parse(&self.policy)?;
-        let configs: Vec<StreamConfig> = self.members.iter().map(|member| member.config.clone()).collect();
+        let configs: Vec<StreamConfig> =
+            self.members.iter().map(|member| member.config.clone()).collect();
         let source = Workload::new(&configs, profile.sector_size()?, profile.capacity(), seed)?;
         let drive = SimulatedDrive::new(DriveTruth::draw(&profile, seed)?)?;
         let belief = Box::new(ProfileBelief::new(&profile)?);
-        let mut scheduler = Scheduler::new(belief, (entry.build)(&parameters), drive.traits(), Limits::default());
+        let mut scheduler =
+            Scheduler::new(belief, (entry.build)(&parameters), drive.traits(), Limits::default());
         for (volume, member) in (0..).zip(&self.members) {
             scheduler.set_share(Instant::ORIGIN, Payer::of(VolumeId(volume)), member.terms)?;
         }
@@ -188,7 +240,8 @@ impl Run {
         let end = Instant::ORIGIN + Nanos::from_ms((self.seconds * 1e3) as u64);
         let mut follow = Follow::new(self.members.len(), end);
         while engine.next_event() <= end {
-            if engine.step(&mut follow).map_err(headtime_sim::RunError::from)? == Progress::Drained {
+            if engine.step(&mut follow).map_err(headtime_sim::RunError::from)? == Progress::Drained
+            {
                 break;
             }
         }
@@ -208,7 +261,8 @@ impl PointOfWork for Run {
     }
 
     fn run(&self, seed: u64) -> Result<Course, ExperimentError> {
-        self.simulate(seed.wrapping_add(self.replica)).map_err(|cause| ExperimentError::new(self.label(), cause))
+        self.simulate(seed.wrapping_add(self.replica))
+            .map_err(|cause| ExperimentError::new(self.label(), cause))
     }
 }
 
@@ -221,7 +275,11 @@ struct Follow {
 impl Follow {
     fn new(streams: usize, end: Instant) -> Self {
         let steps = (end.as_ns() / STEP.as_ns()) as usize;
-        let none = Steps { disk_time_ns: vec![0; steps], requests: vec![0; steps], responses_ns: Vec::new() };
+        let none = Steps {
+            disk_time_ns: vec![0; steps],
+            requests: vec![0; steps],
+            responses_ns: Vec::new(),
+        };
         Self { streams: vec![none; streams], steps }
     }
 
@@ -299,14 +357,15 @@ impl Course {
         self.rate(stream, SETTLED, self.seconds())
     }
 
-    /// By how much at most a stream's share in any window of this length differs from `reserved`, once settled, in points of percent.
+    /// By how much at most a stream's share in any window of this length differs from `reserved`,
+    /// once settled, in points of percent.
     pub(super) fn worst(&self, stream: usize, reserved: f64, window: f64) -> f64 {
         let off = |ns_a_second: f64| (ns_a_second / 1e9 - reserved).abs() * 100.0;
         self.windows(&self.streams[stream].disk_time_ns, window).map(off).fold(0.0, f64::max)
     }
 
     /// The fewest requests a second of a stream in any window of this length, once settled.
-    pub(super) fn least_rate(&self, stream: usize, window: f64) -> f64 {
+    pub(super) fn min_rate(&self, stream: usize, window: f64) -> f64 {
         self.windows(&self.streams[stream].requests, window).fold(f64::MAX, f64::min)
     }
 
@@ -315,7 +374,9 @@ impl Course {
         let steps = |seconds: f64| (seconds / STEP.as_secs_f64()).round() as usize;
         let (first, window) = (steps(SETTLED), steps(window).min(self.steps - steps(SETTLED)));
         let at = |step: usize| if step == 0 { 0 } else { counts[step - 1] };
-        (first..=self.steps - window).map(move |from| (at(from + window) - at(from)) as f64 / (window as f64 * STEP.as_secs_f64()))
+        (first..=self.steps - window).map(move |from| {
+            (at(from + window) - at(from)) as f64 / (window as f64 * STEP.as_secs_f64())
+        })
     }
 
     /// A quantile of a stream's response times once settled, in ms; zero where there are none.

@@ -1,4 +1,5 @@
-//! `p5.f1` and `p5.f10`: P5, figures 1 and 10. The progress of a sequential stream with 70 % and a random one with 30 %, by disk time and by throughput.
+//! `p5.f1` and `p5.f10`: P5, figures 1 and 10. The progress of a sequential stream with 70 % and a
+//! random one with 30 %, by disk time and by throughput.
 
 use super::p5::{self, Course, Run, STREAMS};
 use crate::context::Context;
@@ -33,7 +34,9 @@ const OFF: f64 = 1.0;
 
 fn by_time(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let seconds = p5::seconds(context);
-    let course = context.run(&[Run::new("utilization", "utilization", p5::pair(SEQUENTIAL), seconds)])?.remove(0);
+    let course = context
+        .run(&[Run::new("utilization", "utilization", p5::pair(SEQUENTIAL), seconds)])?
+        .remove(0);
     let mut findings = findings(seconds, "disk time, s");
     for (stream, name) in STREAMS.iter().enumerate() {
         let own = p5::own(stream, SEQUENTIAL);
@@ -41,7 +44,14 @@ fn by_time(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let time = course.disk_time(stream, course.seconds());
         let line = (own * course.seconds()).round() / 100.0;
         let why = "streams are charged for what they take, and one may be a run ahead.";
-        findings.rows.push(Row::compared(what("disk time at the end"), line, Estimated::new(time, None), "s", 0.02, why));
+        findings.rows.push(Row::compared(
+            what("disk time at the end"),
+            line,
+            Estimated::new(time, None),
+            "s",
+            0.02,
+            why,
+        ));
         let off = |at: f64| (course.disk_time(stream, at) - own / 100.0 * at).abs();
         let worst = samples(&course).map(off).fold(0.0, f64::max);
         // A run of the other lies between two of its own.
@@ -49,7 +59,14 @@ fn by_time(context: &Context<'_>) -> Result<Findings, ExperimentError> {
         let holds = worst <= allowed;
         let reason = format!("At most a period of 1 s and {OFF} % of the time are allowed.");
         let shape = Published::Shape("on its line but for the start");
-        findings.rows.push(Row::judged(what("furthest from its line, every 500 ms"), shape, Estimated::new(worst, None), "s", holds, reason));
+        findings.rows.push(Row::judged(
+            what("furthest from its line, every 500 ms"),
+            shape,
+            Estimated::new(worst, None),
+            "s",
+            holds,
+            reason,
+        ));
     }
     findings.plot.panels.push(panel(
         "utilization",
@@ -65,14 +82,21 @@ fn by_requests(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let seconds = p5::seconds(context);
     let nominal = p5::nominal(context, seconds)?;
     let policy = format!("throughput:nominal_per_second={nominal}");
-    let course = context.run(&[Run::new("throughput", policy, p5::pair(SEQUENTIAL), seconds).above_driver()])?.remove(0);
+    let course = context
+        .run(&[Run::new("throughput", policy, p5::pair(SEQUENTIAL), seconds).above_driver()])?
+        .remove(0);
     let mut findings = findings(seconds, "requests");
     findings.parameters.push(p5::driver());
     for (stream, name) in STREAMS.iter().enumerate() {
         let own = p5::own(stream, SEQUENTIAL) / 100.0 * nominal;
         let rate = course.settled_rate(stream);
         let what = |text: &str| format!("{name}: {text} (drawn unit with noise)");
-        findings.rows.push(Row::unpublished(what("reserved"), Estimated::new(own, None), "requests a second", "Figure 10 gives no numbers."));
+        findings.rows.push(Row::unpublished(
+            what("reserved"),
+            Estimated::new(own, None),
+            "requests a second",
+            "Figure 10 gives no numbers.",
+        ));
         let reason = "it gets what it reserved and not much more here.";
         let over = Estimated::new(rate / own, None);
         findings.rows.push(Row::shape(
@@ -87,9 +111,17 @@ fn by_requests(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let ratio = course.settled_rate(0) / course.settled_rate(1);
     let reserved = SEQUENTIAL / (100.0 - SEQUENTIAL);
     let off = (ratio / reserved - 1.0).abs() > 0.1;
-    let what = "requests of the sequential stream over those of the random one (drawn unit with noise)";
+    let what =
+        "requests of the sequential stream over those of the random one (drawn unit with noise)";
     let reason = "they happen to be as reserved.";
-    findings.rows.push(Row::shape(what, "not as reserved, 2.33", Estimated::new(ratio, None), "ratio", off, reason));
+    findings.rows.push(Row::shape(
+        what,
+        "not as reserved, 2.33",
+        Estimated::new(ratio, None),
+        "ratio",
+        off,
+        reason,
+    ));
     findings.plot.panels.push(panel(
         "throughput",
         "requests",
@@ -102,8 +134,15 @@ fn by_requests(context: &Context<'_>) -> Result<Findings, ExperimentError> {
 
 fn findings(seconds: f64, y_label: &'static str) -> Findings {
     let mut parameters = p5::parameters(seconds);
-    parameters.push(Parameter::new("reserved", format!("sequential {SEQUENTIAL} %, random {} %", 100.0 - SEQUENTIAL)));
-    Findings { parameters, plot: Plot { x_label: "time, s", y_label, x_axis: Axis::Linear, panels: Vec::new() }, ..Findings::default() }
+    parameters.push(Parameter::new(
+        "reserved",
+        format!("sequential {SEQUENTIAL} %, random {} %", 100.0 - SEQUENTIAL),
+    ));
+    Findings {
+        parameters,
+        plot: Plot { x_label: "time, s", y_label, x_axis: Axis::Linear, panels: Vec::new() },
+        ..Findings::default()
+    }
 }
 
 fn samples(course: &Course) -> impl Iterator<Item = f64> + use<> {
@@ -111,12 +150,24 @@ fn samples(course: &Course) -> impl Iterator<Item = f64> + use<> {
     (1..=count).map(|number| number as f64 * EVERY)
 }
 
-fn panel(title: &str, unit: &str, course: &Course, value: impl Fn(usize, f64) -> f64, reserved: impl Fn(usize, f64) -> f64) -> Panel {
+fn panel(
+    title: &str,
+    unit: &str,
+    course: &Course,
+    value: impl Fn(usize, f64) -> f64,
+    reserved: impl Fn(usize, f64) -> f64,
+) -> Panel {
     let mut series = Vec::new();
     for (stream, name) in STREAMS.iter().enumerate() {
-        let points = |value: &dyn Fn(usize, f64) -> f64| samples(course).map(|at| Point::published(at, value(stream, at))).collect();
+        let points = |value: &dyn Fn(usize, f64) -> f64| {
+            samples(course).map(|at| Point::published(at, value(stream, at))).collect()
+        };
         series.push(Series { name: (*name).to_string(), published: false, points: points(&value) });
-        series.push(Series { name: format!("{name}, reserved"), published: true, points: points(&reserved) });
+        series.push(Series {
+            name: format!("{name}, reserved"),
+            published: true,
+            points: points(&reserved),
+        });
     }
     Panel { title: format!("{title}, {unit}"), series }
 }

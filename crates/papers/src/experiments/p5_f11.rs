@@ -12,11 +12,18 @@ use crate::report::{Axis, Findings, Panel, Parameter, Plot, Point, Published, Ro
 use crate::table::Experiment;
 
 /// The line in the table.
-pub const EXPERIMENT: Experiment =
-    Experiment { id: "p5.f11", title: "three streams that start and stop", source: "P5, figure 11 and section 4.4", takes: "5 s", find };
+pub const EXPERIMENT: Experiment = Experiment {
+    id: "p5.f11",
+    title: "three streams that start and stop",
+    source: "P5, figure 11 and section 4.4",
+    takes: "5 s",
+    find,
+};
 
-/// Name, first and last second, and share reserved in percent. The paper gives the times; what was reserved it does not say.
-const STREAMS: [(&str, u64, u64, f64); 3] = [("random 1", 0, 60, 30.0), ("sequential 2", 10, 30, 40.0), ("random 3", 20, 50, 30.0)];
+/// Name, first and last second, and share reserved in percent. The paper gives the times; what was
+/// reserved it does not say.
+const STREAMS: [(&str, u64, u64, f64); 3] =
+    [("random 1", 0, 60, 30.0), ("sequential 2", 10, 30, 40.0), ("random 3", 20, 50, 30.0)];
 /// When who is active changes.
 const PHASES: [u64; 6] = [0, 10, 20, 30, 50, 60];
 /// What a change is given to settle.
@@ -28,18 +35,36 @@ const EVERY: f64 = 0.5;
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let members = STREAMS.iter().map(|(name, from, until, reserved)| {
         let config = if name.starts_with("random") { p5::random() } else { p5::runs_of(p5::RUN) };
-        let config = StreamConfig { start: Nanos::from_secs(*from), stop: Some(Nanos::from_secs(*until)), ..config };
+        let config = StreamConfig {
+            start: Nanos::from_secs(*from),
+            stop: Some(Nanos::from_secs(*until)),
+            ..config
+        };
         Member { config, terms: Terms::reserving(p5::percent(*reserved)) }
     });
     let seconds = PHASES[PHASES.len() - 1] as f64;
-    let course = context.run(&[Run::new("three streams", "utilization", members.collect(), seconds)])?.remove(0);
+    let course = context
+        .run(&[Run::new("three streams", "utilization", members.collect(), seconds)])?
+        .remove(0);
     let mut findings = Findings {
         parameters: p5::parameters(seconds),
-        plot: Plot { x_label: "time, s", y_label: "share of disk time in the second before, %", x_axis: Axis::Linear, panels: Vec::new() },
+        plot: Plot {
+            x_label: "time, s",
+            y_label: "share of disk time in the second before, %",
+            x_axis: Axis::Linear,
+            panels: Vec::new(),
+        },
         ..Findings::default()
     };
-    let reserved = STREAMS.map(|(name, from, until, reserved)| format!("{name} {reserved} % from {from} to {until} s")).join(", ");
-    findings.parameters.push(Parameter::new("reserved", format!("{reserved}; the paper does not say how much was")));
+    let reserved = STREAMS
+        .map(|(name, from, until, reserved)| {
+            format!("{name} {reserved} % from {from} to {until} s")
+        })
+        .join(", ");
+    findings.parameters.push(Parameter::new(
+        "reserved",
+        format!("{reserved}; the paper does not say how much was"),
+    ));
     for phase in PHASES.windows(2) {
         findings.rows.extend(rows(&course, phase[0], phase[1]));
     }
@@ -51,7 +76,10 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
             .map(|at| Point::published(at, course.share(stream, at - 1.0, at) * 100.0))
             .collect(),
     };
-    findings.plot.panels.push(Panel { title: "three streams".to_string(), series: STREAMS.iter().enumerate().map(line).collect() });
+    findings.plot.panels.push(Panel {
+        title: "three streams".to_string(),
+        series: STREAMS.iter().enumerate().map(line).collect(),
+    });
     Ok(findings)
 }
 
@@ -60,15 +88,28 @@ fn rows(course: &Course, from: u64, until: u64) -> Vec<Row> {
     let mut rows = Vec::new();
     for (stream, line) in STREAMS.iter().enumerate().filter(|(_, line)| active(line)) {
         let (name, _, _, reserved) = *line;
-        let what = |text: &str| format!("{from} to {until} s: {name}, {text} (drawn unit with noise)");
+        let what =
+            |text: &str| format!("{from} to {until} s: {name}, {text} (drawn unit with noise)");
         let share = course.share(stream, from as f64 + SETTLES, until as f64) * 100.0;
         let holds = share >= reserved - WITHIN;
         let reason = format!("{reserved} % reserved, {WITHIN} points less allowed.");
         let shape = Published::Shape("at least its reservation or a fair share");
-        rows.push(Row::judged(what("share of disk time once settled"), shape, Estimated::new(share, None), "%", holds, reason));
+        rows.push(Row::judged(
+            what("share of disk time once settled"),
+            shape,
+            Estimated::new(share, None),
+            "%",
+            holds,
+            reason,
+        ));
         let first = course.share(stream, from as f64, from as f64 + 1.0) * 100.0;
         let why = "The published transients take about a second; figure 11 gives no numbers.";
-        rows.push(Row::unpublished(what("share of disk time in the first second"), Estimated::new(first, None), "%", why));
+        rows.push(Row::unpublished(
+            what("share of disk time in the first second"),
+            Estimated::new(first, None),
+            "%",
+            why,
+        ));
     }
     rows
 }

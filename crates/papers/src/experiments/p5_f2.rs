@@ -19,25 +19,36 @@ pub const EXPERIMENT: Experiment = Experiment {
 
 /// Requests of a run; 1 is random.
 const RUNS: [u64; 11] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
-/// Share of the achievable rate that can be reserved (P5, section 1: "less than 1 % of achievable disk performance is reservable").
+/// Share of the achievable rate that can be reserved (P5, section 1: "less than 1 % of achievable
+/// disk performance is reservable").
 const OF_ACHIEVABLE: f64 = 0.05;
 
 fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let seconds = p5::seconds(context);
     let run = |requests: u64| {
         let config = if requests == 1 { p5::random() } else { p5::runs_of(requests) };
-        Run::new(format!("runs of {requests}"), "fcfs", vec![Member { config, terms: Terms::default() }], seconds)
+        Run::new(
+            format!("runs of {requests}"),
+            "fcfs",
+            vec![Member { config, terms: Terms::default() }],
+            seconds,
+        )
     };
     let courses = context.run(&RUNS.map(run))?;
-    let worst = Estimated::new(courses[0].least_rate(0, 1.0), None);
+    let worst = Estimated::new(courses[0].min_rate(0, 1.0), None);
     let rates: Vec<f64> = courses.iter().map(|course| course.settled_rate(0)).collect();
     let mut findings = Findings {
         parameters: p5::parameters(seconds),
-        plot: Plot { x_label: "requests of a sequential run", y_label: "requests a second", x_axis: Axis::PowersOfTwo, panels: Vec::new() },
+        plot: Plot {
+            x_label: "requests of a sequential run",
+            y_label: "requests a second",
+            x_axis: Axis::PowersOfTwo,
+            panels: Vec::new(),
+        },
         ..Findings::default()
     };
     let what = "reservable: the fewest random requests in any second (drawn unit with noise)";
-    let why = "the paper's drive was measured, ours is reckoned from its data sheet.";
+    let why = "the paper's drive was measured, ours is computed from its data sheet.";
     findings.rows.push(Row::compared(what, 60.0, worst, "requests a second", 0.2, why));
     findings.rows.push(Row::compared(
         "achievable: random (drawn unit with noise)",
@@ -49,13 +60,18 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     ));
     for (requests, rate) in RUNS.iter().zip(&rates).skip(1) {
         let what = format!("achievable: runs of {requests} (drawn unit with noise)");
-        findings.rows.push(Row::unpublished(what, Estimated::new(*rate, None), "requests a second", "Figure 2 gives no numbers."));
+        findings.rows.push(Row::unpublished(
+            what,
+            Estimated::new(*rate, None),
+            "requests a second",
+            "Figure 2 gives no numbers.",
+        ));
     }
     let most = rates[RUNS.len() - 1];
     let part = Estimated::new(worst.value / most, None);
     let what = "runs of 1024: reservable over achievable (drawn unit with noise)";
-    let reason =
-        "The paper says less than 1 %; its requests were joined below, ours cross the bus one by one. It is orders of magnitude all the same.";
+    let reason = "The paper says less than 1 %; its requests were joined below, ours cross the bus \
+        one by one. It is orders of magnitude all the same.";
     findings.rows.push(Row::judged(
         what,
         crate::report::Published::Shape("orders of magnitude apart"),
@@ -67,9 +83,14 @@ fn find(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let line = |name: &str, value: &dyn Fn(usize) -> f64| Series {
         name: name.to_string(),
         published: false,
-        points: RUNS.iter().enumerate().map(|(place, requests)| Point::published(*requests as f64, value(place))).collect(),
+        points: RUNS
+            .iter()
+            .enumerate()
+            .map(|(place, requests)| Point::published(*requests as f64, value(place)))
+            .collect(),
     };
-    let series = vec![line("achievable", &|place| rates[place]), line("reservable", &|_| worst.value)];
+    let series =
+        vec![line("achievable", &|place| rates[place]), line("reservable", &|_| worst.value)];
     findings.plot.panels.push(Panel { title: "one stream".to_string(), series });
     Ok(findings)
 }

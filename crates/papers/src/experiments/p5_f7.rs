@@ -58,23 +58,42 @@ fn sequential(context: &Context<'_>) -> Result<Findings, ExperimentError> {
     let mut findings = findings(seconds);
     let mut rates = Vec::new();
     for us in SEQUENTIAL_US {
-        let courses = context.run(&p5::sweep(&format!("utilization:sequential_us={us}"), seconds))?;
+        let courses =
+            context.run(&p5::sweep(&format!("utilization:sequential_us={us}"), seconds))?;
         let name = format!("sequential estimated at {us} us");
         shares(&mut findings, &name, &courses);
         let place = RESERVED.iter().position(|reserved| *reserved == AT).expect("one of the sweep");
         let rate = courses[place].settled_rate(0);
-        let what = format!("{name}, {AT} % sequential: sequential throughput (drawn unit with noise)");
-        findings.rows.push(Row::unpublished(what, Estimated::new(rate, None), "requests a second", "Figure 8(b) gives no numbers."));
+        let what =
+            format!("{name}, {AT} % sequential: sequential throughput (drawn unit with noise)");
+        findings.rows.push(Row::unpublished(
+            what,
+            Estimated::new(rate, None),
+            "requests a second",
+            "Figure 8(b) gives no numbers.",
+        ));
         rates.push(rate);
-        let series = p5::lines("", false, &courses, |stream, _, course| course.settled_rate(stream));
+        let series =
+            p5::lines("", false, &courses, |stream, _, course| course.settled_rate(stream));
         findings.plot.panels.push(Panel { title: format!("{name}: throughput"), series });
     }
     for (us, rate) in SEQUENTIAL_US[1..].iter().zip(&rates[1..]) {
-        let what =
-            format!("sequential estimated at {us} us over {} us, {AT} % sequential: sequential throughput (drawn unit with noise)", SEQUENTIAL_US[0]);
+        let what = format!(
+            "sequential estimated at {us} us over {} us, {AT} % sequential: sequential throughput \
+                (drawn unit with noise)",
+            SEQUENTIAL_US[0]
+        );
         let ratio = Estimated::new(rate / rates[0], None);
-        let reason = "the published scheduler had fewer requests at the driver below when they were estimated high; here one or two are at the drive, and a run goes by what it took.";
-        findings.rows.push(Row::shape(what, "below 1: less with higher estimates", ratio, "ratio", ratio.value < 0.98, reason));
+        let reason = "the published scheduler had fewer requests at the driver below when they \
+            were estimated high; here one or two are at the drive, and a run goes by what it took.";
+        findings.rows.push(Row::shape(
+            what,
+            "below 1: less with higher estimates",
+            ratio,
+            "ratio",
+            ratio.value < 0.98,
+            reason,
+        ));
     }
     Ok(findings)
 }
@@ -84,13 +103,27 @@ fn shares(findings: &mut Findings, name: &str, courses: &[Course]) {
         for (stream, who) in STREAMS.iter().enumerate() {
             let own = p5::own(stream, *reserved);
             let share = course.settled_share(stream) * 100.0;
-            let what = format!("{name}, {reserved} % sequential: {who}, share of disk time (drawn unit with noise)");
+            let what = format!(
+                "{name}, {reserved} % sequential: {who}, share of disk time (drawn unit with noise)"
+            );
             let reason = format!("{:+.2} points off, {WITHIN} allowed.", share - own);
             let holds = (share - own).abs() <= WITHIN;
-            findings.rows.push(Row::judged(what, Published::Number(own), Estimated::new(share, None), "%", holds, reason));
+            findings.rows.push(Row::judged(
+                what,
+                Published::Number(own),
+                Estimated::new(share, None),
+                "%",
+                holds,
+                reason,
+            ));
         }
     }
-    let shares = p5::lines("", false, courses, |stream, _, course| course.settled_share(stream) * 100.0);
-    let reserved = p5::lines(", reserved", true, courses, |stream, reserved, _| p5::own(stream, reserved));
-    findings.plot.panels.push(Panel { title: name.to_string(), series: [shares, reserved].concat() });
+    let shares =
+        p5::lines("", false, courses, |stream, _, course| course.settled_share(stream) * 100.0);
+    let reserved =
+        p5::lines(", reserved", true, courses, |stream, reserved, _| p5::own(stream, reserved));
+    findings
+        .plot
+        .panels
+        .push(Panel { title: name.to_string(), series: [shares, reserved].concat() });
 }

@@ -1,4 +1,5 @@
-//! Writing a report down: `ID.svg`, `ID.csv`, `ID.json` and `ID.html`, each written aside and put in place whole.
+//! Writing a report down: `ID.svg`, `ID.csv`, `ID.json` and `ID.html`, each written aside and put
+//! in place whole.
 
 mod page;
 mod plot;
@@ -30,15 +31,25 @@ pub const FORMS: &[Form] = &[
     Form { extension: "html", text: page },
 ];
 
-/// Writes a report in every form into `folder`, which is made when it is missing, and answers the paths.
+/// Writes a report in every form into `folder`, which is made when it is missing, and answers the
+/// paths.
 ///
 /// # Errors
-/// When the folder cannot be made, a form cannot be made, or a file cannot be written; files of other forms may be there already, whole.
+/// When the folder cannot be made, a form cannot be made, or a file cannot be written; files of
+/// other forms may be there already, whole.
 pub fn write(report: &Report, folder: &Path) -> Result<Vec<PathBuf>, WriteError> {
     // All texts first: a form that cannot be made leaves nothing behind.
-    let texts = FORMS.iter().map(|form| Ok((form, (form.text)(report)?))).collect::<Result<Vec<_>, WriteError>>()?;
+    let texts = FORMS
+        .iter()
+        .map(|form| Ok((form, (form.text)(report)?)))
+        .collect::<Result<Vec<_>, WriteError>>()?;
     check_folder(folder)?;
-    texts.into_iter().map(|(form, text)| whole_file::write(folder, &format!("{}.{}", report.id, form.extension), &text)).collect()
+    texts
+        .into_iter()
+        .map(|(form, text)| {
+            whole_file::write(folder, &format!("{}.{}", report.id, form.extension), &text)
+        })
+        .collect()
 }
 
 /// The rows as CSV with a heading; empty cells where there is nothing.
@@ -65,13 +76,18 @@ pub fn csv(report: &Report) -> Result<String, WriteError> {
 }
 
 /// The columns of [`csv()`]; from the third on the keys of a row.
-pub const COLUMNS: [&str; 10] = ["id", "seed", "what", "published", "measured", "low", "high", "unit", "holds", "reason"];
+pub const COLUMNS: [&str; 10] =
+    ["id", "seed", "what", "published", "measured", "low", "high", "unit", "holds", "reason"];
 
 /// The report as indented JSON.
 ///
 /// # Errors
 /// None that is known of: every key is a text.
 pub fn json(report: &Report) -> Result<String, WriteError> {
-    let fault = |error: serde_json::Error| WriteError::Form { id: report.id, form: "JSON", cause: error.to_string() };
+    let fault = |error: serde_json::Error| WriteError::Form {
+        id: report.id,
+        form: "JSON",
+        cause: error.to_string(),
+    };
     serde_json::to_string_pretty(report).map(|text| text + "\n").map_err(fault)
 }

@@ -15,9 +15,12 @@ pub fn page(report: &Report) -> Result<String, WriteError> {
     // Writing to a text cannot fail.
     let _ = write!(
         out,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, \
-         initial-scale=1\">\n<title>{id}: {title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{id}: {title}</h1>\n\
-         <p>Reproduces {source}. Headtime {version}, seed {seed}, scale {scale}. Again: <code>{command}</code></p>\n",
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta \
+            name=\"viewport\" content=\"width=device-width, \
+         initial-scale=1\">\n<title>{id}: \
+         {title}</title>\n<style>{STYLE}</style>\n</head>\n<body>\n<main>\n<h1>{id}: {title}</h1>\n\
+         <p>Reproduces {source}. Headtime {version}, seed {seed}, scale {scale}. Again: \
+         <code>{command}</code></p>\n",
         id = escape(report.id),
         title = escape(report.title),
         source = escape(report.source),
@@ -30,7 +33,12 @@ pub fn page(report: &Report) -> Result<String, WriteError> {
     rows(&mut out, report);
     out.push_str("<h2>Held fixed</h2>\n<table>\n<tbody>\n");
     for parameter in &report.parameters {
-        let _ = writeln!(out, "<tr><th>{}</th><td>{}</td></tr>", escape(parameter.name), escape(&parameter.value));
+        let _ = writeln!(
+            out,
+            "<tr><th>{}</th><td>{}</td></tr>",
+            escape(parameter.name),
+            escape(&parameter.value)
+        );
     }
     out.push_str("</tbody>\n</table>\n");
     if !report.notes.is_empty() {
@@ -57,7 +65,13 @@ fn rows(out: &mut String, report: &Report) {
             None => "open",
         };
         let reason = row.reason.as_deref().unwrap_or("");
-        let cells = [row.published.text(), row.measured_text(), row.unit.to_string(), Row::verdict(row).to_string(), reason.to_string()];
+        let cells = [
+            row.published.text(),
+            row.measured_text(),
+            row.unit.to_string(),
+            Row::verdict(row).to_string(),
+            reason.to_string(),
+        ];
         let _ = write!(out, "<tr class=\"{class}\"><th>{}</th>", escape(&row.what));
         for cell in cells {
             let _ = write!(out, "<td>{}</td>", escape(&cell));
@@ -67,7 +81,8 @@ fn rows(out: &mut String, report: &Report) {
     out.push_str("</tbody>\n</table>\n");
 }
 
-/// The plot as a part of the page: without a namespace, which inside HTML is known, and without a fixed size, so that it fits its column.
+/// The plot as a part of the page: without a namespace, which inside HTML is known, and without a
+/// fixed size, so that it fits its column.
 fn embedded(svg: &str) -> String {
     let attributes = svg.split_once('>').map_or("", |(opening, _)| opening);
     let size = |name: &str| {
@@ -76,7 +91,11 @@ fn embedded(svg: &str) -> String {
         Some(format!("{name}=\"{}\" ", &rest[..rest.find('"')?]))
     };
     let fixed: String = ["width", "height"].into_iter().filter_map(size).collect();
-    svg.replacen(&fixed, "role=\"img\" ", 1).replacen(" xmlns=\"http://www.w3.org/2000/svg\"", "", 1)
+    svg.replacen(&fixed, "role=\"img\" ", 1).replacen(
+        " xmlns=\"http://www.w3.org/2000/svg\"",
+        "",
+        1,
+    )
 }
 
 fn escape(text: &str) -> String {
@@ -90,7 +109,8 @@ h1 { font-size: 22px } h2 { font-size: 17px; margin-top: 28px }
 figure { margin: 16px 0 } svg { width: 100%; height: auto }
 code { background: #f2f3f4; padding: 1px 5px; border-radius: 3px }
 table { border-collapse: collapse; width: 100% }
-th, td { text-align: left; vertical-align: top; padding: 4px 10px; border-bottom: 1px solid #e2e4e6; font-weight: normal }
+th, td { text-align: left; vertical-align: top; padding: 4px 10px; border-bottom: 1px solid \
+#e2e4e6; font-weight: normal }
 thead th { font-weight: 600 }
 td:nth-child(3) { white-space: nowrap; font-variant-numeric: tabular-nums }
 tr.fails td:nth-child(5) { color: #a3232f; font-weight: 600 }
@@ -108,7 +128,11 @@ mod tests {
 
     #[test]
     fn a_plot_inside_a_page_has_neither_a_link_nor_a_fixed_size() {
-        let svg = "<svg width=\"10\" height=\"20\" viewBox=\"0 0 10 20\" xmlns=\"http://www.w3.org/2000/svg\">\n<rect width=\"3\"/></svg>";
-        assert_eq!(embedded(svg), "<svg role=\"img\" viewBox=\"0 0 10 20\">\n<rect width=\"3\"/></svg>");
+        let svg = "<svg width=\"10\" height=\"20\" viewBox=\"0 0 10 20\" \
+            xmlns=\"http://www.w3.org/2000/svg\">\n<rect width=\"3\"/></svg>";
+        assert_eq!(
+            embedded(svg),
+            "<svg role=\"img\" viewBox=\"0 0 10 20\">\n<rect width=\"3\"/></svg>"
+        );
     }
 }

@@ -1,7 +1,8 @@
 //! A report's plot as SVG.
 //!
-//! Panels stand side by side, two to a row; below them one legend. A line's colour follows from its name, so that it is the same in every panel; what was
-//! published is drawn dashed with hollow points, what was measured solid with its 95 % intervals.
+//! Panels stand side by side, two to a row; below them one legend. A line's color follows from its
+//! name, so that it is the same in every panel; what was published is drawn dashed with hollow
+//! points, what was measured solid with its 95 % intervals.
 
 use std::ops::Range;
 
@@ -12,7 +13,8 @@ use plotters::prelude::*;
 use crate::error::WriteError;
 use crate::report::{Axis, Panel, Plot, Report, Series};
 
-/// Colours that are told apart also by those who see no red or green, in the order in which names appear.
+/// Colors that are told apart also by those who see no red or green, in the order in which names
+/// appear.
 const COLOURS: [RGBColor; 12] = [
     RGBColor(110, 110, 110),
     RGBColor(214, 118, 28),
@@ -30,7 +32,8 @@ const COLOURS: [RGBColor; 12] = [
 const TEXT: RGBColor = RGBColor(60, 64, 67);
 const FAINT: RGBColor = RGBColor(226, 228, 230);
 const FONT: &str = "sans-serif";
-/// Width and height of a panel, height of a line of the legend, width of one of its columns; in pixels.
+/// Width and height of a panel, height of a line of the legend, width of one of its columns; in
+/// pixels.
 const PANEL: (u32, u32) = (560, 360);
 const LEGEND_LINE: i32 = 22;
 const LEGEND_COLUMN: i32 = 373;
@@ -55,11 +58,21 @@ pub fn svg(report: &Report) -> Result<String, WriteError> {
         let area = SVGBackend::with_string(&mut text, size).into_drawing_area();
         draw(&area, plot, &names, (rows, columns), legend_columns)
     };
-    drawn.map_err(|error| WriteError::Form { id: report.id, form: "plot", cause: error.to_string() })?;
+    drawn.map_err(|error| WriteError::Form {
+        id: report.id,
+        form: "plot",
+        cause: error.to_string(),
+    })?;
     Ok(text)
 }
 
-fn draw(area: &Area<'_>, plot: &Plot, names: &[&str], (rows, columns): (usize, usize), legend_columns: usize) -> Result<(), DrawError> {
+fn draw(
+    area: &Area<'_>,
+    plot: &Plot,
+    names: &[&str],
+    (rows, columns): (usize, usize),
+    legend_columns: usize,
+) -> Result<(), DrawError> {
     area.fill(&WHITE)?;
     let (panels, legend) = area.split_vertically(PANEL.1 * rows as u32);
     for (panel, area) in plot.panels.iter().zip(panels.split_evenly((rows, columns))) {
@@ -70,14 +83,22 @@ fn draw(area: &Area<'_>, plot: &Plot, names: &[&str], (rows, columns): (usize, u
     Ok(())
 }
 
-fn draw_panel(area: &Area<'_>, plot: &Plot, panel: &Panel, names: &[&str]) -> Result<(), DrawError> {
+fn draw_panel(
+    area: &Area<'_>,
+    plot: &Plot,
+    panel: &Panel,
+    names: &[&str],
+) -> Result<(), DrawError> {
     let place = |x: f64| match plot.x_axis {
         Axis::Linear => x,
         Axis::PowersOfTwo => libm::log2(x),
     };
     let points = || panel.series.iter().flat_map(|series| &series.points);
     let x = span(points().map(|point| place(point.x)), 0.04);
-    let y = span(points().flat_map(|point| [Some(point.y), point.low, point.high]).flatten().chain([0.0]), 0.06);
+    let y = span(
+        points().flat_map(|point| [Some(point.y), point.low, point.high]).flatten().chain([0.0]),
+        0.06,
+    );
     let mut chart = ChartBuilder::on(area)
         .caption(&panel.title, (FONT, 18).into_font().color(&TEXT))
         .margin(8)
@@ -98,16 +119,33 @@ fn draw_panel(area: &Area<'_>, plot: &Plot, panel: &Panel, names: &[&str]) -> Re
         .y_label_formatter(&|value| number(*value))
         .draw()?;
     for series in &panel.series {
-        let colour = colour(names, &series.name);
+        let color = color(names, &series.name);
         let at = |point: &crate::report::Point| (place(point.x), point.y);
         if series.published {
-            chart.draw_series(DashedLineSeries::new(series.points.iter().map(at), 5, 4, colour.stroke_width(1)))?;
-            chart.draw_series(series.points.iter().map(|point| Circle::new(at(point), 4, colour.stroke_width(1))))?;
+            chart.draw_series(DashedLineSeries::new(
+                series.points.iter().map(at),
+                5,
+                4,
+                color.stroke_width(1),
+            ))?;
+            chart.draw_series(
+                series.points.iter().map(|point| Circle::new(at(point), 4, color.stroke_width(1))),
+            )?;
         } else {
-            chart.draw_series(LineSeries::new(series.points.iter().map(at), colour.stroke_width(2)))?;
-            chart.draw_series(series.points.iter().map(|point| Circle::new(at(point), 3, colour.filled())))?;
-            let intervals = series.points.iter().filter_map(|point| Some((place(point.x), point.low?, point.high?)));
-            chart.draw_series(intervals.map(|(x, low, high)| PathElement::new([(x, low), (x, high)], colour.stroke_width(1))))?;
+            chart.draw_series(LineSeries::new(
+                series.points.iter().map(at),
+                color.stroke_width(2),
+            ))?;
+            chart.draw_series(
+                series.points.iter().map(|point| Circle::new(at(point), 3, color.filled())),
+            )?;
+            let intervals = series
+                .points
+                .iter()
+                .filter_map(|point| Some((place(point.x), point.low?, point.high?)));
+            chart.draw_series(intervals.map(|(x, low, high)| {
+                PathElement::new([(x, low), (x, high)], color.stroke_width(1))
+            }))?;
         }
     }
     Ok(())
@@ -116,8 +154,11 @@ fn draw_panel(area: &Area<'_>, plot: &Plot, panel: &Panel, names: &[&str]) -> Re
 fn draw_legend(area: &Area<'_>, names: &[&str], columns: usize) -> Result<(), DrawError> {
     let style = (FONT, 14).into_font().color(&TEXT);
     for (place, name) in names.iter().enumerate() {
-        let (x, y) = (12 + LEGEND_COLUMN * (place % columns) as i32, 14 + LEGEND_LINE * (place / columns) as i32);
-        area.draw(&PathElement::new([(x, y), (x + 26, y)], colour(names, name).stroke_width(3)))?;
+        let (x, y) = (
+            12 + LEGEND_COLUMN * (place % columns) as i32,
+            14 + LEGEND_LINE * (place / columns) as i32,
+        );
+        area.draw(&PathElement::new([(x, y), (x + 26, y)], color(names, name).stroke_width(3)))?;
         area.draw(&Text::new((*name).to_string(), (x + 34, y - 7), style.clone()))?;
     }
     let y = 14 + LEGEND_LINE * names.len().div_ceil(columns) as i32;
@@ -137,14 +178,17 @@ fn names(plot: &Plot) -> Vec<&str> {
     names
 }
 
-fn colour(names: &[&str], name: &str) -> RGBColor {
+fn color(names: &[&str], name: &str) -> RGBColor {
     let place = names.iter().position(|other| *other == name).unwrap_or(0);
     COLOURS[place % COLOURS.len()]
 }
 
-/// From the least to the greatest, and a `share` of that more on either side; from 0 to 1 when there is nothing.
+/// From the least to the greatest, and a `share` of that more on either side; from 0 to 1 when
+/// there is nothing.
 fn span(values: impl Iterator<Item = f64>, share: f64) -> Range<f64> {
-    let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| (low.min(value), high.max(value)));
+    let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), value| {
+        (low.min(value), high.max(value))
+    });
     if low > high {
         return 0.0..1.0;
     }
@@ -157,7 +201,8 @@ fn span(values: impl Iterator<Item = f64>, share: f64) -> Range<f64> {
 /// A number without needless digits.
 fn number(value: f64) -> String {
     let text = if value.abs() >= 100.0 { format!("{value:.0}") } else { format!("{value:.3}") };
-    let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
+    let text =
+        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };
     if text == "-0" { "0".to_string() } else { text.to_string() }
 }
 
@@ -178,9 +223,12 @@ impl Ranged for Places {
 
     fn key_points<Hint: KeyPointHint>(&self, hint: Hint) -> Vec<f64> {
         match self.axis {
-            Axis::Linear => plotters::coord::types::RangedCoordf64::from(self.span.clone()).key_points(hint),
+            Axis::Linear => {
+                plotters::coord::types::RangedCoordf64::from(self.span.clone()).key_points(hint)
+            }
             Axis::PowersOfTwo => {
-                let (first, last) = (libm::ceil(self.span.start) as i32, libm::floor(self.span.end) as i32);
+                let (first, last) =
+                    (libm::ceil(self.span.start) as i32, libm::floor(self.span.end) as i32);
                 (first..=last).map(f64::from).collect()
             }
         }
@@ -206,7 +254,10 @@ mod tests {
 
     #[test]
     fn numbers_carry_no_needless_digits() {
-        assert_eq!([0.0, 1.0, 2.5, 0.125, 388.4, -20.0, -0.0001].map(number), ["0", "1", "2.5", "0.125", "388", "-20", "0"]);
+        assert_eq!(
+            [0.0, 1.0, 2.5, 0.125, 388.4, -20.0, -0.0001].map(number),
+            ["0", "1", "2.5", "0.125", "388", "-20", "0"]
+        );
     }
 
     #[test]
@@ -218,9 +269,10 @@ mod tests {
     }
 
     #[test]
-    fn powers_of_two_are_labelled_by_what_they_are() {
+    fn powers_of_two_are_labeled_by_what_they_are() {
         let places = Places { span: 0.9..8.2, axis: Axis::PowersOfTwo };
-        let labels: Vec<String> = places.key_points(3).iter().map(|place| places.format_ext(place)).collect();
+        let labels: Vec<String> =
+            places.key_points(3).iter().map(|place| places.format_ext(place)).collect();
         assert_eq!(labels, ["2", "4", "8", "16", "32", "64", "128", "256"]);
         assert_eq!((places.map(&0.9, (0, 730)), places.map(&8.2, (0, 730))), (0, 730));
     }

@@ -6,18 +6,21 @@ use std::path::{Path, PathBuf};
 
 use crate::error::WriteError;
 
-/// Makes `folder` when it is missing and tries whether a file can be written there; a long run should not end in a folder that refuses its results.
+/// Makes `folder` when it is missing and tries whether a file can be written there; a long run
+/// should not end in a folder that refuses its results.
 ///
 /// # Errors
 /// [`WriteError`], with the folder and what the system said.
 pub fn check_folder(folder: &Path) -> Result<(), WriteError> {
-    fs::create_dir_all(folder).map_err(|source| WriteError::Folder { folder: folder.to_path_buf(), source })?;
+    fs::create_dir_all(folder)
+        .map_err(|source| WriteError::Folder { folder: folder.to_path_buf(), source })?;
     let trial = aside(folder, "trial");
     let tried = File::create(&trial).and_then(|_| fs::remove_file(&trial));
     tried.map_err(|source| WriteError::File { path: trial, source })
 }
 
-/// Puts a file called `name` with these contents into `folder`, in place of one that is there, and answers its path.
+/// Puts a file called `name` with these contents into `folder`, in place of one that is there, and
+/// answers its path.
 ///
 /// # Errors
 /// [`WriteError`], with the file and what the system said; what was there before is there still.
@@ -49,7 +52,9 @@ mod tests {
 
     fn names(folder: &Path) -> Vec<String> {
         let entries = fs::read_dir(folder).expect("it is there");
-        entries.map(|entry| entry.expect("it can be read").file_name().to_string_lossy().into_owned()).collect()
+        entries
+            .map(|entry| entry.expect("it can be read").file_name().to_string_lossy().into_owned())
+            .collect()
     }
 
     #[test]
@@ -70,8 +75,13 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let file = folder.path().join("file");
         fs::write(&file, "").expect("the folder is ours");
-        let message = check_folder(&file.join("below")).expect_err("a file has no folder in it").to_string();
-        assert!(message.starts_with("cannot make the folder ") && message.ends_with("choose another with --out"), "{message}");
+        let message =
+            check_folder(&file.join("below")).expect_err("a file has no folder in it").to_string();
+        assert!(
+            message.starts_with("cannot make the folder ")
+                && message.ends_with("choose another with --out"),
+            "{message}"
+        );
         // A folder stands where the file should: the rename fails, and nothing is left behind.
         fs::create_dir(folder.path().join("x.csv")).expect("the folder is ours");
         let error = write(folder.path(), "x.csv", "text").expect_err("a folder is in the way");

@@ -1,11 +1,14 @@
-//! What the first track is that is not as its zone foretells.
+//! What the first track is that is not as its zone predicts.
 //!
-//! What is stepped over is counted at it and at the next ones. Where the counts stay the same from some track on, sectors were stepped over there: spares or a row of slips. Where
-//! they rise by as much with each track, tracks have become shorter (or, falling, longer) by that: here the next zone begins, and its sectors per track are known. Where they
-//! cannot be counted the rhythm is another: a last band that is narrower, or a zone that begins at an angle of its own; then tracks are measured without presuming anything.
+//! What is stepped over is counted at it and at the next ones. Where the counts stay the same from
+//! some track on, sectors were stepped over there: spares or a row of slips. Where they rise by as
+//! much with each track, tracks have become shorter (or, falling, longer) by that: here the next
+//! zone begins, and its sectors per track are known. Where they cannot be counted the rhythm is
+//! another: a last band that is narrower, or a zone that begins at an angle of its own; then tracks
+//! are measured without presuming anything.
 
-use super::border::{LEAST_DEVIATION, Where, count, off_in_middle};
-use super::pattern::{is_as_foretold, out_of_reach};
+use super::border::{MIN_DEVIATION, Where, count, off_in_middle};
+use super::pattern::{is_as_predicted, out_of_reach};
 use super::sketch::{Groups, Pattern, Skip, ZoneSketch};
 use super::track::{measure_track, short_by};
 use super::walk::{Verdict, likely, take_count, take_skip, verify};
@@ -13,15 +16,16 @@ use crate::numbers::{median, part, wrap};
 use crate::session::{Session, Step};
 
 /// Skips of fewer sectors are slips rather than spares (guess).
-const LEAST_SPARES: u64 = 6;
+const MIN_SPARES: u64 = 6;
 /// Tracks of a zone that may be elsewhere without an explanation.
-const MOST_STRANGE: u64 = 2;
-/// Half of a drift along a track is told from none by so many errors of the middle one of some readings.
+const MAX_STRANGE: u64 = 2;
+/// Half of a drift along a track is told from none by so many errors of the middle one of some
+/// readings.
 const SURE_DRIFT: f64 = 5.0;
 /// Tracks that are counted.
 const COUNTED: u64 = 4;
 /// Tracks by which the first that was found bad may lie behind the first that is.
-const MOST_LATE: u64 = 16;
+const MAX_LATE: u64 = 16;
 
 /// Says what the first track is that does not fit; all before it do, nearly.
 pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<()> {
@@ -46,7 +50,7 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
     if let [None, Some(one), Some(two), _] = found[..]
         && one == two
         && (0..=likely(session, zone, bad)).contains(&one)
-        && zone.strange < MOST_STRANGE
+        && zone.strange < MAX_STRANGE
     {
         // Tracks as ever, of which one was seen elsewhere: most likely by bad luck in all tries.
         zone.strange += 1;
@@ -62,9 +66,12 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
     {
         return Ok(());
     }
-    // What is stepped over before the bad track and was not known: spares of which slips have left but a few.
+    // What is stepped over before the bad track and was not known: spares of which slips have left
+    // but a few.
     let before = match (&found[..], bad.checked_sub(1)) {
-        ([None, None, ..], Some(last)) => count(session, zone, last, Where::Here)?.map(|(extra, _)| extra),
+        ([None, None, ..], Some(last)) => {
+            count(session, zone, last, Where::Here)?.map(|(extra, _)| extra)
+        }
         _ => None,
     };
     if before.is_none_or(|extra| extra == 0)
@@ -82,7 +89,8 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
         && short > likely(session, zone, bad)
         && !is_shorter(session, zone, bad, short.unsigned_abs())?
     {
-        // It is its zone's last, with spares; those behind it are longer or shorter, or at angles of their own.
+        // It is its zone's last, with spares; those behind it are longer or shorter, or at angles
+        // of their own.
         zone.end_lba = Some(zone.track_start(bad + 1) - short.unsigned_abs());
         end_where_doubtful(zone);
         return Ok(());
@@ -98,18 +106,25 @@ pub(crate) fn explain(session: &mut Session, zone: &mut ZoneSketch, bad: u64) ->
     }
     if counts.len() == COUNTED as usize {
         let rises: Vec<i64> = counts.windows(2).map(|pair| pair[1] - pair[0]).collect();
-        if rises[1] == rises[2] && rises[2] != 0 && keeps_rising(session, zone, bad + COUNTED - 1, counts[3], rises[2])? {
+        if rises[1] == rises[2]
+            && rises[2] != 0
+            && keeps_rising(session, zone, bad + COUNTED - 1, counts[3], rises[2])?
+        {
             return end_at(session, zone, bad, &counts, rises[2]);
         }
-        if counts[0] > 0 && rises.iter().filter(|rise| !(0..=3).contains(*rise)).count() <= 1 && rises[2].abs() <= 3 {
+        if counts[0] > 0
+            && rises.iter().filter(|rise| !(0..=3).contains(*rise)).count() <= 1
+            && rises[2].abs() <= 3
+        {
             return stepped_over(session, zone, bad, &counts);
         }
     }
-    explain_anew(session, zone, bad, before)
+    explain_again(session, zone, bad, before)
 }
 
-/// Whether a track that ends early by so many sectors has room for so many fewer, as the first of another zone has, rather than spares: then its sectors pass more slowly, and come
-/// the later the further they lie on it.
+/// Whether a track that ends early by so many sectors has room for so many fewer, as the first of
+/// another zone has, rather than spares: then its sectors pass more slowly, and come the later the
+/// further they lie on it.
 fn is_shorter(session: &mut Session, zone: &ZoneSketch, track: u64, short: u64) -> Step<bool> {
     let sectors = zone.sectors_per_track;
     let length = sectors.saturating_sub(short);
@@ -121,7 +136,9 @@ fn is_shorter(session: &mut Session, zone: &ZoneSketch, track: u64, short: u64) 
     let (mut first, mut last) = (Vec::new(), Vec::new());
     for _ in 0..readings {
         for (from, offs) in [(length - third, &mut last), (0, &mut first)] {
-            let lba = zone.lba_from(track * sectors + from + session.draw.below(third)).min(session.know.capacity - 1);
+            let lba = zone
+                .lba_from(track * sectors + from + session.draw.below(third))
+                .min(session.know.capacity - 1);
             let turns = session.angle(lba)?.turns;
             offs.push(wrap(turns - zone.angle_on(track, lba)));
         }
@@ -129,30 +146,46 @@ fn is_shorter(session: &mut Session, zone: &ZoneSketch, track: u64, short: u64) 
     Ok(wrap(median(&last) - median(&first)) > half)
 }
 
-/// Whether counts that rise by little go on to do so: neighbouring tracks may have a slip each.
-fn keeps_rising(session: &mut Session, zone: &ZoneSketch, track: u64, counted: i64, rise: i64) -> Step<bool> {
+/// Whether counts that rise by little go on to do so: neighboring tracks may have a slip each.
+fn keeps_rising(
+    session: &mut Session,
+    zone: &ZoneSketch,
+    track: u64,
+    counted: i64,
+    rise: i64,
+) -> Step<bool> {
     if rise.abs() > 3 {
         return Ok(true);
     }
     const FURTHER: i64 = 8;
-    let extra = count(session, zone, track + FURTHER.unsigned_abs(), Where::Here)?.map(|(extra, _)| extra);
+    let extra =
+        count(session, zone, track + FURTHER.unsigned_abs(), Where::Here)?.map(|(extra, _)| extra);
     Ok(extra.is_some_and(|extra| (extra - counted - FURTHER * rise).abs() <= 2))
 }
 
-/// The next zone has tracks that are shorter by `rise`, from the last of the tracks counted backwards until one is not.
-fn end_at(session: &mut Session, zone: &mut ZoneSketch, bad: u64, counts: &[i64], rise: i64) -> Step<()> {
+/// The next zone has tracks that are shorter by `rise`, from the last of the tracks counted
+/// backwards until one is not.
+fn end_at(
+    session: &mut Session,
+    zone: &mut ZoneSketch,
+    bad: u64,
+    counts: &[i64],
+    rise: i64,
+) -> Step<()> {
     let mut place = counts.len() - 1;
     while place > 0 && counts[place] - counts[place - 1] == rise {
         place -= 1;
     }
     let (mut track, mut extra) = (bad + place as u64, counts[place]);
     let mut before = place.checked_sub(1).map(|place| counts[place]);
-    for _ in 0..MOST_LATE {
+    for _ in 0..MAX_LATE {
         if before.is_some() || track == 0 {
             break;
         }
         match count(session, zone, track - 1, Where::Here)? {
-            Some((earlier, _)) if extra - earlier == rise && earlier.abs() >= rise.abs() => (track, extra) = (track - 1, earlier),
+            Some((earlier, _)) if extra - earlier == rise && earlier.abs() >= rise.abs() => {
+                (track, extra) = (track - 1, earlier)
+            }
             Some((earlier, _)) => {
                 if extra - earlier == rise {
                     // The first of the new ones.
@@ -174,10 +207,16 @@ fn end_at(session: &mut Session, zone: &mut ZoneSketch, bad: u64, counts: &[i64]
     Ok(())
 }
 
-/// Sectors are stepped over at a track, and perhaps some more on the next ones: few are slips, which may lie anywhere since the last count, many are spares or a row of slips here.
-fn stepped_over(session: &mut Session, zone: &mut ZoneSketch, bad: u64, counts: &[i64]) -> Step<()> {
+/// Sectors are stepped over at a track, and perhaps some more on the next ones: few are slips,
+/// which may lie anywhere since the last count, many are spares or a row of slips here.
+fn stepped_over(
+    session: &mut Session,
+    zone: &mut ZoneSketch,
+    bad: u64,
+    counts: &[i64],
+) -> Step<()> {
     let last = counts.iter().copied().max().unwrap_or(0);
-    if last < LEAST_SPARES as i64 {
+    if last < MIN_SPARES as i64 {
         take_count(zone, bad + counts.len() as u64 - 1, last);
         zone.checked = bad + counts.len() as u64;
         return Ok(());
@@ -210,13 +249,20 @@ fn stepped_over(session: &mut Session, zone: &mut ZoneSketch, bad: u64, counts: 
 fn step_over(zone: &mut ZoneSketch, track: u64, skip: Skip) {
     take_skip(zone, skip);
     find_groups(zone, track);
-    if skip.sectors >= LEAST_SPARES && doubtful_end(zone).is_some_and(|doubtful| doubtful < skip.lba) {
+    if skip.sectors >= MIN_SPARES && doubtful_end(zone).is_some_and(|doubtful| doubtful < skip.lba)
+    {
         end_where_doubtful(zone);
     }
 }
 
-/// The tracks from a bad one on, without presuming anything but how many sectors more than known are stepped over before it, if that was counted.
-fn explain_anew(session: &mut Session, zone: &mut ZoneSketch, bad: u64, before: Option<i64>) -> Step<()> {
+/// The tracks from a bad one on, without presuming anything but how many sectors more than known
+/// are stepped over before it, if that was counted.
+fn explain_again(
+    session: &mut Session,
+    zone: &mut ZoneSketch,
+    bad: u64,
+    before: Option<i64>,
+) -> Step<()> {
     let start = zone.track_start(bad).saturating_add_signed(-before.unwrap_or(0));
     let first = measure_track(session, start, zone.sectors_per_track as f64)?;
     if first.end >= session.know.capacity {
@@ -237,21 +283,28 @@ fn explain_anew(session: &mut Session, zone: &mut ZoneSketch, bad: u64, before: 
     if end_at_spares(zone, bad) {
         return Ok(());
     }
-    if one == two && two == zone.sectors_per_track && zone.strange < MOST_STRANGE {
-        // Tracks as ever, of which one was seen elsewhere: most likely by bad luck in all tries. Where the next ones are too, another zone begins.
+    if one == two && two == zone.sectors_per_track && zone.strange < MAX_STRANGE {
+        // Tracks as ever, of which one was seen elsewhere: most likely by bad luck in all tries.
+        // Where the next ones are too, another zone begins.
         zone.strange += 1;
         zone.checked = bad + 1;
         return Ok(());
     }
-    // Where the first one's beginning was counted, one that is longer is whole, and the last of its zone; else it may begin with what is left of another track. One that spares leave no
-    // longer than those of the next zone, or than such a rest and one of them, is told by how its sectors pass.
-    let of_new = one.abs_diff(two) <= 1 && two != zone.sectors_per_track || one >= two && before.is_none();
-    let of_new = of_new && (two >= zone.sectors_per_track || is_shorter(session, zone, bad, zone.sectors_per_track - two)?);
+    // Where the first one's beginning was counted, one that is longer is whole, and the last of its
+    // zone; else it may begin with what is left of another track. One that spares leave no longer
+    // than those of the next zone, or than such a rest and one of them, is told by how its sectors
+    // pass.
+    let of_new =
+        one.abs_diff(two) <= 1 && two != zone.sectors_per_track || one >= two && before.is_none();
+    let of_new = of_new
+        && (two >= zone.sectors_per_track
+            || is_shorter(session, zone, bad, zone.sectors_per_track - two)?);
     zone.end_lba = Some(if of_new { start } else { first.end });
     Ok(())
 }
 
-/// Whether a track whose borders are as foretold is off by so little that the fit is to blame, or an outlier; then the zone learns from it.
+/// Whether a track whose borders are as predicted is off by so little that the fit is to blame, or
+/// an outlier; then the zone learns from it.
 fn only_the_fit(session: &mut Session, zone: &mut ZoneSketch, track: u64) -> Step<bool> {
     let mut offs = Vec::new();
     for _ in 0..3 {
@@ -259,7 +312,7 @@ fn only_the_fit(session: &mut Session, zone: &mut ZoneSketch, track: u64) -> Ste
         offs.push(off_in_middle(session, zone, track)?);
     }
     let off = median(&offs);
-    if off.abs() > 2.5 * LEAST_DEVIATION {
+    if off.abs() > 2.5 * MIN_DEVIATION {
         return Ok(false);
     }
     let lba = zone.middle_of(track);
@@ -269,17 +322,22 @@ fn only_the_fit(session: &mut Session, zone: &mut ZoneSketch, track: u64) -> Ste
     Ok(true)
 }
 
-/// Where spares lie at the end of a cylinder a zone may end, though all else goes on alike, unless there are groups: the first such place.
+/// Where spares lie at the end of a cylinder a zone may end, though all else goes on alike, unless
+/// there are groups: the first such place.
 fn doubtful_end(zone: &ZoneSketch) -> Option<u64> {
     let unit = zone.pattern.unit;
     if zone.pattern.in_bands() || unit >= Pattern::NEVER || zone.groups.is_some() {
         return None;
     }
-    let at_cylinder = |skip: &&Skip| skip.sectors >= LEAST_SPARES && zone.physical(skip.lba).is_multiple_of(unit * zone.sectors_per_track);
+    let at_cylinder = |skip: &&Skip| {
+        skip.sectors >= MIN_SPARES
+            && zone.physical(skip.lba).is_multiple_of(unit * zone.sectors_per_track)
+    };
     zone.skips.iter().find(at_cylinder).map(|skip| skip.lba)
 }
 
-/// The zone ends at the first doubtful place, if there is one; what was found behind it will be found again.
+/// The zone ends at the first doubtful place, if there is one; what was found behind it will be
+/// found again.
 fn end_where_doubtful(zone: &mut ZoneSketch) {
     if let Some(end) = doubtful_end(zone) {
         zone.retain_skips(|skip| skip.lba < end);
@@ -290,9 +348,17 @@ fn end_where_doubtful(zone: &mut ZoneSketch) {
     }
 }
 
-/// Steps that are another zone's show late when they differ by little: then the zone ended at the spares that were passed shortly before.
+/// Steps that are another zone's show late when they differ by little: then the zone ended at the
+/// spares that were passed shortly before.
 fn end_at_spares(zone: &mut ZoneSketch, bad: u64) -> bool {
-    let Some(last) = zone.skips.last().copied().filter(|skip| skip.sectors >= LEAST_SPARES && zone.pattern.in_bands()) else { return false };
+    let Some(last) = zone
+        .skips
+        .last()
+        .copied()
+        .filter(|skip| skip.sectors >= MIN_SPARES && zone.pattern.in_bands())
+    else {
+        return false;
+    };
     let track = zone.track_of(last.lba);
     let shortly = bad.saturating_sub(track) < zone.pattern.period();
     if shortly {
@@ -308,9 +374,11 @@ fn narrow_band(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<b
     if !zone.pattern.in_bands() || zone.last_band.is_some() {
         return Ok(false);
     }
-    // The bad one is the first of a surface, or the last of the one before, as a border was counted. Mostly of the second; but what lies beyond as many changes of surface as
-    // foretold is where it should be, so that a stride may have gone over the second and come to a later one.
-    let candidates = (1..zone.pattern.units).flat_map(|surface| [(bad + 1, surface), (bad, surface)]);
+    // The bad one is the first of a surface, or the last of the one before, as a border was
+    // counted. Mostly of the second; but what lies beyond as many changes of surface as predicted is
+    // where it should be, so that a stride may have gone over the second and come to a later one.
+    let candidates =
+        (1..zone.pattern.units).flat_map(|surface| [(bad + 1, surface), (bad, surface)]);
     for (change, surface) in candidates {
         let (first, offset) = (change / period * period, change % period);
         let width = offset / surface;
@@ -324,11 +392,12 @@ fn narrow_band(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<b
         let mut fits = true;
         for track in [second, second + width / 2, second + width, change] {
             if fits && track <= last && !out_of_reach(session, &narrow, track) {
-                fits = is_as_foretold(session, &mut narrow, track)?;
+                fits = is_as_predicted(session, &mut narrow, track)?;
             }
         }
-        // The last of the first surface tells the two apart where a width of one more would do as well.
-        if fits && is_as_foretold(session, &mut narrow, second - 1)? {
+        // The last of the first surface tells the two apart where a width of one more would do as
+        // well.
+        if fits && is_as_predicted(session, &mut narrow, second - 1)? {
             *zone = narrow;
             return Ok(true);
         }
@@ -336,10 +405,15 @@ fn narrow_band(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<b
     Ok(false)
 }
 
-/// As many sectors stepped over in the second part of a zone as in an equally long first one, both ending with a cylinder or band: groups.
+/// As many sectors stepped over in the second part of a zone as in an equally long first one, both
+/// ending with a cylinder or band: groups.
 fn find_groups(zone: &mut ZoneSketch, track: u64) {
     let unit = if zone.pattern.in_bands() { zone.pattern.period() } else { zone.pattern.unit };
-    if zone.groups.is_some() || unit >= Pattern::NEVER || !track.is_multiple_of(unit) || zone.reserved != 0 {
+    if zone.groups.is_some()
+        || unit >= Pattern::NEVER
+        || !track.is_multiple_of(unit)
+        || zone.reserved != 0
+    {
         return;
     }
     let Some(last) = zone.skips.last().copied() else { return };
@@ -348,7 +422,7 @@ fn find_groups(zone: &mut ZoneSketch, track: u64) {
     for half in zone.skips.clone() {
         sectors += half.sectors;
         let lbas = half.lba - zone.first_lba;
-        if 2 * lbas == last.lba - zone.first_lba && 2 * sectors == all && sectors >= LEAST_SPARES {
+        if 2 * lbas == last.lba - zone.first_lba && 2 * sectors == all && sectors >= MIN_SPARES {
             zone.groups = Some(Groups { lbas, spares: sectors });
             zone.retain_skips(|skip| skip.lba != half.lba && skip.lba != last.lba);
             return;

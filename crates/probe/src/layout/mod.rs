@@ -1,16 +1,24 @@
 //! Which sector lies where: tracks, the pattern of their angles, zones.
 //!
-//! The angle of a sector less its part of the track is the same for all sectors of a track, and jumps by a skew where the next track begins. Everything here is
-//! built on that: *where* it jumps gives the tracks' borders, to the sector and whatever the noise, as long as a skew is longer than the noise; *by how much*
-//! gives the skews, and their order which tracks share a cylinder. What has been found is extrapolated over ever more tracks and verified by a few reads at the
-//! borders of some (`border`, `walk`). Where that fails, bisection finds the first track that is not as foretold, and `explain` what it is: spares, a narrower last band, or the
-//! next zone, whose sectors per track `stair` or the counts themselves tell. What is not explained is lost, and the layout taken up again behind it (`piece`). Slips are counted on
-//! the way, and looked for afterwards (`slips`). So the reads are as many as there are zones and defects times the logarithm of their tracks, and hardly any sector is read twice, so
-//! that a cache does not get in the way.
+//! The angle of a sector less its part of the track is the same for all sectors of a track, and
+//! jumps by a skew where the next track begins. Everything here is built on that: *where* it jumps
+//! gives the tracks' borders, to the sector and whatever the noise, as long as a skew is longer
+//! than the noise; *by how much* gives the skews, and their order which tracks share a cylinder.
+//! What has been found is extrapolated over ever more tracks and verified by a few reads at the
+//! borders of some (`border`, `walk`). Where that fails, bisection finds the first track that is
+//! not as predicted, and `explain` what it is: spares, a narrower last band, or the next zone, whose
+//! sectors per track `stair` or the counts themselves tell. What is not explained is lost, and the
+//! layout taken up again behind it (`piece`). Slips are counted on the way, and looked for
+//! afterwards (`slips`). So the reads are as many as there are zones and defects times the
+//! logarithm of their tracks, and hardly any sector is read twice, so that a cache does not get in
+//! the way.
 //!
-//! - Found: sectors per track, track, cylinder and band skews, bands, zones, spares by zone or by group, slipped sectors (to the track where they are few, else their number by region).
-//! - Not found: surfaces with different sectors per track, remapped sectors, cylinders without data.
-//! - Falls short: a drive whose very first zone is not understood has no rhythm that could be taken up again further on.
+//! - Found: sectors per track, track, cylinder and band skews, bands, zones, spares by zone or by
+//!   group, slipped sectors (to the track where they are few, else their number by region).
+//! - Not found: surfaces with different sectors per track, remapped sectors, cylinders without
+//!   data.
+//! - Falls short: a drive whose very first zone is not understood has no rhythm that could be taken
+//!   up again further on.
 
 mod border;
 mod explain;
@@ -23,10 +31,10 @@ mod stair;
 mod track;
 mod walk;
 
-pub(crate) use border::LEAST_DEVIATION;
+pub(crate) use border::MIN_DEVIATION;
 pub(crate) use pattern::{begin_first, find_rhythm, goes_on, track_angle};
 pub(crate) use piece::remarks as lost_stretches;
 pub(crate) use settle::settle;
-pub(crate) use sketch::{MOST_HEADS, Pattern, ZoneSketch};
+pub(crate) use sketch::{MAX_HEADS, Pattern, ZoneSketch};
 pub(crate) use slips::{Stretch, sound};
 pub(crate) use walk::extend;

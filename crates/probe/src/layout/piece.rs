@@ -1,17 +1,27 @@
 //! Taking the layout up again behind a stretch that is not understood.
 //!
-//! Where tracks follow no rhythm that is known, a *lost* sketch stands for what comes ([`ZoneSketch::lost`]). Behind it, at ever greater distances, tracks are measured
-//! without presuming anything: two that are equally long tell the sectors per track, a row of them the common step, and the places where the step is another one the
-//! phase of the rhythm, which is the same all over the drive. That makes a *piece*: a sketch that begins in the midst of a period, as if the sectors of the period before it were reserved.
-//! From there backwards tracks are counted at doubling distances until one is not as foretold; bisection finds the first that is, and there the piece begins anew, so that the
-//! stretch is closed from both sides as far as it goes. Then the piece is walked like any zone. What stays lost is said in a remark, and costs predictions only there.
+//! Where tracks follow no rhythm that is known, a *lost* sketch stands for what comes
+//! ([`ZoneSketch::lost`]). Behind it, at ever greater distances, tracks are measured without
+//! presuming anything: two that are equally long tell the sectors per track, a row of them the
+//! common step, and the places where the step is another one the phase of the rhythm, which is the
+//! same all over the drive. That makes a *piece*: a sketch that begins in the midst of a period, as
+//! if the sectors of the period before it were reserved. From there backwards tracks are counted at
+//! doubling distances until one is not as predicted; bisection finds the first that is, and there
+//! the piece begins again, so that the stretch is closed from both sides as far as it goes. Then the
+//! piece is walked like any zone. What stays lost is said in a remark, and costs predictions only
+//! there.
 //!
-//! Worked example, bands of 2 surfaces of 256 cylinders: tracks were lost at address 1,000,000. At 4, 32 and 256 tracks behind it no two are alike, 2,048 further on all have 900
-//! sectors. The step is another one at the 100th track and at the 356th, there by as much as between bands: so the piece begins at track 156 of a band. Counted backwards, 1,700 tracks
-//! are as foretold: 348 stay lost.
+//! Worked example, bands of 2 surfaces of 256 cylinders: tracks were lost at address 1,000,000. At
+//! 4, 32 and 256 tracks behind it no two are alike, 2,048 further on all have 900 sectors. The step
+//! is another one at the 100th track and at the 356th, there by as much as between bands: so the
+//! piece begins at track 156 of a band. Counted backwards, 1,700 tracks are as predicted: 348 stay
+//! lost.
 
-use super::border::{LEAST_DEVIATION, Where, count, off_in_middle};
-use super::pattern::{MOST_SURFACES, first_deviation, fit_rhythm, is_as_foretold, out_of_reach, rows_of, step_before, take_usual, track_angle};
+use super::border::{MIN_DEVIATION, Where, count, off_in_middle};
+use super::pattern::{
+    MAX_SURFACES, first_deviation, fit_rhythm, is_as_predicted, out_of_reach, rows_of, step_before,
+    take_usual, track_angle,
+};
 use super::sketch::{Pattern, Skip, ZoneSketch};
 use super::track::{measure_track, rough_density, short_by};
 use super::walk::take_skip;
@@ -19,26 +29,29 @@ use crate::knowledge::Knowledge;
 use crate::numbers::{median, part, wrap};
 use crate::session::{Session, Step, Stop};
 
-/// Tracks that are left out at first, and by what that grows, until it grows by the drive's tracks by so many each time: a few failures must not cost most of a drive.
+/// Tracks that are left out at first, and by what that grows, until it grows by the drive's tracks
+/// by so many each time: a few failures must not cost most of a drive.
 const FIRST_SKIP: u64 = 4;
 const GROWTH: u64 = 8;
-const LEAST_TRIES: u64 = 64;
+const MIN_TRIES: u64 = 64;
 /// The greatest first skip is the drive's tracks by this.
-const LEAST_SKIPS: u64 = 512;
+const MIN_SKIPS: u64 = 512;
 /// A zone of fewer tracks than this in the midst of the drive is none.
-const LEAST_TRACKS: u64 = 6;
+const MIN_TRACKS: u64 = 6;
 /// Tracks that are measured to find two that are alike.
-const MOST_MEASURED: usize = 4;
+const MAX_MEASURED: usize = 4;
 /// A track is as long as its density says, to this share.
 const ALIKE: f64 = 0.03;
 
-/// Gives up the last zone's end, or the zone that was to begin there: what comes is lost until it is taken up again.
+/// Gives up the last zone's end, or the zone that was to begin there: what comes is lost until it
+/// is taken up again.
 pub(crate) fn give_up(session: &mut Session) {
     let capacity = session.know.capacity;
     let is_first = session.know.zones.len() == 1;
     let Some(last) = session.know.zones.last_mut() else { return };
     let reached = last.end_lba.unwrap_or_else(|| last.track_start(last.checked)).min(capacity);
-    let least = last.first_lba + if is_first { last.sectors_per_track } else { LEAST_TRACKS * last.sectors_per_track };
+    let least = last.first_lba
+        + if is_first { last.sectors_per_track } else { MIN_TRACKS * last.sectors_per_track };
     let model = last.clone();
     let from = if reached < least && !is_first {
         session.know.zones.pop();
@@ -56,13 +69,15 @@ pub(crate) fn give_up(session: &mut Session) {
 /// Whether the last zone has an end so near to its beginning that it is none.
 pub(crate) fn is_none(know: &Knowledge) -> bool {
     let Some([_, last]) = know.zones.last_chunk::<2>() else { return false };
-    last.end_lba.is_some_and(|end| end < know.capacity && end < last.first_lba + LEAST_TRACKS * last.sectors_per_track)
+    last.end_lba.is_some_and(|end| {
+        end < know.capacity && end < last.first_lba + MIN_TRACKS * last.sectors_per_track
+    })
 }
 
 /// A lost stretch begins; right behind another one they are one.
 fn lose(know: &mut Knowledge, model: &ZoneSketch, from: u64) {
     let before = know.zones.iter().filter(|zone| zone.lost).count() as u32;
-    let most = (know.capacity / model.sectors_per_track / LEAST_SKIPS).max(FIRST_SKIP);
+    let most = (know.capacity / model.sectors_per_track / MIN_SKIPS).max(FIRST_SKIP);
     if let Some(last) = know.zones.last_mut().filter(|last| last.lost) {
         last.end_lba = None;
         last.checked = further(last.checked, know.capacity / model.sectors_per_track);
@@ -77,16 +92,17 @@ fn lose(know: &mut Knowledge, model: &ZoneSketch, from: u64) {
 
 /// How many tracks are left out at the next try, of a drive of so many.
 fn further(left_out: u64, tracks: u64) -> u64 {
-    left_out.saturating_mul(GROWTH).min(left_out + (tracks / LEAST_TRIES).max(1))
+    left_out.saturating_mul(GROWTH).min(left_out + (tracks / MIN_TRIES).max(1))
 }
 
-/// Tries to begin anew behind the lost stretch that the drive's known part ends with; the next time further on.
+/// Tries to begin again behind the lost stretch that the drive's known part ends with; the next time
+/// further on.
 pub(crate) fn take_up(session: &mut Session) -> Step<()> {
     let Some(lost) = session.know.zones.last().cloned() else { return Ok(()) };
     let sectors = lost.sectors_per_track;
     let place = lost.checked.saturating_mul(sectors).saturating_add(lost.first_lba);
     let capacity = session.know.capacity;
-    let found = if place.saturating_add(LEAST_TRACKS * sectors) >= capacity {
+    let found = if place.saturating_add(MIN_TRACKS * sectors) >= capacity {
         if let Some(last) = session.know.zones.last_mut() {
             last.end_lba = Some(capacity);
         }
@@ -109,28 +125,32 @@ pub(crate) fn take_up(session: &mut Session) -> Step<()> {
     Ok(())
 }
 
-/// A piece that begins with the first whole track at or behind an address; none where the tracks there have no rhythm that is known.
+/// A piece that begins with the first whole track at or behind an address; none where the tracks
+/// there have no rhythm that is known.
 fn piece_at(session: &mut Session, place: u64) -> Step<Option<ZoneSketch>> {
     let about = rough_density(session, place)?;
     let mut ends = vec![measure_track(session, place, about)?.end];
     let mut found = None;
-    while found.is_none() && ends.len() <= MOST_MEASURED {
+    while found.is_none() && ends.len() <= MAX_MEASURED {
         let start = ends[ends.len() - 1];
         let track = measure_track(session, start, about)?;
         let length = track.end - start;
         if (length as f64 / track.density - 1.0).abs() < ALIKE {
-            found = ends.windows(2).find(|pair| pair[1] - pair[0] == length).map(|pair| (pair[0], length));
+            found = ends
+                .windows(2)
+                .find(|pair| pair[1] - pair[0] == length)
+                .map(|pair| (pair[0], length));
         }
         ends.push(track.end);
     }
     let Some((start, sectors)) = found else { return Ok(None) };
     let pattern = session.know.pattern.unwrap_or(Pattern::PLAIN);
     let mut plain = ZoneSketch::new(Pattern::PLAIN, start, sectors);
-    if out_of_reach(session, &plain, LEAST_TRACKS) {
+    if out_of_reach(session, &plain, MIN_TRACKS) {
         return Ok(None);
     }
     let mut angles = Vec::new();
-    for track in 0..LEAST_TRACKS {
+    for track in 0..MIN_TRACKS {
         angles.push(track_angle(session, &plain, track)?);
     }
     let first = part(angles[1] - angles[0]);
@@ -140,7 +160,7 @@ fn piece_at(session: &mut Session, place: u64) -> Step<Option<ZoneSketch>> {
     plain.take_angle(0, angles[0]);
     let phased = if pattern.unit >= Pattern::NEVER {
         Some((0, [plain.steps[0], 0.0, 0.0]))
-    } else if pattern.unit <= MOST_SURFACES {
+    } else if pattern.unit <= MAX_SURFACES {
         short_phase(session, &plain, pattern)?
     } else {
         long_phase(session, &mut plain, pattern)?
@@ -148,42 +168,74 @@ fn piece_at(session: &mut Session, place: u64) -> Step<Option<ZoneSketch>> {
     let Some((phase, steps)) = phased else { return Ok(None) };
     let mut piece = begin_at(pattern, start, sectors, phase, steps, angles[0]);
     for (kind, step) in steps.into_iter().enumerate() {
-        // Held near the usual steps but not set to them: the origin was reckoned with those that were measured, and a little in each of a hundred tracks is another angle.
+        // Held near the usual steps but not set to them: the origin was computed with those that
+        // were measured, and a little in each of a hundred tracks is another angle.
         take_usual(session, &mut piece, kind);
         piece.steps[kind] = step;
     }
     let mut alike = 0;
-    for track in phase..phase + LEAST_TRACKS {
-        alike += u64::from(is_as_foretold(session, &mut piece, track)?);
+    for track in phase..phase + MIN_TRACKS {
+        alike += u64::from(is_as_predicted(session, &mut piece, track)?);
     }
     piece.checked = phase;
-    Ok((alike + 1 >= LEAST_TRACKS).then_some(piece))
+    Ok((alike + 1 >= MIN_TRACKS).then_some(piece))
 }
 
 /// A sketch that begins with a track in the midst of a period, at an angle.
-fn begin_at(pattern: Pattern, first_lba: u64, sectors: u64, phase: u64, steps: [f64; 3], angle: f64) -> ZoneSketch {
+fn begin_at(
+    pattern: Pattern,
+    first_lba: u64,
+    sectors: u64,
+    phase: u64,
+    steps: [f64; 3],
+    angle: f64,
+) -> ZoneSketch {
     let mut piece = ZoneSketch::new(pattern, first_lba, sectors);
     (piece.reserved, piece.steps) = (phase * sectors, steps);
     piece.origin = part(angle - piece.track_angle(phase));
     piece
 }
 
-/// The phase and the steps of a rhythm of few tracks: of all phases the one that the angles fit best.
-fn short_phase(session: &mut Session, plain: &ZoneSketch, pattern: Pattern) -> Step<Option<(u64, [f64; 3])>> {
-    let rows = rows_of(session, plain, 3 * pattern.unit + LEAST_TRACKS)?;
+/// The phase and the steps of a rhythm of few tracks: of all phases the one that the angles fit
+/// best.
+fn short_phase(
+    session: &mut Session,
+    plain: &ZoneSketch,
+    pattern: Pattern,
+) -> Step<Option<(u64, [f64; 3])>> {
+    let rows = rows_of(session, plain, 3 * pattern.unit + MIN_TRACKS)?;
     let fits = (0..pattern.unit).map(|phase| (fit_rhythm(&rows, pattern.unit, phase), phase));
-    let Some(((left, [_, a, b]), phase)) = fits.min_by(|one, two| one.0.0.total_cmp(&two.0.0)) else { return Ok(None) };
+    let Some(((left, [_, a, b]), phase)) = fits.min_by(|one, two| one.0.0.total_cmp(&two.0.0))
+    else {
+        return Ok(None);
+    };
     let off = libm::sqrt(left / rows.len() as f64);
     let first = plain.steps[0] + a;
-    Ok((off < LEAST_DEVIATION / 2.0).then(|| (phase, [part(first), part(first + b), 0.0])))
+    Ok((off < MIN_DEVIATION / 2.0).then(|| (phase, [part(first), part(first + b), 0.0])))
 }
 
-/// The phase and the steps of a rhythm of many tracks, by looking for where the common step is not taken.
-fn long_phase(session: &mut Session, plain: &mut ZoneSketch, pattern: Pattern) -> Step<Option<(u64, [f64; 3])>> {
+/// The phase and the steps of a rhythm of many tracks, by looking for where the common step is not
+/// taken.
+fn long_phase(
+    session: &mut Session,
+    plain: &mut ZoneSketch,
+    pattern: Pattern,
+) -> Step<Option<(u64, [f64; 3])>> {
     let unit = pattern.unit;
-    let Some(to_border) = first_deviation(session, plain, 1, unit + 1, LEAST_DEVIATION)?.filter(|track| *track <= unit) else { return Ok(None) };
+    let Some(to_border) =
+        first_deviation(session, plain, 1, unit + 1, MIN_DEVIATION)?.filter(|track| *track <= unit)
+    else {
+        return Ok(None);
+    };
     let a = plain.steps[0];
-    let mut trial = begin_at(Pattern { unit, ..Pattern::PLAIN }, plain.first_lba, plain.sectors_per_track, unit - to_border, [a; 3], plain.origin);
+    let mut trial = begin_at(
+        Pattern { unit, ..Pattern::PLAIN },
+        plain.first_lba,
+        plain.sectors_per_track,
+        unit - to_border,
+        [a; 3],
+        plain.origin,
+    );
     let units = if pattern.in_bands() { pattern.units } else { 1 };
     let (mut steps, mut spares) = (Vec::new(), Vec::new());
     for number in 1..=units {
@@ -204,7 +256,9 @@ fn long_phase(session: &mut Session, plain: &mut ZoneSketch, pattern: Pattern) -
     }
     let around: Vec<f64> = steps.iter().map(|step| wrap(step - steps[0])).collect();
     let b = part(steps[0] + median(&around));
-    let others: Vec<usize> = (0..steps.len()).filter(|number| wrap(steps[*number] - b).abs() > 0.75 * LEAST_DEVIATION).collect();
+    let others: Vec<usize> = (0..steps.len())
+        .filter(|number| wrap(steps[*number] - b).abs() > 0.75 * MIN_DEVIATION)
+        .collect();
     let most = spares.iter().copied().max().unwrap_or(0);
     let last = match others[..] {
         [] => spares.iter().position(|short| *short == most).unwrap_or(0),
@@ -244,7 +298,8 @@ pub(crate) fn seek_beginning(session: &mut Session) -> Step<()> {
     Ok(())
 }
 
-/// The piece from its first track on that is found by going backwards; none when that is where it begins already.
+/// The piece from its first track on that is found by going backwards; none when that is where it
+/// begins already.
 fn earlier(session: &mut Session, piece: &ZoneSketch, back_to: u64) -> Step<Option<ZoneSketch>> {
     let sectors = piece.sectors_per_track;
     let room = (piece.first_lba - back_to) / sectors;
@@ -255,7 +310,14 @@ fn earlier(session: &mut Session, piece: &ZoneSketch, back_to: u64) -> Step<Opti
     let phase = piece.reserved / sectors;
     let start = phase + room.saturating_sub(phase).div_ceil(period) * period;
     // As if all were alike from there on, and nothing stepped over.
-    let mut mirror = begin_at(piece.pattern, piece.first_lba - room * sectors, sectors, start, piece.steps, piece.track_angle(phase));
+    let mut mirror = begin_at(
+        piece.pattern,
+        piece.first_lba - room * sectors,
+        sectors,
+        start,
+        piece.steps,
+        piece.track_angle(phase),
+    );
     mirror.reserved = (start - room) * sectors;
     let fits = |session: &mut Session, back: u64| -> Step<Option<i64>> {
         let extra = count(session, &mirror, start - back, Where::Here)?.map(|(extra, _)| extra);
@@ -275,13 +337,20 @@ fn earlier(session: &mut Session, piece: &ZoneSketch, back_to: u64) -> Step<Opti
     }
     let track = start - good;
     let first_lba = mirror.track_start(track + 1).saturating_add_signed(-stepped) - sectors;
-    let mut found = begin_at(piece.pattern, first_lba, sectors, track % period, piece.steps, mirror.track_angle(track));
+    let mut found = begin_at(
+        piece.pattern,
+        first_lba,
+        sectors,
+        track % period,
+        piece.steps,
+        mirror.track_angle(track),
+    );
     let first = track % period;
     let off = off_in_middle(session, &found, first)?;
     found.origin = part(found.origin + off);
     for track in [0, 1, 2, 3, 4, 6, 8, 12, 16] {
         if !out_of_reach(session, &found, first + track) {
-            is_as_foretold(session, &mut found, first + track)?;
+            is_as_predicted(session, &mut found, first + track)?;
         }
     }
     found.checked = first;
@@ -296,7 +365,8 @@ pub(crate) fn remarks(know: &Knowledge) -> Vec<String> {
         let end = zone.end_lba.unwrap_or(know.capacity);
         let percent = 100.0 * (end - zone.first_lba) as f64 / know.capacity.max(1) as f64;
         format!(
-            "sectors {} to {} ({percent:.2} % of the drive) follow no rhythm that is known; what is foretold of them is a guess",
+            "sectors {} to {} ({percent:.2} % of the drive) follow no rhythm that is known; what \
+                is predicted of them is a guess",
             zone.first_lba,
             end - 1
         )
@@ -318,7 +388,8 @@ mod tests {
             let profile = DriveProfile { cache: None, ..plain(name) };
             let mut bench = Bench::new(DriveTruth::draw(&profile, seed).expect("a drive"));
             let (mut first, second) = (bench.know.zones[0].clone(), bench.know.zones[1].clone());
-            // As if the first zone had been walked to its end: its steps are known, those of the second differ by how they are rounded.
+            // As if the first zone had been walked to its end: its steps are known, those of the
+            // second differ by how they are rounded.
             first.readings = vec![(0, first.angle(0)); 100];
             bench.know.zones = vec![first];
             let (period, sectors) = (second.pattern.period(), second.sectors_per_track);
@@ -326,10 +397,14 @@ mod tests {
             for number in 0..PLACES {
                 // The first track at a place is not looked at as a whole, nor known to be.
                 let track = 3 * period + number * period / PLACES;
-                let found = bench.run(seed, |session| piece_at(session, second.track_start(track) + sectors / 2));
+                let found = bench.run(seed, |session| {
+                    piece_at(session, second.track_start(track) + sectors / 2)
+                });
                 // Without spares nothing tells one surface from the next.
                 let in_row = |track: u64| track % second.pattern.unit;
-                let is_right = |piece: &ZoneSketch| in_row(piece.reserved / sectors) == in_row(second.track_of(piece.first_lba));
+                let is_right = |piece: &ZoneSketch| {
+                    in_row(piece.reserved / sectors) == in_row(second.track_of(piece.first_lba))
+                };
                 taken_up += u64::from(found.as_ref().is_some_and(is_right));
             }
             assert!(taken_up + 1 >= PLACES, "{name}:drawn:{seed}: {taken_up} of {PLACES}");
@@ -342,10 +417,13 @@ mod tests {
         while left_out < tracks {
             let before = left_out;
             left_out = further(left_out, tracks);
-            assert!(left_out > before && left_out - before <= tracks / LEAST_TRIES, "{before} to {left_out}");
+            assert!(
+                left_out > before && left_out - before <= tracks / MIN_TRIES,
+                "{before} to {left_out}"
+            );
             tries += 1;
         }
-        assert!((LEAST_TRIES..2 * LEAST_TRIES).contains(&tries), "{tries} tries");
+        assert!((MIN_TRIES..2 * MIN_TRIES).contains(&tries), "{tries} tries");
         assert_eq!(further(FIRST_SKIP, 40), FIRST_SKIP + 1, "a drive of few tracks");
     }
 }

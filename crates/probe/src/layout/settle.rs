@@ -1,17 +1,23 @@
 //! The steps of a zone, fitted to tracks all over it with as many readings as their noise asks for.
 //!
-//! What was read while a zone was walked tells how far it is from cylinder to cylinder, or from band to band, to a hundredth of a sector, but not how that divides between the steps
-//! within one: with four surfaces an error of `e` in each track skew hides behind one of `−3e` in the cylinder skew. Most apart are the first track of such a group and its last, so
-//! half of the readings are put there. With a deviation of `d` sectors `n` readings leave an error of about `2d/√n` in the last step of a group, however many tracks it has.
+//! What was read while a zone was walked tells how far it is from cylinder to cylinder, or from
+//! band to band, to a hundredth of a sector, but not how that divides between the steps within one:
+//! with four surfaces an error of `e` in each track skew hides behind one of `−3e` in the cylinder
+//! skew. Most apart are the first track of such a group and its last, so half of the readings are
+//! put there. With a deviation of `d` sectors `n` readings leave an error of about `2d/√n` in the
+//! last step of a group, however many tracks it has.
 //!
-//! Worked example: 30 us of jitter on tracks of 1,400 sectors and 8.3 ms are 5 sectors; 280 readings leave 0.6 sectors, the most that is left where there is time. On tracks of 300 sectors
-//! and 11 ms they are 0.8 sectors, and 7 readings would leave as much; but that is 20 us, so that 64 are taken, which leave a quarter of the noise.
+//! Worked example: 30 us of jitter on tracks of 1,400 sectors and 8.3 ms are 5 sectors; 280
+//! readings leave 0.6 sectors, the most that is left where there is time. On tracks of 300 sectors
+//! and 11 ms they are 0.8 sectors, and 7 readings would leave as much; but that is 20 us, so that
+//! 64 are taken, which leave a quarter of the noise.
 //!
-//! Readings of the walk count for a zone that has too few others: the clock was not as sure then, and wrong for all of a zone alike.
+//! Readings of the walk count for a zone that has too few others: the clock was not as sure then,
+//! and wrong for all of a zone alike.
 
 use super::sketch::ZoneSketch;
 use super::slips::slight_ns;
-use super::track::LEAST_JUMP;
+use super::track::MIN_JUMP;
 use crate::numbers::{FAR, mean, spread, wrap};
 use crate::session::{Session, Step};
 
@@ -19,22 +25,27 @@ use crate::session::{Session, Step};
 const STEP_READS: u64 = 100;
 const FEWEST: usize = 40;
 const MOST: usize = 1_200;
-/// The most where a step is good to a part of a sector and not yet slight beside the noise: 200 leave a seventh of a deviation.
-const MOST_SLIGHT: usize = 200;
+/// The most where a step is good to a part of a sector and not yet slight beside the noise: 200
+/// leave a seventh of a deviation.
+const MAX_SLIGHT: usize = 200;
 /// Readings kept of a settled zone.
 const KEPT: usize = 240;
-/// Error of a step that is good enough, sectors, where that is slight beside the noise: sectors are long where tracks have few of them, while completions scatter no more.
+/// Error of a step that is good enough, sectors, where that is slight beside the noise: sectors are
+/// long where tracks have few of them, while completions scatter no more.
 const FINE_SECTORS: f64 = 0.6;
 
-/// Reads some more tracks all over a zone, `most` in all if its noise asks for so many, and fits its steps to them.
+/// Reads some more tracks all over a zone, `most` in all if its noise asks for so many, and fits
+/// its steps to them.
 pub(crate) fn settle(session: &mut Session, number: usize, most: usize) -> Step<()> {
     let mut zone = session.know.zones[number].clone();
     let end = zone.end_lba.unwrap_or(session.know.capacity);
     let tracks = zone.track_of(end.max(zone.first_lba + 1) - 1);
     let noise = session.know.noise_turns();
-    // Readings in the wrong place are a skew off, and late ones are not to be left out while early ones count.
-    let allowed = LEAST_JUMP.max(FAR * noise);
-    let fine = FINE_SECTORS.min(slight_ns(session) / session.know.clock.period_ns() * zone.sectors_per_track as f64);
+    // Readings in the wrong place are a skew off, and late ones are not to be left out while early
+    // ones count.
+    let allowed = MIN_JUMP.max(FAR * noise);
+    let fine = FINE_SECTORS
+        .min(slight_ns(session) / session.know.clock.period_ns() * zone.sectors_per_track as f64);
     let quiet = noise * (zone.sectors_per_track as f64) < fine;
     let mut fresh = zone.settling.clone();
     let reads = if zone.lost { 0 } else { STEP_READS.min(tracks / 4) };
@@ -51,7 +62,7 @@ pub(crate) fn settle(session: &mut Session, number: usize, most: usize) -> Step<
     }
     let error = error_sectors(&zone, &fresh);
     let stuck = fresh.len() < zone.settling.len() + FEWEST / 2;
-    let wanted = if error > FINE_SECTORS { MOST } else { MOST_SLIGHT };
+    let wanted = if error > FINE_SECTORS { MOST } else { MAX_SLIGHT };
     if error > fine && fresh.len() < most.min(wanted) && !quiet && !stuck {
         zone.settling = fresh;
         session.know.zones[number] = zone;
@@ -72,28 +83,35 @@ pub(crate) fn settle(session: &mut Session, number: usize, most: usize) -> Step<
     Ok(())
 }
 
-/// A sector anywhere in the zone, or, half of the time, on the first or the last track (or row of tracks) of a group.
+/// A sector anywhere in the zone, or, half of the time, on the first or the last track (or row of
+/// tracks) of a group.
 fn place(session: &mut Session, zone: &ZoneSketch, end: u64) -> u64 {
     let any = zone.first_lba + session.draw.below(end - zone.first_lba);
     let (unit, units) = (zone.pattern.unit, zone.pattern.units);
     let (row, rows) = if zone.pattern.in_bands() { (unit, units) } else { (1, unit) };
-    let apart = session.draw.below(2) == 0 && (3..super::sketch::Pattern::NEVER).contains(&rows) && zone.last_band.is_none();
+    let apart = session.draw.below(2) == 0
+        && (3..super::sketch::Pattern::NEVER).contains(&rows)
+        && zone.last_band.is_none();
     let (last, within) = (session.draw.below(2) == 0, session.draw.below(row.max(1)));
     let sector = session.draw.below(zone.sectors_per_track.max(2) / 2) + zone.sectors_per_track / 4;
     if !apart {
         return any;
     }
-    let track = zone.track_of(any) / (row * rows) * (row * rows) + if last { row * (rows - 1) } else { 0 } + within;
+    let track = zone.track_of(any) / (row * rows) * (row * rows)
+        + if last { row * (rows - 1) } else { 0 }
+        + within;
     let lba = zone.lba_from(track * zone.sectors_per_track + sector);
     if lba < end { lba } else { any }
 }
 
 /// The error of the last step of a group after so many readings, sectors.
 fn error_sectors(zone: &ZoneSketch, readings: &[(u64, f64)]) -> f64 {
-    let off: Vec<f64> = readings.iter().map(|(lba, turns)| wrap(turns - zone.angle(*lba))).collect();
+    let off: Vec<f64> =
+        readings.iter().map(|(lba, turns)| wrap(turns - zone.angle(*lba))).collect();
     let middle = crate::numbers::median(&off);
     let allowed = FAR * spread(&off);
-    let near: Vec<f64> = off.iter().copied().filter(|off| (off - middle).abs() <= allowed).collect();
+    let near: Vec<f64> =
+        off.iter().copied().filter(|off| (off - middle).abs() <= allowed).collect();
     let (_, error) = mean(&near);
     2.0 * error.unwrap_or(1.0) * zone.sectors_per_track as f64
 }

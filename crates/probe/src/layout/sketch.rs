@@ -1,13 +1,16 @@
-//! [`ZoneSketch`]: a zone as far as it is known, and what it foretells of an address.
+//! [`ZoneSketch`]: a zone as far as it is known, and what it predicts of an address.
 //!
-//! An address lies on a *physical sector* of its zone: its number from the zone's first address, and the sectors stepped over before it. Physical sectors fill
-//! tracks; the steps of angle from track to track follow the [`Pattern`]. Example, 4 heads: steps a a a b a a a b …, a the track skew, b the cylinder skew.
+//! An address lies on a *physical sector* of its zone: its number from the zone's first address,
+//! and the sectors stepped over before it. Physical sectors fill tracks; the steps of angle from
+//! track to track follow the [`Pattern`]. Example, 4 heads: steps a a a b a a a b …, a the track
+//! skew, b the cylinder skew.
 
 use serde::{Deserialize, Serialize};
 
-use crate::numbers::{FAR, least_squares, part, spread, wrap};
+use crate::numbers::{FAR, min_squares, part, spread, wrap};
 
-/// In which rhythm steps of three kinds follow each other: `unit − 1` times a, then b, and so on; every `units`-th b is a c.
+/// In which rhythm steps of three kinds follow each other: `unit − 1` times a, then b, and so on;
+/// every `units`-th b is a c.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Pattern {
     /// Tracks from one b (or c) to the next; [`Pattern::NEVER`] when all steps are alike.
@@ -17,9 +20,10 @@ pub(crate) struct Pattern {
 }
 
 /// Readings kept for the fit while a zone is walked.
-const MOST_READINGS: usize = 240;
-/// Most tracks of a unit that is taken for the surfaces of a cylinder; drives have at most 24 heads.
-pub(crate) const MOST_HEADS: u64 = 40;
+const MAX_READINGS: usize = 240;
+/// Most tracks of a unit that is taken for the surfaces of a cylinder; drives have at most 24
+/// heads.
+pub(crate) const MAX_HEADS: u64 = 40;
 
 impl Pattern {
     pub(crate) const NEVER: u64 = 1 << 40;
@@ -31,17 +35,20 @@ impl Pattern {
         if self.units < Self::NEVER { self.unit * self.units } else { self.unit }
     }
 
-    /// Whether a unit is a row of cylinders on one surface, rather than the surfaces of one cylinder.
+    /// Whether a unit is a row of cylinders on one surface, rather than the surfaces of one
+    /// cylinder.
     pub(crate) fn in_bands(self) -> bool {
         self.units < Self::NEVER
     }
 
-    /// Whether it is a row of cylinders on one surface, and the next, and nothing says how many surfaces there are.
+    /// Whether it is a row of cylinders on one surface, and the next, and nothing says how many
+    /// surfaces there are.
     pub(crate) fn hides_surfaces(self) -> bool {
-        !self.in_bands() && (MOST_HEADS + 1..Self::NEVER).contains(&self.unit)
+        !self.in_bands() && (MAX_HEADS + 1..Self::NEVER).contains(&self.unit)
     }
 
-    /// How many steps of each kind lead to a track; the last band may be narrower: from its first track on, units are of the other width.
+    /// How many steps of each kind lead to a track; the last band may be narrower: from its first
+    /// track on, units are of the other width.
     pub(crate) fn steps_to(self, track: u64, last_band: Option<(u64, u64)>) -> [u64; 3] {
         let plain = |unit: u64, track: u64| {
             let units = track / unit;
@@ -50,7 +57,8 @@ impl Pattern {
         };
         match last_band {
             Some((first, width)) if track > first => {
-                let (before, within) = (plain(self.unit, first), plain(width.max(1), track - first));
+                let (before, within) =
+                    (plain(self.unit, first), plain(width.max(1), track - first));
                 core::array::from_fn(|kind| before[kind] + within[kind])
             }
             _ => plain(self.unit, track),
@@ -93,7 +101,8 @@ pub(crate) struct ZoneSketch {
     pub(crate) origin: f64,
     /// The steps a, b, c, turns.
     pub(crate) steps: [f64; 3],
-    /// The steps of the zone before as far as those here are alike: skews stand for times, which are the same all over a drive. With the weight of each beside a reading's.
+    /// The steps of the zone before as far as those here are alike: skews stand for times, which
+    /// are the same all over a drive. With the weight of each beside a reading's.
     #[serde(default)]
     pub(crate) usual: [(f64, f64); 3],
     /// The first track and the width of a last band that is narrower.
@@ -101,17 +110,20 @@ pub(crate) struct ZoneSketch {
     pub(crate) groups: Option<Groups>,
     /// Whether the groups are those of the zone before, and none of their ends was come to.
     pub(crate) groups_presumed: bool,
-    /// Rising. Where only the number of slips between two places is known, they are spread evenly between them.
+    /// Rising. Where only the number of slips between two places is known, they are spread evenly
+    /// between them.
     pub(crate) skips: Vec<Skip>,
     /// Sectors stepped over by the first so many skips.
     sums: Vec<u64>,
-    /// Addresses, rising, of first sectors of tracks up to which the number of sectors stepped over was counted.
+    /// Addresses, rising, of first sectors of tracks up to which the number of sectors stepped over
+    /// was counted.
     pub(crate) sounded: Vec<u64>,
-    /// Tracks that were not where they were foretold, without an explanation.
+    /// Tracks that were not where they were predicted, without an explanation.
     pub(crate) strange: u64,
-    /// Tracks from the first on that are as foretold.
+    /// Tracks from the first on that are as predicted.
     pub(crate) checked: u64,
-    /// The first track that was not looked at and one behind it that does not fit; when they are the same it is the first that does not.
+    /// The first track that was not looked at and one behind it that does not fit; when they are
+    /// the same it is the first that does not.
     #[serde(default)]
     pub(crate) broken: Option<(u64, u64)>,
     /// Addresses and the angles at which they completed; what the steps are fitted to.
@@ -124,8 +136,9 @@ pub(crate) struct ZoneSketch {
     pub(crate) settled: bool,
     /// Deviation of tracks from the fit, turns.
     pub(crate) deviation: f64,
-    /// Whether it only stands for addresses whose tracks follow no rhythm that is known; then nothing that it foretells is right. While it has no end,
-    /// `checked` is by how many tracks the next try to take the layout up again goes on.
+    /// Whether it only stands for addresses whose tracks follow no rhythm that is known; then
+    /// nothing that it predicts is right. While it has no end, `checked` is by how many tracks the
+    /// next try to take the layout up again goes on.
     #[serde(default)]
     pub(crate) lost: bool,
     /// Down to which address a piece behind a lost stretch may still begin earlier.
@@ -173,7 +186,8 @@ impl ZoneSketch {
             Some(groups) => {
                 let number = within / groups.lbas;
                 // What is stepped over within a group comes off its own spares.
-                within + self.reserved + number * groups.spares + upto - self.skipped_up_to(self.first_lba + number * groups.lbas)
+                within + self.reserved + number * groups.spares + upto
+                    - self.skipped_up_to(self.first_lba + number * groups.lbas)
             }
         }
     }
@@ -194,11 +208,15 @@ impl ZoneSketch {
         self.sum_up();
     }
 
-    /// Replaces the loose skips behind one address, up to and with another, by so many slips spread evenly.
+    /// Replaces the loose skips behind one address, up to and with another, by so many slips spread
+    /// evenly.
     pub(crate) fn spread(&mut self, from: u64, to: u64, slips: u64) {
         self.skips.retain(|skip| !skip.loose || skip.lba <= from || skip.lba > to);
         for number in 0..slips {
-            let lba = from + 1 + (u128::from(to - from - 1) * u128::from(2 * number + 1) / u128::from(2 * slips)) as u64;
+            let lba = from
+                + 1
+                + (u128::from(to - from - 1) * u128::from(2 * number + 1) / u128::from(2 * slips))
+                    as u64;
             let place = self.skips.partition_point(|skip| skip.lba < lba);
             match self.skips.get_mut(place).filter(|skip| skip.lba == lba && skip.loose) {
                 Some(skip) => skip.sectors += 1,
@@ -211,7 +229,12 @@ impl ZoneSketch {
     /// Loose skips behind one address, up to and with another.
     pub(crate) fn loose_between(&self, from: u64, to: u64) -> u64 {
         let first = self.skips.partition_point(|skip| skip.lba <= from);
-        self.skips[first..].iter().take_while(|skip| skip.lba <= to).filter(|skip| skip.loose).map(|skip| skip.sectors).sum()
+        self.skips[first..]
+            .iter()
+            .take_while(|skip| skip.lba <= to)
+            .filter(|skip| skip.loose)
+            .map(|skip| skip.sectors)
+            .sum()
     }
 
     pub(crate) fn retain_skips(&mut self, keep: impl Fn(&Skip) -> bool) {
@@ -236,16 +259,20 @@ impl ZoneSketch {
         }
     }
 
-    /// The last address before or at one from which the skips can be counted: a sounded one, or where a group starts.
+    /// The last address before or at one from which the skips can be counted: a sounded one, or
+    /// where a group starts.
     pub(crate) fn counted_from(&self, lba: u64) -> u64 {
-        let group = self.groups.map_or(self.first_lba, |groups| self.first_lba + (lba - self.first_lba) / groups.lbas * groups.lbas);
+        let group = self.groups.map_or(self.first_lba, |groups| {
+            self.first_lba + (lba - self.first_lba) / groups.lbas * groups.lbas
+        });
         let place = self.sounded.partition_point(|sounded| *sounded <= lba);
         place.checked_sub(1).map_or(group, |place| self.sounded[place].max(group))
     }
 
     /// The first address that lies on or behind a physical sector.
     pub(crate) fn lba_from(&self, physical: u64) -> u64 {
-        // Never further than as if nothing were stepped over, never nearer than as if all were before it.
+        // Never further than as if nothing were stepped over, never nearer than as if all were
+        // before it.
         let mut high = self.first_lba + physical.saturating_sub(self.reserved);
         let mut low = self.first_lba;
         while low < high {
@@ -274,10 +301,18 @@ impl ZoneSketch {
         self.lba_from(track * self.sectors_per_track + self.sectors_per_track / 2)
     }
 
-    /// The angle of a track's first sector less one sector: what [`ZoneSketch::track_part`] subtracted from a reading leaves.
+    /// The angle of a track's first sector less one sector: what [`ZoneSketch::track_part`]
+    /// subtracted from a reading leaves.
     pub(crate) fn track_angle(&self, track: u64) -> f64 {
         let counts = self.pattern.steps_to(track, self.last_band);
-        part(self.origin + counts.iter().zip(self.steps).map(|(count, step)| part(*count as f64 * step)).sum::<f64>())
+        part(
+            self.origin
+                + counts
+                    .iter()
+                    .zip(self.steps)
+                    .map(|(count, step)| part(*count as f64 * step))
+                    .sum::<f64>(),
+        )
     }
 
     /// The part of the turn from a track's beginning to the end of an address's sector.
@@ -312,7 +347,7 @@ impl ZoneSketch {
     /// Takes the angle at which an address completed for the fit, and fits.
     pub(crate) fn take_reading(&mut self, lba: u64, turns: f64) {
         self.readings.push((lba, turns));
-        if self.readings.len() > MOST_READINGS {
+        if self.readings.len() > MAX_READINGS {
             let mut number = 0;
             self.readings.retain(|_| {
                 number += 1;
@@ -322,9 +357,11 @@ impl ZoneSketch {
         self.fit();
     }
 
-    /// Lets origin and steps go through the readings with the least squares; those far off do not count.
+    /// Lets origin and steps go through the readings with the least squares; those far off do not
+    /// count.
     pub(crate) fn fit(&mut self) {
-        let off: Vec<f64> = self.readings.iter().map(|(lba, turns)| wrap(turns - self.angle(*lba))).collect();
+        let off: Vec<f64> =
+            self.readings.iter().map(|(lba, turns)| wrap(turns - self.angle(*lba))).collect();
         let allowed = if off.len() < 8 { 0.5 } else { (FAR * spread(&off)).max(0.003) };
         let middle = crate::numbers::median(&off);
         let mut rows: Vec<([f64; 4], f64)> = self
@@ -337,18 +374,22 @@ impl ZoneSketch {
                 ([1.0, a as f64, b as f64, c as f64], *off)
             })
             .collect();
-        for (kind, (step, weight)) in self.usual.into_iter().enumerate().filter(|(_, (_, weight))| *weight > 0.0) {
+        for (kind, (step, weight)) in
+            self.usual.into_iter().enumerate().filter(|(_, (_, weight))| *weight > 0.0)
+        {
             let mut row = [0.0; 4];
             row[kind + 1] = weight;
             rows.push((row, weight * wrap(step - self.steps[kind])));
         }
-        // A reading is off by some thousandths of a turn; a step that no reading tells of stays as it is.
-        let [origin, a, b, c] = least_squares(&rows, [1e-9, 1e-6, 1e-6, 1e-6]);
+        // A reading is off by some thousandths of a turn; a step that no reading tells of stays as
+        // it is.
+        let [origin, a, b, c] = min_squares(&rows, [1e-9, 1e-6, 1e-6, 1e-6]);
         self.origin = part(self.origin + origin);
         for (step, change) in self.steps.iter_mut().zip([a, b, c]) {
             *step = part(*step + change);
         }
-        let off: Vec<f64> = self.readings.iter().map(|(lba, turns)| wrap(turns - self.angle(*lba))).collect();
+        let off: Vec<f64> =
+            self.readings.iter().map(|(lba, turns)| wrap(turns - self.angle(*lba))).collect();
         self.deviation = spread(&off);
     }
 }
@@ -381,7 +422,10 @@ mod tests {
         for lba in 1_000..1_900 {
             assert_eq!(zone.lba_from(zone.physical(lba)), lba);
         }
-        assert_eq!((zone.physical(1_019), zone.physical(1_020), zone.physical(1_200)), (22, 25, 208));
+        assert_eq!(
+            (zone.physical(1_019), zone.physical(1_020), zone.physical(1_200)),
+            (22, 25, 208)
+        );
         assert_eq!(zone.lba_from(24), 1_020);
     }
 
@@ -395,6 +439,11 @@ mod tests {
             let lba = track * 100 + track % 90;
             zone.take_reading(lba, truth.angle(lba));
         }
-        assert!((0..2_000).all(|track| wrap(zone.track_angle(track) - truth.track_angle(track)).abs() < 1e-4), "{:?}", zone.steps);
+        assert!(
+            (0..2_000)
+                .all(|track| wrap(zone.track_angle(track) - truth.track_angle(track)).abs() < 1e-4),
+            "{:?}",
+            zone.steps
+        );
     }
 }

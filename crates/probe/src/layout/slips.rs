@@ -1,10 +1,15 @@
-//! Where slips are, as far as the time goes: stretches in which some were counted are counted again in their middle, those first that spoil most.
+//! Where slips are, as far as the time goes: stretches in which some were counted are counted again
+//! in their middle, those first that spoil most.
 //!
-//! While a zone was walked, the slips of a stretch were only counted and spread evenly over it. Somewhere in it an address may be off by as many sectors as were spread,
-//! typically by a third of them. A count in its middle halves that. Groups of tracks with spares of their own that no count fell into are taken to have as many slips as all others
-//! until their end is counted. On a small drive this goes on until each slip is known to the track; on a large one until what is left is small beside the noise, or the time is up.
+//! While a zone was walked, the slips of a stretch were only counted and spread evenly over it.
+//! Somewhere in it an address may be off by as many sectors as were spread, typically by a third of
+//! them. A count in its middle halves that. Groups of tracks with spares of their own that no count
+//! fell into are taken to have as many slips as all others until their end is counted. On a small
+//! drive this goes on until each slip is known to the track; on a large one until what is left is
+//! small beside the noise, or the time is up.
 //!
-//! Worked example, 7,200 rpm, 1,000 sectors a track: 8 slips spread over 2 million sectors are off by 2.7 sectors, 22 us; after three counts by 1, 8 us.
+//! Worked example, 7,200 rpm, 1,000 sectors a track: 8 slips spread over 2 million sectors are off
+//! by 2.7 sectors, 22 us; after three counts by 1, 8 us.
 
 use super::border::{Where, count};
 use super::sketch::ZoneSketch;
@@ -14,12 +19,13 @@ use serde::{Deserialize, Serialize};
 /// Counts of one step, and of one plan.
 const COUNTS: usize = 8;
 const PLANNED: usize = 128;
-/// An error that is left as it is, nanoseconds, where slips are too many to be known one by one, and of steps; or this part of a completion's noise.
+/// An error that is left as it is, nanoseconds, where slips are too many to be known one by one,
+/// and of steps; or this part of a completion's noise.
 const SLIGHT_NS: f64 = 4_000.0;
 const SLIGHT_SHARE: f64 = 0.25;
 /// So many slips are looked for one by one (guess: a drive of 20 GB has fewer).
 const FEW_SLIPS: f64 = 160.0;
-/// So often is a count tried anew that came to nothing, and so many tracks before.
+/// So often is a count tried again that came to nothing, and so many tracks before.
 const RETRIES: u64 = 2;
 const APART: u64 = 3;
 /// Tracks that questions about one count may be spread over.
@@ -87,11 +93,21 @@ fn plan(session: &Session) -> Vec<Stretch> {
 }
 
 /// The stretches of a zone in which slips are or may be.
-fn stretches_of(number: usize, zone: &ZoneSketch, end: u64, rate: f64, stretches: &mut Vec<Stretch>) {
+fn stretches_of(
+    number: usize,
+    zone: &ZoneSketch,
+    end: u64,
+    rate: f64,
+    stretches: &mut Vec<Stretch>,
+) {
     let mut from = zone.first_lba;
     let mut push = |from: u64, to: u64, counted: bool| {
         if to > from + 1 {
-            let slips = if counted { zone.loose_between(from, to) as f64 } else { rate * (to - from) as f64 };
+            let slips = if counted {
+                zone.loose_between(from, to) as f64
+            } else {
+                rate * (to - from) as f64
+            };
             stretches.push(Stretch { zone: number, from, to, slips, counted, weight: 0.0 });
         }
     };
@@ -115,9 +131,14 @@ fn stretches_of(number: usize, zone: &ZoneSketch, end: u64, rate: f64, stretches
 fn sound_one(session: &mut Session, stretch: Stretch) -> Step<()> {
     let zone = session.know.zones[stretch.zone].clone();
     let (first, last) = (zone.track_of(stretch.from), zone.track_of(stretch.to - 1));
-    let track = if stretch.counted { first + (last - first) / 2 } else { last - ROOM.min((last - first) / 8).max((last - first) / 16).max(2) };
+    let track = if stretch.counted {
+        first + (last - first) / 2
+    } else {
+        last - ROOM.min((last - first) / 8).max((last - first) / 16).max(2)
+    };
     let place = if last - track > ROOM { Where::Around } else { Where::Here };
-    // As if all of them were at the stretch's beginning, so that it makes no difference at which track a question is put.
+    // As if all of them were at the stretch's beginning, so that it makes no difference at which
+    // track a question is put.
     let whole = zone.loose_between(stretch.from, stretch.to);
     let guess = if stretch.counted { whole / 2 } else { libm::round(stretch.slips * 0.9) as u64 };
     let mut flat = zone.clone();
@@ -125,15 +146,18 @@ fn sound_one(session: &mut Session, stretch: Stretch) -> Step<()> {
     flat.spread(stretch.from, stretch.from + 2, guess);
     let (mut border, mut counted) = (0, None);
     for attempt in 0..=RETRIES {
-        // Readings that came late, or a track that is elsewhere: a number that is not known spoils all behind it, so that it is asked for shortly before.
+        // Readings that came late, or a track that is elsewhere: a number that is not known spoils
+        // all behind it, so that it is asked for shortly before.
         let track = track - (attempt * APART).min((track - first) / 2);
         border = flat.track_start(track + 1);
         if border <= stretch.from + 2 || border >= stretch.to || border >= session.know.capacity {
             // Nothing can be counted there; in halves it is not planned for ever.
-            session.know.zones[stretch.zone].note_sounded(stretch.from + (stretch.to - stretch.from) / 2);
+            session.know.zones[stretch.zone]
+                .note_sounded(stretch.from + (stretch.to - stretch.from) / 2);
             return Ok(());
         }
-        let found = count(session, &flat, track, place)?.and_then(|(extra, _)| guess.checked_add_signed(extra));
+        let found = count(session, &flat, track, place)?
+            .and_then(|(extra, _)| guess.checked_add_signed(extra));
         counted = found.filter(|before| !stretch.counted || *before <= whole);
         if counted.is_some() {
             break;

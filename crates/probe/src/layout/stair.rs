@@ -1,11 +1,13 @@
 //! Sectors per track of a zone that goes on in a known rhythm, without reading any track twice.
 //!
-//! Some sectors along the first track tell about how many there are. Then one read at the end of each following track halves what is left: the sector that ends
-//! the `n`-th track if there are `s` on each lies on that track when there are at least `s`, else on the next, a skew further. The uncertainty of `s` adds up
-//! over `n` tracks, but is halved each time.
+//! Some sectors along the first track tell about how many there are. Then one read at the end of
+//! each following track halves what is left: the sector that ends the `n`-th track if there are `s`
+//! on each lies on that track when there are at least `s`, else on the next, a skew further. The
+//! uncertainty of `s` adds up over `n` tracks, but is halved each time.
 //!
-//! Worked example: the first track says 420 ± 6. Its 420th sector is on it: 420 to 426. The sector that ends track 2 if there are 424 lies on track 3: 420 to 423. Track 3, 422: on it.
-//! Track 4, 423: on it. There are 423.
+//! Worked example: the first track says 420 ± 6. Its 420th sector is on it: 420 to 426. The sector
+//! that ends track 2 if there are 424 lies on track 3: 420 to 423. Track 3, 422: on it. Track 4,
+//! 423: on it. There are 423.
 
 use super::sketch::Pattern;
 use crate::numbers::{median, part, wrap};
@@ -17,9 +19,23 @@ const SAMPLES: u64 = 9;
 const TRIED_AT: u64 = 16;
 const LEARNED_AT: [u64; 3] = [5, 8, 12];
 
-/// Sectors per track from `lba` on, where a track begins; none when the rhythm is another or something is stepped over nearby.
-pub(crate) fn sectors_by_stair(session: &mut Session, lba: u64, about: f64, pattern: Pattern, steps: [f64; 3]) -> Step<Option<u64>> {
-    let turns_to = |track: u64| pattern.steps_to(track, None).iter().zip(steps).map(|(count, step)| part(*count as f64 * step)).sum::<f64>();
+/// Sectors per track from `lba` on, where a track begins; none when the rhythm is another or
+/// something is stepped over nearby.
+pub(crate) fn sectors_by_stair(
+    session: &mut Session,
+    lba: u64,
+    about: f64,
+    pattern: Pattern,
+    steps: [f64; 3],
+) -> Step<Option<u64>> {
+    let turns_to = |track: u64| {
+        pattern
+            .steps_to(track, None)
+            .iter()
+            .zip(steps)
+            .map(|(count, step)| part(*count as f64 * step))
+            .sum::<f64>()
+    };
     let about = about.clamp(1.0, 1e6);
     let gap = ((about / 11.0) as u64).max(1);
     if lba + (TRIED_AT + 2) * (about as u64 + gap) >= session.know.capacity {
@@ -31,7 +47,10 @@ pub(crate) fn sectors_by_stair(session: &mut Session, lba: u64, about: f64, patt
         if let Some(reading) = session.try_angle(lba + place)? {
             let first = seen.first().map_or(0.0, |first: &(f64, f64)| first.1);
             let off = reading.turns - (place + 1) as f64 / about;
-            seen.push(((place + 1) as f64, if seen.is_empty() { part(off) } else { first + wrap(off - first) }));
+            seen.push((
+                (place + 1) as f64,
+                if seen.is_empty() { part(off) } else { first + wrap(off - first) },
+            ));
         }
     }
     if seen.len() < 5 {
@@ -40,16 +59,26 @@ pub(crate) fn sectors_by_stair(session: &mut Session, lba: u64, about: f64, patt
     let (origin, slope) = robust_line(&seen);
     let density = 1.0 / (1.0 / about + slope);
     let unsure = (5.0 * session.know.noise_turns() + 0.002) * density + 1.0;
-    let (mut low, mut high) = ((libm::floor(density - unsure) as u64).max(1), (libm::ceil(density + unsure) as u64).max(1));
-    // On which of the two tracks the sector that ends the n-th lies if there are so many sectors on each; true for the n-th. With by how much each step is longer than it was thought.
-    let on = |session: &mut Session, number: u64, sectors: u64, beyond: u64, longer: f64| -> Step<Option<(bool, f64)>> {
+    let (mut low, mut high) = (
+        (libm::floor(density - unsure) as u64).max(1),
+        (libm::ceil(density + unsure) as u64).max(1),
+    );
+    // On which of the two tracks the sector that ends the n-th lies if there are so many sectors on
+    // each; true for the n-th. With by how much each step is longer than it was thought.
+    let on = |session: &mut Session,
+              number: u64,
+              sectors: u64,
+              beyond: u64,
+              longer: f64|
+     -> Step<Option<(bool, f64)>> {
         let place = number * sectors - 1 + beyond;
         let Some(seen) = session.try_angle(lba + place)? else { return Ok(None) };
         let passed = origin + (place + 1) as f64 / sectors as f64;
         let off = |steps: u64| wrap(seen.turns - passed - turns_to(steps) - steps as f64 * longer);
         let (here, next) = (off(number - 1), off(number));
         let allowed = (0.45 * wrap(turns_to(number) - turns_to(number - 1)).abs()).min(0.08);
-        let (is_on, off, steps) = if here.abs() < next.abs() { (true, here, number - 1) } else { (false, next, number) };
+        let (is_on, off, steps) =
+            if here.abs() < next.abs() { (true, here, number - 1) } else { (false, next, number) };
         Ok((off.abs() <= allowed).then(|| (is_on, longer + off / steps.max(1) as f64)))
     };
     let (mut number, mut failed) = (1, 0);
@@ -65,20 +94,27 @@ pub(crate) fn sectors_by_stair(session: &mut Session, lba: u64, about: f64, patt
     if low < high {
         return Ok(None);
     }
-    // Skews are rounded to whole sectors, of which there are others here: over many tracks that adds up to a skew, and is learned on the way.
+    // Skews are rounded to whole sectors, of which there are others here: over many tracks that
+    // adds up to a skew, and is learned on the way.
     let mut longer = 0.0;
     for number in LEARNED_AT {
         longer = on(session, number, low, 0, longer)?.map_or(longer, |(_, longer)| longer);
     }
     let is_next = on(session, TRIED_AT, low, 1, longer)?.is_some_and(|(is_on, _)| !is_on);
-    let holds = is_next && on(session, TRIED_AT - 1, low, 0, longer)?.is_some_and(|(is_on, _)| is_on);
+    let holds =
+        is_next && on(session, TRIED_AT - 1, low, 0, longer)?.is_some_and(|(is_on, _)| is_on);
     Ok(holds.then_some(low))
 }
 
 /// A line through points, most of which lie on it: origin and slope by the medians.
 fn robust_line(points: &[(f64, f64)]) -> (f64, f64) {
-    let slopes: Vec<f64> =
-        points.iter().enumerate().flat_map(|(number, one)| points[number + 1..].iter().map(move |two| (two.1 - one.1) / (two.0 - one.0))).collect();
+    let slopes: Vec<f64> = points
+        .iter()
+        .enumerate()
+        .flat_map(|(number, one)| {
+            points[number + 1..].iter().map(move |two| (two.1 - one.1) / (two.0 - one.0))
+        })
+        .collect();
     let slope = median(&slopes);
     let origins: Vec<f64> = points.iter().map(|point| point.1 - slope * point.0).collect();
     (median(&origins), slope)

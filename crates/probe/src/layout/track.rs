@@ -1,8 +1,9 @@
 //! One track: how dense it is and where it ends.
 //!
-//! Sectors read at even spaces along a track complete at even angles; where the track ends the angle jumps by the skew. The spacing is guessed too small first and doubled
-//! until it is a tenth of a turn; then the middle one of the steps between neighbours, of which few jump, is the density, and bisection between the two
-//! neighbours that jump gives the end to the sector.
+//! Sectors read at even spaces along a track complete at even angles; where the track ends the
+//! angle jumps by the skew. The spacing is guessed too small first and doubled until it is a tenth
+//! of a turn; then the middle one of the steps between neighbors, of which few jump, is the
+//! density, and bisection between the two neighbors that jump gives the end to the sector.
 
 use super::sketch::ZoneSketch;
 use crate::clock::line;
@@ -13,11 +14,12 @@ use crate::session::{Session, Step, Stop};
 /// Samples along a track.
 const SAMPLES: u64 = 11;
 /// The least jump that is taken for the end of a track, turns.
-pub(crate) const LEAST_JUMP: f64 = 0.02;
-/// Readings that came late by so much as a jump, in a row, after which bisection is not begun again.
-const MOST_LATE: u32 = 2;
+pub(crate) const MIN_JUMP: f64 = 0.02;
+/// Readings that came late by so much as a jump, in a row, after which bisection is not begun
+/// again.
+const MAX_LATE: u32 = 2;
 /// Most sectors of a track that a profile can have.
-const MOST_SECTORS: u64 = 65_535;
+const MAX_SECTORS: u64 = 65_535;
 
 /// A track, measured without knowing anything of it.
 #[derive(Clone, Copy, Debug)]
@@ -32,7 +34,7 @@ pub(crate) struct Track {
 pub(crate) fn rough_density(session: &mut Session, lba: u64) -> Step<f64> {
     let capacity = session.know.capacity;
     let mut gap = 1_u64;
-    while gap <= MOST_SECTORS && lba + gap < capacity {
+    while gap <= MAX_SECTORS && lba + gap < capacity {
         let mut steps = Vec::new();
         for number in 0..5 {
             let first = lba + (number * gap * 5 / 2).min(capacity - gap - 1 - lba);
@@ -47,16 +49,20 @@ pub(crate) fn rough_density(session: &mut Session, lba: u64) -> Step<f64> {
         }
         gap *= 2;
     }
-    Err(Stop::Hopeless(format!("sectors near {lba} come by at no even angle; the layout there is of a kind that is not understood")))
+    Err(Stop::Hopeless(format!(
+        "sectors near {lba} come by at no even angle; the layout there is of a kind that is not \
+            understood"
+    )))
 }
 
 /// The density and the end of the track that starts at (or holds) `lba`.
 pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Step<Track> {
     let capacity = session.know.capacity;
     // A density that was measured where nothing is even may be anything.
-    let gap = ((about / 8.0) as u64).clamp(1, MOST_SECTORS);
+    let gap = ((about / 8.0) as u64).clamp(1, MAX_SECTORS);
     let mut angles = Vec::new();
-    let mut places: Vec<u64> = (0..SAMPLES).map(|number| lba + number * gap).filter(|place| *place < capacity).collect();
+    let mut places: Vec<u64> =
+        (0..SAMPLES).map(|number| lba + number * gap).filter(|place| *place < capacity).collect();
     if session.know.forget > 0 {
         // Backwards, so that nothing was read ahead.
         places.reverse();
@@ -69,14 +75,17 @@ pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Step
     for _ in 0..4 {
         let steps: Vec<f64> = angles.windows(2).map(|pair| part(pair[1].1 - pair[0].1)).collect();
         let step = median(&steps);
-        let least = LEAST_JUMP.max(8.0 * noise);
+        let least = MIN_JUMP.max(8.0 * noise);
         let jump = steps.iter().position(|other| wrap(other - step).abs() > least);
         let density = gap as f64 / evenest(&angles, step, least);
         let Some(jump) = jump else {
             if angles.len() < SAMPLES as usize {
                 return Ok(Track { density, end: capacity });
             }
-            return Err(Stop::Hopeless(format!("no end of the track was found behind sector {lba}; its skew may be too small to be seen")));
+            return Err(Stop::Hopeless(format!(
+                "no end of the track was found behind sector {lba}; its skew may be too small to \
+                    be seen"
+            )));
         };
         // Read both sides again: one of them may have been an outlier.
         session.shake(1)?;
@@ -90,7 +99,9 @@ pub(crate) fn measure_track(session: &mut Session, lba: u64, about: f64) -> Step
             return Ok(Track { density, end });
         }
     }
-    Err(Stop::Hopeless(format!("angles behind sector {lba} jump now here and now there; the drive's times are too noisy")))
+    Err(Stop::Hopeless(format!(
+        "angles behind sector {lba} jump now here and now there; the drive's times are too noisy"
+    )))
 }
 
 /// The turns from sample to sample: a line through the longest row of them without a jump.
@@ -110,16 +121,29 @@ fn evenest(angles: &[(u64, f64)], step: f64, least: f64) -> f64 {
     line(&longest).map_or(step, |(_, slope)| slope)
 }
 
-/// The first address after `on` (with its angle) that is not on its track; `off` is not. Behind the end angles are further by `jump`.
-pub(crate) fn end_between(session: &mut Session, on: (u64, f64), off: u64, density: f64, jump: f64) -> Step<u64> {
+/// The first address after `on` (with its angle) that is not on its track; `off` is not. Behind the
+/// end angles are further by `jump`.
+pub(crate) fn end_between(
+    session: &mut Session,
+    on: (u64, f64),
+    off: u64,
+    density: f64,
+    jump: f64,
+) -> Step<u64> {
     let (mut low, mut high) = (on.0, off);
-    for _ in 0..=MOST_LATE {
+    for _ in 0..=MAX_LATE {
         while high - low > 1 {
             let middle = between(session, low, high, density);
-            if on_same_track(session, on, middle, density, jump)? { low = middle } else { high = middle }
+            if on_same_track(session, on, middle, density, jump)? {
+                low = middle
+            } else {
+                high = middle
+            }
         }
         // One that came late looks as if it were behind the end, and bisection ends there.
-        if high == off || !is_on_after_all(session, |session| on_same_track(session, on, high, density, jump))? {
+        if high == off
+            || !is_on_after_all(session, |session| on_same_track(session, on, high, density, jump))?
+        {
             break;
         }
         (low, high) = (high, off);
@@ -127,13 +151,19 @@ pub(crate) fn end_between(session: &mut Session, on: (u64, f64), off: u64, densi
     Ok(high)
 }
 
-/// Whether a sector that was taken to lie behind a track's end lies on it by another reading, where the cache gave none before.
-fn is_on_after_all(session: &mut Session, is_on: impl Fn(&mut Session) -> Step<bool>) -> Step<bool> {
+/// Whether a sector that was taken to lie behind a track's end lies on it by another reading, where
+/// the cache gave none before.
+fn is_on_after_all(
+    session: &mut Session,
+    is_on: impl Fn(&mut Session) -> Step<bool>,
+) -> Step<bool> {
     if session.forget_if_noisy()? { is_on(session) } else { Ok(false) }
 }
 
-/// An address between two that parts what lies between them, of which one is on a track and the other behind it: the nearest to the middle that the cache does not hold.
-/// What lies a little above an address that was read is held, so that the last few are asked for downwards from the upper one.
+/// An address between two that parts what lies between them, of which one is on a track and the
+/// other behind it: the nearest to the middle that the cache does not hold. What lies a little
+/// above an address that was read is held, so that the last few are asked for downwards from the
+/// upper one.
 pub(crate) fn between(session: &Session, low: u64, high: u64, density: f64) -> u64 {
     let middle = low + (high - low) / 2;
     if session.know.forget == 0 || session.know.keeps_tracks {
@@ -147,12 +177,13 @@ pub(crate) fn between(session: &Session, low: u64, high: u64, density: f64) -> u
     fresh.min_by_key(|lba| lba.abs_diff(middle)).unwrap_or(middle)
 }
 
-/// By how many sectors a track of a zone ends early, whatever the angle of the next; none when the track itself is elsewhere.
+/// By how many sectors a track of a zone ends early, whatever the angle of the next; none when the
+/// track itself is elsewhere.
 pub(crate) fn short_by(session: &mut Session, zone: &ZoneSketch, track: u64) -> Step<Option<u64>> {
     let end = zone.track_start(track + 1).min(session.know.capacity);
     let is_on = |session: &mut Session, lba: u64| {
         for _ in 0..2 {
-            if wrap(session.angle(lba)?.turns - zone.angle_on(track, lba)).abs() <= LEAST_JUMP {
+            if wrap(session.angle(lba)?.turns - zone.angle_on(track, lba)).abs() <= MIN_JUMP {
                 return Ok(true);
             }
         }
@@ -161,9 +192,12 @@ pub(crate) fn short_by(session: &mut Session, zone: &ZoneSketch, track: u64) -> 
     if end < session.know.capacity && is_on(session, end)? {
         return Ok(None);
     }
-    // Downwards, so that none was read ahead; where as many were stepped over as before, no bisection is needed.
-    let mut tries: Vec<u64> =
-        (0..16).map(|power| 1 << power).chain(session.know.spares_seen.iter().flat_map(|spares| [*spares, spares + 1])).collect();
+    // Downwards, so that none was read ahead; where as many were stepped over as before, no
+    // bisection is needed.
+    let mut tries: Vec<u64> = (0..16)
+        .map(|power| 1 << power)
+        .chain(session.know.spares_seen.iter().flat_map(|spares| [*spares, spares + 1]))
+        .collect();
     tries.sort_unstable();
     tries.dedup();
     let (mut off, mut on) = (end, None);
@@ -179,7 +213,7 @@ pub(crate) fn short_by(session: &mut Session, zone: &ZoneSketch, track: u64) -> 
         off = lba;
     }
     let Some(mut on) = on else { return Ok(None) };
-    for _ in 0..=MOST_LATE {
+    for _ in 0..=MAX_LATE {
         while off - on > 1 {
             let middle = between(session, on, off, zone.sectors_per_track as f64);
             if is_on(session, middle)? { on = middle } else { off = middle }
@@ -192,13 +226,15 @@ pub(crate) fn short_by(session: &mut Session, zone: &ZoneSketch, track: u64) -> 
     if off == end {
         return Ok(Some(0));
     }
-    // Where tracks have become a little shorter or longer, sectors drift away from where they are foretold; at an end they jump.
+    // Where tracks have become a little shorter or longer, sectors drift away from where they are
+    // predicted; at an end they jump.
     let mut drifted = Vec::new();
     // Of a track with fewer, those behind it.
-    for lba in (1..=3).filter_map(|back| off.checked_sub(back)).filter(|lba| *lba >= zone.first_lba) {
+    for lba in (1..=3).filter_map(|back| off.checked_sub(back)).filter(|lba| *lba >= zone.first_lba)
+    {
         drifted.push(wrap(session.angle(lba)?.turns - zone.angle_on(track, lba)));
     }
-    if median(&drifted).abs() > LEAST_JUMP / 2.0 {
+    if median(&drifted).abs() > MIN_JUMP / 2.0 {
         return Ok(None);
     }
     if !session.know.spares_seen.contains(&(end - off)) {
@@ -210,14 +246,20 @@ pub(crate) fn short_by(session: &mut Session, zone: &ZoneSketch, track: u64) -> 
 }
 
 /// Whether an address comes by when it would on the track of another one, rather than a jump later.
-pub(crate) fn on_same_track(session: &mut Session, on: (u64, f64), lba: u64, density: f64, jump: f64) -> Step<bool> {
+pub(crate) fn on_same_track(
+    session: &mut Session,
+    on: (u64, f64),
+    lba: u64,
+    density: f64,
+    jump: f64,
+) -> Step<bool> {
     if lba >= session.know.capacity {
         return Ok(false);
     }
-    let foretold = on.1 + (lba as f64 - on.0 as f64) / density;
+    let predicted = on.1 + (lba as f64 - on.0 as f64) / density;
     let (mut same, mut other) = (0.0, 0.0);
     for _ in 0..3 {
-        let off = wrap(session.angle(lba)?.turns - foretold);
+        let off = wrap(session.angle(lba)?.turns - predicted);
         (same, other) = (same + off.abs(), other + wrap(off - jump).abs());
         // A reading that fits neither side may be an outlier.
         if same.min(other) < 0.3 * jump.abs() {
@@ -245,7 +287,9 @@ mod tests {
         let zone = bench.know.zones[2].clone();
         let wrong = (0..100_u64).filter(|number| {
             let track = 7 + 31 * number;
-            let found = bench.run(6, |session| measure_track(session, zone.track_start(track), zone.sectors_per_track as f64));
+            let found = bench.run(6, |session| {
+                measure_track(session, zone.track_start(track), zone.sectors_per_track as f64)
+            });
             found.end != zone.track_start(track + 1)
         });
         let wrong: Vec<u64> = wrong.collect();

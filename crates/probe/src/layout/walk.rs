@@ -1,19 +1,22 @@
-//! How far a zone goes: tracks are counted (`border`) at ever greater strides until one is not as foretold; bisection finds the first that is not.
+//! How far a zone goes: tracks are counted (`border`) at ever greater strides until one is not as
+//! predicted; bisection finds the first that is not.
 //!
-//! Slips do not stop the walk. A few more of them than were known are what a stretch of that length has by chance; their number goes into the zone, spread evenly
-//! over the stretch, and `slips` looks for where they are when the time allows. More than that, or none of the rhythm, is for `explain`.
+//! Slips do not stop the walk. A few more of them than were known are what a stretch of that length
+//! has by chance; their number goes into the zone, spread evenly over the stretch, and `slips`
+//! looks for where they are when the time allows. More than that, or none of the rhythm, is for
+//! `explain`.
 
-use super::border::{LEAST_DEVIATION, Where, count, is_short_by_at_most, off_in_middle};
+use super::border::{MIN_DEVIATION, Where, count, is_short_by_at_most, off_in_middle};
 use super::explain::explain;
-use super::pattern::{begin_next, is_as_foretold};
+use super::pattern::{begin_next, is_as_predicted};
 use super::piece;
 use super::sketch::{Pattern, Skip, ZoneSketch};
 use crate::session::{QUIET_TURNS, Session, Step};
 
-/// What a track is against what the zone foretells.
+/// What a track is against what the zone predicts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) enum Verdict {
-    /// As foretold, but for so many sectors by which it ends early.
+    /// As predicted, but for so many sectors by which it ends early.
     Fits(u64),
     /// It ends early by more.
     Short(u64),
@@ -36,7 +39,8 @@ const BETWEEN: u64 = 3;
 /// Slips are told from spares and zones by so many deviations of their number.
 const DEVIATIONS: f64 = 4.0;
 
-/// Goes on with the last zone by one event: a skip, a narrow band, the zone's end, the next zone's beginning. True when the whole drive is known.
+/// Goes on with the last zone by one event: a skip, a narrow band, the zone's end, the next zone's
+/// beginning. True when the whole drive is known.
 pub(crate) fn extend(session: &mut Session) -> Step<bool> {
     let Some(mut zone) = session.know.zones.last().cloned() else { return Ok(true) };
     let capacity = session.know.capacity;
@@ -76,7 +80,8 @@ pub(crate) fn extend(session: &mut Session) -> Step<bool> {
 
 /// Says what the first track is that does not fit.
 fn explain_bad(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<()> {
-    let group = zone.groups.map_or(0, |groups| groups.lbas + groups.spares) / zone.sectors_per_track;
+    let group =
+        zone.groups.map_or(0, |groups| groups.lbas + groups.spares) / zone.sectors_per_track;
     if zone.groups_presumed && bad <= group {
         zone.groups = None;
         zone.checked = bad.saturating_sub(1);
@@ -88,18 +93,23 @@ fn explain_bad(session: &mut Session, zone: &mut ZoneSketch, bad: u64) -> Step<(
     Ok(())
 }
 
-/// Some strides from the last counted track until one is not as foretold: the first track that was not looked at and the one that does not fit. None when the zone has an end,
-/// or goes on so far.
+/// Some strides from the last counted track until one is not as predicted: the first track that was
+/// not looked at and the one that does not fit. None when the zone has an end, or goes on so far.
 fn walk(session: &mut Session, zone: &mut ZoneSketch) -> Step<Option<(u64, u64)>> {
     let capacity = session.know.capacity;
     let period = if zone.pattern.in_bands() { zone.pattern.period() } else { 1 };
-    // In whole rounds of the rhythm, at their last tracks: there spares lie. No further at first than twice what the steps were fitted to.
+    // In whole rounds of the rhythm, at their last tracks: there spares lie. No further at first
+    // than twice what the steps were fitted to.
     let learned = zone.readings.iter().map(|reading| zone.track_of(reading.0)).max().unwrap_or(0);
     let before = if zone.checked == 0 { learned } else { zone.checked / 2 };
     let mut stride = (before / period).max(1);
     let mut good = zone.checked;
     for _ in 0..COUNTS {
-        if let Some(end) = zone.last_band.map(|(first, width)| first + width * zone.pattern.units).filter(|end| good >= *end) {
+        if let Some(end) = zone
+            .last_band
+            .map(|(first, width)| first + width * zone.pattern.units)
+            .filter(|end| good >= *end)
+        {
             // The last band is full.
             zone.checked = end;
             zone.end_lba = Some(zone.track_start(end).min(capacity));
@@ -107,7 +117,10 @@ fn walk(session: &mut Session, zone: &mut ZoneSketch) -> Step<Option<(u64, u64)>
         }
         // The one before the drive's last, whose end can be seen.
         let last = zone.track_of(capacity - 1).saturating_sub(1).max(good);
-        let last = zone.last_band.map_or(last, |(first, width)| last.min(first + width * zone.pattern.units - 1)).max(good);
+        let last = zone
+            .last_band
+            .map_or(last, |(first, width)| last.min(first + width * zone.pattern.units - 1))
+            .max(good);
         let track = ((good / period + stride) * period - 1).max(good).min(last);
         match verify_around(session, zone, track)? {
             Verdict::Fits(_) if track < last || zone.last_band.is_some() => {
@@ -126,15 +139,19 @@ fn walk(session: &mut Session, zone: &mut ZoneSketch) -> Step<Option<(u64, u64)>
     Ok(None)
 }
 
-/// Reads some tracks between two that fit, where times are noisy: counts are taken at the ends of rounds of the rhythm, which tell the sum of its steps but not them apart, so
-/// that the steps would drift away from each other, and tracks amidst a round with them.
+/// Reads some tracks between two that fit, where times are noisy: counts are taken at the ends of
+/// rounds of the rhythm, which tell the sum of its steps but not them apart, so that the steps
+/// would drift away from each other, and tracks amidst a round with them.
 fn read_between(session: &mut Session, zone: &mut ZoneSketch, good: u64, track: u64) -> Step<()> {
-    if session.know.noise_turns() < QUIET_TURNS || zone.pattern.unit >= Pattern::NEVER || track < good + 2 {
+    if session.know.noise_turns() < QUIET_TURNS
+        || zone.pattern.unit >= Pattern::NEVER
+        || track < good + 2
+    {
         return Ok(());
     }
     for _ in 0..BETWEEN {
         let between = good + session.draw.below(track - good);
-        is_as_foretold(session, zone, between)?;
+        is_as_predicted(session, zone, between)?;
     }
     Ok(())
 }
@@ -144,24 +161,32 @@ fn first_bad(session: &mut Session, zone: &ZoneSketch, mut good: u64, mut bad: u
     while bad > good {
         let middle = good + (bad - good) / 2;
         let most = likely(session, zone, middle);
-        let fits = is_short_by_at_most(session, zone, middle, most)? && fits_shortly_before(session, zone, middle, most)?;
+        let fits = is_short_by_at_most(session, zone, middle, most)?
+            && fits_shortly_before(session, zone, middle, most)?;
         if fits { good = middle + 1 } else { bad = middle }
     }
     Ok(bad)
 }
 
-/// Whether a track shortly before one is as foretold too, but for as many sectors stepped over as may be. Two readings at a border may fit by chance where another zone has begun, three
-/// hardly: of its tracks each next one is off by as much more.
-fn fits_shortly_before(session: &mut Session, zone: &ZoneSketch, track: u64, most: i64) -> Step<bool> {
+/// Whether a track shortly before one is as predicted too, but for as many sectors stepped over as
+/// may be. Two readings at a border may fit by chance where another zone has begun, three hardly:
+/// of its tracks each next one is off by as much more.
+fn fits_shortly_before(
+    session: &mut Session,
+    zone: &ZoneSketch,
+    track: u64,
+    most: i64,
+) -> Step<bool> {
     let off = off_in_middle(session, zone, track.saturating_sub(BEFORE))?;
     let later = most as f64 / zone.sectors_per_track as f64;
-    Ok((-LEAST_DEVIATION..=later + LEAST_DEVIATION).contains(&off))
+    Ok((-MIN_DEVIATION..=later + MIN_DEVIATION).contains(&off))
 }
 
 /// As many slips as the stretch up to a track may have since they were counted.
 pub(crate) fn likely(session: &Session, zone: &ZoneSketch, track: u64) -> i64 {
     let lba = zone.track_start(track + 1);
-    let expected = session.know.slip_rate() * (lba - zone.counted_from(lba.saturating_sub(1).max(zone.first_lba))) as f64;
+    let expected = session.know.slip_rate()
+        * (lba - zone.counted_from(lba.saturating_sub(1).max(zone.first_lba))) as f64;
     (SPARE_SLIPS + expected + DEVIATIONS * libm::sqrt(expected)) as i64
 }
 
@@ -175,8 +200,15 @@ pub(crate) fn verify(session: &mut Session, zone: &mut ZoneSketch, track: u64) -
     verify_where(session, zone, track, Where::Here)
 }
 
-fn verify_where(session: &mut Session, zone: &mut ZoneSketch, track: u64, place: Where) -> Step<Verdict> {
-    if zone.middle_of(track) >= session.know.capacity || zone.track_start(track + 1) >= session.know.capacity {
+fn verify_where(
+    session: &mut Session,
+    zone: &mut ZoneSketch,
+    track: u64,
+    place: Where,
+) -> Step<Verdict> {
+    if zone.middle_of(track) >= session.know.capacity
+        || zone.track_start(track + 1) >= session.know.capacity
+    {
         return Ok(Verdict::Last);
     }
     let counted = match count(session, zone, track, place)? {
@@ -191,9 +223,11 @@ fn verify_where(session: &mut Session, zone: &mut ZoneSketch, track: u64, place:
         return Ok(Verdict::Short(extra.unsigned_abs()));
     }
     if place == Where::Around {
-        // Two readings may fit by chance where another zone has begun, three hardly. Of a track shortly before, which a cache that keeps whole tracks does not hold.
-        let off = off_in_middle(session, zone, track.saturating_sub(BEFORE))? - extra as f64 / zone.sectors_per_track as f64;
-        if off.abs() > LEAST_DEVIATION {
+        // Two readings may fit by chance where another zone has begun, three hardly. Of a track
+        // shortly before, which a cache that keeps whole tracks does not hold.
+        let off = off_in_middle(session, zone, track.saturating_sub(BEFORE))?
+            - extra as f64 / zone.sectors_per_track as f64;
+        if off.abs() > MIN_DEVIATION {
             return Ok(Verdict::Elsewhere);
         }
     }

@@ -1,8 +1,13 @@
-//! Plausible drives by seed: sizes, orders of tracks, skews, seek curves, caches and noise as drives have them, each drawn apart; and *worn* ones, the same with rows of slipped
-//! sectors, remapped sectors, and zones of any number of cylinders, so that last bands and groups are narrower than others.
+//! Plausible drives by seed: sizes, orders of tracks, skews, seek curves, caches and noise as
+//! drives have them, each drawn apart; and *worn* ones, the same with rows of slipped sectors,
+//! remapped sectors, and zones of any number of cylinders, so that last bands and groups are
+//! narrower than others.
 
 use headtime_mechanics::DriveProfile;
-use headtime_mechanics::profile::{Algorithm, Cache, Firmware, Geometry, Interface, Rotation, Seek, SeekFormula, TrackOrder, UnitVariation, Zone};
+use headtime_mechanics::profile::{
+    Algorithm, Cache, Firmware, Geometry, Interface, Rotation, Seek, SeekFormula, TrackOrder,
+    UnitVariation, Zone,
+};
 
 /// SplitMix64, so that tests need no crate for it.
 struct Lots(u64);
@@ -33,8 +38,13 @@ impl Lots {
 pub fn drawn(seed: u64) -> DriveProfile {
     let mut lots = Lots(seed.wrapping_mul(0x5851_F42D_4C95_7F2D));
     let rpm = [5_400.0, 7_200.0, 10_000.0, 15_000.0][lots.whole(0, 3) as usize];
-    let layout = [TrackOrder::Cylinder, TrackOrder::Serpentine, TrackOrder::SurfaceSerpentine, TrackOrder::SurfaceSerpentine, TrackOrder::Banded]
-        [lots.whole(0, 4) as usize];
+    let layout = [
+        TrackOrder::Cylinder,
+        TrackOrder::Serpentine,
+        TrackOrder::SurfaceSerpentine,
+        TrackOrder::SurfaceSerpentine,
+        TrackOrder::Banded,
+    ][lots.whole(0, 4) as usize];
     let in_bands = matches!(layout, TrackOrder::SurfaceSerpentine | TrackOrder::Banded);
     let heads = lots.whole(1, if in_bands { 12 } else { 8 });
     let band = in_bands.then(|| lots.whole(16, 300) as u32);
@@ -62,7 +72,9 @@ pub fn drawn(seed: u64) -> DriveProfile {
             sectors_per_track: sectors,
             track_skew: (track_turns * f64::from(sectors)).ceil(),
             cylinder_skew: (cylinder_turns * f64::from(sectors)).ceil(),
-            band_skew: band_turns.filter(|_| in_bands).map(|turns| (turns * f64::from(sectors)).ceil()),
+            band_skew: band_turns
+                .filter(|_| in_bands)
+                .map(|turns| (turns * f64::from(sectors)).ceil()),
             spares,
             spare_cylinders: grouped.then(|| cylinders.div_ceil(group_units).div_ceil(unit) * unit),
             ..Zone::default()
@@ -77,7 +89,11 @@ pub fn drawn(seed: u64) -> DriveProfile {
     let cache = lots.chance(0.7).then(|| Cache {
         segments,
         segment_sectors,
-        read_ahead_sectors: if whole_track { 0 } else { lots.whole(0, u64::from(segment_sectors)) as u32 },
+        read_ahead_sectors: if whole_track {
+            0
+        } else {
+            lots.whole(0, u64::from(segment_sectors)) as u32
+        },
         whole_track,
         read_hit_us: lots.range(60.0, 250.0),
         write_hit_us: 200.0,
@@ -114,7 +130,12 @@ pub fn drawn(seed: u64) -> DriveProfile {
             bus_mb_per_s: f64::max(bus, media * 1.3),
             ..Interface::default()
         },
-        firmware: Firmware { queue_depth: 32, algorithm: Algorithm::Sptf, zero_latency_read: lots.chance(0.3), ..Firmware::default() },
+        firmware: Firmware {
+            queue_depth: 32,
+            algorithm: Algorithm::Sptf,
+            zero_latency_read: lots.chance(0.3),
+            ..Firmware::default()
+        },
         cache,
         variation: UnitVariation {
             spindle_ppm: 100.0,
@@ -149,7 +170,10 @@ pub fn worn(seed: u64) -> DriveProfile {
         let last_sectors = zone.physical_sectors(heads) - (groups - 1) * group_sectors;
         let (mut slips, mut remaps, mut most) = (Vec::new(), Vec::new(), 0);
         for group in 0..groups {
-            let (start, sectors) = (group * group_sectors, if group + 1 == groups { last_sectors } else { group_sectors });
+            let (start, sectors) = (
+                group * group_sectors,
+                if group + 1 == groups { last_sectors } else { group_sectors },
+            );
             let within = sectors - sectors / 8;
             let mut row = if lots.chance(0.5) { lots.whole(1, 60) } else { 0 };
             if lots.chance(0.1) {
@@ -160,7 +184,9 @@ pub fn worn(seed: u64) -> DriveProfile {
             let moved = if lots.chance(0.5) { lots.whole(1, 6) } else { 0 };
             for number in 0..moved {
                 let home = start + lots.whole(0, within);
-                if !(at..at + row).contains(&home) && remaps.iter().all(|pair: &(u64, u64)| pair.0 != home) {
+                if !(at..at + row).contains(&home)
+                    && remaps.iter().all(|pair: &(u64, u64)| pair.0 != home)
+                {
                     remaps.push((home, start + sectors - 1 - number));
                 }
             }

@@ -51,7 +51,11 @@ impl Bench {
     }
 
     /// Carries an ask out; each command ends as `outcome` says of it.
-    pub fn carry_out(&mut self, errand: Errand, outcome: impl Fn(&Issue) -> Outcome) -> Vec<Answer> {
+    pub fn carry_out(
+        &mut self,
+        errand: Errand,
+        outcome: impl Fn(&Issue) -> Outcome,
+    ) -> Vec<Answer> {
         self.at.carry_out(errand, outcome)
     }
 
@@ -65,7 +69,7 @@ pub fn settings(profile: &DriveProfile, seed: u64) -> Settings {
     Settings::for_drive(profile.capacity(), profile.sector_size().expect("a valid profile"), seed)
 }
 
-pub fn characterise(profile: &DriveProfile, truth: DriveTruth, seed: u64) -> Finding {
+pub fn characterize(profile: &DriveProfile, truth: DriveTruth, seed: u64) -> Finding {
     Bench::new(truth).run(&mut Probe::new(settings(profile, seed)))
 }
 
@@ -81,15 +85,19 @@ pub fn borders(profile: &DriveProfile) -> Vec<(u64, u32)> {
     borders
 }
 
-/// Share of random LBAs whose track has as many sectors and begins and ends with the same LBA in both, but for `slack` sectors.
+/// Share of random LBAs whose track has as many sectors and begins and ends with the same LBA in
+/// both, but for `slack` sectors.
 pub fn tracks_alike(found: &DriveProfile, truth: &DriveTruth, slack: u64) -> f64 {
     let (one, two) = (Layout::new(found).expect("a valid profile"), truth.mechanism().layout());
     let capacity = two.capacity().get();
     let count = 4_000;
     let alike = (0..count).filter(|number| {
-        let lba = Lba::new(u64::try_from(u128::from(capacity - 1) * number / (count - 1)).expect("an address"));
+        let lba = Lba::new(
+            u64::try_from(u128::from(capacity - 1) * number / (count - 1)).expect("an address"),
+        );
         let (a, b) = (one.track_extent(one.track_of(lba)), two.track_extent(two.track_of(lba)));
-        a.start.get().abs_diff(b.start.get()) <= slack && a.end().get().abs_diff(b.end().get()) <= slack
+        a.start.get().abs_diff(b.start.get()) <= slack
+            && a.end().get().abs_diff(b.end().get()) <= slack
     });
     alike.count() as f64 / count as f64
 }

@@ -1,4 +1,5 @@
-//! A driver in virtual time: carries asks out at a simulated drive. The probe's own tests use it too, by way of `tests/unit/bench.rs`.
+//! A driver in virtual time: carries asks out at a simulated drive. The probe's own tests use it
+//! too, by way of `tests/unit/bench.rs`.
 
 use headtime_sched::{Command, CommandId, Op};
 use headtime_sim::{Device, DriveTruth, SimulatedDrive};
@@ -18,11 +19,20 @@ const HOST: Nanos = Nanos::from_ns(1_000);
 
 impl Simulated {
     pub fn new(truth: DriveTruth) -> Self {
-        Self { drive: SimulatedDrive::new(truth).expect("the truth is a drive"), now: Instant::ORIGIN, next_id: 0 }
+        Self {
+            drive: SimulatedDrive::new(truth).expect("the truth is a drive"),
+            now: Instant::ORIGIN,
+            next_id: 0,
+        }
     }
 
-    /// Carries an ask out; each command ends as `outcome` says of it. The drive gets no more commands than it holds; the others wait outside.
-    pub fn carry_out(&mut self, mut errand: Errand, outcome: impl Fn(&Issue) -> Outcome) -> Vec<Answer> {
+    /// Carries an ask out; each command ends as `outcome` says of it. The drive gets no more
+    /// commands than it holds; the others wait outside.
+    pub fn carry_out(
+        &mut self,
+        mut errand: Errand,
+        outcome: impl Fn(&Issue) -> Outcome,
+    ) -> Vec<Answer> {
         let mut under_way: Vec<(CommandId, Issue)> = Vec::new();
         loop {
             let now = (self.now + HOST).max(errand.not_before());
@@ -35,7 +45,17 @@ impl Simulated {
                 };
                 let id = CommandId(self.next_id);
                 self.next_id += 1;
-                self.drive.submit(now, &Command { id, op, extent: issue.extent, fua, background: None, requests: Default::default() });
+                self.drive.submit(
+                    now,
+                    &Command {
+                        id,
+                        op,
+                        extent: issue.extent,
+                        fua,
+                        background: None,
+                        requests: Default::default(),
+                    },
+                );
                 under_way.push((id, issue));
                 self.now = now;
             }
@@ -49,7 +69,10 @@ impl Simulated {
                 self.now = self.now.max(at);
             }
             for completion in completions {
-                let place = under_way.iter().position(|(id, _)| *id == completion.command).expect("only what was submitted completes");
+                let place = under_way
+                    .iter()
+                    .position(|(id, _)| *id == completion.command)
+                    .expect("only what was submitted completes");
                 let (_, issue) = under_way.swap_remove(place);
                 errand.completed(issue.id, completion.finished, outcome(&issue));
             }

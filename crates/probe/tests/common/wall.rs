@@ -1,17 +1,25 @@
-//! The wall between what may be demanded of a characterisation and what may not: drives with drawn truth, what was found of each, and what falls short.
+//! The wall between what may be demanded of a characterization and what may not: drives with drawn
+//! truth, what was found of each, and what falls short.
 //!
 //! What is demanded, of every case:
 //! - the period within 1 ppm;
 //! - every border between zones within two tracks, and no border where there is none;
-//! - the step from track to track within two sectors on 98 of 100 tracks (of the layout, without a unit's own error of each track's angle);
-//! - of a unit without noise: 97.5 % of random 4 KiB reads foretold within 50 us;
-//! - of a unit with noise: as many as an oracle that knows the truth's *means* foretells of the same reads, less one percentage point: the layout with the unit's slips,
-//!   its period and phase, the mean seek curve and skews, the mean of the jitter. It does not know by how much each single track's angle and each region's seeks
-//!   are off, nor the jitter of each completion, nor outliers.
+//! - the step from track to track within two sectors on 98 of 100 tracks (of the layout, without a
+//!   unit's own error of each track's angle);
+//! - of a unit without noise: 97.5 % of random 4 KiB reads predicted within 50 us;
+//! - of a unit with noise: as many as an oracle that knows the truth's *means* predicts of the
+//!   same reads, less one percentage point: the layout with the unit's slips, its period and phase,
+//!   the mean seek curve and skews, the mean of the jitter. It does not know by how much each
+//!   single track's angle and each region's seeks are off, nor the jitter of each completion, nor
+//!   outliers.
 //!
-//! Beside it stands, for comparison, an *exact* oracle that knows each track's angle and each region's seeks too, which no amount of reads that fits the budget tells.
+//! Beside it stands, for comparison, an *exact* oracle that knows each track's angle and each
+//! region's seeks too, which no amount of reads that fits the budget tells.
 
-use headtime_mechanics::{Direction, DriveProfile, HeadPosition, InterfaceTimes, Layout, Mechanism, Nominal, Variation, catalog};
+use headtime_mechanics::{
+    Direction, DriveProfile, HeadPosition, InterfaceTimes, Layout, Mechanism, Nominal, Variation,
+    catalog,
+};
 use headtime_probe::{Answer, Ask, Errand, Finding, Outcome, Probe, Stage, Verdict};
 use headtime_sim::DriveTruth;
 use headtime_units::{Instant, Lba, Nanos};
@@ -19,7 +27,8 @@ use headtime_units::{Instant, Lba, Nanos};
 use super::drives::{drawn, worn};
 use super::{Bench, borders, settings};
 
-/// One drive. Its name says how to make it again: `NAME:nominal:SEED` or `NAME:drawn:SEED` of the catalogue, `random-N:nominal:N` or `random-N:drawn:N` of `drives::drawn`, and
+/// One drive. Its name says how to make it again: `NAME:nominal:SEED` or `NAME:drawn:SEED` of the
+/// catalog, `random-N:nominal:N` or `random-N:drawn:N` of `drives::drawn`, and
 /// `random-N@nocache:…` the same without its cache.
 pub struct Case {
     pub name: String,
@@ -51,7 +60,8 @@ pub struct Row {
 
 /// Sectors by which a step from track to track may be off.
 const STEP_SECTORS: f64 = 2.0;
-/// A host that took longer than this from one read to the next did something in between: as the self-check has it.
+/// A host that took longer than this from one read to the next did something in between: as the
+/// self-check has it.
 const PAUSE: Nanos = Nanos::from_us(500);
 
 impl Case {
@@ -61,37 +71,65 @@ impl Case {
             return case;
         }
         let words: Vec<&str> = name.split(':').collect();
-        let [model, kind, seed] = words.as_slice() else { panic!("{name}: expected NAME:nominal:SEED or NAME:drawn:SEED") };
+        let [model, kind, seed] = words.as_slice() else {
+            panic!("{name}: expected NAME:nominal:SEED or NAME:drawn:SEED")
+        };
         let seed: u64 = seed.parse().unwrap_or_else(|_| panic!("{name}: {seed} is no seed"));
         let profile = match model.strip_prefix("random-") {
             Some(number) => {
-                let (number, cached) = number.strip_suffix("@nocache").map_or((number, true), |number| (number, false));
-                let drive = drawn(number.parse().unwrap_or_else(|_| panic!("{name}: {number} is no number")));
+                let (number, cached) = number
+                    .strip_suffix("@nocache")
+                    .map_or((number, true), |number| (number, false));
+                let drive = drawn(
+                    number.parse().unwrap_or_else(|_| panic!("{name}: {number} is no number")),
+                );
                 DriveProfile { cache: drive.cache.filter(|_| cached), ..drive }
             }
             None => catalog::load(model).unwrap_or_else(|error| panic!("{name}: {error}")),
         };
         let noisy = *kind == "drawn";
-        let truth = if noisy { DriveTruth::draw(&profile, seed) } else { DriveTruth::nominal(&profile, seed) };
-        Self { name: name.into(), truth: truth.unwrap_or_else(|error| panic!("{name}: {error}")), profile, noisy, seed }
+        let truth = if noisy {
+            DriveTruth::draw(&profile, seed)
+        } else {
+            DriveTruth::nominal(&profile, seed)
+        };
+        Self {
+            name: name.into(),
+            truth: truth.unwrap_or_else(|error| panic!("{name}: {error}")),
+            profile,
+            noisy,
+            seed,
+        }
     }
 
-    /// The case of a worn drive, `worn-N:nominal:SEED` or `worn-N:drawn:SEED` of `drives::worn`; none of another name.
+    /// The case of a worn drive, `worn-N:nominal:SEED` or `worn-N:drawn:SEED` of `drives::worn`;
+    /// none of another name.
     fn parse_worn(name: &str) -> Option<Self> {
         let (number, rest) = name.strip_prefix("worn-")?.split_once(':')?;
         let profile = worn(number.parse().ok()?);
         let (noisy, seed) = (rest.starts_with("drawn"), rest.split_once(':')?.1.parse().ok()?);
-        let truth = if noisy { DriveTruth::draw(&profile, seed) } else { DriveTruth::nominal(&profile, seed) };
-        Some(Self { name: name.into(), truth: truth.unwrap_or_else(|error| panic!("{name}: {error}")), profile, noisy, seed })
+        let truth = if noisy {
+            DriveTruth::draw(&profile, seed)
+        } else {
+            DriveTruth::nominal(&profile, seed)
+        };
+        Some(Self {
+            name: name.into(),
+            truth: truth.unwrap_or_else(|error| panic!("{name}: {error}")),
+            profile,
+            noisy,
+            seed,
+        })
     }
 
-    /// Characterises it and looks at what was found.
+    /// Characterizes it and looks at what was found.
     pub fn run(&self) -> Row {
         let settings = settings(&self.profile, self.seed);
         let (mut probe, mut bench) = (Probe::new(settings), Bench::new(self.truth.clone()));
         let mut checked: Vec<Answer> = Vec::new();
         while let Some(errand) = Errand::of(&probe.ask()) {
-            let single = matches!(probe.ask(), Ask::Read { .. }) && probe.stage() == Stage::SelfCheck;
+            let single =
+                matches!(probe.ask(), Ask::Read { .. }) && probe.stage() == Stage::SelfCheck;
             let answers = bench.carry_out(errand, |_| Outcome::Read);
             if single {
                 checked.extend(&answers);
@@ -122,45 +160,63 @@ impl Case {
     fn compare(&self, finding: &Finding, row: &mut Row) {
         row.drive_time = finding.drive_time;
         row.verdict = match &finding.verdict {
-            Verdict::Characterised { .. } => "characterised".into(),
+            Verdict::Characterized { .. } => "characterized".into(),
             other => other.sentence(),
         };
         if let Some(check) = &finding.check {
-            (row.reads, row.within_50, row.missed) = (check.reads, check.within_50_us, check.turn_missed);
+            (row.reads, row.within_50, row.missed) =
+                (check.reads, check.within_50_us, check.turn_missed);
         }
         let Some(found) = &finding.profile else { return };
-        let period_ns = |profile: &DriveProfile| profile.rotation_period().expect("a drive turns").as_ns_f64();
+        let period_ns =
+            |profile: &DriveProfile| profile.rotation_period().expect("a drive turns").as_ns_f64();
         row.ppm = (period_ns(found) / self.truth.mechanism().period().as_ns_f64() - 1.0) * 1e6;
         row.border_tracks = worst_border(found, &self.profile);
         row.steps_right = steps_right(found, &self.truth);
     }
 
-    /// Shares of the self-check's 4 KiB reads that are foretold within 50 us: by the unit's own mechanism, and by one without the deviations of single tracks and regions, of which
-    /// also how many it is half a turn off.
+    /// Shares of the self-check's 4 KiB reads that are predicted within 50 us: by the unit's own
+    /// mechanism, and by one without the deviations of single tracks and regions, of which also how
+    /// many it is half a turn off.
     fn oracles(&self, checked: &[Answer]) -> (f64, (f64, f64)) {
         let exact = self.truth.mechanism();
-        let mut means = Mechanism::new(&self.profile, exact.layout().clone(), Nominal).expect("a valid profile");
+        let mut means = Mechanism::new(&self.profile, exact.layout().clone(), Nominal)
+            .expect("a valid profile");
         means.set_rotation(exact.period(), exact.phase());
-        (self.foretold(exact, checked).0, self.foretold(&means, checked))
+        (self.predicted(exact, checked).0, self.predicted(&means, checked))
     }
 
-    fn foretold<V: Variation>(&self, mechanism: &Mechanism<V>, checked: &[Answer]) -> (f64, f64) {
+    fn predicted<V: Variation>(&self, mechanism: &Mechanism<V>, checked: &[Answer]) -> (f64, f64) {
         let interface = InterfaceTimes::from_profile(&self.profile).expect("a valid profile");
         let jitter_ns = self.truth.noise().jitter_ns;
-        let hit_us = self.profile.cache.map_or(0.0, |cache| cache.read_hit_us + 40.0) + jitter_ns * 8e-3;
-        let is_hit = |answer: &Answer| self.profile.cache.is_some() && answer.response().as_us_f64() < hit_us;
+        let hit_us =
+            self.profile.cache.map_or(0.0, |cache| cache.read_hit_us + 40.0) + jitter_ns * 8e-3;
+        let is_hit = |answer: &Answer| {
+            self.profile.cache.is_some() && answer.response().as_us_f64() < hit_us
+        };
         let sectors = u64::from(4_096 / self.profile.sector_bytes).max(1);
         let (mut within, mut missed, mut all) = (0_u32, 0_u32, 0_u32);
         for pair in checked.windows(2) {
             let [before, now] = pair else { continue };
             let both = before.extent.len.get() == sectors && now.extent.len.get() == sectors;
-            if !both || is_hit(before) || is_hit(now) || now.issued.saturating_since(before.completed) > PAUSE {
+            if !both
+                || is_hit(before)
+                || is_hit(now)
+                || now.issued.saturating_since(before.completed) > PAUSE
+            {
                 continue;
             }
             let from: HeadPosition = mechanism.layout().track_of(before.extent.last()).into();
-            let depart = now.issued + interface.command_overhead(Direction::Read, Some(Direction::Read));
-            let access = mechanism.access(from, depart, Direction::Read, now.extent, Instant::ORIGIN);
-            let completion = interface.read_completed(access.first_sector, access.finish, now.extent.len, Instant::ORIGIN);
+            let depart =
+                now.issued + interface.command_overhead(Direction::Read, Some(Direction::Read));
+            let access =
+                mechanism.access(from, depart, Direction::Read, now.extent, Instant::ORIGIN);
+            let completion = interface.read_completed(
+                access.first_sector,
+                access.finish,
+                now.extent.len,
+                Instant::ORIGIN,
+            );
             let error_ns = now.completed.signed_since(completion) as f64 - jitter_ns;
             all += 1;
             within += u32::from(error_ns.abs() <= 50e3);
@@ -178,17 +234,31 @@ impl Row {
             short.push(format!("the period is off by {:.2} ppm, expected 1 at most", self.ppm));
         }
         if self.border_tracks > 2.0 {
-            short.push(format!("a zone border is off by {:.1} tracks, expected 2 at most", self.border_tracks));
+            short.push(format!(
+                "a zone border is off by {:.1} tracks, expected 2 at most",
+                self.border_tracks
+            ));
         }
         if self.steps_right < 0.98 {
-            short.push(format!("{:.1} % of the steps from track to track are within {STEP_SECTORS} sectors, expected 98", 100.0 * self.steps_right));
+            short.push(format!(
+                "{:.1} % of the steps from track to track are within {STEP_SECTORS} \
+                sectors, expected 98",
+                100.0 * self.steps_right
+            ));
         }
         let wanted = if self.noisy { self.means_within_50 - 0.01 } else { 0.975 };
         if self.within_50 < wanted {
-            short.push(format!("{:.2} % of 4 KiB reads within 50 us, expected {:.2}", 100.0 * self.within_50, 100.0 * wanted));
+            short.push(format!(
+                "{:.2} % of 4 KiB reads within 50 us, expected {:.2}",
+                100.0 * self.within_50,
+                100.0 * wanted
+            ));
         }
         if self.drive_time > self.budget + self.budget / 50 {
-            short.push(format!("{} of drive time, expected {} at most", self.drive_time, self.budget));
+            short.push(format!(
+                "{} of drive time, expected {} at most",
+                self.drive_time, self.budget
+            ));
         }
         short
     }
@@ -196,7 +266,9 @@ impl Row {
     /// All figures in a line.
     pub fn line(&self) -> String {
         format!(
-            "{:<32} {:>7.3} ppm, borders {:>5.1} tracks, steps {:>6.2} %, within 50 us {:>6.2} % of {:>4} (means {:>6.2} %, exact {:>6.2} %), turn missed {:>5.2} % (means {:>5.2} %), {:>6.1} of {:.0} s: {}",
+            "{:<32} {:>7.3} ppm, borders {:>5.1} tracks, steps {:>6.2} %, within 50 us {:>6.2} % \
+                of {:>4} (means {:>6.2} %, exact {:>6.2} %), turn missed {:>5.2} % (means {:>5.2} \
+                %), {:>6.1} of {:.0} s: {}",
             self.name,
             self.ppm,
             self.border_tracks,
@@ -242,11 +314,15 @@ fn worst_border(found: &DriveProfile, real: &DriveProfile) -> f64 {
         let off = others.iter().map(|other| other.0.abs_diff(border.0)).min().unwrap_or(u64::MAX);
         off as f64 / f64::from(border.1.max(1))
     };
-    let both = one.iter().map(|border| nearest(border, &two)).chain(two.iter().map(|border| nearest(border, &one)));
+    let both = one
+        .iter()
+        .map(|border| nearest(border, &two))
+        .chain(two.iter().map(|border| nearest(border, &one)));
     both.fold(0.0, f64::max)
 }
 
-/// Share of sampled tracks from which the step to the next track is the same in both, to two sectors.
+/// Share of sampled tracks from which the step to the next track is the same in both, to two
+/// sectors.
 fn steps_right(found: &DriveProfile, truth: &DriveTruth) -> f64 {
     let (one, two) = (Layout::new(found).expect("a valid profile"), truth.mechanism().layout());
     let step = |layout: &Layout, lba: Lba| {
@@ -259,7 +335,8 @@ fn steps_right(found: &DriveProfile, truth: &DriveTruth) -> f64 {
     let capacity = two.capacity().get().min(one.capacity().get());
     let (mut right, mut all) = (0, 0_u32);
     for number in 0..2_000_u128 {
-        let lba = Lba::new(u64::try_from(u128::from(capacity - 1) * number / 1_999).expect("an address"));
+        let lba =
+            Lba::new(u64::try_from(u128::from(capacity - 1) * number / 1_999).expect("an address"));
         let (Some(seen), Some(real)) = (step(&one, lba), step(two, lba)) else { continue };
         let sectors = f64::from(two.sectors_per_track(two.track_of(lba)));
         let off = (seen - real + 0.5).rem_euclid(1.0) - 0.5;

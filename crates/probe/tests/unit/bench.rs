@@ -1,6 +1,8 @@
-//! For the tests inside the crate: one experiment at a simulated drive, with what the experiments before it would have found taken from the truth.
+//! For the tests inside the crate: one experiment at a simulated drive, with what the experiments
+//! before it would have found taken from the truth.
 //!
-//! Only drives whose zones follow the plain rhythms, without slips, reserved sectors or groups of spares, can be told so.
+//! Only drives whose zones follow the plain rhythms, without slips, reserved sectors or groups of
+//! spares, can be told so.
 
 use headtime_mechanics::profile::{TrackOrder, Zone};
 use headtime_mechanics::{DriveProfile, SeekCurve, catalog};
@@ -40,13 +42,19 @@ impl Bench {
         let read = bench.carry_out(&Ask::Read { extent: anchor, not_before: Instant::ORIGIN })[0];
         let mechanism = truth.mechanism();
         let after_media = mechanism.end_angle(anchor).as_turns();
-        let zones = zones(&profile, |lba| mechanism.spot(Lba::new(lba)).angle.as_turns() - after_media);
+        let zones =
+            zones(&profile, |lba| mechanism.spot(Lba::new(lba)).angle.as_turns() - after_media);
         let curve = SeekCurve::from_profile(&profile);
-        let base_ns = profile.interface.read_command_us * 1e3 + profile.interface.completion_us * 1e3;
+        let base_ns =
+            profile.interface.read_command_us * 1e3 + profile.interface.completion_us * 1e3;
         let mut know = Knowledge {
             capacity: profile.capacity().get(),
             turns: Some(true),
-            clock: Clock::new(mechanism.period().as_ns_f64(), 2_000.0 + profile.variation.jitter_us * 0.7 * 1e3, read.completed),
+            clock: Clock::new(
+                mechanism.period().as_ns_f64(),
+                2_000.0 + profile.variation.jitter_us * 0.7 * 1e3,
+                read.completed,
+            ),
             anchors: vec![crate::knowledge::Anchor { lba: anchor.start.get(), turns: 0.0 }],
             pattern: Some(zones[0].pattern),
             zones,
@@ -66,7 +74,11 @@ impl Bench {
     }
 
     /// Carries one step of an experiment out and keeps what it found.
-    pub(crate) fn run<T>(&mut self, seed: u64, mut experiment: impl FnMut(&mut Session) -> Step<T>) -> T {
+    pub(crate) fn run<T>(
+        &mut self,
+        seed: u64,
+        mut experiment: impl FnMut(&mut Session) -> Step<T>,
+    ) -> T {
         let (mut answers, mut batches): (Vec<Answer>, Vec<Vec<Answer>>) = (Vec::new(), Vec::new());
         loop {
             let mut session = Session::new(&answers, &batches, self.know.clone(), seed);
@@ -94,11 +106,18 @@ impl Bench {
     }
 }
 
-/// A drive of the catalogue without all that a [`Bench`] cannot be told of.
+/// A drive of the catalog without all that a [`Bench`] cannot be told of.
 pub(crate) fn plain(name: &str) -> DriveProfile {
     let mut profile = catalog::load(name).expect("a profile that ships");
     for zone in &mut profile.zones {
-        *zone = Zone { spare_cylinders: None, spares: 0, reserved: 0, slips: Vec::new(), first_angle_turns: None, ..zone.clone() };
+        *zone = Zone {
+            spare_cylinders: None,
+            spares: 0,
+            reserved: 0,
+            slips: Vec::new(),
+            first_angle_turns: None,
+            ..zone.clone()
+        };
     }
     profile.variation.slips_per_million = 0.0;
     profile.capacity_sectors = None;
@@ -113,17 +132,22 @@ fn zones(profile: &DriveProfile, turns: impl Fn(u64) -> f64) -> Vec<ZoneSketch> 
     let mut sketches = Vec::new();
     for zone in &profile.zones {
         assert!(
-            zone.slips.is_empty() && zone.reserved == 0 && zone.sectors_by_head.is_empty() && zone.groups() == 1,
+            zone.slips.is_empty()
+                && zone.reserved == 0
+                && zone.sectors_by_head.is_empty()
+                && zone.groups() == 1,
             "{} is not plain",
             profile.name
         );
         let (pattern, steps) = match profile.geometry.layout {
-            TrackOrder::Cylinder | TrackOrder::Serpentine => {
-                (Pattern { unit: heads, units: Pattern::NEVER }, [zone.track_skew, zone.cylinder_skew, 0.0])
-            }
-            TrackOrder::SurfaceSerpentine | TrackOrder::Banded => {
-                (Pattern { unit: band, units: heads }, [zone.cylinder_skew, zone.track_skew, zone.band_skew.unwrap_or(zone.cylinder_skew)])
-            }
+            TrackOrder::Cylinder | TrackOrder::Serpentine => (
+                Pattern { unit: heads, units: Pattern::NEVER },
+                [zone.track_skew, zone.cylinder_skew, 0.0],
+            ),
+            TrackOrder::SurfaceSerpentine | TrackOrder::Banded => (
+                Pattern { unit: band, units: heads },
+                [zone.cylinder_skew, zone.track_skew, zone.band_skew.unwrap_or(zone.cylinder_skew)],
+            ),
         };
         let spt = u64::from(zone.sectors_per_track);
         let mut sketch = ZoneSketch::new(pattern, first, spt);

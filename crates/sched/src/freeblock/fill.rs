@@ -1,4 +1,5 @@
-//! [`Fill`]: everything that the scheduler keeps for background reading, beside the queue of clients.
+//! [`Fill`]: everything that the scheduler keeps for background reading, beside the queue of
+//! clients.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
@@ -32,14 +33,15 @@ pub(crate) struct Fill {
     pub(crate) cursor: Lba,
     /// Until when no time is taken from clients, after some was.
     pub(crate) share_again: Instant,
-    /// Since when clients have waited for the drive without a break, or will from when on: who is at a limit waits for that.
+    /// Since when clients have waited for the drive without a break, or will from when on: who is
+    /// at a limit waits for that.
     pub(crate) clients_since: Option<Instant>,
     /// The request that goes next.
     pub(crate) committed: Option<Committed>,
     /// What the policy has chosen to go behind all that is at the drive.
     pub(crate) ahead: Option<Ahead>,
     /// Requests chosen while scans want something, until they are over.
-    pub(crate) foreseen: Vec<Foreseen>,
+    pub(crate) predicted: Vec<Predicted>,
 }
 
 /// A request that goes next, behind what was sent to fill the gap before it.
@@ -63,7 +65,7 @@ pub(crate) struct Ahead {
 
 /// A request and when it would be served without a fill.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Foreseen {
+pub(crate) struct Predicted {
     pub(crate) ticket: Ticket,
     pub(crate) target: Target,
     /// When the policy chose it, which is when it would have been sent.
@@ -76,8 +78,8 @@ pub(crate) struct Foreseen {
     pub(crate) filled: bool,
 }
 
-/// So many requests are foreseen at once: two at the drive, one chosen, and one for good measure.
-const FORESEEN: usize = 4;
+/// So many requests are predicted at once: two at the drive, one chosen, and one for good measure.
+const PREDICTED: usize = 4;
 
 impl Fill {
     /// Whether there is anything to do or to keep in order.
@@ -99,7 +101,13 @@ impl Fill {
     }
 
     /// Hands `claims` over, as read by `command` or as lost.
-    pub(crate) fn deliver(&mut self, claims: Vec<Claim>, command: CommandId, outcome: Outcome, source: FillSource) {
+    pub(crate) fn deliver(
+        &mut self,
+        claims: Vec<Claim>,
+        command: CommandId,
+        outcome: Outcome,
+        source: FillSource,
+    ) {
         for Claim { scan, extent } in claims {
             match outcome {
                 Outcome::Success => self.report.sectors[source as usize] += extent.len,
@@ -109,10 +117,12 @@ impl Fill {
         }
     }
 
-    /// What is wanted next from an address on, with what else is wanted close behind it, at most `most` sectors; from the first address again where there is nothing
-    /// behind. Up to `skip` sectors that nobody wants are read over: that is shorter than another command.
+    /// What is wanted next from an address on, with what else is wanted close behind it, at most
+    /// `most` sectors; from the first address again where there is nothing behind. Up to `skip`
+    /// sectors that nobody wants are read over: that is shorter than another command.
     pub(crate) fn next_run(&self, from: Lba, most: Sectors, skip: Sectors) -> Option<Extent> {
-        let mut extent = self.scans.next_from(from, most).or_else(|| self.scans.next_from(Lba::new(0), most))?;
+        let mut extent =
+            self.scans.next_from(from, most).or_else(|| self.scans.next_from(Lba::new(0), most))?;
         while extent.len < most {
             let Some(next) = self.scans.next_from(extent.end(), most - extent.len) else { break };
             let together = next.end() - extent.start;
@@ -124,12 +134,17 @@ impl Fill {
         Some(extent)
     }
 
-    /// Of the next runs from an address on, each as [`Fill::next_run`] has them, the one of which the most is wanted.
+    /// Of the next runs from an address on, each as [`Fill::next_run`] has them, the one of which
+    /// the most is wanted.
     pub(crate) fn fullest_run(&self, from: Lba, most: Sectors, skip: Sectors) -> Option<Extent> {
         let mut best: Option<(u64, Extent)> = None;
         let mut at = from;
         for _ in 0..CANDIDATES {
-            let Some(run) = self.next_run(at, most, skip).filter(|run| run.start >= at || best.is_none()) else { break };
+            let Some(run) =
+                self.next_run(at, most, skip).filter(|run| run.start >= at || best.is_none())
+            else {
+                break;
+            };
             let wanted = self.scans.count_in(run);
             if best.is_none_or(|(most, _)| wanted > most) {
                 best = Some((wanted, run));
@@ -142,24 +157,27 @@ impl Fill {
         best.map(|(_, run)| run)
     }
 
-    /// Time of the drive was taken from clients, `took` until `finished`: when some may be taken again.
+    /// Time of the drive was taken from clients, `took` until `finished`: when some may be taken
+    /// again.
     pub(crate) fn share_taken(&mut self, finished: Instant, took: Nanos) {
-        let share = self.settings.tail_share.clamp(LEAST_SHARE, 1.0);
-        self.share_again = finished + Nanos::from_ns((took.as_ns() as f64 * (1.0 / share - 1.0)) as u64);
+        let share = self.settings.tail_share.clamp(MIN_SHARE, 1.0);
+        self.share_again =
+            finished + Nanos::from_ns((took.as_ns() as f64 * (1.0 / share - 1.0)) as u64);
     }
 
-    /// Remembers when a request would be served. Those that never came to an end (cancelled, or sent in another way) are forgotten, the oldest first.
-    pub(crate) fn foresee(&mut self, foreseen: Foreseen) {
-        self.foreseen.retain(|other| other.ticket != foreseen.ticket);
-        if self.foreseen.len() == FORESEEN {
-            self.foreseen.remove(0);
+    /// Remembers when a request would be served. Those that never came to an end (cancelled, or
+    /// sent in another way) are forgotten, the oldest first.
+    pub(crate) fn predict(&mut self, predicted: Predicted) {
+        self.predicted.retain(|other| other.ticket != predicted.ticket);
+        if self.predicted.len() == PREDICTED {
+            self.predicted.remove(0);
         }
-        self.foreseen.push(foreseen);
+        self.predicted.push(predicted);
     }
 
     /// How far the arm may be late without harm.
     pub(crate) fn conservatism(&self, spread: Nanos) -> Nanos {
-        self.settings.conservatism.unwrap_or_else(|| (spread * 4).max(LEAST_CONSERVATISM))
+        self.settings.conservatism.unwrap_or_else(|| (spread * 4).max(MIN_CONSERVATISM))
     }
 
     /// Checks the books of this room.
@@ -171,16 +189,23 @@ impl Fill {
         for (ticket, job) in &self.jobs {
             assert!(!job.is_over(), "background job {} is over and still there", ticket.0);
             let inside = |extent: Extent| job.extent.intersection(extent) == Some(extent);
-            assert!(job.pieces.iter().all(|piece| inside(*piece)), "background job {} would read outside of its extent", ticket.0);
+            assert!(
+                job.pieces.iter().all(|piece| inside(*piece)),
+                "background job {} would read outside of its extent",
+                ticket.0
+            );
         }
     }
 }
 
-/// Where time is taken from clients, so many places are compared, each behind the one before (guess: they lie within a seek of each other, which costs less than a turn).
+/// Where time is taken from clients, so many places are compared, each behind the one before
+/// (guess: they lie within a seek of each other, which costs less than a turn).
 const CANDIDATES: usize = 16;
 
-/// A share of the drive's time is at least this, so that a command of one turn is followed by another within minutes.
-const LEAST_SHARE: f64 = 1e-4;
+/// A share of the drive's time is at least this, so that a command of one turn is followed by
+/// another within minutes.
+const MIN_SHARE: f64 = 1e-4;
 
-/// Below this nothing is trusted, however exact the belief says it is (guess: a tenth of what P2 set by hand is lost in the sector's own margin).
-const LEAST_CONSERVATISM: Nanos = Nanos::from_us(100);
+/// Below this nothing is trusted, however exact the belief says it is (guess: a tenth of what P2
+/// set by hand is lost in the sector's own margin).
+const MIN_CONSERVATISM: Nanos = Nanos::from_us(100);

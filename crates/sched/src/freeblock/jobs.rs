@@ -1,11 +1,15 @@
-//! [`Job`]: one thing to be read for scans, in one command or several, until every sector of it is read or given up.
+//! [`Job`]: one thing to be read for scans, in one command or several, until every sector of it is
+//! read or given up.
 //!
-//! A job holds a ticket as requests do, and stands in the order of overlapping requests from its beginning to its end: what is read for a scan is never
-//! overwritten on the way. It begins with what is to be read. Each command takes a piece. A piece that fails is cut into eight, and those again, down to
-//! one block: of 256 sectors with a bad one among them, 1 + 8 + 8 + 4 commands are sent, of which four fail.
+//! A job holds a ticket as requests do, and stands in the order of overlapping requests from its
+//! beginning to its end: what is read for a scan is never overwritten on the way. It begins with
+//! what is to be read. Each command takes a piece. A piece that fails is cut into eight, and those
+//! again, down to one block: of 256 sectors with a bad one among them, 1 + 8 + 8 + 4 commands are
+//! sent, of which four fail.
 //!
-//! A write that must wait for a job makes it *urgent*: it takes its turn among the scheduler's own commands, and what fails is given up at once, because
-//! a client waits. Any other job that has failed is *patient*: it goes on in idle time, or in time that the bound on impact has saved up.
+//! A write that must wait for a job makes it *urgent*: it takes its turn among the scheduler's own
+//! commands, and what fails is given up at once, because a client waits. Any other job that has
+//! failed is *patient*: it goes on in idle time, or in time that the bound on impact has saved up.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -15,7 +19,8 @@ use headtime_units::{Extent, Instant, Sectors};
 use super::scans::{Claim, without};
 use crate::background::FillSource;
 
-/// Into how many parts a failed piece is cut (guess: of a bad sector in 2,048, halving would fail eleven times, this four times).
+/// Into how many parts a failed piece is cut (guess: of a bad sector in 2,048, halving would fail
+/// eleven times, this four times).
 const PARTS: u64 = 8;
 
 /// What is read for scans under one ticket.
@@ -41,7 +46,16 @@ pub(crate) struct Job {
 impl Job {
     /// A job that reads `extent` for `claims` and waits for nobody.
     pub(crate) fn new(extent: Extent, claims: Vec<Claim>, source: FillSource) -> Self {
-        Self { extent, pieces: VecDeque::new(), at_drive: 0, claims, source, urgent: false, waits: false, deadline: None }
+        Self {
+            extent,
+            pieces: VecDeque::new(),
+            at_drive: 0,
+            claims,
+            source,
+            urgent: false,
+            waits: false,
+            deadline: None,
+        }
     }
 
     /// Whether it has something to send now.
@@ -92,7 +106,8 @@ impl Job {
         self.claims.iter().any(|claim| claim.extent.overlaps(piece))
     }
 
-    /// Cuts a piece that failed into parts of whole blocks of `grain`, which will be tried again; `false` when it lies within one.
+    /// Cuts a piece that failed into parts of whole blocks of `grain`, which will be tried again;
+    /// `false` when it lies within one.
     pub(crate) fn retry(&mut self, piece: Extent, grain: Sectors) -> bool {
         let grain = grain.get().max(1);
         if piece.start.get() / grain == piece.last().get() / grain {
@@ -139,7 +154,8 @@ mod tests {
         while let Some(piece) = job.take_piece(Sectors::new(1 << 20)) {
             sent += 1;
             if !piece.contains(headtime_units::Lba::new(bad)) {
-                read += job.take_claims(piece).iter().map(|claim| claim.extent.len.get()).sum::<u64>();
+                read +=
+                    job.take_claims(piece).iter().map(|claim| claim.extent.len.get()).sum::<u64>();
             } else if !job.retry(piece, Sectors::new(8)) {
                 given_up.extend(job.take_claims(piece));
             }
@@ -153,7 +169,9 @@ mod tests {
     fn a_long_job_goes_piece_by_piece_in_order() {
         let mut job = job(0, 20);
         job.pieces.extend([Extent::from_numbers(0, 9), Extent::from_numbers(12, 8)]);
-        let pieces: Vec<u64> = core::iter::from_fn(|| job.take_piece(Sectors::new(4))).map(|piece| piece.start.get()).collect();
+        let pieces: Vec<u64> = core::iter::from_fn(|| job.take_piece(Sectors::new(4)))
+            .map(|piece| piece.start.get())
+            .collect();
         assert_eq!(pieces, [0, 4, 8, 12, 16]);
     }
 }

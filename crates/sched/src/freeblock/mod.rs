@@ -9,7 +9,7 @@ mod settings;
 mod wanted;
 mod window;
 
-pub(crate) use fill::{Ahead, Committed, Fill, Foreseen};
+pub(crate) use fill::{Ahead, Committed, Fill, Predicted};
 pub(crate) use jobs::Job;
 pub(crate) use scans::{Claim, Scan, hull, without};
 pub(crate) use search::{Gap, Piece, Rules, search};

@@ -1,7 +1,8 @@
 //! [`Scans`]: who wants what, and who has been promised what is on its way.
 //!
-//! What is about to be read is *claimed*: taken off the sectors that a scan wants, so that nobody reads it twice, and kept with the job that reads it. A read
-//! that comes back turns claims into [`BackgroundRead`](crate::BackgroundRead)s.
+//! What is about to be read is *claimed*: taken off the sectors that a scan wants, so that nobody
+//! reads it twice, and kept with the job that reads it. A read that comes back turns claims into
+//! [`BackgroundRead`](crate::BackgroundRead)s.
 
 use alloc::vec::Vec;
 
@@ -77,7 +78,8 @@ impl Scans {
 
     /// Whether a part of `tail` of its sectors, or less, is left of each scan that reads.
     pub(crate) fn near_the_end(&self, tail: f64) -> bool {
-        let near = |scan: &Scan| scan.wanted.remaining().get() as f64 <= scan.whole.get() as f64 * tail;
+        let near =
+            |scan: &Scan| scan.wanted.remaining().get() as f64 <= scan.whole.get() as f64 * tail;
         self.want() && self.reading().all(near)
     }
 
@@ -93,7 +95,9 @@ impl Scans {
 
     /// The next run that anybody wants, from `from` on.
     pub(crate) fn next_from(&self, from: Lba, most: Sectors) -> Option<Extent> {
-        self.reading().filter_map(|scan| scan.wanted.next_from(from, most)).min_by_key(|run| run.start)
+        self.reading()
+            .filter_map(|scan| scan.wanted.next_from(from, most))
+            .min_by_key(|run| run.start)
     }
 
     /// Claims what is wanted in grains wholly within `extent`.
@@ -101,9 +105,12 @@ impl Scans {
         Self::claim_of(self.0.iter_mut().filter(|scan| scan.reads()), |_| extent)
     }
 
-    /// Claims for scans of a point in time what is wanted in grains that `extent` touches, whether they read at the moment or not.
+    /// Claims for scans of a point in time what is wanted in grains that `extent` touches, whether
+    /// they read at the moment or not.
     pub(crate) fn claim_before_change(&mut self, extent: Extent) -> Vec<Claim> {
-        Self::claim_of(self.0.iter_mut().filter(|scan| scan.options.point_in_time), |wanted| wanted.whole_grains(extent))
+        Self::claim_of(self.0.iter_mut().filter(|scan| scan.options.point_in_time), |wanted| {
+            wanted.whole_grains(extent)
+        })
     }
 
     /// Checks the bitmaps, and that nothing claimed is wanted.
@@ -113,7 +120,9 @@ impl Scans {
     pub(crate) fn self_check<'a>(&self, claims: impl Iterator<Item = &'a Claim>) {
         self.0.iter().for_each(|scan| scan.wanted.self_check());
         for claim in claims {
-            let scan = self.get(claim.scan).unwrap_or_else(|| panic!("{claim:?} is for a scan that there is not"));
+            let scan = self
+                .get(claim.scan)
+                .unwrap_or_else(|| panic!("{claim:?} is for a scan that there is not"));
             assert!(scan.wanted.count_in(claim.extent).is_zero(), "{claim:?} is still wanted, too");
         }
     }
@@ -122,12 +131,17 @@ impl Scans {
         self.0.iter().filter(|scan| scan.reads())
     }
 
-    fn claim_of<'a>(scans: impl Iterator<Item = &'a mut Scan>, within: impl Fn(&Wanted) -> Extent) -> Vec<Claim> {
+    fn claim_of<'a>(
+        scans: impl Iterator<Item = &'a mut Scan>,
+        within: impl Fn(&Wanted) -> Extent,
+    ) -> Vec<Claim> {
         let mut claims = Vec::new();
         for scan in scans {
             let extent = within(&scan.wanted);
             let before = claims.len();
-            claims.extend(scan.wanted.runs_in(extent).map(|run| Claim { scan: scan.id, extent: run }));
+            claims.extend(
+                scan.wanted.runs_in(extent).map(|run| Claim { scan: scan.id, extent: run }),
+            );
             for claim in &claims[before..] {
                 scan.wanted.remove(claim.extent);
             }
@@ -144,7 +158,8 @@ pub(crate) fn hull(one: Extent, other: Extent) -> Extent {
 
 /// The parts of `part` that lie before and behind `covered`.
 pub(crate) fn without(part: Extent, covered: Extent) -> impl Iterator<Item = Extent> {
-    let before = (part.start < covered.start).then(|| Extent::new(part.start, part.end().min(covered.start) - part.start));
+    let before = (part.start < covered.start)
+        .then(|| Extent::new(part.start, part.end().min(covered.start) - part.start));
     let behind = (part.end() > covered.end()).then(|| {
         let start = part.start.max(covered.end());
         Extent::new(start, part.end() - start)

@@ -1,28 +1,41 @@
-//! The search of a gap: what can be read for scans between the end of one command and the beginning of the next, without delaying that.
+//! The search of a gap: what can be read for scans between the end of one command and the beginning
+//! of the next, without delaying that.
 //!
-//! The head is free at A's end and must be at B's first sector when that comes by, as it would without us. On the way it can rest on a track T: it arrives there
-//! after the arm time from A's end, and must leave in time for the arm time to B. Both arm times are taken to be longer than most likely by the *conservatism*.
-//! What passes in between (`window`) and is wanted is the track's value; the track of the greatest *worth* is taken: its value as a part of the
-//! turn, and more where little of the track is left behind ([`Gap::worth`]), so that late in a scan there are whole tracks to be read in a gap, of all lengths, and no leftovers.
+//! The head is free at A's end and must be at B's first sector when that comes by, as it would
+//! without us. On the way it can rest on a track T: it arrives there after the arm time from A's
+//! end, and must leave in time for the arm time to B. Both arm times are taken to be longer than
+//! most likely by the *conservatism*. What passes in between (`window`) and is wanted is the
+//! track's value; the track of the greatest *worth* is taken: its value as a part of the turn, and
+//! more where little of the track is left behind ([`Gap::worth`]), so that late in a scan there are
+//! whole tracks to be read in a gap, of all lengths, and no leftovers.
 //!
-//! Worked example, 6 ms a revolution, 300 sectors a track, conservatism 0.3 ms: A ends at 0, B's sector comes by at 5.2 ms, the arm takes 2 ms from A to B. On B's
-//! own track the head arrives at 2.3 ms and never leaves: 145 sectors pass, and those right before B are read with it as one command. On A's track the head
-//! rests from 0.04 to 5.2 − 2.3 = 2.9 ms: 143 sectors. On a track half-way, 1.3 ms from both, it rests from 1.6 to 3.6 ms: 100 sectors.
+//! Worked example, 6 ms a revolution, 300 sectors a track, conservatism 0.3 ms: A ends at 0, B's
+//! sector comes by at 5.2 ms, the arm takes 2 ms from A to B. On B's own track the head arrives at
+//! 2.3 ms and never leaves: 145 sectors pass, and those right before B are read with it as one
+//! command. On A's track the head rests from 0.04 to 5.2 − 2.3 = 2.9 ms: 143 sectors. On a track
+//! half-way, 1.3 ms from both, it rests from 1.6 to 3.6 ms: 100 sectors.
 //!
-//! Where the drive may read ahead nothing is read on A's track, and on B's track only what is part of B's command: two reads of one track look like a stream, and
-//! the drive would go on reading (P2, sections 3.2 and 3.3). Of two runs on a track only one is read then.
+//! Where the drive may read ahead nothing is read on A's track, and on B's track only what is part
+//! of B's command: two reads of one track look like a stream, and the drive would go on reading
+//! (P2, sections 3.2 and 3.3). Of two runs on a track only one is read then.
 //!
-//! In this order tracks are looked at: B's and A's, the others of their cylinders, those of neighbouring cylinders outward, those that hold the next wanted addresses
-//! behind A and B, and all that can be reached at all, each time half-way between those looked at before. Where a track holds nothing wanted, the next one by
-//! address that does is looked at in its place. A track that could not win even if everything that passes were wanted is not asked what is. The search ends when
-//! so many tracks have been looked at as the caller allows; the best so far is the answer.
+//! In this order tracks are looked at: B's and A's, the others of their cylinders, those of
+//! neighboring cylinders outward, those that hold the next wanted addresses behind A and B, and
+//! all that can be reached at all, each time half-way between those looked at before. Where a track
+//! holds nothing wanted, the next one by address that does is looked at in its place. A track that
+//! could not win even if everything that passes were wanted is not asked what is. The search ends
+//! when so many tracks have been looked at as the caller allows; the best so far is the answer.
 //!
-//! Of two runs on a track the first is read first and the second found again when it is under way; where the first is over before another command could reach the
-//! drive, only the longer one counts.
+//! Of two runs on a track the first is read first and the second found again when it is under way;
+//! where the first is over before another command could reach the drive, only the longer one
+//! counts.
 //!
-//! Guarantees: with as many looks as there are tracks it finds what a look at every track finds. The best is asked for once more: the belief's own estimate of B behind
-//! it must say that B is in time, else the track is left out and the search goes on with what is left of its looks. Where slipped sectors that nobody knows of have
-//! displaced what lies on a track, its ends may lie on the next one: they are read where there is time for going there, too, and otherwise as many sectors are left. Cost: 0.1–0.3 µs a track.
+//! Guarantees: with as many looks as there are tracks it finds what a look at every track finds.
+//! The best is asked for once more: the belief's own estimate of B behind it must say that B is in
+//! time, else the track is left out and the search goes on with what is left of its looks. Where
+//! slipped sectors that nobody knows of have displaced what lies on a track, its ends may lie on
+//! the next one: they are read where there is time for going there, too, and otherwise as many
+//! sectors are left. Cost: 0.1–0.3 µs a track.
 //!
 //! Source: P2, sections 2 and 4.2; docs/limits.md 7.
 
@@ -38,10 +51,12 @@ use crate::request::Op;
 /// Cylinders that are looked at outward of A and of B each, before tracks in between are (guess).
 const NEIGHBOURS: u32 = 6;
 
-/// How often the next wanted addresses behind A and behind B are looked up (guess: late in a scan it finds what is left nearby).
+/// How often the next wanted addresses behind A and behind B are looked up (guess: late in a scan
+/// it finds what is left nearby).
 const JUMPS: u32 = 6;
 
-/// By how much more the last third of a track counts (measured on a simulated Atlas 10K under P2's load: with 3 a scan is slower, with 0 leftovers stay).
+/// By how much more the last third of a track counts (measured on a simulated Atlas 10K under P2's
+/// load: with 3 a scan is slower, with 0 leftovers stay).
 const LEFTOVER: u64 = 1;
 
 /// A gap between two requests.
@@ -69,7 +84,8 @@ pub(crate) struct Rules {
     pub(crate) conservatism: Nanos,
     /// How late two commands on one track may follow each other.
     pub(crate) follow: Nanos,
-    /// Sectors left at most at the ends of a track where they have been displaced; where the arm does not move one of them, if any, is left at the ends of what passes.
+    /// Sectors left at most at the ends of a track where they have been displaced; where the arm
+    /// does not move one of them, if any, is left at the ends of what passes.
     pub(crate) edge: u64,
     /// Whether several commands on one track do no harm.
     pub(crate) several_per_track: bool,
@@ -84,7 +100,8 @@ pub(crate) struct Rules {
 /// What to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
-    /// From the first to the last wanted sector; where it is merged up to the request's first sector.
+    /// From the first to the last wanted sector; where it is merged up to the request's first
+    /// sector.
     pub(crate) extent: Extent,
     /// Whether it is read with the request, as one command.
     pub(crate) merged: bool,
@@ -100,26 +117,35 @@ pub(crate) struct Looks {
     /// Tracks looked at.
     pub(crate) tracks: u64,
     /// Finds that the belief did not confirm.
-    pub(crate) doubted: u64,
+    pub(crate) rejected: u64,
 }
 
 /// Finds the most that can be read in a gap; counts what it took.
 pub(crate) fn search(gap: &Gap<'_>, effort: u32, looks: &mut Looks) -> Option<Piece> {
-    let mut search = Search { gap, revolution: gap.belief.revolution(), best: None, left: effort, looks, doubted: None };
+    let mut search = Search {
+        gap,
+        revolution: gap.belief.revolution(),
+        best: None,
+        left: effort,
+        looks,
+        rejected: None,
+    };
     search.run();
     let best = search.best?;
     let confirmed = gap.confirmed(best);
     if confirmed.is_some() {
         return confirmed;
     }
-    search.looks.doubted += 1;
-    (search.doubted, search.best) = (Some(best.extent.last()), None);
+    search.looks.rejected += 1;
+    (search.rejected, search.best) = (Some(best.extent.last()), None);
     search.run();
     search.best.and_then(|piece| gap.confirmed(piece))
 }
 
 impl Gap<'_> {
-    /// The piece, or what is left of it away from ends of its track that may lie elsewhere where there is no time for going there, if the belief says, too, that the request behind the gap is in time.
+    /// The piece, or what is left of it away from ends of its track that may lie elsewhere where
+    /// there is no time for going there, if the belief says, too, that the request behind the gap
+    /// is in time.
     fn confirmed(&self, piece: Piece) -> Option<Piece> {
         if !self.in_time(&piece) {
             return None;
@@ -131,7 +157,12 @@ impl Gap<'_> {
         }
         let first = track.extent.start + Sectors::new(edge);
         let behind = Lba::new(track.extent.end().get().saturating_sub(edge));
-        let padded = self.padded(piece.extent, first, if piece.merged { piece.extent.end() } else { behind }, edge);
+        let padded = self.padded(
+            piece.extent,
+            first,
+            if piece.merged { piece.extent.end() } else { behind },
+            edge,
+        );
         if padded == piece.extent || self.in_time(&Piece { extent: padded, ..piece }) {
             return Some(piece);
         }
@@ -143,20 +174,32 @@ impl Gap<'_> {
         Some(Piece { extent, value: self.scans.count_in(extent), ..piece })
     }
 
-    /// What it is worth to read `taken` of the `left` sectors that are wanted of a track, in parts of a turn of 2¹⁶.
+    /// What it is worth to read `taken` of the `left` sectors that are wanted of a track, in parts
+    /// of a turn of 2¹⁶.
     ///
-    /// What a gap has is time, and tracks of fewer sectors take as many gaps as those of more: so parts of a turn are counted, not sectors. Each gap reaches one track,
-    /// however little is left there: so the last third of what is wanted of a track counts [`LEFTOVER`] times more, and is read before other tracks are begun.
+    /// What a gap has is time, and tracks of fewer sectors take as many gaps as those of more: so
+    /// parts of a turn are counted, not sectors. Each gap reaches one track, however little is left
+    /// there: so the last third of what is wanted of a track counts [`LEFTOVER`] times more, and is
+    /// read before other tracks are begun.
     fn worth(track: &TrackSpan, left: u64, taken: u64) -> u64 {
         let len = track.extent.len.get();
         let last = |left: u64| left.min(len / 3);
         ((taken + LEFTOVER * (last(left) - last(left.saturating_sub(taken)))) << 16) / len
     }
 
-    /// What would be read with it if it went on as far as its ends may be displaced, where they lie outside of `first` to `behind`.
+    /// What would be read with it if it went on as far as its ends may be displaced, where they lie
+    /// outside of `first` to `behind`.
     fn padded(&self, extent: Extent, first: Lba, behind: Lba, edge: u64) -> Extent {
-        let start = if extent.start < first { extent.start.get().saturating_sub(edge) } else { extent.start.get() };
-        let end = if extent.end() > behind { (extent.end().get() + edge).min(self.belief.capacity().get()) } else { extent.end().get() };
+        let start = if extent.start < first {
+            extent.start.get().saturating_sub(edge)
+        } else {
+            extent.start.get()
+        };
+        let end = if extent.end() > behind {
+            (extent.end().get() + edge).min(self.belief.capacity().get())
+        } else {
+            extent.end().get()
+        };
         Extent::from_numbers(start, end - start)
     }
 
@@ -166,32 +209,44 @@ impl Gap<'_> {
         let tolerance = revolution / 16;
         let due = self.begin + tolerance;
         if piece.merged {
-            let extent = Extent::new(piece.extent.start, self.next.extent.end() - piece.extent.start);
+            let extent =
+                Extent::new(piece.extent.start, self.next.extent.end() - piece.extent.start);
             let target = self.belief.target(Op::Read, extent);
             let margin = self.margin(&self.head.place, &self.next.start);
             let late = Head { free_at: self.head.free_at.max(self.now) + margin, ..self.head };
             let likely = self.belief.likely(&late, self.now, &target);
-            return likely.depart + likely.positioning + target.transfer <= due + self.next.transfer;
+            return likely.depart + likely.positioning + target.transfer
+                <= due + self.next.transfer;
         }
         let target = self.belief.target(Op::Read, piece.extent);
         let likely = self.belief.likely(&self.head, self.now, &target);
         let end = likely.depart + likely.positioning + target.transfer;
         let margin = self.margin(&target.end, &self.next.start);
-        let behind = self.belief.likely(&Head::after(&target, end + margin), self.next_sent, self.next);
+        let behind =
+            self.belief.likely(&Head::after(&target, end + margin), self.next_sent, self.next);
         behind.depart + behind.positioning <= due
     }
 
     /// When the head is on a track, at the latest.
     fn arrival(&self, track: &TrackSpan) -> Instant {
         let from_a = same_track(&track.start, &self.head.place);
-        self.ready + if from_a { self.rules.follow } else { self.map.arm_time(self.head.place, track.start) + self.rules.conservatism }
+        self.ready
+            + if from_a {
+                self.rules.follow
+            } else {
+                self.map.arm_time(self.head.place, track.start) + self.rules.conservatism
+            }
     }
 
     /// From when on, and how long, the head can rest on a track.
     fn rest(&self, track: &TrackSpan) -> Option<(Instant, Nanos)> {
         let to_b = same_track(&track.start, &self.next.start);
         let settle = if self.next.op == Op::Read { Nanos::ZERO } else { self.map.write_extra() };
-        let leave = if to_b { self.rules.follow } else { self.map.arm_time(track.start, self.next.start) + self.rules.conservatism };
+        let leave = if to_b {
+            self.rules.follow
+        } else {
+            self.map.arm_time(track.start, self.next.start) + self.rules.conservatism
+        };
         let leave_by = self.begin.saturating_back(leave + settle);
         // A piece that is over before the request behind it is at the drive delays that.
         let in_vain = leave_by < self.next_sent + self.map.read_overhead();
@@ -199,21 +254,38 @@ impl Gap<'_> {
         (!in_vain && arrive < leave_by).then(|| (arrive, leave_by.saturating_since(arrive)))
     }
 
-    /// What passes while the head rests on a track. On the tracks of the two requests their own addresses say better than any angle where they end and begin.
+    /// What passes while the head rests on a track. On the tracks of the two requests their own
+    /// addresses say better than any angle where they end and begin.
     fn seen(&self, track: &TrackSpan, arrive: Instant, span: Nanos) -> Option<Passing> {
         let revolution = self.belief.revolution();
-        let (from_a, to_b) = (same_track(&track.start, &self.head.place), same_track(&track.start, &self.next.start));
+        let (from_a, to_b) = (
+            same_track(&track.start, &self.head.place),
+            same_track(&track.start, &self.next.start),
+        );
         let arc_edge = if from_a || to_b { self.rules.edge.min(1) } else { 0 };
         let mut seen = passing(track, self.map.angle_at(arrive)?, span, revolution, arc_edge);
-        let apart = Sectors::new(most(track, self.rules.follow, revolution) + 1 + self.rules.edge.min(1));
+        let apart =
+            Sectors::new(most(track, self.rules.follow, revolution) + 1 + self.rules.edge.min(1));
         if from_a && track.extent.contains(self.head.next_lba) {
             let from = self.head.next_lba;
-            seen.first = seen.first.and_then(|run| if run.end() > from { part(run, run.start.max(from + apart), run.end()) } else { Some(run) });
+            seen.first = seen.first.and_then(|run| {
+                if run.end() > from {
+                    part(run, run.start.max(from + apart), run.end())
+                } else {
+                    Some(run)
+                }
+            });
             seen.second = seen.second.and_then(|run| part(run, run.start, run.end().min(from)));
         }
         if to_b && track.extent.contains(self.next.extent.start) {
             let upto = Lba::new(self.next.extent.start.get().saturating_sub(apart.get()));
-            let before = |run: Extent| if run.start < self.next.extent.start { part(run, run.start, run.end().min(upto)) } else { Some(run) };
+            let before = |run: Extent| {
+                if run.start < self.next.extent.start {
+                    part(run, run.start, run.end().min(upto))
+                } else {
+                    Some(run)
+                }
+            };
             (seen.first, seen.second) = (seen.first.and_then(before), seen.second.and_then(before));
         }
         Some(seen)
@@ -224,7 +296,8 @@ impl Gap<'_> {
         if same_track(from, to) { self.rules.follow } else { self.rules.conservatism }
     }
 
-    /// How long the head could rest `from_a` cylinders from A's end and `from_b` from B's beginning, at most.
+    /// How long the head could rest `from_a` cylinders from A's end and `from_b` from B's
+    /// beginning, at most.
     fn rest_at_most(&self, from_a: u32, from_b: u32) -> Nanos {
         let arm = self.belief.seek_lower_bound(from_a) + self.belief.seek_lower_bound(from_b);
         self.begin.saturating_since(self.ready).saturating_sub(arm)
@@ -239,7 +312,7 @@ struct Search<'a> {
     left: u32,
     looks: &'a mut Looks,
     /// A sector of a track that is left out.
-    doubted: Option<Lba>,
+    rejected: Option<Lba>,
 }
 
 impl Search<'_> {
@@ -274,17 +347,29 @@ impl Search<'_> {
         let cylinders = self.gap.map.cylinders();
         for distance in 1..=NEIGHBOURS {
             for middle in [b, a] {
-                for cylinder in [middle.checked_add(distance), middle.checked_sub(distance)].into_iter().flatten() {
-                    if cylinder < cylinders && !self.gap.rest_at_most(cylinder.abs_diff(a), cylinder.abs_diff(b)).is_zero() {
+                for cylinder in [middle.checked_add(distance), middle.checked_sub(distance)]
+                    .into_iter()
+                    .flatten()
+                {
+                    if cylinder < cylinders
+                        && !self
+                            .gap
+                            .rest_at_most(cylinder.abs_diff(a), cylinder.abs_diff(b))
+                            .is_zero()
+                    {
                         // Which of its tracks is as good as any while everything is wanted.
-                        self.look(cylinder, (distance % u32::from(self.gap.map.heads().max(1))) as u16);
+                        self.look(
+                            cylinder,
+                            (distance % u32::from(self.gap.map.heads().max(1))) as u16,
+                        );
                     }
                 }
             }
         }
     }
 
-    /// Where little is left, that what is left is looked for, rather than tracks that may hold nothing.
+    /// Where little is left, that what is left is looked for, rather than tracks that may hold
+    /// nothing.
     fn look_at_what_is_wanted_next(&mut self) {
         for from in [self.gap.next.extent.end(), self.gap.head.next_lba] {
             let mut at = from;
@@ -297,7 +382,8 @@ impl Search<'_> {
         }
     }
 
-    /// Every cylinder that can be reached in time, each time half-way between those looked at before; one track of each, then the next track of each.
+    /// Every cylinder that can be reached in time, each time half-way between those looked at
+    /// before; one track of each, then the next track of each.
     fn look_everywhere(&mut self, a: u32, b: u32) {
         let (near, far) = (a.min(b), a.max(b));
         let beyond = self.reach(far - near);
@@ -320,12 +406,17 @@ impl Search<'_> {
         }
     }
 
-    /// How many cylinders beyond A and B, which are `apart`, the head could go and still be in time.
+    /// How many cylinders beyond A and B, which are `apart`, the head could go and still be in
+    /// time.
     fn reach(&self, apart: u32) -> u32 {
         let (mut near, mut far) = (0, self.gap.map.cylinders());
         while near < far {
             let middle = near + (far - near).div_ceil(2);
-            if self.gap.rest_at_most(middle, apart + middle).is_zero() { far = middle - 1 } else { near = middle }
+            if self.gap.rest_at_most(middle, apart + middle).is_zero() {
+                far = middle - 1
+            } else {
+                near = middle
+            }
         }
         near
     }
@@ -348,7 +439,9 @@ impl Search<'_> {
         }
         self.left -= 1;
         self.looks.tracks += 1;
-        let Some(run) = self.gap.scans.next_from(track.extent.end(), Sectors::new(1)) else { return };
+        let Some(run) = self.gap.scans.next_from(track.extent.end(), Sectors::new(1)) else {
+            return;
+        };
         let track = self.gap.map.track_of(run.start);
         if within.contains(&track.start.cylinder) {
             self.look_at(&track);
@@ -363,11 +456,12 @@ impl Search<'_> {
         }
         self.left -= 1;
         self.looks.tracks += 1;
-        if self.doubted.is_some_and(|lba| track.extent.contains(lba)) {
+        if self.rejected.is_some_and(|lba| track.extent.contains(lba)) {
             return;
         }
         let Gap { rules, head, next, .. } = self.gap;
-        let (from_a, to_b) = (same_track(&track.start, &head.place), same_track(&track.start, &next.start));
+        let (from_a, to_b) =
+            (same_track(&track.start, &head.place), same_track(&track.start, &next.start));
         if to_b && rules.merge && next.op == Op::Read {
             self.look_before(track, left, self.gap.arrival(track), from_a);
         }
@@ -375,7 +469,11 @@ impl Search<'_> {
         if !rules.alone || one_command || (from_a && !rules.behind) {
             return;
         }
-        let Some((arrive, span)) = self.gap.rest(track).filter(|(_, span)| !self.cannot_win(track, left, *span)) else { return };
+        let Some((arrive, span)) =
+            self.gap.rest(track).filter(|(_, span)| !self.cannot_win(track, left, *span))
+        else {
+            return;
+        };
         if let Some(seen) = self.gap.seen(track, arrive, span) {
             self.consider(track, left, &seen);
         }
@@ -390,7 +488,9 @@ impl Search<'_> {
         }
         let upto = next.extent.start - track.extent.start;
         let arc_edge = if from_a { rules.edge.min(1) } else { 0 };
-        let Some(seen) = right_before(track, upto.get(), span, self.revolution, arc_edge) else { return };
+        let Some(seen) = right_before(track, upto.get(), span, self.revolution, arc_edge) else {
+            return;
+        };
         let value = self.gap.scans.count_in(seen);
         let Some(wanted) = self.gap.scans.hull_in(seen) else { return };
         let extent = Extent::new(wanted.start, next.extent.start - wanted.start);
@@ -400,24 +500,34 @@ impl Search<'_> {
     fn consider(&mut self, track: &TrackSpan, left: u64, seen: &Passing) {
         let worth = |run: Option<Extent>| run.map_or(0, |run| self.gap.scans.count_in(run));
         let (first, second) = (worth(seen.first), worth(seen.second));
-        let both = self.gap.rules.several_per_track && seen.first.is_some_and(|run| self.outlasts_a_dispatch(track, run));
+        let both = self.gap.rules.several_per_track
+            && seen.first.is_some_and(|run| self.outlasts_a_dispatch(track, run));
         let (run, value) = match (seen.first, seen.second) {
-            (Some(run), _) if first > 0 && (both || first >= second) => (run, first + if both { second } else { 0 }),
+            (Some(run), _) if first > 0 && (both || first >= second) => {
+                (run, first + if both { second } else { 0 })
+            }
             (_, Some(run)) if second > 0 => (run, second),
             _ => return,
         };
         if let Some(extent) = self.gap.scans.hull_in(run) {
-            self.keep(Piece { extent, merged: false, value, worth: Gap::worth(track, left, value) });
+            self.keep(Piece {
+                extent,
+                merged: false,
+                value,
+                worth: Gap::worth(track, left, value),
+            });
         }
     }
 
-    /// Whether a run lasts so long that another command is at the drive when it is over: the one before is reported, and the other is sent.
+    /// Whether a run lasts so long that another command is at the drive when it is over: the one
+    /// before is reported, and the other is sent.
     fn outlasts_a_dispatch(&self, track: &TrackSpan, run: Extent) -> bool {
         most(track, self.gap.map.read_overhead() * 2, self.revolution) < run.len.get()
     }
 
     fn cannot_win(&self, track: &TrackSpan, left: u64, span: Nanos) -> bool {
-        let most = most(track, span, self.revolution).saturating_mul(self.gap.scans.len()).min(left);
+        let most =
+            most(track, span, self.revolution).saturating_mul(self.gap.scans.len()).min(left);
         Gap::worth(track, left, most) <= self.best.map_or(0, |best| best.worth)
     }
 
@@ -466,8 +576,13 @@ mod tests {
         fn place(&self, track: u64, sector: u64) -> Place {
             // Scattered over the circle; the same for the same track.
             let start = Angle::from_raw((track as u32).wrapping_mul(0x9E37_79B9));
-            let angle = start + Angle::from_raw(((u128::from(self.pitch()) * u128::from(sector)) >> 32) as u32);
-            Place { cylinder: (track / u64::from(self.heads)) as u32, head: (track % u64::from(self.heads)) as u16, angle }
+            let angle = start
+                + Angle::from_raw(((u128::from(self.pitch()) * u128::from(sector)) >> 32) as u32);
+            Place {
+                cylinder: (track / u64::from(self.heads)) as u32,
+                head: (track % u64::from(self.heads)) as u16,
+                angle,
+            }
         }
 
         fn pitch(&self) -> u64 {
@@ -475,7 +590,11 @@ mod tests {
         }
 
         fn track(&self, track: u64) -> TrackSpan {
-            TrackSpan { extent: Extent::from_numbers(track * self.sectors, self.sectors), start: self.place(track, 0), sector: self.pitch() }
+            TrackSpan {
+                extent: Extent::from_numbers(track * self.sectors, self.sectors),
+                start: self.place(track, 0),
+                sector: self.pitch(),
+            }
         }
 
         fn at(at: Instant) -> Angle {
@@ -551,7 +670,11 @@ mod tests {
         }
 
         fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
-            if cylinders == 0 { Nanos::ZERO } else { Nanos::from_us(600 + 20 * u64::from(cylinders)) }
+            if cylinders == 0 {
+                Nanos::ZERO
+            } else {
+                Nanos::from_us(600 + 20 * u64::from(cylinders))
+            }
         }
 
         fn revolution(&self) -> Nanos {
@@ -565,11 +688,18 @@ mod tests {
 
     fn scans(toy: &Toy, wanted: &[bool], grain: u64) -> Scans {
         let mut bitmap = Wanted::new(toy.capacity(), Sectors::new(grain));
-        for sector in (0..toy.capacity().get()).filter(|sector| wanted[*sector as usize % wanted.len()]) {
+        for sector in
+            (0..toy.capacity().get()).filter(|sector| wanted[*sector as usize % wanted.len()])
+        {
             bitmap.insert(Extent::from_numbers(sector, 1));
         }
         let mut scans = Scans::default();
-        scans.start(Scan { id: ScanId(0), whole: bitmap.remaining(), wanted: bitmap, options: ScanOptions::default() });
+        scans.start(Scan {
+            id: ScanId(0),
+            whole: bitmap.remaining(),
+            wanted: bitmap,
+            options: ScanOptions::default(),
+        });
         scans
     }
 
@@ -579,7 +709,11 @@ mod tests {
         let seen = gap.seen(track, arrive, span).expect("the angle is known");
         let wanted = |run: Option<Extent>| run.map_or(0, |run| gap.scans.count_in(run));
         let lasts = seen.first.is_some_and(|run| TURN * run.len.get() / toy.sectors > OVERHEAD * 2);
-        let taken = if lasts { wanted(seen.first) + wanted(seen.second) } else { wanted(seen.first).max(wanted(seen.second)) };
+        let taken = if lasts {
+            wanted(seen.first) + wanted(seen.second)
+        } else {
+            wanted(seen.first).max(wanted(seen.second))
+        };
         // What it leaves, up to a third of a track, counts as a loss.
         let left = gap.scans.count_in(track.extent);
         let lost = (left - taken).min(toy.sectors / 3) * LEFTOVER;
@@ -628,7 +762,8 @@ mod tests {
             }
         }
 
-        /// What is merged ends where the request begins, and the request ends when it would have ended without.
+        /// What is merged ends where the request begins, and the request ends when it would have
+        /// ended without.
         #[test]
         fn what_is_merged_abuts_the_request_and_does_not_delay_it(
             sectors in 8_u64..40,
@@ -662,7 +797,8 @@ mod tests {
 
     /// Wherever A ends in a turn.
     #[test]
-    fn ends_of_tracks_that_may_lie_elsewhere_are_read_where_there_is_time_for_going_there_and_left_elsewhere() {
+    fn ends_of_tracks_that_may_lie_elsewhere_are_read_where_there_is_time_for_going_there_and_left_elsewhere()
+     {
         let toy = Toy { cylinders: 8, heads: 2, sectors: 40, displaced: 2 };
         let scans = scans(&toy, &[true], 1);
         let one = |lba: u64| toy.target(Op::Read, Extent::from_numbers(lba, 1));
@@ -672,17 +808,35 @@ mod tests {
             let head = Head::after(&a, Instant::from_ns(start_us * 1_000));
             let likely = toy.likely(&head, head.free_at, &next);
             let begin = likely.depart + likely.positioning;
-            let rules =
-                Rules { conservatism: Nanos::ZERO, follow: Nanos::ZERO, edge: 2, several_per_track: true, behind: true, merge: false, alone: true };
+            let rules = Rules {
+                conservatism: Nanos::ZERO,
+                follow: Nanos::ZERO,
+                edge: 2,
+                several_per_track: true,
+                behind: true,
+                merge: false,
+                alone: true,
+            };
             let ready = head.free_at + OVERHEAD;
-            let gap =
-                Gap { map: &toy, belief: &toy, scans: &scans, rules, now: head.free_at, head, ready, next_sent: head.free_at, next: &next, begin };
+            let gap = Gap {
+                map: &toy,
+                belief: &toy,
+                scans: &scans,
+                rules,
+                now: head.free_at,
+                head,
+                ready,
+                next_sent: head.free_at,
+                next: &next,
+                begin,
+            };
             let Some(piece) = search(&gap, u32::MAX, &mut Looks::default()) else { continue };
             let track = toy.track_of(piece.extent.start).extent;
             let at_start = piece.extent.start.get() < track.start.get() + 2;
             let at_end = piece.extent.end().get() > track.end().get() - 2;
             if !at_start && !at_end {
-                let touches = piece.extent.start.get() == track.start.get() + 2 || piece.extent.end().get() == track.end().get() - 2;
+                let touches = piece.extent.start.get() == track.start.get() + 2
+                    || piece.extent.end().get() == track.end().get() - 2;
                 left += u64::from(touches);
                 continue;
             }
@@ -691,20 +845,40 @@ mod tests {
             let upto = piece.extent.end().get() + if at_end { 2 } else { 0 };
             let around = toy.target(Op::Read, Extent::from_numbers(from, upto - from));
             let first = toy.likely(&head, head.free_at, &around);
-            let behind = toy.likely(&Head::after(&around, first.depart + first.positioning + around.transfer), head.free_at, &next);
-            assert!(behind.depart + behind.positioning <= begin + TURN / 16, "{piece:?} after {start_us} us");
+            let behind = toy.likely(
+                &Head::after(&around, first.depart + first.positioning + around.transfer),
+                head.free_at,
+                &next,
+            );
+            assert!(
+                behind.depart + behind.positioning <= begin + TURN / 16,
+                "{piece:?} after {start_us} us"
+            );
         }
         assert!(read > 0 && left > 0, "{read} read, {left} left");
     }
 
     #[test]
     fn leftovers_are_read_before_other_tracks_are_begun_and_short_tracks_count_as_long_ones_do() {
-        let track = |sectors| TrackSpan { extent: Extent::from_numbers(0, sectors), start: Place::default(), sector: u64::MAX / sectors };
+        let track = |sectors| TrackSpan {
+            extent: Extent::from_numbers(0, sectors),
+            start: Place::default(),
+            sector: u64::MAX / sectors,
+        };
         let worth = |sectors, left, taken| Gap::worth(&track(sectors), left, taken);
-        assert!(worth(300, 100, 100) > worth(300, 300, 130), "the last third of a track rather than four tenths of a whole one");
-        assert!(worth(300, 150, 40) < worth(300, 300, 60), "but no small part of what is left for one that is larger by half");
+        assert!(
+            worth(300, 100, 100) > worth(300, 300, 130),
+            "the last third of a track rather than four tenths of a whole one"
+        );
+        assert!(
+            worth(300, 150, 40) < worth(300, 300, 60),
+            "but no small part of what is left for one that is larger by half"
+        );
         assert_eq!(worth(200, 200, 60), worth(300, 300, 90));
-        assert!(worth(300, 0, 0) == 0 && (1..=300).all(|taken| worth(300, 300, taken) > worth(300, 300, taken - 1)));
+        assert!(
+            worth(300, 0, 0) == 0
+                && (1..=300).all(|taken| worth(300, 300, taken) > worth(300, 300, taken - 1))
+        );
     }
 
     #[test]
@@ -716,12 +890,41 @@ mod tests {
         let head = Head::after(&a, Instant::ORIGIN);
         let begin = Instant::ORIGIN + TURN;
         for (several_per_track, merge) in [(false, false), (true, false), (false, true)] {
-            let rules = Rules { conservatism: Nanos::ZERO, follow: Nanos::ZERO, edge: 0, several_per_track, behind: true, merge, alone: true };
+            let rules = Rules {
+                conservatism: Nanos::ZERO,
+                follow: Nanos::ZERO,
+                edge: 0,
+                several_per_track,
+                behind: true,
+                merge,
+                alone: true,
+            };
             let now = Instant::ORIGIN;
-            let gap = Gap { map: &toy, belief: &toy, scans: &scans, rules, now, head, ready: now + OVERHEAD, next_sent: now, next: &next, begin };
-            let mut search = Search { gap: &gap, revolution: TURN, best: None, left: u32::MAX, looks: &mut Looks::default(), doubted: None };
+            let gap = Gap {
+                map: &toy,
+                belief: &toy,
+                scans: &scans,
+                rules,
+                now,
+                head,
+                ready: now + OVERHEAD,
+                next_sent: now,
+                next: &next,
+                begin,
+            };
+            let mut search = Search {
+                gap: &gap,
+                revolution: TURN,
+                best: None,
+                left: u32::MAX,
+                looks: &mut Looks::default(),
+                rejected: None,
+            };
             search.run();
-            assert_eq!(search.best.map(|piece| piece.merged), if several_per_track || merge { Some(merge) } else { None });
+            assert_eq!(
+                search.best.map(|piece| piece.merged),
+                if several_per_track || merge { Some(merge) } else { None }
+            );
         }
     }
 }

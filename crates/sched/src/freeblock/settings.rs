@@ -21,8 +21,9 @@ use headtime_units::{Nanos, Sectors};
 /// | `retry_grain` | sectors | 8 | one physical block of a drive with 512-byte sectors |
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FillSettings {
-    /// How much later than most likely the arm may arrive, at the track that is read on the way and at the request behind it, without harm. `None`: four
-    /// times the belief's deviation, and at least 0.1 ms. Never used in the order of clients' requests.
+    /// How much later than most likely the arm may arrive, at the track that is read on the way and
+    /// at the request behind it, without harm. `None`: four times the belief's deviation, and at
+    /// least 0.1 ms. Never used in the order of clients' requests.
     pub conservatism: Option<Nanos>,
     /// By which part of it the mean response of clients may grow.
     pub max_impact: f64,
@@ -30,24 +31,31 @@ pub struct FillSettings {
     pub read_ahead: ReadAhead,
     /// Whether what lies right before a read is read together with it.
     pub merge_front: bool,
-    /// Whether what lies behind a request on its track is read after it, as a command of its own; only where the drive is known not to read ahead.
+    /// Whether what lies behind a request on its track is read after it, as a command of its own;
+    /// only where the drive is known not to read ahead.
     pub merge_back: bool,
-    /// How many requests of clients must be held, the next one and those at the drive included, before a gap is searched.
+    /// How many requests of clients must be held, the next one and those at the drive included,
+    /// before a gap is searched.
     pub waiting_needed: usize,
-    /// So many sectors are left at either end of a track, at most: as many as the belief has seen them displaced by, because the unit has slipped sectors that its layout does
-    /// not know of. They are read where there is time for going to the next track, in idle time, or as the tail of a scan.
+    /// So many sectors are left at either end of a track, at most: as many as the belief has seen
+    /// them displaced by, because the unit has slipped sectors that its layout does not know of.
+    /// They are read where there is time for going to the next track, in idle time, or as the tail
+    /// of a scan.
     pub edge: Sectors,
     /// Tracks looked at per search, at most; a quarter of it while the drive has nothing to do.
     pub effort: u32,
     /// Reading while nobody else asks.
     pub idle: IdleSettings,
-    /// With this part of a scan left or less, and for what failed, time is taken from clients as far as `max_impact` and `tail_share` allow; 0 turns it off.
+    /// With this part of a scan left or less, and for what failed, time is taken from clients as
+    /// far as `max_impact` and `tail_share` allow; 0 turns it off.
     pub tail: f64,
-    /// The most of the drive's time that is taken from clients for that, 0 to 1. What `max_impact` allows is saved up for it while it is not needed.
+    /// The most of the drive's time that is taken from clients for that, 0 to 1. What `max_impact`
+    /// allows is saved up for it while it is not needed.
     pub tail_share: f64,
     /// What fails is tried again in pieces down to this length.
     pub retry_grain: Sectors,
-    /// Whether the drive's own firmware is imitated: two commands on one track do no harm. For oracles in simulation.
+    /// Whether the drive's own firmware is imitated: two commands on one track do no harm. For
+    /// oracles in simulation.
     pub in_firmware: bool,
 }
 
@@ -58,7 +66,8 @@ pub struct IdleSettings {
     pub enabled: bool,
     /// How long after a client's last request was over it begins.
     pub grace: Nanos,
-    /// After so long without any, clients are taken to be away: then nothing is saved up for the one that comes back.
+    /// After so long without any, clients are taken to be away: then nothing is saved up for the
+    /// one that comes back.
     pub away: Nanos,
     /// The longest command.
     pub largest: Sectors,
@@ -98,7 +107,12 @@ impl Default for FillSettings {
 
 impl Default for IdleSettings {
     fn default() -> Self {
-        Self { enabled: true, grace: Nanos::from_ms(20), away: Nanos::from_secs(1), largest: Sectors::new(2048) }
+        Self {
+            enabled: true,
+            grace: Nanos::from_ms(20),
+            away: Nanos::from_secs(1),
+            largest: Sectors::new(2048),
+        }
     }
 }
 

@@ -1,15 +1,19 @@
 //! [`Wanted`]: the sectors that a scan still wants, as a bitmap with sums.
 //!
-//! One bit stands for a *grain*, a run of sectors that is wanted, read and handed over as a whole. Above the bits stand two levels of sums: how many grains
-//! are wanted in each block of 64 words, and in each 64 blocks. So a count over any extent and the next wanted sector are found without walking the drive.
+//! One bit stands for a *grain*, a run of sectors that is wanted, read and handed over as a whole.
+//! Above the bits stand two levels of sums: how many grains are wanted in each block of 64 words,
+//! and in each 64 blocks. So a count over any extent and the next wanted sector are found without
+//! walking the drive.
 //!
-//! Worked example, grains of 8 sectors on 100 sectors: there are 13 grains, the last of 4 sectors. Wanting 10..20 wants the grains 1 and 2, sectors 8..24. In 9..24
-//! only 16..24 is wholly there, so 8 sectors count. Of 96..100 all 4 count.
+//! Worked example, grains of 8 sectors on 100 sectors: there are 13 grains, the last of 4 sectors.
+//! Wanting 10..20 wants the grains 1 and 2, sectors 8..24. In 9..24 only 16..24 is wholly there, so
+//! 8 sectors count. Of 96..100 all 4 count.
 //!
-//! Choose grains of at most a sixteenth of the shortest track: a grain that lies on two tracks is never read in a gap. 20 TB at 64 KiB take 39 MB, and a
-//! 9 GB drive at one sector takes 2.3 MB.
+//! Choose grains of at most a sixteenth of the shortest track: a grain that lies on two tracks is
+//! never read in a gap. 20 TB at 64 KiB take 39 MB, and a 9 GB drive at one sector takes 2.3 MB.
 //!
-//! Cost: inserting and removing O(words touched); counting O(64 words at either end + blocks between); the next wanted O(64 words + blocks in between).
+//! Cost: inserting and removing O(words touched); counting O(64 words at either end + blocks
+//! between); the next wanted O(64 words + blocks in between).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -36,7 +40,8 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Nothing is wanted of a drive of `capacity`, in grains of `grain` sectors; the last one ends where the drive ends.
+    /// Nothing is wanted of a drive of `capacity`, in grains of `grain` sectors; the last one ends
+    /// where the drive ends.
     ///
     /// # Panics
     /// When `grain` is zero.
@@ -45,7 +50,8 @@ impl Wanted {
         assert!(!grain.is_zero(), "a grain has at least one sector");
         let words = capacity.get().div_ceil(grain.get()).div_ceil(WORD);
         let blocks = words.div_ceil(BLOCK);
-        let room = |count: u64| usize::try_from(count).expect("a bitmap of a drive fits the memory");
+        let room =
+            |count: u64| usize::try_from(count).expect("a bitmap of a drive fits the memory");
         Self {
             capacity: capacity.get(),
             grain: grain.get(),
@@ -67,7 +73,8 @@ impl Wanted {
         wanted
     }
 
-    /// What [`Wanted::words`] gave; `None` when it is of another length, or names grains behind the end.
+    /// What [`Wanted::words`] gave; `None` when it is of another length, or names grains behind the
+    /// end.
     ///
     /// # Panics
     /// When `grain` is zero.
@@ -145,7 +152,8 @@ impl Wanted {
         self.sectors_of(self.count(start, end), end)
     }
 
-    /// The next run of wanted grains that starts at `from` or after it, at most `most` sectors of it, though at least a grain.
+    /// The next run of wanted grains that starts at `from` or after it, at most `most` sectors of
+    /// it, though at least a grain.
     #[must_use]
     pub fn next_from(&self, from: Lba, most: Sectors) -> Option<Extent> {
         let start = self.next_wanted(from.get().div_ceil(self.grain), self.len())?;
@@ -153,7 +161,8 @@ impl Wanted {
         Some(self.extent_of(start, self.run_end(start, limit)))
     }
 
-    /// From the first to the last sector that is wanted in grains that lie wholly within `extent`; `None` when there is none.
+    /// From the first to the last sector that is wanted in grains that lie wholly within `extent`;
+    /// `None` when there is none.
     #[must_use]
     pub fn hull_in(&self, extent: Extent) -> Option<Extent> {
         let (start, end) = self.within(extent);
@@ -174,7 +183,10 @@ impl Wanted {
     /// `extent` made longer on both sides until it holds whole grains only.
     #[must_use]
     pub fn whole_grains(&self, extent: Extent) -> Extent {
-        self.extent_of(extent.start.get() / self.grain, extent.end().get().min(self.capacity).div_ceil(self.grain))
+        self.extent_of(
+            extent.start.get() / self.grain,
+            extent.end().get().min(self.capacity).div_ceil(self.grain),
+        )
     }
 
     /// Checks the sums against the bits.
@@ -182,13 +194,24 @@ impl Wanted {
     /// # Panics
     /// When they do not agree: a fault of this module.
     pub fn self_check(&self) {
-        let ones = |words: &[u64]| words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
+        let ones =
+            |words: &[u64]| words.iter().map(|word| u64::from(word.count_ones())).sum::<u64>();
         let step = BLOCK as usize;
         let blocks: Vec<u64> = self.words.chunks(step).map(ones).collect();
-        assert!(blocks.iter().copied().eq(self.blocks.iter().map(|sum| u64::from(*sum))), "the sums of the blocks are not those of the bits");
+        assert!(
+            blocks.iter().copied().eq(self.blocks.iter().map(|sum| u64::from(*sum))),
+            "the sums of the blocks are not those of the bits"
+        );
         let regions = blocks.chunks(step).map(|blocks| blocks.iter().sum::<u64>());
-        assert!(regions.eq(self.regions.iter().map(|sum| u64::from(*sum))), "the sums of the regions are not those of the bits");
-        assert_eq!(self.grains, blocks.iter().sum::<u64>(), "the sum of all is not that of the bits");
+        assert!(
+            regions.eq(self.regions.iter().map(|sum| u64::from(*sum))),
+            "the sums of the regions are not those of the bits"
+        );
+        assert_eq!(
+            self.grains,
+            blocks.iter().sum::<u64>(),
+            "the sum of all is not that of the bits"
+        );
     }
 
     /// How many grains there are.
@@ -209,9 +232,11 @@ impl Wanted {
         Extent::from_numbers(first, behind.saturating_sub(first))
     }
 
-    /// The sectors of `grains` wanted grains before `end`; the drive's last grain may be a short one.
+    /// The sectors of `grains` wanted grains before `end`; the drive's last grain may be a short
+    /// one.
     fn sectors_of(&self, grains: u64, end: u64) -> Sectors {
-        let short = (self.len() * self.grain - self.capacity) * u64::from(end == self.len() && grains > 0 && self.has(end - 1));
+        let short = (self.len() * self.grain - self.capacity)
+            * u64::from(end == self.len() && grains > 0 && self.has(end - 1));
         Sectors::new(grains * self.grain - short)
     }
 
@@ -259,7 +284,9 @@ impl Wanted {
                 at += BLOCK_GRAINS;
             } else {
                 let upto = end.min((at / WORD + 1) * WORD);
-                sum += u64::from((self.words[(at / WORD) as usize] & mask(at % WORD, upto - at)).count_ones());
+                sum += u64::from(
+                    (self.words[(at / WORD) as usize] & mask(at % WORD, upto - at)).count_ones(),
+                );
                 at = upto;
             }
         }
@@ -277,7 +304,9 @@ impl Wanted {
         while word == 0 {
             place += 1;
             // Blocks and regions without any are passed over.
-            while place.is_multiple_of(step) && self.blocks.get(place / step).is_some_and(|sum| *sum == 0) {
+            while place.is_multiple_of(step)
+                && self.blocks.get(place / step).is_some_and(|sum| *sum == 0)
+            {
                 let block = place / step;
                 let empty_region = block.is_multiple_of(step) && self.regions[block / step] == 0;
                 place += if empty_region { step * step } else { step };
@@ -306,7 +335,8 @@ impl Wanted {
     fn run_end(&self, start: u64, end: u64) -> u64 {
         let mut at = start;
         while at < end {
-            let ones = u64::from((!(self.words[(at / WORD) as usize] >> (at % WORD))).trailing_zeros());
+            let ones =
+                u64::from((!(self.words[(at / WORD) as usize] >> (at % WORD))).trailing_zeros());
             let left = WORD - at % WORD;
             at += ones.min(left);
             if ones < left {
@@ -336,21 +366,30 @@ mod tests {
 
     /// Long extents beside short ones, so that blocks are filled and emptied.
     fn extent(capacity: u64) -> impl Strategy<Value = Extent> {
-        (0..capacity, prop_oneof![0_u64..40, 0..capacity]).prop_map(move |(start, len)| Extent::from_numbers(start, len))
+        (0..capacity, prop_oneof![0_u64..40, 0..capacity])
+            .prop_map(move |(start, len)| Extent::from_numbers(start, len))
     }
 
     fn changes() -> impl Strategy<Value = (u64, u64, Vec<Change>, Extent)> {
         (1_u64..30_000, 1_u64..9).prop_flat_map(|(capacity, grain)| {
-            let change =
-                (any::<bool>(), extent(capacity)).prop_map(|(insert, extent)| if insert { Change::Insert(extent) } else { Change::Remove(extent) });
-            (Just(capacity), Just(grain), proptest::collection::vec(change, 0..12), extent(capacity))
+            let change = (any::<bool>(), extent(capacity)).prop_map(|(insert, extent)| {
+                if insert { Change::Insert(extent) } else { Change::Remove(extent) }
+            });
+            (
+                Just(capacity),
+                Just(grain),
+                proptest::collection::vec(change, 0..12),
+                extent(capacity),
+            )
         })
     }
 
     /// The grains wholly within, by looking at each.
     fn within(capacity: u64, grain: u64, extent: Extent) -> Vec<u64> {
         let end = |one: u64| ((one + 1) * grain).min(capacity);
-        (0..capacity.div_ceil(grain)).filter(|one| one * grain >= extent.start.get() && end(*one) <= extent.end().get()).collect()
+        (0..capacity.div_ceil(grain))
+            .filter(|one| one * grain >= extent.start.get() && end(*one) <= extent.end().get())
+            .collect()
     }
 
     fn sectors(capacity: u64, grain: u64, grains: impl Iterator<Item = u64>) -> u64 {
@@ -407,9 +446,16 @@ mod tests {
         assert_eq!(wanted.remaining().get(), 16 + 4);
         assert_eq!(wanted.count_in(Extent::from_numbers(9, 15)).get(), 8);
         assert_eq!(wanted.count_in(Extent::from_numbers(96, 4)).get(), 4);
-        assert_eq!(wanted.next_from(Lba::new(17), Sectors::new(64)), Some(Extent::from_numbers(96, 4)));
+        assert_eq!(
+            wanted.next_from(Lba::new(17), Sectors::new(64)),
+            Some(Extent::from_numbers(96, 4))
+        );
         assert_eq!(wanted.whole_grains(Extent::from_numbers(95, 4)), Extent::from_numbers(88, 12));
-        assert_eq!(Wanted::from_words(Sectors::new(100), Sectors::new(8), &[1 << 13]), None, "there is no grain 13");
+        assert_eq!(
+            Wanted::from_words(Sectors::new(100), Sectors::new(8), &[1 << 13]),
+            None,
+            "there is no grain 13"
+        );
         assert_eq!(Wanted::from_words(Sectors::new(100), Sectors::new(8), &[0, 0]), None);
     }
 
@@ -422,6 +468,9 @@ mod tests {
         let next = wanted.next_from(Lba::new(5), Sectors::new(256));
         assert_eq!(next, Some(Extent::from_numbers(39_000_000_000, 256)));
         wanted.remove(Extent::new(Lba::new(0), capacity));
-        assert_eq!((wanted.is_empty(), wanted.next_from(Lba::new(0), Sectors::new(1))), (true, None));
+        assert_eq!(
+            (wanted.is_empty(), wanted.next_from(Lba::new(0), Sectors::new(1))),
+            (true, None)
+        );
     }
 }

@@ -1,20 +1,26 @@
-//! A beam search over the next commands on true times: how far planning ahead could take a queue, as a bound in tables.
+//! A beam search over the next commands on true times: how far planning ahead could take a queue,
+//! as a bound in tables.
 //!
-//! What it does. Whenever the drive takes another command, plans are grown one command at a time from where the head will be. After each step the
-//! `width` plans that end first are kept, of several plans with the same requests and the same last one only the best. When plans are `depth` commands long
-//! (or nothing is left), the first command of the plan that ends first is sent, and the rest of it is forgotten: the next decision plans anew, with
-//! whatever has arrived.
+//! What it does. Whenever the drive takes another command, plans are grown one command at a time
+//! from where the head will be. After each step the `width` plans that end first are kept, of
+//! several plans with the same requests and the same last one only the best. When plans are `depth`
+//! commands long (or nothing is left), the first command of the plan that ends first is sent, and
+//! the rest of it is forgotten: the next decision plans again, with whatever has arrived.
 //!
-//! Worked example, 10 ms a revolution, the last command ends at time 0 at angle 0.0: A is reached in 2 ms, B in 3 ms; from A it takes 9.5 ms to B (just missed),
-//! from B 4 ms to A. Shortest positioning time first sends A and is done with both at 11.5 ms; the beam holds A (2), B (3), then AB (11.5) and BA (7), and
-//! sends B.
+//! Worked example, 10 ms a revolution, the last command ends at time 0 at angle 0.0: A is reached
+//! in 2 ms, B in 3 ms; from A it takes 9.5 ms to B (just missed), from B 4 ms to A. Shortest
+//! positioning time first sends A and is done with both at 11.5 ms; the beam holds A (2), B (3),
+//! then AB (11.5) and BA (7), and sends B.
 //!
-//! Guarantees that with at most `depth` requests queued, and a width that holds every set of them with every last one (up to six requests at the default),
-//! no order of them would end sooner, as far as times are true and two commands are at the drive. Does *not* guarantee that a request ever goes, nor
-//! the best throughput: it knows nothing of what will arrive. Deadlines are ignored.
+//! Guarantees that with at most `depth` requests queued, and a width that holds every set of them
+//! with every last one (up to six requests at the default), no order of them would end sooner, as
+//! far as times are true and two commands are at the drive. Does *not* guarantee that a request
+//! ever goes, nor the best throughput: it knows nothing of what will arrive. Deadlines are ignored.
 //!
-//! Cost per decision: up to `depth` × `width` plans are extended, each by the search that `sptf` makes, which also stops where no place in the beam can be
-//! won. At the defaults and 256 random requests that is one to two milliseconds, some thousand times `sptf`; it is made for tables, not for service.
+//! Cost per decision: up to `depth` × `width` plans are extended, each by the search that `sptf`
+//! makes, which also stops where no place in the beam can be won. At the defaults and 256 random
+//! requests that is one to two milliseconds, some thousand times `sptf`; it is made for tables, not
+//! for service.
 //!
 //! | parameter | unit | default | origin |
 //! |---|---|---|---|
@@ -22,7 +28,8 @@
 //! | `width` | plans kept at each step | 64 | docs/limits.md, the table's last row |
 //! | `branches` | ways in which a plan is continued | 8 | measured: 4 and 64 reach 0–2 % less |
 //!
-//! Source: docs/limits.md 2; beam search is due to Lowerre (the HARPY speech recogniser, 1976). Two commands are outstanding, as under `sptf`.
+//! Source: docs/limits.md 2; beam search is due to Lowerre (the HARPY speech recognizer, 1976). Two
+//! commands are outstanding, as under `sptf`.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -38,7 +45,8 @@ use crate::table::{Parameter, Parameters, PolicyEntry};
 /// The line in the table.
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "beam-oracle",
-    summary: "beam search over the next commands on the simulated drive's truth: a bound on what planning ahead could bring",
+    summary: "beam search over the next commands on the simulated drive's truth: a bound on what \
+        planning ahead could bring",
     source: "docs/limits.md 2 (beam, depth 8, width 64)",
     oracle: true,
     parameters: &[
@@ -128,7 +136,8 @@ impl BeamOracle {
             ways.clear();
             for (distance, candidate) in candidates.outward(plan.head.place.cylinder) {
                 let soonest = plan.head.free_at + view.belief.seek_lower_bound(distance);
-                let way_taken = ways.len() == self.branches && ways.last().is_some_and(|last| soonest > last.finish);
+                let way_taken = ways.len() == self.branches
+                    && ways.last().is_some_and(|last| soonest > last.finish);
                 if way_taken || beam.refuses(soonest) {
                     break;
                 }
@@ -139,7 +148,8 @@ impl BeamOracle {
                 let likely = view.belief.likely(&plan.head, plan.sent_at, target);
                 let finish = likely.depart + likely.positioning + target.transfer;
                 let ends = plan.ends + finish.saturating_since(view.now).as_ns();
-                let step = Step { finish, ends, set: plan.set ^ mark(candidate), plan: number, candidate };
+                let step =
+                    Step { finish, ends, set: plan.set ^ mark(candidate), plan: number, candidate };
                 let place = ways.partition_point(|way| way.key() <= step.key());
                 if place < self.branches {
                     ways.insert(place, step);
@@ -163,7 +173,8 @@ impl Policy for BeamOracle {
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
         let candidates = Candidates { by_cylinder: view.queue.from_cylinder(0).collect() };
-        let start = Plan { head: *view.head(), sent_at: view.now, ends: 0, set: 0, order: SmallVec::new() };
+        let start =
+            Plan { head: *view.head(), sent_at: view.now, ends: 0, set: 0, order: SmallVec::new() };
         let mut plans = Vec::from([start]);
         for _ in 0..self.depth.min(candidates.by_cylinder.len()) {
             plans = self.lengthen(view, &candidates, &plans);
@@ -176,8 +187,10 @@ impl Policy for BeamOracle {
 impl Candidates<'_> {
     /// All candidates with their distance from `cylinder`, the nearest first.
     fn outward(&self, cylinder: u32) -> impl Iterator<Item = (u32, u32)> + '_ {
-        let distance = move |place: usize| self.by_cylinder[place].target.start.cylinder.abs_diff(cylinder);
-        let mut inward = self.by_cylinder.partition_point(|queued| queued.target.start.cylinder < cylinder);
+        let distance =
+            move |place: usize| self.by_cylinder[place].target.start.cylinder.abs_diff(cylinder);
+        let mut inward =
+            self.by_cylinder.partition_point(|queued| queued.target.start.cylinder < cylinder);
         let mut outward = inward;
         core::iter::from_fn(move || {
             let further_in = (inward < self.by_cylinder.len()).then(|| distance(inward));
@@ -206,12 +219,19 @@ impl Plan {
         let target = &candidates.by_cylinder[step.candidate as usize].target;
         let mut order = self.order.clone();
         order.push(step.candidate);
-        Self { head: Head::after(target, step.finish), sent_at: self.head.free_at.max(now), ends: step.ends, set: step.set, order }
+        Self {
+            head: Head::after(target, step.finish),
+            sent_at: self.head.free_at.max(now),
+            ends: step.ends,
+            set: step.set,
+            order,
+        }
     }
 }
 
 impl Step {
-    /// What is less is better. Plans that agree in it are kept in the order in which they were found.
+    /// What is less is better. Plans that agree in it are kept in the order in which they were
+    /// found.
     fn key(&self) -> (Instant, u64) {
         (self.finish, self.ends)
     }
@@ -220,17 +240,23 @@ impl Step {
 impl Beam {
     /// Whether no plan that ends at `finish` or later is kept any more.
     fn refuses(&self, finish: Instant) -> bool {
-        self.steps.len() == self.width && self.steps.last().is_some_and(|worst| finish > worst.finish)
+        self.steps.len() == self.width
+            && self.steps.last().is_some_and(|worst| finish > worst.finish)
     }
 
-    /// Keeps `step` unless enough are better, or one of the same requests with the same last is as good: from there on the two are alike, because
-    /// who is there sooner is never later at the next.
+    /// Keeps `step` unless enough are better, or one of the same requests with the same last is as
+    /// good: from there on the two are alike, because who is there sooner is never later at the
+    /// next.
     fn offer(&mut self, step: Step) {
         let place = self.steps.partition_point(|kept| kept.key() <= step.key());
         if place == self.width {
             return;
         }
-        if let Some(alike) = self.steps.iter().position(|kept| (kept.set, kept.candidate) == (step.set, step.candidate)) {
+        if let Some(alike) = self
+            .steps
+            .iter()
+            .position(|kept| (kept.set, kept.candidate) == (step.set, step.candidate))
+        {
             if alike < place {
                 return;
             }
@@ -241,8 +267,9 @@ impl Beam {
     }
 }
 
-/// A number that stands for one candidate in a set; sets are compared by their marks joined by exclusive or (splitmix64's finaliser, so that two
-/// sets of a few requests do not agree by accident).
+/// A number that stands for one candidate in a set; sets are compared by their marks joined by
+/// exclusive or (splitmix64's finaliser, so that two sets of a few requests do not agree by
+/// accident).
 fn mark(candidate: u32) -> u64 {
     let mut mixed = (u64::from(candidate) + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -256,20 +283,37 @@ mod tests {
 
     fn step(finish: u64, requests: &[u32]) -> Step {
         let set = requests.iter().fold(0, |set, candidate| set ^ mark(*candidate));
-        Step { finish: Instant::from_ns(finish), ends: finish, set, plan: 0, candidate: *requests.last().expect("a step appends one") }
+        Step {
+            finish: Instant::from_ns(finish),
+            ends: finish,
+            set,
+            plan: 0,
+            candidate: *requests.last().expect("a step appends one"),
+        }
     }
 
     #[test]
     fn a_beam_keeps_the_first_to_end_and_one_of_each_set_with_its_last() {
         let mut beam = Beam { width: 3, steps: Vec::new() };
-        let ends = |beam: &Beam| beam.steps.iter().map(|step| step.finish.as_ns()).collect::<Vec<_>>();
-        for kept in [step(50, &[0, 1, 2]), step(40, &[1, 0, 2]), step(45, &[0, 2, 1]), step(60, &[3, 4, 5])] {
+        let ends =
+            |beam: &Beam| beam.steps.iter().map(|step| step.finish.as_ns()).collect::<Vec<_>>();
+        for kept in
+            [step(50, &[0, 1, 2]), step(40, &[1, 0, 2]), step(45, &[0, 2, 1]), step(60, &[3, 4, 5])]
+        {
             beam.offer(kept);
         }
-        assert_eq!(ends(&beam), [40, 45, 60], "of the two orders that end with 2 the later is gone");
+        assert_eq!(
+            ends(&beam),
+            [40, 45, 60],
+            "of the two orders that end with 2 the later is gone"
+        );
         assert!(!beam.refuses(Instant::from_ns(60)) && beam.refuses(Instant::from_ns(61)));
         beam.offer(step(42, &[0, 1, 2]));
-        assert_eq!(ends(&beam), [40, 45, 60], "an order that is no better than its like is not kept");
+        assert_eq!(
+            ends(&beam),
+            [40, 45, 60],
+            "an order that is no better than its like is not kept"
+        );
         beam.offer(step(1, &[5, 3, 4]));
         assert_eq!(ends(&beam), [1, 40, 45], "the worst goes when a better comes");
     }

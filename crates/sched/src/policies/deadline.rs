@@ -1,19 +1,29 @@
-//! DEADLINE as Linux 2.6 has it: sweeps by address in batches, reads before writes, and whoever has waited too long first.
+//! DEADLINE as Linux 2.6 has it: sweeps by address in batches, reads before writes, and whoever has
+//! waited too long first.
 //!
-//! What it does. Reads and writes stand in two lists by address and two by arrival. Requests go in *batches* of one direction, by ascending address. A batch ends after `fifo_batch` requests, where the list
-//! is at its end, and where the next request does not begin where the last one ended (a seek counts as a whole batch). Then another is selected, in four steps:
+//! What it does. Reads and writes stand in two lists by address and two by arrival. Requests go in
+//! *batches* of one direction, by ascending address. A batch ends after `fifo_batch` requests,
+//! where the list is at its end, and where the next request does not begin where the last one ended
+//! (a seek counts as a whole batch). Then another is selected, in four steps:
 //! 1. if writes wait and the last `writes_starved` batches were reads while they did, writes;
 //! 2. else, if the oldest read has waited for `read_expire_ms`, the batch begins with it;
-//! 3. else, if reads wait, it goes on behind the last read, or at the lowest address where the last batch was of writes or nothing lies behind;
-//! 4. else writes, in the same way: the oldest first if it has waited for `write_expire_ms`, else by address.
+//! 3. else, if reads wait, it goes on behind the last read, or at the lowest address where the last
+//!    batch was of writes or nothing lies behind;
+//! 4. else writes, in the same way: the oldest first if it has waited for `write_expire_ms`, else
+//!    by address.
 //!
-//! Worked example: reads wait at LBA 100, 900 and 908 (8 sectors each, nobody has waited long) and a write at 50. The lowest read, 100, is a batch; behind it 900 is another, since it is a seek,
-//! and 908 belongs to that one. Two batches of reads have gone before the write: 50. With `writes_starved=1` it would have gone behind 100.
+//! Worked example: reads wait at LBA 100, 900 and 908 (8 sectors each, nobody has waited long) and
+//! a write at 50. The lowest read, 100, is a batch; behind it 900 is another, since it is a seek,
+//! and 908 belongs to that one. Two batches of reads have gone before the write: 50. With
+//! `writes_starved=1` it would have gone behind 100.
 //!
-//! Guarantees that a read which has waited for `read_expire_ms` goes before reads that came later, a batch or so on, and that writes get one batch in `writes_starved` + 1: nobody starves.
-//! Does *not* guarantee that anything goes within its time: when all have waited too long it is first come, first served. Deadlines of requests are ignored, and so is rotation.
+//! Guarantees that a read which has waited for `read_expire_ms` goes before reads that came later,
+//! a batch or so on, and that writes get one batch in `writes_starved` + 1: nobody starves. Does
+//! *not* guarantee that anything goes within its time: when all have waited too long it is first
+//! come, first served. Deadlines of requests are ignored, and so is rotation.
 //!
-//! Cost per decision: O(log n + requests of the other direction that are passed over), n at most; no estimate is asked for.
+//! Cost per decision: O(log n + requests of the other direction that are passed over), n at most;
+//! no estimate is asked for.
 //!
 //! | parameter | unit | default | origin |
 //! |---|---|---|---|
@@ -23,8 +33,10 @@
 //! | `fifo_batch` | requests | 16 | P3 section 2.1, Linux 2.6 |
 //! | `seeks_in_batch` | 0 or 1 | 0 | 0: as above, 2.6.9 (P3); 1: a seek ends no batch, and where nothing lies behind, the next begins with the oldest, 2.6.27 and later (P1) |
 //!
-//! One command is outstanding: P1 measured with the drive's queue off, P3's drive has none. Source: P3 section 2.1 (Deadline); P1 section V-B, 9. Without merging, which is the business of whoever submits.
-//! Where the kernel goes on behind the last request it does not count a new batch, so that after a seek each request is selected anew; here it does, as P3 describes it.
+//! One command is outstanding: P1 measured with the drive's queue off, P3's drive has none. Source:
+//! P3 section 2.1 (Deadline); P1 section V-B, 9. Without merging, which is the business of whoever
+//! submits. Where the kernel goes on behind the last request it does not count a new batch, so that
+//! after a seek each request is selected again; here it does, as P3 describes it.
 
 use alloc::boxed::Box;
 
@@ -38,7 +50,8 @@ use crate::table::{Parameter, Parameters, PolicyEntry};
 /// The line in the table.
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "deadline",
-    summary: "Linux 2.6's DEADLINE: sweeps in batches, reads before writes, the oldest first where it has waited too long",
+    summary: "Linux 2.6's DEADLINE: sweeps in batches, reads before writes, the oldest first where \
+        it has waited too long",
     source: "P3 section 2.1 (Deadline); P1 section V-B, 9 (DEADLINE)",
     oracle: false,
     parameters: &[READ_EXPIRE, WRITE_EXPIRE, WRITES_STARVED, FIFO_BATCH, SEEKS_IN_BATCH],
@@ -87,7 +100,8 @@ const FIFO_BATCH: Parameter = Parameter {
 
 const SEEKS_IN_BATCH: Parameter = Parameter {
     name: "seeks_in_batch",
-    summary: "0: a seek ends a batch (2.6.9); 1: it does not, and a sweep begins again with the oldest (2.6.27 and later)",
+    summary: "0: a seek ends a batch (2.6.9); 1: it does not, and a sweep begins again with the \
+        oldest (2.6.27 and later)",
     default: 0.0,
     least: 0.0,
     most: 1.0,
@@ -140,14 +154,17 @@ impl Deadline {
 
     fn select<'a>(&self, view: &View<'a>) -> Option<(&'a Queued, Run)> {
         let run = self.run;
-        let behind_last = run.last.and_then(|(direction, start, _)| view.queue.from_lba(start).find(|queued| direction_of(queued) == direction));
+        let behind_last = run.last.and_then(|(direction, start, _)| {
+            view.queue.from_lba(start).find(|queued| direction_of(queued) == direction)
+        });
         if let (Some(next), Some((.., end))) = (behind_last, run.last) {
             let seeks = next.request.extent.start != end;
             if run.batch < self.fifo_batch && (self.seeks_in_batch || !seeks) {
                 return Some((next, run.with(next, run.batch + 1, run.starved)));
             }
         }
-        let oldest = |direction| view.queue.by_arrival().find(|queued| direction_of(queued) == direction);
+        let oldest =
+            |direction| view.queue.by_arrival().find(|queued| direction_of(queued) == direction);
         let (oldest_read, oldest_write) = (oldest(Direction::Read), oldest(Direction::Write));
         let (oldest, starved) = match (oldest_read, oldest_write) {
             (Some(_), Some(write)) if run.starved >= self.writes_starved => (write, 0),
@@ -155,13 +172,16 @@ impl Deadline {
             (None, write) => (write?, 0),
         };
         let direction = direction_of(oldest);
-        let expire = if direction == Direction::Read { self.read_expire } else { self.write_expire };
+        let expire =
+            if direction == Direction::Read { self.read_expire } else { self.write_expire };
         if view.now >= oldest.submitted + expire {
             return Some((oldest, run.with(oldest, 1, starved)));
         }
         let again = || match self.seeks_in_batch {
             true => Some(oldest),
-            false => view.queue.from_lba(Lba::new(0)).find(|queued| direction_of(queued) == direction),
+            false => {
+                view.queue.from_lba(Lba::new(0)).find(|queued| direction_of(queued) == direction)
+            }
         };
         let first = behind_last.filter(|next| direction_of(next) == direction).or_else(again)?;
         Some((first, run.with(first, 1, starved)))
@@ -186,7 +206,8 @@ impl Policy for Deadline {
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
         // A choice counts once it has left the queue: what is chosen is not always sent at once.
-        if let Some((_, run)) = self.chosen.take_if(|(ticket, _)| view.queue.get(*ticket).is_none()) {
+        if let Some((_, run)) = self.chosen.take_if(|(ticket, _)| view.queue.get(*ticket).is_none())
+        {
             self.run = run;
         }
         let selected = self.select(view);

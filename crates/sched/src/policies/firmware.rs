@@ -1,14 +1,17 @@
-//! Everything to the drive: requests are handed over in the order of their arrival, as many as the drive holds, and the drive orders them.
+//! Everything to the drive: requests are handed over in the order of their arrival, as many as the
+//! drive holds, and the drive orders them.
 //!
-//! What it does. As long as the drive takes another command it is given the oldest request. The order of service is then the business of the drive's
-//! own queue (TCQ, NCQ). It is the yardstick for external scheduling: P1's TCQ4 and TCQ64 are this policy at depth 4 and 64.
+//! What it does. As long as the drive takes another command it is given the oldest request. The
+//! order of service is then the business of the drive's own queue (TCQ, NCQ). It is the yardstick
+//! for external scheduling: P1's TCQ4 and TCQ64 are this policy at depth 4 and 64.
 //!
-//! Worked example, depth 4: requests 1 to 6 arrive at once; 1, 2, 3 and 4 go to the drive. The drive serves 3 first; when it completes, 5 is sent,
-//! and the drive chooses among 1, 2, 4 and 5.
+//! Worked example, depth 4: requests 1 to 6 arrive at once; 1, 2, 3 and 4 go to the drive. The
+//! drive serves 3 first; when it completes, 5 is sent, and the drive chooses among 1, 2, 4 and 5.
 //!
-//! Guarantees that requests reach the drive in the order they came. Does *not* guarantee any order of service, nor a bound on the wait: firmware
-//! that likes positions starves the unlucky for seconds. Deadlines are ignored. The scheduler's estimates of the head mean nothing here, since it
-//! does not know what the drive does next.
+//! Guarantees that requests reach the drive in the order they came. Does *not* guarantee any order
+//! of service, nor a bound on the wait: firmware that likes positions starves the unlucky for
+//! seconds. Deadlines are ignored. The scheduler's estimates of the head mean nothing here, since
+//! it does not know what the drive does next.
 //!
 //! Cost per decision: O(log n).
 //!

@@ -1,23 +1,36 @@
-//! Earliest deadline first that looks ahead: of all orders of the first k deadlines the one that is latest by least, and of those the shortest.
+//! Earliest deadline first that looks ahead: of all orders of the first k deadlines the one that is
+//! latest by least, and of those the shortest.
 //!
-//! What it does. Of the requests by deadline (those without one behind all others, in the order of arrival) the first k are taken, and all k! orders of them are tried from where the head
-//! will be. Those whose largest overtime is least are kept; of these the one with the shortest path wins, the way from the head included. Its first request goes; then everything is looked
-//! at anew.
+//! What it does. Of the requests by deadline (those without one behind all others, in the order of
+//! arrival) the first k are taken, and all k! orders of them are tried from where the head will be.
+//! Those whose largest overtime is least are kept; of these the one with the shortest path wins,
+//! the way from the head included. Its first request goes; then everything is looked at again.
 //!
-//! Worked example, the head free at 0, A due at 10 ms and B at 12. From the head A takes 6 ms and B 3; behind A, B takes 7; behind B, A takes 4. A B ends at 6 and 13: one ms too late. B A ends at 3
-//! and 7: nobody is late, so B goes first, against EDF. Were B due at 20, both orders would hold, and B A would still be chosen: 7 is less than 13.
+//! Worked example, the head free at 0, A due at 10 ms and B at 12. From the head A takes 6 ms and B
+//! 3; behind A, B takes 7; behind B, A takes 4. A B ends at 6 and 13: one ms too late. B A ends at
+//! 3 and 7: nobody is late, so B goes first, against EDF. Were B due at 20, both orders would hold,
+//! and B A would still be chosen: 7 is less than 13.
 //!
-//! Guarantees: by its own estimates no order of the first k has less overtime than the one it follows, EDF's among them. Does *not* guarantee deadlines: what the first k choose may leave the next too
-//! little time, which no margin mends (a larger k does), and the drive may take longer than the belief says. `miss_target` is what a request risks that waits until its margin is all it has; most do not wait so long, and those
-//! that came too thick for k are missed beside it. Requests without a deadline starve as long as k with one keep coming; one with a deadline goes at the latest when it is the one that
-//! would be latest.
+//! Guarantees: by its own estimates no order of the first k has less overtime than the one it
+//! follows, EDF's among them. Does *not* guarantee deadlines: what the first k choose may leave the
+//! next too little time, which no margin mends (a larger k does), and the drive may take longer
+//! than the belief says. `miss_target` is what a request risks that waits until its margin is all
+//! it has; most do not wait so long, and those that came too thick for k are missed beside it.
+//! Requests without a deadline starve as long as k with one keep coming; one with a deadline goes
+//! at the latest when it is the one that would be latest.
 //!
-//! *Safeguard* (ours; off unless `miss_target` is below 1): overtime counts from a margin before each deadline. What chains of one, two, … accesses took beyond the sum that was foretold of them is counted while
-//! running, and the request in place n of an order is to end so long before its deadline as no more than `miss_target` of the chains of n took longer ([`ChainExcess`]). Where no order keeps the margins, the one goes that falls
-//! short of them by least. Example: of 10,000 single accesses ten were retried and took 6 ms more. With a target of 10⁻⁴ whoever goes next must have 6 ms to spare; with one of 0.01 none.
+//! *Safeguard* (ours; off unless `miss_target` is below 1): overtime counts from a margin before
+//! each deadline. What chains of one, two, … accesses took beyond the sum that was predicted of them
+//! is counted while running, and the request in place n of an order is to end so long before its
+//! deadline as no more than `miss_target` of the chains of n took longer ([`ChainExcess`]). Where
+//! no order keeps the margins, the one goes that falls short of them by least. Example: of 10,000
+//! single accesses ten were retried and took 6 ms more. With a target of 10⁻⁴ whoever goes next
+//! must have 6 ms to spare; with one of 0.01 none.
 //!
-//! *Which time*: the path is measured in expected times; overtime in times `worst_percent` of the way from expected to worst. The worst time that a map says of a pair is what was seen, a
-//! little more than expected. The worst of a profile counts the turn that may be lost at every request, and the sum of four of them is no forecast of anything: 0 is right there.
+//! *Which time*: the path is measured in expected times; overtime in times `worst_percent` of the
+//! way from expected to worst. The worst time that a map says of a pair is what was seen, a little
+//! more than expected. The worst of a profile counts the turn that may be lost at every request,
+//! and the sum of four of them is no forecast of anything: 0 is right there.
 //!
 //! Cost per decision: k² pairs are asked for, and at most k! orders tried.
 //!
@@ -27,8 +40,10 @@
 //! | `worst_percent` | per cent of the way from expected to worst | 0 | ours: see above |
 //! | `miss_target` | share of chains | 1, no margin | as published; ours below 1 |
 //!
-//! One command is outstanding, as the paper measured it; the caller's limit overrides it. With `latency_matrix` set to `ignore` it goes by deadline alone (k = 1).
-//! Source: P1 section III-C (G-MATRIX); Somasundara et al. 2004. The paper's sum leaves out the way from the head; it is counted here.
+//! One command is outstanding, as the paper measured it; the caller's limit overrides it. With
+//! `latency_matrix` set to `ignore` it goes by deadline alone (k = 1). Source: P1 section III-C
+//! (G-MATRIX); Somasundara et al. 2004. The paper's sum leaves out the way from the head; it is
+//! counted here.
 
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
@@ -43,13 +58,14 @@ use crate::positioning::{Pair, Target};
 use crate::queue::{Queued, Ticket};
 use crate::request::RequestId;
 use crate::table::{Parameter, Parameters, PolicyEntry};
-use crate::tour::{ChainExcess, Costs, LOOKAHEAD_MOST, Lookahead, Margins};
+use crate::tour::{ChainExcess, Costs, LOOKAHEAD_MAX, Lookahead, Margins};
 use crate::tunables::LatencyMatrixUse;
 
 /// The line in the table.
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "g-matrix",
-    summary: "earliest deadline first that tries every order of the first k: least overtime, then the shortest path",
+    summary: "earliest deadline first that tries every order of the first k: least overtime, then \
+        the shortest path",
     source: "P1 section III-C (G-MATRIX)",
     oracle: false,
     parameters: &[LOOKAHEAD_K, WORST_PERCENT, MISS_TARGET],
@@ -61,14 +77,15 @@ const LOOKAHEAD_K: Parameter = Parameter {
     summary: "deadlines looked at; all orders of them are tried",
     default: 4.0,
     least: 1.0,
-    most: LOOKAHEAD_MOST as f64,
+    most: LOOKAHEAD_MAX as f64,
     whole: true,
     origin: "P1 section III-C: more brought nothing",
 };
 
 const WORST_PERCENT: Parameter = Parameter {
     name: "worst_percent",
-    summary: "how far from expected to worst the times lie that overtime is reckoned from, in per cent of the way",
+    summary: "how far from expected to worst the times lie that overtime is computed from, in per \
+        cent of the way",
     default: 0.0,
     least: 0.0,
     most: 100.0,
@@ -78,7 +95,8 @@ const WORST_PERCENT: Parameter = Parameter {
 
 const MISS_TARGET: Parameter = Parameter {
     name: "miss_target",
-    summary: "share of chains of accesses that may take longer than a margin kept before deadlines, which is fitted while running; 1: no margin",
+    summary: "share of chains of accesses that may take longer than a margin kept before \
+        deadlines, which is fitted while running; 1: no margin",
     default: 1.0,
     least: 1e-6,
     most: 1.0,
@@ -86,12 +104,15 @@ const MISS_TARGET: Parameter = Parameter {
     origin: "1 is P1's; below 1 ours",
 };
 
-/// A command sent so long after the last one ended follows straight after it (guess: as a matrix has it).
+/// A command sent so long after the last one ended follows straight after it (guess: as a matrix
+/// has it).
 const BACK_TO_BACK: Nanos = Nanos::from_us(200);
-/// Accesses after which margins are reckoned anew (chosen: a margin hangs on some hundreds at least).
+/// Accesses after which margins are computed again (chosen: a margin hangs on some hundreds at
+/// least).
 const FITTED_AFTER: u32 = 32;
-/// Predictions kept of requests that have not ended: more than drives hold, those cancelled at the drive included.
-const FORETOLD_MOST: usize = 256;
+/// Predictions kept of requests that have not ended: more than drives hold, those cancelled at the
+/// drive included.
+const PREDICTED_MAX: usize = 256;
 
 struct GMatrix {
     lookahead: Lookahead,
@@ -101,7 +122,8 @@ struct GMatrix {
 
 impl GMatrix {
     fn new(parameters: &Parameters) -> Self {
-        let lookahead = Lookahead::new(parameters.get(LOOKAHEAD_K.name) as usize).expect("the bounds of the parameter are those of looking ahead");
+        let lookahead = Lookahead::new(parameters.get(LOOKAHEAD_K.name) as usize)
+            .expect("the bounds of the parameter are those of looking ahead");
         let target = parameters.get(MISS_TARGET.name);
         let safeguard = (target < MISS_TARGET.most).then(|| Safeguard::new(target));
         Self { lookahead, worst_percent: parameters.get(WORST_PERCENT.name), safeguard }
@@ -109,21 +131,35 @@ impl GMatrix {
 
     fn first(&mut self, view: &View<'_>) -> Option<Ticket> {
         let ignores = view.tunables.latency_matrix == LatencyMatrixUse::Ignore;
-        let lookahead = if ignores { Lookahead::new(1)? } else { view.tunables.lookahead_k.unwrap_or(self.lookahead) };
+        let lookahead = if ignores {
+            Lookahead::new(1)?
+        } else {
+            view.tunables.lookahead_k.unwrap_or(self.lookahead)
+        };
         let mut requests: Few<&Queued> = view.queue.by_deadline().take(lookahead.k()).collect();
         let targets: Few<Target> = requests.iter().map(|queued| queued.target).collect();
         let times = Times { view, targets: &targets, worst_percent: self.worst_percent };
         let first = if requests.len() <= 1 {
             0
         } else {
-            let deadlines: Few<Instant> = requests.iter().map(|queued| queued.deadline.unwrap_or(Instant::NEVER)).collect();
-            let margins = self.safeguard.as_ref().map_or([0; LOOKAHEAD_MOST], |safeguard| safeguard.margins);
-            lookahead.look_by(&Pairs::new(view, &targets), &times, &margins, &deadlines, view.ready_at())?.first
+            let deadlines: Few<Instant> =
+                requests.iter().map(|queued| queued.deadline.unwrap_or(Instant::NEVER)).collect();
+            let margins =
+                self.safeguard.as_ref().map_or([0; LOOKAHEAD_MAX], |safeguard| safeguard.margins);
+            lookahead
+                .look_by(
+                    &Pairs::new(view, &targets),
+                    &times,
+                    &margins,
+                    &deadlines,
+                    view.ready_at(),
+                )?
+                .first
         };
         let chosen = (first < requests.len()).then(|| requests.swap_remove(first))?;
         if let Some(safeguard) = &mut self.safeguard {
             let ready_at = view.outstanding.is_empty().then(|| view.ready_at());
-            safeguard.foretell(chosen.request.id, ready_at, times.first(first));
+            safeguard.predict(chosen.request.id, ready_at, times.first(first));
         }
         Some(chosen.ticket)
     }
@@ -153,52 +189,66 @@ impl Policy for GMatrix {
     }
 }
 
-/// What keeps deadlines from what is foretold too short.
+/// What keeps deadlines from what is predicted too short.
 struct Safeguard {
     target: f64,
     excess: ChainExcess,
     margins: Margins,
-    /// Accesses counted since the margins were reckoned.
+    /// Accesses counted since the margins were computed.
     since_fitted: u32,
     /// Of those chosen that have not ended, in the order in which they were chosen.
-    foretold: VecDeque<Foretold>,
+    predicted: VecDeque<Predicted>,
     last_finished: Instant,
 }
 
-/// What was foretold of a request when it was chosen.
-struct Foretold {
+/// What was predicted of a request when it was chosen.
+struct Predicted {
     request: RequestId,
-    /// Reckoned from here, where nobody was before it at the drive.
+    /// Computed from here, where nobody was before it at the drive.
     ready_at: Option<Instant>,
     time: Nanos,
 }
 
 impl Safeguard {
     fn new(target: f64) -> Self {
-        let foretold = VecDeque::new();
-        Self { target, excess: ChainExcess::default(), margins: [0; LOOKAHEAD_MOST], since_fitted: 0, foretold, last_finished: Instant::ORIGIN }
+        let predicted = VecDeque::new();
+        Self {
+            target,
+            excess: ChainExcess::default(),
+            margins: [0; LOOKAHEAD_MAX],
+            since_fitted: 0,
+            predicted,
+            last_finished: Instant::ORIGIN,
+        }
     }
 
-    /// `request` was chosen, and takes `time` from `ready_at` on, or from the end of whoever is before it at the drive.
-    fn foretell(&mut self, request: RequestId, ready_at: Option<Instant>, time: Nanos) {
+    /// `request` was chosen, and takes `time` from `ready_at` on, or from the end of whoever is
+    /// before it at the drive.
+    fn predict(&mut self, request: RequestId, ready_at: Option<Instant>, time: Nanos) {
         // Who is chosen again was not sent.
-        self.foretold.retain(|foretold| foretold.request != request);
-        if self.foretold.len() == FORETOLD_MOST {
-            self.foretold.pop_front();
+        self.predicted.retain(|predicted| predicted.request != request);
+        if self.predicted.len() == PREDICTED_MAX {
+            self.predicted.pop_front();
         }
-        self.foretold.push_back(Foretold { request, ready_at, time });
+        self.predicted.push_back(Predicted { request, ready_at, time });
     }
 
     fn finished(&mut self, finished: &Finished) {
         let last_finished = self.last_finished;
         self.last_finished = last_finished.max(finished.finished);
-        let Some(place) = self.foretold.iter().position(|foretold| foretold.request == finished.request.id) else { return };
-        let Some(foretold) = self.foretold.remove(place) else { return };
-        let begun = foretold.ready_at.unwrap_or(last_finished);
-        if finished.outcome != Outcome::Success || begun.saturating_since(last_finished) > BACK_TO_BACK {
+        let Some(place) =
+            self.predicted.iter().position(|predicted| predicted.request == finished.request.id)
+        else {
+            return;
+        };
+        let Some(predicted) = self.predicted.remove(place) else { return };
+        let begun = predicted.ready_at.unwrap_or(last_finished);
+        if finished.outcome != Outcome::Success
+            || begun.saturating_since(last_finished) > BACK_TO_BACK
+        {
             return self.excess.interrupt();
         }
-        self.excess.observe(finished.finished.signed_since(begun + foretold.time));
+        self.excess.observe(finished.finished.signed_since(begun + predicted.time));
         self.since_fitted += 1;
         if self.since_fitted >= FITTED_AFTER {
             (self.margins, self.since_fitted) = (self.excess.margins(self.target), 0);
@@ -207,9 +257,9 @@ impl Safeguard {
 }
 
 /// What is kept of those looked at.
-type Few<T> = SmallVec<[T; LOOKAHEAD_MOST]>;
+type Few<T> = SmallVec<[T; LOOKAHEAD_MAX]>;
 
-/// Times that overtime is reckoned from.
+/// Times that overtime is computed from.
 struct Times<'a> {
     view: &'a View<'a>,
     targets: &'a [Target],
@@ -246,15 +296,35 @@ mod tests {
 
     fn finished(id: u64, at_ms: u64, outcome: Outcome) -> Finished {
         let (extent, class, stream) = (Extent::from_numbers(0, 8), ClassId(0), StreamId(0));
-        let request = Request { id: RequestId(id), volume: VolumeId(0), class, stream, op: Op::Read, extent, fua: false, deadline: None };
-        Finished { request, submitted: at(0), dispatched: at(0), finished: at(at_ms), disk_time: Nanos::ZERO, outcome }
+        let request = Request {
+            id: RequestId(id),
+            volume: VolumeId(0),
+            class,
+            stream,
+            op: Op::Read,
+            extent,
+            fua: false,
+            deadline: None,
+        };
+        Finished {
+            request,
+            submitted: at(0),
+            dispatched: at(0),
+            finished: at(at_ms),
+            disk_time: Nanos::ZERO,
+            outcome,
+        }
     }
 
-    /// One access after the other that is foretold to take 5 ms; answers when the last has ended.
-    fn serve(safeguard: &mut Safeguard, from_ms: u64, took_ms: impl IntoIterator<Item = u64>) -> u64 {
+    /// One access after the other that is predicted to take 5 ms; answers when the last has ended.
+    fn serve(
+        safeguard: &mut Safeguard,
+        from_ms: u64,
+        took_ms: impl IntoIterator<Item = u64>,
+    ) -> u64 {
         let mut now = from_ms;
         for (id, took) in took_ms.into_iter().enumerate() {
-            safeguard.foretell(RequestId(id as u64), Some(at(now)), Nanos::from_ms(5));
+            safeguard.predict(RequestId(id as u64), Some(at(now)), Nanos::from_ms(5));
             now += took;
             safeguard.finished(&finished(id as u64, now, Outcome::Success));
         }
@@ -262,22 +332,25 @@ mod tests {
     }
 
     #[test]
-    fn margins_are_what_chains_took_longer_than_foretold() {
+    fn margins_are_what_chains_took_longer_than_predicted() {
         let mut safeguard = Safeguard::new(0.01);
         // One of 300 is retried; the very first follows nobody and is not counted.
         serve(&mut safeguard, 1, (0..3_000).map(|access| if access % 300 == 299 { 11 } else { 5 }));
         let retry = Nanos::from_ms(6).as_ns() as i64;
         let margins = [0, 0, 0, retry, retry, retry, retry, retry];
-        assert_eq!(safeguard.margins, margins, "no more than one in 100 chains of three has a retry, of four one in 75");
-        assert!(safeguard.foretold.is_empty());
+        assert_eq!(
+            safeguard.margins, margins,
+            "no more than one in 100 chains of three has a retry, of four one in 75"
+        );
+        assert!(safeguard.predicted.is_empty());
     }
 
     #[test]
     fn behind_another_command_time_counts_from_its_end() {
         let mut safeguard = Safeguard::new(0.5);
         safeguard.last_finished = at(100);
-        safeguard.foretell(RequestId(1), Some(at(100)), Nanos::from_ms(5));
-        safeguard.foretell(RequestId(2), None, Nanos::from_ms(5));
+        safeguard.predict(RequestId(1), Some(at(100)), Nanos::from_ms(5));
+        safeguard.predict(RequestId(2), None, Nanos::from_ms(5));
         // The first is 3 ms late and takes the second along, which itself takes 1 ms longer.
         safeguard.finished(&finished(1, 108, Outcome::Success));
         safeguard.finished(&finished(2, 114, Outcome::Success));
@@ -289,14 +362,15 @@ mod tests {
     fn idleness_errors_and_strangers_are_not_counted() {
         let mut safeguard = Safeguard::new(0.01);
         let now = serve(&mut safeguard, 1, [5, 5, 5]);
-        // A second later the platter is anywhere; then one that fails, and one that nobody chose here.
+        // A second later the platter is anywhere; then one that fails, and one that nobody chose
+        // here.
         serve(&mut safeguard, now + 1_000, [30]);
-        safeguard.foretell(RequestId(7), Some(safeguard.last_finished), Nanos::from_ms(5));
+        safeguard.predict(RequestId(7), Some(safeguard.last_finished), Nanos::from_ms(5));
         safeguard.finished(&finished(7, now + 2_000, Outcome::Failed(5)));
         safeguard.finished(&finished(8, now + 2_001, Outcome::Success));
-        assert_eq!(safeguard.excess.margins(1e-6), [0; LOOKAHEAD_MOST]);
+        assert_eq!(safeguard.excess.margins(1e-6), [0; LOOKAHEAD_MAX]);
         // Those cancelled at the drive never end; chosen twice is chosen once.
-        (0..10_000).for_each(|id| safeguard.foretell(RequestId(id / 2), None, Nanos::ZERO));
-        assert_eq!(safeguard.foretold.len(), FORETOLD_MOST);
+        (0..10_000).for_each(|id| safeguard.predict(RequestId(id / 2), None, Nanos::ZERO));
+        assert_eq!(safeguard.predicted.len(), PREDICTED_MAX);
     }
 }

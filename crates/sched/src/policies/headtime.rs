@@ -1,19 +1,31 @@
-//! Deadlines held at nearly the throughput of the best order: the cheapest request goes, unless a deadline would then be missed.
+//! Deadlines held at nearly the throughput of the best order: the cheapest request goes, unless a
+//! deadline would then be missed.
 //!
-//! What it does. *Arm*: where volumes have terms, the payer whose turn it is by their shares (`policies/turns.rs`) is chosen first, and only its requests are looked at; a payer that is owed something and
-//! has a deadline within the period may go in between. *Best*: the order of `sptf-expected`, by expected cost with ageing, names a favourite. *Safe*: the requests that have a deadline are walked through
-//! in the order of their deadlines as if the favourite went first; if each is expected to finish in time, with one tail to spare, the favourite goes. If not, the drive
-//! turns to the deadlines: of the few that are due first, the cheapest goes after which the others still hold; if none leaves them feasible, the cheapest of them.
+//! What it does. *Arm*: where volumes have terms, the payer whose turn it is by their shares
+//! (`policies/turns.rs`) is chosen first, and only its requests are looked at; a payer that is owed
+//! something and has a deadline within the period may go in between. *Best*: the order of
+//! `sptf-expected`, by expected cost with ageing, names a cheapest. *Safe*: the requests that have
+//! a deadline are walked through in the order of their deadlines as if the cheapest went first; if
+//! each is expected to finish in time, with one tail to spare, the cheapest goes. If not, the
+//! drive turns to the deadlines: of the few that are due first, the cheapest goes after which the
+//! others still hold; if none leaves them feasible, the cheapest of them.
 //!
-//! Worked example, 10 ms a request: requests without a deadline wait everywhere, and three with one lie side by side, due in 100 ms. As long as 3 × 10 ms and a tail of 20 ms
-//! fit behind the favourite, favourites go, about five of them. Then the three go together, in 12 ms rather than 30, because they are neighbours; all are in time.
+//! Worked example, 10 ms a request: requests without a deadline wait everywhere, and three with one
+//! lie side by side, due in 100 ms. As long as 3 × 10 ms and a tail of 20 ms fit behind the
+//! cheapest, cheapest go, about five of them. Then the three go together, in 12 ms rather than
+//! 30, because they are neighbors; all are in time.
 //!
-//! Guarantees shares as `utilization` does, with shorter runs and the belief's estimates; without terms nobody has a turn, and all requests are looked at. Guarantees that a favourite without a deadline never goes when the walk says that a deadline would be missed for it. Does *not* guarantee deadlines: the walk adds up
-//! expected times and one tail, not worst cases (worst cases everywhere make every deadline scheduler EDF), and what is asked of the drive may be too much. Then
-//! the cheapest of the most urgent goes first, one that is late by 32 revolutions goes at once, and requests without deadlines wait until the drive has caught up.
+//! Guarantees shares as `utilization` does, with shorter runs and the belief's estimates; without
+//! terms nobody has a turn, and all requests are looked at. Guarantees that a cheapest without a
+//! deadline never goes when the walk says that a deadline would be missed for it. Does *not*
+//! guarantee deadlines: the walk adds up expected times and one tail, not worst cases (worst cases
+//! everywhere make every deadline scheduler EDF), and what is asked of the drive may be too much.
+//! Then the cheapest of the most urgent goes first, one that is late by 32 revolutions goes at
+//! once, and requests without deadlines wait until the drive has caught up.
 //!
-//! Cost per decision: that of `sptf-expected`, and one estimate for each of up to `walk_requests` deadlines; up to nine times that while deadlines press. Without deadlines
-//! it *is* `sptf-expected`.
+//! Cost per decision: that of `sptf-expected`, and one estimate for each of up to `walk_requests`
+//! deadlines; up to nine times that while deadlines press. Without deadlines it *is*
+//! `sptf-expected`.
 //!
 //! | parameter | unit | default | origin |
 //! |---|---|---|---|
@@ -23,8 +35,9 @@
 //! | `slack` | 0 fair, 1 proportional | 0 | P5 section 4.4 |
 //! and those of `sptf-expected`.
 //!
-//! A stage still to come: waiting for a near request. Filling gaps is the scheduler's.
-//! Source: docs/limits.md 6 ("SPTF's choice unless the EDF order then fails"); the chain of deadlines is DS-SCAN's (P4).
+//! A stage still to come: waiting for a near request. Filling gaps is the scheduler's. Source:
+//! docs/limits.md 6 ("SPTF's choice unless the EDF order then fails"); the chain of deadlines is
+//! DS-SCAN's (P4).
 
 use alloc::boxed::Box;
 
@@ -37,10 +50,12 @@ use crate::positioning::Head;
 use crate::queue::{Queued, Ticket};
 use crate::table::{Parameter, Parameters, PolicyEntry};
 
-/// How many of the most urgent deadlines may go first when deadlines press (guess: more finds little and costs a walk each).
+/// How many of the most urgent deadlines may go first when deadlines press (guess: more finds
+/// little and costs a walk each).
 const URGENT: usize = 8;
 
-/// Revolutions after which a late request no longer waits for cheaper ones (guess: a quarter of a second at 7,200 rpm).
+/// Revolutions after which a late request no longer waits for cheaper ones (guess: a quarter of a
+/// second at 7,200 rpm).
 const PATIENCE_REVOLUTIONS: u64 = 32;
 
 /// The line in the table.
@@ -84,12 +99,14 @@ struct Headtime {
     turns: Turns,
 }
 
-/// Where short runs would cost a sequential volume more than a twentieth of what it gets, periods are longer, up to this (P5 section 2.4: granularity).
+/// Where short runs would cost a sequential volume more than a twentieth of what it gets, periods
+/// are longer, up to this (P5 section 2.4: granularity).
 const LONGEST_PERIOD: Nanos = Nanos::from_secs(1);
 
 /// Runs, where volumes have terms.
 const RUN: Parameter = Parameter {
-    summary: "where volumes have shares: shortest period in which every payer has its run; a second where shorter ones cost too much",
+    summary: "where volumes have shares: shortest period in which every payer has its run; a \
+        second where shorter ones cost too much",
     default: 250.0,
     origin: "docs/limits.md 8",
     ..turns::RUN
@@ -105,43 +122,57 @@ impl Headtime {
         }
     }
 
-    /// The favourite, unless a deadline would be missed for it; of the requests that the view shows.
+    /// The cheapest, unless a deadline would be missed for it; of the requests that the view
+    /// shows.
     fn best_that_is_safe(&self, view: &View<'_>) -> Option<Ticket> {
-        let favourite = self.best.favourite(view);
+        let cheapest = self.best.cheapest_or_run(view);
         if view.queue.with_deadline().next().is_none() {
-            return favourite;
+            return cheapest;
         }
-        let safe = favourite
-            .and_then(|ticket| view.queue.get(ticket))
-            .is_some_and(|queued| nothing_is_late_before(view, queued) && self.holds_after(view, queued));
-        if safe { favourite } else { self.press(view) }
+        let safe = cheapest.and_then(|ticket| view.queue.get(ticket)).is_some_and(|queued| {
+            nothing_is_late_before(view, queued) && self.holds_after(view, queued)
+        });
+        if safe { cheapest } else { self.press(view) }
     }
 
-    /// Whether every deadline among the first `walk` holds when `first` goes now and the others follow in the order of their deadlines.
+    /// Whether every deadline among the first `walk` holds when `first` goes now and the others
+    /// follow in the order of their deadlines.
     fn holds_after(&self, view: &View<'_>, first: &Queued) -> bool {
-        let tail = Nanos::from_ns((view.belief.revolution().as_ns() as f64 * self.tail_revolutions) as u64);
+        let tail = Nanos::from_ns(
+            (view.belief.revolution().as_ns() as f64 * self.tail_revolutions) as u64,
+        );
         let mut head = *view.head();
-        // The head is carried by most likely times, because only those end at a real angle; what is expected beyond them is added up beside it.
+        // The head is carried by most likely times, because only those end at a real angle; what is
+        // expected beyond them is added up beside it.
         let mut beyond_ns: i64 = 0;
         let mut in_time = |queued: &Queued| {
             let estimate = view.belief.estimate(&head, view.now, &queued.target);
             head = Head::after(&queued.target, estimate.finish());
             beyond_ns += estimate.expected.as_ns() as i64 - estimate.positioning.as_ns() as i64;
             let finish = estimate.finish().offset_by_ns(beyond_ns.max(0));
-            // What is late already cannot be made to hold, and must not make everything else look hopeless.
+            // What is late already cannot be made to hold, and must not make everything else look
+            // hopeless.
             finish + tail <= due(queued) || due(queued) <= view.now
         };
-        let others = view.queue.with_deadline().take(self.walk).filter(|queued| queued.ticket != first.ticket && due(queued) > view.now);
+        let others = view
+            .queue
+            .with_deadline()
+            .take(self.walk)
+            .filter(|queued| queued.ticket != first.ticket && due(queued) > view.now);
         in_time(first) && others.into_iter().all(in_time)
     }
 
-    /// The cheapest of the most urgent deadlines that leaves the others in time, else the cheapest of them; but who is very late goes at once.
+    /// The cheapest of the most urgent deadlines that leaves the others in time, else the cheapest
+    /// of them; but who is very late goes at once.
     fn press(&self, view: &View<'_>) -> Option<Ticket> {
         let patience = view.belief.revolution() * PATIENCE_REVOLUTIONS;
-        if let Some(first) = view.queue.with_deadline().next().filter(|first| due(first) + patience < view.now) {
+        if let Some(first) =
+            view.queue.with_deadline().next().filter(|first| due(first) + patience < view.now)
+        {
             return Some(first.ticket);
         }
-        let cost = |queued: &&Queued| (view.estimate(queued).expected_cost(view.now), queued.ticket);
+        let cost =
+            |queued: &&Queued| (view.estimate(queued).expected_cost(view.now), queued.ticket);
         let urgent = || view.queue.with_deadline().take(URGENT);
         let safe = urgent().filter(|queued| self.holds_after(view, queued)).min_by_key(cost);
         safe.or_else(|| urgent().min_by_key(cost)).map(|queued| queued.ticket)
@@ -173,9 +204,11 @@ impl Policy for Headtime {
     }
 }
 
-/// Whether `favourite` may go as far as lateness is concerned: while something is late, only what has a deadline goes.
-fn nothing_is_late_before(view: &View<'_>, favourite: &Queued) -> bool {
-    favourite.deadline.is_some() || view.queue.with_deadline().next().is_none_or(|first| due(first) > view.now)
+/// Whether `cheapest` may go as far as lateness is concerned: while something is late, only what
+/// has a deadline goes.
+fn nothing_is_late_before(view: &View<'_>, cheapest: &Queued) -> bool {
+    cheapest.deadline.is_some()
+        || view.queue.with_deadline().next().is_none_or(|first| due(first) > view.now)
 }
 
 fn due(queued: &Queued) -> Instant {

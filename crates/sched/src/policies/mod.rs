@@ -1,4 +1,5 @@
-//! The policies, one file each. A new one is a file here, a page in `docs/policies/` and a line in [`POLICIES`](crate::POLICIES).
+//! The policies, one file each. A new one is a file here, a page in `docs/policies/` and a line in
+//! [`POLICIES`](crate::POLICIES).
 //!
 //! `frozen`, `pairs`, `period` and `turns` are no policies but what several share.
 

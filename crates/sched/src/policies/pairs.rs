@@ -1,9 +1,13 @@
-//! What serving one request straight after another costs, as the orders of the latency map count it; no policy, but what several of them share.
+//! What serving one request straight after another costs, as the orders of the latency map count
+//! it; no policy, but what several of them share.
 //!
-//! The cost of a pair is the belief's *expected* time from the end of the one to the end of the other, whatever the belief is: a map, a profile, a model. A pair that the belief does not
-//! know stands with what the belief puts in its place, which of a map is a time that grows with distance: unknown pairs are ordered by address. While `latency_matrix` is `explore`, an
-//! unknown pair that one access would make known costs a thousandth of that, so that it goes before every known one, the nearest first. While it is `ignore`, a pair costs its distance in
-//! sectors, whatever is known.
+//! The cost of a pair is the belief's *expected* time from the end of the one to the end of the
+//! other, whatever the belief is: a map, a profile, a model. A pair that the belief does not know
+//! stands with what the belief puts in its place, which of a map is a time that grows with
+//! distance: unknown pairs are ordered by address. While `latency_matrix` is `explore`, an unknown
+//! pair that one access would make known costs a thousandth of that, so that it goes before every
+//! known one, the nearest first. While it is `ignore`, a pair costs its distance in sectors,
+//! whatever is known.
 //!
 //! Source: P1 sections III-A and III-B; the settings are [`Tunables`](crate::Tunables).
 
@@ -17,7 +21,8 @@ use crate::queue::Queued;
 use crate::tour::Costs;
 use crate::tunables::LatencyMatrixUse;
 
-/// The part of its cost that an unknown pair counts with while unknown pairs are preferred: less than any access, and still in the order of distance.
+/// The part of its cost that an unknown pair counts with while unknown pairs are preferred: less
+/// than any access, and still in the order of distance.
 const EXPLORED: u64 = 1_000;
 
 /// Costs between targets.
@@ -30,7 +35,8 @@ pub(crate) struct Pairs<'a> {
 
 impl<'a> Pairs<'a> {
     pub(crate) fn new(view: &'a View<'a>, targets: &'a [Target]) -> Self {
-        let bounded = view.tunables.latency_matrix == LatencyMatrixUse::Use && !view.belief.seek_lower_bound(u32::MAX).is_zero();
+        let bounded = view.tunables.latency_matrix == LatencyMatrixUse::Use
+            && !view.belief.seek_lower_bound(u32::MAX).is_zero();
         Self { view, targets, bounded }
     }
 
@@ -63,8 +69,8 @@ impl Costs for Pairs<'_> {
         let arm = |from: &Target, to: &Target| from.end.cylinder.abs_diff(to.start.cylinder);
         let (there, back) = (arm(one, other), arm(other, one));
         let least = self.view.belief.seek_lower_bound(there);
-        let least_back = if back == there { least } else { self.view.belief.seek_lower_bound(back) };
-        [least + other.transfer, least_back + one.transfer]
+        let min_back = if back == there { least } else { self.view.belief.seek_lower_bound(back) };
+        [least + other.transfer, min_back + one.transfer]
     }
 
     fn has_bounds(&self) -> bool {
@@ -77,7 +83,9 @@ impl Costs for Pairs<'_> {
         }
         let mut answers = Vec::with_capacity(others.len());
         let mut targets = others.iter().map(|other| &self.targets[*other]);
-        self.view.pairs(&self.targets[request], &mut targets, &mut |there, back| answers.push([there.expected, back.expected]));
+        self.view.pairs(&self.targets[request], &mut targets, &mut |there, back| {
+            answers.push([there.expected, back.expected])
+        });
         Some(answers)
     }
 }

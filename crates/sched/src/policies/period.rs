@@ -1,16 +1,25 @@
-//! [`Period`]: how long it is until everybody who goes by turns has had a run, and how that changes without a share changing for it.
+//! [`Period`]: how long it is until everybody who goes by turns has had a run, and how that changes
+//! without a share changing for it.
 //!
-//! A short period lets others wait less, a long one costs whoever reads on and on fewer returns to its place. So it is the shortest in which nobody who asks loses more than a part of what it gets:
-//! of the shortest one there may be and its doubles, so that any second has whole periods, up to a longest.
+//! A short period lets others wait less, a long one costs whoever reads on and on fewer returns to
+//! its place. So it is the shortest in which nobody who asks loses more than a part of what it
+//! gets: of the shortest one there may be and its doubles, so that any second has whole periods, up
+//! to a longest.
 //!
-//! Were it changed from one run to the next, one payer would have two runs of the new length before another had its first: in the second around that a share of 50 % would be 75. So it is changed in
-//! steps. Of two *rounds* one gets longer and the other shorter, for everybody alike, by a twenty-fifth each second; when next to nothing is left of the shorter one, both are one round of twice the
-//! length. Who is new to the drive gets the length it needs at once: then shares are not as they should be anyway.
+//! Were it changed from one run to the next, one payer would have two runs of the new length before
+//! another had its first: in the second around that a share of 50 % would be 75. So it is changed
+//! in steps. Of two *rounds* one gets longer and the other shorter, for everybody alike, by a
+//! twenty-fifth each second; when next to nothing is left of the shorter one, both are one round of
+//! twice the length. Who is new to the drive gets the length it needs at once: then shares are not
+//! as they should be anyway.
 //!
-//! Worked example, A and B with 50 % each, 500 ms that are to become a second: runs of 250, 250, 250, 250 ms (A, B, A, B); a second later 260, 260, 240, 240; 24 seconds later 490, 490, 10, 10; then
-//! 500 and 500.
+//! Worked example, A and B with 50 % each, 500 ms that are to become a second: runs of 250, 250,
+//! 250, 250 ms (A, B, A, B); a second later 260, 260, 240, 240; 24 seconds later 490, 490, 10, 10;
+//! then 500 and 500.
 //!
-//! Guarantees, where runs are as long as they are to be, that from a second to the next no more than a fiftieth of a payer's time comes earlier or later, and in ten seconds no more than a tenth of a second.
+//! Guarantees, where runs are as long as they are to be, that from a second to the next no more
+//! than a fiftieth of a payer's time comes earlier or later, and in ten seconds no more than a
+//! tenth of a second.
 
 use headtime_units::{Instant, Nanos};
 
@@ -20,7 +29,8 @@ const TO_SPARE: f64 = 0.75;
 const SPARED: Nanos = Nanos::from_secs(10);
 /// From one step to the next: what shares are promised by.
 const STEP: Nanos = Nanos::from_secs(1);
-/// Steps from a period to its double: as many as keep what ten seconds have within a point of percent (the project's target for shares).
+/// Steps from a period to its double: as many as keep what ten seconds have within a point of
+/// percent (the project's target for shares).
 const STEPS: u64 = 25;
 
 /// How long it is until everybody has had a run.
@@ -42,7 +52,15 @@ pub(crate) struct Period {
 impl Period {
     /// Always this one; none at all where each request is a turn.
     pub(crate) fn fixed(period: Nanos) -> Self {
-        Self { shortest: period, longest: period, doubled: 0, steps: 0, wanted: 0, stepped: Instant::ORIGIN, spare_since: None }
+        Self {
+            shortest: period,
+            longest: period,
+            doubled: 0,
+            steps: 0,
+            wanted: 0,
+            stepped: Instant::ORIGIN,
+            spare_since: None,
+        }
     }
 
     /// The same or longer, up to this.
@@ -70,13 +88,15 @@ impl Period {
         self.mean() + self.mean() * self.steps / STEPS
     }
 
-    /// What a run may use to which `mean` comes in a round of mean length, in the longer round of two or in the shorter.
+    /// What a run may use to which `mean` comes in a round of mean length, in the longer round of
+    /// two or in the shorter.
     pub(crate) fn run(&self, mean: Nanos, long: bool) -> Nanos {
         let more = mean * self.steps / STEPS;
         if long { mean + more } else { mean - more }
     }
 
-    /// Whether the run of somebody whose last one was in a longer round, or not, is in a longer one.
+    /// Whether the run of somebody whose last one was in a longer round, or not, is in a longer
+    /// one.
     pub(crate) fn is_long(&self, last_was_long: bool) -> bool {
         self.steps > 0 && !last_was_long
     }
@@ -85,7 +105,8 @@ impl Period {
     pub(crate) fn fit(&mut self, now: Instant, needed_ns: f64, new: bool) {
         let mut fitting = 0;
         while self.after(fitting) < self.longest {
-            let would_do = self.after(fitting).as_ns() as f64 * if fitting < self.doubled { TO_SPARE } else { 1.0 };
+            let would_do = self.after(fitting).as_ns() as f64
+                * if fitting < self.doubled { TO_SPARE } else { 1.0 };
             if needed_ns <= would_do {
                 break;
             }
@@ -103,15 +124,20 @@ impl Period {
         self.wanted = if now.saturating_since(since) < SPARED { self.doubled } else { fitting };
     }
 
-    /// Goes a step towards what was noted, if it is time for one. Whose run is about to begin had its last one in a longer round, or not.
+    /// Goes a step towards what was noted, if it is time for one. Whose run is about to begin had
+    /// its last one in a longer round, or not.
     pub(crate) fn step(&mut self, now: Instant, last_was_long: bool) {
-        if (self.wanted == self.doubled && self.steps == 0) || now.saturating_since(self.stepped) < STEP {
+        if (self.wanted == self.doubled && self.steps == 0)
+            || now.saturating_since(self.stepped) < STEP
+        {
             return;
         }
         match (self.wanted > self.doubled, self.steps) {
             // Both are one from somebody on whose longer round comes next.
             (true, steps) if steps + 1 == STEPS && last_was_long => return,
-            (true, steps) if steps + 1 == STEPS => (self.doubled, self.steps) = (self.doubled + 1, 0),
+            (true, steps) if steps + 1 == STEPS => {
+                (self.doubled, self.steps) = (self.doubled + 1, 0)
+            }
             (true, steps) => self.steps = steps + 1,
             (false, 0) => (self.doubled, self.steps) = (self.doubled - 1, STEPS - 1),
             (false, steps) => self.steps = steps - 1,
@@ -139,7 +165,8 @@ mod tests {
         needed * 1e6
     }
 
-    /// Two payers with 50 % each who take turns from now on; A's and B's runs in ms, until `until` seconds.
+    /// Two payers with 50 % each who take turns from now on; A's and B's runs in ms, until `until`
+    /// seconds.
     fn runs(period: &mut Period, from: u64, until: u64, needed: f64) -> Vec<(usize, u64)> {
         let (mut now, mut last, mut runs) = (at(from), [false; 2], Vec::new());
         while now < at(until) {
@@ -161,7 +188,10 @@ mod tests {
         for (payer, ms) in runs {
             (0..*ms).for_each(|_| of_a.push(of_a[of_a.len() - 1] + i64::from(*payer == 0)));
         }
-        (span..of_a.len()).map(|end| (of_a[end] - of_a[end - span] - span as i64 / 2).abs()).max().expect("they are longer")
+        (span..of_a.len())
+            .map(|end| (of_a[end] - of_a[end - span] - span as i64 / 2).abs())
+            .max()
+            .expect("they are longer")
     }
 
     #[test]
@@ -171,7 +201,10 @@ mod tests {
         assert_eq!(period.mean(), Nanos::from_ms(500));
         let runs = runs(&mut period, 1_000, 30_000, 999.0);
         assert_eq!(runs[..4], [(0, 260), (1, 260), (0, 240), (1, 240)]);
-        assert_eq!(runs[92..100], [(0, 490), (1, 490), (0, 10), (1, 10), (0, 500), (1, 500), (0, 500), (1, 500)]);
+        assert_eq!(
+            runs[92..100],
+            [(0, 490), (1, 490), (0, 10), (1, 10), (0, 500), (1, 500), (0, 500), (1, 500)]
+        );
     }
 
     #[test]
@@ -184,7 +217,10 @@ mod tests {
         let worst_of = (worst(&all, 1_000), worst(&all, 10_000));
         assert!(worst_of.0 <= 20 && worst_of.1 <= 100, "{worst_of:?} ms");
         // At once it is a quarter of a second.
-        assert_eq!(worst(&[(0, 250), (1, 250), (0, 250), (1, 250), (0, 500), (1, 500)], 1_000), 250);
+        assert_eq!(
+            worst(&[(0, 250), (1, 250), (0, 250), (1, 250), (0, 500), (1, 500)], 1_000),
+            250
+        );
     }
 
     #[test]
@@ -209,7 +245,10 @@ mod tests {
             let mut fixed = Period::fixed(period);
             fixed.fit(at(0), ms(5_000.0), true);
             fixed.step(at(5_000), false);
-            assert_eq!((fixed.mean(), fixed.long(), fixed.is_zero()), (period, period, period.is_zero()));
+            assert_eq!(
+                (fixed.mean(), fixed.long(), fixed.is_zero()),
+                (period, period, period.is_zero())
+            );
         }
     }
 }

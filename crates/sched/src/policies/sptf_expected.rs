@@ -1,39 +1,51 @@
-//! Shortest positioning time first by expected cost, with ageing: what `sptf` should be when estimates are not exact.
+//! Shortest positioning time first by expected cost, with ageing: what `sptf` should be when
+//! estimates are not exact.
 //!
-//! What it does. Requests are compared by their *expected* positioning time, in which a sector that might just be missed counts with the chance of
-//! losing a revolution. The cost shrinks as a request grows old, so that nobody waits for ever: cost × (1 − age / M)^p, with M a multiple of the mean
-//! response time. With few requests held the drive is given one command at a time, with more two; a drive
-//! with several arms always one for each.
+//! What it does. Requests are compared by their *expected* positioning time, in which a sector that
+//! might just be missed counts with the chance of losing a revolution. The cost shrinks as a
+//! request grows old, so that nobody waits for ever: cost × (1 − age / M)^p, with M a multiple of
+//! the mean response time. With few requests held the drive is given one command at a time, with
+//! more two; a drive with several arms always one for each.
 //!
-//! One or two. The second command hides the overhead of the first, and is no candidate any more. Without it the best of n requests goes rather than the best of n − 1,
-//! and a service time that falls with n^−β is shorter by β / n of itself. So two are given as soon as the overhead is more than that. The service time is the mean
-//! response over the number held; β is 0.22, the mean of what exact SPTF does on both drives of docs/limits.md between 16 and 256 requests.
-//! Example, Atlas 10K: with 8 held the mean response is 46 ms, so 5.8 ms a request, of which 0.22 / 8 are 0.16 ms. A command costs 0.19 ms of overhead: two. With 4 held, 6.5 ms
-//! a request: 0.36 ms, one. On a drive of which no overhead is known two are given from 9 held on.
+//! One or two. The second command hides the overhead of the first, and is no candidate any more.
+//! Without it the best of n requests goes rather than the best of n − 1, and a service time that
+//! falls with n^−β is shorter by β / n of itself. So two are given as soon as the overhead is more
+//! than that. The service time is the mean response over the number held; β is 0.22, the mean of
+//! what exact SPTF does on both drives of docs/limits.md between 16 and 256 requests. Example,
+//! Atlas 10K: with 8 held the mean response is 46 ms, so 5.8 ms a request, of which 0.22 / 8 are
+//! 0.16 ms. A command costs 0.19 ms of overhead: two. With 4 held, 6.5 ms a request: 0.36 ms, one.
+//! On a drive of which no overhead is known two are given from 9 held on.
 //!
-//! Worked example, 10 ms a revolution: request A is most likely reached in 2 ms but missed one time in four, its expected time is 4.5 ms; B is
-//! reached in 3 ms for certain. `sptf` sends A, this policy B. Now let the mean response be 50 ms, so that M = 12 × 50 = 600 ms, and A be 300 ms old
+//! Worked example, 10 ms a revolution: request A is most likely reached in 2 ms but missed one time
+//! in four, its expected time is 4.5 ms; B is reached in 3 ms for certain. `sptf` sends A, this
+//! policy B. Now let the mean response be 50 ms, so that M = 12 × 50 = 600 ms, and A be 300 ms old
 //! and B new: A costs 4.5 × (1 − 0.5)² = 1.125 ms, and goes.
 //!
-//! *Runs.* A drive that reads ahead goes on behind a read by itself. Where most of those that wait are reads that follow from there without a hole, the cheapest is one that the head comes to in
-//! time for the command: the drive leaves what it was reading, and those passed over cost a turn of their own. So such a run goes in the order of addresses, as long as the cheapest or the oldest is of it.
-//! Where other work is as much as the run the cheapest goes: there the order of addresses gives two readers up to a third more, and a few reads of a run beside random ones a twentieth less.
+//! *Runs.* A drive that reads ahead goes on behind a read by itself. Where most of those that wait
+//! are reads that follow from there without a hole, the cheapest is one that the head comes to in
+//! time for the command: the drive leaves what it was reading, and those passed over cost a turn of
+//! their own. So such a run goes in the order of addresses, as long as the cheapest or the oldest
+//! is of it. Where other work is as much as the run the cheapest goes: there the order of addresses
+//! gives two readers up to a third more, and a few reads of a run beside random ones a twentieth
+//! less.
 //!
-//! Guarantees that a request older than M is preceded only by older ones and by what lies in front of it in such a run. Does *not* guarantee any particular deadline: they are ignored, and M grows
-//! with the mean response time when the drive is overloaded. When expected and most likely times agree and nobody has aged, the order is that of
-//! `sptf`.
+//! Guarantees that a request older than M is preceded only by older ones and by what lies in front
+//! of it in such a run. Does *not* guarantee any particular deadline: they are ignored, and M grows
+//! with the mean response time when the drive is overloaded. When expected and most likely times
+//! agree and nobody has aged, the order is that of `sptf`.
 //!
-//! What it brings in the prototype (docs/limits.md 4 and 3): of SPTF's gain over the best order by address it keeps 92–94 % at an error of 50 µs and 80 %
-//! at 150 µs, and with ageing the longest response falls from 35.6 s to 3.7 s at 256 queued for 0–1.2 % of throughput.
+//! What it brings in the prototype (docs/limits.md 4 and 3): of SPTF's gain over the best order by
+//! address it keeps 92–94 % at an error of 50 µs and 80 % at 150 µs, and with ageing the longest
+//! response falls from 35.6 s to 3.7 s at 256 queued for 0–1.2 % of throughput.
 //!
-//! Cost per decision: as `sptf`, but the search also walks from the oldest: 17 estimates for 256 random requests on a model of 100,000 cylinders, one
-//! for each request at worst.
+//! Cost per decision: as `sptf`, but the search also walks from the oldest: 17 estimates for 256
+//! random requests on a model of 100,000 cylinders, one for each request at worst.
 //!
 //! | parameter | unit | default | origin |
 //! |---|---|---|---|
 //! | `ageing_horizon_responses` | mean response times | 12 | docs/limits.md 3 |
 //! | `ageing_power` | none; 0 turns ageing off | 2 | docs/limits.md 3 |
-//! | `two_from_requests` | requests held; 0 reckons as above | 0 | docs/limits.md 1: by the queue; the reckoning is ours |
+//! | `two_from_requests` | requests held; 0 computes as above | 0 | docs/limits.md 1: by the queue; the computing is ours |
 //!
 //! Source: docs/limits.md 1, 3 and 4; the base is P2 section 4.1.2.
 
@@ -80,7 +92,8 @@ impl SptfExpected {
         },
         Parameter {
             name: "ageing_power",
-            summary: "how late ageing sets in: cost falls with this power of the age left; 0 turns ageing off",
+            summary: "how late ageing sets in: cost falls with this power of the age left; 0 turns \
+                ageing off",
             default: 2.0,
             least: 0.0,
             most: 16.0,
@@ -89,7 +102,8 @@ impl SptfExpected {
         },
         Parameter {
             name: "two_from_requests",
-            summary: "with this many requests queued or at the drive two commands are outstanding, with fewer one; 0 goes by overhead and mean response",
+            summary: "with this many requests queued or at the drive two commands are outstanding, \
+                with fewer one; 0 goes by overhead and mean response",
             default: 0.0,
             least: 0.0,
             most: 65536.0,
@@ -107,7 +121,7 @@ impl SptfExpected {
     }
 
     /// The request it would send now.
-    pub(crate) fn favourite(&self, view: &View<'_>) -> Option<Ticket> {
+    pub(crate) fn cheapest_or_run(&self, view: &View<'_>) -> Option<Ticket> {
         self.cheapest(view).map(|ticket| first_of_run(view, ticket).unwrap_or(ticket))
     }
 
@@ -129,14 +143,20 @@ impl Policy for SptfExpected {
         ENTRY.name
     }
 
-    /// At the drive a command is no candidate any more; with few requests that choice is worth more than the overhead hidden. But where the very next
-    /// sectors are wanted, overhead that does not hide costs a whole revolution; and an arm without a command does nothing at all.
+    /// At the drive a command is no candidate any more; with few requests that choice is worth more
+    /// than the overhead hidden. But where the very next sectors are wanted, overhead that does not
+    /// hide costs a whole revolution; and an arm without a command does nothing at all.
     fn depth(&self, view: &View<'_>) -> usize {
         let arms = view.belief.arms();
         if arms > 1 {
             return arms;
         }
-        let continues = || view.queue.from_lba(view.next_lba()).next().is_some_and(|queued| queued.request.extent.start == view.next_lba());
+        let continues = || {
+            view.queue
+                .from_lba(view.next_lba())
+                .next()
+                .is_some_and(|queued| queued.request.extent.start == view.next_lba())
+        };
         let held = view.queue.len() + view.outstanding.len();
         let two = match self.two_from {
             0 => two_are_worth_it(held, overhead(view), view.mean_response),
@@ -146,13 +166,15 @@ impl Policy for SptfExpected {
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
-        Choice::one(self.favourite(view))
+        Choice::one(self.cheapest_or_run(view))
     }
 }
 
-/// The first of the reads that follow each other without a hole from where the drive reads on by itself, where they are more than all else that waits and either `favourite` or whoever has
-/// waited longest is one of them. The drive keeps what it reads on through; what is passed over has to come by once more.
-fn first_of_run(view: &View<'_>, favourite: Ticket) -> Option<Ticket> {
+/// The first of the reads that follow each other without a hole from where the drive reads on by
+/// itself, where they are more than all else that waits and either `cheapest` or whoever has
+/// waited longest is one of them. The drive keeps what it reads on through; what is passed over has
+/// to come by once more.
+fn first_of_run(view: &View<'_>, cheapest: Ticket) -> Option<Ticket> {
     let mut end = view.next_lba();
     let near = view.belief.reads_on(end);
     if near.is_zero() {
@@ -168,17 +190,19 @@ fn first_of_run(view: &View<'_>, favourite: Ticket) -> Option<Ticket> {
         }
         first.get_or_insert(queued.ticket);
         length += 1;
-        wanted |= queued.ticket == favourite || Some(queued.ticket) == oldest;
+        wanted |= queued.ticket == cheapest || Some(queued.ticket) == oldest;
         end = end.max(queued.request.extent.end());
     }
     first.filter(|_| wanted && 2 * length > view.queue.len().min(LONGEST_RUN))
 }
 
-/// What each command costs beside the medium where nothing hides it, by the next read or write there is; zero where nothing is known of it.
+/// What each command costs beside the medium where nothing hides it, by the next read or write
+/// there is; zero where nothing is known of it.
 fn overhead(view: &View<'_>) -> Nanos {
     let Some(queued) = view.queue.oldest() else { return Nanos::ZERO };
     let idle = Head { free_at: view.now, ..view.last_head };
-    let before = view.belief.likely(&idle, view.now, &queued.target).depart.saturating_since(view.now);
+    let before =
+        view.belief.likely(&idle, view.now, &queued.target).depart.saturating_since(view.now);
     before + view.now.saturating_since(view.belief.media_end(&queued.target, view.now))
 }
 
@@ -193,9 +217,11 @@ fn two_are_worth_it(held: usize, overhead: Nanos, mean_response: Nanos) -> bool 
 
 /// So many reads of a run are looked at (guess: more than one reader keeps waiting).
 const LONGEST_RUN: usize = 64;
-/// By which power of the number of candidates service times fall (docs/limits.md, the table: 0.14 to 0.26).
+/// By which power of the number of candidates service times fall (docs/limits.md, the table: 0.14
+/// to 0.26).
 const GAIN: f64 = 0.22;
-/// Where no overhead is known, and before the first completion (docs/limits.md 1: up to 8 a modern drive does better with one).
+/// Where no overhead is known, and before the first completion (docs/limits.md 1: up to 8 a modern
+/// drive does better with one).
 const TWO_FROM: usize = 9;
 
 /// (1 − age / M)^p, and 0 from M on.
@@ -216,10 +242,13 @@ mod tests {
     #[test]
     fn two_are_given_where_overhead_costs_more_than_a_candidate() {
         let (ms, us) = (Nanos::from_ms, Nanos::from_us);
-        // The example of the header, and a modern drive: 80 us, 8 ms a request at 8 held, 5.3 at 32.
+        // The example of the header, and a modern drive: 80 us, 8 ms a request at 8 held, 5.3 at
+        // 32.
         assert!(two_are_worth_it(8, us(190), ms(46)) && !two_are_worth_it(4, us(190), ms(26)));
         assert!(!two_are_worth_it(8, us(80), ms(64)) && two_are_worth_it(32, us(80), ms(170)));
-        assert!(!two_are_worth_it(8, Nanos::ZERO, ms(64)) && two_are_worth_it(9, Nanos::ZERO, ms(64)));
+        assert!(
+            !two_are_worth_it(8, Nanos::ZERO, ms(64)) && two_are_worth_it(9, Nanos::ZERO, ms(64))
+        );
     }
 
     #[test]

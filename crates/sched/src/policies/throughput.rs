@@ -1,12 +1,18 @@
-//! Shares of throughput: the predecessor of shares of disk time, in which every request costs the same.
+//! Shares of throughput: the predecessor of shares of disk time, in which every request costs the
+//! same.
 //!
-//! What it does. Buckets are filled and emptied, deadlines and slack reckoned as in `utilization`, but in requests: the whole drive is taken to serve `nominal_per_second` of them, a request is charged the
-//! inverse of that whatever it takes, and each goes by itself, without runs. Up to `outstanding` are given to the drive, which puts them in an order of its own.
+//! What it does. Buckets are filled and emptied, deadlines and slack computed as in `utilization`,
+//! but in requests: the whole drive is taken to serve `nominal_per_second` of them, a request is
+//! charged the inverse of that whatever it takes, and each goes by itself, without runs. Up to
+//! `outstanding` are given to the drive, which puts them in an order of its own.
 //!
-//! Worked example, nominal 68 a second: a reservation of 30 % is 20.4 requests a second. A sequential reader gets those in 10 ms of the second, and a random one takes 280 ms for them.
+//! Worked example, nominal 68 a second: a reservation of 30 % is 20.4 requests a second. A
+//! sequential reader gets those in 10 ms of the second, and a random one takes 280 ms for them.
 //!
-//! Guarantees reserved rates as long as the drive does serve the nominal rate, whatever is asked of it; so the nominal rate has to be the worst case, and most of what the drive can do cannot be
-//! reserved. Does *not* guarantee shares of time or any isolation: that is what it is here to show. Limits are in the same unit: a limit of 50 % is half the nominal rate.
+//! Guarantees reserved rates as long as the drive does serve the nominal rate, whatever is asked of
+//! it; so the nominal rate has to be the worst case, and most of what the drive can do cannot be
+//! reserved. Does *not* guarantee shares of time or any isolation: that is what it is here to show.
+//! Limits are in the same unit: a limit of 50 % is half the nominal rate.
 //!
 //! Cost per decision: O(payers); no estimate is asked for.
 //!
@@ -31,7 +37,8 @@ use crate::table::{Parameter, PolicyEntry};
 /// The line in the table.
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "throughput",
-    summary: "shares of a nominal rate of requests, whatever each takes: the predecessor of `utilization`",
+    summary: "shares of a nominal rate of requests, whatever each takes: the predecessor of \
+        `utilization`",
     source: "P5 sections 3 and 4 (throughput-based Zygaria)",
     oracle: false,
     parameters: &[NOMINAL, OUTSTANDING, SLACK],
@@ -54,8 +61,15 @@ const NOMINAL: Parameter = Parameter {
     origin: "P5 section 4.3, its drive",
 };
 
-const OUTSTANDING: Parameter =
-    Parameter { name: "outstanding", summary: "commands at the drive", default: 20.0, least: 1.0, most: 1024.0, whole: true, origin: "P5 section 3" };
+const OUTSTANDING: Parameter = Parameter {
+    name: "outstanding",
+    summary: "commands at the drive",
+    default: 20.0,
+    least: 1.0,
+    most: 1024.0,
+    whole: true,
+    origin: "P5 section 3",
+};
 
 struct Throughput {
     turns: Turns,
@@ -73,7 +87,9 @@ impl Policy for Throughput {
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
-        self.turns.next(view, |_| self.unit).choice(|line| line.queue().oldest().map(|queued| queued.ticket))
+        self.turns
+            .next(view, |_| self.unit)
+            .choice(|line| line.queue().oldest().map(|queued| queued.ticket))
     }
 
     fn goes_by_shares(&self) -> bool {

@@ -1,24 +1,37 @@
-//! Whose turn it is: not a policy, but what those share that go by the books of [`Shares`](crate::Shares).
+//! Whose turn it is: not a policy, but what those share that go by the books of
+//! [`Shares`](crate::Shares).
 //!
-//! What the server asks for on its own account ([`VolumeId::OWN`](crate::VolumeId::OWN)) goes before everything. Payers at a limit or with nothing waiting are left out. A payer whose bucket has enough for its first request is *owed* that. Who is owed something goes next, the earliest deadline first. Where each
-//! request is a turn, the deadline is when the payer's bucket has, or would have, enough for it, as published; where turns are runs, it is when the bucket was, or would be, level, and of those within one period the one goes that
-//! had its run the longest ago. When nothing is owed to anybody there is *slack*: it is offered to whoever was charged the least of late, by the moving average alone (*fair*) or by
-//! that over the reservation (*proportional*). Where those who wait have reserved all of the drive there is none, and the earliest deadline goes though it is still to come (not so where each request is a turn: as published). Priority comes
-//! before either: real time, then best effort, then idle.
+//! What the server asks for on its own account ([`VolumeId::OWN`](crate::VolumeId::OWN)) goes
+//! before everything. Payers at a limit or with nothing waiting are left out. A payer whose bucket
+//! has enough for its first request is *owed* that. Who is owed something goes next, the earliest
+//! deadline first. Where each request is a turn, the deadline is when the payer's bucket has, or
+//! would have, enough for it, as published; where turns are runs, it is when the bucket was, or
+//! would be, level, and of those within one period the one goes that had its run the longest ago.
+//! When nothing is owed to anybody there is *slack*: it is offered to whoever was charged the least
+//! of late, by the moving average alone (*fair*) or by that over the reservation (*proportional*).
+//! Where those who wait have reserved all of the drive there is none, and the earliest deadline
+//! goes though it is still to come (not so where each request is a turn: as published). Priority
+//! comes before either: real time, then best effort, then idle.
 //!
-//! A flush is a turn of whoever waits for it; of one payer flushes and requests take turns. Where all of the drive is reserved by those who wait, everybody has one run in a period: who is due within
-//! half of one counts as owed. Periods change by steps (`policies/period.rs`).
+//! A flush is a turn of whoever waits for it; of one payer flushes and requests take turns. Where
+//! all of the drive is reserved by those who wait, everybody has one run in a period: who is due
+//! within half of one counts as owed. Periods change by steps (`policies/period.rs`).
 //!
-//! Who is chosen keeps the drive for a *run*, so that seeks from one payer's sectors to another's stay few: its reservation's part of a period, or, of slack, as much of the period as comes to it
-//! among those who wait. A run also ends when the payer has nothing more, comes to a limit, has another reservation, or something is owed to a payer of higher priority; one of slack, once it has had a sixteenth of the
-//! period, when something is owed to anybody. While its last request is at the drive,
-//! nobody else is sent beside it: whoever asks for one thing after the other asks again when that is done. What a run has used is what was charged for it, estimates for what is at
-//! the drive and corrected for the rest.
+//! Who is chosen keeps the drive for a *run*, so that seeks from one payer's sectors to another's
+//! stay few: its reservation's part of a period, or, of slack, as much of the period as comes to it
+//! among those who wait. A run also ends when the payer has nothing more, comes to a limit, has
+//! another reservation, or something is owed to a payer of higher priority; one of slack, once it
+//! has had a sixteenth of the period, when something is owed to anybody. While its last request is
+//! at the drive, nobody else is sent beside it: whoever asks for one thing after the other asks
+//! again when that is done. What a run has used is what was charged for it, estimates for what is
+//! at the drive and corrected for the rest.
 //!
-//! Worked example, period 1 s: A has reserved 70 %, B 30 %, and both always want more. A runs for 700 ms; by then its bucket is 210 ms lower and B's as much higher. B's deadline is the
-//! earlier; B runs for 300 ms, and both are where they were.
+//! Worked example, period 1 s: A has reserved 70 %, B 30 %, and both always want more. A runs for
+//! 700 ms; by then its bucket is 210 ms lower and B's as much higher. B's deadline is the earlier;
+//! B runs for 300 ms, and both are where they were.
 //!
-//! Cost: O(payers) for each decision, and one cost of a request for each of those who wait when a run is over.
+//! Cost: O(payers) for each decision, and one cost of a request for each of those who wait when a
+//! run is over.
 
 use alloc::collections::BTreeMap;
 
@@ -65,10 +78,12 @@ impl<'a> Turn<'a> {
     }
 }
 
-/// A run of slack gives way once it has had this part of the period (guess: long against a seek, short against the second that shares are promised by).
+/// A run of slack gives way once it has had this part of the period (guess: long against a seek,
+/// short against the second that shares are promised by).
 const GIVES_WAY: u64 = 16;
 
-/// Of what it gets nobody is to lose more than one in so many by changing between payers (the project's target is one in twenty).
+/// Of what it gets nobody is to lose more than one in so many by changing between payers (the
+/// project's target is one in twenty).
 const LOST: f64 = 20.0;
 /// Who has come back to the drive no more often than this is new (guess: that are a few periods).
 const NEW: u32 = 3;
@@ -113,7 +128,8 @@ pub(crate) const RUN: Parameter = Parameter {
 /// What can be set.
 pub(crate) const SLACK: Parameter = Parameter {
     name: "slack",
-    summary: "what nobody has reserved goes to the least charged of late: 0 as such, 1 in proportion to reservations",
+    summary: "what nobody has reserved goes to the least charged of late: 0 as such, 1 in \
+        proportion to reservations",
     default: 0.0,
     least: 0.0,
     most: 1.0,
@@ -123,22 +139,40 @@ pub(crate) const SLACK: Parameter = Parameter {
 
 impl Turns {
     pub(crate) fn new(parameters: &Parameters) -> Self {
-        let period = Nanos::from_ms_f64(parameters.get(RUN.name)).expect("its bounds are those of a time");
-        Self { period: Period::fixed(period), slack: Slack::of(parameters), run: None, past: BTreeMap::new(), runs: 0 }
+        let period =
+            Nanos::from_ms_f64(parameters.get(RUN.name)).expect("its bounds are those of a time");
+        Self {
+            period: Period::fixed(period),
+            slack: Slack::of(parameters),
+            run: None,
+            past: BTreeMap::new(),
+            runs: 0,
+        }
     }
 
-    /// The same with longer periods, up to this, where shorter ones would cost somebody more than a part of what it gets.
+    /// The same with longer periods, up to this, where shorter ones would cost somebody more than a
+    /// part of what it gets.
     pub(crate) fn up_to(self, longest: Nanos) -> Self {
         Self { period: self.period.up_to(longest), ..self }
     }
 
     /// Turns of one request each.
     pub(crate) fn by_request(slack: Slack) -> Self {
-        Self { period: Period::fixed(Nanos::ZERO), slack, run: None, past: BTreeMap::new(), runs: 0 }
+        Self {
+            period: Period::fixed(Nanos::ZERO),
+            slack,
+            run: None,
+            past: BTreeMap::new(),
+            runs: 0,
+        }
     }
 
     /// Whose turn it is. `cost` is what a payer's bucket must have for a request.
-    pub(crate) fn next<'a>(&mut self, view: &View<'a>, cost: impl Fn(&Queued) -> Nanos) -> Turn<'a> {
+    pub(crate) fn next<'a>(
+        &mut self,
+        view: &View<'a>,
+        cost: impl Fn(&Queued) -> Nanos,
+    ) -> Turn<'a> {
         let (shares, now) = (view.shares, view.now);
         let flushes = view.flush_may_go() && shares.any_terms();
         // Whose run it is does not change by it.
@@ -146,9 +180,15 @@ impl Turns {
             return Turn::of(own, flushes);
         }
         if let Some(run) = self.run {
-            let line = shares.line(run.payer).filter(|line| line.opens() <= now && line.terms().reserve == run.reserve && !run.is_spent(line));
+            let line = shares.line(run.payer).filter(|line| {
+                line.opens() <= now && line.terms().reserve == run.reserve && !run.is_spent(line)
+            });
             match line.filter(|line| !run.is_interrupted(line, self.period.mean(), view, &cost)) {
-                Some(line) if !line.queue().is_empty() || line.at_drive() > 0 || line.wants_flush() => return Turn::of(line, flushes),
+                Some(line)
+                    if !line.queue().is_empty() || line.at_drive() > 0 || line.wants_flush() =>
+                {
+                    return Turn::of(line, flushes);
+                }
                 _ => self.run = None,
             }
         }
@@ -165,7 +205,9 @@ impl Turns {
             }
             let (weight, priority) = (self.slack.weight(line), line.terms().priority);
             weights += weight;
-            let key = Owed::of(line, self.period.long(), now, &cost).after(self.last_run_of(line)).or_soon(nothing_left);
+            let key = Owed::of(line, self.period.long(), now, &cost)
+                .after(self.last_run_of(line))
+                .or_soon(nothing_left);
             if key.due_in_ns < i128::MAX && first.as_ref().is_none_or(|(first, _)| key < *first) {
                 first = Some((key, line));
             }
@@ -190,27 +232,44 @@ impl Turns {
         } else {
             part(self.period.mean(), self.slack.weight(line), weights).as_ns() as i64
         };
-        let run = Run { payer: line.payer(), priority, reserve, owed: is_owed, long, budget_ns, began: line.charged() };
+        let run = Run {
+            payer: line.payer(),
+            priority,
+            reserve,
+            owed: is_owed,
+            long,
+            budget_ns,
+            began: line.charged(),
+        };
         self.note(shares, run);
         Turn::of(line, flushes)
     }
 
-    /// What the payer's last run used less than it was to, or, below zero, more: nothing of it is lost, though half a run of mean length at most is made up for at once.
+    /// What the payer's last run used less than it was to, or, below zero, more: nothing of it is
+    /// lost, though half a run of mean length at most is made up for at once.
     fn carry_ns(&self, line: &Line, mean: Nanos) -> i64 {
-        let is_whole = |last: &Run| last.owed && last.reserve == line.terms().reserve && last.is_spent(line);
+        let is_whole =
+            |last: &Run| last.owed && last.reserve == line.terms().reserve && last.is_spent(line);
         let last = self.past.get(&line.payer()).map(|(_, last)| last).filter(|last| is_whole(last));
         let half = mean.as_ns() as i64 / 2;
-        last.map_or(0, |last| (last.budget_ns - (line.charged().1 - last.began.1)).clamp(-half, half))
+        last.map_or(0, |last| {
+            (last.budget_ns - (line.charged().1 - last.began.1)).clamp(-half, half)
+        })
     }
 
-    /// Says which period would do: one in which nobody who asks loses more than a part of what it gets by changing.
+    /// Says which period would do: one in which nobody who asks loses more than a part of what it
+    /// gets by changing.
     fn fit_period(&mut self, view: &View<'_>) {
         let needed = |line: &Line| {
             let reserve = line.terms().reserve.as_fraction();
             if reserve > 0.0 { line.lost_by_change().as_ns() as f64 * LOST / reserve } else { 0.0 }
         };
-        let asking = view.shares.asking(view.now, self.period.longest()).map(|line| (needed(line), line.returns() <= NEW));
-        let (needed, new) = asking.fold((0.0, false), |most, this| if this.0 > most.0 { this } else { most });
+        let asking = view
+            .shares
+            .asking(view.now, self.period.longest())
+            .map(|line| (needed(line), line.returns() <= NEW));
+        let (needed, new) =
+            asking.fold((0.0, false), |most, this| if this.0 > most.0 { this } else { most });
         self.period.fit(view.now, needed, new);
     }
 
@@ -219,16 +278,32 @@ impl Turns {
         self.past.get(&line.payer()).filter(|_| !self.period.is_zero()).map(|(number, _)| *number)
     }
 
-    /// Of the payers whose turn it is not, the one that is owed something and has the earliest deadline of all that fall within a period from now.
-    pub(crate) fn pressing<'a>(&self, view: &View<'a>, cost: impl Fn(&Queued) -> Nanos) -> Option<&'a Line> {
+    /// Of the payers whose turn it is not, the one that is owed something and has the earliest
+    /// deadline of all that fall within a period from now.
+    pub(crate) fn pressing<'a>(
+        &self,
+        view: &View<'a>,
+        cost: impl Fn(&Queued) -> Nanos,
+    ) -> Option<&'a Line> {
         if view.shares.own_waiting().is_some() {
             return None;
         }
-        let due =
-            |line: &&Line| line.queue().with_deadline().next().and_then(|queued| queued.deadline).filter(|due| *due < view.now + self.period.mean());
-        let open = view.shares.waiting(false).filter(|line| line.opens() <= view.now && self.run.is_none_or(|run| run.payer != line.payer()));
-        let first = open.filter_map(|line| Some((due(&line)?, line))).min_by_key(|(due, line)| (*due, line.payer()));
-        first.map(|(_, line)| line).filter(|line| Owed::of(line, self.period.mean(), view.now, &cost).owed)
+        let due = |line: &&Line| {
+            line.queue()
+                .with_deadline()
+                .next()
+                .and_then(|queued| queued.deadline)
+                .filter(|due| *due < view.now + self.period.mean())
+        };
+        let open = view.shares.waiting(false).filter(|line| {
+            line.opens() <= view.now && self.run.is_none_or(|run| run.payer != line.payer())
+        });
+        let first = open
+            .filter_map(|line| Some((due(&line)?, line)))
+            .min_by_key(|(due, line)| (*due, line.payer()));
+        first
+            .map(|(_, line)| line)
+            .filter(|line| Owed::of(line, self.period.mean(), view.now, &cost).owed)
     }
 
     fn note(&mut self, shares: &Shares, run: Run) {
@@ -242,7 +317,8 @@ impl Turns {
 }
 
 impl<'a> Turn<'a> {
-    /// The turn of one that has something waiting or at the drive; `flushes` says whether a flush may go.
+    /// The turn of one that has something waiting or at the drive; `flushes` says whether a flush
+    /// may go.
     fn of(line: &'a Line, flushes: bool) -> Self {
         if flushes && line.flush_is_next() {
             Self::Flush
@@ -263,36 +339,50 @@ impl Slack {
     fn weight(self, line: &Line) -> u64 {
         match self {
             Self::Fair => 1,
-            // Who has reserved nothing counts as having reserved a thousandth: it has little, but something.
+            // Who has reserved nothing counts as having reserved a thousandth: it has little, but
+            // something.
             Self::Proportional => u64::from(line.terms().reserve.as_billionths()).max(1_000_000),
         }
     }
 }
 
 impl Run {
-    /// Whether as much was used as the run may use; a run of no length is over with its first request.
+    /// Whether as much was used as the run may use; a run of no length is over with its first
+    /// request.
     fn is_spent(&self, line: &Line) -> bool {
         let (estimated, charged) = self.used(line);
         // Whatever comes back of what was sent before, a run has its first request.
         estimated > 0 && i64::try_from(charged).unwrap_or(i64::MAX) >= self.budget_ns
     }
 
-    /// Nanoseconds that were charged when requests were sent, and as they have been corrected; of the latter, what comes back of what was sent before is no use.
+    /// Nanoseconds that were charged when requests were sent, and as they have been corrected; of
+    /// the latter, what comes back of what was sent before is no use.
     fn used(&self, line: &Line) -> (u64, u64) {
         let (estimated, charged) = line.charged();
         (estimated - self.began.0, u64::try_from(charged - self.began.1).unwrap_or(0))
     }
 
     /// Whether somebody may not wait until it is over.
-    fn is_interrupted(&self, line: &Line, period: Nanos, view: &View<'_>, cost: &impl Fn(&Queued) -> Nanos) -> bool {
+    fn is_interrupted(
+        &self,
+        line: &Line,
+        period: Nanos,
+        view: &View<'_>,
+        cost: &impl Fn(&Queued) -> Nanos,
+    ) -> bool {
         let had_enough = !self.owed && self.used(line).1 >= period.as_ns() / GIVES_WAY;
         if self.priority == PriorityClass::RealTime && !had_enough {
             return false;
         }
-        let others = || view.shares.waiting(view.flush_may_go()).filter(|line| line.payer() != self.payer && line.opens() <= view.now);
+        let others = || {
+            view.shares
+                .waiting(view.flush_may_go())
+                .filter(|line| line.payer() != self.payer && line.opens() <= view.now)
+        };
         others().any(|line| {
             let higher = line.terms().priority < self.priority;
-            (higher && !self.owed) || ((higher || had_enough) && Owed::of(line, period, view.now, cost).owed)
+            (higher && !self.owed)
+                || ((higher || had_enough) && Owed::of(line, period, view.now, cost).owed)
         })
     }
 }
@@ -314,11 +404,22 @@ struct Owed {
 impl Owed {
     fn of(line: &Line, period: Nanos, now: Instant, cost: &impl Fn(&Queued) -> Nanos) -> Self {
         let priority = line.terms().priority;
-        let first = if line.flush_is_next() { Some(line.flush_cost()) } else { line.queue().oldest().map(cost) };
-        let Some(first) = first.filter(|_| line.has_reserve()) else {
-            return Self { priority, owed: false, due_in_ns: i128::MAX, periods: i128::MAX, last: 0 };
+        let first = if line.flush_is_next() {
+            Some(line.flush_cost())
+        } else {
+            line.queue().oldest().map(cost)
         };
-        // Where a run is more than a request, the time at which nothing was owed tells most: periods change.
+        let Some(first) = first.filter(|_| line.has_reserve()) else {
+            return Self {
+                priority,
+                owed: false,
+                due_in_ns: i128::MAX,
+                periods: i128::MAX,
+                last: 0,
+            };
+        };
+        // Where a run is more than a request, the time at which nothing was owed tells most:
+        // periods change.
         let due_in_ns = line.due_in_ns(now, if period.is_zero() { first } else { Nanos::ZERO });
         let (period, half) = (i128::from(period.as_ns()), i128::from(period.as_ns() / 2));
         let periods = if period == 0 { 0 } else { (due_in_ns + half).div_euclid(period) };
@@ -330,7 +431,8 @@ impl Owed {
         Self { last: last.unwrap_or(0), ..self }
     }
 
-    /// The same where nothing is left over, if so: then everybody has one run in a round, and who is due within half a period counts as owed. Real time does not go first for that.
+    /// The same where nothing is left over, if so: then everybody has one run in a round, and who
+    /// is due within half a period counts as owed. Real time does not go first for that.
     fn or_soon(self, nothing_left: bool) -> Self {
         if self.owed || !nothing_left || self.periods > 0 {
             return self;
@@ -338,7 +440,8 @@ impl Owed {
         Self { owed: true, priority: self.priority.max(PriorityClass::BestEffort), ..self }
     }
 
-    /// Who is owed something goes before who is not; among those by priority, among the others by time alone: whole periods first, and within one who had its run the longest ago.
+    /// Who is owed something goes before who is not; among those by priority, among the others by
+    /// time alone: whole periods first, and within one who had its run the longest ago.
     fn rank(&self) -> (bool, Option<PriorityClass>, i128, u64, i128) {
         (!self.owed, self.owed.then_some(self.priority), self.periods, self.last, self.due_in_ns)
     }
@@ -364,10 +467,14 @@ impl Offered {
 
 /// What these have reserved together.
 fn reserved_by<'a>(lines: impl Iterator<Item = &'a Line>) -> Share {
-    lines.fold(Share::NONE, |sum, line| sum.checked_add(line.terms().reserve).unwrap_or(Share::WHOLE))
+    lines.fold(Share::NONE, |sum, line| {
+        sum.checked_add(line.terms().reserve).unwrap_or(Share::WHOLE)
+    })
 }
 
 /// So much of `span` as `weight` is of all `weights`.
 fn part(span: Nanos, weight: u64, weights: u64) -> Nanos {
-    Nanos::from_ns((u128::from(span.as_ns()) * u128::from(weight) / u128::from(weights.max(1))) as u64)
+    Nanos::from_ns(
+        (u128::from(span.as_ns()) * u128::from(weight) / u128::from(weights.max(1))) as u64,
+    )
 }

@@ -1,15 +1,22 @@
-//! Shares of disk time as published: each payer gets the share of the drive's time that it has reserved, whatever the others do.
+//! Shares of disk time as published: each payer gets the share of the drive's time that it has
+//! reserved, whatever the others do.
 //!
-//! What it does. Each volume, or class of one, has two buckets of disk time, one filled with its reservation and one with its limit ([`Shares`](crate::Shares)). Payers at a limit or
-//! without requests are left out; of the others, one to whom its reservation owes a request goes next, the earliest deadline first, and when nothing is owed to anybody the
-//! one that was charged least of late. It keeps the drive for a run, so that seeks between payers stay few (`policies/turns.rs`). Within a payer requests
-//! go in the order of their arrival. A request is charged an estimate when it is sent, one of two constants, and what it took when it is done.
+//! What it does. Each volume, or class of one, has two buckets of disk time, one filled with its
+//! reservation and one with its limit ([`Shares`](crate::Shares)). Payers at a limit or without
+//! requests are left out; of the others, one to whom its reservation owes a request goes next, the
+//! earliest deadline first, and when nothing is owed to anybody the one that was charged least of
+//! late. It keeps the drive for a run, so that seeks between payers stay few (`policies/turns.rs`).
+//! Within a payer requests go in the order of their arrival. A request is charged an estimate when
+//! it is sent, one of two constants, and what it took when it is done.
 //!
-//! Worked example: A has reserved 70 % and reads on and on, B 30 % and reads anywhere. In each second A has 700 ms, of which one seek takes 13, and B 300 ms, about
-//! 22 reads. B's first read is charged 20 ms and took 12: 8 ms are returned.
+//! Worked example: A has reserved 70 % and reads on and on, B 30 % and reads anywhere. In each
+//! second A has 700 ms, of which one seek takes 13, and B 300 ms, about 22 reads. B's first read is
+//! charged 20 ms and took 12: 8 ms are returned.
 //!
-//! Guarantees each payer that always wants more its reservation within the length of a run, as long as reservations come to no more than the drive has, and no payer more than its limit and what
-//! its burst had saved up. Does *not* guarantee that everybody gets that in throughput: who asks anywhere gets little out of its time. Does *not* guarantee a response time: behind others' runs
+//! Guarantees each payer that always wants more its reservation within the length of a run, as long
+//! as reservations come to no more than the drive has, and no payer more than its limit and what
+//! its burst had saved up. Does *not* guarantee that everybody gets that in throughput: who asks
+//! anywhere gets little out of its time. Does *not* guarantee a response time: behind others' runs
 //! a request waits for up to the period. Deadlines and rotation are ignored.
 //!
 //! Cost per decision: O(payers); one estimate more for each payer that waits when `belief` is 1.
@@ -24,7 +31,8 @@
 //! | `belief` | 0 or 1 | 0 | ours: the belief's expected time in place of the constants |
 //! | `outstanding` | commands | 2 | docs/limits.md 1; P5 does not say |
 //!
-//! Source: P5 sections 2 and 3 (Kaldewey and others). The paper's scheduler keeps up to 20 requests in the driver below, which sorts them; here runs do what that was for.
+//! Source: P5 sections 2 and 3 (Kaldewey and others). The paper's scheduler keeps up to 20 requests
+//! in the driver below, which sorts them; here runs do what that was for.
 
 use alloc::boxed::Box;
 
@@ -39,7 +47,8 @@ use crate::table::{Parameter, Parameters, PolicyEntry};
 /// The line in the table.
 pub const ENTRY: PolicyEntry = PolicyEntry {
     name: "utilization",
-    summary: "shares of disk time: each payer its reservation, by earliest deadline of its bucket, in runs",
+    summary: "shares of disk time: each payer its reservation, by earliest deadline of its bucket, \
+        in runs",
     source: "P5 sections 2 and 3 (utilization-based Zygaria)",
     oracle: false,
     parameters: &[RUN, SLACK, RANDOM, SEQUENTIAL, NEAR, BELIEF, OUTSTANDING],
@@ -111,12 +120,23 @@ enum Estimates {
 
 impl Utilization {
     fn new(parameters: &Parameters) -> Self {
-        let time = |parameter: Parameter| Nanos::from_ms_f64(parameters.get(parameter.name) / 1e3).expect("its bounds are those of a time");
+        let time = |parameter: Parameter| {
+            Nanos::from_ms_f64(parameters.get(parameter.name) / 1e3)
+                .expect("its bounds are those of a time")
+        };
         let estimates = match parameters.get(BELIEF.name) {
-            0.0 => Estimates::Constants { random: time(RANDOM), sequential: time(SEQUENTIAL), near: parameters.get(NEAR.name) as u64 },
+            0.0 => Estimates::Constants {
+                random: time(RANDOM),
+                sequential: time(SEQUENTIAL),
+                near: parameters.get(NEAR.name) as u64,
+            },
             _ => Estimates::Belief,
         };
-        Self { turns: Turns::new(parameters), estimates, outstanding: parameters.get(OUTSTANDING.name) as usize }
+        Self {
+            turns: Turns::new(parameters),
+            estimates,
+            outstanding: parameters.get(OUTSTANDING.name) as usize,
+        }
     }
 }
 
@@ -125,7 +145,8 @@ impl Estimates {
         match self {
             Self::Belief => view.next(&queued.target).expected,
             Self::Constants { random, sequential, near } => {
-                let last = view.shares.line(queued.request.payer()).and_then(|line| line.next_lba());
+                let last =
+                    view.shares.line(queued.request.payer()).and_then(|line| line.next_lba());
                 let follows = |last: Lba| queued.request.extent.start.distance(last).get() < near;
                 if last.is_some_and(follows) { sequential } else { random }
             }
@@ -144,7 +165,9 @@ impl Policy for Utilization {
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
         let estimates = self.estimates;
-        self.turns.next(view, |queued| estimates.of(view, queued)).choice(|line| line.queue().oldest().map(|queued| queued.ticket))
+        self.turns
+            .next(view, |queued| estimates.of(view, queued))
+            .choice(|line| line.queue().oldest().map(|queued| queued.ticket))
     }
 
     fn goes_by_shares(&self) -> bool {

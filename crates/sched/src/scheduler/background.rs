@@ -1,15 +1,22 @@
-//! Background reading as the scheduler does it: scans come and go, jobs are sent, and what they bring is handed over.
+//! Background reading as the scheduler does it: scans come and go, jobs are sent, and what they
+//! bring is handed over.
 //!
-//! A job stands in the order of overlapping requests like a request, so that what is read for a scan is not overwritten on the way, and so that a scan of a
-//! point in time gets its sectors before a write does. It never fails a request, is charged to no volume, and none of it happens while no scan was started.
+//! A job stands in the order of overlapping requests like a request, so that what is read for a
+//! scan is not overwritten on the way, and so that a scan of a point in time gets its sectors
+//! before a write does. It never fails a request, is charged to no volume, and none of it happens
+//! while no scan was started.
 //!
 //! When what is read:
-//! - *urgent* jobs, which a write waits for, take turns with the policy's choices, as the scheduler's other commands do;
+//! - *urgent* jobs, which a write waits for, take turns with the policy's choices, as the
+//!   scheduler's other commands do;
 //! - gaps are filled when the policy has chosen (`gaps`);
-//! - with no request of a client held for a while, what is wanted is read in order of address, two commands at a time;
-//! - the same while everybody who waits is at a limit of theirs, with commands that are over before the first of them is let in again;
-//! - for the tail of a scan and for what failed before, time is taken from clients, once the bound on impact has saved it up, and never more than a stated share of it
-//!   at once: the fullest of some places behind the head, a turn of it at most.
+//! - with no request of a client held for a while, what is wanted is read in order of address, two
+//!   commands at a time;
+//! - the same while everybody who waits is at a limit of theirs, with commands that are over before
+//!   the first of them is let in again;
+//! - for the tail of a scan and for what failed before, time is taken from clients, once the bound
+//!   on impact has saved it up, and never more than a stated share of it at once: the fullest of
+//!   some places behind the head, a turn of it at most.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -25,29 +32,41 @@ use crate::freeblock::{Claim, Fill, FillSettings, Job, Scan, Wanted, hull, witho
 use crate::positioning::BeliefReport;
 use crate::shares::Payer;
 
-/// How many commands idle reading keeps at the drive, so that it does not lose a revolution between two.
+/// How many commands idle reading keeps at the drive, so that it does not lose a revolution between
+/// two.
 const IDLE_DEPTH: usize = 2;
 
-/// So many turns must have been saved up for each client that is held up before time is taken from clients: what a command takes and as much again, so that what it
-/// costs does not stop the filling of gaps (guess: a turn of sectors, two more to get there and back, and a retry).
+/// So many turns must have been saved up for each client that is held up before time is taken from
+/// clients: what a command takes and as much again, so that what it costs does not stop the filling
+/// of gaps (guess: a turn of sectors, two more to get there and back, and a retry).
 const SHARE_TURNS: u64 = 8;
 
 /// While clients may come back at any moment, idle commands are this many times shorter.
 const SHORTER: u64 = 8;
 
 impl Scheduler {
-    /// Starts a scan: what is `wanted` is read once, in any order, and handed over by [`Scheduler::take_background`].
+    /// Starts a scan: what is `wanted` is read once, in any order, and handed over by
+    /// [`Scheduler::take_background`].
     ///
     /// # Panics
     /// When a scan of that id is there already, or `wanted` is of a drive of another size.
     pub fn scan_start(&mut self, now: Instant, id: ScanId, wanted: Wanted, options: ScanOptions) {
         self.advance(now);
-        assert_eq!(wanted.capacity(), self.belief.capacity(), "scan {} wants sectors of a drive of another size", id.0);
+        assert_eq!(
+            wanted.capacity(),
+            self.belief.capacity(),
+            "scan {} wants sectors of a drive of another size",
+            id.0
+        );
         let held = !self.tickets.is_empty();
         let first = self.fill.as_ref().is_none_or(|fill| !fill.at_work());
         let last_finished = Some(self.last_finished).filter(|at| first && *at > Instant::ORIGIN);
         let fill = self.fill.get_or_insert_with(Box::default);
-        assert!(fill.scans.get(id).is_none(), "there is a scan {} already; stop it before another of that id is started", id.0);
+        assert!(
+            fill.scans.get(id).is_none(),
+            "there is a scan {} already; stop it before another of that id is started",
+            id.0
+        );
         // Nobody has looked at clients before.
         if let Some(at) = last_finished {
             fill.governor.seen(at);
@@ -60,8 +79,9 @@ impl Scheduler {
         fill.scans.start(Scan { id, wanted, options, whole });
     }
 
-    /// Reads nothing more for a scan until it is resumed; what is at the drive is handed over, and what is about to be overwritten is still read before for a
-    /// scan of a point in time. A scan that there is not is left out.
+    /// Reads nothing more for a scan until it is resumed; what is at the drive is handed over, and
+    /// what is about to be overwritten is still read before for a scan of a point in time. A scan
+    /// that there is not is left out.
     pub fn scan_pause(&mut self, now: Instant, id: ScanId) {
         self.set_pace(now, id, Pace::Paused);
     }
@@ -71,7 +91,8 @@ impl Scheduler {
         self.set_pace(now, id, Pace::Normal);
     }
 
-    /// Ends a scan, read or not. Nothing more is handed over for it, not even what is at the drive; its id is free.
+    /// Ends a scan, read or not. Nothing more is handed over for it, not even what is at the drive;
+    /// its id is free.
     pub fn scan_stop(&mut self, now: Instant, id: ScanId) {
         self.advance(now);
         let Some(fill) = &mut self.fill else { return };
@@ -83,26 +104,37 @@ impl Scheduler {
         self.drop_unwanted();
     }
 
-    /// A scan does not want grains any more that lie wholly within `extent`, nor what of it is on its way.
+    /// A scan does not want grains any more that lie wholly within `extent`, nor what of it is on
+    /// its way.
     pub fn scan_withdraw(&mut self, id: ScanId, extent: Extent) {
         let Some(fill) = &mut self.fill else { return };
         let Some(scan) = fill.scans.get_mut(id) else { return };
         scan.wanted.remove(extent);
         for job in fill.jobs.values_mut() {
-            let (own, mut kept): (Vec<Claim>, Vec<Claim>) = job.claims.iter().partition(|claim| claim.scan == id);
-            kept.extend(own.iter().flat_map(|claim| without(claim.extent, extent).map(|extent| Claim { extent, ..*claim })));
+            let (own, mut kept): (Vec<Claim>, Vec<Claim>) =
+                job.claims.iter().partition(|claim| claim.scan == id);
+            kept.extend(own.iter().flat_map(|claim| {
+                without(claim.extent, extent).map(|extent| Claim { extent, ..*claim })
+            }));
             job.claims = kept;
         }
         self.drop_unwanted();
     }
 
-    /// How many sectors a scan still wants, is waiting for, or has not [taken](Scheduler::take_background); `None` for a scan that there is not.
+    /// How many sectors a scan still wants, is waiting for, or has not
+    /// [taken](Scheduler::take_background); `None` for a scan that there is not.
     #[must_use]
     pub fn scan_left(&self, id: ScanId) -> Option<Sectors> {
         let fill = self.fill.as_ref()?;
         let wanted = fill.scans.get(id)?.wanted.remaining();
-        let claimed = fill.jobs.values().flat_map(|job| &job.claims).filter(|claim| claim.scan == id).map(|claim| claim.extent.len);
-        let delivered = fill.delivered.iter().filter(|read| read.scan == id).map(|read| read.extent.len);
+        let claimed = fill
+            .jobs
+            .values()
+            .flat_map(|job| &job.claims)
+            .filter(|claim| claim.scan == id)
+            .map(|claim| claim.extent.len);
+        let delivered =
+            fill.delivered.iter().filter(|read| read.scan == id).map(|read| read.extent.len);
         Some(claimed.chain(delivered).fold(wanted, |sum, len| sum + len))
     }
 
@@ -111,8 +143,9 @@ impl Scheduler {
         self.fill.get_or_insert_with(Box::default).settings = settings;
     }
 
-    /// The next run of sectors that was read for a scan, or could not be; in the order of completion. Call it after each
-    /// [`complete`](Scheduler::complete) until it answers `None`: what is not taken is kept.
+    /// The next run of sectors that was read for a scan, or could not be; in the order of
+    /// completion. Call it after each [`complete`](Scheduler::complete) until it answers `None`:
+    /// what is not taken is kept.
     pub fn take_background(&mut self) -> Option<BackgroundRead> {
         self.fill.as_mut()?.delivered.pop_front()
     }
@@ -120,12 +153,22 @@ impl Scheduler {
     /// What background reading has done and what it cost.
     #[must_use]
     pub fn fill_report(&self) -> FillReport {
-        let Some(fill) = &self.fill else { return FillReport { at: self.now, ..FillReport::default() } };
+        let Some(fill) = &self.fill else {
+            return FillReport { at: self.now, ..FillReport::default() };
+        };
         let (delay, response) = fill.governor.totals();
-        FillReport { delay, response, at: self.now, tracks: fill.looks.tracks, doubted: fill.looks.doubted, ..fill.report }
+        FillReport {
+            delay,
+            response,
+            at: self.now,
+            tracks: fill.looks.tracks,
+            rejected: fill.looks.rejected,
+            ..fill.report
+        }
     }
 
-    /// What the belief says of itself, with the completions that came out of order, which only the scheduler sees.
+    /// What the belief says of itself, with the completions that came out of order, which only the
+    /// scheduler sees.
     #[must_use]
     pub fn belief_report(&self) -> BeliefReport {
         BeliefReport { reordered: self.reordered, ..self.belief.report() }
@@ -143,13 +186,25 @@ impl Scheduler {
         self.fill.as_deref_mut().filter(|fill| fill.at_work())
     }
 
-    /// A client's request was accepted, under the ticket behind `before`, if that is given: then what it changes is read first for scans of a point in time.
-    pub(super) fn client_came(&mut self, payer: Payer, before: Option<Ticket>, changes: Option<Extent>) {
+    /// A client's request was accepted, under the ticket behind `before`, if that is given: then
+    /// what it changes is read first for scans of a point in time.
+    pub(super) fn client_came(
+        &mut self,
+        payer: Payer,
+        before: Option<Ticket>,
+        changes: Option<Extent>,
+    ) {
         let now = self.now;
-        let opens = if self.policy.keeps_limits() { self.shares.line(payer).map_or(now, |line| line.opens().max(now)) } else { now };
-        let held = self.tickets.len() - if self.policy.keeps_limits() { self.shares.held_back(now) } else { 0 };
+        let opens = if self.policy.keeps_limits() {
+            self.shares.line(payer).map_or(now, |line| line.opens().max(now))
+        } else {
+            now
+        };
+        let held = self.tickets.len()
+            - if self.policy.keeps_limits() { self.shares.held_back(now) } else { 0 };
         let Some(fill) = self.fill_at_work() else { return };
-        // Who is at a limit waits for that, and is no sign of somebody who is about to ask for more.
+        // Who is at a limit waits for that, and is no sign of somebody who is about to ask for
+        // more.
         fill.clients_since = Some(fill.clients_since.map_or(opens, |since| since.min(opens)));
         if opens == now {
             fill.governor.seen(now);
@@ -195,11 +250,16 @@ impl Scheduler {
 
     /// What to do while no client has asked for anything.
     pub(super) fn next_when_idle(&mut self, allowed: usize) -> Decision {
-        if self.waiting.is_empty() { self.next_idle_read(allowed, Instant::NEVER) } else { Decision::Idle }
+        if self.waiting.is_empty() {
+            self.next_idle_read(allowed, Instant::NEVER)
+        } else {
+            Decision::Idle
+        }
     }
 
-    /// What to do while all that clients have asked for is held back by limits until `until`. The drive has as little to do as without them, and it is known for how long: clients wait only for what
-    /// takes longer than that.
+    /// What to do while all that clients have asked for is held back by limits until `until`. The
+    /// drive has as little to do as without them, and it is known for how long: clients wait only
+    /// for what takes longer than that.
     pub(super) fn next_while_held_back(&mut self, until: Instant, allowed: usize) -> Decision {
         let until = until.max(self.now + Nanos::from_ns(1));
         let clients_at_drive = self.outstanding.iter().any(|command| !command.requests.is_empty());
@@ -208,12 +268,15 @@ impl Scheduler {
         }
         match self.next_idle_read(allowed, until) {
             Decision::WaitUntil { at, reason } if at < until => Decision::WaitUntil { at, reason },
-            Decision::WaitUntil { .. } | Decision::Idle => Decision::WaitUntil { at: until, reason: HoldReason::Throttled },
+            Decision::WaitUntil { .. } | Decision::Idle => {
+                Decision::WaitUntil { at: until, reason: HoldReason::Throttled }
+            }
             dispatch @ Decision::Dispatch(_) => dispatch,
         }
     }
 
-    /// Reads for scans what is expected to be read by `until`, with nothing of a client's at the drive.
+    /// Reads for scans what is expected to be read by `until`, with nothing of a client's at the
+    /// drive.
     fn next_idle_read(&mut self, allowed: usize, until: Instant) -> Decision {
         let now = self.now;
         let at_drive = self.outstanding.len();
@@ -238,10 +301,15 @@ impl Scheduler {
                 return wait(last + idle.away);
             }
         }
-        let (cursor, mut most) = (fill.cursor, if away { idle.largest } else { Sectors::new((idle.largest.get() / SHORTER).max(1)) });
+        let (cursor, mut most) = (
+            fill.cursor,
+            if away { idle.largest } else { Sectors::new((idle.largest.get() / SHORTER).max(1)) },
+        );
         loop {
             let next = match patient {
-                Some(ticket) => self.fill.as_ref().and_then(|fill| fill.jobs[&ticket].next_piece(most)),
+                Some(ticket) => {
+                    self.fill.as_ref().and_then(|fill| fill.jobs[&ticket].next_piece(most))
+                }
                 None => self.next_run(cursor, most, FillSource::Idle),
             };
             let Some(extent) = next else { return Decision::Idle };
@@ -266,7 +334,8 @@ impl Scheduler {
         view.ready_at() + view.next(&self.belief.target(Op::Read, extent)).worst <= until
     }
 
-    /// Takes time from clients for the tail of a scan, or for what failed before, if so much has been saved up.
+    /// Takes time from clients for the tail of a scan, or for what failed before, if so much has
+    /// been saved up.
     pub(super) fn send_share(&mut self) -> Option<Command> {
         let revolution = self.belief.revolution();
         let held = self.tickets.len();
@@ -275,7 +344,10 @@ impl Scheduler {
         if tail <= 0.0 || self.now < fill.share_again {
             return None;
         }
-        if !fill.governor.affords((revolution * SHARE_TURNS).saturating_mul(fill.governor.held_up(held) as u64)) {
+        if !fill
+            .governor
+            .affords((revolution * SHARE_TURNS).saturating_mul(fill.governor.held_up(held) as u64))
+        {
             return None;
         }
         let patient = fill.patient();
@@ -299,7 +371,8 @@ impl Scheduler {
         }
     }
 
-    /// What passes under a head in a turn at an address; of a drive without tracks the longest command of background reading.
+    /// What passes under a head in a turn at an address; of a drive without tracks the longest
+    /// command of background reading.
     fn turn_of_sectors(&self, at: Lba) -> Sectors {
         let largest = self.fill.as_ref().map_or(Sectors::ZERO, |fill| fill.settings.idle.largest);
         let on_drive = Lba::new(at.get().min(self.belief.capacity().get().saturating_sub(1)));
@@ -320,12 +393,15 @@ impl Scheduler {
         let job = fill.jobs.get_mut(&ticket).expect("the job was just found");
         job.source = source;
         job.at_drive += 1;
-        let piece = job.take_piece(most.max(Sectors::new(1))).expect("the job may go, so something of it is left");
+        let piece = job
+            .take_piece(most.max(Sectors::new(1)))
+            .expect("the job may go, so something of it is left");
         let target = self.belief.target(Op::Read, piece);
         self.dispatch(Op::Read, target, SmallVec::new(), Some((ticket, piece)))
     }
 
-    /// Sends what is wanted next by address, and what else is wanted within half a turn behind it, unless somebody is about to change it.
+    /// Sends what is wanted next by address, and what else is wanted within half a turn behind it,
+    /// unless somebody is about to change it.
     fn send_next_run(&mut self, from: Lba, most: Sectors, source: FillSource) -> Option<Command> {
         let extent = self.next_run(from, most, source)?;
         Some(self.send_run(extent, source))
@@ -335,7 +411,11 @@ impl Scheduler {
     fn next_run(&self, from: Lba, most: Sectors, source: FillSource) -> Option<Extent> {
         let skip = Sectors::new(self.turn_of_sectors(from).min(most).get() / 2);
         let fill = self.fill.as_ref()?;
-        let extent = if source == FillSource::Share { fill.fullest_run(from, most, skip) } else { fill.next_run(from, most, skip) }?;
+        let extent = if source == FillSource::Share {
+            fill.fullest_run(from, most, skip)
+        } else {
+            fill.next_run(from, most, skip)
+        }?;
         self.overlap.read_is_free(extent).then_some(extent)
     }
 
@@ -363,13 +443,28 @@ impl Scheduler {
         ticket
     }
 
-    /// What was read for scans by a command that is done, and what it cost; answers the disk time that is left to the command's requests.
-    pub(super) fn background_done(&mut self, command: &Outstanding, done: &Done, disk_time: Nanos, before: Instant) -> Nanos {
-        let (Some(piece), Some(ticket)) = (command.background, command.job) else { return disk_time };
-        let media = command.target.transfer.as_ns() as u128 * u128::from(piece.len.get()) / u128::from(command.target.extent.len.get());
-        let part = if command.requests.is_empty() { disk_time } else { disk_time.min(Nanos::from_ns(media as u64)) };
+    /// What was read for scans by a command that is done, and what it cost; answers the disk time
+    /// that is left to the command's requests.
+    pub(super) fn background_done(
+        &mut self,
+        command: &Outstanding,
+        done: &Done,
+        disk_time: Nanos,
+        before: Instant,
+    ) -> Nanos {
+        let (Some(piece), Some(ticket)) = (command.background, command.job) else {
+            return disk_time;
+        };
+        let media = command.target.transfer.as_ns() as u128 * u128::from(piece.len.get())
+            / u128::from(command.target.extent.len.get());
+        let part = if command.requests.is_empty() {
+            disk_time
+        } else {
+            disk_time.min(Nanos::from_ns(media as u64))
+        };
         self.accounts.charge_background(part, piece.len, done.outcome);
-        let held = self.tickets.len() - if self.policy.keeps_limits() { self.shares.held_back(done.finished) } else { 0 };
+        let held = self.tickets.len()
+            - if self.policy.keeps_limits() { self.shares.held_back(done.finished) } else { 0 };
         let fill = self.fill.as_deref_mut().expect("a background command is at the drive");
         let job = fill.jobs.get_mut(&ticket).expect("a job stays until its commands are done");
         job.at_drive -= 1;
@@ -378,7 +473,9 @@ impl Scheduler {
             let since = fill.clients_since.map(|since| since.max(before).max(command.dispatched));
             let waited = since.map_or(Nanos::ZERO, |since| done.finished.saturating_since(since));
             match source {
-                FillSource::Share => fill.governor.kept_waiting_for_the_tail(waited, fill.governor.held_up(held)),
+                FillSource::Share => {
+                    fill.governor.kept_waiting_for_the_tail(waited, fill.governor.held_up(held))
+                }
                 // The drive had nothing else to do, and will have again.
                 FillSource::Idle => fill.governor.kept_waiting(waited, held),
                 _ => fill.governor.kept_waiting(waited, fill.governor.held_up(held)),
@@ -401,14 +498,25 @@ impl Scheduler {
         disk_time - part
     }
 
-    /// A request waits for what has failed. For a point in time it is lost; others read it once that request is done.
-    fn give_up(&mut self, claims: Vec<Claim>, piece: Extent, command: &Outstanding, done: &Done, source: FillSource) {
+    /// A request waits for what has failed. For a point in time it is lost; others read it once
+    /// that request is done.
+    fn give_up(
+        &mut self,
+        claims: Vec<Claim>,
+        piece: Extent,
+        command: &Outstanding,
+        done: &Done,
+        source: FillSource,
+    ) {
         let fill = self.fill.as_deref_mut().expect("a background command was at the drive");
-        let of_a_point_in_time = |claim: &Claim| fill.scans.get(claim.scan).is_some_and(|scan| scan.options.point_in_time);
+        let of_a_point_in_time = |claim: &Claim| {
+            fill.scans.get(claim.scan).is_some_and(|scan| scan.options.point_in_time)
+        };
         // What has been cut down to one block is not tried again.
         let grain = fill.settings.retry_grain.get().max(1);
         let last = piece.start.get() / grain == piece.last().get() / grain;
-        let (lost, again): (Vec<Claim>, Vec<Claim>) = claims.into_iter().partition(|claim| last || of_a_point_in_time(claim));
+        let (lost, again): (Vec<Claim>, Vec<Claim>) =
+            claims.into_iter().partition(|claim| last || of_a_point_in_time(claim));
         fill.deliver(lost, command.command, done.outcome, source);
         let Some(extent) = again.iter().map(|claim| claim.extent).reduce(hull) else { return };
         let grain = fill.settings.retry_grain;
@@ -424,7 +532,8 @@ impl Scheduler {
     fn drop_unwanted(&mut self) {
         let fill = self.fill.as_mut().expect("a scan has changed its mind");
         fill.jobs.values_mut().for_each(Job::drop_unwanted);
-        let over: Vec<Ticket> = fill.jobs.iter().filter(|(_, job)| job.is_over()).map(|(ticket, _)| *ticket).collect();
+        let over: Vec<Ticket> =
+            fill.jobs.iter().filter(|(_, job)| job.is_over()).map(|(ticket, _)| *ticket).collect();
         over.into_iter().for_each(|ticket| self.end_job(ticket));
     }
 

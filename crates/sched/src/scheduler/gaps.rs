@@ -1,19 +1,26 @@
-//! What goes next while scans run: clients first, in their policy's order, and what fits in between.
+//! What goes next while scans run: clients first, in their policy's order, and what fits in
+//! between.
 //!
-//! The policy chooses B as ever. Then the gap before B is searched. What is found goes at once, as a command of its own, and B is *committed*: it goes next,
-//! as a second command behind it, also where the policy would have one at a time. Before it goes the rest of the gap is searched again. What lies right before
-//! B on its track goes with B, as one command. B stays in the queue until it goes, so that it can be cancelled, and so that anything that comes in between (a
-//! flush, another policy) only ends the commitment: the policy chooses again.
+//! The policy chooses B as ever. Then the gap before B is searched. What is found goes at once, as
+//! a command of its own, and B is *committed*: it goes next, as a second command behind it, also
+//! where the policy would have one at a time. Before it goes the rest of the gap is searched again.
+//! What lies right before B on its track goes with B, as one command. B stays in the queue until it
+//! goes, so that it can be cancelled, and so that anything that comes in between (a flush, another
+//! policy) only ends the commitment: the policy chooses again.
 //!
-//! A fill takes a place at the drive for a while. What goes behind B is chosen at the moment at which it would be without scans all the same, and sent when there is room.
-//! Otherwise each choice beside a scan would be made later and among more: clients would gain in the mean, and those that wait longest would wait
-//! longer (measured on an Atlas 10K under transactions, sptf-sw: −1.7 % and +4.9 % of p99).
+//! A fill takes a place at the drive for a while. What goes behind B is chosen at the moment at
+//! which it would be without scans all the same, and sent when there is room. Otherwise each choice
+//! beside a scan would be made later and among more: clients would gain in the mean, and those that
+//! wait longest would wait longer (measured on an Atlas 10K under transactions, sptf-sw: −1.7 % and
+//! +4.9 % of p99).
 //!
-//! There is a gap only between two places at two times that are known. What the drive takes into its cache has none, and behind it the head may be anywhere: before such a
-//! write nothing is read, and behind it not until the head has been seen again.
+//! There is a gap only between two places at two times that are known. What the drive takes into
+//! its cache has none, and behind it the head may be anywhere: before such a write nothing is read,
+//! and behind it not until the head has been seen again.
 //!
-//! Each request chosen while scans want something is *foreseen*: when its media access would begin without a fill, reckoned anew from where the command before
-//! it really ended. By how much it is later is what the fill cost (`freeblock/governor.rs`).
+//! Each request chosen while scans want something is *predicted*: when its media access would begin
+//! without a fill, computed again from where the command before it really ended. By how much it is
+//! later is what the fill cost (`freeblock/governor.rs`).
 
 use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
@@ -22,16 +29,18 @@ use super::send::view;
 use super::{Decision, Done, Op, Outcome, Outstanding, Queued, Scheduler, Ticket};
 use crate::background::FillSource;
 use crate::command::{Command, CommandId, HoldReason};
-use crate::freeblock::{Ahead, Committed, Fill, Foreseen, Gap, Piece, Rules, hull, search};
+use crate::freeblock::{Ahead, Committed, Fill, Gap, Piece, Predicted, Rules, hull, search};
 use crate::policy::Choice;
 
 /// A gap is filled with so many commands at most.
 const PIECES: u8 = 4;
 
-/// With more than so many commands at the drive nobody knows which comes next, so that there is no gap to be known.
+/// With more than so many commands at the drive nobody knows which comes next, so that there is no
+/// gap to be known.
 const DEPTH: usize = 2;
 
-/// Part of the margin for the arm that is kept between two commands on one track, where only the start of a command is uncertain (guess).
+/// Part of the margin for the arm that is kept between two commands on one track, where only the
+/// start of a command is uncertain (guess).
 const FOLLOW: u64 = 8;
 
 /// The same where firmware is imitated: less than a sector, more than rounding.
@@ -66,7 +75,9 @@ impl Scheduler {
         let view = view!(self);
         let depth = self.limits.outstanding.unwrap_or_else(|| self.policy.depth(&view).max(1));
         if self.outstanding.len() >= depth {
-            return self.choose_ahead().map_or(Decision::Idle, |until| self.next_while_held_back(until, allowed));
+            return self
+                .choose_ahead()
+                .map_or(Decision::Idle, |until| self.next_while_held_back(until, allowed));
         }
         let share = if own_any || self.own_went_last { None } else { self.send_share() };
         if let Some(command) = share {
@@ -74,10 +85,13 @@ impl Scheduler {
             return Decision::Dispatch(command);
         }
         let own_turn = own_any && (!any || !self.own_went_last);
-        let (choice, chosen) = if own_turn { (Choice::Nothing, self.now) } else { self.choose_beside_scans() };
+        let (choice, chosen) =
+            if own_turn { (Choice::Nothing, self.now) } else { self.choose_beside_scans() };
         match choice {
             Choice::Send(tickets) => Decision::Dispatch(match tickets.as_slice() {
-                [ticket] if depth <= DEPTH && self.outstanding.len() < DEPTH => self.send_with_fill(*ticket, chosen, allowed),
+                [ticket] if depth <= DEPTH && self.outstanding.len() < DEPTH => {
+                    self.send_with_fill(*ticket, chosen, allowed)
+                }
                 _ => self.send_chosen(&tickets),
             }),
             Choice::Flush => Decision::Dispatch(self.send_chosen_flush()),
@@ -88,26 +102,38 @@ impl Scheduler {
                 }
                 _ => self.send_own(),
             }),
-            Choice::Hold { until, reason: HoldReason::Throttled } => self.next_while_held_back(until, allowed),
-            Choice::Hold { until, reason } => Decision::WaitUntil { at: until.max(self.now + Nanos::from_ns(1)), reason },
+            Choice::Hold { until, reason: HoldReason::Throttled } => {
+                self.next_while_held_back(until, allowed)
+            }
+            Choice::Hold { until, reason } => {
+                Decision::WaitUntil { at: until.max(self.now + Nanos::from_ns(1)), reason }
+            }
             Choice::Nothing => Decision::Idle,
         }
     }
 
-    /// Asks the policy for what it would send at this moment if a fill did not hold its place at the drive; answers until when all who wait are at a limit, if they are.
+    /// Asks the policy for what it would send at this moment if a fill did not hold its place at
+    /// the drive; answers until when all who wait are at a limit, if they are.
     pub(super) fn choose_ahead(&mut self) -> Option<Instant> {
         if self.fill_at_work().is_none() || self.queue.is_empty() {
             return None;
         }
-        let depth = self.limits.outstanding.unwrap_or_else(|| self.policy.depth(&view!(self)).max(1));
-        let of_clients = self.outstanding.iter().filter(|command| !command.requests.is_empty()).count();
+        let depth =
+            self.limits.outstanding.unwrap_or_else(|| self.policy.depth(&view!(self)).max(1));
+        let of_clients =
+            self.outstanding.iter().filter(|command| !command.requests.is_empty()).count();
         let next = CommandId(self.next_command);
-        let is_chosen = |fill: &Fill| fill.committed.is_some() || fill.ahead.as_ref().is_some_and(|ahead| ahead.next == next);
+        let is_chosen = |fill: &Fill| {
+            fill.committed.is_some() || fill.ahead.as_ref().is_some_and(|ahead| ahead.next == next)
+        };
         if depth > DEPTH || of_clients >= depth || self.fill.as_deref().is_some_and(is_chosen) {
             return None;
         }
         match self.policy.choose(&view!(self)) {
-            Choice::Send(tickets) => self.fill.as_mut().expect("a scan is at work").ahead = Some(Ahead { tickets, chosen: self.now, next }),
+            Choice::Send(tickets) => {
+                self.fill.as_mut().expect("a scan is at work").ahead =
+                    Some(Ahead { tickets, chosen: self.now, next })
+            }
             Choice::Hold { until, reason: HoldReason::Throttled } => return Some(until),
             Choice::Hold { .. } | Choice::Flush | Choice::Nothing => (),
         }
@@ -118,13 +144,17 @@ impl Scheduler {
     fn choose_beside_scans(&mut self) -> (Choice, Instant) {
         let next = CommandId(self.next_command);
         let ahead = self.fill.as_mut().and_then(|fill| fill.ahead.take());
-        match ahead.filter(|ahead| ahead.next == next && ahead.tickets.iter().all(|ticket| self.queue.get(*ticket).is_some())) {
+        match ahead.filter(|ahead| {
+            ahead.next == next
+                && ahead.tickets.iter().all(|ticket| self.queue.get(*ticket).is_some())
+        }) {
             Some(ahead) => (Choice::Send(ahead.tickets), ahead.chosen),
             None => (self.policy.choose(&view!(self)), self.now),
         }
     }
 
-    /// The commitment, if it still stands: the request is there, and nothing was sent since but what fills its gap.
+    /// The commitment, if it still stands: the request is there, and nothing was sent since but
+    /// what fills its gap.
     fn still_committed(&mut self) -> Option<Committed> {
         let fill = self.fill.as_mut()?;
         let committed = fill.committed?;
@@ -132,16 +162,21 @@ impl Scheduler {
             return Some(committed);
         }
         fill.committed = None;
-        fill.foreseen.retain(|foreseen| foreseen.ticket != committed.ticket);
+        fill.predicted.retain(|predicted| predicted.ticket != committed.ticket);
         None
     }
 
-    /// A request is committed: it goes as soon as the drive has room for it, unless the gap has room for more.
+    /// A request is committed: it goes as soon as the drive has room for it, unless the gap has
+    /// room for more.
     fn go_on(&mut self, committed: Committed) -> Decision {
         if self.outstanding.len() >= DEPTH {
             return Decision::Idle;
         }
-        let filled = if committed.pieces < PIECES { self.fill_gap(committed.ticket, true) } else { Filled::Not };
+        let filled = if committed.pieces < PIECES {
+            self.fill_gap(committed.ticket, true)
+        } else {
+            Filled::Not
+        };
         Decision::Dispatch(self.send_filled(committed.ticket, filled, committed.pieces))
     }
 
@@ -151,12 +186,14 @@ impl Scheduler {
         let fill = self.fill.as_ref().expect("a scan is at work");
         let wanted = fill.scans.want() && held >= fill.settings.waiting_needed;
         // What the policy chose wrongly is said where it is sent.
-        let Some(queued) = self.queue.get(ticket).filter(|queued| wanted && self.is_behind_a_gap(queued)) else {
+        let Some(queued) =
+            self.queue.get(ticket).filter(|queued| wanted && self.is_behind_a_gap(queued))
+        else {
             return self.send_chosen(&[ticket]);
         };
         let view = view!(self);
         let likely = view.belief.likely(view.head(), chosen, &queued.target);
-        let foreseen = Foreseen {
+        let predicted = Predicted {
             ticket,
             target: queued.target,
             chosen,
@@ -166,18 +203,25 @@ impl Scheduler {
         };
         let fill = self.fill.as_mut().expect("a scan is at work");
         fill.report.gaps += 1;
-        fill.foresee(foreseen);
-        let filled = if fill.governor.may_fill() { self.fill_gap(ticket, allowed >= DEPTH) } else { Filled::Not };
+        fill.predict(predicted);
+        let filled = if fill.governor.may_fill() {
+            self.fill_gap(ticket, allowed >= DEPTH)
+        } else {
+            Filled::Not
+        };
         self.send_filled(ticket, filled, 0)
     }
 
-    /// Whether it is known from where and when the head comes to a request, and when it must be there.
+    /// Whether it is known from where and when the head comes to a request, and when it must be
+    /// there.
     fn is_behind_a_gap(&self, queued: &Queued) -> bool {
         let cached = |op: Op| self.belief.takes_into_cache(op);
-        // Nothing speaks against what is reckoned before the first completion.
+        // Nothing speaks against what is computed before the first completion.
         let seen = self.head_certain || self.last_finished == Instant::ORIGIN;
         let known = seen && self.belief.tracks().is_some_and(|map| !map.may_stray());
-        known && !cached(queued.request.op) && !self.outstanding.iter().any(|command| cached(command.target.op))
+        known
+            && !cached(queued.request.op)
+            && !self.outstanding.iter().any(|command| cached(command.target.op))
     }
 
     fn send_filled(&mut self, ticket: Ticket, filled: Filled, pieces: u8) -> Command {
@@ -185,7 +229,10 @@ impl Scheduler {
         fill.committed = None;
         if !matches!(filled, Filled::Not) {
             fill.report.filled += u64::from(pieces == 0);
-            fill.foreseen.iter_mut().filter(|foreseen| foreseen.ticket == ticket).for_each(|foreseen| foreseen.filled = true);
+            fill.predicted
+                .iter_mut()
+                .filter(|predicted| predicted.ticket == ticket)
+                .for_each(|predicted| predicted.filled = true);
         }
         match filled {
             Filled::Not => self.send_chosen(&[ticket]),
@@ -203,17 +250,30 @@ impl Scheduler {
     fn send_merged(&mut self, ticket: Ticket, extent: Extent) -> Command {
         self.own_went_last = false;
         let job = self.claim_job(extent, FillSource::Merged);
-        let queued = self.take_from_queue(ticket).expect("the request whose gap was searched is in the queue");
+        let queued = self
+            .take_from_queue(ticket)
+            .expect("the request whose gap was searched is in the queue");
         let target = self.belief.target(Op::Read, hull(extent, queued.request.extent));
         self.dispatch(Op::Read, target, SmallVec::from_buf([queued]), Some((job, extent)))
     }
 
-    /// Looks for what fits before a request that was foreseen.
+    /// Looks for what fits before a request that was predicted.
     fn fill_gap(&mut self, ticket: Ticket, alone: bool) -> Filled {
-        let Some(Queued { target, .. }) = self.queue.get(ticket).copied() else { return Filled::Not };
+        let Some(Queued { target, .. }) = self.queue.get(ticket).copied() else {
+            return Filled::Not;
+        };
         let view = view!(self);
-        let (Some(map), Some(fill)) = (self.belief.tracks(), self.fill.as_deref_mut()) else { return Filled::Not };
-        let Some(begin) = fill.foreseen.iter().find(|foreseen| foreseen.ticket == ticket).map(|foreseen| foreseen.begin) else { return Filled::Not };
+        let (Some(map), Some(fill)) = (self.belief.tracks(), self.fill.as_deref_mut()) else {
+            return Filled::Not;
+        };
+        let Some(begin) = fill
+            .predicted
+            .iter()
+            .find(|predicted| predicted.ticket == ticket)
+            .map(|predicted| predicted.begin)
+        else {
+            return Filled::Not;
+        };
         let (settings, idle) = (fill.settings, self.outstanding.is_empty());
         let conservatism = fill.conservatism(map.spread());
         let firmware = settings.in_firmware;
@@ -228,18 +288,33 @@ impl Scheduler {
         };
         let (head, overhead) = (*view.head(), map.read_overhead());
         let ready = head.free_at.max(self.now + overhead);
-        // With a command before the gap the request is sent when that is reported, which takes about as long as a dispatch.
+        // With a command before the gap the request is sent when that is reported, which takes
+        // about as long as a dispatch.
         let next_sent = if idle { self.now } else { (head.free_at + overhead).max(self.now) };
-        let gap = Gap { map, belief: &*self.belief, scans: &fill.scans, rules, now: self.now, head, ready, next_sent, next: &target, begin };
+        let gap = Gap {
+            map,
+            belief: &*self.belief,
+            scans: &fill.scans,
+            rules,
+            now: self.now,
+            head,
+            ready,
+            next_sent,
+            next: &target,
+            begin,
+        };
         let effort = if idle { settings.effort / HASTE } else { settings.effort };
         let governor = &fill.governor;
         let free = |piece: &Piece| {
             // All that is left of its track would take a turn outright, however little that is.
-            let left = fill.scans.count_in(map.track_of(piece.extent.start).extent).max(piece.value);
+            let left =
+                fill.scans.count_in(map.track_of(piece.extent.start).extent).max(piece.value);
             let part = piece.value as f64 / left as f64;
             governor.worth_the_risk(part) && self.overlap.read_is_free(piece.extent)
         };
-        let Some(found) = search(&gap, effort, &mut fill.looks).filter(free) else { return Filled::Not };
+        let Some(found) = search(&gap, effort, &mut fill.looks).filter(free) else {
+            return Filled::Not;
+        };
         if !found.merged {
             return Filled::Before(found.extent);
         }
@@ -254,34 +329,40 @@ impl Scheduler {
         }
     }
 
-    /// A command is done: those that were foreseen to follow it are foreseen anew, from where it really ended, and those it served are judged.
+    /// A command is done: those that were predicted to follow it are predicted again, from where it
+    /// really ended, and those it served are judged.
     pub(super) fn judge(&mut self, command: &Outstanding, done: &Done) {
         let held = self.tickets.len();
         let Some(fill) = self.fill.as_deref_mut() else { return };
-        if fill.foreseen.is_empty() {
+        if fill.predicted.is_empty() {
             return;
         }
         let well = done.outcome == Outcome::Success && self.head_certain;
         let (belief, head) = (&*self.belief, self.last_head);
         let is = |command: CommandId| move |before: Option<CommandId>| before == Some(command);
         let behind = is(command.command);
-        fill.foreseen.retain_mut(|foreseen| {
-            if behind(foreseen.before) {
-                let likely = belief.likely(&head, foreseen.chosen, &foreseen.target);
-                (foreseen.begin, foreseen.before) = (likely.depart + likely.positioning, None);
+        fill.predicted.retain_mut(|predicted| {
+            if behind(predicted.before) {
+                let likely = belief.likely(&head, predicted.chosen, &predicted.target);
+                (predicted.begin, predicted.before) = (likely.depart + likely.positioning, None);
                 return well;
             }
             true
         });
         for served in &command.requests {
-            let Some(place) = fill.foreseen.iter().position(|foreseen| foreseen.ticket == served.ticket) else { continue };
-            let foreseen = fill.foreseen.swap_remove(place);
-            if !well || foreseen.before.is_some() {
+            let Some(place) =
+                fill.predicted.iter().position(|predicted| predicted.ticket == served.ticket)
+            else {
+                continue;
+            };
+            let predicted = fill.predicted.swap_remove(place);
+            if !well || predicted.before.is_some() {
                 continue;
             }
             let revolution = belief.revolution();
-            let late_ns = head.free_at.signed_since(foreseen.begin + foreseen.target.transfer);
-            fill.report.late += u64::from(foreseen.filled && fill.governor.judged(late_ns, held, revolution));
+            let late_ns = head.free_at.signed_since(predicted.begin + predicted.target.transfer);
+            fill.report.late +=
+                u64::from(predicted.filled && fill.governor.judged(late_ns, held, revolution));
         }
     }
 }

@@ -1,15 +1,17 @@
-//! From requests to commands: who is eligible, whose turn it is, and how one or several requests become one command.
+//! From requests to commands: who is eligible, whose turn it is, and how one or several requests
+//! become one command.
 
 use headtime_units::{Extent, Nanos};
 use smallvec::SmallVec;
 
 use super::{Decision, Op, Outstanding, Queued, Request, Scheduler, Target, Ticket, no_place};
 use crate::command::{Command, CommandId};
-use crate::drive::Foreseen;
+use crate::drive::Predicted;
 use crate::policy::Choice;
 use crate::positioning::Likely;
 
-/// What a policy may look at now; borrows only what it shows, so that the policy itself can be asked.
+/// What a policy may look at now; borrows only what it shows, so that the policy itself can be
+/// asked.
 macro_rules! view {
     ($scheduler:ident) => {
         $crate::policy::View {
@@ -33,7 +35,8 @@ impl Scheduler {
         request.fua && request.op.changes_sectors() && !(self.drive.fua && request.op == Op::Write)
     }
 
-    /// Hands a request that waits for nobody to the policy, or puts it among those that go without asking it.
+    /// Hands a request that waits for nobody to the policy, or puts it among those that go without
+    /// asking it.
     pub(super) fn make_eligible(&mut self, queued: Queued) {
         if queued.request.op.moves_head() {
             self.queue.insert(queued);
@@ -43,11 +46,24 @@ impl Scheduler {
         }
     }
 
-    /// Keeps the order of overlapping requests from now on: something that changes sectors is about to be entered. So far only reads are held.
+    /// Keeps the order of overlapping requests from now on: something that changes sectors is about
+    /// to be entered. So far only reads are held.
     pub(super) fn keep_order(&mut self) {
-        let at_drive = self.outstanding.iter().filter(|command| command.target.op != Op::Flush).flat_map(|command| &command.requests);
-        let reads = self.queue.by_arrival().chain(&self.own).chain(at_drive).map(|queued| (queued.ticket, queued.request.extent));
-        let jobs = self.fill.iter().flat_map(|fill| fill.jobs.iter().map(|(ticket, job)| (*ticket, job.extent)));
+        let at_drive = self
+            .outstanding
+            .iter()
+            .filter(|command| command.target.op != Op::Flush)
+            .flat_map(|command| &command.requests);
+        let reads = self
+            .queue
+            .by_arrival()
+            .chain(&self.own)
+            .chain(at_drive)
+            .map(|queued| (queued.ticket, queued.request.extent));
+        let jobs = self
+            .fill
+            .iter()
+            .flat_map(|fill| fill.jobs.iter().map(|(ticket, job)| (*ticket, job.extent)));
         self.overlap.keep(reads.chain(jobs));
     }
 
@@ -86,8 +102,12 @@ impl Scheduler {
             Choice::Send(tickets) => Decision::Dispatch(self.send_chosen(&tickets)),
             Choice::Flush => Decision::Dispatch(self.send_chosen_flush()),
             // Who holds back holds back his own; the scheduler's commands need not wait for that.
-            Choice::Hold { .. } | Choice::Nothing if !self.own.is_empty() => Decision::Dispatch(self.send_own()),
-            Choice::Hold { until, reason } => Decision::WaitUntil { at: until.max(self.now + Nanos::from_ns(1)), reason },
+            Choice::Hold { .. } | Choice::Nothing if !self.own.is_empty() => {
+                Decision::Dispatch(self.send_own())
+            }
+            Choice::Hold { until, reason } => {
+                Decision::WaitUntil { at: until.max(self.now + Nanos::from_ns(1)), reason }
+            }
             Choice::Nothing => Decision::Idle,
         }
     }
@@ -99,7 +119,11 @@ impl Scheduler {
 
     /// One flush for everyone who waits for one.
     pub(super) fn send_flush(&mut self) -> Command {
-        assert!(!self.flushes.is_empty(), "policy {} chose to flush, and nobody waits for that", self.policy.name());
+        assert!(
+            !self.flushes.is_empty(),
+            "policy {} chose to flush, and nobody waits for that",
+            self.policy.name()
+        );
         let flushes: SmallVec<[Queued; 1]> = SmallVec::from_vec(core::mem::take(&mut self.flushes));
         for queued in &flushes {
             self.shares.flush_leaves(self.now, queued.request.payer());
@@ -132,21 +156,34 @@ impl Scheduler {
         self.own_went_last = false;
         let policy = self.policy.name();
         if let [ticket] = tickets {
-            let queued = self.take_from_queue(*ticket).unwrap_or_else(|| panic!("policy {policy} chose ticket {}, which is not eligible", ticket.0));
-            return self.dispatch(queued.request.op, queued.target, SmallVec::from_buf([queued]), None);
+            let queued = self.take_from_queue(*ticket).unwrap_or_else(|| {
+                panic!("policy {policy} chose ticket {}, which is not eligible", ticket.0)
+            });
+            return self.dispatch(
+                queued.request.op,
+                queued.target,
+                SmallVec::from_buf([queued]),
+                None,
+            );
         }
         let mut requests: SmallVec<[Queued; 1]> = SmallVec::new();
         for ticket in tickets {
             let queued = self.take_from_queue(*ticket);
-            requests.push(queued.unwrap_or_else(|| panic!("policy {policy} chose ticket {}, which is not eligible", ticket.0)));
+            requests.push(queued.unwrap_or_else(|| {
+                panic!("policy {policy} chose ticket {}, which is not eligible", ticket.0)
+            }));
         }
         requests.sort_by_key(|queued| (queued.request.extent.start, queued.ticket));
-        let first = requests.first().unwrap_or_else(|| panic!("policy {policy} chose to send nothing at all")).request;
+        let first = requests
+            .first()
+            .unwrap_or_else(|| panic!("policy {policy} chose to send nothing at all"))
+            .request;
         let end = requests[1..].iter().fold(first.extent.end(), |end, queued| {
             let next = queued.request;
             assert!(
                 next.op == first.op && next.extent.start <= end,
-                "policy {policy} merged {} of {} with {} of {}, which is no one run of one operation",
+                "policy {policy} merged {} of {} with {} of {}, which is no one run of one \
+                    operation",
                 first.op.name(),
                 first.extent,
                 next.op.name(),
@@ -154,15 +191,26 @@ impl Scheduler {
             );
             end.max(next.extent.end())
         });
-        let target = self.belief.target(first.op, Extent::new(first.extent.start, end - first.extent.start));
+        let target =
+            self.belief.target(first.op, Extent::new(first.extent.start, end - first.extent.start));
         self.dispatch(first.op, target, requests, None)
     }
 
     /// Sends a command that serves `requests`, and reads a piece for a job, if one is given.
-    pub(super) fn dispatch(&mut self, op: Op, target: Target, requests: SmallVec<[Queued; 1]>, read: Option<(Ticket, Extent)>) -> Command {
+    pub(super) fn dispatch(
+        &mut self,
+        op: Op,
+        target: Target,
+        requests: SmallVec<[Queued; 1]>,
+        read: Option<(Ticket, Extent)>,
+    ) -> Command {
         let (job, background) = read.unzip();
         let charges = self.charge(op, &requests);
-        let foreseen = if self.keeps_foreseen && op.moves_head() { Some(self.foresee(&target)) } else { None };
+        let predicted = if self.keeps_predicted && op.moves_head() {
+            Some(self.predict(&target))
+        } else {
+            None
+        };
         let id = CommandId(self.next_command);
         self.next_command += 1;
         self.flushed_last = op == Op::Flush;
@@ -170,24 +218,38 @@ impl Scheduler {
             id,
             op,
             extent: target.extent,
-            fua: op == Op::Write && self.drive.fua && requests.iter().any(|queued| queued.request.fua),
+            fua: op == Op::Write
+                && self.drive.fua
+                && requests.iter().any(|queued| queued.request.fua),
             background,
             requests: match requests.as_slice() {
                 [only] => SmallVec::from_buf([only.request.id]),
                 several => several.iter().map(|queued| queued.request.id).collect(),
             },
         };
-        self.outstanding.push(Outstanding { command: id, target, dispatched: self.now, requests, foreseen, charges, background, job });
+        self.outstanding.push(Outstanding {
+            command: id,
+            target,
+            dispatched: self.now,
+            requests,
+            predicted,
+            charges,
+            background,
+            job,
+        });
         command
     }
 
     /// What a command for `target` is believed to take if it is sent now.
-    fn foresee(&self, target: &Target) -> Foreseen {
+    fn predict(&self, target: &Target) -> Predicted {
         let view = view!(self);
         let head = view.head();
         let Likely { depart, positioning } = self.belief.likely(head, self.now, target);
-        let seek = self.belief.seek_lower_bound(head.place.cylinder.abs_diff(target.start.cylinder)).min(positioning);
+        let seek = self
+            .belief
+            .seek_lower_bound(head.place.cylinder.abs_diff(target.start.cylinder))
+            .min(positioning);
         let overhead = depart.saturating_since(self.now.max(head.free_at));
-        Foreseen { overhead, seek, rotation: positioning - seek, transfer: target.transfer }
+        Predicted { overhead, seek, rotation: positioning - seek, transfer: target.transfer }
     }
 }

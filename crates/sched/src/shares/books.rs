@@ -1,12 +1,18 @@
-//! [`Shares`]: the books of all payers of one drive: terms, buckets, lines of requests, and admission.
+//! [`Shares`]: the books of all payers of one drive: terms, buckets, lines of requests, and
+//! admission.
 //!
-//! Two buckets for each payer, as published: one fills with its reservation, one with its limit, each with no more than its burst. What is sent is charged an estimate at once, and
-//! corrected when it is done by what it took: completion − max(previous completion, dispatch), seeks included. Caps in requests and sectors a second are two buckets more.
+//! Two buckets for each payer, as published: one fills with its reservation, one with its limit,
+//! each with no more than its burst. What is sent is charged an estimate at once, and corrected
+//! when it is done by what it took: completion − max(previous completion, dispatch), seeks
+//! included. Caps in requests and sectors a second are two buckets more.
 //!
-//! A payer without terms (a guest) has nothing reserved and nothing limited; it has books of its own from its first request on, and its fair part of what is left over.
+//! A payer without terms (a guest) has nothing reserved and nothing limited; it has books of its
+//! own from its first request on, and its fair part of what is left over.
 //!
-//! Bounds: the bucket of a reservation keeps within ± share × burst (P5, section 2.1: `0 ± u`): beyond that what is used of other people's slack is no debt, and what is not used is no
-//! claim. A limit is a debt until it is paid ([`Gate`]), though for no longer than a minute: a drive that hangs does not shut anybody out for ever.
+//! Bounds: the bucket of a reservation keeps within ± share × burst (P5, section 2.1: `0 ± u`):
+//! beyond that what is used of other people's slack is no debt, and what is not used is no claim. A
+//! limit is a debt until it is paid ([`Gate`]), though for no longer than a minute: a drive that
+//! hangs does not shut anybody out for ever.
 
 use alloc::vec::Vec;
 
@@ -19,7 +25,8 @@ use super::usage::{Recent, Usage, WINDOW};
 use crate::queue::{Queue, Queued, Ticket};
 use crate::request::{Op, VolumeId};
 
-/// How many requests count in the mean of those that go on, and of the rarer ones that come after others' (guess: some ten seconds of each).
+/// How many requests count in the mean of those that go on, and of the rarer ones that come after
+/// others' (guess: some ten seconds of each).
 const GOING_ON: u32 = 256;
 const RETURNING: u32 = 16;
 /// A guest that has asked for nothing for so long is forgotten when another comes.
@@ -30,11 +37,13 @@ const FORGOTTEN: Nanos = Nanos::from_ns(WINDOW.as_ns() * 20);
 pub struct Charge {
     /// Disk time it is expected to take.
     pub estimate: Nanos,
-    /// Whether it stands whatever the request then takes: the unit of whoever counts requests and not time.
+    /// Whether it stands whatever the request then takes: the unit of whoever counts requests and
+    /// not time.
     pub fixed: bool,
 }
 
-/// Terms, buckets and requests of all payers of one drive. Read-only for policies and people; [`Scheduler::change_shares`](crate::Scheduler::change_shares) changes terms.
+/// Terms, buckets and requests of all payers of one drive. Read-only for policies and people;
+/// [`Scheduler::change_shares`](crate::Scheduler::change_shares) changes terms.
 #[derive(Clone, Debug)]
 pub struct Shares {
     /// Whether anybody has or had terms, or the policy goes by payers: before that nothing is kept.
@@ -60,7 +69,8 @@ pub(crate) struct Line {
     sectors: Gate,
     usage: Usage,
     disk_time: Nanos,
-    /// What a request takes lately where the head has been for its own before, and where for somebody else's.
+    /// What a request takes lately where the head has been for its own before, and where for
+    /// somebody else's.
     going_on: Recent,
     returning: Recent,
     /// All estimates, and all charges as they have been corrected by now; the latter may fall.
@@ -98,7 +108,8 @@ pub struct ShareReport {
     pub terms: Option<Terms>,
     /// Disk time it has taken since it came, measured.
     pub disk_time: Nanos,
-    /// The share of the drive that it has been charged over the last few seconds: a moving average that weighs by age.
+    /// The share of the drive that it has been charged over the last few seconds: a moving average
+    /// that weighs by age.
     pub recent: f64,
     /// The level of the bucket of its reservation: above zero when something is owed to it.
     pub reserve_level_ns: i64,
@@ -115,7 +126,13 @@ pub struct ShareReport {
 impl Shares {
     /// No terms, everything reservable.
     pub(crate) fn new() -> Self {
-        Self { kept: false, reservable: Share::WHOLE, lines: Vec::new(), last: 0, served_last: None }
+        Self {
+            kept: false,
+            reservable: Share::WHOLE,
+            lines: Vec::new(),
+            last: 0,
+            served_last: None,
+        }
     }
 
     /// What reservations may come to together.
@@ -142,12 +159,14 @@ impl Shares {
         self.line(payer)?.terms
     }
 
-    /// Whether these changes together would be made, and what would be left to reserve behind them. A payer may stand in several; the last counts.
+    /// Whether these changes together would be made, and what would be left to reserve behind them.
+    /// A payer may stand in several; the last counts.
     ///
     /// # Errors
     /// [`ShareRefusal`], for the first change that cannot be.
     pub fn check(&self, changes: &[ShareChange]) -> Result<Share, ShareRefusal> {
-        let mut after: Vec<(Payer, Terms)> = self.lines.iter().filter_map(|line| Some((line.payer, line.terms?))).collect();
+        let mut after: Vec<(Payer, Terms)> =
+            self.lines.iter().filter_map(|line| Some((line.payer, line.terms?))).collect();
         let mut reservable = self.reservable;
         for change in changes {
             match *change {
@@ -155,19 +174,26 @@ impl Shares {
                     terms.check(payer)?;
                     match after.binary_search_by_key(&payer, |entry| entry.0) {
                         Ok(place) => after[place].1 = terms,
-                        Err(_) if after.len() >= Terms::MOST_PAYERS => return Err(ShareRefusal::TooMany { payer }),
+                        Err(_) if after.len() >= Terms::MAX_PAYERS => {
+                            return Err(ShareRefusal::TooMany { payer });
+                        }
                         Err(place) => after.insert(place, (payer, terms)),
                     }
                 }
                 ShareChange::Remove(payer) => {
-                    let place = after.binary_search_by_key(&payer, |entry| entry.0).map_err(|_| ShareRefusal::Unknown { payer })?;
+                    let place = after
+                        .binary_search_by_key(&payer, |entry| entry.0)
+                        .map_err(|_| ShareRefusal::Unknown { payer })?;
                     after.remove(place);
                 }
                 ShareChange::Reservable(share) => reservable = share,
             }
         }
-        let total: u64 = after.iter().map(|(_, terms)| u64::from(terms.reserve.as_billionths())).sum();
-        let Some(too_much) = total.checked_sub(u64::from(reservable.as_billionths())).filter(|more| *more > 0) else {
+        let total: u64 =
+            after.iter().map(|(_, terms)| u64::from(terms.reserve.as_billionths())).sum();
+        let Some(too_much) =
+            total.checked_sub(u64::from(reservable.as_billionths())).filter(|more| *more > 0)
+        else {
             return Ok(difference(reservable, sum(after.into_iter().map(|entry| entry.1))));
         };
         // The last that asks for more than it had is the one that is told.
@@ -175,13 +201,19 @@ impl Shares {
         Err(match changes.iter().rev().find(grows) {
             Some(ShareChange::Set(payer, terms)) => {
                 let left = u64::from(terms.reserve.as_billionths()).saturating_sub(too_much);
-                ShareRefusal::TooMuch { payer: *payer, wanted: terms.reserve, left: share_of(left), reservable }
+                ShareRefusal::TooMuch {
+                    payer: *payer,
+                    wanted: terms.reserve,
+                    left: share_of(left),
+                    reservable,
+                }
             }
             _ => ShareRefusal::Reserved { wanted: reservable, reserved: share_of(total) },
         })
     }
 
-    /// The report of one payer at `now`, which is no earlier than the scheduler's last event; `None` for one that has neither terms nor asked for anything of late.
+    /// The report of one payer at `now`, which is no earlier than the scheduler's last event;
+    /// `None` for one that has neither terms nor asked for anything of late.
     #[must_use]
     pub fn report(&self, payer: Payer, now: Instant) -> Option<ShareReport> {
         self.line(payer).map(|line| line.report(now))
@@ -203,7 +235,12 @@ impl Shares {
     }
 
     /// Keeps books from now on; these requests wait, and these for a flush.
-    pub(crate) fn keep<'a>(&mut self, now: Instant, waiting: impl Iterator<Item = &'a Queued>, for_flush: &[Queued]) {
+    pub(crate) fn keep<'a>(
+        &mut self,
+        now: Instant,
+        waiting: impl Iterator<Item = &'a Queued>,
+        for_flush: &[Queued],
+    ) {
         if !self.kept {
             self.kept = true;
             waiting.for_each(|queued| self.enter(now, *queued));
@@ -253,7 +290,13 @@ impl Shares {
     }
 
     /// Another deadline counts for a request that waits.
-    pub(crate) fn set_deadline(&mut self, now: Instant, payer: Payer, ticket: Ticket, deadline: Option<Instant>) {
+    pub(crate) fn set_deadline(
+        &mut self,
+        now: Instant,
+        payer: Payer,
+        ticket: Ticket,
+        deadline: Option<Instant>,
+    ) {
         if self.kept {
             self.line_mut(now, payer).queue.set_deadline(ticket, deadline);
         }
@@ -284,13 +327,15 @@ impl Shares {
         line.charge(now, charge.estimate.as_ns() as i64);
     }
 
-    /// Corrects what was charged for a request, now that it is known what it took. What was sent before books were kept was charged nothing.
+    /// Corrects what was charged for a request, now that it is known what it took. What was sent
+    /// before books were kept was charged nothing.
     pub(crate) fn done(&mut self, now: Instant, payer: Payer, took: Took, charge: Option<Charge>) {
         if !self.kept {
             return;
         }
         let Took { op, cached, disk_time } = took;
-        // What the cache answers leaves the head where others had it: the way back is still to come.
+        // What the cache answers leaves the head where others had it: the way back is still to
+        // come.
         let goes_on = cached || self.served_last == Some(payer);
         if !cached {
             self.served_last = Some(payer);
@@ -311,26 +356,39 @@ impl Shares {
         }
     }
 
-    /// The books of those that have something waiting, by payer; with `flushes` also of those that wait for nothing but a flush.
+    /// The books of those that have something waiting, by payer; with `flushes` also of those that
+    /// wait for nothing but a flush.
     pub(crate) fn waiting(&self, flushes: bool) -> impl Iterator<Item = &Line> + '_ {
-        self.lines.iter().filter(move |line| !line.queue.is_empty() || (flushes && line.flushes > 0))
+        self.lines
+            .iter()
+            .filter(move |line| !line.queue.is_empty() || (flushes && line.flushes > 0))
     }
 
     /// How many requests wait whose payers are at a limit of theirs.
     pub(crate) fn held_back(&self, now: Instant) -> usize {
-        self.lines.iter().filter(|line| line.opens() > now).map(|line| line.queue.len() + line.flushes).sum()
+        self.lines
+            .iter()
+            .filter(|line| line.opens() > now)
+            .map(|line| line.queue.len() + line.flushes)
+            .sum()
     }
 
     /// The books of those that have something waiting or at the drive, or had within this span.
     pub(crate) fn asking(&self, now: Instant, within: Nanos) -> impl Iterator<Item = &Line> + '_ {
-        self.lines
-            .iter()
-            .filter(move |line| !line.queue.is_empty() || line.flushes > 0 || line.at_drive > 0 || now.saturating_since(line.last_held) < within)
+        self.lines.iter().filter(move |line| {
+            !line.queue.is_empty()
+                || line.flushes > 0
+                || line.at_drive > 0
+                || now.saturating_since(line.last_held) < within
+        })
     }
 
-    /// The books of [`VolumeId::OWN`] while it has something waiting: the highest number there is, so always the last.
+    /// The books of [`VolumeId::OWN`] while it has something waiting: the highest number there is,
+    /// so always the last.
     pub(crate) fn own_waiting(&self) -> Option<&Line> {
-        self.lines.last().filter(|line| line.payer.volume == VolumeId::OWN && (!line.queue.is_empty() || line.flushes > 0))
+        self.lines.last().filter(|line| {
+            line.payer.volume == VolumeId::OWN && (!line.queue.is_empty() || line.flushes > 0)
+        })
     }
 
     /// How many payers have books.
@@ -352,15 +410,34 @@ impl Shares {
         if !self.kept {
             return;
         }
-        assert!(self.lines.is_sorted_by(|one, other| one.payer < other.payer), "two lines of one payer");
+        assert!(
+            self.lines.is_sorted_by(|one, other| one.payer < other.payer),
+            "two lines of one payer"
+        );
         self.lines.iter().for_each(|line| line.queue.self_check());
-        assert_eq!(self.lines.iter().map(|line| line.queue.len()).sum::<usize>(), queue.len(), "a line lost or kept a request");
-        assert_eq!(self.lines.iter().map(|line| line.flushes).sum::<usize>(), flushes, "a line lost or kept a flush");
+        assert_eq!(
+            self.lines.iter().map(|line| line.queue.len()).sum::<usize>(),
+            queue.len(),
+            "a line lost or kept a request"
+        );
+        assert_eq!(
+            self.lines.iter().map(|line| line.flushes).sum::<usize>(),
+            flushes,
+            "a line lost or kept a flush"
+        );
         for queued in queue.by_arrival() {
             let line = self.line(queued.request.payer()).expect("who waits has a line");
-            assert_eq!(line.queue.get(queued.ticket), Some(queued), "ticket {} differs between queue and line", queued.ticket.0);
+            assert_eq!(
+                line.queue.get(queued.ticket),
+                Some(queued),
+                "ticket {} differs between queue and line",
+                queued.ticket.0
+            );
         }
-        assert!(self.lines.iter().map(|line| line.at_drive).sum::<usize>() <= at_drive, "more is charged for than is at the drive");
+        assert!(
+            self.lines.iter().map(|line| line.at_drive).sum::<usize>() <= at_drive,
+            "more is charged for than is at the drive"
+        );
         assert!(self.reserved() <= self.reservable, "more is reserved than there is");
     }
 
@@ -445,7 +522,8 @@ impl Line {
         self.next_lba
     }
 
-    /// All that it was charged when requests were sent, and all that it has been charged with corrections, in nanoseconds.
+    /// All that it was charged when requests were sent, and all that it has been charged with
+    /// corrections, in nanoseconds.
     pub(crate) fn charged(&self) -> (u64, i64) {
         (self.estimated.as_ns(), self.charged_ns)
     }
@@ -455,7 +533,8 @@ impl Line {
         self.usage.share(now)
     }
 
-    /// When, in nanoseconds from `now`, its reservation has or had enough for a request of this cost; never for one without a reservation.
+    /// When, in nanoseconds from `now`, its reservation has or had enough for a request of this
+    /// cost; never for one without a reservation.
     ///
     /// A bucket that cannot hold that much has enough when it is full.
     pub(crate) fn due_in_ns(&self, now: Instant, cost: Nanos) -> i128 {
@@ -463,10 +542,16 @@ impl Line {
         self.reserve.due_in_ns(now, enough)
     }
 
-    /// What it loses when others have had the drive in between: how much longer the first request then takes than those behind it. Nothing where it is not twice as long, as for requests anywhere.
+    /// What it loses when others have had the drive in between: how much longer the first request
+    /// then takes than those behind it. Nothing where it is not twice as long, as for requests
+    /// anywhere.
     pub(crate) fn lost_by_change(&self) -> Nanos {
         let (going_on, returning) = (self.going_on.mean(), self.returning.mean());
-        if !going_on.is_zero() && returning >= going_on * 2 { returning - going_on } else { Nanos::ZERO }
+        if !going_on.is_zero() && returning >= going_on * 2 {
+            returning - going_on
+        } else {
+            Nanos::ZERO
+        }
     }
 
     /// How often it has come back to the drive so far; the number ends at [`RETURNING`].
@@ -498,16 +583,25 @@ impl Line {
 
     fn set(&mut self, now: Instant, terms: Option<Terms>) {
         self.terms = terms;
-        let Terms { reserve, limit, burst, requests_per_second, sectors_per_second, .. } = self.terms();
+        let Terms { reserve, limit, burst, requests_per_second, sectors_per_second, .. } =
+            self.terms();
         let most = i128::from(reserve.as_billionths()) * i128::from(burst.as_ns());
         self.reserve.set(now, u64::from(reserve.as_billionths()), -most, most);
-        self.limit.set(now, (limit < Share::WHOLE).then_some(u64::from(limit.as_billionths())), burst);
+        self.limit.set(
+            now,
+            (limit < Share::WHOLE).then_some(u64::from(limit.as_billionths())),
+            burst,
+        );
         self.requests.set(now, requests_per_second.map(u64::from), burst);
         self.sectors.set(now, sectors_per_second, burst);
     }
 
     fn is_forgotten(&self, now: Instant) -> bool {
-        self.terms.is_none() && self.queue.is_empty() && self.flushes == 0 && self.at_drive == 0 && now.saturating_since(self.last_held) > FORGOTTEN
+        self.terms.is_none()
+            && self.queue.is_empty()
+            && self.flushes == 0
+            && self.at_drive == 0
+            && now.saturating_since(self.last_held) > FORGOTTEN
     }
 
     fn report(&self, now: Instant) -> ShareReport {

@@ -1,16 +1,22 @@
-//! [`Bucket`]: tokens that come in at a steady rate and are taken by what is sent, to the last grain.
+//! [`Bucket`]: tokens that come in at a steady rate and are taken by what is sent, to the last
+//! grain.
 //!
-//! A token is a nanosecond of disk time, a request or a sector; a grain is a billionth of a token, so that a share in billionths fills a bucket by whole grains every
-//! nanosecond, and nothing is ever rounded.
+//! A token is a nanosecond of disk time, a request or a sector; a grain is a billionth of a token,
+//! so that a share in billionths fills a bucket by whole grains every nanosecond, and nothing is
+//! ever rounded.
 //!
-//! Worked example: a reservation of 30 % and a burst of 1 s fill a bucket of 300 ms at 0.3 ms a millisecond. A request estimated at 20 ms takes it from 0 to −20 ms; it took
-//! 12 ms, so 8 ms come back; 40 ms later the bucket is at 0 again.
+//! Worked example: a reservation of 30 % and a burst of 1 s fill a bucket of 300 ms at 0.3 ms a
+//! millisecond. A request estimated at 20 ms takes it from 0 to −20 ms; it took 12 ms, so 8 ms come
+//! back; 40 ms later the bucket is at 0 again.
 //!
-//! A debt is paid by a certain time. When the bucket fills more slowly from now on that time stays, and the debt gets smaller in proportion: it was made while more came in. When it fills
-//! faster the debt stays, and is paid earlier. Example: −80 ms at 80 % are paid in 100 ms; at 20 % from now on they are −20 ms.
+//! A debt is paid by a certain time. When the bucket fills more slowly from now on that time stays,
+//! and the debt gets smaller in proportion: it was made while more came in. When it fills faster
+//! the debt stays, and is paid earlier. Example: −80 ms at 80 % are paid in 100 ms; at 20 % from
+//! now on they are −20 ms.
 //!
-//! Guarantees `level = filled − taken + returned − spilled + forgiven`, exactly. Spilled is what came in while it was full, forgiven what was taken while it was as empty as may be,
-//! and what a slower rate takes off a debt.
+//! Guarantees `level = filled − taken + returned − spilled + forgiven`, exactly. Spilled is what
+//! came in while it was full, forgiven what was taken while it was as empty as may be, and what a
+//! slower rate takes off a debt.
 
 use headtime_units::Instant;
 
@@ -38,7 +44,8 @@ impl Bucket {
         Self { rate: 0, most: 0, least: 0, level: 0, at: now, spilled: 0, forgiven: 0 }
     }
 
-    /// From now on it fills at another rate, between other bounds; what it holds stays as far as they allow, and what it owes is paid no later than it would have been.
+    /// From now on it fills at another rate, between other bounds; what it holds stays as far as
+    /// they allow, and what it owes is paid no later than it would have been.
     pub(crate) fn set(&mut self, now: Instant, rate: u64, least: i128, most: i128) {
         debug_assert!(least <= 0 && most >= 0, "a bucket may stand at nothing");
         self.fill(now);
@@ -58,7 +65,8 @@ impl Bucket {
         self.level = self.most;
     }
 
-    /// How many grains it holds, below zero when it is in debt; `now` is no earlier than any time before.
+    /// How many grains it holds, below zero when it is in debt; `now` is no earlier than any time
+    /// before.
     pub(crate) fn level(&self, now: Instant) -> i128 {
         let since = i128::from(now.saturating_since(self.at).as_ns());
         (self.level + since * i128::from(self.rate)).min(self.most)
@@ -100,7 +108,8 @@ impl Bucket {
         u64::try_from(ns).map_or(Instant::NEVER, |ns| self.at + headtime_units::Nanos::from_ns(ns))
     }
 
-    /// When it held, or will hold, so many grains, at its rate before and after, as nanoseconds from `now`; the largest number when never.
+    /// When it held, or will hold, so many grains, at its rate before and after, as nanoseconds
+    /// from `now`; the largest number when never.
     pub(crate) fn due_in_ns(&self, now: Instant, grains: i128) -> i128 {
         if self.rate == 0 { i128::MAX } else { (grains - self.level(now)) / i128::from(self.rate) }
     }
@@ -145,9 +154,15 @@ mod tests {
         bucket.take(at(0), 20_000_000);
         assert_eq!(bucket.level(at(0)), -20 * MS);
         bucket.give_back(at(0), 8_000_000);
-        assert_eq!((bucket.level(at(0)), bucket.reaches(0), bucket.level(at(40))), (-12 * MS, at(40), 0));
+        assert_eq!(
+            (bucket.level(at(0)), bucket.reaches(0), bucket.level(at(40))),
+            (-12 * MS, at(40), 0)
+        );
         assert_eq!((bucket.level(at(5_000)), bucket.reaches(301 * MS)), (300 * MS, Instant::NEVER));
-        assert_eq!((bucket.due_in_ns(at(0), 0), bucket.due_in_ns(at(60), 0)), (40_000_000, -20_000_000));
+        assert_eq!(
+            (bucket.due_in_ns(at(0), 0), bucket.due_in_ns(at(60), 0)),
+            (40_000_000, -20_000_000)
+        );
     }
 
     #[test]
@@ -167,7 +182,10 @@ mod tests {
     #[test]
     fn what_never_fills_is_never_due() {
         let bucket = Bucket::new(at(0));
-        assert_eq!((bucket.reaches(0), bucket.reaches(1), bucket.due_in_ns(at(9), 1)), (at(0), Instant::NEVER, i128::MAX));
+        assert_eq!(
+            (bucket.reaches(0), bucket.reaches(1), bucket.due_in_ns(at(9), 1)),
+            (at(0), Instant::NEVER, i128::MAX)
+        );
     }
 
     #[derive(Clone, Copy, Debug)]
@@ -183,12 +201,14 @@ mod tests {
             (0_u64..3_000_000_000).prop_map(Event::Pass),
             (0_u64..100_000_000).prop_map(Event::Take),
             (0_u64..100_000_000).prop_map(Event::GiveBack),
-            (0_u64..=1_000_000_000, 0_u64..1_000_000_000, 0_u64..1_000_000_000).prop_map(|(rate, least, most)| Event::Set(rate, least, most)),
+            (0_u64..=1_000_000_000, 0_u64..1_000_000_000, 0_u64..1_000_000_000)
+                .prop_map(|(rate, least, most)| Event::Set(rate, least, most)),
         ]
     }
 
     proptest! {
-        /// Reckoned beside it: what came in, what was taken, what was returned, and the two that bounds cost.
+        /// Computed beside it: what came in, what was taken, what was returned, and the two that
+        /// bounds cost.
         #[test]
         fn no_grain_is_lost_and_none_is_made(events in proptest::collection::vec(event(), 0..40)) {
             let mut bucket = Bucket::new(Instant::ORIGIN);

@@ -1,16 +1,23 @@
 //! What an application needs, as a reservation: [`Need::reservation`].
 //!
-//! An application that asks for runs of requests which follow each other costs, for each run, a seek, half a turn, and the transfer of each block of it: t = s + p/2 + n x. It makes r / n runs
-//! a second, so it needs the share u = (r / n) · t. The paper prints u = r / (s_max/2 + p/2 + n x), which is no share: it divides where it must multiply, and counts requests as runs. `n` is what
-//! the application has to ask for in one run, or what the scheduler serves of it before it turns to others, whichever is less.
+//! An application that asks for runs of requests which follow each other costs, for each run, a
+//! seek, half a turn, and the transfer of each block of it: t = s + p/2 + n x. It makes r / n runs
+//! a second, so it needs the share u = (r / n) · t. The paper prints u = r / (s_max/2 + p/2 + n x),
+//! which is no share: it divides where it must multiply, and counts requests as runs. `n` is what
+//! the application has to ask for in one run, or what the scheduler serves of it before it turns to
+//! others, whichever is less.
 //!
-//! The paper takes half the longest seek for s. That is not on the safe side: arms accelerate, so that seeks between random places take more than half of the longest on most drives (9.0 of 15.5 ms
-//! on the paper's own). Whoever knows the mean gives that ([`DriveCosts::seek`]).
+//! The paper takes half the longest seek for s. That is not on the safe side: arms accelerate, so
+//! that seeks between random places take more than half of the longest on most drives (9.0 of 15.5
+//! ms on the paper's own). Whoever knows the mean gives that ([`DriveCosts::seek`]).
 //!
-//! Worked example: 200 requests a second of 4 KiB in runs of 32, on a drive with a mean seek of 9 ms, 8.33 ms a turn and 0.2 ms for 4 KiB: 6.25 runs a second, 9 + 4.17 + 6.4 = 19.6 ms each:
-//! a share of 12.2 %. At random it would be 200 · 13.4 ms: 267 %, more than there is.
+//! Worked example: 200 requests a second of 4 KiB in runs of 32, on a drive with a mean seek of 9
+//! ms, 8.33 ms a turn and 0.2 ms for 4 KiB: 6.25 runs a second, 9 + 4.17 + 6.4 = 19.6 ms each: a
+//! share of 12.2 %. At random it would be 200 · 13.4 ms: 267 %, more than there is.
 //!
-//! Not reckoned: switches of tracks and cylinders within a run, unless they are in the transfer; what a cache answers; how a queue shortens the way between random requests. Source: P5 section 2.4.
+//! Not computed: switches of tracks and cylinders within a run, unless they are in the transfer;
+//! what a cache answers; how a queue shortens the way between random requests. Source: P5 section
+//! 2.4.
 
 use headtime_units::{Nanos, Share};
 
@@ -26,13 +33,16 @@ pub struct Need {
 /// What is to be known of a drive to tell what a request costs it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DriveCosts {
-    /// What it costs to get to a run, but for rotation: the mean seek between random places and a command's overhead. As published: half the longest seek.
+    /// What it costs to get to a run, but for rotation: the mean seek between random places and a
+    /// command's overhead. As published: half the longest seek.
     pub seek: Nanos,
     /// A turn of the spindle.
     pub revolution: Nanos,
-    /// The transfer of one request: from the medium or over the bus with its overhead, whichever takes longer.
+    /// The transfer of one request: from the medium or over the bus with its overhead, whichever
+    /// takes longer.
     pub transfer: Nanos,
-    /// The longest that the scheduler serves one payer before it turns to others; [`Nanos::MAX`] for no bound.
+    /// The longest that the scheduler serves one payer before it turns to others; [`Nanos::MAX`]
+    /// for no bound.
     pub longest_run: Nanos,
 }
 
@@ -79,20 +89,34 @@ impl Need {
         Share::from_fraction(wanted).ok_or(NeedError::MoreThanTheDrive { wanted })
     }
 
-    /// The least share of disk time with which it is served where each payer has its run once in a `period`, of its share of that: the less it has, the shorter its runs, and the more
-    /// of them it needs. [`DriveCosts::longest_run`] bounds them besides.
+    /// The least share of disk time with which it is served where each payer has its run once in a
+    /// `period`, of its share of that: the less it has, the shorter its runs, and the more of them
+    /// it needs. [`DriveCosts::longest_run`] bounds them besides.
     ///
     /// # Errors
     /// [`NeedError`].
-    pub fn reservation_by_turns(&self, drive: &DriveCosts, period: Nanos) -> Result<Share, NeedError> {
-        let needed = |share: Share| self.reservation(&DriveCosts { longest_run: drive.longest_run.min(share.of(period)), ..*drive });
+    pub fn reservation_by_turns(
+        &self,
+        drive: &DriveCosts,
+        period: Nanos,
+    ) -> Result<Share, NeedError> {
+        let needed = |share: Share| {
+            self.reservation(&DriveCosts {
+                longest_run: drive.longest_run.min(share.of(period)),
+                ..*drive
+            })
+        };
         needed(Share::WHOLE)?;
         // What is needed falls as the share grows: the least that is enough lies where they meet.
         let (mut too_little, mut enough) = (0, Share::WHOLE.as_billionths());
         while enough - too_little > 1 {
             let middle = too_little + (enough - too_little) / 2;
             let share = Share::from_billionths(middle).expect("it lies between two shares");
-            if needed(share).is_ok_and(|needed| needed <= share) { enough = middle } else { too_little = middle }
+            if needed(share).is_ok_and(|needed| needed <= share) {
+                enough = middle
+            } else {
+                too_little = middle
+            }
         }
         Ok(Share::from_billionths(enough).expect("it is a share or less"))
     }
@@ -125,12 +149,20 @@ mod tests {
     fn the_example_of_the_header_holds() {
         let share = need(200.0, 32).expect("there is room");
         assert!((share - 6.25 * 0.019_566_5).abs() < 1e-6, "{share}");
-        let Err(NeedError::MoreThanTheDrive { wanted }) = need(200.0, 1) else { panic!("random ones are too many") };
+        let Err(NeedError::MoreThanTheDrive { wanted }) = need(200.0, 1) else {
+            panic!("random ones are too many")
+        };
         assert!((wanted - 2.67).abs() < 0.01, "{wanted}");
-        assert!(need(200.0, 1).expect_err("as before").to_string().starts_with("that takes 267.3 % of the drive's time"));
+        assert!(
+            need(200.0, 1)
+                .expect_err("as before")
+                .to_string()
+                .starts_with("that takes 267.3 % of the drive's time")
+        );
     }
 
-    /// As printed, a higher rate of longer runs would need less; and a rate of 0.02 a second would be a share of 1.6.
+    /// As printed, a higher rate of longer runs would need less; and a rate of 0.02 a second would
+    /// be a share of 1.6.
     #[test]
     fn it_grows_with_the_rate_and_falls_with_the_length_of_runs_as_the_printed_formula_does_not() {
         let share = |rate, run| need(rate, run).expect("there is room");
@@ -143,27 +175,47 @@ mod tests {
     #[test]
     fn longer_runs_than_the_scheduler_serves_at_once_bring_nothing() {
         let drive = DriveCosts { longest_run: Nanos::from_ms(20), ..DRIVE };
-        let share = |run_requests| Need { requests_per_second: 50.0, run_requests }.reservation(&drive).expect("there is room");
+        let share = |run_requests| {
+            Need { requests_per_second: 50.0, run_requests }
+                .reservation(&drive)
+                .expect("there is room")
+        };
         // 6.83 ms are left behind the seek: 34 requests.
         assert!(share(33) > share(34) && share(34) == share(35) && share(34) == share(1_000_000));
         let drive = DriveCosts { longest_run: Nanos::ZERO, ..DRIVE };
         let each = Need { requests_per_second: 50.0, run_requests: 9 }.reservation(&drive);
-        assert_eq!(each, Need { requests_per_second: 50.0, run_requests: 1 }.reservation(&drive), "a run has one request at least");
+        assert_eq!(
+            each,
+            Need { requests_per_second: 50.0, run_requests: 1 }.reservation(&drive),
+            "a run has one request at least"
+        );
     }
 
-    /// In order without end, 200 a second: each second has one run, so a seek and half a turn, and 200 transfers. Half as often costs half of the former.
+    /// In order without end, 200 a second: each second has one run, so a seek and half a turn, and
+    /// 200 transfers. Half as often costs half of the former.
     #[test]
     fn where_runs_come_round_once_in_a_period_a_share_is_enough_for_the_runs_that_it_makes() {
         let endless = Need { requests_per_second: 200.0, run_requests: 1 << 40 };
-        let share = |need: Need, period| need.reservation_by_turns(&DRIVE, period).expect("there is room").as_fraction();
+        let share = |need: Need, period| {
+            need.reservation_by_turns(&DRIVE, period).expect("there is room").as_fraction()
+        };
         let expected = |period: f64| 0.04 + (0.009 + 0.008_333 / 2.0) / period;
-        for (period, tolerance) in [(Nanos::from_secs(1), 3e-4), (Nanos::from_secs(2), 3e-4), (Nanos::from_ms(250), 1e-3)] {
+        for (period, tolerance) in
+            [(Nanos::from_secs(1), 3e-4), (Nanos::from_secs(2), 3e-4), (Nanos::from_ms(250), 1e-3)]
+        {
             let (found, expected) = (share(endless, period), expected(period.as_secs_f64()));
             assert!((found - expected).abs() < tolerance, "{period}: {found}, expected {expected}");
         }
         let random = Need { requests_per_second: 20.0, run_requests: 1 };
-        assert!((share(random, Nanos::from_secs(1)) - random.reservation(&DRIVE).expect("there is room").as_fraction()).abs() < 1e-8, "one is a run");
-        let too_many = Need { requests_per_second: 80.0, run_requests: 1 }.reservation_by_turns(&DRIVE, Nanos::from_secs(1));
+        assert!(
+            (share(random, Nanos::from_secs(1))
+                - random.reservation(&DRIVE).expect("there is room").as_fraction())
+            .abs()
+                < 1e-8,
+            "one is a run"
+        );
+        let too_many = Need { requests_per_second: 80.0, run_requests: 1 }
+            .reservation_by_turns(&DRIVE, Nanos::from_secs(1));
         assert!(matches!(too_many, Err(NeedError::MoreThanTheDrive { .. })));
     }
 

@@ -1,14 +1,17 @@
-//! What a payer is promised and what it may not exceed: [`Terms`], how they are changed, and why a change is refused.
+//! What a payer is promised and what it may not exceed: [`Terms`], how they are changed, and why a
+//! change is refused.
 //!
-//! Worked example, all of the drive reservable: volume 1 has a reservation of 50 %, volume 2 asks for 60 %. It is refused, and told that 50 % are left. In one change
-//! volume 1 goes down to 40 % and volume 2 comes with 60 %: that is taken, because a change is judged by where it ends.
+//! Worked example, all of the drive reservable: volume 1 has a reservation of 50 %, volume 2 asks
+//! for 60 %. It is refused, and told that 50 % are left. In one change volume 1 goes down to 40 %
+//! and volume 2 comes with 60 %: that is taken, because a change is judged by where it ends.
 
 use headtime_units::{Nanos, Share};
 
 use crate::request::{ClassId, VolumeId};
 use crate::tunables::PriorityClass;
 
-/// Who pays for a request: a volume, or a class of it. Each payer has terms, buckets and a line of its own.
+/// Who pays for a request: a volume, or a class of it. Each payer has terms, buckets and a line of
+/// its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Payer {
     /// The volume.
@@ -22,15 +25,19 @@ pub struct Payer {
 pub struct Terms {
     /// The share of disk time it gets whenever it asks for that much.
     pub reserve: Share,
-    /// The share of disk time it does not exceed, though nobody else wants it; the whole for no limit. No less than the reservation, and at least [`Terms::LEAST_LIMIT`].
+    /// The share of disk time it does not exceed, though nobody else wants it; the whole for no
+    /// limit. No less than the reservation, and at least [`Terms::MIN_LIMIT`].
     pub limit: Share,
-    /// For how long its shares and caps may be saved up while it asks for less, and run ahead of: the papers' period. From [`Terms::LEAST_BURST`] to [`Terms::MOST_BURST`].
+    /// For how long its shares and caps may be saved up while it asks for less, and run ahead of:
+    /// the papers' period. From [`Terms::MIN_BURST`] to [`Terms::MAX_BURST`].
     pub burst: Nanos,
-    /// Whose turn it is among those to whom something is owed, and who is offered what nobody has reserved: real time first, idle last.
+    /// Whose turn it is among those to whom something is owed, and who is offered what nobody has
+    /// reserved: real time first, idle last.
     pub priority: PriorityClass,
     /// It does not exceed so many requests a second; at least 1.
     pub requests_per_second: Option<u32>,
-    /// It does not exceed so many sectors a second, which is how a rate in bytes is written here; from 1 to [`Terms::MOST_SECTORS`].
+    /// It does not exceed so many sectors a second, which is how a rate in bytes is written here;
+    /// from 1 to [`Terms::MAX_SECTORS`].
     pub sectors_per_second: Option<u64>,
 }
 
@@ -39,7 +46,8 @@ pub struct Terms {
 pub enum ShareChange {
     /// A payer gets these terms, whether or not it had others.
     Set(Payer, Terms),
-    /// A payer has no terms any more: nothing reserved, nothing limited. What it has asked for stays.
+    /// A payer has no terms any more: nothing reserved, nothing limited. What it has asked for
+    /// stays.
     Remove(Payer),
     /// Reservations may come to so much together.
     Reservable(Share),
@@ -50,7 +58,8 @@ pub enum ShareChange {
 pub enum ShareRefusal {
     /// More would be reserved than there is.
     #[error(
-        "{payer} asks for {wanted} of disk time; {left} are left of the {reservable} that may be reserved; ask for no more, or lower another reservation first"
+        "{payer} asks for {wanted} of disk time; {left} are left of the {reservable} that may be \
+            reserved; ask for no more, or lower another reservation first"
     )]
     TooMuch {
         /// Who.
@@ -63,7 +72,10 @@ pub enum ShareRefusal {
         reservable: Share,
     },
     /// Less would be reservable than is reserved.
-    #[error("{wanted} cannot be all that may be reserved, because {reserved} are reserved already; lower a reservation first")]
+    #[error(
+        "{wanted} cannot be all that may be reserved, because {reserved} are reserved already; \
+            lower a reservation first"
+    )]
     Reserved {
         /// What was to be reservable.
         wanted: Share,
@@ -71,7 +83,10 @@ pub enum ShareRefusal {
         reserved: Share,
     },
     /// A limit below the reservation.
-    #[error("{payer}: a limit of {limit} is below its reservation of {reserve}; raise the limit or lower the reservation")]
+    #[error(
+        "{payer}: a limit of {limit} is below its reservation of {reserve}; raise the limit or \
+            lower the reservation"
+    )]
     LimitBelowReserve {
         /// Who.
         payer: Payer,
@@ -81,7 +96,11 @@ pub enum ShareRefusal {
         reserve: Share,
     },
     /// A limit that lets next to nothing through.
-    #[error("{payer}: a limit of {limit} would hold a single request back for minutes; choose at least {}", Terms::LEAST_LIMIT)]
+    #[error(
+        "{payer}: a limit of {limit} would hold a single request back for minutes; choose at least \
+            {}",
+        Terms::MIN_LIMIT
+    )]
     LimitTooSmall {
         /// Who.
         payer: Payer,
@@ -89,7 +108,11 @@ pub enum ShareRefusal {
         limit: Share,
     },
     /// A burst out of range.
-    #[error("{payer}: a burst of {burst} is out of range; choose {} to {}", Terms::LEAST_BURST, Terms::MOST_BURST)]
+    #[error(
+        "{payer}: a burst of {burst} is out of range; choose {} to {}",
+        Terms::MIN_BURST,
+        Terms::MAX_BURST
+    )]
     Burst {
         /// Who.
         payer: Payer,
@@ -97,13 +120,19 @@ pub enum ShareRefusal {
         burst: Nanos,
     },
     /// A cap of nothing.
-    #[error("{payer}: a cap of 0 requests a second would hold everything back for ever; choose at least 1, or no cap")]
+    #[error(
+        "{payer}: a cap of 0 requests a second would hold everything back for ever; choose at \
+            least 1, or no cap"
+    )]
     NoRequests {
         /// Who.
         payer: Payer,
     },
     /// A cap of nothing, or beyond all drives.
-    #[error("{payer}: a cap of {sectors} sectors a second is out of range; choose 1 to {}, or no cap", Terms::MOST_SECTORS)]
+    #[error(
+        "{payer}: a cap of {sectors} sectors a second is out of range; choose 1 to {}, or no cap",
+        Terms::MAX_SECTORS
+    )]
     Sectors {
         /// Who.
         payer: Payer,
@@ -117,7 +146,10 @@ pub enum ShareRefusal {
         payer: Payer,
     },
     /// As many payers have terms as there may be.
-    #[error("{payer}: {} payers have terms already, which is as many as may have; remove one first", Terms::MOST_PAYERS)]
+    #[error(
+        "{payer}: {} payers have terms already, which is as many as may have; remove one first",
+        Terms::MAX_PAYERS
+    )]
     TooMany {
         /// Who.
         payer: Payer,
@@ -163,18 +195,18 @@ impl Default for Terms {
 
 impl Terms {
     /// The smallest limit: 1 ms of disk time a second.
-    pub const LEAST_LIMIT: Share = match Share::from_billionths(1_000_000) {
+    pub const MIN_LIMIT: Share = match Share::from_billionths(1_000_000) {
         Some(share) => share,
         None => Share::WHOLE,
     };
     /// The shortest burst.
-    pub const LEAST_BURST: Nanos = Nanos::from_ms(10);
+    pub const MIN_BURST: Nanos = Nanos::from_ms(10);
     /// The longest burst.
-    pub const MOST_BURST: Nanos = Nanos::from_secs(60);
+    pub const MAX_BURST: Nanos = Nanos::from_secs(60);
     /// The largest cap in sectors a second.
-    pub const MOST_SECTORS: u64 = 1_000_000_000_000;
+    pub const MAX_SECTORS: u64 = 1_000_000_000_000;
     /// The most payers with terms on one drive.
-    pub const MOST_PAYERS: usize = 4_096;
+    pub const MAX_PAYERS: usize = 4_096;
 
     /// Nothing but a reservation.
     #[must_use]
@@ -188,20 +220,22 @@ impl Terms {
     /// [`ShareRefusal`]; `payer` is who it names.
     pub fn check(&self, payer: Payer) -> Result<(), ShareRefusal> {
         let Self { reserve, limit, burst, .. } = *self;
-        if limit < Self::LEAST_LIMIT {
+        if limit < Self::MIN_LIMIT {
             return Err(ShareRefusal::LimitTooSmall { payer, limit });
         }
         if limit < reserve {
             return Err(ShareRefusal::LimitBelowReserve { payer, limit, reserve });
         }
-        if !(Self::LEAST_BURST..=Self::MOST_BURST).contains(&burst) {
+        if !(Self::MIN_BURST..=Self::MAX_BURST).contains(&burst) {
             return Err(ShareRefusal::Burst { payer, burst });
         }
         if self.requests_per_second == Some(0) {
             return Err(ShareRefusal::NoRequests { payer });
         }
         match self.sectors_per_second {
-            Some(sectors) if !(1..=Self::MOST_SECTORS).contains(&sectors) => Err(ShareRefusal::Sectors { payer, sectors }),
+            Some(sectors) if !(1..=Self::MAX_SECTORS).contains(&sectors) => {
+                Err(ShareRefusal::Sectors { payer, sectors })
+            }
             _ => Ok(()),
         }
     }

@@ -1,8 +1,11 @@
-//! [`Usage`]: how much of the drive somebody has used of late, as a moving average that weighs by age; and [`Recent`], the mean of the last so many times.
+//! [`Usage`]: how much of the drive somebody has used of late, as a moving average that weighs by
+//! age; and [`Recent`], the mean of the last so many times.
 //!
-//! What was used `t` ago counts with e^(−t / T). Somebody who uses a share `s` of the drive all the time comes to `s · T`, so that the average divided by T is the share.
+//! What was used `t` ago counts with e^(−t / T). Somebody who uses a share `s` of the drive all the
+//! time comes to `s · T`, so that the average divided by T is the share.
 //!
-//! Worked example, T = 3 s: a second of disk time at once is a share of 33 %, three seconds later of 12 %.
+//! Worked example, T = 3 s: a second of disk time at once is a share of 33 %, three seconds later
+//! of 12 %.
 
 use headtime_units::{Instant, Nanos};
 
@@ -35,11 +38,16 @@ impl Usage {
 
     fn weighed(&self, now: Instant) -> f64 {
         let age = now.saturating_since(self.at).as_ns();
-        if age == 0 { self.used_ns } else { self.used_ns * libm::exp(-(age as f64) / WINDOW.as_ns() as f64) }
+        if age == 0 {
+            self.used_ns
+        } else {
+            self.used_ns * libm::exp(-(age as f64) / WINDOW.as_ns() as f64)
+        }
     }
 }
 
-/// The mean of so many recent times, the last weighing the most; while there were fewer, of all of them.
+/// The mean of so many recent times, the last weighing the most; while there were fewer, of all of
+/// them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Recent {
     mean_ns: f64,

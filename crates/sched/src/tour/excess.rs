@@ -1,21 +1,31 @@
-//! [`ChainExcess`]: by how much chains of accesses take longer than the sum that was foretold of them.
+//! [`ChainExcess`]: by how much chains of accesses take longer than the sum that was predicted of
+//! them.
 //!
-//! Each access that ends is the last of a chain of one, of two, and so on up to [`LOOKAHEAD_MOST`]; what those chains took beyond what was foretold is counted, by length of chain. The margin of a
-//! chain is the quantile of what was counted: so much longer, or more, only so large a share of such chains have taken. Chains are counted as wholes because neither do quantiles of single accesses
-//! add up (two retries in one chain are rarer than one), nor are single excesses independent of each other (a late report makes the next sector one just missed).
+//! Each access that ends is the last of a chain of one, of two, and so on up to [`LOOKAHEAD_MAX`];
+//! what those chains took beyond what was predicted is counted, by length of chain. The margin of a
+//! chain is the quantile of what was counted: so much longer, or more, only so large a share of
+//! such chains have taken. Chains are counted as wholes because neither do quantiles of single
+//! accesses add up (two retries in one chain are rarer than one), nor are single excesses
+//! independent of each other (a late report makes the next sector one just missed).
 //!
-//! Worked example: excesses of 1, −1, 6 and 0 ms. Chains of one exceeded by 6, 1, 0, −1, of two by 6, 5, 0. The margin that one chain in four may exceed is 6 ms for one access (the first of five places, for the next
-//! to come takes one, too); that one in two may exceed, 1 ms for one and 5 ms for two.
+//! Worked example: excesses of 1, −1, 6 and 0 ms. Chains of one exceeded by 6, 1, 0, −1, of two by
+//! 6, 5, 0. The margin that one chain in four may exceed is 6 ms for one access (the first of five
+//! places, for the next to come takes one, too); that one in two may exceed, 1 ms for one and 5 ms
+//! for two.
 //!
-//! Guarantees: the excess of the next chain, were chains exchangeable, is above the margin with a probability of no more than the share asked for, once `1 / share` chains were counted; before, the
-//! margin is the largest excess seen, which n chains leave to be exceeded with 1/(n + 1). Counts are halved at 2¹⁷, so that what no longer happens is forgotten in some hundred thousand accesses.
-//! Not guaranteed: anything about a single request; how often it misses hangs on how often it waits until its margin is all it has. Excesses are rounded up to 0.1 ms.
-//! Cost: an access counts in eight places; a margin reads up to 1,024 numbers. 32 KiB. Source: ours; order statistics as for P1's worst of 100 measurements (docs/papers.md, `p1.exceed`).
+//! Guarantees: the excess of the next chain, were chains exchangeable, is above the margin with a
+//! probability of no more than the share asked for, once `1 / share` chains were counted; before,
+//! the margin is the largest excess seen, which n chains leave to be exceeded with 1/(n + 1).
+//! Counts are halved at 2¹⁷, so that what no longer happens is forgotten in some hundred thousand
+//! accesses. Not guaranteed: anything about a single request; how often it misses hangs on how
+//! often it waits until its margin is all it has. Excesses are rounded up to 0.1 ms. Cost: an
+//! access counts in eight places; a margin reads up to 1,024 numbers. 32 KiB. Source: ours; order
+//! statistics as for P1's worst of 100 measurements (docs/papers.md, `p1.exceed`).
 
 use alloc::vec;
 use alloc::vec::Vec;
 
-use super::LOOKAHEAD_MOST;
+use super::LOOKAHEAD_MAX;
 
 /// Width of a step in ns: a sixtieth of a turn at 10,000 rpm (chosen).
 const STEP_NS: i64 = 100_000;
@@ -24,16 +34,17 @@ const LOWEST_NS: i64 = -25_600_000;
 /// Steps up to 76.8 ms: twelve turns at 10,000 rpm; what is longer counts in the highest (chosen).
 const STEPS: usize = 1_024;
 /// Counts are halved when there are so many (chosen).
-const MOST_COUNTED: u64 = 1 << 17;
+const MAX_COUNTED: u64 = 1 << 17;
 
-/// Margins of chains by their length: what each takes longer than foretold, or shorter where negative, in ns; that of a single access first.
-pub type Margins = [i64; LOOKAHEAD_MOST];
+/// Margins of chains by their length: what each takes longer than predicted, or shorter where
+/// negative, in ns; that of a single access first.
+pub type Margins = [i64; LOOKAHEAD_MAX];
 
-/// Excesses of chains of 1 to [`LOOKAHEAD_MOST`] accesses.
+/// Excesses of chains of 1 to [`LOOKAHEAD_MAX`] accesses.
 #[derive(Clone, Debug)]
 pub struct ChainExcess {
     /// The last excesses in ns, the latest first.
-    recent: [i64; LOOKAHEAD_MOST],
+    recent: [i64; LOOKAHEAD_MAX],
     /// How many of them follow straight after each other.
     linked: usize,
     lengths: Vec<Counts>,
@@ -48,16 +59,16 @@ struct Counts {
 impl Default for ChainExcess {
     fn default() -> Self {
         let none = Counts { steps: vec![0; STEPS], all: 0 };
-        Self { recent: [0; LOOKAHEAD_MOST], linked: 0, lengths: vec![none; LOOKAHEAD_MOST] }
+        Self { recent: [0; LOOKAHEAD_MAX], linked: 0, lengths: vec![none; LOOKAHEAD_MAX] }
     }
 }
 
 impl ChainExcess {
-    /// An access straight after the one before it took so many ns longer than foretold.
+    /// An access straight after the one before it took so many ns longer than predicted.
     pub fn observe(&mut self, excess_ns: i64) {
         self.recent.rotate_right(1);
         self.recent[0] = excess_ns;
-        self.linked = (self.linked + 1).min(LOOKAHEAD_MOST);
+        self.linked = (self.linked + 1).min(LOOKAHEAD_MAX);
         let mut sum: i64 = 0;
         for (excess, counts) in self.recent[..self.linked].iter().zip(&mut self.lengths) {
             sum = sum.saturating_add(*excess);
@@ -70,10 +81,11 @@ impl ChainExcess {
         self.linked = 0;
     }
 
-    /// What no more than `share` (0 to 1) of chains exceed, by their length; zero of lengths that were never seen.
+    /// What no more than `share` (0 to 1) of chains exceed, by their length; zero of lengths that
+    /// were never seen.
     #[must_use]
     pub fn margins(&self, share: f64) -> Margins {
-        let mut margins = [0; LOOKAHEAD_MOST];
+        let mut margins = [0; LOOKAHEAD_MAX];
         for (margin, counts) in margins.iter_mut().zip(&self.lengths) {
             *margin = counts.exceeded_by(share);
         }
@@ -87,7 +99,7 @@ impl Counts {
         let step = (above as u64).div_ceil(STEP_NS as u64) as usize;
         self.steps[step.min(STEPS - 1)] += 1;
         self.all += 1;
-        if self.all >= MOST_COUNTED {
+        if self.all >= MAX_COUNTED {
             self.steps.iter_mut().for_each(|count| *count /= 2);
             self.all = self.steps.iter().map(|count| u64::from(*count)).sum();
         }
@@ -128,7 +140,11 @@ mod tests {
         let chains = of(&[1, -1, 6, 0]);
         assert_eq!(chains.margins(0.25), [ms(6), ms(6), ms(6), ms(6), 0, 0, 0, 0]);
         assert_eq!(chains.margins(0.5)[..2], [ms(1), ms(5)]);
-        assert_eq!(chains.margins(1.0)[..2], [ms(-1), 0], "all of them exceed no more than the least");
+        assert_eq!(
+            chains.margins(1.0)[..2],
+            [ms(-1), 0],
+            "all of them exceed no more than the least"
+        );
     }
 
     #[test]
@@ -136,16 +152,21 @@ mod tests {
         let mut chains = of(&[5, 5]);
         chains.interrupt();
         chains.observe(ms(5));
-        assert_eq!(chains.margins(0.01)[..3], [ms(5), ms(10), 0], "two stood in a row, never three");
-        assert_eq!(ChainExcess::default().margins(0.01), [0; LOOKAHEAD_MOST]);
+        assert_eq!(
+            chains.margins(0.01)[..3],
+            [ms(5), ms(10), 0],
+            "two stood in a row, never three"
+        );
+        assert_eq!(ChainExcess::default().margins(0.01), [0; LOOKAHEAD_MAX]);
     }
 
     #[test]
     fn the_margin_of_retries_is_one_retry_and_not_one_for_each_access() {
-        // One access in five hundred takes a turn of 6 ms more: one chain of eight in 62, and next to none takes two more.
+        // One access in five hundred takes a turn of 6 ms more: one chain of eight in 62, and next
+        // to none takes two more.
         let mut chains = ChainExcess::default();
         (0..20_000).for_each(|access| chains.observe(if access % 500 == 499 { ms(6) } else { 0 }));
-        assert_eq!(chains.margins(0.001), [ms(6); LOOKAHEAD_MOST]);
+        assert_eq!(chains.margins(0.001), [ms(6); LOOKAHEAD_MAX]);
         assert_eq!(chains.margins(0.003)[..2], [0, ms(6)], "one access alone fails seldom enough");
     }
 
@@ -153,7 +174,7 @@ mod tests {
     fn what_no_longer_happens_is_forgotten() {
         let mut chains = of(&[40; 100]);
         assert_eq!(chains.margins(1e-4)[0], ms(40));
-        (0..4 * MOST_COUNTED).for_each(|_| chains.observe(ms(2)));
+        (0..4 * MAX_COUNTED).for_each(|_| chains.observe(ms(2)));
         assert_eq!(chains.margins(1e-4)[0], ms(2));
         assert_eq!(
             of(&[i64::MAX / 2_000_000, i64::MIN / 2_000_000]).margins(1e-4)[0],
@@ -165,7 +186,8 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-        /// By definition: of all sums over so many in a row no more than the share asked for, and one, lie above the margin, and it is one of them, rounded up.
+        /// By definition: of all sums over so many in a row no more than the share asked for, and
+        /// one, lie above the margin, and it is one of them, rounded up.
         #[test]
         fn margins_are_quantiles_of_the_sums(excesses in proptest::collection::vec(-3_000_i64..7_000, 1..200), share in 0.001_f64..1.0) {
             let mut chains = ChainExcess::default();

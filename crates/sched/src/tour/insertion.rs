@@ -1,13 +1,18 @@
-//! Nearest insertion of a whole queue: in the order of the queue as the paper prints it, and nearest first as the textbook has it.
+//! Nearest insertion of a whole queue: in the order of the queue as the paper prints it, and
+//! nearest first as the textbook has it.
 //!
-//! Both put each request where it lengthens the path least ([`Path::insert`]); they differ in whose turn it is. *In order*: the oldest that is not
-//! on the path. *Nearest first*: the one that is the fewest ms behind anybody on the path, the head included; of equals the lowest number.
+//! Both put each request where it lengthens the path least ([`Path::insert`]); they differ in whose
+//! turn it is. *In order*: the oldest that is not on the path. *Nearest first*: the one that is the
+//! fewest ms behind anybody on the path, the head included; of equals the lowest number.
 //!
-//! Worked example on a line, the head at 0, requests at 9, 1 and 5 in order of arrival, a cost of one ms per step. In order: 9; 1 before it; 5 between the two. Nearest first: 1
-//! is nearest to the head; 5 is 4 behind 1; 9 is 4 behind 5. Both end at 1 5 9. With more of them they part: see the golden orders.
+//! Worked example on a line, the head at 0, requests at 9, 1 and 5 in order of arrival, a cost of
+//! one ms per step. In order: 9; 1 before it; 5 between the two. Nearest first: 1 is nearest to the
+//! head; 5 is 4 behind 1; 9 is 4 behind 5. Both end at 1 5 9. With more of them they part: see the
+//! golden orders.
 //!
-//! Guarantees: every request once. Not guaranteed: any nearness to the shortest path. Cost: O(n²) for n requests, 256 of them within 200 us.
-//! Source: P1 section 3.2; Rosenkrantz, Stearns and Lewis 1974 for the nearest first.
+//! Guarantees: every request once. Not guaranteed: any nearness to the shortest path. Cost: O(n²)
+//! for n requests, 256 of them within 200 us. Source: P1 section 3.2; Rosenkrantz, Stearns and
+//! Lewis 1974 for the nearest first.
 
 use alloc::vec::Vec;
 
@@ -16,7 +21,8 @@ use headtime_units::Nanos;
 use super::Costs;
 use super::path::{Path, cheapest_place};
 
-/// The path that comes of inserting requests 0 to `count` in that order, which is the order of the queue. O(n²).
+/// The path that comes of inserting requests 0 to `count` in that order, which is the order of the
+/// queue. O(n²).
 #[must_use]
 pub fn insert_in_order(costs: &impl Costs, count: usize) -> Path {
     let mut growing = Growing::new(costs, count);
@@ -26,13 +32,16 @@ pub fn insert_in_order(costs: &impl Costs, count: usize) -> Path {
     Path::from(growing.order)
 }
 
-/// The path that comes of inserting requests 0 to `count`, each time the one that is nearest behind anybody on the path. O(n²).
+/// The path that comes of inserting requests 0 to `count`, each time the one that is nearest behind
+/// anybody on the path. O(n²).
 #[must_use]
 pub fn insert_nearest_first(costs: &impl Costs, count: usize) -> Path {
     let mut growing = Growing::new(costs, count);
     // Those who are not on the path yet, by ascending number, and how near the path each is.
-    let mut left: Vec<(usize, Nanos)> = (0..count).map(|request| (request, costs.first(request))).collect();
-    let mut nearest = left.iter().enumerate().min_by_key(|(_, (_, near))| *near).map(|(place, _)| place);
+    let mut left: Vec<(usize, Nanos)> =
+        (0..count).map(|request| (request, costs.first(request))).collect();
+    let mut nearest =
+        left.iter().enumerate().min_by_key(|(_, (_, near))| *near).map(|(place, _)| place);
     while let Some(place) = nearest {
         let (request, _) = left.remove(place);
         growing.insert(request);
@@ -48,7 +57,8 @@ pub fn insert_nearest_first(costs: &impl Costs, count: usize) -> Path {
     Path::from(growing.order)
 }
 
-/// A path that is built in one go. The costs stay as they are, so those along the path are remembered.
+/// A path that is built in one go. The costs stay as they are, so those along the path are
+/// remembered.
 struct Growing<'a, C> {
     costs: &'a C,
     order: Vec<usize>,
@@ -62,7 +72,8 @@ impl<'a, C: Costs> Growing<'a, C> {
     }
 
     fn insert(&mut self, request: usize) {
-        let (place, _) = cheapest_place(self.costs, &self.order, |place| self.edges[place], request);
+        let (place, _) =
+            cheapest_place(self.costs, &self.order, |place| self.edges[place], request);
         let before = place.checked_sub(1).map(|before| self.order[before]);
         if let Some(next) = self.order.get(place) {
             self.edges[place] = self.costs.between(request, *next);
@@ -88,7 +99,10 @@ mod tests {
         for insert in [insert_in_order, insert_nearest_first] {
             assert_eq!(insert(&on_a_line(&[9, 1, 5]), 3).order(), [1, 2, 0]);
         }
-        assert!(insert_in_order(&on_a_line(&[]), 0).is_empty() && insert_nearest_first(&on_a_line(&[]), 0).is_empty());
+        assert!(
+            insert_in_order(&on_a_line(&[]), 0).is_empty()
+                && insert_nearest_first(&on_a_line(&[]), 0).is_empty()
+        );
     }
 
     /// Nearest insertion by its definition, each place tried by measuring the whole path.
@@ -96,29 +110,46 @@ mod tests {
         let mut order: Vec<usize> = Vec::new();
         let mut left: Vec<usize> = (0..count).collect();
         while !left.is_empty() {
-            let near = |request: usize| order.iter().map(|on| costs.between(*on, request)).fold(costs.first(request), Nanos::min);
-            let turn = if nearest_first { *left.iter().min_by_key(|request| (near(**request), **request)).unwrap() } else { left[0] };
+            let near = |request: usize| {
+                order
+                    .iter()
+                    .map(|on| costs.between(*on, request))
+                    .fold(costs.first(request), Nanos::min)
+            };
+            let turn = if nearest_first {
+                *left.iter().min_by_key(|request| (near(**request), **request)).unwrap()
+            } else {
+                left[0]
+            };
             left.retain(|other| *other != turn);
             let with = |place: usize| {
                 let mut order = order.clone();
                 order.insert(place, turn);
                 order
             };
-            order = (0..=order.len()).rev().map(with).min_by_key(|order| length(costs, order)).unwrap();
+            order =
+                (0..=order.len()).rev().map(with).min_by_key(|order| length(costs, order)).unwrap();
         }
         order
     }
 
     fn check(costs: &impl Costs, count: usize, orders: &[Vec<usize>]) {
         let best = orders.iter().map(|order| length(costs, order)).min().unwrap();
-        for (nearest_first, path) in [(false, insert_in_order(costs, count)), (true, insert_nearest_first(costs, count))] {
-            assert_eq!(path.order(), by_definition(costs, count, nearest_first), "nearest first: {nearest_first}");
+        for (nearest_first, path) in
+            [(false, insert_in_order(costs, count)), (true, insert_nearest_first(costs, count))]
+        {
+            assert_eq!(
+                path.order(),
+                by_definition(costs, count, nearest_first),
+                "nearest first: {nearest_first}"
+            );
             assert!(path.length(costs) >= best);
         }
         assert_eq!(shortest(costs, count).length(costs), best);
     }
 
-    /// Every queue of up to six requests on a drive of three places and every one of seven on two places, and the shortest path of each by trying all orders.
+    /// Every queue of up to six requests on a drive of three places and every one of seven on two
+    /// places, and the shortest path of each by trying all orders.
     #[test]
     fn every_queue_of_up_to_seven_on_a_small_drive_is_ordered_as_defined() {
         for (count, places) in [(0, 3), (1, 3), (2, 3), (3, 3), (4, 3), (5, 3), (6, 3), (7, 2)] {

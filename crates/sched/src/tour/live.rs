@@ -1,17 +1,27 @@
-//! [`LiveTour`]: a path through a live queue, repaired as requests come and go instead of being built anew.
+//! [`LiveTour`]: a path through a live queue, repaired as requests come and go instead of being
+//! built again.
 //!
-//! An arrival is inserted where it lengthens the path least; who leaves is cut out, and his neighbours close up. When the first is sent, the head will be where it ends, so that the rest of the path
-//! stands as it is. What it takes from one request on the path to the next is written down when the two come to be neighbours.
+//! An arrival is inserted where it lengthens the path least; who leaves is cut out, and his
+//! neighbors close up. When the first is sent, the head will be where it ends, so that the rest of
+//! the path stands as it is. What it takes from one request on the path to the next is written down
+//! when the two come to be neighbors.
 //!
-//! A tour that [remembers](LiveTour::remembering) asks for each pair once, when the later of the two arrives, and writes all of them down in a [`CostTable`]: the path can then be built anew
-//! from time to time without asking again, because an insertion never moves anybody who is there already. One that does not remember asks at an arrival only for what its place hangs on
-//! ([`Costs::least`]), and for everything when it is built anew.
+//! A tour that [remembers](LiveTour::remembering) asks for each pair once, when the later of the
+//! two arrives, and writes all of them down in a [`CostTable`]: the path can then be built again
+//! from time to time without asking again, because an insertion never moves anybody who is there
+//! already. One that does not remember asks at an arrival only for what its place hangs on
+//! ([`Costs::least`]), and for everything when it is built again.
 //!
-//! Worked example: on a line, the head at 0, one ms a step, requests at 9 and 5 in order of arrival: the path is 5 9. Now 1 and 7 arrive: 1 5 7 9. 1 is sent; 5 is cancelled: 7 9.
+//! Worked example: on a line, the head at 0, one ms a step, requests at 9 and 5 in order of
+//! arrival: the path is 5 9. Now 1 and 7 arrive: 1 5 7 9. 1 is sent; 5 is cancelled: 7 9.
 //!
-//! Guarantees: the path that arrivals alone make is that of [`insert_in_order`](super::insert_in_order) in the order in which they came, whether it remembers or not. Not guaranteed: that costs
-//! are still what they were when they were asked for; a request that stays for long is ordered by old news. Cost: an arrival among n looks at n places and asks for 2n costs, or for as many of them
-//! as bounds leave in question; a request that leaves moves n numbers. Remembering takes 8 n² bytes. Source: P1 section 3.2, on a live queue (SATF-MAP).
+//! Guarantees: the path that arrivals alone make is that of
+//! [`insert_in_order`](super::insert_in_order) in the order in which they came, whether it
+//! remembers or not. Not guaranteed: that costs are still what they were when they were asked for;
+//! a request that stays for long is ordered by old news. Cost: an arrival among n looks at n places
+//! and asks for 2n costs, or for as many of them as bounds leave in question; a request that leaves
+//! moves n numbers. Remembering takes 8 n² bytes. Source: P1 section 3.2, on a live queue
+//! (SATF-MAP).
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -44,7 +54,8 @@ impl LiveTour {
         Self { table: Some(CostTable::default()), ..Self::default() }
     }
 
-    /// The slot of the next request; it has it until it [leaves](LiveTour::leave). Slots are small numbers that are used again.
+    /// The slot of the next request; it has it until it [leaves](LiveTour::leave). Slots are small
+    /// numbers that are used again.
     pub fn slot(&mut self) -> usize {
         if let Some(slot) = self.free.pop() {
             return slot;
@@ -56,14 +67,16 @@ impl LiveTour {
         slot
     }
 
-    /// Puts the request in `slot` on the path where it lengthens it least. `costs` knows everybody on the path and the newcomer by their slots.
+    /// Puts the request in `slot` on the path where it lengthens it least. `costs` knows everybody
+    /// on the path and the newcomer by their slots.
     pub fn enter(&mut self, costs: &impl Costs, slot: usize) {
         let Some(table) = &mut self.table else { return self.chain.insert(costs, slot) };
         let others = self.chain.path.order();
         let mut answers = costs.around(slot, others).map(Vec::into_iter);
         for other in others {
             let together = answers.as_mut().and_then(Iterator::next);
-            let [there, back] = together.unwrap_or_else(|| [costs.between(slot, *other), costs.between(*other, slot)]);
+            let [there, back] = together
+                .unwrap_or_else(|| [costs.between(slot, *other), costs.between(*other, slot)]);
             table.set_between(slot, *other, there);
             table.set_between(*other, slot, back);
         }
@@ -77,14 +90,19 @@ impl LiveTour {
         place == 0
     }
 
-    /// Builds the path anew in the order of `slots`, or the nearest first, from the costs written down if it remembers. They are everybody on the path.
+    /// Builds the path again in the order of `slots`, or the nearest first, from the costs written
+    /// down if it remembers. They are everybody on the path.
     ///
     /// # Panics
     /// When they are fewer or more.
     pub fn rebuild(&mut self, costs: &impl Costs, slots: &[usize], nearest_first: bool) {
-        assert_eq!(slots.len(), self.path().len(), "a path is built anew from everybody on it");
+        assert_eq!(slots.len(), self.path().len(), "a path is built again from everybody on it");
         let path = match &self.table {
-            Some(table) => inserted(&Listed { costs: &AtHead { table, costs }, slots }, slots.len(), nearest_first),
+            Some(table) => inserted(
+                &Listed { costs: &AtHead { table, costs }, slots },
+                slots.len(),
+                nearest_first,
+            ),
             None => inserted(&Listed { costs, slots }, slots.len(), nearest_first),
         };
         let order: Vec<usize> = path.order().iter().map(|place| slots[*place]).collect();
@@ -106,23 +124,34 @@ fn inserted(costs: &impl Costs, count: usize, nearest_first: bool) -> Path {
 #[derive(Clone, Debug, Default)]
 struct Chain {
     path: Path,
-    /// By place on the path, what it takes from the one before; `None` where that has not been asked for. The first one's is never used: the head moves.
+    /// By place on the path, what it takes from the one before; `None` where that has not been
+    /// asked for. The first one's is never used: the head moves.
     edges: Vec<Option<Nanos>>,
 }
 
 impl Chain {
     fn insert(&mut self, costs: &impl Costs, request: usize) {
         let order = self.path.order();
-        for (neighbours, edge) in order.windows(2).zip(self.edges.iter_mut().skip(1)).filter(|(_, edge)| edge.is_none()) {
-            *edge = Some(costs.between(neighbours[0], neighbours[1]));
+        for (neighbors, edge) in
+            order.windows(2).zip(self.edges.iter_mut().skip(1)).filter(|(_, edge)| edge.is_none())
+        {
+            *edge = Some(costs.between(neighbors[0], neighbors[1]));
         }
         let first = order.first().map(|first| costs.first(*first)).unwrap_or_default();
         let edges = &self.edges;
-        let (place, _) = cheapest_place(costs, order, |place| if place == 0 { first } else { edges[place].unwrap_or_default() }, request);
+        let (place, _) = cheapest_place(
+            costs,
+            order,
+            |place| if place == 0 { first } else { edges[place].unwrap_or_default() },
+            request,
+        );
         if let Some(next) = order.get(place) {
             self.edges[place] = Some(costs.between(request, *next));
         }
-        self.edges.insert(place, place.checked_sub(1).map(|before| costs.between(order[before], request)));
+        self.edges.insert(
+            place,
+            place.checked_sub(1).map(|before| costs.between(order[before], request)),
+        );
         self.path.insert_at(place, request);
     }
 
@@ -206,7 +235,10 @@ mod tests {
     #[test]
     fn a_path_is_repaired_as_requests_come_and_go() {
         let places: RefCell<Vec<u64>> = RefCell::new(Vec::new());
-        let costs = (|to: usize| ms(places.borrow()[to]), |from: usize, to: usize| ms(places.borrow()[from].abs_diff(places.borrow()[to])));
+        let costs = (
+            |to: usize| ms(places.borrow()[to]),
+            |from: usize, to: usize| ms(places.borrow()[from].abs_diff(places.borrow()[to])),
+        );
         let mut tour = LiveTour::new();
         let enter = |tour: &mut LiveTour, place: u64| {
             let slot = tour.slot();
@@ -217,7 +249,9 @@ mod tests {
             tour.enter(&costs, slot);
             slot
         };
-        let on_path = |tour: &LiveTour| tour.path().order().iter().map(|slot| places.borrow()[*slot]).collect::<Vec<_>>();
+        let on_path = |tour: &LiveTour| {
+            tour.path().order().iter().map(|slot| places.borrow()[*slot]).collect::<Vec<_>>()
+        };
         let slots = [9, 5, 1, 7].map(|place| enter(&mut tour, place));
         assert_eq!(on_path(&tour), [1, 5, 7, 9]);
         assert!(tour.leave(slots[2]) && tour.leave(slots[1]) && !tour.leave(slots[1]));
@@ -229,8 +263,8 @@ mod tests {
     }
 
     #[test]
-    #[should_panic(expected = "a path is built anew from everybody on it")]
-    fn nobody_is_forgotten_when_a_path_is_built_anew() {
+    #[should_panic(expected = "a path is built again from everybody on it")]
+    fn nobody_is_forgotten_when_a_path_is_built_again() {
         let costs = (|_: usize| ms(1), |_: usize, _: usize| ms(1));
         let mut tour = LiveTour::new();
         let slot = tour.slot();
@@ -251,7 +285,11 @@ mod tests {
                 order.insert(place, request);
                 order
             };
-            self.order = (0..=self.order.len()).rev().map(with).min_by_key(|order| length(costs, order)).unwrap();
+            self.order = (0..=self.order.len())
+                .rev()
+                .map(with)
+                .min_by_key(|order| length(costs, order))
+                .unwrap();
         }
     }
 
@@ -285,7 +323,8 @@ mod tests {
             }
         }
 
-        /// Of those who arrive one by one the path is that of insertion in order; built anew it is that of insertion among those who are left.
+        /// Of those who arrive one by one the path is that of insertion in order; built again it is
+        /// that of insertion among those who are left.
         #[test]
         fn a_live_path_is_that_of_insertion(
             bounded in Bounded::of(1..40), gone in proptest::collection::vec(any::<bool>(), 40), nearest_first in any::<bool>(), remembers in any::<bool>(),
@@ -306,8 +345,8 @@ mod tests {
             prop_assert_eq!(tour.path().order().to_vec(), before.into_iter().filter(|slot| !gone[*slot]).collect::<Vec<_>>());
             tour.rebuild(&bounded, &left, nearest_first);
             let listed = (|to: usize| drawn.first(left[to]), |from: usize, to: usize| drawn.between(left[from], left[to]));
-            let anew = if nearest_first { insert_nearest_first(&listed, left.len()) } else { insert_in_order(&listed, left.len()) };
-            prop_assert_eq!(tour.path().order().to_vec(), anew.order().iter().map(|place| left[*place]).collect::<Vec<_>>());
+            let again = if nearest_first { insert_nearest_first(&listed, left.len()) } else { insert_in_order(&listed, left.len()) };
+            prop_assert_eq!(tour.path().order().to_vec(), again.order().iter().map(|place| left[*place]).collect::<Vec<_>>());
         }
     }
 }

@@ -1,16 +1,21 @@
 //! [`Lookahead`]: EDF that tries every order of the first few deadlines.
 //!
-//! Of the queue by deadline the first k are taken, and all k! orders of them are tried from where the head is. Those whose largest overtime is least are
-//! kept; of these the one whose path is shortest wins, and of equals the one nearest to EDF. Its first request is sent; then everything is looked at anew. With k = 1
-//! this is EDF. The path counts the edge from the head to the first request, which the paper's sum leaves out: without it the drive would not care where it begins.
+//! Of the queue by deadline the first k are taken, and all k! orders of them are tried from where
+//! the head is. Those whose largest overtime is least are kept; of these the one whose path is
+//! shortest wins, and of equals the one nearest to EDF. Its first request is sent; then everything
+//! is looked at again. With k = 1 this is EDF. The path counts the edge from the head to the first
+//! request, which the paper's sum leaves out: without it the drive would not care where it begins.
 //!
-//! Worked example, the head free at 0, A due at 10 and B at 12. From the head A takes 6 and B 3; behind A, B takes 7; behind B, A takes 4. A B ends at 6 and 13: one ms
-//! too late. B A ends at 3 and 7: nobody is late, so B goes first, against EDF. Were B due at 20, both orders would hold, and B A would still be chosen: 7 is less than 13.
+//! Worked example, the head free at 0, A due at 10 and B at 12. From the head A takes 6 and B 3;
+//! behind A, B takes 7; behind B, A takes 4. A B ends at 6 and 13: one ms too late. B A ends at 3
+//! and 7: nobody is late, so B goes first, against EDF. Were B due at 20, both orders would hold,
+//! and B A would still be chosen: 7 is less than 13.
 //!
-//! Guarantees: among all orders of the first k, none has less overtime. Not guaranteed: anything about those behind them; what the first k choose may
-//! leave the next too little time, and overtime counts what costs say, not what the drive will do.
-//! Cost: k² costs, asked once each, and at most k! orders, cut short where they cannot win; k = 4 is 24 orders, well below a microsecond beside the costs.
-//! Source: P1 section 3.3 (G-MATRIX); Somasundara et al. 2004.
+//! Guarantees: among all orders of the first k, none has less overtime. Not guaranteed: anything
+//! about those behind them; what the first k choose may leave the next too little time, and
+//! overtime counts what costs say, not what the drive will do. Cost: k² costs, asked once each, and
+//! at most k! orders, cut short where they cannot win; k = 4 is 24 orders, well below a microsecond
+//! beside the costs. Source: P1 section 3.3 (G-MATRIX); Somasundara et al. 2004.
 
 use alloc::vec::Vec;
 
@@ -20,10 +25,10 @@ use super::path::Path;
 use super::{Costs, Margins};
 
 /// The most requests that are looked ahead over: 8! = 40,320 orders.
-pub const LOOKAHEAD_MOST: usize = 8;
+pub const LOOKAHEAD_MAX: usize = 8;
 
 /// Nobody has to be early.
-const NO_MARGINS: Margins = [0; LOOKAHEAD_MOST];
+const NO_MARGINS: Margins = [0; LOOKAHEAD_MAX];
 
 /// How far to look ahead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -50,10 +55,11 @@ impl Default for Lookahead {
 }
 
 impl Lookahead {
-    /// A look at the first `k` requests by deadline; `None` unless `k` is from 1 to [`LOOKAHEAD_MOST`].
+    /// A look at the first `k` requests by deadline; `None` unless `k` is from 1 to
+    /// [`LOOKAHEAD_MAX`].
     #[must_use]
     pub const fn new(k: usize) -> Option<Self> {
-        if k >= 1 && k <= LOOKAHEAD_MOST { Some(Self { k }) } else { None }
+        if k >= 1 && k <= LOOKAHEAD_MAX { Some(Self { k }) } else { None }
     }
 
     /// How many requests are looked at.
@@ -64,19 +70,38 @@ impl Lookahead {
 
     /// Who goes first; `None` where nobody waits.
     ///
-    /// Request `i` is due at `deadlines[i]`, which ascend ([`Instant::NEVER`]: no deadline); more than k need not be named. The head is free at `free_at`.
+    /// Request `i` is due at `deadlines[i]`, which ascend ([`Instant::NEVER`]: no deadline); more
+    /// than k need not be named. The head is free at `free_at`.
     #[must_use]
-    pub fn look(self, costs: &impl Costs, deadlines: &[Instant], free_at: Instant) -> Option<Outlook> {
+    pub fn look(
+        self,
+        costs: &impl Costs,
+        deadlines: &[Instant],
+        free_at: Instant,
+    ) -> Option<Outlook> {
         self.look_by(costs, costs, &NO_MARGINS, deadlines, free_at)
     }
 
-    /// As [`Lookahead::look`], with overtime reckoned from `times`, which may be the longer ones of what is not certain, and the path measured in `costs`.
+    /// As [`Lookahead::look`], with overtime computed from `times`, which may be the longer ones of
+    /// what is not certain, and the path measured in `costs`.
     ///
-    /// The request in place n of an order is to end the nth of `margins` before its deadline ([`ChainExcess`](super::ChainExcess); all zero: just in time), so that overtime counts from there.
+    /// The request in place n of an order is to end the nth of `margins` before its deadline
+    /// ([`ChainExcess`](super::ChainExcess); all zero: just in time), so that overtime counts from
+    /// there.
     #[must_use]
-    pub fn look_by(self, costs: &impl Costs, times: &impl Costs, margins: &Margins, deadlines: &[Instant], free_at: Instant) -> Option<Outlook> {
-        debug_assert!(deadlines.is_sorted(), "the requests are looked at in the order of their deadlines");
-        let mut window = [0; LOOKAHEAD_MOST];
+    pub fn look_by(
+        self,
+        costs: &impl Costs,
+        times: &impl Costs,
+        margins: &Margins,
+        deadlines: &[Instant],
+        free_at: Instant,
+    ) -> Option<Outlook> {
+        debug_assert!(
+            deadlines.is_sorted(),
+            "the requests are looked at in the order of their deadlines"
+        );
+        let mut window = [0; LOOKAHEAD_MAX];
         let count = self.k.min(deadlines.len());
         for (rank, request) in window[..count].iter_mut().enumerate() {
             *request = rank;
@@ -84,14 +109,25 @@ impl Lookahead {
         self.look_at(costs, times, margins, (&window[..count], deadlines), None, free_at)
     }
 
-    /// The whole queue ordered by sending the first again and again, as the paper prints it. A live queue wants [`Lookahead::look`], which sees who has come since.
+    /// The whole queue ordered by sending the first again and again, as the paper prints it. A live
+    /// queue wants [`Lookahead::look`], which sees who has come since.
     #[must_use]
     pub fn order_all(self, costs: &impl Costs, deadlines: &[Instant], free_at: Instant) -> Path {
-        debug_assert!(deadlines.is_sorted(), "the requests are looked at in the order of their deadlines");
+        debug_assert!(
+            deadlines.is_sorted(),
+            "the requests are looked at in the order of their deadlines"
+        );
         let mut left: Vec<usize> = (0..deadlines.len()).collect();
         let mut order = Vec::with_capacity(left.len());
         let (mut from, mut now) = (None, free_at);
-        while let Some(outlook) = self.look_at(costs, costs, &NO_MARGINS, (&left[..self.k.min(left.len())], deadlines), from, now) {
+        while let Some(outlook) = self.look_at(
+            costs,
+            costs,
+            &NO_MARGINS,
+            (&left[..self.k.min(left.len())], deadlines),
+            from,
+            now,
+        ) {
             now += costs.after(from, outlook.first);
             from = Some(outlook.first);
             left.retain(|request| *request != outlook.first);
@@ -113,13 +149,22 @@ impl Lookahead {
         let mut search = Search::new(window.len(), margins, free_at);
         for (to, request) in window.iter().enumerate() {
             search.deadlines[to] = deadlines[*request];
-            search.begins[to] = Step { cost: costs.after(from, *request), time: times.after(from, *request) };
-            for (before, other) in window.iter().enumerate().filter(|(_, other)| *other != request) {
-                search.goes_on[before][to] = Step { cost: costs.between(*other, *request), time: times.between(*other, *request) };
+            search.begins[to] =
+                Step { cost: costs.after(from, *request), time: times.after(from, *request) };
+            for (before, other) in window.iter().enumerate().filter(|(_, other)| *other != request)
+            {
+                search.goes_on[before][to] = Step {
+                    cost: costs.between(*other, *request),
+                    time: times.between(*other, *request),
+                };
             }
         }
         search.extend(None, 0, Reached::default());
-        search.best.map(|(overtime, length, first)| Outlook { first: window[first], overtime, length })
+        search.best.map(|(overtime, length, first)| Outlook {
+            first: window[first],
+            overtime,
+            length,
+        })
     }
 }
 
@@ -146,10 +191,10 @@ struct Reached {
 struct Search {
     count: usize,
     /// When the head is free, and the margin of each place added.
-    free_at: [Instant; LOOKAHEAD_MOST],
-    deadlines: [Instant; LOOKAHEAD_MOST],
-    begins: [Step; LOOKAHEAD_MOST],
-    goes_on: [[Step; LOOKAHEAD_MOST]; LOOKAHEAD_MOST],
+    free_at: [Instant; LOOKAHEAD_MAX],
+    deadlines: [Instant; LOOKAHEAD_MAX],
+    begins: [Step; LOOKAHEAD_MAX],
+    goes_on: [[Step; LOOKAHEAD_MAX]; LOOKAHEAD_MAX],
     /// Overtime, length and first request of the best order found.
     best: Option<(Nanos, Nanos, usize)>,
 }
@@ -157,14 +202,24 @@ struct Search {
 impl Search {
     fn new(count: usize, margins: &Margins, free_at: Instant) -> Self {
         let free_at = margins.map(|margin| free_at.offset_by_ns(margin));
-        let row = [Step::default(); LOOKAHEAD_MOST];
-        Self { count, free_at, deadlines: [Instant::NEVER; LOOKAHEAD_MOST], begins: row, goes_on: [row; LOOKAHEAD_MOST], best: None }
+        let row = [Step::default(); LOOKAHEAD_MAX];
+        Self {
+            count,
+            free_at,
+            deadlines: [Instant::NEVER; LOOKAHEAD_MAX],
+            begins: row,
+            goes_on: [row; LOOKAHEAD_MAX],
+            best: None,
+        }
     }
 
-    /// Tries everything that can follow `last` when the requests in the bit mask `served` have been served.
+    /// Tries everything that can follow `last` when the requests in the bit mask `served` have been
+    /// served.
     fn extend(&mut self, last: Option<usize>, served: u32, reached: Reached) {
         // Neither overtime nor length can shrink on the way to the end.
-        if self.best.is_some_and(|(least, shortest, _)| (reached.overtime, reached.length) >= (least, shortest)) {
+        if self.best.is_some_and(|(least, shortest, _)| {
+            (reached.overtime, reached.length) >= (least, shortest)
+        }) {
             return;
         }
         let place = served.count_ones() as usize;
@@ -178,7 +233,8 @@ impl Search {
             let step = last.map_or(self.begins[next], |last| self.goes_on[last][next]);
             let time = reached.time.saturating_add(step.time);
             let late = (self.free_at[place] + time).saturating_since(self.deadlines[next]);
-            let (length, overtime) = (reached.length.saturating_add(step.cost), reached.overtime.max(late));
+            let (length, overtime) =
+                (reached.length.saturating_add(step.cost), reached.overtime.max(late));
             let first = last.map_or(next, |_| reached.first);
             self.extend(Some(next), served | 1 << next, Reached { length, time, overtime, first });
         }
@@ -199,7 +255,9 @@ mod tests {
     #[test]
     fn an_order_that_holds_goes_before_one_that_is_by_deadline() {
         let costs = (|to: usize| ms([6, 3][to]), |from: usize, _: usize| ms([7, 4][from]));
-        let look = |k: usize, deadlines: &[u64]| Lookahead::new(k).unwrap().look(&costs, &due(deadlines), Instant::ORIGIN).unwrap();
+        let look = |k: usize, deadlines: &[u64]| {
+            Lookahead::new(k).unwrap().look(&costs, &due(deadlines), Instant::ORIGIN).unwrap()
+        };
         assert_eq!(look(2, &[10, 12]), Outlook { first: 1, overtime: Nanos::ZERO, length: ms(7) });
         assert_eq!(look(2, &[10, 20]), Outlook { first: 1, overtime: Nanos::ZERO, length: ms(7) });
         assert_eq!(look(1, &[10, 12]), Outlook { first: 0, overtime: Nanos::ZERO, length: ms(6) });
@@ -214,14 +272,15 @@ mod tests {
         let costs = (|_: usize| ms(1), |_: usize, _: usize| ms(1));
         assert_eq!(Lookahead::default().look(&costs, &[], Instant::ORIGIN), None);
         assert!(Lookahead::default().order_all(&costs, &[], Instant::ORIGIN).is_empty());
-        assert_eq!((Lookahead::new(0), Lookahead::new(LOOKAHEAD_MOST + 1)), (None, None));
+        assert_eq!((Lookahead::new(0), Lookahead::new(LOOKAHEAD_MAX + 1)), (None, None));
         assert_eq!(Lookahead::default().k(), 4);
     }
 
     #[test]
     fn without_deadlines_the_shortest_path_of_the_window_is_left() {
         let costs = (|to: usize| ms([5, 1][to]), |_: usize, _: usize| ms(2));
-        let outlook = Lookahead::default().look(&costs, &[Instant::NEVER; 2], Instant::from_ns(7)).unwrap();
+        let outlook =
+            Lookahead::default().look(&costs, &[Instant::NEVER; 2], Instant::from_ns(7)).unwrap();
         assert_eq!(outlook, Outlook { first: 1, overtime: Nanos::ZERO, length: ms(3) });
     }
 
@@ -230,10 +289,17 @@ mod tests {
         let costs = (|to: usize| ms([6, 3][to]), |from: usize, _: usize| ms([7, 4][from]));
         let look = |margins_ms: [u64; 2]| {
             let mut margins = NO_MARGINS;
-            margins.iter_mut().zip(margins_ms).for_each(|(margin, wanted)| *margin = ms(wanted).as_ns() as i64);
-            Lookahead::new(2).unwrap().look_by(&costs, &costs, &margins, &due(&[8, 20]), Instant::ORIGIN).unwrap()
+            margins
+                .iter_mut()
+                .zip(margins_ms)
+                .for_each(|(margin, wanted)| *margin = ms(wanted).as_ns() as i64);
+            Lookahead::new(2)
+                .unwrap()
+                .look_by(&costs, &costs, &margins, &due(&[8, 20]), Instant::ORIGIN)
+                .unwrap()
         };
-        // B A ends at 3 and 7, A B at 6 and 13: both hold, and the shorter goes. With two accesses A has 1 ms to spare, alone 2.
+        // B A ends at 3 and 7, A B at 6 and 13: both hold, and the shorter goes. With two accesses
+        // A has 1 ms to spare, alone 2.
         assert_eq!(look([0, 0]), Outlook { first: 1, overtime: Nanos::ZERO, length: ms(7) });
         assert_eq!(look([0, 1]), Outlook { first: 1, overtime: Nanos::ZERO, length: ms(7) });
         assert_eq!(look([2, 2]), Outlook { first: 0, overtime: Nanos::ZERO, length: ms(13) });
@@ -241,26 +307,45 @@ mod tests {
         assert_eq!(look([3, 3]), Outlook { first: 0, overtime: ms(1), length: ms(13) });
     }
 
-    /// The same by its definition: every order in full, overtime first, then length, then the order of deadlines.
-    fn by_definition(costs: &impl Costs, orders: &[Vec<usize>], deadlines: &[Instant], free_at: Instant) -> Option<Outlook> {
+    /// The same by its definition: every order in full, overtime first, then length, then the order
+    /// of deadlines.
+    fn by_definition(
+        costs: &impl Costs,
+        orders: &[Vec<usize>],
+        deadlines: &[Instant],
+        free_at: Instant,
+    ) -> Option<Outlook> {
         let judged = orders.iter().filter(|order| !order.is_empty()).map(|order| {
             let ends = (1..=order.len()).map(|served| free_at + length(costs, &order[..served]));
-            let overtime = ends.zip(order).map(|(end, request)| end.saturating_since(deadlines[*request])).max().unwrap();
+            let overtime = ends
+                .zip(order)
+                .map(|(end, request)| end.saturating_since(deadlines[*request]))
+                .max()
+                .unwrap();
             (overtime, length(costs, order), order)
         });
         judged.min().map(|(overtime, length, order)| Outlook { first: order[0], overtime, length })
     }
 
-    /// Every queue of up to five on three places and of up to seven on two, due in steps that are too short for some orders and for all.
+    /// Every queue of up to five on three places and of up to seven on two, due in steps that are
+    /// too short for some orders and for all.
     #[test]
     fn every_queue_of_up_to_seven_on_a_small_drive_is_looked_at_as_defined() {
         for (count, places) in [(0, 3), (1, 3), (2, 3), (3, 3), (4, 3), (5, 3), (6, 2), (7, 2)] {
             let orders = every_order(count);
             for step in [3, 5, 9] {
-                let deadlines = due(&(1..=count as u64).map(|rank| rank * step).collect::<Vec<_>>());
+                let deadlines =
+                    due(&(1..=count as u64).map(|rank| rank * step).collect::<Vec<_>>());
                 every_queue(count, places, |costs| {
-                    let look = Lookahead::new(count.max(1)).unwrap().look(&By(costs), &deadlines, Instant::ORIGIN);
-                    assert_eq!(look, by_definition(&By(costs), &orders, &deadlines, Instant::ORIGIN));
+                    let look = Lookahead::new(count.max(1)).unwrap().look(
+                        &By(costs),
+                        &deadlines,
+                        Instant::ORIGIN,
+                    );
+                    assert_eq!(
+                        look,
+                        by_definition(&By(costs), &orders, &deadlines, Instant::ORIGIN)
+                    );
                 });
             }
         }
@@ -280,7 +365,7 @@ mod tests {
             prop_assert_eq!(lookahead.look(&drawn, &deadlines, free_at), expected);
             // The same margin everywhere is as if all were due so much earlier.
             let earlier: Vec<Instant> = deadlines.iter().map(|due| due.saturating_back(ms(2))).collect();
-            let (margins, far) = ([ms(2).as_ns() as i64; LOOKAHEAD_MOST], ms(2));
+            let (margins, far) = ([ms(2).as_ns() as i64; LOOKAHEAD_MAX], ms(2));
             let shifted: Vec<Instant> = earlier.iter().map(|due| *due + far).collect();
             prop_assert_eq!(
                 lookahead.look_by(&drawn, &drawn, &margins, &shifted, free_at),
@@ -292,7 +377,8 @@ mod tests {
             everyone.sort_unstable();
             prop_assert_eq!(everyone, (0..drawn.len()).collect::<Vec<_>>());
             if k >= drawn.len() {
-                // Looking at all of them, nobody comes to be later than the first look said, and where nobody is late the path is the shortest that there is.
+                // Looking at all of them, nobody comes to be later than the first look said, and
+                // where nobody is late the path is the shortest that there is.
                 let judged = expected.unwrap();
                 let ends = (1..=drawn.len()).map(|served| free_at + length(&drawn, &all.order()[..served]));
                 let overtime = ends.zip(all.order()).map(|(end, request)| end.saturating_since(deadlines[*request])).max();

@@ -1,15 +1,19 @@
 //! [`Path`]: an order of requests, kept while they come and go.
 //!
-//! A request that arrives is inserted where it lengthens the path least: between neighbours j and k the increase is W(j,i) + W(i,k) − W(j,k), at the end it is
-//! W(last,i). The head stands before the first and has no predecessor. (The paper prints the increase with W(j,i) subtracted, a misprint: then
-//! W(i,k) alone would count, and where one comes from would not matter.) Of places that cost the same the last is taken: where all costs are equal,
-//! insertion is first come, first served.
+//! A request that arrives is inserted where it lengthens the path least: between neighbors j and k
+//! the increase is W(j,i) + W(i,k) − W(j,k), at the end it is W(last,i). The head stands before the
+//! first and has no predecessor. (The paper prints the increase with W(j,i) subtracted, a misprint:
+//! then W(i,k) alone would count, and where one comes from would not matter.) Of places that cost
+//! the same the last is taken: where all costs are equal, insertion is first come, first served.
 //!
-//! Worked example, costs in ms: the head goes to A in 4 and from A to B in 5. C is 3 from the head, 2 from A, 9 from B; from C it is 3 to A and 4 to B. Before A it
-//! adds 3 + 3 − 4 = 2, between A and B 2 + 4 − 5 = 1, at the end 9. It goes between: A C B, 10 ms instead of 9.
+//! Worked example, costs in ms: the head goes to A in 4 and from A to B in 5. C is 3 from the head,
+//! 2 from A, 9 from B; from C it is 3 to A and 4 to B. Before A it adds 3 + 3 − 4 = 2, between A
+//! and B 2 + 4 − 5 = 1, at the end 9. It goes between: A C B, 10 ms instead of 9.
 //!
-//! Cost: an arrival asks for two costs per place, and for one of each edge; where bounds of costs are known ([`Costs::least`]), for two bounds per place and for as many costs as the bounds leave in
-//! question, a third or so on a drive. One that leaves costs a search and a move of numbers. Source: P1 section 3.2.
+//! Cost: an arrival asks for two costs per place, and for one of each edge; where bounds of costs
+//! are known ([`Costs::least`]), for two bounds per place and for as many costs as the bounds leave
+//! in question, a third or so on a drive. One that leaves costs a search and a move of numbers.
+//! Source: P1 section 3.2.
 
 use alloc::vec::Vec;
 
@@ -60,7 +64,8 @@ impl Path {
         length(costs, &self.order)
     }
 
-    /// Takes `request`, which is not there yet, in where it lengthens the path least; answers the place it got.
+    /// Takes `request`, which is not there yet, in where it lengthens the path least; answers the
+    /// place it got.
     pub fn insert(&mut self, costs: &impl Costs, request: usize) -> usize {
         debug_assert!(!self.order.contains(&request), "request {request} is on the path already");
         let (place, _) = cheapest_place(costs, &self.order, edges(costs, &self.order), request);
@@ -85,7 +90,9 @@ impl Path {
 
     /// Takes `request` out wherever it is; answers whether it was there.
     pub fn remove(&mut self, request: usize) -> bool {
-        let Some(place) = self.order.iter().position(|other| *other == request) else { return false };
+        let Some(place) = self.order.iter().position(|other| *other == request) else {
+            return false;
+        };
         self.order.remove(place);
         true
     }
@@ -103,24 +110,47 @@ impl From<Vec<usize>> for Path {
     }
 }
 
-/// Where `request` lengthens the path through `order` least, and by how many ns; less than nothing where the stop makes the rest cheaper. Of equals the last.
+/// Where `request` lengthens the path through `order` least, and by how many ns; less than nothing
+/// where the stop makes the rest cheaper. Of equals the last.
 ///
 /// `edge` is asked for the cost of the request at a place behind the one before it.
-pub(super) fn cheapest_place(costs: &impl Costs, order: &[usize], edge: impl Fn(usize) -> Nanos, request: usize) -> (usize, i64) {
-    if costs.has_bounds() { cheapest_by_bounds(costs, order, edge, request) } else { cheapest_of_all(costs, order, edge, request) }
+pub(super) fn cheapest_place(
+    costs: &impl Costs,
+    order: &[usize],
+    edge: impl Fn(usize) -> Nanos,
+    request: usize,
+) -> (usize, i64) {
+    if costs.has_bounds() {
+        cheapest_by_bounds(costs, order, edge, request)
+    } else {
+        cheapest_of_all(costs, order, edge, request)
+    }
 }
 
 /// As [`cheapest_place`], by asking for every cost.
-fn cheapest_of_all(costs: &impl Costs, order: &[usize], edge: impl Fn(usize) -> Nanos, request: usize) -> (usize, i64) {
+fn cheapest_of_all(
+    costs: &impl Costs,
+    order: &[usize],
+    edge: impl Fn(usize) -> Nanos,
+    request: usize,
+) -> (usize, i64) {
     let first = costs.first(request);
     match costs.around(request, order) {
         Some(answers) => cheapest(first, answers.into_iter(), edge),
-        None => cheapest(first, order.iter().map(|next| [costs.between(request, *next), costs.behind(request, *next)]), edge),
+        None => cheapest(
+            first,
+            order.iter().map(|next| [costs.between(request, *next), costs.behind(request, *next)]),
+            edge,
+        ),
     }
 }
 
 /// Of the costs from the head to the request, and from it to each on the path and back.
-fn cheapest(first: Nanos, around: impl Iterator<Item = [Nanos; 2]>, edge: impl Fn(usize) -> Nanos) -> (usize, i64) {
+fn cheapest(
+    first: Nanos,
+    around: impl Iterator<Item = [Nanos; 2]>,
+    edge: impl Fn(usize) -> Nanos,
+) -> (usize, i64) {
     let (mut place, mut least) = (0, i64::MAX);
     let (mut end, mut to_request) = (0, signed(first));
     for (here, [to_next, back]) in around.enumerate() {
@@ -133,9 +163,15 @@ fn cheapest(first: Nanos, around: impl Iterator<Item = [Nanos; 2]>, edge: impl F
     if to_request <= least { (end, to_request) } else { (place, least) }
 }
 
-/// As [`cheapest_place`], by asking for those costs alone that can matter: places are tried by rising bound of what they add, until no bound is below what was found. Of a
-/// place the way to the request is asked for first; with the bound of the way on it often says enough.
-fn cheapest_by_bounds(costs: &impl Costs, order: &[usize], edge: impl Fn(usize) -> Nanos, request: usize) -> (usize, i64) {
+/// As [`cheapest_place`], by asking for those costs alone that can matter: places are tried by
+/// rising bound of what they add, until no bound is below what was found. Of a place the way to the
+/// request is asked for first; with the bound of the way on it often says enough.
+fn cheapest_by_bounds(
+    costs: &impl Costs,
+    order: &[usize],
+    edge: impl Fn(usize) -> Nanos,
+    request: usize,
+) -> (usize, i64) {
     let first = signed(costs.first(request));
     let Some(last) = order.len().checked_sub(1) else { return (0, first) };
     // Of each place the bound of what it adds, and of the way on from the request.
@@ -148,20 +184,33 @@ fn cheapest_by_bounds(costs: &impl Costs, order: &[usize], edge: impl Fn(usize) 
     }
     bounds.push((to_request, 0));
     let added = |place: usize, least: i64| {
-        let to_request = if place == 0 { first } else { signed(costs.between(order[place - 1], request)) };
+        let to_request =
+            if place == 0 { first } else { signed(costs.between(order[place - 1], request)) };
         if place > last {
             return to_request;
         }
         let edge = signed(edge(place));
         let bound = to_request + bounds[place].1 - edge;
         // What cannot win need not be known exactly.
-        if bound > least { bound } else { to_request + signed(costs.between(request, order[place])) - edge }
+        if bound > least {
+            bound
+        } else {
+            to_request + signed(costs.between(request, order[place])) - edge
+        }
     };
-    let likeliest = bounds.iter().enumerate().min_by_key(|(_, (bound, _))| *bound).map_or(0, |(place, _)| place);
+    let likeliest = bounds
+        .iter()
+        .enumerate()
+        .min_by_key(|(_, (bound, _))| *bound)
+        .map_or(0, |(place, _)| place);
     let mut best = (added(likeliest, i64::MAX), likeliest);
     let mut left: Vec<(i64, usize)> = Vec::with_capacity(bounds.len());
     left.extend(
-        bounds.iter().enumerate().map(|(place, (bound, _))| (*bound, place)).filter(|(bound, place)| *bound <= best.0 && *place != likeliest),
+        bounds
+            .iter()
+            .enumerate()
+            .map(|(place, (bound, _))| (*bound, place))
+            .filter(|(bound, place)| *bound <= best.0 && *place != likeliest),
     );
     left.sort_unstable();
     for (bound, place) in left {
@@ -194,10 +243,16 @@ mod tests {
     /// The worked example: A, B, C are 0, 1, 2.
     #[test]
     fn a_request_goes_where_it_lengthens_the_path_least() {
-        let costs = (|to: usize| ms([4, 7, 3][to]), |from: usize, to: usize| ms([[0, 5, 2], [6, 0, 9], [3, 4, 0]][from][to]));
+        let costs = (
+            |to: usize| ms([4, 7, 3][to]),
+            |from: usize, to: usize| ms([[0, 5, 2], [6, 0, 9], [3, 4, 0]][from][to]),
+        );
         let mut path = Path::from(alloc::vec![0, 1]);
         assert_eq!(path.length(&costs), ms(9));
-        assert_eq!(cheapest_place(&costs, path.order(), edges(&costs, path.order()), 2), (1, 1_000_000));
+        assert_eq!(
+            cheapest_place(&costs, path.order(), edges(&costs, path.order()), 2),
+            (1, 1_000_000)
+        );
         assert_eq!(path.insert(&costs, 2), 1);
         assert_eq!((path.order(), path.length(&costs)), (&[0, 2, 1][..], ms(10)));
     }
@@ -217,7 +272,10 @@ mod tests {
         // From the head to 0 it takes 9, by way of 1 only 2.
         let costs = (|to: usize| ms([9, 1][to]), |_: usize, _: usize| ms(1));
         let mut path = Path::from(alloc::vec![0]);
-        assert_eq!(cheapest_place(&costs, path.order(), edges(&costs, path.order()), 1), (0, -7_000_000));
+        assert_eq!(
+            cheapest_place(&costs, path.order(), edges(&costs, path.order()), 1),
+            (0, -7_000_000)
+        );
         path.insert(&costs, 1);
         assert_eq!(path.length(&costs), ms(2));
     }
@@ -233,7 +291,8 @@ mod tests {
     }
 
     proptest! {
-        /// The increase is the difference of two whole lengths, and no other place is cheaper: tried by putting the request everywhere.
+        /// The increase is the difference of two whole lengths, and no other place is cheaper:
+        /// tried by putting the request everywhere.
         #[test]
         fn no_other_place_is_cheaper(drawn in Drawn::of(1..10)) {
             let request = drawn.len() - 1;
@@ -248,7 +307,8 @@ mod tests {
                 .collect();
             let (place, increase) = cheapest_place(&drawn, &order, edges(&drawn, &order), request);
             prop_assert_eq!(everywhere[place], increase);
-            prop_assert!(everywhere.iter().all(|other| *other >= increase), "{:?}, chosen {}", everywhere, place);
+            prop_assert!(everywhere.iter().all(|other| *other >= increase), "{:?}, chosen \
+                {}", everywhere, place);
             prop_assert!(everywhere[place + 1..].iter().all(|later| *later > increase), "of equals the last is taken");
         }
 

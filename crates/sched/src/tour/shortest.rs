@@ -1,13 +1,18 @@
 //! [`shortest`]: the exact solution, for small queues.
 //!
-//! Held and Karp's method, from the end of the path: the shortest way to serve a set of requests beginning with one of them is an edge to another, and the
-//! shortest way to serve the set without the one, beginning with the other. Sets are bit masks, met in rising order, so that every smaller set is there when it is needed.
+//! Held and Karp's method, from the end of the path: the shortest way to serve a set of requests
+//! beginning with one of them is an edge to another, and the shortest way to serve the set without
+//! the one, beginning with the other. Sets are bit masks, met in rising order, so that every
+//! smaller set is there when it is needed.
 //!
-//! Worked example: the rest of {A, B} behind A is the edge to B. The rest of {A, B, C} behind A is the edge to B and the rest of {B, C} behind B, or the edge to C and the rest
-//! of {B, C} behind C, whichever is less. The whole path is an edge from the head and the rest of everybody behind its end.
+//! Worked example: the rest of {A, B} behind A is the edge to B. The rest of {A, B, C} behind A is
+//! the edge to B and the rest of {B, C} behind B, or the edge to C and the rest of {B, C} behind C,
+//! whichever is less. The whole path is an edge from the head and the rest of everybody behind its
+//! end.
 //!
-//! Guarantees the least length; of equally short paths the one that is first when compared as rows of numbers. Cost: O(2ⁿ·n²) time and
-//! O(2ⁿ·n) memory: 12 requests a millisecond or two and 400 KiB, each further one more than twice that, which is why the paper's exact scheduler collapses
+//! Guarantees the least length; of equally short paths the one that is first when compared as rows
+//! of numbers. Cost: O(2ⁿ·n²) time and O(2ⁿ·n) memory: 12 requests a millisecond or two and 400
+//! KiB, each further one more than twice that, which is why the paper's exact scheduler collapses
 //! past 8. Source: P1 section 5.3; Held and Karp 1962.
 
 use alloc::vec;
@@ -19,25 +24,31 @@ use super::Costs;
 use super::path::Path;
 
 /// The most requests that [`shortest`] takes.
-pub const SHORTEST_MOST: usize = 12;
+pub const SHORTEST_MAX: usize = 12;
 
-/// The shortest path from the head through requests 0 to `count`; of equals the first as a row of numbers.
+/// The shortest path from the head through requests 0 to `count`; of equals the first as a row of
+/// numbers.
 ///
 /// # Panics
-/// When there are more than [`SHORTEST_MOST`].
+/// When there are more than [`SHORTEST_MAX`].
 #[must_use]
 pub fn shortest(costs: &impl Costs, count: usize) -> Path {
-    assert!(count <= SHORTEST_MOST, "{count} requests for an exact order, at most {SHORTEST_MOST}; order longer queues by insertion");
+    assert!(
+        count <= SHORTEST_MAX,
+        "{count} requests for an exact order, at most {SHORTEST_MAX}; order longer queues by \
+            insertion"
+    );
     if count == 0 {
         return Path::new();
     }
-    // Reckoned from the end of the path, so that it can be walked from its start.
+    // Computed from the end of the path, so that it can be walked from its start.
     let rest = Rest::of(costs, count);
     let all = (1 << count) - 1;
     let mut order = Vec::with_capacity(count);
     let (mut set, mut from) = (all, None);
     while set != 0 {
-        let whole = |first: &usize| costs.after(from, *first).saturating_add(rest.from(set, *first));
+        let whole =
+            |first: &usize| costs.after(from, *first).saturating_add(rest.from(set, *first));
         let next = members(set, count).min_by_key(whole).expect("the set is not empty");
         order.push(next);
         set &= !(1 << next);
@@ -46,7 +57,8 @@ pub fn shortest(costs: &impl Costs, count: usize) -> Path {
     Path::from(order)
 }
 
-/// For each set of requests and each of them: the shortest time to serve the others of the set after it.
+/// For each set of requests and each of them: the shortest time to serve the others of the set
+/// after it.
 struct Rest {
     count: usize,
     times: Vec<Nanos>,
@@ -58,7 +70,9 @@ impl Rest {
         for set in 1..1_usize << count {
             for first in members(set, count) {
                 let others = set & !(1 << first);
-                let least = members(others, count).map(|next| costs.between(first, next).saturating_add(rest.from(others, next))).min();
+                let least = members(others, count)
+                    .map(|next| costs.between(first, next).saturating_add(rest.from(others, next)))
+                    .min();
                 rest.times[set * count + first] = least.unwrap_or(Nanos::ZERO);
             }
         }
@@ -97,13 +111,19 @@ mod tests {
     #[test]
     fn twelve_are_solved_and_no_exchange_of_two_makes_them_shorter() {
         // Costs without any pattern: products modulo a prime.
-        let costs = (|to: usize| ms(to as u64 * 37 % 11 + 1), |from: usize, to: usize| ms(((from * 29 + to * 53) % 23) as u64 + 1));
+        let costs = (
+            |to: usize| ms(to as u64 * 37 % 11 + 1),
+            |from: usize, to: usize| ms(((from * 29 + to * 53) % 23) as u64 + 1),
+        );
         let path = shortest(&costs, 12);
         for one in 0..12 {
             for other in one + 1..12 {
                 let mut order = path.order().to_vec();
                 order.swap(one, other);
-                assert!(length(&costs, &order) >= path.length(&costs), "exchange {one} and {other}");
+                assert!(
+                    length(&costs, &order) >= path.length(&costs),
+                    "exchange {one} and {other}"
+                );
             }
         }
     }

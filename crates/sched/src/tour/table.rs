@@ -1,15 +1,20 @@
 //! [`CostTable`]: costs written down once for each pair, for a queue that requests enter and leave.
 //!
-//! A belief is asked for a pair once, when the later of the two arrives, instead of each time that somebody looks at the pair. Requests have *slots*,
-//! small numbers that are used again; a slot's costs are overwritten by the next request that gets it. When a request is sent, the head will be where it ends:
-//! the costs from the head are then those from its slot ([`CostTable::depart_from`]).
+//! A belief is asked for a pair once, when the later of the two arrives, instead of each time that
+//! somebody looks at the pair. Requests have *slots*, small numbers that are used again; a slot's
+//! costs are overwritten by the next request that gets it. When a request is sent, the head will be
+//! where it ends: the costs from the head are then those from its slot
+//! ([`CostTable::depart_from`]).
 //!
-//! Holds for costs that depend on the pair alone, as those of a latency map do. Where the time of departure counts (a mechanical model asked while the drive is idle) the
-//! costs from the head have to be asked anew.
+//! Holds for costs that depend on the pair alone, as those of a latency map do. Where the time of
+//! departure counts (a mechanical model asked while the drive is idle) the costs from the head have
+//! to be asked again.
 //!
-//! Every cost is written down twice, in the row of who goes before and in the row of who comes behind, because insertion walks along both.
+//! Every cost is written down twice, in the row of who goes before and in the row of who comes
+//! behind, because insertion walks along both.
 //!
-//! Cost: 8 bytes for each pair and direction, 512 KiB for 256 slots; a request that enters writes 4n numbers. A cost above 4.29 s, which no access takes, is kept as 4.29 s.
+//! Cost: 8 bytes for each pair and direction, 512 KiB for 256 slots; a request that enters writes
+//! 4n numbers. A cost above 4.29 s, which no access takes, is kept as 4.29 s.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -33,7 +38,12 @@ impl CostTable {
     /// Room for `slots` requests; all costs are zero.
     #[must_use]
     pub fn new(slots: usize) -> Self {
-        Self { slots, from_head: vec![0; slots], between: vec![0; slots * slots], behind: vec![0; slots * slots] }
+        Self {
+            slots,
+            from_head: vec![0; slots],
+            between: vec![0; slots * slots],
+            behind: vec![0; slots * slots],
+        }
     }
 
     /// How many slots there are.
@@ -50,7 +60,8 @@ impl CostTable {
         let mut wider = Self::new(slots);
         wider.from_head[..self.slots].copy_from_slice(&self.from_head);
         for row in 0..self.slots {
-            let (here, there) = (row * self.slots..(row + 1) * self.slots, row * slots..row * slots + self.slots);
+            let (here, there) =
+                (row * self.slots..(row + 1) * self.slots, row * slots..row * slots + self.slots);
             wider.between[there.clone()].copy_from_slice(&self.between[here.clone()]);
             wider.behind[there].copy_from_slice(&self.behind[here]);
         }
@@ -72,7 +83,8 @@ impl CostTable {
         self.behind[turned] = kept(cost);
     }
 
-    /// Writes down what `costs` says of the request in `slot` and each of `others`, in both directions, and from the head. O(others).
+    /// Writes down what `costs` says of the request in `slot` and each of `others`, in both
+    /// directions, and from the head. O(others).
     pub fn enter(&mut self, costs: &impl Costs, slot: usize, others: &[usize]) {
         self.set_first(slot, costs.first(slot));
         for other in others {
@@ -89,7 +101,11 @@ impl CostTable {
 
     #[inline]
     fn place(&self, from: usize, to: usize) -> usize {
-        assert!(from < self.slots && to < self.slots, "slots {from} and {to} of {}; make room with `grow`", self.slots);
+        assert!(
+            from < self.slots && to < self.slots,
+            "slots {from} and {to} of {}; make room with `grow`",
+            self.slots
+        );
         from * self.slots + to
     }
 }
@@ -131,7 +147,11 @@ mod tests {
         table.grow(5);
         table.grow(3);
         assert_eq!((table.slots(), table.first(1), table.between(0, 1)), (5, ms(7), ms(3)));
-        assert_eq!(table.between(1, 0), Nanos::from_ns(u64::from(u32::MAX)), "longer than any access");
+        assert_eq!(
+            table.between(1, 0),
+            Nanos::from_ns(u64::from(u32::MAX)),
+            "longer than any access"
+        );
         assert_eq!(table.between(4, 3), Nanos::ZERO);
     }
 
@@ -142,7 +162,8 @@ mod tests {
     }
 
     proptest! {
-        /// A queue that requests enter one by one, first with the head where it was, then behind the first of them.
+        /// A queue that requests enter one by one, first with the head where it was, then behind
+        /// the first of them.
         #[test]
         fn a_table_answers_what_it_was_told(drawn in Drawn::of(1..12)) {
             let (mut table, mut path, mut others) = (CostTable::new(drawn.len()), Path::new(), Vec::new());

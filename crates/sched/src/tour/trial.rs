@@ -1,4 +1,5 @@
-//! What the tests of this room share: costs drawn at random, every order of a few requests, every queue on a small drive.
+//! What the tests of this room share: costs drawn at random, every order of a few requests, every
+//! queue on a small drive.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -13,7 +14,8 @@ pub(super) fn ms(ms: u64) -> Nanos {
     Nanos::from_ms(ms)
 }
 
-/// A queue whose costs were drawn one by one: asymmetric, without a triangle inequality, often equal.
+/// A queue whose costs were drawn one by one: asymmetric, without a triangle inequality, often
+/// equal.
 #[derive(Clone, Debug)]
 pub(super) struct Drawn {
     from_head: Vec<u64>,
@@ -21,12 +23,16 @@ pub(super) struct Drawn {
 }
 
 impl Drawn {
-    /// Queues of so many requests. A third have costs of a few values, so that many paths are equally long.
+    /// Queues of so many requests. A third have costs of a few values, so that many paths are
+    /// equally long.
     pub(super) fn of(count: Range<usize>) -> impl Strategy<Value = Self> {
-        (count, prop_oneof![Just(3_u64), Just(20), Just(30_000_000)]).prop_flat_map(|(count, most)| {
-            let row = move || proptest::collection::vec(0..most, count);
-            (row(), proptest::collection::vec(row(), count)).prop_map(|(from_head, between)| Self { from_head, between })
-        })
+        (count, prop_oneof![Just(3_u64), Just(20), Just(30_000_000)]).prop_flat_map(
+            |(count, most)| {
+                let row = move || proptest::collection::vec(0..most, count);
+                (row(), proptest::collection::vec(row(), count))
+                    .prop_map(|(from_head, between)| Self { from_head, between })
+            },
+        )
     }
 
     pub(super) fn len(&self) -> usize {
@@ -45,7 +51,8 @@ impl Costs for Drawn {
     }
 }
 
-/// Drawn costs with bounds: for each pair anything up to the cost itself, often the cost itself or nothing.
+/// Drawn costs with bounds: for each pair anything up to the cost itself, often the cost itself or
+/// nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Bounded {
     pub(super) costs: Drawn,
@@ -58,7 +65,8 @@ impl Bounded {
         Drawn::of(count).prop_flat_map(|costs| {
             let part = prop_oneof![Just(0_u64), Just(256), 0_u64..=256];
             let row = proptest::collection::vec(part, costs.len());
-            proptest::collection::vec(row, costs.len()).prop_map(move |parts| Self { costs: costs.clone(), parts })
+            proptest::collection::vec(row, costs.len())
+                .prop_map(move |parts| Self { costs: costs.clone(), parts })
         })
     }
 
@@ -104,8 +112,13 @@ pub(super) fn every_order(count: usize) -> Vec<Vec<usize>> {
     orders
 }
 
-/// Hands over every queue of `count` requests on a drive of `places` places: a seek of 1 ms per place and one more, and 5 ms a turn, with place p at angle 2p/5.
-pub(super) fn every_queue(count: usize, places: usize, mut see: impl FnMut(&dyn Fn(Option<usize>, usize) -> Nanos)) {
+/// Hands over every queue of `count` requests on a drive of `places` places: a seek of 1 ms per
+/// place and one more, and 5 ms a turn, with place p at angle 2p/5.
+pub(super) fn every_queue(
+    count: usize,
+    places: usize,
+    mut see: impl FnMut(&dyn Fn(Option<usize>, usize) -> Nanos),
+) {
     let cost = |from: usize, to: usize| {
         let (arrives, angle) = (from.abs_diff(to) + 1, (2 * to + 10 - 2 * from % 5) % 5);
         ms((arrives + (angle + 10 - arrives) % 5) as u64)

@@ -1,4 +1,5 @@
-//! What is charged is the time the drive was at work, to the nanosecond; `Session::run_to_end` checks the sum in every other test too.
+//! What is charged is the time the drive was at work, to the nanosecond; `Session::run_to_end`
+//! checks the sum in every other test too.
 
 use headtime_sched::{POLICIES, Request, VolumeId};
 use headtime_units::{Instant, Nanos};
@@ -17,10 +18,18 @@ fn with_one_outstanding_and_work_at_all_times_the_charges_add_up_to_the_whole_ru
     for entry in POLICIES {
         let mut session = Setup::with(entry.build_default()).outstanding(1).fua(false).start();
         for id in 0..12 {
-            session.accept(of_volume(id as u32 % 3, if id % 4 == 0 { fua(write(id, id * 13, 2)) } else { read(id, id * 13, 1) }));
+            session.accept(of_volume(
+                id as u32 % 3,
+                if id % 4 == 0 { fua(write(id, id * 13, 2)) } else { read(id, id * 13, 1) },
+            ));
         }
         session.run_to_end();
-        assert_eq!(session.scheduler.accounts().disk_time(), session.now.saturating_since(Instant::ORIGIN), "{}", entry.name);
+        assert_eq!(
+            session.scheduler.accounts().disk_time(),
+            session.now.saturating_since(Instant::ORIGIN),
+            "{}",
+            entry.name
+        );
     }
 }
 
@@ -34,8 +43,14 @@ fn a_command_for_two_volumes_is_split_by_sectors() {
     let whole = session.now.saturating_since(Instant::ORIGIN);
     let accounts = session.scheduler.accounts();
     assert_eq!(accounts.volume(VolumeId(1)).disk_time, whole / 3);
-    assert_eq!(accounts.volume(VolumeId(1)).disk_time + accounts.volume(VolumeId(2)).disk_time, whole);
-    assert_eq!((accounts.volume(VolumeId(1)).sectors.get(), accounts.volume(VolumeId(2)).sectors.get()), (2, 4));
+    assert_eq!(
+        accounts.volume(VolumeId(1)).disk_time + accounts.volume(VolumeId(2)).disk_time,
+        whole
+    );
+    assert_eq!(
+        (accounts.volume(VolumeId(1)).sectors.get(), accounts.volume(VolumeId(2)).sectors.get()),
+        (2, 4)
+    );
     assert_eq!(accounts.volume(VolumeId(3)), Default::default());
     assert_eq!(accounts.volumes().map(|(volume, _)| volume.0).collect::<Vec<_>>(), [1, 2]);
 }
@@ -56,13 +71,19 @@ fn those_who_wait_for_one_flush_pay_alike_and_a_write_pays_for_itself_as_well() 
 #[test]
 fn a_merged_command_that_fails_is_paid_for_by_those_it_was_to_serve() {
     let mut first = true;
-    let mut session = Setup::with(Box::new(Merging { depth: 1 })).failing(move |_| std::mem::take(&mut first)).start();
+    let mut session = Setup::with(Box::new(Merging { depth: 1 }))
+        .failing(move |_| std::mem::take(&mut first))
+        .start();
     session.accept(read(0, 0, 2));
     session.accept(read(1, 2, 2));
     session.run_to_end();
     assert_eq!(session.dispatched.len(), 3);
     let reported: Nanos = session.finished.iter().map(|finished| finished.disk_time).sum();
-    assert_eq!(reported, session.now.saturating_since(Instant::ORIGIN), "the failed command is in what the two are told");
+    assert_eq!(
+        reported,
+        session.now.saturating_since(Instant::ORIGIN),
+        "the failed command is in what the two are told"
+    );
 }
 
 #[test]
@@ -87,7 +108,8 @@ fn errors_and_misses_are_counted_and_cancelled_requests_pay_but_do_not_count() {
 
 #[test]
 fn charges_add_up_whatever_order_the_drive_serves_in() {
-    let mut session = Setup::of("firmware").order(ServiceOrder::Picks(vec![3, 1, 4, 1, 5, 9, 2, 6])).start();
+    let mut session =
+        Setup::of("firmware").order(ServiceOrder::Picks(vec![3, 1, 4, 1, 5, 9, 2, 6])).start();
     for id in 0..20 {
         session.accept(read(id, id * 9, 1));
     }

@@ -24,7 +24,10 @@ fn a_request_at_the_drive_completes_unreported_and_keeps_its_id_until_then() {
     session.pump();
     assert_eq!(session.cancel(0), Cancelled::AtDrive);
     assert_eq!(session.cancel(0), Cancelled::Unknown, "it was cancelled before");
-    assert_eq!(session.submit(read(0, 5, 1)), Admission::Refused(Refusal::DuplicateId { id: RequestId(0) }));
+    assert_eq!(
+        session.submit(read(0, 5, 1)),
+        Admission::Refused(Refusal::DuplicateId { id: RequestId(0) })
+    );
     session.run_to_end();
     assert!(session.finished.is_empty());
     session.accept(read(0, 5, 1));

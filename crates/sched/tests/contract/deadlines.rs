@@ -12,7 +12,12 @@ fn at_ms(ms: u64) -> Option<Instant> {
 
 /// The deadlines that count, of those the policy may choose from, by arrival.
 fn queued_deadlines(session: &Session) -> Vec<(u64, Option<Instant>)> {
-    session.scheduler.queue().by_arrival().map(|queued| (queued.request.id.0, queued.deadline)).collect()
+    session
+        .scheduler
+        .queue()
+        .by_arrival()
+        .map(|queued| (queued.request.id.0, queued.deadline))
+        .collect()
 }
 
 #[test]
@@ -23,7 +28,11 @@ fn the_one_in_the_way_goes_first_because_of_who_waits_for_it() {
     session.accept(due(read(2, 4, 1), 20));
     session.run_to_end();
     assert_eq!(session.served(), [1, 2, 0]);
-    assert_eq!(session.end_of(1).request.deadline, None, "the promise is the waiter's, not the writer's");
+    assert_eq!(
+        session.end_of(1).request.deadline,
+        None,
+        "the promise is the waiter's, not the writer's"
+    );
     assert!(!session.end_of(1).missed());
 }
 
@@ -87,7 +96,8 @@ fn requests_at_the_drive_and_parts_of_failed_commands_inherit_too() {
     session.pump();
     session.accept(due(read(2, 0, 1), 70));
     let deadlines = |session: &Session| {
-        let at_drive = session.scheduler.outstanding().iter().flat_map(|command| command.requests.iter());
+        let at_drive =
+            session.scheduler.outstanding().iter().flat_map(|command| command.requests.iter());
         at_drive.map(|queued| (queued.request.id.0, queued.deadline)).collect::<Vec<_>>()
     };
     assert_eq!(deadlines(&session), [(0, at_ms(70)), (1, None)]);
@@ -97,7 +107,11 @@ fn requests_at_the_drive_and_parts_of_failed_commands_inherit_too() {
     session.pump();
     assert_eq!(deadlines(&session), [(0, at_ms(60))]);
     session.run_to_end();
-    assert_eq!(session.served(), [0, 1, 0, 2, 1, 4, 3], "parts take turns with what the policy chooses");
+    assert_eq!(
+        session.served(),
+        [0, 1, 0, 2, 1, 4, 3],
+        "parts take turns with what the policy chooses"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! The tiny drive at work: commands in, completions out, one served at a time, in the order of their arrival or in any other.
+//! The tiny drive at work: commands in, completions out, one served at a time, in the order of
+//! their arrival or in any other.
 
 use headtime_sched::{Command, Head, Op, Positioning, Target};
 use headtime_units::{Instant, Nanos};
@@ -22,7 +23,8 @@ pub struct Drive {
     /// When the last service ended at the medium.
     pub busy_until: Instant,
     last_reported: Instant,
-    /// Time from each dispatch, or from the completion before it, to completion, added up: what accounts ought to charge.
+    /// Time from each dispatch, or from the completion before it, to completion, added up: what
+    /// accounts ought to charge.
     pub busy: Nanos,
     /// So much longer than anybody believes the arm takes.
     pub sluggish: Nanos,
@@ -83,7 +85,11 @@ impl Drive {
         if command.op.moves_head() {
             let belief = TinyBelief::default();
             let target: Target = belief.target(command.op, command.extent);
-            let late = if self.head.place.cylinder == target.start.cylinder { Nanos::ZERO } else { self.sluggish };
+            let late = if self.head.place.cylinder == target.start.cylinder {
+                Nanos::ZERO
+            } else {
+                self.sluggish
+            };
             let head = Head { free_at: self.busy_until + late, ..self.head };
             self.busy_until = belief.estimate(&head, dispatched, &target).finish();
             self.head = Head::after(&target, self.busy_until);

@@ -1,4 +1,5 @@
-//! Flush and FUA. The model cuts the power in thought after every event of every session; here are the cases worth naming.
+//! Flush and FUA. The model cuts the power in thought after every event of every session; here are
+//! the cases worth naming.
 
 use headtime_sched::{Op, Outcome, POLICIES, RequestId};
 
@@ -6,7 +7,11 @@ use crate::merging::Merging;
 use crate::session::{Session, Setup, flush, fua, read, request, write};
 
 fn commands(session: &Session) -> Vec<(Op, Vec<u64>, bool)> {
-    session.dispatched.iter().map(|command| (command.op, command.requests.iter().map(|id| id.0).collect(), command.fua)).collect()
+    session
+        .dispatched
+        .iter()
+        .map(|command| (command.op, command.requests.iter().map(|id| id.0).collect(), command.fua))
+        .collect()
 }
 
 #[test]
@@ -32,7 +37,11 @@ fn flushes_that_wait_share_one_command_and_one_that_comes_while_it_runs_gets_its
     session.accept(flush(3));
     session.accept(flush(4));
     session.pump();
-    assert_eq!(commands(&session), [(Op::Flush, vec![0, 1, 2], false)], "two flushes at the drive at once would promise nothing more");
+    assert_eq!(
+        commands(&session),
+        [(Op::Flush, vec![0, 1, 2], false)],
+        "two flushes at the drive at once would promise nothing more"
+    );
     session.run_to_end();
     assert_eq!(commands(&session)[1], (Op::Flush, vec![3, 4], false));
 }
@@ -84,7 +93,11 @@ fn a_write_that_completes_while_a_flush_runs_waits_for_the_next_one() {
     session.accept(flush(1));
     session.pump();
     session.run_to_end();
-    let flushes: Vec<Vec<u64>> = commands(&session).into_iter().filter(|(op, ..)| *op == Op::Flush).map(|(_, ids, _)| ids).collect();
+    let flushes: Vec<Vec<u64>> = commands(&session)
+        .into_iter()
+        .filter(|(op, ..)| *op == Op::Flush)
+        .map(|(_, ids, _)| ids)
+        .collect();
     assert_eq!(flushes, [vec![1], vec![0]]);
 }
 
@@ -95,18 +108,25 @@ fn a_later_write_of_the_same_sectors_need_not_wait_until_the_earlier_is_durable(
     session.accept(write(1, 0, 1));
     session.step();
     session.pump();
-    assert_eq!(commands(&session), [(Op::Write, vec![0], false), (Op::Flush, vec![0], false), (Op::Write, vec![1], false)]);
+    assert_eq!(
+        commands(&session),
+        [(Op::Write, vec![0], false), (Op::Flush, vec![0], false), (Op::Write, vec![1], false)]
+    );
     session.run_to_end();
 }
 
 #[test]
 fn a_flush_that_fails_fails_those_who_waited_for_it_and_nobody_else() {
-    let mut session = Setup::of("fcfs").fua(false).failing(|command| command.op == Op::Flush).start();
+    let mut session =
+        Setup::of("fcfs").fua(false).failing(|command| command.op == Op::Flush).start();
     session.accept(fua(write(0, 0, 1)));
     session.accept(write(1, 20, 1));
     session.accept(flush(2));
     session.run_to_end();
-    assert_eq!((session.end_of(0).outcome, session.end_of(2).outcome), (Outcome::Failed(5), Outcome::Failed(5)));
+    assert_eq!(
+        (session.end_of(0).outcome, session.end_of(2).outcome),
+        (Outcome::Failed(5), Outcome::Failed(5))
+    );
     assert_eq!(session.end_of(1).outcome, Outcome::Success);
     assert_eq!(session.finished.len(), 3);
 }
@@ -174,7 +194,14 @@ fn flushes_without_end_do_not_keep_others_waiting() {
                 session.pump();
             }
             for id in 0..4 {
-                assert!(session.dispatched.iter().any(|command| command.requests.contains(&RequestId(id))), "{}: read {id} starves", entry.name);
+                assert!(
+                    session
+                        .dispatched
+                        .iter()
+                        .any(|command| command.requests.contains(&RequestId(id))),
+                    "{}: read {id} starves",
+                    entry.name
+                );
             }
             session.run_to_end();
         }
@@ -193,7 +220,10 @@ fn flushes_discards_and_the_policy_take_turns() {
         session.step();
     }
     session.run_to_end();
-    assert_eq!(session.served()[..10], [1_000, 100, 1_001, 1_002, 0, 1_003, 1_004, 101, 1_005, 1_006]);
+    assert_eq!(
+        session.served()[..10],
+        [1_000, 100, 1_001, 1_002, 0, 1_003, 1_004, 101, 1_005, 1_006]
+    );
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Another belief while requests wait and a command is at the drive.
 
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, POLICIES, Place, Positioning, ScanId, ScanOptions, Target};
+use headtime_sched::{
+    Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, POLICIES, Place, Positioning,
+    ScanId, ScanOptions, Target,
+};
 use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 
 use crate::scans::{eager, everything};
@@ -64,7 +67,8 @@ impl Belief for FromTheOtherEnd {
 
 const PLACES: [u64; 9] = [72, 146, 24, 75, 25, 95, 0, 180, 100];
 
-/// The order in which the requests are served, with the belief exchanged after the first where `exchange` says so.
+/// The order in which the requests are served, with the belief exchanged after the first where
+/// `exchange` says so.
 fn served(policy: &str, exchange: bool) -> Vec<u64> {
     let mut session = Setup::of(policy).outstanding(1).start();
     session.accept(read(0, PLACES[0], 1));
@@ -76,17 +80,27 @@ fn served(policy: &str, exchange: bool) -> Vec<u64> {
     session.accept(write(20, 95, 1));
     if exchange {
         let learned = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
-        let belief = FromTheOtherEnd(TinyBelief { learned: std::sync::Arc::clone(&learned), ..TinyBelief::default() });
+        let belief = FromTheOtherEnd(TinyBelief {
+            learned: std::sync::Arc::clone(&learned),
+            ..TinyBelief::default()
+        });
         session.scheduler.set_belief(Box::new(belief));
         session.scheduler.self_check();
         let turned = FromTheOtherEnd(TinyBelief::default());
         for queued in session.scheduler.queue().by_arrival() {
-            assert_eq!(queued.target, turned.target(queued.request.op, queued.request.extent), "{policy}: a place of the belief before");
+            assert_eq!(
+                queued.target,
+                turned.target(queued.request.op, queued.request.extent),
+                "{policy}: a place of the belief before"
+            );
         }
         session.run_to_end();
         let learned = learned.lock().expect("no test panics while holding it");
         assert_eq!(learned.len(), PLACES.len() + 1, "{policy}");
-        assert_eq!(learned[0].head_before, None, "{policy}: what the one foresaw teaches the other nothing");
+        assert_eq!(
+            learned[0].head_before, None,
+            "{policy}: what the one foresaw teaches the other nothing"
+        );
         assert!(learned[2..].iter().all(|measured| measured.head_before.is_some()), "{policy}");
     } else {
         session.run_to_end();
@@ -104,7 +118,8 @@ fn a_belief_is_exchanged_while_requests_wait_and_nothing_is_lost_or_served_worse
     }
 }
 
-/// One of the two knows tracks and the other none, so that gaps are filled, then left alone, then filled again, in the middle of whatever is under way.
+/// One of the two knows tracks and the other none, so that gaps are filled, then left alone, then
+/// filled again, in the middle of whatever is under way.
 #[test]
 fn a_belief_is_exchanged_while_a_scan_fills_gaps_and_everything_is_read_once() {
     for entry in POLICIES.iter().filter(|entry| !entry.oracle) {
@@ -118,7 +133,8 @@ fn a_belief_is_exchanged_while_a_scan_fills_gaps_and_everything_is_read_once() {
             session.accept(if round % 4 == 3 { write(id, place, 2) } else { read(id, place, 2) });
             session.step();
             let tiny = TinyBelief { knows_tracks: true, ..TinyBelief::default() };
-            let belief: Box<dyn Belief + Send> = if round % 2 == 0 { Box::new(FromTheOtherEnd(tiny)) } else { Box::new(tiny) };
+            let belief: Box<dyn Belief + Send> =
+                if round % 2 == 0 { Box::new(FromTheOtherEnd(tiny)) } else { Box::new(tiny) };
             session.scheduler.set_belief(belief);
             session.scheduler.self_check();
         }

@@ -35,8 +35,9 @@ proptest! {
     }
 }
 
-/// A read of sector 0 that ends at 1 ms in a revolution, then a choice between two on the same cylinder: 1 is on another head, reached after 0.5 ms
-/// with 0.5 ms to spare (sector 2), 2 is on the same track with 2 ms to wait (sector 3).
+/// A read of sector 0 that ends at 1 ms in a revolution, then a choice between two on the same
+/// cylinder: 1 is on another head, reached after 0.5 ms with 0.5 ms to spare (sector 2), 2 is on
+/// the same track with 2 ms to wait (sector 3).
 fn after_a_narrow_choice(policy: &str, risky_wait: Nanos) -> Vec<u64> {
     let mut setup = Setup::of(policy);
     setup.belief.risky_wait = risky_wait;
@@ -53,13 +54,26 @@ fn after_a_narrow_choice(policy: &str, risky_wait: Nanos) -> Vec<u64> {
 fn a_sector_that_would_probably_be_missed_is_avoided_when_the_estimate_says_so() {
     let expected = "sptf-expected:two_from_requests=1";
     let narrow = Nanos::from_us(600);
-    assert_eq!(after_a_narrow_choice("sptf", narrow), [0, 1, 2], "the most likely time says 1 ms against 2 ms");
-    assert_eq!(after_a_narrow_choice(expected, narrow), [0, 2, 1], "expected are 1 + 4 ms against 2 ms");
-    assert_eq!(after_a_narrow_choice(expected, Nanos::from_us(400)), [0, 1, 2], "0.5 ms to spare are enough");
+    assert_eq!(
+        after_a_narrow_choice("sptf", narrow),
+        [0, 1, 2],
+        "the most likely time says 1 ms against 2 ms"
+    );
+    assert_eq!(
+        after_a_narrow_choice(expected, narrow),
+        [0, 2, 1],
+        "expected are 1 + 4 ms against 2 ms"
+    );
+    assert_eq!(
+        after_a_narrow_choice(expected, Nanos::from_us(400)),
+        [0, 1, 2],
+        "0.5 ms to spare are enough"
+    );
 }
 
-/// On an idle drive at time 0 a read of sector 2 is reached at 2 ms: 0.2 ms overhead and 1.8 ms to wait. A write of sector 3 with 2.5 ms of overhead
-/// departs at 2.5 ms and waits 0.5 ms from there, but what counts is that it is reached at 3 ms.
+/// On an idle drive at time 0 a read of sector 2 is reached at 2 ms: 0.2 ms overhead and 1.8 ms to
+/// wait. A write of sector 3 with 2.5 ms of overhead departs at 2.5 ms and waits 0.5 ms from there,
+/// but what counts is that it is reached at 3 ms.
 #[test]
 fn overhead_that_nothing_hides_counts() {
     for policy in ["sptf", "sptf-expected"] {
@@ -73,7 +87,8 @@ fn overhead_that_nothing_hides_counts() {
     }
 }
 
-/// Eight clients read the eight sectors of a track over and over; one request waits seven cylinders away. How many reads pass it by, of `most`.
+/// Eight clients read the eight sectors of a track over and over; one request waits seven cylinders
+/// away. How many reads pass it by, of `most`.
 fn passed_by(policy: &str, most: usize) -> usize {
     let mut session = Setup::of(policy).start();
     for id in 0..8 {
@@ -82,7 +97,9 @@ fn passed_by(policy: &str, most: usize) -> usize {
     let far = 1_000_000;
     session.accept(write(far, 7 * 24 + 3, 1));
     let mut next = 8;
-    while session.finished.len() < most && session.finished.iter().all(|finished| finished.request.id != RequestId(far)) {
+    while session.finished.len() < most
+        && session.finished.iter().all(|finished| finished.request.id != RequestId(far))
+    {
         let before = session.finished.len();
         session.step();
         for index in before..session.finished.len() {
@@ -99,7 +116,8 @@ fn sptf_starves_the_one_far_away_and_ageing_does_not() {
     assert_eq!(passed_by("sptf", 1_000), 1_000, "there is always one that costs less");
     assert_eq!(passed_by("sptf-expected:ageing_power=0,two_from_requests=1", 1_000), 1_000);
     let with_ageing = passed_by("sptf-expected", 1_000);
-    // Nine are held, so a request that is not passed by waits for about nine services; M is twelve mean responses.
+    // Nine are held, so a request that is not passed by waits for about nine services; M is twelve
+    // mean responses.
     assert!((9..12 * 9).contains(&with_ageing), "{with_ageing} reads passed the aged one by");
     let late = passed_by("sptf-expected:ageing_horizon_responses=36", 1_000);
     assert!(late > with_ageing, "a longer horizon ages later: {late} against {with_ageing}");
@@ -116,6 +134,12 @@ fn one_command_is_outstanding_with_few_requests_and_two_with_more() {
         session.drive.len()
     };
     assert_eq!((at_drive("sptf-expected", 8), at_drive("sptf-expected", 9)), (1, 2));
-    assert_eq!((at_drive("sptf-expected:two_from_requests=3", 2), at_drive("sptf-expected:two_from_requests=3", 3)), (1, 2));
+    assert_eq!(
+        (
+            at_drive("sptf-expected:two_from_requests=3", 2),
+            at_drive("sptf-expected:two_from_requests=3", 3)
+        ),
+        (1, 2)
+    );
     assert_eq!(at_drive("sptf-expected:two_from_requests=1", 2), 2);
 }

@@ -37,14 +37,20 @@ fn a_request_that_fails_alone_is_not_tried_again() {
         session.accept(write(0, 0, 1));
         session.accept(read(1, 0, 1));
         session.run_to_end();
-        assert_eq!(session.served(), [0, 1], "{}: who waited for the failed one goes all the same", entry.name);
+        assert_eq!(
+            session.served(),
+            [0, 1],
+            "{}: who waited for the failed one goes all the same",
+            entry.name
+        );
         assert!(session.finished.iter().all(|finished| finished.outcome == EIO));
     }
 }
 
 #[test]
 fn parts_keep_the_order_of_overlapping_requests() {
-    // The write overlaps the second part, so it waits until that part is over, not until the merged command is.
+    // The write overlaps the second part, so it waits until that part is over, not until the merged
+    // command is.
     let mut session = merging(bad_sector(3));
     session.accept(read(0, 0, 2));
     session.accept(read(1, 2, 2));
@@ -70,12 +76,16 @@ fn a_flush_passes_the_parts_that_wait_and_does_not_cover_them() {
 fn a_part_that_must_be_durable_is_made_so() {
     for drive_fua in [true, false] {
         let setup = Setup::with(Box::new(Merging { depth: 1 })).fua(drive_fua);
-        let mut session = setup.failing(|command| command.requests.len() > 1 && command.op == Op::Write).start();
+        let mut session =
+            setup.failing(|command| command.requests.len() > 1 && command.op == Op::Write).start();
         session.accept(write(0, 0, 1));
         session.accept(fua(write(1, 1, 1)));
         session.run_to_end();
         let last = session.dispatched.last().expect("four or five were sent");
-        assert_eq!((last.requests[0], last.fua, last.op == Op::Flush), (RequestId(1), drive_fua, !drive_fua));
+        assert_eq!(
+            (last.requests[0], last.fua, last.op == Op::Flush),
+            (RequestId(1), drive_fua, !drive_fua)
+        );
         assert_eq!(session.end_of(1).outcome, Outcome::Success);
     }
 }
@@ -90,7 +100,11 @@ fn a_cancelled_part_of_a_failed_command_is_not_sent_again() {
     session.pump();
     assert_eq!(session.cancel(1), Cancelled::AtDrive);
     session.run_to_end();
-    assert_eq!(session.served(), [0, 1, 2, 0, 3, 2], "the read that waited for the cancelled write goes too, in its turn");
+    assert_eq!(
+        session.served(),
+        [0, 1, 2, 0, 3, 2],
+        "the read that waited for the cancelled write goes too, in its turn"
+    );
 }
 
 #[test]
@@ -112,7 +126,11 @@ fn a_part_that_waits_to_be_sent_again_can_be_cancelled() {
     session.accept(write(0, 0, 1));
     session.accept(write(1, 1, 1));
     session.step();
-    assert_eq!(session.cancel(1), Cancelled::AtDrive, "it has been at the drive, so its effect may show");
+    assert_eq!(
+        session.cancel(1),
+        Cancelled::AtDrive,
+        "it has been at the drive, so its effect may show"
+    );
     session.accept(write(1, 1, 1));
     session.run_to_end();
     assert_eq!(session.served(), [0, 1, 0, 1], "the id was free again");
@@ -131,7 +149,9 @@ fn parts_and_discards_take_turns_with_what_the_policy_chooses() {
 
 #[test]
 fn parts_are_bound_by_the_depth_the_policy_wants() {
-    let mut session = Setup::with(Box::new(Merging { depth: 2 })).failing(|command| command.requests.len() > 1).start();
+    let mut session = Setup::with(Box::new(Merging { depth: 2 }))
+        .failing(|command| command.requests.len() > 1)
+        .start();
     for id in 0..6 {
         session.accept(read(id, id, 1));
     }

@@ -1,4 +1,5 @@
-//! Flushes where volumes have terms: they have turns as requests do, so that whoever sends nothing else takes nobody's share.
+//! Flushes where volumes have terms: they have turns as requests do, so that whoever sends nothing
+//! else takes nobody's share.
 
 use headtime_sched::{Op, Outcome, VolumeId};
 use headtime_units::{Instant, Nanos};
@@ -7,21 +8,32 @@ use crate::session::{Session, Setup, flush, fua, read, write};
 use crate::shares::{of_volume, payer, reserving};
 use crate::tiny::CAPACITY;
 
-/// Volume 0 always holds eight reads anywhere and volume 1 always waits for as many flushes; the share of volume 0 over so many seconds, behind one to settle.
+/// Volume 0 always holds eight reads anywhere and volume 1 always waits for as many flushes; the
+/// share of volume 0 over so many seconds, behind one to settle.
 fn reads_beside_flushes(session: &mut Session, flushes: usize, secs: u64) -> f64 {
     let (mut id, mut began) = (0, None);
     let end = session.now + Nanos::from_secs(secs + 1);
     while session.now < end {
-        let of = |session: &Session, volume| session.scheduler.accounts().volume(VolumeId(volume)).disk_time;
+        let of = |session: &Session, volume| {
+            session.scheduler.accounts().volume(VolumeId(volume)).disk_time
+        };
         if began.is_none() && session.now >= Instant::ORIGIN + Nanos::from_secs(1) {
             began = Some((of(session, 0), session.now));
         }
         while session.scheduler.queue().len() < 8 {
-            session.accept(of_volume(0, read(id, id.wrapping_mul(0x9E37_79B9_7F4A_7C15) % CAPACITY, 1)));
+            session.accept(of_volume(
+                0,
+                read(id, id.wrapping_mul(0x9E37_79B9_7F4A_7C15) % CAPACITY, 1),
+            ));
             id += 1;
         }
-        let waiting =
-            |session: &Session| session.scheduler.shares().report(payer(1), session.now).map_or(0, |report| report.waiting + report.at_drive);
+        let waiting = |session: &Session| {
+            session
+                .scheduler
+                .shares()
+                .report(payer(1), session.now)
+                .map_or(0, |report| report.waiting + report.at_drive)
+        };
         while waiting(session) < flushes {
             session.accept(of_volume(1, flush(id)));
             id += 1;
@@ -33,28 +45,43 @@ fn reads_beside_flushes(session: &mut Session, flushes: usize, secs: u64) -> f64
     time.as_secs_f64() / session.now.saturating_since(at).as_secs_f64()
 }
 
-/// A flush takes 2 ms here and a read anywhere some 8 ms: every other command would be more than a fifth of the time.
+/// A flush takes 2 ms here and a read anywhere some 8 ms: every other command would be more than a
+/// fifth of the time.
 #[test]
 fn who_sends_nothing_but_flushes_takes_nothing_of_what_another_has_reserved() {
     for policy in ["utilization", "headtime"] {
         for (reserved, rest) in [(95.0, 0.0), (90.0, 10.0), (30.0, 70.0)] {
             for flushes in [1, 8] {
                 let mut session = Setup::of(policy).start();
-                session.scheduler.set_share(session.now, payer(0), reserving(reserved)).expect("free");
+                session
+                    .scheduler
+                    .set_share(session.now, payer(0), reserving(reserved))
+                    .expect("free");
                 if rest > 0.0 {
-                    session.scheduler.set_share(session.now, payer(1), reserving(rest)).expect("free");
+                    session
+                        .scheduler
+                        .set_share(session.now, payer(1), reserving(rest))
+                        .expect("free");
                 }
                 let share = reads_beside_flushes(&mut session, flushes, 5) * 100.0;
-                assert!(share > reserved - 1.0, "{policy}, {flushes} flushes beside {reserved} %: {share:.1} %");
-                // Somebody who keeps asking has his own share, too; one flush at a time loses its run with each.
-                assert!(rest == 0.0 || flushes == 1 || share < reserved + 1.5, "{policy}, {flushes} flushes beside {reserved} %: {share:.1} %");
+                assert!(
+                    share > reserved - 1.0,
+                    "{policy}, {flushes} flushes beside {reserved} %: {share:.1} %"
+                );
+                // Somebody who keeps asking has his own share, too; one flush at a time loses its
+                // run with each.
+                assert!(
+                    rest == 0.0 || flushes == 1 || share < reserved + 1.5,
+                    "{policy}, {flushes} flushes beside {reserved} %: {share:.1} %"
+                );
                 session.run_to_end();
             }
         }
     }
 }
 
-/// In its turn, though all of the drive is reserved and wanted: nobody waits for ever, and it covers what was written.
+/// In its turn, though all of the drive is reserved and wanted: nobody waits for ever, and it
+/// covers what was written.
 #[test]
 fn a_flush_comes_to_its_turn() {
     for policy in ["utilization", "headtime", "throughput"] {
@@ -74,7 +101,11 @@ fn a_flush_comes_to_its_turn() {
         for id in 1_000..=1_002 {
             assert_eq!(session.end_of(id).outcome, Outcome::Success, "{policy}");
         }
-        assert_eq!(session.dispatched.iter().filter(|command| command.op == Op::Flush).count(), 2, "{policy}");
+        assert_eq!(
+            session.dispatched.iter().filter(|command| command.op == Op::Flush).count(),
+            2,
+            "{policy}"
+        );
         session.run_to_end();
     }
 }
@@ -85,10 +116,13 @@ fn flushes_and_requests_of_one_payer_take_turns() {
     for policy in ["utilization", "headtime"] {
         let mut session = Setup::of(policy).start();
         session.scheduler.set_share(session.now, payer(0), reserving(50.0)).expect("free");
-        let share = |session: &Session, op| session.dispatched.iter().filter(|command| command.op == op).count();
+        let share = |session: &Session, op| {
+            session.dispatched.iter().filter(|command| command.op == op).count()
+        };
         for id in 0..2_000_u64 {
             while session.scheduler.queue().len() < 4 {
-                let id = 10_000 + session.dispatched.len() as u64 * 8 + session.scheduler.held() as u64;
+                let id =
+                    10_000 + session.dispatched.len() as u64 * 8 + session.scheduler.held() as u64;
                 session.accept(of_volume(0, read(id, id * 31 % CAPACITY, 1)));
             }
             if session.scheduler.held() < 6 {

@@ -28,8 +28,16 @@ impl Policy for Watching {
     }
 
     fn choose(&mut self, view: &View<'_>) -> Choice {
-        assert_eq!((view.place(), view.next_lba()), (view.head().place, view.head().next_lba), "the short ways say the same");
-        self.seen.lock().expect("nobody panics").push((view.outstanding.len(), *view.head(), view.mean_response));
+        assert_eq!(
+            (view.place(), view.next_lba()),
+            (view.head().place, view.head().next_lba),
+            "the short ways say the same"
+        );
+        self.seen.lock().expect("nobody panics").push((
+            view.outstanding.len(),
+            *view.head(),
+            view.mean_response,
+        ));
         Choice::one(view.queue.oldest().map(|queued| queued.ticket))
     }
 }
@@ -56,7 +64,10 @@ fn the_head_is_predicted_to_the_nanosecond_through_everything_outstanding() {
         let seen = seen.lock().expect("nobody panics");
         for (choice, (_, head, _)) in seen.iter().enumerate().skip(1) {
             let before = session.end_of(choice as u64 - 1);
-            assert_eq!((head.free_at, head.next_lba), (before.finished.saturating_back(REPORTING), before.request.extent.end()));
+            assert_eq!(
+                (head.free_at, head.next_lba),
+                (before.finished.saturating_back(REPORTING), before.request.extent.end())
+            );
         }
     }
 }
@@ -70,12 +81,17 @@ fn flushes_and_discards_do_not_move_the_head_in_the_mind_of_a_policy() {
     session.accept(request(2, headtime_sched::Op::Discard, 150, 8));
     session.accept(read(3, 20, 1));
     session.run_to_end();
-    assert_eq!(seen.lock().expect("nobody panics").last().map(|(_, head, _)| head.next_lba.get()), Some(51));
+    assert_eq!(
+        seen.lock().expect("nobody panics").last().map(|(_, head, _)| head.next_lba.get()),
+        Some(51)
+    );
 }
 
 #[test]
 fn a_command_that_should_have_been_reported_is_taken_to_have_missed_whole_revolutions() {
-    for (us_late, revolutions) in [(0, 0), (900, 0), (1_000, 1), (7_900, 1), (8_100, 2), (100_000, 13)] {
+    for (us_late, revolutions) in
+        [(0, 0), (900, 0), (1_000, 1), (7_900, 1), (8_100, 2), (100_000, 13)]
+    {
         let (mut session, seen) = watching(2);
         session.accept(read(0, 5, 1));
         session.pump();
@@ -84,8 +100,13 @@ fn a_command_that_should_have_been_reported_is_taken_to_have_missed_whole_revolu
         let now = expected + REPORTING + Nanos::from_us(us_late);
         let _ = session.scheduler.submit(now, read(1, 100, 1));
         let _ = session.scheduler.next(now);
-        let (outstanding, head, _) = *seen.lock().expect("nobody panics").last().expect("one was chosen");
-        assert_eq!((outstanding, head.free_at), (1, expected + REVOLUTION * revolutions), "{us_late} us late");
+        let (outstanding, head, _) =
+            *seen.lock().expect("nobody panics").last().expect("one was chosen");
+        assert_eq!(
+            (outstanding, head.free_at),
+            (1, expected + REVOLUTION * revolutions),
+            "{us_late} us late"
+        );
     }
 }
 
@@ -108,7 +129,11 @@ fn the_mean_response_is_that_of_reads_and_writes_that_succeeded() {
     assert_eq!(mean_before(&mut session, read(2, 100, 1)), mean);
     mean_before(&mut session, flush(3));
     mean_before(&mut session, request(4, headtime_sched::Op::Discard, 0, 8));
-    assert_eq!(mean_before(&mut session, read(5, 0, 1)), mean, "an error, a flush and a discard changed nothing");
+    assert_eq!(
+        mean_before(&mut session, read(5, 0, 1)),
+        mean,
+        "an error, a flush and a discard changed nothing"
+    );
 }
 
 #[test]
@@ -119,14 +144,21 @@ fn a_completion_teaches_from_the_one_before_it() {
     }
     session.run_to_end();
     let learned = learned.lock().expect("nobody panics");
-    assert_eq!(learned.iter().map(|measured| measured.head_before.is_some()).collect::<Vec<_>>(), [false, true, true]);
+    assert_eq!(
+        learned.iter().map(|measured| measured.head_before.is_some()).collect::<Vec<_>>(),
+        [false, true, true]
+    );
     let before = learned[2].head_before.expect("just counted");
-    assert_eq!((before.next_lba.get(), before.free_at), (31, learned[1].finished.saturating_back(REPORTING)));
+    assert_eq!(
+        (before.next_lba.get(), before.free_at),
+        (31, learned[1].finished.saturating_back(REPORTING))
+    );
 }
 
 #[test]
 fn nothing_is_learned_about_positions_after_an_error_or_a_flush() {
-    let (mut session, learned) = learning(Setup::of("fcfs").outstanding(1).failing(|command| command.requests[0].0 == 1));
+    let (mut session, learned) =
+        learning(Setup::of("fcfs").outstanding(1).failing(|command| command.requests[0].0 == 1));
     for id in 0..4 {
         session.accept(read(id, id * 30, 1));
     }
@@ -136,7 +168,10 @@ fn nothing_is_learned_about_positions_after_an_error_or_a_flush() {
     session.accept(read(5, 9, 1));
     session.run_to_end();
     let learned = learned.lock().expect("nobody panics");
-    let known: Vec<(bool, bool)> = learned.iter().map(|measured| (measured.succeeded, measured.head_before.is_some())).collect();
+    let known: Vec<(bool, bool)> = learned
+        .iter()
+        .map(|measured| (measured.succeeded, measured.head_before.is_some()))
+        .collect();
     assert_eq!(known, [(true, false), (false, true), (true, false), (true, true), (true, false)]);
 }
 
@@ -149,11 +184,18 @@ fn completions_of_one_instant_or_out_of_order_teach_nothing_of_the_head_before()
     session.pump();
     let at = |ms: u64| Instant::ORIGIN + Nanos::from_ms(ms);
     for (command, finished) in [(0, at(10)), (2, at(30)), (1, at(20)), (3, at(30)), (4, at(40))] {
-        let done = headtime_sched::Done { command: headtime_sched::CommandId(command), finished, outcome: headtime_sched::Outcome::Success };
+        let done = headtime_sched::Done {
+            command: headtime_sched::CommandId(command),
+            finished,
+            outcome: headtime_sched::Outcome::Success,
+        };
         assert_eq!(session.scheduler.complete(at(40), done).len(), 1);
     }
     let learned = learned.lock().expect("nobody panics");
-    assert_eq!(learned.iter().map(|measured| measured.head_before.is_some()).collect::<Vec<_>>(), [false, true, false, false, false]);
+    assert_eq!(
+        learned.iter().map(|measured| measured.head_before.is_some()).collect::<Vec<_>>(),
+        [false, true, false, false, false]
+    );
 }
 
 #[test]
@@ -165,12 +207,21 @@ fn a_completion_handed_in_late_does_not_move_the_head_back() {
     session.pump();
     let at = |ms: u64| Instant::ORIGIN + Nanos::from_ms(ms);
     for (command, finished) in [(0, at(10)), (2, at(30)), (1, at(20))] {
-        let done = headtime_sched::Done { command: headtime_sched::CommandId(command), finished, outcome: headtime_sched::Outcome::Success };
+        let done = headtime_sched::Done {
+            command: headtime_sched::CommandId(command),
+            finished,
+            outcome: headtime_sched::Outcome::Success,
+        };
         assert_eq!(session.scheduler.complete(at(40), done).len(), 1);
     }
     let _ = session.scheduler.next(at(40));
-    let (outstanding, head, _) = *seen.lock().expect("nobody panics").last().expect("four were chosen");
-    assert_eq!((outstanding, head.next_lba.get()), (0, 61), "request 2 finished last, whoever was reported last");
+    let (outstanding, head, _) =
+        *seen.lock().expect("nobody panics").last().expect("four were chosen");
+    assert_eq!(
+        (outstanding, head.next_lba.get()),
+        (0, 61),
+        "request 2 finished last, whoever was reported last"
+    );
 }
 
 #[test]
@@ -180,5 +231,8 @@ fn a_merged_command_is_learned_from_as_the_one_command_it_was() {
     session.accept(read(1, 0, 2));
     session.run_to_end();
     let learned = learned.lock().expect("nobody panics");
-    assert_eq!(learned.iter().map(|measured| measured.target.extent.to_string()).collect::<Vec<_>>(), ["LBA 0..+4"]);
+    assert_eq!(
+        learned.iter().map(|measured| measured.target.extent.to_string()).collect::<Vec<_>>(),
+        ["LBA 0..+4"]
+    );
 }

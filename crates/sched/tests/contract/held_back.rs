@@ -1,4 +1,5 @@
-//! Scans while everybody who waits is at a limit: the drive is theirs then, and those at the limit lose nothing.
+//! Scans while everybody who waits is at a limit: the drive is theirs then, and those at the limit
+//! lose nothing.
 
 use headtime_sched::{FillSettings, FillSource, ScanId, ScanOptions, Terms, VolumeId};
 use headtime_units::{Nanos, Sectors};
@@ -8,12 +9,14 @@ use crate::session::{Session, flush, read};
 use crate::shares::{limited, of_volume, payer};
 use crate::tiny::CAPACITY;
 
-/// Nothing is read in gaps, with requests, or of the tail: what is read is read while the drive has nothing else to do.
+/// Nothing is read in gaps, with requests, or of the tail: what is read is read while the drive has
+/// nothing else to do.
 fn idle_only() -> FillSettings {
     FillSettings { waiting_needed: usize::MAX, tail: 0.0, ..eager() }
 }
 
-/// Volume 0 holds eight reads anywhere for so long, the same ones whatever else goes on; `next` is the number of the next.
+/// Volume 0 holds eight reads anywhere for so long, the same ones whatever else goes on; `next` is
+/// the number of the next.
 fn hold_eight(session: &mut Session, next: &mut u64, ms: u64) {
     let end = session.now + Nanos::from_ms(ms);
     while session.now < end {
@@ -27,14 +30,19 @@ fn hold_eight(session: &mut Session, next: &mut u64, ms: u64) {
     }
 }
 
-/// A volume with these terms that always holds eight reads, for a minute, beside scans of the whole drive one after the other, or none: its share, its requests a second, the 99th percentile of
+/// A volume with these terms that always holds eight reads, for a minute, beside scans of the whole
+/// drive one after the other, or none: its share, its requests a second, the 99th percentile of
 /// their responses in ms, and sectors read for scans.
 fn beside_scans(policy: &str, terms: Terms, scans: bool) -> (f64, f64, f64, u64) {
     let mut session = knowing(policy).start();
     session.scheduler.set_share(session.now, payer(0), terms).expect("nothing is reserved");
     let mut next = 0;
     hold_eight(&mut session, &mut next, 3_000);
-    let (before, charged, began) = (session.finished.len(), session.scheduler.accounts().volume(VolumeId(0)).disk_time, session.now);
+    let (before, charged, began) = (
+        session.finished.len(),
+        session.scheduler.accounts().volume(VolumeId(0)).disk_time,
+        session.now,
+    );
     let mut scan = 0;
     while session.now < began + Nanos::from_secs(60) {
         if scans && session.scheduler.scan_left(ScanId(scan)).is_none() {
@@ -43,29 +51,34 @@ fn beside_scans(policy: &str, terms: Terms, scans: bool) -> (f64, f64, f64, u64)
             }
             session.scan(scan, idle_only(), everything(4), ScanOptions::default());
         }
-        scan += u32::from(scans && session.scheduler.scan_left(ScanId(scan)) == Some(Sectors::ZERO));
+        scan +=
+            u32::from(scans && session.scheduler.scan_left(ScanId(scan)) == Some(Sectors::ZERO));
         hold_eight(&mut session, &mut next, 50);
     }
     let time = session.scheduler.accounts().volume(VolumeId(0)).disk_time - charged;
     let share = time.as_secs_f64() / session.now.saturating_since(began).as_secs_f64();
-    let mut responses: Vec<u64> = session.finished[before..].iter().map(|finished| finished.response().as_ns()).collect();
+    let mut responses: Vec<u64> =
+        session.finished[before..].iter().map(|finished| finished.response().as_ns()).collect();
     responses.sort_unstable();
     let p99 = responses[responses.len() * 99 / 100] as f64 / 1e6;
     let read = session.scheduler.fill_report().from(FillSource::Idle).get();
-    let rate = (session.finished.len() - before) as f64 / session.now.saturating_since(began).as_secs_f64();
+    let rate = (session.finished.len() - before) as f64
+        / session.now.saturating_since(began).as_secs_f64();
     session.run_to_end();
     (share, rate, p99, read)
 }
 
 #[test]
 fn while_all_who_wait_are_at_a_limit_scans_read_and_the_limited_lose_nothing() {
-    let capped = Terms { requests_per_second: Some(20), burst: Nanos::from_ms(500), ..Terms::default() };
+    let capped =
+        Terms { requests_per_second: Some(20), burst: Nanos::from_ms(500), ..Terms::default() };
     for policy in ["utilization", "headtime"] {
         for terms in [limited(20.0), limited(50.0), capped] {
             let (share, rate, p99, none) = beside_scans(policy, terms, false);
             let (share_beside, rate_beside, p99_beside, read) = beside_scans(policy, terms, true);
             let what = format!(
-                "{policy}, {terms:?}: {share:.3} {rate:.1} {p99:.0} ms alone, {share_beside:.3} {rate_beside:.1} {p99_beside:.0} ms beside {read} sectors"
+                "{policy}, {terms:?}: {share:.3} {rate:.1} {p99:.0} ms alone, {share_beside:.3} \
+                    {rate_beside:.1} {p99_beside:.0} ms beside {read} sectors"
             );
             assert_eq!(none, 0);
             // Of a minute it has half or more, and two sectors take half a turn and a seek.
@@ -77,25 +90,37 @@ fn while_all_who_wait_are_at_a_limit_scans_read_and_the_limited_lose_nothing() {
     }
 }
 
-/// What is read while others are at their limit is over before they are let in again, and who comes unforeseen waits for no more than what is at the drive.
+/// What is read while others are at their limit is over before they are let in again, and who comes
+/// unforeseen waits for no more than what is at the drive.
 #[test]
 fn what_is_read_meanwhile_keeps_nobody_waiting() {
     for policy in ["utilization", "headtime"] {
         let mut session = knowing(policy).start();
-        session.scheduler.set_share(session.now, payer(0), limited(20.0)).expect("nothing is reserved");
+        session
+            .scheduler
+            .set_share(session.now, payer(0), limited(20.0))
+            .expect("nothing is reserved");
         let mut next = 0;
         hold_eight(&mut session, &mut next, 3_000);
         session.scan(1, idle_only(), everything(4), ScanOptions::default());
         hold_eight(&mut session, &mut next, 300);
         assert!(session.scheduler.fill_report().from(FillSource::Idle).get() > 0, "{policy}");
-        assert_eq!(session.scheduler.fill_report().delay, Nanos::ZERO, "{policy}: who is at a limit waits for that");
+        assert_eq!(
+            session.scheduler.fill_report().delay,
+            Nanos::ZERO,
+            "{policy}: who is at a limit waits for that"
+        );
         while session.scheduler.outstanding().iter().all(|command| command.background.is_none()) {
             session.step();
         }
         session.accept(of_volume(1, read(1 << 40, 5, 1)));
         session.run_to_end();
         // Two commands of two sectors, and its own.
-        assert!(session.end_of(1 << 40).response() < Nanos::from_ms(60), "{policy}: {}", session.end_of(1 << 40).response());
+        assert!(
+            session.end_of(1 << 40).response() < Nanos::from_ms(60),
+            "{policy}: {}",
+            session.end_of(1 << 40).response()
+        );
     }
 }
 
@@ -104,7 +129,10 @@ fn what_is_read_meanwhile_keeps_nobody_waiting() {
 fn flushes_at_a_limit_leave_the_drive_to_scans() {
     for policy in ["utilization", "headtime"] {
         let mut session = knowing(policy).start();
-        session.scheduler.set_share(session.now, payer(0), Terms { burst: Nanos::from_ms(100), ..limited(5.0) }).expect("nothing is reserved");
+        session
+            .scheduler
+            .set_share(session.now, payer(0), Terms { burst: Nanos::from_ms(100), ..limited(5.0) })
+            .expect("nothing is reserved");
         session.scan(1, idle_only(), everything(4), ScanOptions::default());
         let (mut id, end) = (0, session.now + Nanos::from_secs(2));
         while session.now < end {
@@ -114,7 +142,11 @@ fn flushes_at_a_limit_leave_the_drive_to_scans() {
             }
             session.step();
         }
-        assert_eq!(session.scheduler.fill_report().from(FillSource::Idle).get(), CAPACITY, "{policy}");
+        assert_eq!(
+            session.scheduler.fill_report().from(FillSource::Idle).get(),
+            CAPACITY,
+            "{policy}"
+        );
         let share = session.scheduler.accounts().volume(VolumeId(0)).disk_time.as_secs_f64() / 2.0;
         assert!((0.03..0.06).contains(&share), "{policy}: {share}");
         session.run_to_end();

@@ -5,7 +5,8 @@ use headtime_units::Nanos;
 
 use crate::session::{Session, Setup, due, flush, fua, read, request, write};
 
-/// Eight requests: overlapping reads and changes, a flush, FUA, deadlines, and some that are in nobody's way.
+/// Eight requests: overlapping reads and changes, a flush, FUA, deadlines, and some that are in
+/// nobody's way.
 fn cast() -> [Request; 8] {
     [
         write(0, 0, 8),
@@ -102,8 +103,14 @@ fn every_request_may_be_cancelled_at_every_moment() {
                     let over_before = (0..moment).any(|_| !session.step());
                     session.pump();
                     let answer = session.cancel(order[victim].id.0);
-                    let reported = session.finished.iter().any(|finished| finished.request == order[victim]);
-                    assert_eq!(answer == Cancelled::Unknown, reported, "{}: {order:?} at {moment}", entry.name);
+                    let reported =
+                        session.finished.iter().any(|finished| finished.request == order[victim]);
+                    assert_eq!(
+                        answer == Cancelled::Unknown,
+                        reported,
+                        "{}: {order:?} at {moment}",
+                        entry.name
+                    );
                     session.run_to_end();
                     if over_before {
                         break;
@@ -128,12 +135,15 @@ fn the_same_arrivals_are_sent_in_the_same_order_every_time() {
 fn no_policy_gives_the_drive_more_commands_than_it_is_to_hold() {
     // What a policy wants of a drive that takes all, with 20 requests held.
     let wanted = |name: &str| match name {
-        "edf" | "satf-lbn" | "fsatf-lbn" | "satf-map" | "fsatf-map" | "fsatf-map-exact" | "g-matrix" | "deadline" | "cfq" => 1,
+        "edf" | "satf-lbn" | "fsatf-lbn" | "satf-map" | "fsatf-map" | "fsatf-map-exact"
+        | "g-matrix" | "deadline" | "cfq" => 1,
         "firmware" | "throughput" => 20,
         _ => 2,
     };
     for entry in POLICIES {
-        for (takes, allowed) in [(32, None), (3, None), (1, None), (32, Some(1)), (32, Some(5)), (3, Some(5))] {
+        for (takes, allowed) in
+            [(32, None), (3, None), (1, None), (32, Some(1)), (32, Some(5)), (3, Some(5))]
+        {
             let mut setup = Setup::with(entry.build_default()).queue_depth(takes);
             setup.limits.outstanding = allowed;
             let mut session = setup.start();
@@ -142,7 +152,12 @@ fn no_policy_gives_the_drive_more_commands_than_it_is_to_hold() {
             }
             session.pump();
             let expected = allowed.unwrap_or(wanted(entry.name)).min(takes);
-            assert_eq!(session.drive.len(), expected, "{}: the drive takes {takes}, the caller allows {allowed:?}", entry.name);
+            assert_eq!(
+                session.drive.len(),
+                expected,
+                "{}: the drive takes {takes}, the caller allows {allowed:?}",
+                entry.name
+            );
             session.run_to_end();
         }
     }

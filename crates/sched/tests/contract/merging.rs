@@ -1,4 +1,5 @@
-//! A policy for tests only: it merges whatever it can into one command, as no policy of the table does yet.
+//! A policy for tests only: it merges whatever it can into one command, as no policy of the table
+//! does yet.
 
 use headtime_sched::{Choice, Policy, Queued, View};
 
@@ -22,7 +23,9 @@ impl Policy for Merging {
         let (mut start, mut end) = (oldest.request.extent.start, oldest.request.extent.end());
         while let Some(next) = view.queue.by_arrival().find(|queued| {
             let extent = queued.request.extent;
-            let fits = queued.request.op == oldest.request.op && extent.start <= end && extent.end() >= start;
+            let fits = queued.request.op == oldest.request.op
+                && extent.start <= end
+                && extent.end() >= start;
             fits && run.iter().all(|one| one.ticket != queued.ticket)
         }) {
             start = start.min(next.request.extent.start);

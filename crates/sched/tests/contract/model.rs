@@ -1,12 +1,17 @@
 //! What the sectors hold, and what they must hold: an oracle for order, flush and FUA.
 //!
-//! Every change of a sector is named by the place of its request in the order of submission. The drive has a volatile cache: a change is seen at once
-//! and is durable only through FUA or through a flush that the drive *received* after it. After every event the power might be cut; what would be
-//! left must cover everything that was promised as durable by then. A failed command changes nothing.
+//! Every change of a sector is named by the place of its request in the order of submission. The
+//! drive has a volatile cache: a change is seen at once and is durable only through FUA or through
+//! a flush that the drive *received* after it. After every event the power might be cut; what would
+//! be left must cover everything that was promised as durable by then. A failed command changes
+//! nothing.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headtime_sched::{BackgroundRead, Cancelled, Command, CommandId, Finished, Op, Outcome, Request, RequestId, ScanId, ScanOptions, Wanted};
+use headtime_sched::{
+    BackgroundRead, Cancelled, Command, CommandId, Finished, Op, Outcome, Request, RequestId,
+    ScanId, ScanOptions, Wanted,
+};
 use headtime_units::{Extent, Lba};
 
 type Ordinal = usize;
@@ -72,16 +77,28 @@ fn conflict(one: &Request, other: &Request) -> bool {
 impl Model {
     pub fn submit(&mut self, request: Request) {
         self.by_id.insert(request.id, self.requests.len());
-        self.requests.push(Held { request, state: State::Queued, cancelled: false, took_effect: false, done_before: self.changes_done.clone() });
+        self.requests.push(Held {
+            request,
+            state: State::Queued,
+            cancelled: false,
+            took_effect: false,
+            done_before: self.changes_done.clone(),
+        });
     }
 
     /// Checks what is sent, and notes what a flush will cover.
     pub fn dispatch(&mut self, command: &Command) {
         assert!(self.commands.insert(command.id), "{command:?}: a command's name is used twice");
-        assert!(!command.requests.is_empty() || command.background.is_some(), "{command:?} serves nobody");
+        assert!(
+            !command.requests.is_empty() || command.background.is_some(),
+            "{command:?} serves nobody"
+        );
         if command.op.changes_sectors() {
             let passed = self.reading.iter().find(|(_, extent)| extent.overlaps(command.extent));
-            assert!(passed.is_none(), "{command:?} overwrites what {passed:?} is reading for a scan");
+            assert!(
+                passed.is_none(),
+                "{command:?} overwrites what {passed:?} is reading for a scan"
+            );
         }
         if command.op == Op::Flush {
             assert!(command.extent.len.is_zero() && !command.fua);
@@ -94,7 +111,10 @@ impl Model {
             self.reading.insert(command.id, background);
             for (ordinal, held) in self.requests.iter().enumerate() {
                 let changing = held.state == State::AtDrive && held.request.op.changes_sectors();
-                assert!(!(changing && held.request.extent.overlaps(background)), "{command:?} reads what request {ordinal} is changing");
+                assert!(
+                    !(changing && held.request.extent.overlaps(background)),
+                    "{command:?} reads what request {ordinal} is changing"
+                );
             }
         }
         for id in &command.requests {
@@ -102,7 +122,10 @@ impl Model {
             let held = &self.requests[ordinal];
             let request = held.request;
             if command.op == Op::Flush && request.op != Op::Flush {
-                assert!(held.state == State::Done && request.fua, "{request:?} has no business in a flush");
+                assert!(
+                    held.state == State::Done && request.fua,
+                    "{request:?} has no business in a flush"
+                );
                 continue;
             }
             assert_eq!(held.state, State::Queued, "{request:?} is sent although it is not queued");
@@ -110,11 +133,16 @@ impl Model {
             covered.extend(sectors(&request));
             for (earlier, other) in self.requests[..ordinal].iter().enumerate() {
                 let open = matches!(other.state, State::Queued | State::AtDrive);
-                assert!(!(open && conflict(&request, &other.request)), "{request:?} passes the earlier request {earlier}, {:?}", other.request);
+                assert!(
+                    !(open && conflict(&request, &other.request)),
+                    "{request:?} passes the earlier request {earlier}, {:?}",
+                    other.request
+                );
             }
             self.requests[ordinal].state = State::AtDrive;
         }
-        let sent: BTreeSet<Sector> = (command.extent.start.get()..command.extent.end().get()).collect();
+        let sent: BTreeSet<Sector> =
+            (command.extent.start.get()..command.extent.end().get()).collect();
         assert_eq!(sent, covered, "{command:?} is not the sectors of those it serves");
     }
 
@@ -133,12 +161,15 @@ impl Model {
             let ordinal = self.by_id[id];
             let request = self.requests[ordinal].request;
             if command.op == Op::Flush && request.op != Op::Flush {
-                self.requests[ordinal].state = if outcome == Outcome::Success { State::Done } else { State::Failed };
+                self.requests[ordinal].state =
+                    if outcome == Outcome::Success { State::Done } else { State::Failed };
                 continue;
             }
             self.requests[ordinal].state = match outcome {
                 Outcome::Success => State::Done,
-                Outcome::Failed(_) if in_parts && self.requests[ordinal].cancelled => State::Removed,
+                Outcome::Failed(_) if in_parts && self.requests[ordinal].cancelled => {
+                    State::Removed
+                }
                 Outcome::Failed(_) if in_parts => State::Queued,
                 Outcome::Failed(_) => State::Failed,
             };
@@ -149,8 +180,15 @@ impl Model {
     }
 
     pub fn scan_start(&mut self, id: ScanId, wanted: &Wanted, options: ScanOptions) {
-        let open = (0..wanted.capacity().get()).filter(|sector| wanted.contains(Lba::new(*sector))).collect();
-        let scan = ScanModel { open, point_in_time: options.point_in_time, started: self.requests.len(), failed: BTreeSet::new() };
+        let open = (0..wanted.capacity().get())
+            .filter(|sector| wanted.contains(Lba::new(*sector)))
+            .collect();
+        let scan = ScanModel {
+            open,
+            point_in_time: options.point_in_time,
+            started: self.requests.len(),
+            failed: BTreeSet::new(),
+        };
         assert!(self.scans.insert(id, scan).is_none());
     }
 
@@ -166,17 +204,32 @@ impl Model {
     /// The drive is done with a command that may have read for scans: remembers what it saw.
     pub fn background_completes(&mut self, command: &Command) {
         let Some(extent) = self.reading.remove(&command.id) else { return };
-        let seen = self.seen.range(extent.start.get()..extent.end().get()).map(|(sector, ordinal)| (*sector, *ordinal)).collect();
+        let seen = self
+            .seen
+            .range(extent.start.get()..extent.end().get())
+            .map(|(sector, ordinal)| (*sector, *ordinal))
+            .collect();
         self.saw = Some((command.id, extent, seen));
     }
 
-    /// A scan is handed something: it wanted it, gets it for the first time, and gets what was there.
+    /// A scan is handed something: it wanted it, gets it for the first time, and gets what was
+    /// there.
     pub fn read(&mut self, read: &BackgroundRead) {
-        let scan = self.scans.get_mut(&read.scan).unwrap_or_else(|| panic!("{read:?} is for a scan that there is not"));
+        let scan = self
+            .scans
+            .get_mut(&read.scan)
+            .unwrap_or_else(|| panic!("{read:?} is for a scan that there is not"));
         let (command, extent, seen) = self.saw.as_ref().expect("something was read");
-        assert_eq!((*command, extent.intersection(read.extent)), (read.command, Some(read.extent)), "{read:?} is not what {extent} brought");
+        assert_eq!(
+            (*command, extent.intersection(read.extent)),
+            (read.command, Some(read.extent)),
+            "{read:?} is not what {extent} brought"
+        );
         for sector in read.extent.start.get()..read.extent.end().get() {
-            assert!(scan.open.remove(&sector), "{read:?}: sector {sector} is handed over twice, or nobody wanted it");
+            assert!(
+                scan.open.remove(&sector),
+                "{read:?}: sector {sector} is handed over twice, or nobody wanted it"
+            );
             if read.outcome != Outcome::Success {
                 scan.failed.insert(sector);
             } else if scan.point_in_time {
@@ -190,13 +243,23 @@ impl Model {
     }
 
     pub fn finished(&mut self, finished: &Finished) {
-        let ordinal = self.by_id.remove(&finished.request.id).unwrap_or_else(|| panic!("{finished:?} is over although nobody holds it"));
+        let ordinal = self
+            .by_id
+            .remove(&finished.request.id)
+            .unwrap_or_else(|| panic!("{finished:?} is over although nobody holds it"));
         let held = &self.requests[ordinal];
         assert_eq!(finished.request, held.request);
         assert!(!held.cancelled, "{:?} was cancelled and is reported all the same", held.request);
         assert!(self.reported.insert(ordinal));
-        assert!(finished.submitted <= finished.dispatched && finished.dispatched < finished.finished, "{finished:?}");
-        assert_eq!(held.state, if finished.outcome == Outcome::Success { State::Done } else { State::Failed }, "{finished:?}");
+        assert!(
+            finished.submitted <= finished.dispatched && finished.dispatched < finished.finished,
+            "{finished:?}"
+        );
+        assert_eq!(
+            held.state,
+            if finished.outcome == Outcome::Success { State::Done } else { State::Failed },
+            "{finished:?}"
+        );
         if finished.outcome != Outcome::Success {
             return;
         }
@@ -221,10 +284,17 @@ impl Model {
     pub fn cancelled(&mut self, id: RequestId, answer: Cancelled) {
         let held = self.by_id.get(&id).copied();
         match answer {
-            Cancelled::Unknown => assert!(held.is_none_or(|ordinal| self.requests[ordinal].cancelled), "{id:?} is held but unknown"),
+            Cancelled::Unknown => assert!(
+                held.is_none_or(|ordinal| self.requests[ordinal].cancelled),
+                "{id:?} is held but unknown"
+            ),
             Cancelled::Removed => {
                 let ordinal = held.expect("only what is held is removed");
-                assert_eq!(self.requests[ordinal].state, State::Queued, "{id:?} was said to be removed in time");
+                assert_eq!(
+                    self.requests[ordinal].state,
+                    State::Queued,
+                    "{id:?} was said to be removed in time"
+                );
                 self.requests[ordinal].cancelled = true;
                 self.requests[ordinal].state = State::Removed;
                 self.by_id.remove(&id);
@@ -261,7 +331,8 @@ impl Model {
             let durable = self.durable.get(sector);
             assert!(
                 durable.is_some_and(|durable| durable >= promised),
-                "a power cut leaves sector {sector} with change {durable:?}, but change {promised} was promised: {:?}",
+                "a power cut leaves sector {sector} with change {durable:?}, but change {promised} \
+                    was promised: {:?}",
                 self.requests[*promised].request
             );
         }
@@ -270,10 +341,19 @@ impl Model {
     /// Everything accepted is over, exactly once, and the sectors hold the last change.
     pub fn check_end(&self) {
         for (ordinal, held) in self.requests.iter().enumerate() {
-            assert_eq!(self.reported.contains(&ordinal), !held.cancelled, "{:?} was not reported exactly once", held.request);
+            assert_eq!(
+                self.reported.contains(&ordinal),
+                !held.cancelled,
+                "{:?} was not reported exactly once",
+                held.request
+            );
         }
         for (sector, seen) in &self.seen {
-            assert_eq!(Some(*seen), self.last_change_before(*sector, usize::MAX), "sector {sector} does not hold its last change");
+            assert_eq!(
+                Some(*seen),
+                self.last_change_before(*sector, usize::MAX),
+                "sector {sector} does not hold its last change"
+            );
         }
     }
 
@@ -288,13 +368,21 @@ impl Model {
                 }
             } else {
                 let expected = self.last_change_before(sector, ordinal);
-                assert_eq!(self.seen.get(&sector).copied(), expected, "{request:?} sees the wrong change of sector {sector}");
+                assert_eq!(
+                    self.seen.get(&sector).copied(),
+                    expected,
+                    "{request:?} sees the wrong change of sector {sector}"
+                );
             }
         }
     }
 
     fn last_change_before(&self, sector: Sector, ordinal: Ordinal) -> Option<Ordinal> {
-        let changed = |held: &Held| held.took_effect && held.request.op.changes_sectors() && sectors(&held.request).contains(&sector);
+        let changed = |held: &Held| {
+            held.took_effect
+                && held.request.op.changes_sectors()
+                && sectors(&held.request).contains(&sector)
+        };
         self.requests[..ordinal.min(self.requests.len())].iter().rposition(changed)
     }
 }

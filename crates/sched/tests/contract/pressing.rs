@@ -26,21 +26,32 @@ fn with_one_due_in(policy: &str, ms: u64) -> Session {
 
 #[test]
 fn a_deadline_far_off_changes_nothing() {
-    assert_eq!(with_one_due_in("headtime", 1_000).served(), with_one_due_in("sptf-expected", 1_000).served());
+    assert_eq!(
+        with_one_due_in("headtime", 1_000).served(),
+        with_one_due_in("sptf-expected", 1_000).served()
+    );
 }
 
 #[test]
 fn a_deadline_that_presses_is_served_in_time() {
     for ms in [20, 30, 40, 60] {
         let session = with_one_due_in("headtime", ms);
-        let finished = session.finished.iter().find(|finished| finished.request.id.0 == 24).expect("it was served");
+        let finished = session
+            .finished
+            .iter()
+            .find(|finished| finished.request.id.0 == 24)
+            .expect("it was served");
         assert!(!finished.missed(), "due in {ms} ms, done at {}", finished.finished);
     }
     let unconstrained = with_one_due_in("sptf-expected", 20);
-    assert!(unconstrained.finished.iter().any(|finished| finished.missed()), "without pressing it would be missed");
+    assert!(
+        unconstrained.finished.iter().any(|finished| finished.missed()),
+        "without pressing it would be missed"
+    );
 }
 
-/// Requests with deadlines keep coming next to the head, more than the drive can serve; one far away is late and must not wait for ever.
+/// Requests with deadlines keep coming next to the head, more than the drive can serve; one far
+/// away is late and must not wait for ever.
 #[test]
 fn a_late_request_is_not_passed_by_for_ever() {
     let mut session = Setup::of("headtime").start();

@@ -1,5 +1,6 @@
-//! Random sessions over every policy: arrivals, cancellations, changes of policy and limits, errors and reordering by the drive, judged by the model
-//! after every event. A failure prints the smallest session that fails and the seed that replays it.
+//! Random sessions over every policy: arrivals, cancellations, changes of policy and limits, errors
+//! and reordering by the drive, judged by the model after every event. A failure prints the
+//! smallest session that fails and the seed that replays it.
 
 use headtime_sched::{Limits, Op, POLICIES, Policy, Request};
 use headtime_units::{Instant, Nanos};
@@ -48,15 +49,25 @@ struct Scenario {
 
 /// The policies of the table, and one that merges.
 fn policy(index: usize) -> Box<dyn Policy> {
-    POLICIES.get(index).map_or_else(|| Box::new(Merging { depth: 3 }) as Box<dyn Policy>, |entry| entry.build_default())
+    POLICIES.get(index).map_or_else(
+        || Box::new(Merging { depth: 3 }) as Box<dyn Policy>,
+        |entry| entry.build_default(),
+    )
 }
 
 fn event() -> impl Strategy<Value = Event> {
     let op = prop_oneof![4 => Just(Op::Read), 4 => Just(Op::Write), 1 => Just(Op::Zero), 1 => Just(Op::Discard), 2 => Just(Op::Flush)];
     // Half of them crowd on a few sectors, so that they overlap.
     let start = prop_oneof![0_u64..12, 0_u64..CAPACITY - 16];
-    let submit = (op, start, 1_u64..10, prop::bool::weighted(0.25), proptest::option::of(0_u64..100));
-    let submit = submit.prop_map(|(op, start, len, fua, due_in_ms)| Event::Submit { op, start, len, fua, due_in_ms });
+    let submit =
+        (op, start, 1_u64..10, prop::bool::weighted(0.25), proptest::option::of(0_u64..100));
+    let submit = submit.prop_map(|(op, start, len, fua, due_in_ms)| Event::Submit {
+        op,
+        start,
+        len,
+        fua,
+        due_in_ms,
+    });
     prop_oneof![
         12 => submit,
         2 => (0_u64..8).prop_map(|back| Event::Cancel { back }),
@@ -69,20 +80,24 @@ fn event() -> impl Strategy<Value = Event> {
 
 fn scenario() -> impl Strategy<Value = Scenario> {
     let picks = proptest::collection::vec(0_usize..64, 0..12);
-    let failing = prop_oneof![Just(vec![false]), proptest::collection::vec(prop::bool::weighted(0.2), 1..12)];
+    let failing =
+        prop_oneof![Just(vec![false]), proptest::collection::vec(prop::bool::weighted(0.2), 1..12)];
     let events = proptest::collection::vec(event(), 1..60);
-    (0..=POLICIES.len(), any::<bool>(), 1_usize..6, picks, failing, events).prop_map(|(policy, fua, queue_depth, picks, failing, events)| Scenario {
-        policy,
-        fua,
-        queue_depth,
-        picks,
-        failing,
-        events,
-    })
+    (0..=POLICIES.len(), any::<bool>(), 1_usize..6, picks, failing, events).prop_map(
+        |(policy, fua, queue_depth, picks, failing, events)| Scenario {
+            policy,
+            fua,
+            queue_depth,
+            picks,
+            failing,
+            events,
+        },
+    )
 }
 
 fn run(scenario: &Scenario) -> Session {
-    let setup = Setup::with(policy(scenario.policy)).fua(scenario.fua).queue_depth(scenario.queue_depth);
+    let setup =
+        Setup::with(policy(scenario.policy)).fua(scenario.fua).queue_depth(scenario.queue_depth);
     let mut completed = 0;
     let failing = scenario.failing.clone();
     let mut session = setup
@@ -96,7 +111,8 @@ fn run(scenario: &Scenario) -> Session {
     for event in &scenario.events {
         match *event {
             Event::Submit { op, start, len, fua, due_in_ms } => {
-                let plain = if op == Op::Flush { flush(next_id) } else { request(next_id, op, start, len) };
+                let plain =
+                    if op == Op::Flush { flush(next_id) } else { request(next_id, op, start, len) };
                 let deadline = due_in_ms.map(|ms| session.now + Nanos::from_ms(ms));
                 session.accept(Request { fua, deadline, ..plain });
                 next_id += 1;
@@ -109,7 +125,9 @@ fn run(scenario: &Scenario) -> Session {
             }
             Event::Pass { us } => session.pass(Nanos::from_us(us)),
             Event::SetPolicy { policy: index } => session.scheduler.set_policy(policy(index)),
-            Event::SetOutstanding { commands } => session.set_limits(Limits { outstanding: commands, ..Limits::default() }),
+            Event::SetOutstanding { commands } => {
+                session.set_limits(Limits { outstanding: commands, ..Limits::default() })
+            }
         }
     }
     session.run_to_end();

@@ -18,7 +18,12 @@ fn refusal(session: &mut Session, request: Request) -> String {
 #[test]
 fn requests_beside_the_drive_are_refused_with_its_size() {
     let mut session = Setup::of("fcfs").start();
-    let expected = |extent| format!("{extent} does not lie on the drive, which has 192 sectors; keep requests within LBA 0..192");
+    let expected = |extent| {
+        format!(
+            "{extent} does not lie on the drive, which has 192 sectors; keep requests within LBA \
+                0..192"
+        )
+    };
     for (start, len) in [(192, 1), (191, 2), (u64::MAX, 1), (1, u64::MAX), (u64::MAX, u64::MAX)] {
         let message = refusal(&mut session, read(0, start, len));
         assert_eq!(message, expected(Extent::from_numbers(start, len)));
@@ -31,10 +36,15 @@ fn requests_beside_the_drive_are_refused_with_its_size() {
 fn only_a_flush_has_no_sectors() {
     let mut session = Setup::of("fcfs").start();
     for op in [Op::Read, Op::Write, Op::Zero, Op::Discard] {
-        let expected = format!("a {} request of 0 sectors makes no sense; flush takes no sectors, everything else at least one", op.name());
+        let expected = format!(
+            "a {} request of 0 sectors makes no sense; flush takes no sectors, everything else at \
+                least one",
+            op.name()
+        );
         assert_eq!(refusal(&mut session, request(0, op, 5, 0)), expected);
     }
-    let expected = "a flush request of 3 sectors makes no sense; flush takes no sectors, everything else at least one";
+    let expected = "a flush request of 3 sectors makes no sense; flush takes no sectors, \
+        everything else at least one";
     assert_eq!(refusal(&mut session, request(0, Op::Flush, 5, 3)), expected);
 }
 
@@ -47,7 +57,9 @@ fn an_id_in_use_is_refused_wherever_its_request_is() {
     session.accept(read(2, 50, 1));
     session.accept(flush(3));
     for id in 0..4 {
-        let expected = format!("request id {id} is already in use by a request that has not finished; use a fresh id");
+        let expected = format!(
+            "request id {id} is already in use by a request that has not finished; use a fresh id"
+        );
         assert_eq!(refusal(&mut session, read(id, 9, 1)), expected);
     }
     session.run_to_end();
@@ -64,7 +76,8 @@ fn the_queue_is_bounded_and_takes_more_when_something_is_over() {
         session.accept(read(id, id, 1));
     }
     session.pump();
-    let expected = "the queue holds 3 requests, its limit; wait for completions before submitting more, or raise the queue limit";
+    let expected = "the queue holds 3 requests, its limit; wait for completions before submitting \
+        more, or raise the queue limit";
     assert_eq!(refusal(&mut session, read(3, 0, 1)), expected);
     assert_eq!(refusal(&mut session, flush(3)), expected);
     session.step();
@@ -89,7 +102,11 @@ fn limits_change_while_running_and_what_is_at_the_drive_stays_there() {
         assert_eq!(session.scheduler.outstanding().len(), left);
         if left >= 2 {
             session.pump();
-            assert_eq!(session.scheduler.outstanding().len(), left, "nothing is sent while more are at the drive than allowed");
+            assert_eq!(
+                session.scheduler.outstanding().len(),
+                left,
+                "nothing is sent while more are at the drive than allowed"
+            );
         }
     }
     session.run_to_end();
@@ -135,7 +152,10 @@ mod the_callers_fault {
         session.accept(read(0, 0, 1));
         session.pump();
         let before = later(&mut session);
-        session.scheduler.complete(before, Done { command: CommandId(0), finished: before, outcome: Outcome::Success });
+        session.scheduler.complete(
+            before,
+            Done { command: CommandId(0), finished: before, outcome: Outcome::Success },
+        );
     }
 
     #[test]
@@ -144,7 +164,11 @@ mod the_callers_fault {
         let mut session = Setup::of("fcfs").start();
         session.accept(read(0, 0, 1));
         session.pump();
-        let done = Done { command: CommandId(0), finished: Instant::from_ns(1_000_000), outcome: Outcome::Success };
+        let done = Done {
+            command: CommandId(0),
+            finished: Instant::from_ns(1_000_000),
+            outcome: Outcome::Success,
+        };
         session.scheduler.complete(Instant::ORIGIN, done);
     }
 
@@ -152,7 +176,10 @@ mod the_callers_fault {
     #[should_panic(expected = "command 7 completed but is not outstanding")]
     fn completing_what_was_never_sent() {
         let mut session = Setup::of("fcfs").start();
-        session.scheduler.complete(session.now, Done { command: CommandId(7), finished: session.now, outcome: Outcome::Success });
+        session.scheduler.complete(
+            session.now,
+            Done { command: CommandId(7), finished: session.now, outcome: Outcome::Success },
+        );
     }
 
     #[test]
@@ -184,7 +211,9 @@ mod the_policys_fault {
     }
 
     fn choosing(tickets: &[u64]) -> Session {
-        let mut session = Setup::with(Box::new(Faulty(tickets.iter().map(|ticket| Ticket(*ticket)).collect()))).start();
+        let mut session =
+            Setup::with(Box::new(Faulty(tickets.iter().map(|ticket| Ticket(*ticket)).collect())))
+                .start();
         session.accept(read(0, 0, 2));
         session.accept(read(1, 3, 1));
         session.accept(write(2, 2, 1));
@@ -204,7 +233,10 @@ mod the_policys_fault {
     }
 
     #[test]
-    #[should_panic(expected = "policy faulty merged read of LBA 0..+2 with read of LBA 3..+1, which is no one run of one operation")]
+    #[should_panic(
+        expected = "policy faulty merged read of LBA 0..+2 with read of LBA 3..+1, which is no one \
+            run of one operation"
+    )]
     fn merging_over_a_gap() {
         choosing(&[0, 1]).pump();
     }
@@ -241,7 +273,13 @@ mod the_policys_fault {
         session.accept(read(0, 0, 1));
         session.pass(Nanos::from_ns(999_999));
         let decision = session.scheduler.next(session.now);
-        assert_eq!(decision, Decision::WaitUntil { at: Instant::from_ns(1_000_000), reason: HoldReason::Anticipation });
+        assert_eq!(
+            decision,
+            Decision::WaitUntil {
+                at: Instant::from_ns(1_000_000),
+                reason: HoldReason::Anticipation
+            }
+        );
         session.run_to_end();
     }
 

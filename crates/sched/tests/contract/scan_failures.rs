@@ -1,8 +1,11 @@
-//! Errors while something is read for scans: they reach nobody but the scans, and of those only the sectors that cannot be read.
+//! Errors while something is read for scans: they reach nobody but the scans, and of those only the
+//! sectors that cannot be read.
 
 use std::collections::BTreeSet;
 
-use headtime_sched::{Command, FillSettings, FillSource, Outcome, POLICIES, ReadAhead, ScanId, ScanOptions};
+use headtime_sched::{
+    Command, FillSettings, FillSource, Outcome, POLICIES, ReadAhead, ScanId, ScanOptions,
+};
 use headtime_units::{Extent, Lba, Sectors};
 
 use crate::scans::{POINT_IN_TIME, eager, everything, knowing, not_idle};
@@ -28,10 +31,19 @@ fn only_the_blocks_that_cannot_be_read_are_reported_as_failed() {
             session.accept(read(id, id * 53 % CAPACITY, 1));
         }
         session.run_to_end();
-        assert_eq!(failed(&session, 1), BTreeSet::from([8, 9, 100, 101]), "{}: blocks are of two sectors", entry.name);
+        assert_eq!(
+            failed(&session, 1),
+            BTreeSet::from([8, 9, 100, 101]),
+            "{}: blocks are of two sectors",
+            entry.name
+        );
         assert_eq!(session.scheduler.scan_left(ScanId(1)), Some(Sectors::ZERO));
         assert_eq!(session.scheduler.fill_report().failed.get(), 4);
-        assert!(session.finished.iter().all(|finished| finished.outcome == Outcome::Success), "{}: none of them is a client's", entry.name);
+        assert!(
+            session.finished.iter().all(|finished| finished.outcome == Outcome::Success),
+            "{}: none of them is a client's",
+            entry.name
+        );
     }
 }
 
@@ -40,10 +52,19 @@ fn a_request_that_was_merged_is_sent_again_alone() {
     let mut session = knowing("fcfs").failing(bad(&[76])).start();
     session.accept(read(0, 72, 1));
     session.accept(read(1, 79, 1));
-    session.scan(1, FillSettings { read_ahead: ReadAhead::On, ..not_idle(eager()) }, everything(1), ScanOptions::default());
+    session.scan(
+        1,
+        FillSettings { read_ahead: ReadAhead::On, ..not_idle(eager()) },
+        everything(1),
+        ScanOptions::default(),
+    );
     session.run_to_end();
-    let sent: Vec<(Extent, usize)> = session.dispatched.iter().map(|command| (command.extent, command.requests.len())).collect();
-    let merged = sent.iter().position(|(extent, requests)| extent.contains(Lba::new(76)) && *requests == 1).expect("the two go together");
+    let sent: Vec<(Extent, usize)> =
+        session.dispatched.iter().map(|command| (command.extent, command.requests.len())).collect();
+    let merged = sent
+        .iter()
+        .position(|(extent, requests)| extent.contains(Lba::new(76)) && *requests == 1)
+        .expect("the two go together");
     assert!(sent[merged + 1..].contains(&(Extent::from_numbers(79, 1), 1)), "{sent:?}");
     assert_eq!(session.end_of(1).outcome, Outcome::Success);
 }
@@ -53,13 +74,19 @@ fn a_bad_sector_of_the_request_fails_the_request_and_not_the_scan() {
     let mut session = knowing("fcfs").failing(bad(&[79])).start();
     session.accept(read(0, 72, 1));
     session.accept(read(1, 79, 1));
-    session.scan(1, FillSettings { read_ahead: ReadAhead::On, ..eager() }, everything(1), ScanOptions::default());
+    session.scan(
+        1,
+        FillSettings { read_ahead: ReadAhead::On, ..eager() },
+        everything(1),
+        ScanOptions::default(),
+    );
     session.run_to_end();
     assert_eq!(session.end_of(1).outcome, Outcome::Failed(5));
     assert_eq!(failed(&session, 1), BTreeSet::from([79]));
 }
 
-/// A write is not held up by what cannot be read: of the scan of a point in time what it overwrites is lost, another scan reads it afterwards.
+/// A write is not held up by what cannot be read: of the scan of a point in time what it overwrites
+/// is lost, another scan reads it afterwards.
 #[test]
 fn a_write_that_waits_for_a_bad_sector_goes_at_once() {
     let mut attempts = 0;
@@ -80,18 +107,26 @@ fn a_write_that_waits_for_a_bad_sector_goes_at_once() {
     assert!(session.read.iter().all(|read| read.source == FillSource::BeforeWrite));
     session.scheduler.set_fill(eager());
     session.run_to_end();
-    assert_eq!((failed(&session, 2).len(), session.scheduler.scan_left(ScanId(2))), (0, Some(Sectors::ZERO)));
+    assert_eq!(
+        (failed(&session, 2).len(), session.scheduler.scan_left(ScanId(2))),
+        (0, Some(Sectors::ZERO))
+    );
 }
 
 #[test]
 fn what_failed_is_tried_again_when_there_is_time_and_not_before() {
     let mut first = true;
-    let mut session = knowing("fcfs").failing(move |command| command.requests.is_empty() && std::mem::take(&mut first)).start();
+    let mut session = knowing("fcfs")
+        .failing(move |command| command.requests.is_empty() && std::mem::take(&mut first))
+        .start();
     session.scan(1, FillSettings { tail: 0.0, ..eager() }, everything(1), ScanOptions::default());
     for id in 0..10 {
         session.accept(read(id, id * 53 % CAPACITY, 1));
     }
     session.run_to_end();
-    assert_eq!((failed(&session, 1).len(), session.scheduler.scan_left(ScanId(1))), (0, Some(Sectors::ZERO)));
+    assert_eq!(
+        (failed(&session, 1).len(), session.scheduler.scan_left(ScanId(1))),
+        (0, Some(Sectors::ZERO))
+    );
     assert_eq!(session.finished.len(), 10);
 }

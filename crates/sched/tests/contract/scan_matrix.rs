@@ -1,6 +1,10 @@
-//! Every policy with scans running: whatever arrives, fails, is cancelled or changed on the way, clients get what they would get and scans get each sector once.
+//! Every policy with scans running: whatever arrives, fails, is cancelled or changed on the way,
+//! clients get what they would get and scans get each sector once.
 
-use headtime_sched::{Choice, FillSettings, HoldReason, Limits, POLICIES, Pace, Policy, ReadAhead, ScanId, ScanOptions, View};
+use headtime_sched::{
+    Choice, FillSettings, HoldReason, Limits, POLICIES, Pace, Policy, ReadAhead, ScanId,
+    ScanOptions, View,
+};
 use headtime_units::{Extent, Nanos, Sectors};
 use proptest::prelude::*;
 
@@ -40,7 +44,13 @@ fn settings() -> [FillSettings; 5] {
         not_idle(eager()),
         FillSettings { read_ahead: ReadAhead::Unknown, ..eager() },
         FillSettings { in_firmware: true, conservatism: Some(Nanos::ZERO), ..eager() },
-        FillSettings { waiting_needed: 3, merge_front: false, merge_back: false, effort: 3, ..eager() },
+        FillSettings {
+            waiting_needed: 3,
+            merge_front: false,
+            merge_back: false,
+            effort: 3,
+            ..eager()
+        },
     ]
 }
 
@@ -72,7 +82,12 @@ fn under_every_policy_and_setting_each_gets_his_own() {
                 assert_eq!(session.finished.len(), 24, "{} with settings {number}", entry.name);
                 if settings.idle.enabled {
                     let left = [1, 2].map(|id| session.scheduler.scan_left(ScanId(id)));
-                    assert_eq!(left, [Some(Sectors::ZERO); 2], "{} with settings {number}", entry.name);
+                    assert_eq!(
+                        left,
+                        [Some(Sectors::ZERO); 2],
+                        "{} with settings {number}",
+                        entry.name
+                    );
                 }
             }
         }
@@ -88,7 +103,10 @@ fn a_policy_that_holds_back_is_obeyed_and_scans_end_all_the_same() {
         session.scan(1, eager(), everything(1), POINT_IN_TIME);
         mixed(&mut session);
         session.run_to_end();
-        assert_eq!((session.finished.len(), session.scheduler.scan_left(ScanId(1))), (24, Some(Sectors::ZERO)));
+        assert_eq!(
+            (session.finished.len(), session.scheduler.scan_left(ScanId(1))),
+            (24, Some(Sectors::ZERO))
+        );
     }
 }
 
@@ -143,7 +161,10 @@ struct Scenario {
 }
 
 fn policy(index: usize) -> Box<dyn Policy> {
-    POLICIES.get(index).map_or_else(|| Box::new(Merging { depth: 2 }) as Box<dyn Policy>, |entry| entry.build_default())
+    POLICIES.get(index).map_or_else(
+        || Box::new(Merging { depth: 2 }) as Box<dyn Policy>,
+        |entry| entry.build_default(),
+    )
 }
 
 fn event() -> impl Strategy<Value = Event> {
@@ -167,18 +188,32 @@ fn event() -> impl Strategy<Value = Event> {
 
 fn scenario() -> impl Strategy<Value = Scenario> {
     let picks = prop_oneof![Just(Vec::new()), proptest::collection::vec(0_usize..64, 1..12)];
-    let failing = prop_oneof![Just(vec![false]), proptest::collection::vec(prop::bool::weighted(0.2), 1..12)];
+    let failing =
+        prop_oneof![Just(vec![false]), proptest::collection::vec(prop::bool::weighted(0.2), 1..12)];
     let events = proptest::collection::vec(event(), 1..60);
     (0..=POLICIES.len(), any::<bool>(), 1_usize..6, picks, failing, (1_u64..9, 1_u64..4), events)
-        .prop_map(|(policy, fua, queue_depth, picks, failing, grains, events)| Scenario { policy, fua, queue_depth, picks, failing, grains, events })
+        .prop_map(|(policy, fua, queue_depth, picks, failing, grains, events)| Scenario {
+            policy,
+            fua,
+            queue_depth,
+            picks,
+            failing,
+            grains,
+            events,
+        })
 }
 
 fn run(scenario: &Scenario) -> Session {
     let mut completed = 0;
     let failing = scenario.failing.clone();
-    let mut setup = Setup::with(policy(scenario.policy)).fua(scenario.fua).queue_depth(scenario.queue_depth);
+    let mut setup =
+        Setup::with(policy(scenario.policy)).fua(scenario.fua).queue_depth(scenario.queue_depth);
     setup.belief.knows_tracks = true;
-    let order = if scenario.picks.is_empty() { ServiceOrder::Arrival } else { ServiceOrder::Picks(scenario.picks.clone()) };
+    let order = if scenario.picks.is_empty() {
+        ServiceOrder::Arrival
+    } else {
+        ServiceOrder::Picks(scenario.picks.clone())
+    };
     let mut session = setup
         .order(order)
         .failing(move |_| {
@@ -199,7 +234,9 @@ fn run(scenario: &Scenario) -> Session {
         match *event {
             Event::Read { start, len } => submit(&mut session, read(id, start, len)),
             Event::Write { start, len } => submit(&mut session, write(id, start, len)),
-            Event::Discard { start, len } => submit(&mut session, request(id, headtime_sched::Op::Discard, start, len)),
+            Event::Discard { start, len } => {
+                submit(&mut session, request(id, headtime_sched::Op::Discard, start, len))
+            }
             Event::Flush => submit(&mut session, flush(id)),
             Event::Cancel { back } => {
                 session.cancel(id.saturating_sub(back));
@@ -209,16 +246,24 @@ fn run(scenario: &Scenario) -> Session {
             }
             Event::Pass { us } => session.pass(Nanos::from_us(us)),
             Event::SetPolicy { policy: index } => session.scheduler.set_policy(policy(index)),
-            Event::SetOutstanding { commands } => session.set_limits(Limits { outstanding: commands, ..Limits::default() }),
+            Event::SetOutstanding { commands } => {
+                session.set_limits(Limits { outstanding: commands, ..Limits::default() })
+            }
             Event::Pace { id, pace } => {
                 let now = session.now;
-                if pace { session.scheduler.scan_resume(now, ScanId(id)) } else { session.scheduler.scan_pause(now, ScanId(id)) }
+                if pace {
+                    session.scheduler.scan_resume(now, ScanId(id))
+                } else {
+                    session.scheduler.scan_pause(now, ScanId(id))
+                }
             }
             Event::Stop { id } => {
                 session.scan_stop(id);
                 stopped |= id == 1;
             }
-            Event::Withdraw { id, start, len } => session.scan_withdraw(id, Extent::from_numbers(start, len)),
+            Event::Withdraw { id, start, len } => {
+                session.scan_withdraw(id, Extent::from_numbers(start, len))
+            }
             Event::Settings { number } => session.scheduler.set_fill(settings()[number]),
         }
         session.scheduler.self_check();
@@ -257,7 +302,12 @@ proptest! {
 #[test]
 fn a_scan_that_starts_paused_reads_nothing_until_it_is_resumed() {
     let mut session = Setup::of("sptf").start();
-    session.scan(1, eager(), everything(1), ScanOptions { pace: Pace::Paused, ..ScanOptions::default() });
+    session.scan(
+        1,
+        eager(),
+        everything(1),
+        ScanOptions { pace: Pace::Paused, ..ScanOptions::default() },
+    );
     session.run_to_end();
     assert!(session.dispatched.is_empty());
     let now = session.now;

@@ -1,15 +1,20 @@
-//! What is read for scans, when, and what it leaves alone; `Model` checks with every event that each sector is handed over once, as it was, and that nothing
-//! changes sectors on the way.
+//! What is read for scans, when, and what it leaves alone; `Model` checks with every event that
+//! each sector is handed over once, as it was, and that nothing changes sectors on the way.
 
-use headtime_sched::{Decision, FillSettings, FillSource, HoldReason, IdleSettings, Op, Outcome, ReadAhead, ScanId, ScanOptions, Wanted};
+use headtime_sched::{
+    Decision, FillSettings, FillSource, HoldReason, IdleSettings, Op, Outcome, ReadAhead, ScanId,
+    ScanOptions, Wanted,
+};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 
 use crate::session::{Session, Setup, due, flush, read, request, write};
 use crate::tiny::{CAPACITY, SECTORS_PER_CYLINDER};
 
-pub const POINT_IN_TIME: ScanOptions = ScanOptions { point_in_time: true, pace: headtime_sched::Pace::Normal };
+pub const POINT_IN_TIME: ScanOptions =
+    ScanOptions { point_in_time: true, pace: headtime_sched::Pace::Normal };
 
-/// Gaps are searched whenever anything waits, and a tenth of a millisecond is margin enough on a drive that does what it says.
+/// Gaps are searched whenever anything waits, and a tenth of a millisecond is margin enough on a
+/// drive that does what it says.
 pub fn eager() -> FillSettings {
     FillSettings {
         conservatism: Some(Nanos::from_us(100)),
@@ -54,12 +59,16 @@ fn with_nobody_else_there_a_scan_reads_everything_by_address_two_commands_at_a_t
     session.pump();
     assert_eq!(session.drive.len(), 2);
     session.run_to_end();
-    let starts: Vec<u64> = session.dispatched.iter().map(|command| command.extent.start.get()).collect();
+    let starts: Vec<u64> =
+        session.dispatched.iter().map(|command| command.extent.start.get()).collect();
     assert_eq!(starts, (0..CAPACITY).step_by(16).collect::<Vec<_>>());
     assert_eq!(session.scheduler.scan_left(ScanId(1)), Some(Sectors::ZERO));
     assert_eq!(sources(&session), [(FillSource::Idle, CAPACITY)]);
     let background = session.scheduler.accounts().background();
-    assert_eq!((background.commands, background.sectors.get(), background.errors), (12, CAPACITY, 0));
+    assert_eq!(
+        (background.commands, background.sectors.get(), background.errors),
+        (12, CAPACITY, 0)
+    );
     assert_eq!(session.scheduler.accounts().disk_time(), Nanos::ZERO, "no volume pays for it");
 }
 
@@ -77,23 +86,51 @@ fn a_scan_waits_until_the_client_has_been_quiet_for_a_while() {
     session.run_to_end();
     let first = session.dispatched.iter().position(|command| command.background.is_some());
     assert_eq!(first, Some(1));
-    assert_eq!(session.dispatched[1].extent.len.get(), 2, "while the client may come back commands are an eighth as long");
-    assert!(session.dispatched.iter().any(|command| command.extent.len.get() == 16), "and when it is taken to be away they are long");
+    assert_eq!(
+        session.dispatched[1].extent.len.get(),
+        2,
+        "while the client may come back commands are an eighth as long"
+    );
+    assert!(
+        session.dispatched.iter().any(|command| command.extent.len.get() == 16),
+        "and when it is taken to be away they are long"
+    );
 }
 
-/// Request 0 ends at 9.0 on cylinder 3 (see `golden`). Request 1 reads LBA 79, sector 7 of the same track, at 15.0. Between them pass the sectors 1 to 6. Two commands on a
-/// track are kept an eighth of the margin apart, so that 1 and 6 are not wholly in between, and one more is left out at both ends.
+/// Request 0 ends at 9.0 on cylinder 3 (see `golden`). Request 1 reads LBA 79, sector 7 of the same
+/// track, at 15.0. Between them pass the sectors 1 to 6. Two commands on a track are kept an eighth
+/// of the margin apart, so that 1 and 6 are not wholly in between, and one more is left out at both
+/// ends.
 #[test]
 fn what_passes_between_two_requests_on_a_track_is_read_in_between() {
     let mut session = knowing("fcfs").start();
     session.accept(read(0, 72, 1));
     session.accept(read(1, 79, 1));
-    session.scan(1, FillSettings { merge_front: false, ..not_idle(eager()) }, wanted(&[(72, 8)]), ScanOptions::default());
+    session.scan(
+        1,
+        FillSettings { merge_front: false, ..not_idle(eager()) },
+        wanted(&[(72, 8)]),
+        ScanOptions::default(),
+    );
     session.run_to_end();
-    assert_eq!((session.end_of(0).finished.as_ns(), session.end_of(1).finished.as_ns()), (9_100_000, 16_100_000), "neither is later than without");
-    let gap: Vec<Extent> = session.read.iter().map(|read| read.extent).filter(|extent| extent.start.get() / 8 == 9).collect();
+    assert_eq!(
+        (session.end_of(0).finished.as_ns(), session.end_of(1).finished.as_ns()),
+        (9_100_000, 16_100_000),
+        "neither is later than without"
+    );
+    let gap: Vec<Extent> = session
+        .read
+        .iter()
+        .map(|read| read.extent)
+        .filter(|extent| extent.start.get() / 8 == 9)
+        .collect();
     assert_eq!(gap, [Extent::from_numbers(75, 3)], "sectors 3 to 5");
-    assert!(session.read.iter().all(|read| read.source == FillSource::Gap && read.outcome == Outcome::Success));
+    assert!(
+        session
+            .read
+            .iter()
+            .all(|read| read.source == FillSource::Gap && read.outcome == Outcome::Success)
+    );
 }
 
 /// The same with everything in front of request 1 wanted: one command reads the sectors 3 to 7.
@@ -102,7 +139,12 @@ fn what_lies_right_before_a_read_goes_with_it() {
     let mut session = knowing("fcfs").start();
     session.accept(read(0, 72, 1));
     session.accept(read(1, 79, 1));
-    session.scan(1, FillSettings { read_ahead: ReadAhead::On, ..not_idle(eager()) }, wanted(&[(72, 8)]), ScanOptions::default());
+    session.scan(
+        1,
+        FillSettings { read_ahead: ReadAhead::On, ..not_idle(eager()) },
+        wanted(&[(72, 8)]),
+        ScanOptions::default(),
+    );
     session.run_to_end();
     let merged = &session.dispatched[1];
     assert_eq!((merged.requests.len(), merged.background), (1, Some(Extent::from_numbers(75, 4))));
@@ -119,16 +161,28 @@ fn with_read_ahead_no_two_commands_go_to_one_track_in_a_row() {
     for read_ahead in [ReadAhead::Unknown, ReadAhead::On] {
         let mut session = knowing("fcfs").start();
         for id in 0..40 {
-            session.accept(if id % 3 == 0 { write(id, id * 37 % CAPACITY, 1) } else { read(id, id * 37 % CAPACITY, 1) });
+            session.accept(if id % 3 == 0 {
+                write(id, id * 37 % CAPACITY, 1)
+            } else {
+                read(id, id * 37 % CAPACITY, 1)
+            });
         }
-        session.scan(1, FillSettings { read_ahead, ..not_idle(eager()) }, everything(1), ScanOptions::default());
+        session.scan(
+            1,
+            FillSettings { read_ahead, ..not_idle(eager()) },
+            everything(1),
+            ScanOptions::default(),
+        );
         session.run_to_end();
         let track = |lba: Lba| lba.get() / 8;
         let mut apart = 0;
         for pair in session.dispatched.windows(2) {
             let background = pair.iter().any(|command| command.requests.is_empty());
             apart += u32::from(background);
-            assert!(!background || track(pair[0].extent.last()) != track(pair[1].extent.start), "{pair:?}");
+            assert!(
+                !background || track(pair[0].extent.last()) != track(pair[1].extent.start),
+                "{pair:?}"
+            );
         }
         assert!(apart > 0, "nothing was read in any gap");
     }
@@ -151,15 +205,25 @@ fn the_order_of_requests_is_what_it_would_be_without_a_scan_and_each_ends_when_i
         let (without, with) = (run(false), run(true));
         assert_eq!(without.served(), with.served(), "{policy}");
         assert!(with.read.len() > 10, "{policy}: {} reads", with.read.len());
-        let ends = |session: &Session| session.finished.iter().map(|finished| finished.finished).collect::<Vec<_>>();
+        let ends = |session: &Session| {
+            session.finished.iter().map(|finished| finished.finished).collect::<Vec<_>>()
+        };
         assert_eq!(ends(&without), ends(&with), "{policy}");
         let report = with.scheduler.fill_report();
-        assert_eq!((report.late, report.delay, report.impact()), (0, Nanos::ZERO, 0.0), "{policy}: {report:?}");
-        assert!(report.gaps >= report.filled && report.filled > 0 && report.tracks > report.gaps, "{report:?}");
+        assert_eq!(
+            (report.late, report.delay, report.impact()),
+            (0, Nanos::ZERO, 0.0),
+            "{policy}: {report:?}"
+        );
+        assert!(
+            report.gaps >= report.filled && report.filled > 0 && report.tracks > report.gaps,
+            "{report:?}"
+        );
     }
 }
 
-/// With two at the drive the next is chosen when one of them is done, whoever comes after that, also while one of the two is a fill.
+/// With two at the drive the next is chosen when one of them is done, whoever comes after that,
+/// also while one of the two is a fill.
 #[test]
 fn what_comes_while_a_gap_is_filled_finds_the_choice_made() {
     for policy in ["sstf", "sptf", "satf-lbn", "edf"] {
@@ -205,7 +269,8 @@ fn without_tracks_scans_run_in_idle_time_only() {
     assert_eq!(sources(&session), [(FillSource::Idle, CAPACITY)]);
 }
 
-/// Everything of a scan of a point in time is read before it is overwritten; what it has already is not read again.
+/// Everything of a scan of a point in time is read before it is overwritten; what it has already is
+/// not read again.
 #[test]
 fn a_write_waits_for_what_a_scan_of_a_point_in_time_has_not_got() {
     for op in [Op::Write, Op::Zero, Op::Discard] {
@@ -215,10 +280,23 @@ fn a_write_waits_for_what_a_scan_of_a_point_in_time_has_not_got() {
         session.accept(request(1, op, 8, 4));
         session.accept(write(2, 100, 1));
         session.run_to_end();
-        let order: Vec<(u64, usize)> = session.dispatched.iter().map(|command| (command.extent.start.get(), command.requests.len())).collect();
+        let order: Vec<(u64, usize)> = session
+            .dispatched
+            .iter()
+            .map(|command| (command.extent.start.get(), command.requests.len()))
+            .collect();
         assert_eq!(order.iter().filter(|(_, requests)| *requests == 0).count(), 2, "{order:?}");
-        let before: Vec<Extent> = session.read.iter().filter(|read| read.source == FillSource::BeforeWrite).map(|read| read.extent).collect();
-        assert!(before.contains(&Extent::from_numbers(4, 8)) && before.contains(&Extent::from_numbers(100, 4)), "{before:?}");
+        let before: Vec<Extent> = session
+            .read
+            .iter()
+            .filter(|read| read.source == FillSource::BeforeWrite)
+            .map(|read| read.extent)
+            .collect();
+        assert!(
+            before.contains(&Extent::from_numbers(4, 8))
+                && before.contains(&Extent::from_numbers(100, 4)),
+            "{before:?}"
+        );
         assert_eq!(session.finished.len(), 3);
         assert!(session.scheduler.fill_report().delay > Nanos::ZERO, "the clients waited for it");
     }
@@ -247,7 +325,12 @@ fn a_long_discard_is_read_before_in_commands_of_bounded_length() {
     session.accept(request(0, Op::Discard, 10, 150));
     session.accept(due(read(1, 100, 4), 40));
     session.run_to_end();
-    assert!(session.dispatched.iter().all(|command| command.requests.len() == 1 || command.extent.len.get() <= 16));
+    assert!(
+        session
+            .dispatched
+            .iter()
+            .all(|command| command.requests.len() == 1 || command.extent.len.get() <= 16)
+    );
     assert_eq!(sources(&session), [(FillSource::BeforeWrite, 150)]);
 }
 
@@ -259,7 +342,11 @@ fn a_scan_can_be_stopped_and_withdrawn_from_at_every_moment() {
             session.scan(1, eager(), everything(2), POINT_IN_TIME);
             session.scan(2, eager(), wanted(&[(10, 90)]), ScanOptions::default());
             for id in 0..8 {
-                session.accept(if id % 2 == 0 { read(id, id * 53 % CAPACITY, 1) } else { write(id, id * 31 % CAPACITY, 3) });
+                session.accept(if id % 2 == 0 {
+                    read(id, id * 53 % CAPACITY, 1)
+                } else {
+                    write(id, id * 31 % CAPACITY, 3)
+                });
             }
             for _ in 0..moment {
                 session.step();
@@ -273,7 +360,11 @@ fn a_scan_can_be_stopped_and_withdrawn_from_at_every_moment() {
                 assert_eq!(session.scheduler.scan_left(ScanId(1)), Some(Sectors::ZERO));
             }
             session.run_to_end();
-            assert_eq!(session.scheduler.scan_left(ScanId(2)), Some(Sectors::ZERO), "the other scan goes on");
+            assert_eq!(
+                session.scheduler.scan_left(ScanId(2)),
+                Some(Sectors::ZERO),
+                "the other scan goes on"
+            );
             assert_eq!(session.finished.len(), 8);
         }
     }
@@ -295,13 +386,21 @@ fn a_request_whose_gap_is_being_filled_can_be_cancelled() {
     session.accept(read(0, 72, 1));
     session.accept(read(1, 79, 1));
     session.accept(read(2, 150, 1));
-    session.scan(1, FillSettings { merge_front: false, ..not_idle(eager()) }, everything(1), ScanOptions::default());
+    session.scan(
+        1,
+        FillSettings { merge_front: false, ..not_idle(eager()) },
+        everything(1),
+        ScanOptions::default(),
+    );
     session.pump();
     while session.dispatched.last().is_none_or(|command| command.background.is_none()) {
         assert!(session.step(), "something was read in a gap");
         session.pump();
     }
-    let next = [0, 1, 2].into_iter().find(|id| !session.served().contains(id)).expect("a gap was filled before the last request");
+    let next = [0, 1, 2]
+        .into_iter()
+        .find(|id| !session.served().contains(id))
+        .expect("a gap was filled before the last request");
     session.cancel(next);
     session.run_to_end();
     assert_eq!(session.finished.len(), 2);
@@ -325,11 +424,17 @@ fn a_flush_that_comes_into_a_gap_goes_first_and_nothing_is_lost() {
     }
 }
 
-/// With clients that are never quiet and gaps too short for anything, the last tenth is read in time that the bound on impact has saved up.
+/// With clients that are never quiet and gaps too short for anything, the last tenth is read in
+/// time that the bound on impact has saved up.
 #[test]
 fn the_tail_of_a_scan_is_read_in_time_saved_up_while_clients_never_rest() {
     let mut session = Setup::of("fcfs").start();
-    session.scan(1, FillSettings { max_impact: 0.05, tail: 1.0, ..eager() }, wanted(&[(100, 4)]), ScanOptions::default());
+    session.scan(
+        1,
+        FillSettings { max_impact: 0.05, tail: 1.0, ..eager() },
+        wanted(&[(100, 4)]),
+        ScanOptions::default(),
+    );
     for id in 0..400 {
         session.accept(read(id, id * 53 % CAPACITY, 1));
     }
@@ -342,16 +447,24 @@ fn the_tail_of_a_scan_is_read_in_time_saved_up_while_clients_never_rest() {
     session.run_to_end();
 }
 
-/// What is taken from clients at once is a twentieth of the drive's time, however much has been saved up before.
+/// What is taken from clients at once is a twentieth of the drive's time, however much has been
+/// saved up before.
 #[test]
 fn time_for_the_tail_is_taken_from_clients_a_stated_share_at_a_time() {
     let took = |tail_share: f64| {
         let mut session = Setup::of("fcfs").start();
-        session.scan(1, FillSettings { tail_share, max_impact: 1.0, tail: 1.0, ..eager() }, everything(1), ScanOptions::default());
+        session.scan(
+            1,
+            FillSettings { tail_share, max_impact: 1.0, tail: 1.0, ..eager() },
+            everything(1),
+            ScanOptions::default(),
+        );
         for id in 0..1_200 {
             session.accept(read(id, id * 53 % CAPACITY, 1));
         }
-        while session.finished.len() < 1_200 && session.scheduler.scan_left(ScanId(1)) != Some(Sectors::ZERO) {
+        while session.finished.len() < 1_200
+            && session.scheduler.scan_left(ScanId(1)) != Some(Sectors::ZERO)
+        {
             session.step();
         }
         let background = session.scheduler.accounts().background().disk_time.as_ns() as f64;
@@ -365,7 +478,8 @@ fn time_for_the_tail_is_taken_from_clients_a_stated_share_at_a_time() {
     assert!(more <= 0.1 + 0.02 && many > 2 * few, "{many} sectors in {more} of the drive's time");
 }
 
-/// A write that the drive takes into its cache has no place in time: what was read before it would only delay it. Behind it nobody knows where the head is.
+/// A write that the drive takes into its cache has no place in time: what was read before it would
+/// only delay it. Behind it nobody knows where the head is.
 #[test]
 fn around_a_write_that_ends_in_the_drives_cache_nothing_is_read_in_gaps() {
     let beside_writes = |caches_writes: bool| {
@@ -386,7 +500,8 @@ fn around_a_write_that_ends_in_the_drives_cache_nothing_is_read_in_gaps() {
     assert_eq!(beside_writes(true), 0);
 }
 
-/// Request 1 passes long after all that is wanted on the track beside that of request 0. As many sectors as it was seen to be displaced by may lie on the next track.
+/// Request 1 passes long after all that is wanted on the track beside that of request 0. As many
+/// sectors as it was seen to be displaced by may lie on the next track.
 #[test]
 fn at_the_ends_of_a_track_that_was_seen_to_be_displaced_sectors_are_left() {
     let read_for = |displaced: u64| {
@@ -396,9 +511,17 @@ fn at_the_ends_of_a_track_that_was_seen_to_be_displaced_sectors_are_left() {
         session.accept(read(0, 0, 1));
         session.accept(read(1, 3 * SECTORS_PER_CYLINDER + 2, 1));
         // Sectors 4 to 7 of the track.
-        session.scan(1, FillSettings { edge: Sectors::new(2), ..not_idle(eager()) }, wanted(&[(12, 4)]), ScanOptions::default());
+        session.scan(
+            1,
+            FillSettings { edge: Sectors::new(2), ..not_idle(eager()) },
+            wanted(&[(12, 4)]),
+            ScanOptions::default(),
+        );
         session.run_to_end();
-        (session.read.iter().map(|read| read.extent.len.get()).sum::<u64>(), session.end_of(1).finished)
+        (
+            session.read.iter().map(|read| read.extent.len.get()).sum::<u64>(),
+            session.end_of(1).finished,
+        )
     };
     let [whole, one_left, two_left, no_more] = [0, 1, 2, 5].map(read_for);
     assert_eq!([whole.0, one_left.0, two_left.0, no_more.0], [4, 3, 2, 2]);
@@ -408,7 +531,8 @@ fn at_the_ends_of_a_track_that_was_seen_to_be_displaced_sectors_are_left() {
 #[test]
 fn a_missed_gap_is_noticed_and_paid_back() {
     let mut session = knowing("fcfs").start();
-    // What the scheduler is told passes later than it does: with half a sector of margin fills come too late.
+    // What the scheduler is told passes later than it does: with half a sector of margin fills come
+    // too late.
     session.scan(1, not_idle(eager()), everything(1), ScanOptions::default());
     for id in 0..60 {
         session.accept(read(id, id * 53 % CAPACITY, 1));
@@ -437,7 +561,8 @@ fn what_the_cache_answered_leaves_the_head_where_it_was() {
 
 #[test]
 fn completions_out_of_order_are_counted() {
-    let mut session = Setup::of("firmware").order(crate::drive::ServiceOrder::Picks(vec![1, 0, 0])).start();
+    let mut session =
+        Setup::of("firmware").order(crate::drive::ServiceOrder::Picks(vec![1, 0, 0])).start();
     for id in 0..3 {
         session.accept(read(id, id * 20, 1));
     }

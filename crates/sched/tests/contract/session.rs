@@ -1,8 +1,9 @@
 //! A scheduler, a tiny drive and the model that judges them, stepped through virtual time.
 
 use headtime_sched::{
-    Admission, BackgroundRead, Cancelled, ClassId, Command, Decision, Done, DriveTraits, FillSettings, Finished, Limits, Op, Outcome, Policy,
-    PolicyEntry, Request, RequestId, ScanId, ScanOptions, Scheduler, StreamId, VolumeId, Wanted,
+    Admission, BackgroundRead, Cancelled, ClassId, Command, Decision, Done, DriveTraits,
+    FillSettings, Finished, Limits, Op, Outcome, Policy, PolicyEntry, Request, RequestId, ScanId,
+    ScanOptions, Scheduler, StreamId, VolumeId, Wanted,
 };
 use headtime_units::{Extent, Instant, Nanos};
 
@@ -158,7 +159,10 @@ impl Session {
                 }
                 Decision::Idle => {
                     let held = self.scheduler.held();
-                    assert!(self.drive.len() > 0 || held == 0, "the drive idles with {held} requests held and nobody will ask again");
+                    assert!(
+                        self.drive.len() > 0 || held == 0,
+                        "the drive idles with {held} requests held and nobody will ask again"
+                    );
                     return;
                 }
             }
@@ -183,7 +187,14 @@ impl Session {
     pub fn pass(&mut self, span: Nanos) {
         let until = self.now + span;
         self.pump();
-        while self.drive.next_report().into_iter().chain(self.wake).min().is_some_and(|at| at <= until) {
+        while self
+            .drive
+            .next_report()
+            .into_iter()
+            .chain(self.wake)
+            .min()
+            .is_some_and(|at| at <= until)
+        {
             self.step();
             self.pump();
         }
@@ -199,11 +210,19 @@ impl Session {
         let reported: Nanos = self.finished.iter().map(|finished| finished.disk_time).sum();
         let charged = self.scheduler.accounts().disk_time();
         let background = self.scheduler.accounts().background().disk_time;
-        assert_eq!(charged + background, self.drive.busy, "what is charged is not the time the drive was at work");
-        assert!(reported == charged || (self.cancelled_any && reported < charged), "{reported} reported, {charged} charged");
+        assert_eq!(
+            charged + background,
+            self.drive.busy,
+            "what is charged is not the time the drive was at work"
+        );
+        assert!(
+            reported == charged || (self.cancelled_any && reported < charged),
+            "{reported} reported, {charged} charged"
+        );
     }
 
-    /// The ids of those served, in the order they were sent; flushes as the ids of those who wait for them.
+    /// The ids of those served, in the order they were sent; flushes as the ids of those who wait
+    /// for them.
     pub fn served(&self) -> Vec<u64> {
         self.dispatched.iter().flat_map(|command| command.requests.iter().map(|id| id.0)).collect()
     }
@@ -215,15 +234,25 @@ impl Session {
 
     /// How request `id` ended.
     pub fn end_of(&self, id: u64) -> &Finished {
-        self.finished.iter().find(|finished| finished.request.id == RequestId(id)).unwrap_or_else(|| panic!("request {id} is not over"))
+        self.finished
+            .iter()
+            .find(|finished| finished.request.id == RequestId(id))
+            .unwrap_or_else(|| panic!("request {id} is not over"))
     }
 
     fn dispatch(&mut self, command: Command) {
         let taken = self.traits.queue_depth.min(self.limits.outstanding.unwrap_or(usize::MAX));
         self.drive.take(self.now, command.clone());
-        assert!(self.drive.len() <= taken, "the drive holds {} commands but takes {taken}", self.drive.len());
+        assert!(
+            self.drive.len() <= taken,
+            "the drive holds {} commands but takes {taken}",
+            self.drive.len()
+        );
         assert_eq!(self.drive.len(), self.scheduler.outstanding().len());
-        assert!(!command.fua || (self.traits.fua && command.op == Op::Write), "{command:?}: no drive honours this");
+        assert!(
+            !command.fua || (self.traits.fua && command.op == Op::Write),
+            "{command:?}: no drive honors this"
+        );
         self.model.dispatch(&command);
         self.dispatched.push(command);
         self.scheduler.self_check();
@@ -234,7 +263,9 @@ impl Session {
         self.model.background_completes(&command);
         let outcome = if (self.faults)(&command) { Outcome::Failed(5) } else { Outcome::Success };
         self.model.drive_completes(&command, outcome);
-        let over = self.scheduler.complete(self.now, Done { command: command.id, finished: self.now, outcome });
+        let over = self
+            .scheduler
+            .complete(self.now, Done { command: command.id, finished: self.now, outcome });
         while let Some(read) = self.scheduler.take_background() {
             self.model.read(&read);
             self.read.push(read);
@@ -248,8 +279,12 @@ impl Session {
 
     fn after_event(&mut self) {
         self.scheduler.self_check();
-        let at_drive: Vec<RequestId> =
-            self.scheduler.outstanding().iter().flat_map(|command| command.requests.iter().map(|queued| queued.request.id)).collect();
+        let at_drive: Vec<RequestId> = self
+            .scheduler
+            .outstanding()
+            .iter()
+            .flat_map(|command| command.requests.iter().map(|queued| queued.request.id))
+            .collect();
         self.model.forget_cancelled(|id| at_drive.contains(&id));
         self.model.check_power_cut();
     }
@@ -258,7 +293,16 @@ impl Session {
 /// A request of volume 0, stream 0, without deadline.
 pub fn request(id: u64, op: Op, start: u64, len: u64) -> Request {
     let extent = Extent::from_numbers(start, len);
-    Request { id: RequestId(id), volume: VolumeId(0), class: ClassId(0), stream: StreamId(0), op, extent, fua: false, deadline: None }
+    Request {
+        id: RequestId(id),
+        volume: VolumeId(0),
+        class: ClassId(0),
+        stream: StreamId(0),
+        op,
+        extent,
+        fua: false,
+        deadline: None,
+    }
 }
 
 pub fn read(id: u64, start: u64, len: u64) -> Request {

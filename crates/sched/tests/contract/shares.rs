@@ -3,7 +3,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use headtime_sched::{ClassId, Payer, PriorityClass, Request, ShareChange, ShareRefusal, Terms, VolumeId};
+use headtime_sched::{
+    ClassId, Payer, PriorityClass, Request, ShareChange, ShareRefusal, Terms, VolumeId,
+};
 use headtime_units::{Instant, Nanos, Share};
 use proptest::prelude::*;
 
@@ -32,13 +34,24 @@ pub fn limited(limit: f64) -> Terms {
 
 /// Volumes that always hold eight reads anywhere, for so long; what each was charged.
 pub fn saturated(session: &mut Session, volumes: u32, ms: u64) -> Vec<f64> {
-    let before: Vec<Nanos> = (0..volumes).map(|volume| session.scheduler.accounts().volume(VolumeId(volume)).disk_time).collect();
+    let before: Vec<Nanos> = (0..volumes)
+        .map(|volume| session.scheduler.accounts().volume(VolumeId(volume)).disk_time)
+        .collect();
     let end = session.now + Nanos::from_ms(ms);
     let began = session.now;
     while session.now < end {
         for volume in 0..volumes {
-            while session.scheduler.queue().by_arrival().filter(|queued| queued.request.volume == VolumeId(volume)).count() < 8 {
-                let id = session.dispatched.len() as u64 * 1_000 + session.scheduler.held() as u64 * 10 + u64::from(volume);
+            while session
+                .scheduler
+                .queue()
+                .by_arrival()
+                .filter(|queued| queued.request.volume == VolumeId(volume))
+                .count()
+                < 8
+            {
+                let id = session.dispatched.len() as u64 * 1_000
+                    + session.scheduler.held() as u64 * 10
+                    + u64::from(volume);
                 let lba = id.wrapping_mul(0x9E37_79B9_7F4A_7C15) % CAPACITY;
                 session.accept(of_volume(volume, read(id, lba, 1)));
             }
@@ -46,7 +59,11 @@ pub fn saturated(session: &mut Session, volumes: u32, ms: u64) -> Vec<f64> {
         session.step();
     }
     let passed = session.now.saturating_since(began).as_secs_f64();
-    let share = |volume: u32| (session.scheduler.accounts().volume(VolumeId(volume)).disk_time - before[volume as usize]).as_secs_f64() / passed;
+    let share = |volume: u32| {
+        (session.scheduler.accounts().volume(VolumeId(volume)).disk_time - before[volume as usize])
+            .as_secs_f64()
+            / passed
+    };
     (0..volumes).map(share).collect()
 }
 
@@ -55,27 +72,55 @@ fn what_is_promised_beyond_what_there_is_is_refused_with_what_is_left() {
     let mut session = Setup::of("utilization").start();
     let now = session.now;
     assert_eq!(session.scheduler.set_share(now, payer(1), reserving(50.0)), Ok(()));
-    let refusal = session.scheduler.set_share(now, payer(2), reserving(60.0)).expect_err("only half is left");
-    assert_eq!(refusal, ShareRefusal::TooMuch { payer: payer(2), wanted: percent(60.0), left: percent(50.0), reservable: Share::WHOLE });
+    let refusal =
+        session.scheduler.set_share(now, payer(2), reserving(60.0)).expect_err("only half is left");
+    assert_eq!(
+        refusal,
+        ShareRefusal::TooMuch {
+            payer: payer(2),
+            wanted: percent(60.0),
+            left: percent(50.0),
+            reservable: Share::WHOLE
+        }
+    );
     assert_eq!(
         refusal.to_string(),
-        "volume 2 asks for 60 % of disk time; 50 % are left of the 100 % that may be reserved; ask for no more, or lower another reservation first"
+        "volume 2 asks for 60 % of disk time; 50 % are left of the 100 % that may be reserved; ask \
+            for no more, or lower another reservation first"
     );
-    assert_eq!((session.scheduler.shares().left(), session.scheduler.shares().terms(payer(2))), (percent(50.0), None), "nothing has changed");
+    assert_eq!(
+        (session.scheduler.shares().left(), session.scheduler.shares().terms(payer(2))),
+        (percent(50.0), None),
+        "nothing has changed"
+    );
 
     // Both at once: judged by where they end.
-    let moved = [ShareChange::Set(payer(1), reserving(40.0)), ShareChange::Set(payer(2), reserving(60.0))];
+    let moved =
+        [ShareChange::Set(payer(1), reserving(40.0)), ShareChange::Set(payer(2), reserving(60.0))];
     assert_eq!(session.scheduler.shares().check(&moved), Ok(Share::NONE));
     assert_eq!(session.scheduler.change_shares(now, &moved), Ok(()));
     let class = Payer::class_of(VolumeId(2), ClassId(3));
-    let message = session.scheduler.set_share(now, class, reserving(0.5)).expect_err("nothing is left").to_string();
-    assert!(message.starts_with("class 3 of volume 2 asks for 0.5 % of disk time; 0 % are left"), "{message}");
+    let message = session
+        .scheduler
+        .set_share(now, class, reserving(0.5))
+        .expect_err("nothing is left")
+        .to_string();
+    assert!(
+        message.starts_with("class 3 of volume 2 asks for 0.5 % of disk time; 0 % are left"),
+        "{message}"
+    );
 
     let reservable = [ShareChange::Reservable(percent(90.0))];
-    assert_eq!(session.scheduler.change_shares(now, &reservable), Err(ShareRefusal::Reserved { wanted: percent(90.0), reserved: Share::WHOLE }));
+    assert_eq!(
+        session.scheduler.change_shares(now, &reservable),
+        Err(ShareRefusal::Reserved { wanted: percent(90.0), reserved: Share::WHOLE })
+    );
     // One of two changes cannot be: neither is made.
     let half = [ShareChange::Remove(payer(1)), ShareChange::Remove(payer(9))];
-    assert_eq!(session.scheduler.change_shares(now, &half), Err(ShareRefusal::Unknown { payer: payer(9) }));
+    assert_eq!(
+        session.scheduler.change_shares(now, &half),
+        Err(ShareRefusal::Unknown { payer: payer(9) })
+    );
     assert_eq!(session.scheduler.shares().terms(payer(1)), Some(reserving(40.0)));
     assert_eq!(session.scheduler.remove_share(now, payer(1)), Ok(()));
     assert_eq!(session.scheduler.shares().left(), percent(40.0));
@@ -85,19 +130,29 @@ fn what_is_promised_beyond_what_there_is_is_refused_with_what_is_left() {
 fn terms_that_could_not_be_kept_are_refused_by_themselves() {
     let check = |terms: Terms| terms.check(payer(1)).expect_err("no such terms").to_string();
     let cases = [
-        (limited(0.05), "volume 1: a limit of 0.05 % would hold a single request back for minutes; choose at least 0.1 %"),
+        (
+            limited(0.05),
+            "volume 1: a limit of 0.05 % would hold a single request back for minutes; choose at \
+                least 0.1 %",
+        ),
         (
             Terms { limit: percent(20.0), ..reserving(30.0) },
-            "volume 1: a limit of 20 % is below its reservation of 30 %; raise the limit or lower the reservation",
+            "volume 1: a limit of 20 % is below its reservation of 30 %; raise the limit or lower \
+                the reservation",
         ),
-        (Terms { burst: Nanos::from_ms(9), ..Terms::default() }, "volume 1: a burst of 9.000 ms is out of range; choose 10.000 ms to 60.000 s"),
+        (
+            Terms { burst: Nanos::from_ms(9), ..Terms::default() },
+            "volume 1: a burst of 9.000 ms is out of range; choose 10.000 ms to 60.000 s",
+        ),
         (
             Terms { requests_per_second: Some(0), ..Terms::default() },
-            "volume 1: a cap of 0 requests a second would hold everything back for ever; choose at least 1, or no cap",
+            "volume 1: a cap of 0 requests a second would hold everything back for ever; choose at \
+                least 1, or no cap",
         ),
         (
             Terms { sectors_per_second: Some(0), ..Terms::default() },
-            "volume 1: a cap of 0 sectors a second is out of range; choose 1 to 1000000000000, or no cap",
+            "volume 1: a cap of 0 sectors a second is out of range; choose 1 to 1000000000000, or \
+                no cap",
         ),
     ];
     for (terms, expected) in cases {
@@ -110,29 +165,45 @@ fn payers_who_always_want_more_get_what_they_reserved() {
     for policy in ["utilization", "utilization:belief=1", "headtime"] {
         let mut session = Setup::of(policy).start();
         for (volume, reserved) in (0..).zip([60.0, 30.0, 10.0]) {
-            session.scheduler.set_share(session.now, payer(volume), reserving(reserved)).expect("all of it is free");
+            session
+                .scheduler
+                .set_share(session.now, payer(volume), reserving(reserved))
+                .expect("all of it is free");
         }
         let shares = saturated(&mut session, 3, 20_000);
         for (share, reserved) in shares.iter().zip([0.6, 0.3, 0.1]) {
             assert!((share - reserved).abs() < 0.01, "{policy}: {shares:?}");
         }
         // Changed while requests wait: within two seconds it is otherwise.
-        let changes = [ShareChange::Set(payer(0), reserving(10.0)), ShareChange::Set(payer(2), reserving(60.0))];
-        session.scheduler.change_shares(session.now, &changes).expect("they exchange what they have");
+        let changes = [
+            ShareChange::Set(payer(0), reserving(10.0)),
+            ShareChange::Set(payer(2), reserving(60.0)),
+        ];
+        session
+            .scheduler
+            .change_shares(session.now, &changes)
+            .expect("they exchange what they have");
         saturated(&mut session, 3, 2_000);
         let shares = saturated(&mut session, 3, 10_000);
-        assert!((shares[0] - 0.1).abs() < 0.02 && (shares[2] - 0.6).abs() < 0.02, "{policy}: {shares:?}");
+        assert!(
+            (shares[0] - 0.1).abs() < 0.02 && (shares[2] - 0.6).abs() < 0.02,
+            "{policy}: {shares:?}"
+        );
         session.run_to_end();
     }
 }
 
-/// What the server asks for on its own account has no reservation and cannot have one. Without going first it would wait for as long as two clients have reserved the drive and use it.
+/// What the server asks for on its own account has no reservation and cannot have one. Without
+/// going first it would wait for as long as two clients have reserved the drive and use it.
 #[test]
 fn what_the_server_needs_itself_is_served_though_all_of_the_drive_is_reserved_and_wanted() {
     for policy in ["utilization", "headtime", "throughput"] {
         let mut session = Setup::of(policy).start();
         for (volume, reserved) in (0..).zip([70.0, 30.0]) {
-            session.scheduler.set_share(session.now, payer(volume), reserving(reserved)).expect("all of it is free");
+            session
+                .scheduler
+                .set_share(session.now, payer(volume), reserving(reserved))
+                .expect("all of it is free");
         }
         saturated(&mut session, 2, 3_000);
         let (guest, own) = (VolumeId(7), VolumeId::OWN);
@@ -141,11 +212,15 @@ fn what_the_server_needs_itself_is_served_though_all_of_the_drive_is_reserved_an
             session.accept(Request { volume, ..read(id, 0, 1) });
         }
         saturated(&mut session, 2, 100);
-        let disk_time = |session: &Session, volume| session.scheduler.accounts().volume(volume).disk_time;
+        let disk_time =
+            |session: &Session, volume| session.scheduler.accounts().volume(volume).disk_time;
         assert!(!disk_time(&session, own).is_zero(), "{policy}: what the server asks for waits");
         if policy == "utilization" {
             saturated(&mut session, 2, 2_000);
-            assert!(disk_time(&session, guest).is_zero(), "without the number of its own it would have waited like this one");
+            assert!(
+                disk_time(&session, guest).is_zero(),
+                "without the number of its own it would have waited like this one"
+            );
         }
         let shares = saturated(&mut session, 2, 10_000);
         assert!(policy == "throughput" || (shares[0] - 0.7).abs() < 0.02, "{policy}: {shares:?}");
@@ -155,7 +230,13 @@ fn what_the_server_needs_itself_is_served_though_all_of_the_drive_is_reserved_an
 
 #[test]
 fn who_goes_by_shares_says_so_before_anybody_has_any() {
-    for (policy, goes) in [("headtime", true), ("utilization", true), ("throughput", true), ("fcfs", false), ("sptf-expected", false)] {
+    for (policy, goes) in [
+        ("headtime", true),
+        ("utilization", true),
+        ("throughput", true),
+        ("fcfs", false),
+        ("sptf-expected", false),
+    ] {
         assert_eq!(Setup::of(policy).start().scheduler.goes_by_shares(), goes, "{policy}");
     }
 }
@@ -165,7 +246,10 @@ fn slack_is_dealt_out_fairly_or_in_proportion() {
     for (policy, expected) in [("utilization", [0.5, 0.5]), ("utilization:slack=1", [0.8, 0.2])] {
         let mut session = Setup::of(policy).start();
         for (volume, reserved) in (0..).zip([20.0, 5.0]) {
-            session.scheduler.set_share(session.now, payer(volume), reserving(reserved)).expect("all of it is free");
+            session
+                .scheduler
+                .set_share(session.now, payer(volume), reserving(reserved))
+                .expect("all of it is free");
         }
         saturated(&mut session, 2, 6_000);
         let shares = saturated(&mut session, 2, 20_000);
@@ -186,7 +270,8 @@ fn a_limit_holds_though_nobody_else_wants_the_drive() {
             let mut session = Setup::of(policy).start();
             session.scheduler.set_share(session.now, payer(0), terms).expect("nothing is reserved");
             saturated(&mut session, 1, 5_000);
-            let served = |session: &Session| session.scheduler.accounts().volume(VolumeId(0)).requests;
+            let served =
+                |session: &Session| session.scheduler.accounts().volume(VolumeId(0)).requests;
             let before = served(&session);
             let got = saturated(&mut session, 1, 10_000)[0];
             if share.is_nan() {
@@ -206,7 +291,10 @@ fn a_limit_holds_though_nobody_else_wants_the_drive() {
 fn flushes_alone_do_not_get_round_a_limit() {
     for (policy, most) in [("utilization", 0.12), ("headtime", 0.12), ("fcfs", 1.01)] {
         let mut session = Setup::of(policy).start();
-        session.scheduler.set_share(session.now, payer(0), Terms { burst: Nanos::from_ms(100), ..limited(10.0) }).expect("nothing is reserved");
+        session
+            .scheduler
+            .set_share(session.now, payer(0), Terms { burst: Nanos::from_ms(100), ..limited(10.0) })
+            .expect("nothing is reserved");
         let mut id = 0;
         while session.now < Instant::ORIGIN + Nanos::from_secs(2) {
             if session.scheduler.held() == 0 {
@@ -225,15 +313,26 @@ fn flushes_alone_do_not_get_round_a_limit() {
 fn real_time_goes_before_others_and_idle_takes_what_nobody_wants() {
     let mut session = Setup::of("utilization").start();
     let with = |priority, reserved| Terms { priority, ..reserving(reserved) };
-    session.scheduler.set_share(session.now, payer(0), with(PriorityClass::RealTime, 30.0)).expect("free");
-    session.scheduler.set_share(session.now, payer(1), with(PriorityClass::Idle, 10.0)).expect("free");
+    session
+        .scheduler
+        .set_share(session.now, payer(0), with(PriorityClass::RealTime, 30.0))
+        .expect("free");
+    session
+        .scheduler
+        .set_share(session.now, payer(1), with(PriorityClass::Idle, 10.0))
+        .expect("free");
     saturated(&mut session, 3, 3_000);
     let shares = saturated(&mut session, 3, 10_000);
-    // Real time is offered all slack; to the idle one its reservation is owed all the same; the guest has nothing.
-    assert!(shares[0] > 0.88 && (0.08..0.12).contains(&shares[1]) && shares[2] < 0.02, "{shares:?}");
+    // Real time is offered all slack; to the idle one its reservation is owed all the same; the
+    // guest has nothing.
+    assert!(
+        shares[0] > 0.88 && (0.08..0.12).contains(&shares[1]) && shares[2] < 0.02,
+        "{shares:?}"
+    );
 }
 
-/// One after the other, as a client does that waits for each answer: A's next read comes when its last is done, while B has a hundred waiting.
+/// One after the other, as a client does that waits for each answer: A's next read comes when its
+/// last is done, while B has a hundred waiting.
 #[test]
 fn who_asks_for_one_thing_after_the_other_keeps_its_run() {
     let mut session = Setup::of("utilization").start();
@@ -244,13 +343,16 @@ fn who_asks_for_one_thing_after_the_other_keeps_its_run() {
     }
     let (mut next, mut sent) = (0, 0);
     while session.now < Instant::ORIGIN + Nanos::from_ms(1_500) {
-        if session.finished.iter().filter(|finished| finished.request.volume == VolumeId(0)).count() == sent {
+        if session.finished.iter().filter(|finished| finished.request.volume == VolumeId(0)).count()
+            == sent
+        {
             session.accept(of_volume(0, read(next, next * 11 % CAPACITY, 1)));
             (next, sent) = (next + 1, sent + 1);
         }
         session.step();
     }
-    let time = |volume| session.scheduler.accounts().volume(VolumeId(volume)).disk_time.as_secs_f64();
+    let time =
+        |volume| session.scheduler.accounts().volume(VolumeId(volume)).disk_time.as_secs_f64();
     assert!(time(0) / (time(0) + time(1)) > 0.6, "{} and {}", time(0), time(1));
 }
 
@@ -275,7 +377,8 @@ fn headtime_without_terms_is_what_it_was_and_with_them_looks_at_one_payer_only()
     assert_eq!(order(true), [0, 4, 2, 1, 3]);
 }
 
-/// B is owed something and has a deadline within the period: it goes in between A's run, which A goes on with.
+/// B is owed something and has a deadline within the period: it goes in between A's run, which A
+/// goes on with.
 #[test]
 fn a_deadline_of_one_that_is_owed_something_does_not_wait_for_the_run_to_end() {
     let mut session = Setup::of("headtime").start();
@@ -303,7 +406,13 @@ enum Event {
     Policy(usize),
 }
 
-const GOING_BY_SHARES: [&str; 5] = ["utilization", "utilization:run_ms=0,belief=1", "utilization:slack=1,outstanding=4", "throughput", "headtime"];
+const GOING_BY_SHARES: [&str; 5] = [
+    "utilization",
+    "utilization:run_ms=0,belief=1",
+    "utilization:slack=1,outstanding=4",
+    "throughput",
+    "headtime",
+];
 
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
@@ -320,8 +429,9 @@ fn event() -> impl Strategy<Value = Event> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
-    /// `Session` checks after every event that lines agree with the queue, and at the end that all that was charged is the time the drive was at work. Beside that: what
-    /// payers are said to have taken adds up to the accounts, and reservations never come to more than there is.
+    /// `Session` checks after every event that lines agree with the queue, and at the end that all
+    /// that was charged is the time the drive was at work. Beside that: what payers are said to
+    /// have taken adds up to the accounts, and reservations never come to more than there is.
     #[test]
     fn whatever_happens_nothing_is_lost_and_the_books_add_up(first in 0..GOING_BY_SHARES.len(), events in proptest::collection::vec(event(), 1..60)) {
         let failing = Rc::new(RefCell::new(0_u32));
@@ -376,7 +486,8 @@ proptest! {
         prop_assert!(session.scheduler.shares().reports(session.now).all(|report| (report.waiting, report.at_drive) == (0, 0)));
     }
 
-    /// Whatever the other two ask for, and however much, whoever has a reservation and something waiting gets at least that, less what a run or two may be late.
+    /// Whatever the other two ask for, and however much, whoever has a reservation and something
+    /// waiting gets at least that, less what a run or two may be late.
     #[test]
     fn no_payer_starves_while_it_has_a_reservation(
         policy in prop_oneof![Just("utilization"), Just("utilization:slack=1"), Just("headtime")],

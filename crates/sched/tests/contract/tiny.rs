@@ -1,15 +1,20 @@
-//! A drive small enough to reckon by hand, and a belief that knows it exactly.
+//! A drive small enough to compute by hand, and a belief that knows it exactly.
 //!
-//! 8 cylinders × 3 heads × 8 sectors, LBA = 24 × cylinder + 8 × head + sector; one revolution takes 8 ms, so a sector takes 1 ms, and sector `s`
-//! starts under the head at times `s` ms + any number of revolutions. A seek of `d` cylinders takes 0.8 ms + 0.2 ms × d, a head switch 0.5 ms. A
-//! command has 0.2 ms of overhead before the drive can turn to it, and is reported 0.1 ms after its media access. There is no skew: who crosses to
-//! the next track waits a whole revolution.
+//! 8 cylinders × 3 heads × 8 sectors, LBA = 24 × cylinder + 8 × head + sector; one revolution takes
+//! 8 ms, so a sector takes 1 ms, and sector `s` starts under the head at times `s` ms + any number
+//! of revolutions. A seek of `d` cylinders takes 0.8 ms + 0.2 ms × d, a head switch 0.5 ms. A
+//! command has 0.2 ms of overhead before the drive can turn to it, and is reported 0.1 ms after its
+//! media access. There is no skew: who crosses to the next track waits a whole revolution.
 //!
-//! Modelled: seek, head switch, rotation, overhead, reporting. Not modelled: settle, zones, cache hits, defects.
+//! Modelled: seek, head switch, rotation, overhead, reporting. Not modelled: settle, zones, cache
+//! hits, defects.
 
 use std::sync::{Arc, Mutex};
 
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target, TrackMap, TrackSpan};
+use headtime_sched::{
+    Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Place, Positioning, Target,
+    TrackMap, TrackSpan,
+};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
 pub const SECTORS_PER_TRACK: u64 = 8;
@@ -67,24 +72,46 @@ impl Positioning for TinyBelief {
         let tracks_crossed = last / SECTORS_PER_TRACK - first / SECTORS_PER_TRACK;
         let mut end = place(last);
         end.angle += Angle::from_fraction(1, SECTORS_PER_TRACK);
-        Target { op, extent, start: place(first), end, transfer: SECTOR * extent.len.get() + REVOLUTION * tracks_crossed }
+        Target {
+            op,
+            extent,
+            start: place(first),
+            end,
+            transfer: SECTOR * extent.len.get() + REVOLUTION * tracks_crossed,
+        }
     }
 
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
-        let overhead = if target.op == Op::Write { OVERHEAD + self.write_overhead } else { OVERHEAD };
+        let overhead =
+            if target.op == Op::Write { OVERHEAD + self.write_overhead } else { OVERHEAD };
         let depart = (dispatch + overhead).max(head.free_at);
         let cylinders = head.place.cylinder.abs_diff(target.start.cylinder);
-        let arm = if cylinders == 0 && head.place.head != target.start.head { HEAD_SWITCH } else { seek(cylinders) };
+        let arm = if cylinders == 0 && head.place.head != target.start.head {
+            HEAD_SWITCH
+        } else {
+            seek(cylinders)
+        };
         let arrival = (depart + arm).as_ns() % REVOLUTION.as_ns();
-        let wait = Nanos::from_ns((phase(target.start.angle) + REVOLUTION.as_ns() - arrival) % REVOLUTION.as_ns());
+        let wait = Nanos::from_ns(
+            (phase(target.start.angle) + REVOLUTION.as_ns() - arrival) % REVOLUTION.as_ns(),
+        );
         let positioning = arm + wait;
         let risk = if wait < self.risky_wait { REVOLUTION / 2 } else { Nanos::ZERO };
-        Estimate { depart, positioning, expected: positioning + risk, worst: arm + REVOLUTION, transfer: target.transfer }
+        Estimate {
+            depart,
+            positioning,
+            expected: positioning + risk,
+            worst: arm + REVOLUTION,
+            transfer: target.transfer,
+        }
     }
 
     /// The platter turns whether or not it says where the tracks are.
     fn passes_at(&self, angle: Angle, from: Instant) -> Instant {
-        from + Nanos::from_ns((phase(angle) + REVOLUTION.as_ns() - from.as_ns() % REVOLUTION.as_ns()) % REVOLUTION.as_ns())
+        from + Nanos::from_ns(
+            (phase(angle) + REVOLUTION.as_ns() - from.as_ns() % REVOLUTION.as_ns())
+                % REVOLUTION.as_ns(),
+        )
     }
 
     fn seek_lower_bound(&self, cylinders: u32) -> Nanos {
@@ -118,8 +145,13 @@ impl TrackMap for TinyBelief {
     }
 
     fn track_at(&self, cylinder: u32, head: u16) -> Option<TrackSpan> {
-        let first = SECTORS_PER_CYLINDER * u64::from(cylinder) + SECTORS_PER_TRACK * u64::from(head);
-        Some(TrackSpan { extent: Extent::from_numbers(first, SECTORS_PER_TRACK), start: place(first), sector: 1 << 61 })
+        let first =
+            SECTORS_PER_CYLINDER * u64::from(cylinder) + SECTORS_PER_TRACK * u64::from(head);
+        Some(TrackSpan {
+            extent: Extent::from_numbers(first, SECTORS_PER_TRACK),
+            start: place(first),
+            sector: 1 << 61,
+        })
     }
 
     fn track_of(&self, lba: Lba) -> TrackSpan {
@@ -169,11 +201,21 @@ impl Belief for TinyBelief {
 fn the_tiny_drive_is_what_its_description_says() {
     let belief = TinyBelief::default();
     let target = belief.target(Op::Read, Extent::from_numbers(3 * 24 + 8 + 6, 4));
-    assert_eq!((target.start.cylinder, target.start.head, phase(target.start.angle)), (3, 1, 6_000_000));
+    assert_eq!(
+        (target.start.cylinder, target.start.head, phase(target.start.angle)),
+        (3, 1, 6_000_000)
+    );
     assert_eq!((target.end.cylinder, target.end.head, phase(target.end.angle)), (3, 2, 2_000_000));
-    assert_eq!(target.transfer, Nanos::from_ms(12), "four sectors and a revolution lost between tracks");
+    assert_eq!(
+        target.transfer,
+        Nanos::from_ms(12),
+        "four sectors and a revolution lost between tracks"
+    );
     // From cylinder 0 at time 0: overhead until 0.2 ms, seek of 3 until 1.6 ms, then on to 6 ms.
     let estimate = belief.estimate(&Head::UNKNOWN, Instant::ORIGIN, &target);
-    assert_eq!((estimate.depart, estimate.positioning), (Instant::from_ns(200_000), Nanos::from_us(5_800)));
+    assert_eq!(
+        (estimate.depart, estimate.positioning),
+        (Instant::from_ns(200_000), Nanos::from_us(5_800))
+    );
     assert_eq!(estimate.finish(), Instant::from_ns(18_000_000));
 }

@@ -1,4 +1,5 @@
-//! The tables of keys of a server, its volumes and its limits: what can be set, what it means, what it is when nobody says otherwise.
+//! The tables of keys of a server, its volumes and its limits: what can be set, what it means, what
+//! it is when nobody says otherwise.
 
 use headtime_io::{Locator, PolicyChoice, ProfileSource};
 use headtime_sched::TUNABLES;
@@ -6,15 +7,17 @@ use headtime_units::{ByteSize, parse_share};
 
 use super::value::{Key, Value, count, place, share, size, text_of, time, unless_none, within};
 use super::{Config, Listen, MaxImpact, ServeLimits, VolumeConfig};
-use crate::tuner::{OUTSTANDING_MOST, values};
+use crate::tuner::{OUTSTANDING_MAX, values};
 use crate::volumes::{ClassNames, check_description, check_name};
 
-/// Keys at the top of the file. `listen` may also be a list; `volume` and `limits` are tables of their own.
+/// Keys at the top of the file. `listen` may also be a list; `volume` and `limits` are tables of
+/// their own.
 pub const SERVER_KEYS: &[Key<Config>] = &[
     Key {
         name: "drive",
         takes: "LOCATOR",
-        summary: "the drive: emulated:PROFILE?backing=FILE, an NBD URI, or the path of a block device or file",
+        summary: "the drive: emulated:PROFILE?backing=FILE, an NBD URI, or the path of a block \
+            device or file",
         default: "none; must be given",
         set: |config, value| {
             config.drive = Some(Locator::parse(value.text()?).map_err(text_of)?);
@@ -48,7 +51,8 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
         summary: "how many commands the drive holds at once, whatever the policy would like",
         default: "left to the policy",
         set: |config, value| {
-            config.outstanding = Some(count(value, "outstanding", 1, OUTSTANDING_MOST as u32)? as usize);
+            config.outstanding =
+                Some(count(value, "outstanding", 1, OUTSTANDING_MAX as u32)? as usize);
             config.tuned.insert("outstanding");
             Ok(())
         },
@@ -60,7 +64,8 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
     Key {
         name: "belief",
         takes: "profile, matrix, compact, matrix:FILE or compact:FILE",
-        summary: "by what places and times of the drive are believed; a latency map in FILE is restored at the start and saved there",
+        summary: "by what places and times of the drive are believed; a latency map in FILE is \
+            restored at the start and saved there",
         default: "profile",
         set: |config, value| {
             config.belief = value.text()?.parse().map_err(text_of)?;
@@ -70,17 +75,20 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
     Key {
         name: "command_timeout",
         takes: "TIME or never",
-        summary: "how long the drive may leave a command without an answer before its requests fail",
+        summary: "how long the drive may leave a command without an answer before its requests \
+            fail",
         default: "30s",
         set: |config, value| {
-            config.command_timeout = value.text()?.parse().map_err(|error| format!("command_timeout: {error}"))?;
+            config.command_timeout =
+                value.text()?.parse().map_err(|error| format!("command_timeout: {error}"))?;
             Ok(())
         },
     },
     Key {
         name: "queue_depth",
         takes: "N",
-        summary: "of a raw device: how many commands the drive is let have at once, by its own limit in the kernel",
+        summary: "of a raw device: how many commands the drive is let have at once, by its own \
+            limit in the kernel",
         default: "as the drive has it",
         set: |config, value| {
             config.raw.queue_depth = Some(count(value, "queue_depth", 1, 65_536)?);
@@ -90,7 +98,8 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
     Key {
         name: "write_cache",
         takes: "keep, on or off",
-        summary: "of a raw device: the drive's own write cache; off makes each write durable before it is complete",
+        summary: "of a raw device: the drive's own write cache; off makes each write durable \
+            before it is complete",
         default: "keep",
         set: |config, value| {
             config.raw.write_cache = value.text()?.parse().map_err(text_of)?;
@@ -100,7 +109,8 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
     Key {
         name: "kernel_knobs",
         takes: "set or keep",
-        summary: "of a raw device: switch the kernel's own scheduling off while serving, and put it back in the end",
+        summary: "of a raw device: switch the kernel's own scheduling off while serving, and put \
+            it back in the end",
         default: "set",
         set: |config, value| {
             config.raw.kernel_knobs = value.text()?.parse().map_err(text_of)?;
@@ -110,8 +120,10 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
     Key {
         name: "control",
         takes: "PATH or off",
-        summary: "the control socket, for `headtime scan`, `volume`, `map`, `get`, `set`, `status`, `top`, `explain` and `reload`; only the server's own user may use it",
-        default: "beside the drive's file with .control, in /run/headtime for a block device, off for others",
+        summary: "the control socket, for `headtime scan`, `volume`, `map`, `get`, `set`, \
+            `status`, `top`, `explain` and `reload`; only the server's own user may use it",
+        default: "beside the drive's file with .control, in /run/headtime for a block device, off \
+            for others",
         set: |config, value| {
             config.control = place(value, "control")?;
             Ok(())
@@ -121,7 +133,8 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
         name: "state",
         takes: "DIRECTORY or off",
         summary: "where scans, and what was set while serving, are remembered",
-        default: "beside the drive's file with .scans, in /var/lib/headtime for a block device, off for others",
+        default: "beside the drive's file with .scans, in /var/lib/headtime for a block device, \
+            off for others",
         set: |config, value| {
             config.state = place(value, "state")?;
             Ok(())
@@ -133,14 +146,17 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
         summary: "by which part the mean response of clients may grow by scans",
         default: "1%",
         set: |config, value| {
-            config.max_impact = MaxImpact(parse_share(value.text()?).map_err(|error| format!("max_impact: {error}"))?);
+            config.max_impact = MaxImpact(
+                parse_share(value.text()?).map_err(|error| format!("max_impact: {error}"))?,
+            );
             Ok(())
         },
     },
     Key {
         name: "profile",
         takes: "FILE or NAME",
-        summary: "what is believed of the drive: the profile that `headtime characterize` has written of it, or one that ships",
+        summary: "what is believed of the drive: the profile that `headtime characterize` has \
+            written of it, or one that ships",
         default: "an emulated drive's own; of any other only its size is known",
         set: |config, value| {
             config.profile = Some(ProfileSource::of(value.text()?));
@@ -155,7 +171,11 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
         set: |config, value| {
             let address = value.text()?;
             let port = address.rsplit_once(':').and_then(|(_, port)| port.parse::<u16>().ok());
-            port.ok_or_else(|| format!("metrics = {address}: expected HOST:PORT, such as 127.0.0.1:9464 or [::1]:9464"))?;
+            port.ok_or_else(|| {
+                format!(
+                    "metrics = {address}: expected HOST:PORT, such as 127.0.0.1:9464 or [::1]:9464"
+                )
+            })?;
             config.metrics = Some(address.to_string());
             Ok(())
         },
@@ -183,7 +203,8 @@ pub const SERVER_KEYS: &[Key<Config>] = &[
     Key {
         name: "initialize",
         takes: "true or false",
-        summary: "allow a drive with other content, or a damaged table of volumes, to be overwritten",
+        summary: "allow a drive with other content, or a damaged table of volumes, to be \
+            overwritten",
         default: "false",
         set: |config, value| {
             config.initialize = value.truth("initialize")?;
@@ -243,9 +264,15 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
         default: "empty",
         set: |volume, value| {
             let description = value.text()?;
-            // The name may not be known yet, so the message does not name the volume; whoever reports it does.
-            let refused =
-                |_| format!("description: a control character in it, or {} bytes; expected one line of at most 128 bytes", description.len());
+            // The name may not be known yet, so the message does not name the volume; whoever
+            // reports it does.
+            let refused = |_| {
+                format!(
+                    "description: a control character in it, or {} bytes; expected one line of at \
+                        most 128 bytes",
+                    description.len()
+                )
+            };
             check_description(&volume.name, description).map_err(refused)?;
             volume.settings.description = Some(description.to_string());
             Ok(())
@@ -274,7 +301,8 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
     Key {
         name: "burst",
         takes: "TIME, such as 1s, or none",
-        summary: "for how long the volume may save up what it does not use of its reserve and limit",
+        summary: "for how long the volume may save up what it does not use of its reserve and \
+            limit",
         default: "none; as the scheduler has it",
         set: |volume, value| {
             volume.settings.burst = Some(unless_none(value, |value| time(value, "burst"))?);
@@ -287,7 +315,8 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
         summary: "the most requests a second",
         default: "none",
         set: |volume, value| {
-            volume.settings.iops_limit = Some(unless_none(value, |value| count(value, "iops_limit", 1, u32::MAX))?);
+            volume.settings.iops_limit =
+                Some(unless_none(value, |value| count(value, "iops_limit", 1, u32::MAX))?);
             Ok(())
         },
     },
@@ -297,18 +326,26 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
         summary: "the most bytes a second",
         default: "none",
         set: |volume, value| {
-            volume.settings.bandwidth_limit = Some(unless_none(value, |value| size(value, "bandwidth_limit").map(ByteSize::get))?);
+            volume.settings.bandwidth_limit = Some(unless_none(value, |value| {
+                size(value, "bandwidth_limit").map(ByteSize::get)
+            })?);
             Ok(())
         },
     },
     Key {
         name: "priority",
-        takes: "rt, be or idle, with a level from 0 (most urgent) to 7 if you like, such as rt/2, or none",
-        summary: "the I/O priority of its requests: how urgent they are as far as nobody's reserve decides it, and when they are due where `deadlines` says so and the volume does not",
+        takes: "rt, be or idle, with a level from 0 (most urgent) to 7 if you like, such as rt/2, \
+            or none",
+        summary: "the I/O priority of its requests: how urgent they are as far as nobody's reserve \
+            decides it, and when they are due where `deadlines` says so and the volume does not",
         default: "none",
         set: |volume, value| {
             let text = value.text()?;
-            let priority = if text == "none" { None } else { Some(text.parse().map_err(|error| format!("priority: {error}, or none"))?) };
+            let priority = if text == "none" {
+                None
+            } else {
+                Some(text.parse().map_err(|error| format!("priority: {error}, or none"))?)
+            };
             volume.settings.priority = Some(priority);
             Ok(())
         },
@@ -316,11 +353,14 @@ pub const VOLUME_KEYS: &[Key<VolumeConfig>] = &[
     Key {
         name: "classes",
         takes: "realtime, bulk, realtime+bulk or none",
-        summary: "exports of the volume beside its own, NAME@realtime and NAME@bulk, with settings of their own (`headtime volume set NAME@bulk …`)",
+        summary: "exports of the volume beside its own, NAME@realtime and NAME@bulk, with settings \
+            of their own (`headtime volume set NAME@bulk …`)",
         default: "none",
         set: |volume, value| {
             let text = value.text()?;
-            let classes = ClassNames::parse(text).ok_or_else(|| format!("classes = {text}: expected realtime, bulk, realtime+bulk or none"))?;
+            let classes = ClassNames::parse(text).ok_or_else(|| {
+                format!("classes = {text}: expected realtime, bulk, realtime+bulk or none")
+            })?;
             volume.settings.classes = Some(classes);
             Ok(())
         },
@@ -362,7 +402,8 @@ pub const LIMIT_KEYS: &[Key<ServeLimits>] = &[
     Key {
         name: "memory",
         takes: "SIZE",
-        summary: "bytes that all connections share for requests in flight, beyond what each has of its own",
+        summary: "bytes that all connections share for requests in flight, beyond what each has of \
+            its own",
         default: "512MiB",
         set: |limits, value| {
             limits.memory = size(value, "memory")?;
@@ -412,12 +453,16 @@ pub const LIMIT_KEYS: &[Key<ServeLimits>] = &[
     Key {
         name: "piece",
         takes: "SIZE from 64KiB, a power of two",
-        summary: "longer requests reach the scheduler in pieces of this size, so that none of them keeps the head for long",
+        summary: "longer requests reach the scheduler in pieces of this size, so that none of them \
+            keeps the head for long",
         default: "1MiB",
         set: |limits, value| {
             let piece = within(size(value, "piece")?, "piece", 64 << 10, 1 << 30)?;
             if !piece.get().is_power_of_two() {
-                return Err(format!("piece = {piece} is no power of two; write {}", ByteSize::new(piece.get().next_power_of_two())));
+                return Err(format!(
+                    "piece = {piece} is no power of two; write {}",
+                    ByteSize::new(piece.get().next_power_of_two())
+                ));
             }
             limits.piece = piece;
             Ok(())
@@ -446,7 +491,8 @@ pub const LIMIT_KEYS: &[Key<ServeLimits>] = &[
     Key {
         name: "stall_timeout",
         takes: "TIME",
-        summary: "while others wait for memory, the time in which a connection that holds much must move some of it",
+        summary: "while others wait for memory, the time in which a connection that holds much \
+            must move some of it",
         default: "30s",
         set: |limits, value| {
             limits.stall_timeout = time(value, "stall_timeout")?;

@@ -1,4 +1,5 @@
-//! Where clients are awaited: `unix:PATH[,mode=0600]` or `tcp:HOST:PORT`, with `,tls=off|allow|require` behind it.
+//! Where clients are awaited: `unix:PATH[,mode=0600]` or `tcp:HOST:PORT`, with
+//! `,tls=off|allow|require` behind it.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -38,7 +39,10 @@ pub enum Listen {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ListenError {
     /// Neither `unix:` nor `tcp:`.
-    #[error("`{text}` is no address to listen at; write unix:PATH or tcp:HOST:PORT, such as unix:/run/headtime.sock or tcp:127.0.0.1:{DEFAULT_PORT}")]
+    #[error(
+        "`{text}` is no address to listen at; write unix:PATH or tcp:HOST:PORT, such as \
+            unix:/run/headtime.sock or tcp:127.0.0.1:{DEFAULT_PORT}"
+    )]
     Kind {
         /// The text as given.
         text: String,
@@ -58,7 +62,10 @@ pub enum ListenError {
         text: String,
     },
     /// Permissions that are none.
-    #[error("`{text}`: `{mode}` is no mode; write three octal digits with an optional leading 0, such as unix:PATH,mode=0660")]
+    #[error(
+        "`{text}`: `{mode}` is no mode; write three octal digits with an optional leading 0, such \
+            as unix:PATH,mode=0660"
+    )]
     Mode {
         /// The text as given.
         text: String,
@@ -67,7 +74,8 @@ pub enum ListenError {
     },
     /// No host, or no port.
     #[error(
-        "`{text}`: expected tcp:HOST or tcp:HOST:PORT with a port from 0 to 65535; write an IPv6 address in brackets, such as tcp:[::1]:{DEFAULT_PORT}"
+        "`{text}`: expected tcp:HOST or tcp:HOST:PORT with a port from 0 to 65535; write an IPv6 \
+            address in brackets, such as tcp:[::1]:{DEFAULT_PORT}"
     )]
     Tcp {
         /// The text as given.
@@ -76,7 +84,8 @@ pub enum ListenError {
 }
 
 /// What the choices of TLS are called.
-const TLS_WORDS: [(TlsPolicy, &str); 3] = [(TlsPolicy::Off, "off"), (TlsPolicy::Allow, "allow"), (TlsPolicy::Require, "require")];
+const TLS_WORDS: [(TlsPolicy, &str); 3] =
+    [(TlsPolicy::Off, "off"), (TlsPolicy::Allow, "allow"), (TlsPolicy::Require, "require")];
 
 impl Listen {
     /// Reads an address.
@@ -87,30 +96,56 @@ impl Listen {
         let whole = text;
         let (text, tls) = match text.rsplit_once(",tls=") {
             Some((text, word)) => {
-                let known = TLS_WORDS.iter().find(|(_, known)| *known == word).map(|(policy, _)| *policy);
-                (text, Some(known.ok_or_else(|| ListenError::Tls { text: whole.to_string(), word: word.to_string() })?))
+                let known =
+                    TLS_WORDS.iter().find(|(_, known)| *known == word).map(|(policy, _)| *policy);
+                (
+                    text,
+                    Some(known.ok_or_else(|| ListenError::Tls {
+                        text: whole.to_string(),
+                        word: word.to_string(),
+                    })?),
+                )
             }
             None => (text, None),
         };
         if let Some(rest) = text.strip_prefix("unix:") {
             let (path, mode) = match rest.rsplit_once(",mode=") {
-                Some((path, mode)) => (path, parse_mode(mode).ok_or_else(|| ListenError::Mode { text: text.to_string(), mode: mode.to_string() })?),
+                Some((path, mode)) => (
+                    path,
+                    parse_mode(mode).ok_or_else(|| ListenError::Mode {
+                        text: text.to_string(),
+                        mode: mode.to_string(),
+                    })?,
+                ),
                 None => (rest, DEFAULT_SOCKET_MODE),
             };
             let fits = (1..=107).contains(&path.len()) && !path.contains('\0');
-            return if fits { Ok(Self::Unix { path: PathBuf::from(path), mode, tls }) } else { Err(ListenError::Path { text: text.to_string() }) };
+            return if fits {
+                Ok(Self::Unix { path: PathBuf::from(path), mode, tls })
+            } else {
+                Err(ListenError::Path { text: text.to_string() })
+            };
         }
-        let rest = text.strip_prefix("tcp:").ok_or_else(|| ListenError::Kind { text: text.to_string() })?;
+        let rest = text
+            .strip_prefix("tcp:")
+            .ok_or_else(|| ListenError::Kind { text: text.to_string() })?;
         let wrong = || ListenError::Tcp { text: text.to_string() };
         let (host, port) = match rest.strip_prefix('[') {
-            Some(rest) => {
-                rest.split_once(']').map(|(host, port)| (host, port.strip_prefix(':').or(port.is_empty().then_some("")))).ok_or_else(wrong)?
-            }
-            None => rest.split_once(':').map_or((rest, Some("")), |(host, port)| (host, Some(port).filter(|port| !port.is_empty()))),
+            Some(rest) => rest
+                .split_once(']')
+                .map(|(host, port)| {
+                    (host, port.strip_prefix(':').or(port.is_empty().then_some("")))
+                })
+                .ok_or_else(wrong)?,
+            None => rest.split_once(':').map_or((rest, Some("")), |(host, port)| {
+                (host, Some(port).filter(|port| !port.is_empty()))
+            }),
         };
         let port = match port.ok_or_else(wrong)? {
             "" => DEFAULT_PORT,
-            digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => digits.parse().map_err(|_| wrong())?,
+            digits if digits.bytes().all(|byte| byte.is_ascii_digit()) => {
+                digits.parse().map_err(|_| wrong())?
+            }
             _ => return Err(wrong()),
         };
         if host.is_empty() || host.contains(['[', ']', '/', ' ']) {
@@ -119,12 +154,15 @@ impl Listen {
         Ok(Self::Tcp { host: host.to_string(), port, tls })
     }
 
-    /// Whether its clients go over to TLS, on a server that has it or not: a unix socket's cannot and a port's must unless somebody says otherwise.
+    /// Whether its clients go over to TLS, on a server that has it or not: a unix socket's cannot
+    /// and a port's must unless somebody says otherwise.
     #[must_use]
     pub fn tls(&self, there_is: bool) -> TlsPolicy {
         match self {
             Self::Unix { tls, .. } => tls.unwrap_or(TlsPolicy::Off),
-            Self::Tcp { tls, .. } => tls.unwrap_or(if there_is { TlsPolicy::Require } else { TlsPolicy::Off }),
+            Self::Tcp { tls, .. } => {
+                tls.unwrap_or(if there_is { TlsPolicy::Require } else { TlsPolicy::Off })
+            }
         }
     }
 
@@ -134,7 +172,9 @@ impl Listen {
         match (self, other) {
             (Self::Unix { path, .. }, Self::Unix { path: other, .. }) => path == other,
             (Self::Tcp { port: 0, .. }, Self::Tcp { .. }) => false,
-            (Self::Tcp { host, port, .. }, Self::Tcp { host: other, port: other_port, .. }) => host == other && port == other_port,
+            (Self::Tcp { host, port, .. }, Self::Tcp { host: other, port: other_port, .. }) => {
+                host == other && port == other_port
+            }
             _ => false,
         }
     }
@@ -151,7 +191,9 @@ impl fmt::Display for Listen {
     /// The text that [`Listen::parse`] reads back.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unix { path, mode, .. } if *mode == DEFAULT_SOCKET_MODE => write!(f, "unix:{}", path.display())?,
+            Self::Unix { path, mode, .. } if *mode == DEFAULT_SOCKET_MODE => {
+                write!(f, "unix:{}", path.display())?
+            }
             Self::Unix { path, mode, .. } => write!(f, "unix:{},mode={mode:04o}", path.display())?,
             Self::Tcp { host, port, .. } if host.contains(':') => write!(f, "tcp:[{host}]:{port}")?,
             Self::Tcp { host, port, .. } => write!(f, "tcp:{host}:{port}")?,

@@ -23,7 +23,8 @@ pub const MAP_KEYS: &[Key<Config>] = &[
     Key {
         name: "cell",
         takes: "SIZE, whole sectors",
-        summary: "of a matrix: how many addresses are one place; see docs/map.md before changing it",
+        summary: "of a matrix: how many addresses are one place; see docs/map.md before changing \
+            it",
         default: "128KiB",
         set: |config, value| {
             config.map.matrix.cell = size(value, "cell")?;
@@ -37,7 +38,8 @@ pub const MAP_KEYS: &[Key<Config>] = &[
         default: "4",
         set: |config, value| {
             let bits = count(value, "bits", 4, 16)?;
-            config.map.matrix.bits = EntryBits::from_bits(bits).ok_or_else(|| format!("bits = {bits}: expected 4, 8 or 16"))?;
+            config.map.matrix.bits = EntryBits::from_bits(bits)
+                .ok_or_else(|| format!("bits = {bits}: expected 4, 8 or 16"))?;
             Ok(())
         },
     },
@@ -68,7 +70,8 @@ pub const MAP_KEYS: &[Key<Config>] = &[
     Key {
         name: "count_samples",
         takes: "true or false",
-        summary: "of a matrix: whether observations are counted, a byte for each pair, to tell how often the worst is exceeded",
+        summary: "of a matrix: whether observations are counted, a byte for each pair, to tell how \
+            often the worst is exceeded",
         default: "false",
         set: |config, value| {
             config.map.matrix.count_samples = value.truth("count_samples")?;
@@ -78,7 +81,8 @@ pub const MAP_KEYS: &[Key<Config>] = &[
     Key {
         name: "from",
         takes: "profile or nothing",
-        summary: "of a compact map that begins anew: whether it begins with the drive's profile, where there is one, or with its size and speed alone",
+        summary: "of a compact map that begins again: whether it begins with the drive's profile, \
+            where there is one, or with its size and speed alone",
         default: "profile",
         set: |config, value| {
             config.map.from_profile = match value.text()? {
@@ -92,7 +96,8 @@ pub const MAP_KEYS: &[Key<Config>] = &[
     Key {
         name: "rpm",
         takes: "N, from the drive's data sheet",
-        summary: "of a compact map that begins without a profile: how fast the platter turns, in revolutions per minute",
+        summary: "of a compact map that begins without a profile: how fast the platter turns, in \
+            revolutions per minute",
         default: "none; must be given there",
         set: |config, value| {
             config.map.rpm = Some(f64::from(count(value, "rpm", 1_000, 30_000)?));
@@ -102,17 +107,23 @@ pub const MAP_KEYS: &[Key<Config>] = &[
     Key {
         name: "save",
         takes: "TIME, end or never",
-        summary: "when the map is saved in its file by itself: every so often and at the end, at the end only, or never",
+        summary: "when the map is saved in its file by itself: every so often and at the end, at \
+            the end only, or never",
         default: "10min",
         set: |config, value| {
             config.map_saving = match value.text()? {
                 "end" => MapSaving::End,
                 "never" => MapSaving::Never,
                 _ => {
-                    let every = Duration::from_nanos(time(value, "save").map_err(|message| format!("{message}; or write end or never"))?.as_ns());
+                    let every = Duration::from_nanos(
+                        time(value, "save")
+                            .map_err(|message| format!("{message}; or write end or never"))?
+                            .as_ns(),
+                    );
                     if every < Duration::from_secs(1) {
                         return Err(
-                            "save: saving more often than every second leaves no time for anything else; write a time such as 10min".to_owned()
+                            "save: saving more often than every second leaves no time for anything \
+                                else; write a time such as 10min".to_owned()
                         );
                     }
                     MapSaving::Every(every)

@@ -14,12 +14,14 @@
 //! memory = "512MiB"
 //! ```
 //!
-//! Every key stands in one of six tables ([`SERVER_KEYS`], [`VOLUME_KEYS`], [`MAP_KEYS`], [`LIMIT_KEYS`], [`TLS_KEYS`], [`CLIENT_KEYS`]) with its meaning and default; the TOML reader, the
-//! flags, the messages and the documentation iterate over them. A key that is not in its table is an error. All mistakes of a file are reported
-//! together, each with file, line and column.
+//! Every key stands in one of six tables ([`SERVER_KEYS`], [`VOLUME_KEYS`], [`MAP_KEYS`],
+//! [`LIMIT_KEYS`], [`TLS_KEYS`], [`CLIENT_KEYS`]) with its meaning and default; the TOML reader,
+//! the flags, the messages and the documentation iterate over them. A key that is not in its table
+//! is an error. All mistakes of a file are reported together, each with file, line and column.
 //!
-//! Flags come after the file: a value given by flag replaces the file's, a volume given by flag is added or replaces the file's of the same name, and
-//! `--listen` replaces all of the file's addresses.
+//! Flags come after the file: a value given by flag replaces the file's, a volume given by flag is
+//! added or replaces the file's of the same name, and `--listen` replaces all of the file's
+//! addresses.
 
 mod errors;
 mod file;
@@ -33,7 +35,10 @@ use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use headtime_belief::maps::MapSettings;
-use headtime_io::{BelievedBy, CommandTimeout, KernelKnobs, Locator, PolicyChoice, ProfileSource, RawOptions, WriteCache};
+use headtime_io::{
+    BelievedBy, CommandTimeout, KernelKnobs, Locator, PolicyChoice, ProfileSource, RawOptions,
+    WriteCache,
+};
 use headtime_nbd::server::TlsPolicy;
 use headtime_sched::{TUNABLES, Tunables};
 use headtime_units::{ByteSize, Nanos, Share};
@@ -61,7 +66,8 @@ pub struct Config {
     pub create: Option<ByteSize>,
     /// Who chooses what goes to the drive next.
     pub policy: PolicyChoice,
-    /// How many commands the drive holds, whatever the policy would like; `None` leaves it to the policy.
+    /// How many commands the drive holds, whatever the policy would like; `None` leaves it to the
+    /// policy.
     pub outstanding: Option<usize>,
     /// What else may be changed while serving.
     pub tunables: Tunables,
@@ -129,7 +135,8 @@ impl PlaceChoice {
     }
 }
 
-/// By which part the mean response of clients may grow by scans: 1 % unless set, which is a guess at what nobody notices.
+/// By which part the mean response of clients may grow by scans: 1 % unless set, which is a guess
+/// at what nobody notices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MaxImpact(pub Share);
 
@@ -146,7 +153,8 @@ pub struct VolumeConfig {
     pub name: String,
     /// Its size; may be left out for a volume that the drive remembers.
     pub size: Option<ByteSize>,
-    /// What of its settings is to be otherwise than the drive remembers, or than the default for a new volume.
+    /// What of its settings is to be otherwise than the drive remembers, or than the default for a
+    /// new volume.
     pub settings: SettingsChange,
 }
 
@@ -155,7 +163,8 @@ pub struct VolumeConfig {
 pub struct ServeLimits {
     /// Most connections at once; one more is closed at once.
     pub connections: u32,
-    /// Bytes that all connections share for requests in flight and replies not yet sent, beyond what each has of its own.
+    /// Bytes that all connections share for requests in flight and replies not yet sent, beyond
+    /// what each has of its own.
     pub memory: ByteSize,
     /// Bytes that each connection has of its own, so that it gets on whatever the others do.
     pub connection_memory: ByteSize,
@@ -171,7 +180,8 @@ pub struct ServeLimits {
     pub pieces: u32,
     /// Time from connecting to opening an export.
     pub handshake_timeout: Nanos,
-    /// When others wait for memory: the time in which a connection that holds shared memory must move some of it.
+    /// When others wait for memory: the time in which a connection that holds shared memory must
+    /// move some of it.
     pub stall_timeout: Nanos,
 }
 
@@ -223,7 +233,8 @@ pub struct Flags {
 }
 
 impl Default for ServeLimits {
-    /// 256 connections of 1 MiB each and 512 MiB for all, which together stay below 1 GiB. Guesses, all of them, within what the protocol recommends.
+    /// 256 connections of 1 MiB each and 512 MiB for all, which together stay below 1 GiB. Guesses,
+    /// all of them, within what the protocol recommends.
     fn default() -> Self {
         Self {
             connections: 256,
@@ -244,7 +255,8 @@ impl Config {
     /// Reads a TOML file's `text`; `name` is what messages call the file.
     ///
     /// # Errors
-    /// All mistakes in it, each with line and column. Whether the configuration is complete says [`Config::check`].
+    /// All mistakes in it, each with line and column. Whether the configuration is complete says
+    /// [`Config::check`].
     pub fn from_toml(name: &str, text: &str) -> Result<Self, ConfigErrors> {
         file::read(name, text)
     }
@@ -268,7 +280,10 @@ impl Config {
         let mut set = |config: &mut Self, key: &str, text: &str| {
             let known = value::find(SERVER_KEYS, key).expect("the flag has a key of its own name");
             if let Err(message) = (known.set)(config, Value::Flag(text)) {
-                errors.push(ConfigError { place: Place::Flag(format!("--{} {text}", key.replace('_', "-"))), message });
+                errors.push(ConfigError {
+                    place: Place::Flag(format!("--{} {text}", key.replace('_', "-"))),
+                    message,
+                });
             }
         };
         if !flags.listen.is_empty() {
@@ -300,10 +315,14 @@ impl Config {
         self.metrics_public |= flags.metrics_public;
         let mut flagged: Vec<VolumeConfig> = Vec::new();
         for text in &flags.volumes {
-            let mistake = |message| ConfigError { place: Place::Flag(format!("--volume {text}")), message };
+            let mistake =
+                |message| ConfigError { place: Place::Flag(format!("--volume {text}")), message };
             match VolumeConfig::from_flag(text) {
                 Ok(volume) if flagged.iter().any(|other| other.name == volume.name) => {
-                    errors.push(mistake(format!("volume {} is there twice; give each volume a name of its own", volume.name)));
+                    errors.push(mistake(format!(
+                        "volume {} is there twice; give each volume a name of its own",
+                        volume.name
+                    )));
                 }
                 Ok(volume) => flagged.push(volume),
                 Err(messages) => errors.extend(messages.into_iter().map(mistake)),
@@ -313,7 +332,10 @@ impl Config {
         self.volumes.extend(flagged);
         for text in &flags.tunables {
             let (name, value) = text.split_once('=').unwrap_or((text, ""));
-            let known = TUNABLES.iter().any(|tunable| tunable.name == name).then(|| value::find(SERVER_KEYS, name));
+            let known = TUNABLES
+                .iter()
+                .any(|tunable| tunable.name == name)
+                .then(|| value::find(SERVER_KEYS, name));
             let set = match known {
                 Some(key) => key.and_then(|key| (key.set)(self, Value::Flag(value))),
                 None => self.tunables.set(name, value).map_err(|error| error.to_string()),
@@ -343,15 +365,26 @@ impl Config {
     pub fn check(&self) -> Result<(), ConfigErrors> {
         let mut messages = Vec::new();
         if self.drive.is_none() {
-            messages.push("no drive is named; add drive = \"emulated:PROFILE?backing=FILE\" or --drive LOCATOR".to_string());
+            messages.push(
+                "no drive is named; add drive = \"emulated:PROFILE?backing=FILE\" or \
+                --drive LOCATOR"
+                    .to_string(),
+            );
         }
         if self.create.is_some() && !matches!(self.drive, Some(Locator::Path(_)) | None) {
-            messages.push("create makes a file for a drive that is a path; an emulated drive makes its own, so leave create out".to_string());
+            messages.push(
+                "create makes a file for a drive that is a path; an emulated drive makes \
+                its own, so leave create out"
+                    .to_string(),
+            );
         }
         messages.extend(self.raw_contradictions());
         messages.extend(self.map_contradictions());
         if self.listen.is_empty() {
-            messages.push("no address to listen at; add listen = [\"unix:PATH\"] or --listen unix:PATH".to_string());
+            messages.push(
+                "no address to listen at; add listen = [\"unix:PATH\"] or --listen unix:PATH"
+                    .to_string(),
+            );
         }
         for (index, listen) in self.listen.iter().enumerate() {
             if self.listen[..index].iter().any(|other| other.same_address(listen)) {
@@ -360,12 +393,20 @@ impl Config {
         }
         for (index, volume) in self.volumes.iter().enumerate() {
             if self.volumes[..index].iter().any(|other| other.name == volume.name) {
-                messages.push(format!("volume {} is there twice; give each volume a name of its own", volume.name));
+                messages.push(format!(
+                    "volume {} is there twice; give each volume a name of its own",
+                    volume.name
+                ));
             }
         }
         messages.extend(self.tls_contradictions());
         messages.extend(self.limits.contradictions());
-        ConfigErrors::unless_empty(messages.into_iter().map(|message| ConfigError { place: Place::Whole, message }).collect())
+        ConfigErrors::unless_empty(
+            messages
+                .into_iter()
+                .map(|message| ConfigError { place: Place::Whole, message })
+                .collect(),
+        )
     }
 
     /// What is said of TLS and does not go together.
@@ -378,51 +419,74 @@ impl Config {
         let there_is = certificate.is_some();
         if client_ca.is_some() && !there_is {
             messages.push(
-                "tls: client_ca says whose certificates are trusted, and without certificate and key there is no TLS; name them too".to_string(),
+                "tls: client_ca says whose certificates are trusted, and without certificate and \
+                    key there is no TLS; name them too"
+                    .to_string(),
             );
         }
         if client_crl.is_some() && client_ca.is_none() {
             messages.push(
-                "tls: client_crl says which certificates of clients are revoked, and without client_ca none is asked for; name it too".to_string(),
+                "tls: client_crl says which certificates of clients are revoked, and without \
+                    client_ca none is asked for; name it too"
+                    .to_string(),
             );
         }
         if self.clients.iter().any(|client| client.name != "*") && client_ca.is_none() {
-            messages
-                .push("client: without client_ca in [tls] no client can show who it is; name the file of who signs their certificates".to_string());
+            messages.push(
+                "client: without client_ca in [tls] no client can show who it is; name the \
+                    file of who signs their certificates"
+                    .to_string(),
+            );
         }
-        let without = self.listen.iter().filter(|listen| !there_is && listen.tls(false) != TlsPolicy::Off);
-        messages.extend(without.map(|listen| format!("{listen}: there is no certificate for TLS; add [tls] with certificate and key")));
+        let without =
+            self.listen.iter().filter(|listen| !there_is && listen.tls(false) != TlsPolicy::Off);
+        messages.extend(without.map(|listen| {
+            format!("{listen}: there is no certificate for TLS; add [tls] with certificate and key")
+        }));
         messages
     }
 
     /// What stands in the configuration of what may be changed while serving.
     #[must_use]
     pub fn configured(&self) -> Configured {
-        let values = Values { policy: self.policy.clone(), outstanding: self.outstanding, tunables: self.tunables.clone() };
+        let values = Values {
+            policy: self.policy.clone(),
+            outstanding: self.outstanding,
+            tunables: self.tunables.clone(),
+        };
         Configured { values, names: self.tuned.clone() }
     }
 
     /// Settings of a map where there is none, or no file to save it in.
     fn map_contradictions(&self) -> Option<String> {
         match &self.belief {
-            BelievedBy::Profile if self.map_named => {
-                Some("map: these are settings of a latency map, and belief = profile goes by none; add belief = \"compact\" or \"matrix\", or leave [map] out".to_owned())
-            }
+            BelievedBy::Profile if self.map_named => Some(
+                "map: these are settings of a latency map, and belief = profile goes by none; \
+                    add belief = \"compact\" or \"matrix\", or leave [map] out"
+                    .to_owned(),
+            ),
             _ => None,
         }
     }
 
-    /// Settings of raw devices where they cannot have an effect. Whether a path leads to a device is seen when it is opened.
+    /// Settings of raw devices where they cannot have an effect. Whether a path leads to a device
+    /// is seen when it is opened.
     fn raw_contradictions(&self) -> Vec<String> {
-        let asked = [("queue_depth", self.raw.queue_depth.is_some()), ("write_cache", self.raw.write_cache != WriteCache::Keep)];
+        let asked = [
+            ("queue_depth", self.raw.queue_depth.is_some()),
+            ("write_cache", self.raw.write_cache != WriteCache::Keep),
+        ];
         let asked = asked.into_iter().filter_map(|(key, asked)| asked.then_some(key));
         let contradiction = |key: &str| match &self.drive {
-            Some(locator) if !matches!(locator, Locator::Path(_)) => {
-                Some(format!("{key} is a setting of block devices, and {locator} is none; leave {key} out"))
-            }
-            _ if self.raw.kernel_knobs == KernelKnobs::Keep && key == "write_cache" => {
-                Some("write_cache is set through the kernel, and kernel_knobs = keep forbids that; leave one of them out".to_string())
-            }
+            Some(locator) if !matches!(locator, Locator::Path(_)) => Some(format!(
+                "{key} is a setting of block devices, and {locator} is none; leave \
+                    {key} out"
+            )),
+            _ if self.raw.kernel_knobs == KernelKnobs::Keep && key == "write_cache" => Some(
+                "write_cache is set through the kernel, and kernel_knobs = keep forbids that; \
+                    leave one of them out"
+                    .to_string(),
+            ),
             _ => None,
         };
         asked.filter_map(contradiction).collect()
@@ -447,13 +511,17 @@ impl VolumeConfig {
         let mut messages = Vec::new();
         let mut parts = text.split(',');
         let first = parts.next().unwrap_or_default();
-        let (name, size) = first.split_once('=').map_or((first, None), |(name, size)| (name, Some(size)));
+        let (name, size) =
+            first.split_once('=').map_or((first, None), |(name, size)| (name, Some(size)));
         for (key, text) in [("name", Some(name)), ("size", size)] {
             let Some(text) = text else { continue };
             let known = value::find(VOLUME_KEYS, key).expect("a volume has a name and a size");
             messages.extend((known.set)(&mut volume, Value::Flag(text)).err());
         }
-        messages.extend(parts.filter_map(|part| value::set_pair(VOLUME_KEYS, "volume", &mut volume, part).err()));
+        messages
+            .extend(parts.filter_map(|part| {
+                value::set_pair(VOLUME_KEYS, "volume", &mut volume, part).err()
+            }));
         if messages.is_empty() { Ok(volume) } else { Err(messages) }
     }
 
@@ -479,23 +547,32 @@ impl ServeLimits {
     /// ```text
     /// memory + connections × (connection_memory + connection_requests × 1 KiB + 96 KiB) + pieces × 512
     /// ```
-    /// 1 KiB is what the protocol machine keeps of a request beside its data, 96 KiB its buffers for headers, options and their answers
-    /// (`headtime_nbd`'s own formula), 512 bytes what the scheduler and the engine keep of a piece. Beside that, each connection may be sending one list of
-    /// the exports, and of what a drive has in hand the engine may hold a second copy, aligned for direct I/O: its queue depth times `piece`. Over TLS a connection takes
+    /// 1 KiB is what the protocol machine keeps of a request beside its data, 96 KiB its buffers
+    /// for headers, options and their answers (`headtime_nbd`'s own formula), 512 bytes what the
+    /// scheduler and the engine keep of a piece. Beside that, each connection may be sending one
+    /// list of the exports, and of what a drive has in hand the engine may hold a second copy,
+    /// aligned for direct I/O: its queue depth times `piece`. Over TLS a connection takes
     /// [`TLS_BYTES`](crate::tls::TLS_BYTES) more.
     #[must_use]
     pub fn memory_bound(&self) -> ByteSize {
-        let of_its_own = self.connection_memory.get() + u64::from(self.connection_requests) * 1024 + (96 << 10);
-        ByteSize::new(self.memory.get() + u64::from(self.connections) * of_its_own + u64::from(self.pieces) * 512)
+        let of_its_own =
+            self.connection_memory.get() + u64::from(self.connection_requests) * 1024 + (96 << 10);
+        ByteSize::new(
+            self.memory.get()
+                + u64::from(self.connections) * of_its_own
+                + u64::from(self.pieces) * 512,
+        )
     }
 
-    /// Bytes that one request needs at the most: its own, and the pieces of a CACHE request beside it.
+    /// Bytes that one request needs at the most: its own, and the pieces of a CACHE request beside
+    /// it.
     pub(crate) fn longest_bytes(&self) -> u64 {
         self.request.get() + WINDOW as u64 * self.piece.get()
     }
 
-    /// Bytes of requests in flight that a connection is sure to be given memory for in the end, however many exports have their guaranteed part: its own, and the
-    /// part of the pool that nobody is guaranteed, less what a CACHE request may need beside them.
+    /// Bytes of requests in flight that a connection is sure to be given memory for in the end,
+    /// however many exports have their guaranteed part: its own, and the part of the pool that
+    /// nobody is guaranteed, less what a CACHE request may need beside them.
     pub(crate) fn grantable_bytes(&self) -> u64 {
         let window = WINDOW as u64 * self.piece.get();
         let unkept = memory::unkept_pages(self) * memory::PAGE_BYTES;
@@ -504,10 +581,20 @@ impl ServeLimits {
 
     fn contradictions(&self) -> Vec<String> {
         let at_least = |key: &str, value: ByteSize, other: &str, least: ByteSize| {
-            (value < least).then(|| format!("limits: {key} = {value} is less than {other} = {least}; raise {key} or lower {other}"))
+            (value < least).then(|| {
+                format!(
+                    "limits: {key} = {value} is less than {other} = \
+                {least}; raise {key} or lower {other}"
+                )
+            })
         };
         [
-            at_least("memory", self.memory, "request and four times piece", ByteSize::new(self.longest_bytes())),
+            at_least(
+                "memory",
+                self.memory,
+                "request and four times piece",
+                ByteSize::new(self.longest_bytes()),
+            ),
             at_least("connection_bytes", self.connection_bytes, "request", self.request),
             at_least("request", self.request, "piece", self.piece),
         ]

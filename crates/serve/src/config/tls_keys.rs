@@ -52,12 +52,15 @@ pub const CLIENT_KEYS: &[Key<ClientConfig>] = &[
     Key {
         name: "name",
         takes: "NAME or *",
-        summary: "a DNS name or the common name in the client's certificate; * for whoever there is",
+        summary: "a DNS name or the common name in the client's certificate; * for whoever there \
+            is",
         default: "none; must be given",
         set: |client, value| {
             let name = value.text()?;
             if name.is_empty() {
-                return Err("name is empty; write the name in the client's certificate, or *".to_string());
+                return Err(
+                    "name is empty; write the name in the client's certificate, or *".to_string()
+                );
             }
             client.name = name.to_string();
             Ok(())

@@ -1,4 +1,5 @@
-//! Requests of an open export: taken from the machine, given memory, handed to the disk piece by piece, answered.
+//! Requests of an open export: taken from the machine, given memory, handed to the disk piece by
+//! piece, answered.
 
 use std::sync::Arc;
 use std::time::Instant;
@@ -45,11 +46,17 @@ impl Running {
 impl Client {
     pub(super) fn cancel_reads(&mut self) {
         let disk = Arc::clone(&self.hub.disk);
-        let reads = self.jobs.values_mut().filter(|running| running.caches || running.kind == Kind::Read);
+        let reads =
+            self.jobs.values_mut().filter(|running| running.caches || running.kind == Kind::Read);
         for running in reads {
             running.job.stop().for_each(|id| disk.cancel(id));
         }
-        let over: Vec<Handle> = self.jobs.iter().filter(|(_, running)| running.job.is_over()).map(|(handle, _)| *handle).collect();
+        let over: Vec<Handle> = self
+            .jobs
+            .iter()
+            .filter(|(_, running)| running.job.is_over())
+            .map(|(handle, _)| *handle)
+            .collect();
         over.into_iter().for_each(|handle| self.finish(handle));
     }
 
@@ -69,7 +76,9 @@ impl Client {
         let pass = match export.volume.begin(export.class, &command) {
             Ok(pass) => pass,
             Err((errno, text)) => {
-                self.machine.reply_error(handle, errno, text).expect("a request that just came is open");
+                self.machine
+                    .reply_error(handle, errno, text)
+                    .expect("a request that just came is open");
                 export.stats.ended(kind, length, started.elapsed(), true);
                 return;
             }
@@ -82,12 +91,14 @@ impl Client {
             export.stats.ended(kind, length, started.elapsed(), false);
             return;
         };
-        self.jobs.insert(handle, Running { job, pass, kind, caches, started, last_completion: started });
+        self.jobs
+            .insert(handle, Running { job, pass, kind, caches, started, last_completion: started });
         self.arrived.push_back(handle);
     }
 
-    /// Lets requests that have arrived go on, in their order, as far as there is memory for them; says how many pages the next one lacks. While one lacks any, the
-    /// connection holds no more than those before it need: what it has too little of to go on, others may use.
+    /// Lets requests that have arrived go on, in their order, as far as there is memory for them;
+    /// says how many pages the next one lacks. While one lacks any, the connection holds no more
+    /// than those before it need: what it has too little of to go on, others may use.
     pub(super) fn admit(&mut self) -> u32 {
         loop {
             let served = self.served_bytes();
@@ -129,7 +140,8 @@ impl Client {
         true
     }
 
-    /// The first request that has a piece for the scheduler; those before it that have none are dropped from the line.
+    /// The first request that has a piece for the scheduler; those before it that have none are
+    /// dropped from the line.
     fn next_ready(&mut self) -> Option<Handle> {
         while let Some(handle) = self.ready.front() {
             if self.jobs.get(handle).is_some_and(|running| running.job.has_piece()) {
@@ -146,8 +158,10 @@ impl Client {
         let Some(Piece { index, op, extent, fua, data }) = running.job.next_piece() else { return };
         let export = self.export.as_ref().expect("requests follow the opening of an export");
         let timed = running.kind != Kind::Other && op != Op::Flush;
-        let (deadline, priority) = (running.pass.deadline.filter(|_| timed), running.pass.priority.filter(|_| timed));
-        let waited = Nanos::from_ns(u64::try_from(running.started.elapsed().as_nanos()).unwrap_or(u64::MAX));
+        let (deadline, priority) =
+            (running.pass.deadline.filter(|_| timed), running.pass.priority.filter(|_| timed));
+        let waited =
+            Nanos::from_ns(u64::try_from(running.started.elapsed().as_nanos()).unwrap_or(u64::MAX));
         let io = Io {
             volume: export.volume.id,
             class: ClassId(export.class.number()),
@@ -155,8 +169,10 @@ impl Client {
             fua,
             data,
             priority,
-            // The time is the request's, from its arrival; what was spent waiting for memory is gone.
-            deadline: deadline.map(|deadline| deadline.saturating_sub(waited).max(Nanos::from_ns(1))),
+            // The time is the request's, from its arrival; what was spent waiting for memory is
+            // gone.
+            deadline: deadline
+                .map(|deadline| deadline.saturating_sub(waited).max(Nanos::from_ns(1))),
             ..Io::new(op, extent)
         };
         let sender = self.done_sender.clone();
@@ -165,12 +181,22 @@ impl Client {
             Box::new(move |done| {
                 drop(place);
                 // A connection that was torn down at once no longer listens.
-                let _ = sender.send(PieceDone { handle, index, result: done.result, at: Instant::now() });
+                let _ = sender.send(PieceDone {
+                    handle,
+                    index,
+                    result: done.result,
+                    at: Instant::now(),
+                });
             }),
         );
         match taken {
             Ok(id) => running.job.submitted(index, id),
-            Err(refused) => self.completed(PieceDone { handle, index, result: Err(IoError::NotTaken(refused)), at: Instant::now() }),
+            Err(refused) => self.completed(PieceDone {
+                handle,
+                index,
+                result: Err(IoError::NotTaken(refused)),
+                at: Instant::now(),
+            }),
         }
     }
 
@@ -187,7 +213,11 @@ impl Client {
 
     /// Answers a request that is over.
     fn finish(&mut self, handle: Handle) {
-        let Some(Running { job, pass, kind, caches, started, last_completion, .. }) = self.jobs.remove(&handle) else { return };
+        let Some(Running { job, pass, kind, caches, started, last_completion, .. }) =
+            self.jobs.remove(&handle)
+        else {
+            return;
+        };
         let export = self.export.as_ref().expect("requests follow the opening of an export");
         drop(pass);
         let bytes = job.bytes();
@@ -208,28 +238,42 @@ impl Client {
         let replied = match answer {
             Answer::Done => self.machine.reply_done(handle),
             Answer::Failed(errno, text) => self.machine.reply_error(handle, errno, &text),
-            Answer::Data(read) => self.machine.reply_segments(handle, &read.into_iter().map(Segment::Data).collect::<Vec<_>>()),
+            Answer::Data(read) => self
+                .machine
+                .reply_segments(handle, &read.into_iter().map(Segment::Data).collect::<Vec<_>>()),
         };
         if let Err(error) = replied {
             // A drive that gave less than was asked is the one way to come here.
-            tracing::error!("{}: the drive's answer does not fit the request: {error}", export.name);
-            let answered = self.machine.reply_error(handle, Errno::Io, "the drive gave less than was asked");
+            tracing::error!(
+                "{}: the drive's answer does not fit the request: {error}",
+                export.name
+            );
+            let answered =
+                self.machine.reply_error(handle, Errno::Io, "the drive gave less than was asked");
             answered.expect("a request that could not be answered is still open");
         }
     }
 
-    /// Bytes that are needed by what was admitted: requests that are being worked on, replies, the window of a CACHE request.
+    /// Bytes that are needed by what was admitted: requests that are being worked on, replies, the
+    /// window of a CACHE request.
     fn served_bytes(&self) -> u64 {
-        // The machine forgets requests when the client leaves, but what is at the drive still has its memory: then nothing is given back.
+        // The machine forgets requests when the client leaves, but what is at the drive still has
+        // its memory: then nothing is given back.
         if !self.hears() {
             return self.allowance.held_bytes();
         }
-        let arrived: u64 = self.arrived.iter().map(|handle| self.jobs.get(handle).map_or(0, |running| running.held_bytes_of_reply())).sum();
+        let arrived: u64 = self
+            .arrived
+            .iter()
+            .map(|handle| self.jobs.get(handle).map_or(0, |running| running.held_bytes_of_reply()))
+            .sum();
         let caching = if self.caching.is_empty() { 0 } else { self.window_bytes() };
-        self.machine.in_flight_bytes().saturating_sub(arrived + self.machine.receiving_bytes()) + caching
+        self.machine.in_flight_bytes().saturating_sub(arrived + self.machine.receiving_bytes())
+            + caching
     }
 
-    /// Bytes that are needed beyond those before whatever is next in line may go on: a request that has arrived, or a payload that is to.
+    /// Bytes that are needed beyond those before whatever is next in line may go on: a request that
+    /// has arrived, or a payload that is to.
     fn next_bytes(&self) -> u64 {
         match self.arrived.front().map(|handle| self.jobs.get(handle)) {
             Some(Some(running)) if running.caches && self.caching.is_empty() => self.window_bytes(),

@@ -8,7 +8,10 @@ use std::time::Duration;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::{Answer, ExplainAnswer, ExplainArguments, Refused, Request, ScanAnswer, ScanArguments, VERSION, VolumeAnswer, VolumeArguments};
+use super::{
+    Answer, ExplainAnswer, ExplainArguments, Refused, Request, ScanAnswer, ScanArguments, VERSION,
+    VolumeAnswer, VolumeArguments,
+};
 
 /// A connection to a running server.
 #[derive(Debug)]
@@ -63,7 +66,8 @@ impl ControlClient {
             stream.set_read_timeout(Some(PATIENCE))?;
             Ok(stream)
         });
-        let stream = stream.map_err(|error| ControlError::NoServer { path: path.to_owned(), error })?;
+        let stream =
+            stream.map_err(|error| ControlError::NoServer { path: path.to_owned(), error })?;
         Ok(Self { stream: BufReader::new(stream), path: path.to_owned(), next_id: 1 })
     }
 
@@ -71,7 +75,11 @@ impl ControlClient {
     ///
     /// # Errors
     /// See [`ControlError`].
-    pub fn scan(&mut self, verb: &str, arguments: &ScanArguments) -> Result<ScanAnswer, ControlError> {
+    pub fn scan(
+        &mut self,
+        verb: &str,
+        arguments: &ScanArguments,
+    ) -> Result<ScanAnswer, ControlError> {
         self.ask_for(verb, arguments)
     }
 
@@ -79,7 +87,11 @@ impl ControlClient {
     ///
     /// # Errors
     /// See [`ControlError`].
-    pub fn volume(&mut self, verb: &str, arguments: &VolumeArguments) -> Result<VolumeAnswer, ControlError> {
+    pub fn volume(
+        &mut self,
+        verb: &str,
+        arguments: &VolumeArguments,
+    ) -> Result<VolumeAnswer, ControlError> {
         self.ask_for(verb, arguments)
     }
 
@@ -95,8 +107,13 @@ impl ControlClient {
     ///
     /// # Errors
     /// See [`ControlError`].
-    pub fn ask_for<T: DeserializeOwned>(&mut self, verb: &str, arguments: &impl Serialize) -> Result<T, ControlError> {
-        let arguments = serde_json::to_value(arguments).map_err(|error| self.strange(error.to_string()))?;
+    pub fn ask_for<T: DeserializeOwned>(
+        &mut self,
+        verb: &str,
+        arguments: &impl Serialize,
+    ) -> Result<T, ControlError> {
+        let arguments =
+            serde_json::to_value(arguments).map_err(|error| self.strange(error.to_string()))?;
         let answer = self.ask(verb, arguments)?;
         serde_json::from_value(answer).map_err(|error| self.strange(error.to_string()))
     }
@@ -105,19 +122,32 @@ impl ControlClient {
     ///
     /// # Errors
     /// See [`ControlError`].
-    pub fn ask(&mut self, verb: &str, arguments: serde_json::Value) -> Result<serde_json::Value, ControlError> {
+    pub fn ask(
+        &mut self,
+        verb: &str,
+        arguments: serde_json::Value,
+    ) -> Result<serde_json::Value, ControlError> {
         let id = self.next_id;
         self.next_id += 1;
         let request = Request { v: VERSION, id, verb: verb.to_owned(), arguments };
-        let mut line = serde_json::to_string(&request).map_err(|error| self.strange(error.to_string()))?;
+        let mut line =
+            serde_json::to_string(&request).map_err(|error| self.strange(error.to_string()))?;
         line.push('\n');
         let mut answer = String::new();
-        let asked = self.stream.get_mut().write_all(line.as_bytes()).and_then(|()| self.stream.read_line(&mut answer));
+        let asked = self
+            .stream
+            .get_mut()
+            .write_all(line.as_bytes())
+            .and_then(|()| self.stream.read_line(&mut answer));
         let read = asked.map_err(|error| ControlError::Gone { path: self.path.clone(), error })?;
         if read == 0 {
-            return Err(ControlError::Gone { path: self.path.clone(), error: io::ErrorKind::UnexpectedEof.into() });
+            return Err(ControlError::Gone {
+                path: self.path.clone(),
+                error: io::ErrorKind::UnexpectedEof.into(),
+            });
         }
-        let answer: Answer = serde_json::from_str(&answer).map_err(|error| self.strange(error.to_string()))?;
+        let answer: Answer =
+            serde_json::from_str(&answer).map_err(|error| self.strange(error.to_string()))?;
         match answer {
             Answer { error: Some(refused), .. } => Err(ControlError::Refused(refused)),
             Answer { ok: Some(ok), id: of, .. } if of == id => Ok(ok),

@@ -42,7 +42,8 @@ impl Desk {
         self.server.as_ref().ok_or_else(|| {
             Refused::new(
                 RefusedKind::Asked,
-                "no server has this drive, but a scan without one, which takes orders for scans only; serve the drive with `headtime serve`",
+                "no server has this drive, but a scan without one, which takes orders for scans \
+                    only; serve the drive with `headtime serve`",
             )
         })
     }

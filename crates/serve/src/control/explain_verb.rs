@@ -11,15 +11,18 @@ use super::verbs::{Verb, asked};
 use super::{Refused, RefusedKind};
 use crate::volumes::Volumes;
 
-pub(super) const EXPLAIN: Verb = Verb::new("explain", "says where the time of the last slow and missed requests went", |desk, arguments| {
-    answer(&explain(&desk.server()?.volumes, &read("explain", arguments)?)?)
-});
+pub(super) const EXPLAIN: Verb = Verb::new(
+    "explain",
+    "says where the time of the last slow and missed requests went",
+    |desk, arguments| answer(&explain(&desk.server()?.volumes, &read("explain", arguments)?)?),
+);
 
 /// What `explain` is told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct ExplainArguments {
-    /// An export, or the number of a request that an earlier answer named; all exports unless given.
+    /// An export, or the number of a request that an earlier answer named; all exports unless
+    /// given.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<String>,
     /// How many at most, the latest; all that are remembered unless given.
@@ -62,15 +65,24 @@ pub struct ExplainedRequest {
 }
 
 fn explain(volumes: &Volumes, arguments: &ExplainArguments) -> Result<ExplainAnswer, Refused> {
-    let slow = volumes.slow_requests().map_err(|error| Refused::new(RefusedKind::Failed, error.to_string()))?;
-    let number: Option<RequestId> = arguments.target.as_deref().and_then(|target| target.parse().ok()).map(RequestId);
+    let slow = volumes
+        .slow_requests()
+        .map_err(|error| Refused::new(RefusedKind::Failed, error.to_string()))?;
+    let number: Option<RequestId> =
+        arguments.target.as_deref().and_then(|target| target.parse().ok()).map(RequestId);
     let exports = volumes.export_names();
-    if let Some(target) = arguments.target.as_ref().filter(|target| number.is_none() && !exports.iter().any(|(_, _, name)| name == *target)) {
+    if let Some(target) = arguments
+        .target
+        .as_ref()
+        .filter(|target| number.is_none() && !exports.iter().any(|(_, _, name)| name == *target))
+    {
         let known: Vec<&str> = exports.iter().map(|(_, _, name)| name.as_str()).collect();
         return Err(asked(format!("there is no export {target}; there are {}", known.join(", "))));
     }
     let explained = |request: &SlowRequest| {
-        let export = exports.iter().find(|(volume, class, _)| volume.id == request.volume && class.number() == request.class.0);
+        let export = exports.iter().find(|(volume, class, _)| {
+            volume.id == request.volume && class.number() == request.class.0
+        });
         let sector = u64::from(volumes.sector_bytes());
         let start = export.map_or(0, |(volume, ..)| volume.extent.start.get());
         let parts = request.went.named().into_iter().filter(|(_, part)| !part.is_zero());
@@ -94,7 +106,10 @@ fn explain(volumes: &Volumes, arguments: &ExplainArguments) -> Result<ExplainAns
         requests.retain(|request| request.export == *target);
     }
     if requests.is_empty() && number.is_some() {
-        return Err(asked("that request is not among the slow and missed ones that are remembered; ask without a number to see which are"));
+        return Err(asked(
+            "that request is not among the slow and missed ones that are remembered; ask without a \
+                number to see which are",
+        ));
     }
     requests.drain(..requests.len().saturating_sub(arguments.last.unwrap_or(usize::MAX)));
     Ok(ExplainAnswer { requests })

@@ -1,6 +1,8 @@
-//! The control channel of a server: questions and orders from the same machine, over a unix socket that only its owner may use.
+//! The control channel of a server: questions and orders from the same machine, over a unix socket
+//! that only its owner may use.
 //!
-//! A client writes requests, one JSON object a line, and gets as many answers, one a line, in the same order:
+//! A client writes requests, one JSON object a line, and gets as many answers, one a line, in the
+//! same order:
 //!
 //! ```text
 //! → {"v":1,"id":7,"verb":"scan.status","arguments":{}}
@@ -8,10 +10,14 @@
 //! → {"v":1,"id":8,"verb":"scan.pause","arguments":{"target":"vol0","task":"scrub"}}
 //! ← {"v":1,"id":8,"error":{"kind":"asked","message":"there is no scrub of vol0; start one first"}}
 //! ```
-//! `v` is the version of the channel, not of a verb: verbs come to it, their arguments and answers gain fields, and neither changes it. Fields that a verb does not know are refused, so that
-//! an order is never carried out in part. Kinds of errors: `asked` (it makes no sense), `failed` (it does, and went wrong), `unknown` (no such verb or version).
+//! `v` is the version of the channel, not of a verb: verbs come to it, their arguments and answers
+//! gain fields, and neither changes it. Fields that a verb does not know are refused, so that an
+//! order is never carried out in part. Kinds of errors: `asked` (it makes no sense), `failed` (it
+//! does, and went wrong), `unknown` (no such verb or version).
 //!
-//! Verbs stand in [`VERBS`]. A line is at most [`MOST_LINE`] bytes, connections are at most [`MOST_CONNECTIONS`]; one that says nothing, or takes no answer, for 30 s is closed, because there are few places.
+//! Verbs stand in [`VERBS`]. A line is at most [`MAX_LINE`] bytes, connections are at most
+//! [`MAX_CONNECTIONS`]; one that says nothing, or takes no answer, for 30 s is closed, because
+//! there are few places.
 
 mod client;
 mod desk;
@@ -36,9 +42,9 @@ use serde::{Deserialize, Serialize};
 /// The version of the channel.
 pub const VERSION: u32 = 1;
 /// The longest line either side takes.
-pub const MOST_LINE: usize = 1 << 20;
+pub const MAX_LINE: usize = 1 << 20;
 /// Clients at once; one more is told so and closed.
-pub const MOST_CONNECTIONS: usize = 16;
+pub const MAX_CONNECTIONS: usize = 16;
 
 /// A line to the server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -97,7 +103,9 @@ impl Request {
     /// # Errors
     /// [`RefusedKind::Asked`], with what is wrong.
     pub fn read(line: &[u8]) -> Result<Self, Refused> {
-        serde_json::from_slice(line).map_err(|error| Refused::new(RefusedKind::Asked, format!("the line is no request: {error}")))
+        serde_json::from_slice(line).map_err(|error| {
+            Refused::new(RefusedKind::Asked, format!("the line is no request: {error}"))
+        })
     }
 }
 

@@ -1,4 +1,5 @@
-//! The verbs of a server beside those of its scans: its state, what may be changed of it, its latency map.
+//! The verbs of a server beside those of its scans: its state, what may be changed of it, its
+//! latency map.
 
 use std::path::PathBuf;
 
@@ -48,12 +49,18 @@ pub struct LoadMap {
     pub merge: bool,
 }
 
-pub(super) fn status(desk: &Desk, arguments: serde_json::Value) -> Result<serde_json::Value, Refused> {
+pub(super) fn status(
+    desk: &Desk,
+    arguments: serde_json::Value,
+) -> Result<serde_json::Value, Refused> {
     nothing("status", &arguments)?;
     answer(&desk.server()?.status.status())
 }
 
-pub(super) fn reload(desk: &Desk, arguments: serde_json::Value) -> Result<serde_json::Value, Refused> {
+pub(super) fn reload(
+    desk: &Desk,
+    arguments: serde_json::Value,
+) -> Result<serde_json::Value, Refused> {
     nothing("tls.reload", &arguments)?;
     answer(&desk.server()?.reloader.reload()?)
 }
@@ -68,25 +75,38 @@ pub(super) fn set(desk: &Desk, arguments: serde_json::Value) -> Result<serde_jso
     answer(&desk.server()?.tuner.set(&wanted)?)
 }
 
-pub(super) fn show_map(desk: &Desk, arguments: serde_json::Value) -> Result<serde_json::Value, Refused> {
+pub(super) fn show_map(
+    desk: &Desk,
+    arguments: serde_json::Value,
+) -> Result<serde_json::Value, Refused> {
     nothing("map.show", &arguments)?;
     answer(&desk.server()?.maps.show().map_err(MapOrderError::from)?)
 }
 
-pub(super) fn save_map(desk: &Desk, arguments: serde_json::Value) -> Result<serde_json::Value, Refused> {
+pub(super) fn save_map(
+    desk: &Desk,
+    arguments: serde_json::Value,
+) -> Result<serde_json::Value, Refused> {
     let SaveMap { to, force } = read("map.save", arguments)?;
     answer(&desk.server()?.maps.save(to.as_deref(), force)?)
 }
 
-pub(super) fn load_map(desk: &Desk, arguments: serde_json::Value) -> Result<serde_json::Value, Refused> {
+pub(super) fn load_map(
+    desk: &Desk,
+    arguments: serde_json::Value,
+) -> Result<serde_json::Value, Refused> {
     let LoadMap { from, merge } = read("map.load", arguments)?;
     answer(&desk.server()?.maps.load(&from, merge)?)
 }
 
 /// The arguments of a verb; none at all are those of the default, where that is whole.
-pub(super) fn read<T: DeserializeOwned>(verb: &str, arguments: serde_json::Value) -> Result<T, Refused> {
+pub(super) fn read<T: DeserializeOwned>(
+    verb: &str,
+    arguments: serde_json::Value,
+) -> Result<T, Refused> {
     let arguments = if arguments.is_null() { serde_json::json!({}) } else { arguments };
-    serde_json::from_value(arguments).map_err(|error| asked(format!("the arguments of {verb}: {error}")))
+    serde_json::from_value(arguments)
+        .map_err(|error| asked(format!("the arguments of {verb}: {error}")))
 }
 
 pub(super) fn nothing(verb: &str, arguments: &serde_json::Value) -> Result<(), Refused> {
@@ -100,7 +120,11 @@ pub(super) fn answer(of: &impl Serialize) -> Result<serde_json::Value, Refused> 
 
 impl From<TuneError> for Refused {
     fn from(error: TuneError) -> Self {
-        let kind = if matches!(error, TuneError::Asked(_) | TuneError::NoSuch(_)) { RefusedKind::Asked } else { RefusedKind::Failed };
+        let kind = if matches!(error, TuneError::Asked(_) | TuneError::NoSuch(_)) {
+            RefusedKind::Asked
+        } else {
+            RefusedKind::Failed
+        };
         Self::new(kind, error.to_string())
     }
 }
@@ -114,7 +138,8 @@ impl From<MapOrderError> for Refused {
 
 impl From<TlsError> for Refused {
     fn from(error: TlsError) -> Self {
-        let kind = if matches!(error, TlsError::None) { RefusedKind::Asked } else { RefusedKind::Failed };
+        let kind =
+            if matches!(error, TlsError::None) { RefusedKind::Asked } else { RefusedKind::Failed };
         Self::new(kind, error.to_string())
     }
 }

@@ -9,30 +9,37 @@ use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, Buf
 use tokio::sync::Semaphore;
 
 use super::verbs::answer;
-use super::{Answer, Desk, MOST_CONNECTIONS, MOST_LINE, Refused, RefusedKind, Request};
+use super::{Answer, Desk, MAX_CONNECTIONS, MAX_LINE, Refused, RefusedKind, Request};
 use crate::listener::Listener;
 
-/// Where the socket is unless somebody says otherwise: beside the file of the drive, in `/run/headtime` for a block device, nowhere for a drive that is in no place.
+/// Where the socket is unless somebody says otherwise: beside the file of the drive, in
+/// `/run/headtime` for a block device, nowhere for a drive that is in no place.
 pub(crate) fn default_path(locator: &Locator) -> Option<PathBuf> {
     crate::scan_places::beside(locator, "control", "/run/headtime")
 }
 
 /// Answers whoever connects, for ever.
 pub(crate) async fn answer_clients(listener: Listener, desk: Arc<Desk>) {
-    let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+    let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     loop {
         let socket = match listener.accept_unix().await {
             Ok(socket) => socket,
             Err(error) => {
-                tracing::warn!("{}: a control connection could not be accepted: {error}", listener.address());
+                tracing::warn!(
+                    "{}: a control connection could not be accepted: {error}",
+                    listener.address()
+                );
                 tokio::time::sleep(crate::server::ACCEPT_PAUSE).await;
                 continue;
             }
         };
         let Ok(place) = Arc::clone(&places).try_acquire_owned() else {
-            tracing::warn!("a control connection was turned away: {MOST_CONNECTIONS} are open");
+            tracing::warn!("a control connection was turned away: {MAX_CONNECTIONS} are open");
             tokio::spawn(async move {
-                let message = format!("{MOST_CONNECTIONS} control connections are open, as many as there may be; end one, or try again later");
+                let message = format!(
+                    "{MAX_CONNECTIONS} control connections are open, as many as there may be; end \
+                        one, or try again later"
+                );
                 say(&mut { socket }, &refusal(RefusedKind::Failed, message)).await;
             });
             continue;
@@ -49,7 +56,8 @@ pub(crate) async fn answer_clients(listener: Listener, desk: Arc<Desk>) {
                         tokio::task::spawn_blocking(move || answer_line(&desk, &line)).await
                     }
                     Line::TooLong => {
-                        let message = format!("the line is longer than {MOST_LINE} bytes; no request is");
+                        let message =
+                            format!("the line is longer than {MAX_LINE} bytes; no request is");
                         say(&mut write, &refusal(RefusedKind::Asked, message)).await;
                         break;
                     }
@@ -75,10 +83,11 @@ enum Line {
     None,
 }
 
-/// The next line. Who says nothing for a while is taken for gone: there are few places, and one who is there can come again.
+/// The next line. Who says nothing for a while is taken for gone: there are few places, and one who
+/// is there can come again.
 async fn next_line(from: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> Line {
     let mut line = Vec::new();
-    let mut most = from.take(MOST_LINE as u64);
+    let mut most = from.take(MAX_LINE as u64);
     let read = tokio::time::timeout(PATIENCE, most.read_until(b'\n', &mut line)).await;
     let whole = line.last() == Some(&b'\n');
     match read {
@@ -86,7 +95,7 @@ async fn next_line(from: &mut (impl tokio::io::AsyncBufRead + Unpin)) -> Line {
             line.pop();
             Line::Whole(line)
         }
-        Ok(Ok(read)) if read == MOST_LINE => Line::TooLong,
+        Ok(Ok(read)) if read == MAX_LINE => Line::TooLong,
         _ => Line::None,
     }
 }

@@ -1,4 +1,5 @@
-//! The verb of the live view: counts since the server's start, so that several views do not disturb each other. [`TopSample::since`] makes the figures of an interval.
+//! The verb of the live view: counts since the server's start, so that several views do not disturb
+//! each other. [`TopSample::since`] makes the figures of an interval.
 
 use std::collections::BTreeMap;
 
@@ -10,10 +11,14 @@ use super::verbs::Verb;
 use crate::stats::{StatsSnapshot, VolumeStats};
 use crate::volumes::Class;
 
-pub(super) const TOP: Verb = Verb::new("top", "counts of every export since the server started, for a live view", |desk, arguments| {
-    nothing("top", &arguments)?;
-    answer(&TopSample::of(&desk.server()?.stats.snapshot()))
-});
+pub(super) const TOP: Verb = Verb::new(
+    "top",
+    "counts of every export since the server started, for a live view",
+    |desk, arguments| {
+        nothing("top", &arguments)?;
+        answer(&TopSample::of(&desk.server()?.stats.snapshot()))
+    },
+);
 
 /// A server at one moment; counts are since it started.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -77,10 +82,18 @@ impl TopSample {
         }
     }
 
-    /// What happened since `earlier`, an earlier sample of the same server; what is no count is as it is now. An export that was not there then counts from nothing.
+    /// What happened since `earlier`, an earlier sample of the same server; what is no count is as
+    /// it is now. An export that was not there then counts from nothing.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let before = |export: &TopExport| earlier.exports.iter().find(|other| other.name == export.name).cloned().unwrap_or_default();
+        let before = |export: &TopExport| {
+            earlier
+                .exports
+                .iter()
+                .find(|other| other.name == export.name)
+                .cloned()
+                .unwrap_or_default()
+        };
         Self {
             uptime_seconds: self.uptime_seconds - earlier.uptime_seconds,
             scan_seconds: (self.scan_seconds - earlier.scan_seconds).max(0.0),
@@ -92,19 +105,27 @@ impl TopSample {
 
 impl TopExport {
     fn since(&self, earlier: &Self) -> Self {
-        let more = |us: &u64, count: &u64| count.saturating_sub(earlier.response_us.get(us).copied().unwrap_or(0));
+        let more = |us: &u64, count: &u64| {
+            count.saturating_sub(earlier.response_us.get(us).copied().unwrap_or(0))
+        };
         Self {
             disk_seconds: (self.disk_seconds - earlier.disk_seconds).max(0.0),
             requests: self.requests.saturating_sub(earlier.requests),
             bytes: self.bytes.saturating_sub(earlier.bytes),
             errors: self.errors.saturating_sub(earlier.errors),
             deadline_misses: self.deadline_misses.saturating_sub(earlier.deadline_misses),
-            response_us: self.response_us.iter().map(|(us, count)| (*us, more(us, count))).filter(|(_, count)| *count > 0).collect(),
+            response_us: self
+                .response_us
+                .iter()
+                .map(|(us, count)| (*us, more(us, count)))
+                .filter(|(_, count)| *count > 0)
+                .collect(),
             ..self.clone()
         }
     }
 
-    /// The response time in microseconds that this part of the requests did not exceed; nothing when there were none.
+    /// The response time in microseconds that this part of the requests did not exceed; nothing
+    /// when there were none.
     #[must_use]
     pub fn response_quantile_us(&self, part: f64) -> Option<u64> {
         let all: u64 = self.response_us.values().sum();
@@ -124,15 +145,23 @@ fn export(stats: &VolumeStats, snapshot: &StatsSnapshot) -> TopExport {
     let (_, class) = Class::of_export(&stats.name);
     let payer = Payer::class_of(stats.id, ClassId(class.unwrap_or_default().number()));
     let share = snapshot.drive.shares.iter().find(|report| report.payer == payer);
-    let account = snapshot.drive.accounts.iter().find(|(id, _)| *id == stats.id).filter(|_| payer.class == ClassId(0));
+    let account = snapshot
+        .drive
+        .accounts
+        .iter()
+        .find(|(id, _)| *id == stats.id)
+        .filter(|_| payer.class == ClassId(0));
     // Without books of payers there are those of volumes.
-    let disk_time = share.map(|report| report.disk_time).or(account.map(|(_, account)| account.disk_time));
+    let disk_time =
+        share.map(|report| report.disk_time).or(account.map(|(_, account)| account.disk_time));
     let terms = share.and_then(|report| report.terms);
     let total = stats.total();
     TopExport {
         name: stats.name.clone(),
         reserve_percent: terms.map(|terms| f64::from(terms.reserve.as_billionths()) / 1e7),
-        limit_percent: terms.filter(|terms| terms.limit != headtime_units::Share::WHOLE).map(|terms| f64::from(terms.limit.as_billionths()) / 1e7),
+        limit_percent: terms
+            .filter(|terms| terms.limit != headtime_units::Share::WHOLE)
+            .map(|terms| f64::from(terms.limit.as_billionths()) / 1e7),
         disk_seconds: disk_time.map_or(0.0, headtime_units::Nanos::as_secs_f64),
         held_back: share.is_some_and(|report| report.held_until.is_some()),
         connections: stats.connections,
@@ -141,7 +170,11 @@ fn export(stats: &VolumeStats, snapshot: &StatsSnapshot) -> TopExport {
         bytes: total.bytes,
         errors: total.errors,
         deadline_misses: stats.deadline_misses,
-        response_us: total.response.iter_recorded().map(|value| (value.value_iterated_to(), value.count_at_value())).collect(),
+        response_us: total
+            .response
+            .iter_recorded()
+            .map(|value| (value.value_iterated_to(), value.count_at_value()))
+            .collect(),
     }
 }
 
@@ -162,11 +195,19 @@ mod tests {
 
     #[test]
     fn the_difference_of_two_samples_is_what_happened_between() {
-        let between = sample(3.0, 10, &[(100, 4), (200, 5), (900, 1)]).since(&sample(1.0, 3, &[(100, 3)]));
+        let between =
+            sample(3.0, 10, &[(100, 4), (200, 5), (900, 1)]).since(&sample(1.0, 3, &[(100, 3)]));
         let [a] = &between.exports[..] else { panic!("{between:?}") };
         assert_eq!((between.uptime_seconds, a.requests, a.disk_seconds), (2.0, 7, 1.0));
         assert_eq!(a.response_us.values().sum::<u64>(), 7);
-        assert_eq!((a.response_quantile_us(0.5), a.response_quantile_us(0.99), a.response_quantile_us(0.0)), (Some(200), Some(900), Some(100)));
+        assert_eq!(
+            (
+                a.response_quantile_us(0.5),
+                a.response_quantile_us(0.99),
+                a.response_quantile_us(0.0)
+            ),
+            (Some(200), Some(900), Some(100))
+        );
         assert_eq!(TopExport::default().response_quantile_us(0.5), None);
         let restarted = sample(1.0, 3, &[(100, 3)]).since(&sample(3.0, 10, &[(100, 4)]));
         assert_eq!((restarted.exports[0].requests, restarted.exports[0].response_us.len()), (0, 0));

@@ -6,7 +6,10 @@ use headtime_tasks::TaskKind;
 use headtime_units::Share;
 use serde::{Deserialize, Serialize};
 
-use super::{Desk, Refused, RefusedKind, Request, VERSION, explain_verb, server_verbs, top_verb, volume_verbs};
+use super::{
+    Desk, Refused, RefusedKind, Request, VERSION, explain_verb, server_verbs, top_verb,
+    volume_verbs,
+};
 use crate::scans::{ScanError, ScanStatus, Scans, StartScan};
 
 /// A verb of the channel.
@@ -30,35 +33,79 @@ impl Verb {
 
 /// Every verb.
 pub const VERBS: &[Verb] = &[
-    Verb { name: "scan.start", summary: "starts a scan, or lets a paused one go on", answer: |desk, arguments| scan(desk, arguments, start) },
+    Verb {
+        name: "scan.start",
+        summary: "starts a scan, or lets a paused one go on",
+        answer: |desk, arguments| scan(desk, arguments, start),
+    },
     Verb {
         name: "scan.pause",
         summary: "stops reading for a scan until it is resumed",
-        answer: |desk, arguments| scan(desk, arguments, |scans, arguments, task| Ok(vec![scans.pause(arguments.target()?, task)?])),
+        answer: |desk, arguments| {
+            scan(desk, arguments, |scans, arguments, task| {
+                Ok(vec![scans.pause(arguments.target()?, task)?])
+            })
+        },
     },
     Verb {
         name: "scan.resume",
         summary: "goes on with a paused scan",
-        answer: |desk, arguments| scan(desk, arguments, |scans, arguments, task| Ok(vec![scans.resume(arguments.target()?, task)?])),
+        answer: |desk, arguments| {
+            scan(desk, arguments, |scans, arguments, task| {
+                Ok(vec![scans.resume(arguments.target()?, task)?])
+            })
+        },
     },
     Verb {
         name: "scan.cancel",
         summary: "ends a scan and forgets it",
-        answer: |desk, arguments| scan(desk, arguments, |scans, arguments, task| Ok(vec![scans.cancel(arguments.target()?, task)?])),
+        answer: |desk, arguments| {
+            scan(desk, arguments, |scans, arguments, task| {
+                Ok(vec![scans.cancel(arguments.target()?, task)?])
+            })
+        },
     },
-    Verb { name: "scan.status", summary: "says how scans are getting on; of all, or of a target or task", answer: status },
+    Verb {
+        name: "scan.status",
+        summary: "says how scans are getting on; of all, or of a target or task",
+        answer: status,
+    },
     volume_verbs::ADD,
     volume_verbs::SET,
     volume_verbs::REMOVE,
     volume_verbs::LIST,
     volume_verbs::SHOW,
-    Verb { name: "status", summary: "says how the server is doing: drive, belief, tunables, volumes, counters", answer: server_verbs::status },
-    Verb { name: "tunables.get", summary: "says what may be changed while serving, and how it is", answer: server_verbs::get },
-    Verb { name: "tunables.set", summary: "changes all of what is named, or nothing", answer: server_verbs::set },
-    Verb { name: "map.show", summary: "says what the latency map knows", answer: server_verbs::show_map },
+    Verb {
+        name: "status",
+        summary: "says how the server is doing: drive, belief, tunables, volumes, counters",
+        answer: server_verbs::status,
+    },
+    Verb {
+        name: "tunables.get",
+        summary: "says what may be changed while serving, and how it is",
+        answer: server_verbs::get,
+    },
+    Verb {
+        name: "tunables.set",
+        summary: "changes all of what is named, or nothing",
+        answer: server_verbs::set,
+    },
+    Verb {
+        name: "map.show",
+        summary: "says what the latency map knows",
+        answer: server_verbs::show_map,
+    },
     Verb { name: "map.save", summary: "saves the latency map", answer: server_verbs::save_map },
-    Verb { name: "map.load", summary: "goes by the latency map in a file from now on", answer: server_verbs::load_map },
-    Verb { name: "tls.reload", summary: "reads certificates, key and revocation lists again", answer: server_verbs::reload },
+    Verb {
+        name: "map.load",
+        summary: "goes by the latency map in a file from now on",
+        answer: server_verbs::load_map,
+    },
+    Verb {
+        name: "tls.reload",
+        summary: "reads certificates, key and revocation lists again",
+        answer: server_verbs::reload,
+    },
     top_verb::TOP,
     explain_verb::EXPLAIN,
 ];
@@ -79,8 +126,9 @@ pub struct ScanArguments {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub to: Option<PathBuf>,
     /// Whether what is remembered is thrown away first.
-    pub anew: bool,
-    /// By which part the mean response of clients may grow, from now on, for all scans of the drive.
+    pub again: bool,
+    /// By which part the mean response of clients may grow, from now on, for all scans of the
+    /// drive.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_impact: Option<f64>,
 }
@@ -103,14 +151,18 @@ pub struct ScanAnswer {
 pub(super) fn answer(desk: &Desk, request: Request) -> Result<serde_json::Value, Refused> {
     if request.v != VERSION {
         let message = format!(
-            "the request is of version {} of the control channel, and this server speaks {VERSION}; use the program that belongs to the server",
+            "the request is of version {} of the control channel, and this server speaks \
+                {VERSION}; use the program that belongs to the server",
             request.v
         );
         return Err(Refused::new(RefusedKind::Unknown, message));
     }
     let Some(verb) = VERBS.iter().find(|verb| verb.name == request.verb) else {
         let known: Vec<&str> = VERBS.iter().map(|verb| verb.name).collect();
-        return Err(Refused::new(RefusedKind::Unknown, format!("this server has no verb `{}`; it has {}", request.verb, known.join(", "))));
+        return Err(Refused::new(
+            RefusedKind::Unknown,
+            format!("this server has no verb `{}`; it has {}", request.verb, known.join(", ")),
+        ));
     };
     (verb.answer)(desk, request.arguments)
 }
@@ -124,7 +176,8 @@ impl ScanArguments {
         if arguments.is_null() {
             return Ok(Self::default());
         }
-        serde_json::from_value(arguments).map_err(|error| asked(format!("the arguments of a scan: {error}")))
+        serde_json::from_value(arguments)
+            .map_err(|error| asked(format!("the arguments of a scan: {error}")))
     }
 
     fn target(&self) -> Result<&str, Refused> {
@@ -132,12 +185,20 @@ impl ScanArguments {
     }
 
     fn task(&self) -> Result<Option<TaskKind>, Refused> {
-        self.task.as_deref().map(str::parse).transpose().map_err(|error: headtime_tasks::UnknownTask| asked(error.to_string()))
+        self.task
+            .as_deref()
+            .map(str::parse)
+            .transpose()
+            .map_err(|error: headtime_tasks::UnknownTask| asked(error.to_string()))
     }
 
     fn max_impact(&self) -> Result<Option<Share>, Refused> {
         let share = |part: f64| {
-            Share::from_fraction(part).ok_or_else(|| asked(format!("max_impact = {part} is no part of a whole; write a number from 0 to 1")))
+            Share::from_fraction(part).ok_or_else(|| {
+                asked(format!(
+                    "max_impact = {part} is no part of a whole; write a number from 0 to 1"
+                ))
+            })
         };
         self.max_impact.map(share).transpose()
     }
@@ -150,20 +211,38 @@ fn scan(
 ) -> Result<serde_json::Value, Refused> {
     let scans = &*desk.scans;
     let arguments = ScanArguments::read(arguments)?;
-    let task = arguments.task()?.ok_or_else(|| asked("a task is missing; name scrub, backup or digest"))?;
+    let task = arguments
+        .task()?
+        .ok_or_else(|| asked("a task is missing; name scrub, backup or digest"))?;
     answered(scans, act(scans, &arguments, task)?)
 }
 
-fn start(scans: &Scans, arguments: &ScanArguments, task: TaskKind) -> Result<Vec<ScanStatus>, Refused> {
+fn start(
+    scans: &Scans,
+    arguments: &ScanArguments,
+    task: TaskKind,
+) -> Result<Vec<ScanStatus>, Refused> {
     let max_impact = arguments.max_impact()?;
     if scans.is_alone() {
-        return Err(asked("a scan without a server has the drive, and takes no other; wait for its end, or serve the drive and start both there"));
+        return Err(asked(
+            "a scan without a server has the drive, and takes no other; wait for its end, or serve \
+                the drive and start both there",
+        ));
     }
     if let Some(to) = arguments.to.as_ref().filter(|to| !to.is_absolute()) {
-        return Err(asked(format!("{} is no absolute path, and the server has a working directory of its own; write the whole path", to.display())));
+        return Err(asked(format!(
+            "{} is no absolute path, and the server has a working directory of its own; write the \
+                whole path",
+            to.display()
+        )));
     }
-    let start =
-        StartScan { target: arguments.target()?.to_owned(), task, digests: arguments.digests, to: arguments.to.clone(), anew: arguments.anew };
+    let start = StartScan {
+        target: arguments.target()?.to_owned(),
+        task,
+        digests: arguments.digests,
+        to: arguments.to.clone(),
+        again: arguments.again,
+    };
     if let Some(share) = max_impact {
         scans.set_max_impact(share)?;
     }
@@ -174,14 +253,22 @@ fn status(desk: &Desk, arguments: serde_json::Value) -> Result<serde_json::Value
     let scans = &*desk.scans;
     let arguments = ScanArguments::read(arguments)?;
     let task = arguments.task()?.map(TaskKind::name);
-    let meant =
-        |status: &ScanStatus| arguments.target.as_ref().is_none_or(|target| *target == status.target) && task.is_none_or(|task| task == status.task);
+    let meant = |status: &ScanStatus| {
+        arguments.target.as_ref().is_none_or(|target| *target == status.target)
+            && task.is_none_or(|task| task == status.task)
+    };
     answered(scans, scans.status().into_iter().filter(meant).collect())
 }
 
 fn answered(scans: &Scans, meant: Vec<ScanStatus>) -> Result<serde_json::Value, Refused> {
-    let answer = ScanAnswer { scans: meant, impact: scans.impact(), max_impact: scans.max_impact(), alone: scans.is_alone() };
-    serde_json::to_value(answer).map_err(|error| Refused::new(RefusedKind::Failed, error.to_string()))
+    let answer = ScanAnswer {
+        scans: meant,
+        impact: scans.impact(),
+        max_impact: scans.max_impact(),
+        alone: scans.is_alone(),
+    };
+    serde_json::to_value(answer)
+        .map_err(|error| Refused::new(RefusedKind::Failed, error.to_string()))
 }
 
 pub(super) fn asked(message: impl Into<String>) -> Refused {
@@ -191,8 +278,14 @@ pub(super) fn asked(message: impl Into<String>) -> Refused {
 impl From<ScanError> for Refused {
     fn from(error: ScanError) -> Self {
         let kind = match error {
-            ScanError::UnknownTarget { .. } | ScanError::NotThere { .. } | ScanError::Running { .. } | ScanError::Output(_) => RefusedKind::Asked,
-            ScanError::Broken { .. } | ScanError::OutputFile { .. } | ScanError::Drive(_) | ScanError::Thread(_) => RefusedKind::Failed,
+            ScanError::UnknownTarget { .. }
+            | ScanError::NotThere { .. }
+            | ScanError::Running { .. }
+            | ScanError::Output(_) => RefusedKind::Asked,
+            ScanError::Broken { .. }
+            | ScanError::OutputFile { .. }
+            | ScanError::Drive(_)
+            | ScanError::Thread(_) => RefusedKind::Failed,
         };
         Self::new(kind, error.to_string())
     }

@@ -1,5 +1,6 @@
-//! The verbs of volumes, and what they look like on the wire: settings go in as text under the names that a configuration has for them
-//! ([`VOLUME_KEYS`](crate::config::VOLUME_KEYS)), and come back as numbers with their units in their names.
+//! The verbs of volumes, and what they look like on the wire: settings go in as text under the
+//! names that a configuration has for them ([`VOLUME_KEYS`](crate::config::VOLUME_KEYS)), and come
+//! back as numbers with their units in their names.
 
 use std::collections::BTreeMap;
 
@@ -11,20 +12,28 @@ use super::{Desk, Refused, RefusedKind};
 use crate::config::VolumeConfig;
 use crate::volumes::{ClassNow, OrderError, VolumeNow, VolumeOrder, Volumes, VolumesNow};
 
-pub(super) const ADD: Verb = Verb::new("volume.add", "makes a volume, or gives one a class, and serves it", |desk, arguments| {
-    ordered(desk, arguments, |volumes, order| volumes.add(order))
-});
-pub(super) const SET: Verb = Verb::new("volume.set", "changes settings and size of a volume, or settings of a class", |desk, arguments| {
-    ordered(desk, arguments, |volumes, order| volumes.set(order))
-});
+pub(super) const ADD: Verb = Verb::new(
+    "volume.add",
+    "makes a volume, or gives one a class, and serves it",
+    |desk, arguments| ordered(desk, arguments, |volumes, order| volumes.add(order)),
+);
+pub(super) const SET: Verb = Verb::new(
+    "volume.set",
+    "changes settings and size of a volume, or settings of a class",
+    |desk, arguments| ordered(desk, arguments, |volumes, order| volumes.set(order)),
+);
 pub(super) const REMOVE: Verb =
-    Verb::new("volume.remove", "takes a volume or a class away", |desk, arguments| ordered(desk, arguments, |volumes, order| volumes.remove(order)));
-pub(super) const LIST: Verb = Verb::new("volume.list", "tells of all volumes on the drive", |desk, arguments| {
-    VolumeArguments::read(arguments)?;
-    answered(volumes(desk)?.list(), false)
+    Verb::new("volume.remove", "takes a volume or a class away", |desk, arguments| {
+        ordered(desk, arguments, |volumes, order| volumes.remove(order))
+    });
+pub(super) const LIST: Verb =
+    Verb::new("volume.list", "tells of all volumes on the drive", |desk, arguments| {
+        VolumeArguments::read(arguments)?;
+        answered(volumes(desk)?.list(), false)
+    });
+pub(super) const SHOW: Verb = Verb::new("volume.show", "tells of one volume", |desk, arguments| {
+    ordered(desk, arguments, |volumes, order| volumes.show(&order.name))
 });
-pub(super) const SHOW: Verb =
-    Verb::new("volume.show", "tells of one volume", |desk, arguments| ordered(desk, arguments, |volumes, order| volumes.show(&order.name)));
 
 /// What the verbs of volumes are told.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -32,7 +41,8 @@ pub(super) const SHOW: Verb =
 pub struct VolumeArguments {
     /// The volume, or `VOLUME@CLASS`.
     pub name: String,
-    /// What is to be set: keys of a configuration's `[[volume]]` and their values as text, `size` among them.
+    /// What is to be set: keys of a configuration's `[[volume]]` and their values as text, `size`
+    /// among them.
     pub settings: BTreeMap<String, String>,
     /// Whether a volume that shrinks may lose what its end holds.
     pub cut_data: bool,
@@ -115,7 +125,8 @@ impl VolumeArguments {
         if arguments.is_null() {
             return Ok(Self::default());
         }
-        serde_json::from_value(arguments).map_err(|error| asked(format!("the arguments of a volume: {error}")))
+        serde_json::from_value(arguments)
+            .map_err(|error| asked(format!("the arguments of a volume: {error}")))
     }
 
     /// The order that they give.
@@ -128,7 +139,9 @@ impl VolumeArguments {
         }
         let mut config = VolumeConfig::default();
         let set = |(key, text): (&String, &String)| match key.as_str() {
-            "name" => Some("a volume keeps its name; add another one and copy what it holds".to_owned()),
+            "name" => {
+                Some("a volume keeps its name; add another one and copy what it holds".to_owned())
+            }
             key => config.set(key, text).err(),
         };
         let mistakes: Vec<String> = self.settings.iter().filter_map(set).collect();
@@ -154,8 +167,16 @@ fn ordered(
     answered(act(volumes(desk)?, &order), order.dry_run)
 }
 
-fn answered(outcome: Result<VolumesNow, OrderError>, dry_run: bool) -> Result<serde_json::Value, Refused> {
-    let now = outcome.map_err(|error| Refused::new(if error.is_asked() { RefusedKind::Asked } else { RefusedKind::Failed }, error.to_string()))?;
+fn answered(
+    outcome: Result<VolumesNow, OrderError>,
+    dry_run: bool,
+) -> Result<serde_json::Value, Refused> {
+    let now = outcome.map_err(|error| {
+        Refused::new(
+            if error.is_asked() { RefusedKind::Asked } else { RefusedKind::Failed },
+            error.to_string(),
+        )
+    })?;
     let answer = VolumeAnswer {
         volumes: now.volumes.iter().map(VolumeStatus::of).collect(),
         free_bytes: now.free.total.get(),
@@ -164,7 +185,8 @@ fn answered(outcome: Result<VolumesNow, OrderError>, dry_run: bool) -> Result<se
         dry_run,
         notes: now.notes,
     };
-    serde_json::to_value(answer).map_err(|error| Refused::new(RefusedKind::Failed, error.to_string()))
+    serde_json::to_value(answer)
+        .map_err(|error| Refused::new(RefusedKind::Failed, error.to_string()))
 }
 
 impl VolumeStatus {

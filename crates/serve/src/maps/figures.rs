@@ -137,13 +137,23 @@ impl MapFigures {
             turn_us: map.period().as_ns_f64() / 1e3,
             regions: map.regions(),
             angles_known: map.known_share(),
-            greatest_shift: map.shifts().map(|shift| shift.1).max_by_key(|sectors| sectors.unsigned_abs()).unwrap_or(0),
+            greatest_shift: map
+                .shifts()
+                .map(|shift| shift.1)
+                .max_by_key(|sectors| sectors.unsigned_abs())
+                .unwrap_or(0),
         };
         Self::with("compact", map.drive(), MapFiguresOfKind::Compact(of))
     }
 
     fn with(kind: &str, drive: &MappedDrive, of: MapFiguresOfKind) -> Self {
-        Self { kind: kind.to_owned(), model: drive.model.clone(), capacity_sectors: drive.capacity.get(), sector_bytes: drive.sector.bytes(), of }
+        Self {
+            kind: kind.to_owned(),
+            model: drive.model.clone(),
+            capacity_sectors: drive.capacity.get(),
+            sector_bytes: drive.sector.bytes(),
+            of,
+        }
     }
 }
 
@@ -155,8 +165,18 @@ pub fn exceeded(table: &Exceedance) -> Vec<Exceeded> {
         // 1, 2 to 3, 4 to 7 …: named by the first.
         let samples = if row.samples == 0 { 0 } else { 1 << row.samples.ilog2() };
         match lines.last_mut().filter(|line| line.samples == samples) {
-            Some(line) => (line.trials, line.exceeded) = (line.trials + row.trials, line.exceeded + row.exceeded),
-            None => lines.push(Exceeded { samples, trials: row.trials, exceeded: row.exceeded, rate: 0.0, low: 0.0, high: 0.0 }),
+            Some(line) => {
+                (line.trials, line.exceeded) =
+                    (line.trials + row.trials, line.exceeded + row.exceeded)
+            }
+            None => lines.push(Exceeded {
+                samples,
+                trials: row.trials,
+                exceeded: row.exceeded,
+                rate: 0.0,
+                low: 0.0,
+                high: 0.0,
+            }),
         }
     }
     for line in &mut lines {

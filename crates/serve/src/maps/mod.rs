@@ -1,7 +1,10 @@
-//! The latency map of a server's drive: saved, loaded and shown while it serves ([`MapKeeper`]), and saved by itself.
+//! The latency map of a server's drive: saved, loaded and shown while it serves ([`MapKeeper`]),
+//! and saved by itself.
 //!
-//! The map has a file when `belief` names one. It is restored from there at the start and saved there at the end, and every so often in between, because a server that is killed has no end. A file that was refused at the start is
-//! left alone by all of that: nothing is saved by itself until it is out of the way.
+//! The map has a file when `belief` names one. It is restored from there at the start and saved
+//! there at the end, and every so often in between, because a server that is killed has no end. A
+//! file that was refused at the start is left alone by all of that: nothing is saved by itself
+//! until it is out of the way.
 
 mod figures;
 
@@ -14,7 +17,9 @@ use headtime_io::{DriveHandle, LoadMapError, Loaded, MapFileError, NoMap, read_m
 use headtime_units::ByteSize;
 use serde::{Deserialize, Serialize};
 
-pub use figures::{CompactFigures, Exceeded, MapFigures, MapFiguresOfKind, MatrixFigures, exceeded};
+pub use figures::{
+    CompactFigures, Exceeded, MapFigures, MapFiguresOfKind, MatrixFigures, exceeded,
+};
 
 /// When the map is saved into its file by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +54,8 @@ struct Last {
     /// Completions that the belief had learned from then.
     samples: u64,
     failed: Option<String>,
-    /// Whether this program has written the map's own file, so that what is there is no longer what was refused at the start.
+    /// Whether this program has written the map's own file, so that what is there is no longer what
+    /// was refused at the start.
     own_written: bool,
 }
 
@@ -138,7 +144,9 @@ impl MapOrderError {
     #[must_use]
     pub fn is_asked(&self) -> bool {
         match self {
-            Self::NoMap(NoMap::NotBelieved { .. }) | Self::NoFile { .. } | Self::Relative { .. } => true,
+            Self::NoMap(NoMap::NotBelieved { .. })
+            | Self::NoFile { .. }
+            | Self::Relative { .. } => true,
             Self::NoMap(_) => false,
             Self::File(error) => error.is_asked(),
             Self::Load { error, .. } => !matches!(error, LoadMapError::NoMap(_)),
@@ -156,11 +164,18 @@ impl MapKeeper {
     /// A map that cannot be saved is better found out now than when it has been learned.
     fn look_for_folder(&self) {
         let believed = self.drive.believed();
-        let Some(file) = believed.file.as_ref().filter(|_| self.saving != MapSaving::Never) else { return };
-        let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let Some(file) = believed.file.as_ref().filter(|_| self.saving != MapSaving::Never) else {
+            return;
+        };
+        let folder =
+            file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.is_dir() {
-            let failed =
-                format!("{} is no folder, so that {} cannot be written; make it, and the map is saved there", folder.display(), file.display());
+            let failed = format!(
+                "{} is no folder, so that {} cannot be written; make it, and the map is saved \
+                    there",
+                folder.display(),
+                file.display()
+            );
             tracing::warn!("the latency map is not saved: {failed}");
             self.lock().failed = Some(failed);
         }
@@ -189,7 +204,8 @@ impl MapKeeper {
         })
     }
 
-    /// Saves the map into `to`, or into its own file; another file that is there is replaced with `force` only, and only if it is a map of the same drive.
+    /// Saves the map into `to`, or into its own file; another file that is there is replaced with
+    /// `force` only, and only if it is a map of the same drive.
     ///
     /// # Errors
     /// See [`MapOrderError`]; what was there is as it was.
@@ -201,13 +217,16 @@ impl MapKeeper {
                 self.drive.map()?;
                 return Err(MapOrderError::NoFile { by: believed.by });
             }
-            Some(path) if to.is_some() && !path.is_absolute() => return Err(MapOrderError::Relative { path: path.to_owned() }),
+            Some(path) if to.is_some() && !path.is_absolute() => {
+                return Err(MapOrderError::Relative { path: path.to_owned() });
+            }
             Some(path) => path,
         };
         let samples = self.drive.snapshot().belief.samples;
         let map = self.drive.map()?.keep();
         // Its own file, as long as it is: what was refused there is somebody else's.
-        let replace = force || (Some(path) == own && (believed.refused.is_none() || self.lock().own_written));
+        let replace =
+            force || (Some(path) == own && (believed.refused.is_none() || self.lock().own_written));
         self.write(path, &map, replace, samples)
     }
 
@@ -224,10 +243,18 @@ impl MapKeeper {
         // What is merged is only looked at, and may be larger than what is kept.
         let memory = if merge { ByteSize::new(u64::MAX) } else { settings.memory };
         let map = read_map(from, memory)?;
-        let loaded = self.drive.load_map(map, merge).map_err(|error| MapOrderError::Load { file: from.to_owned(), error })?;
+        let loaded = self
+            .drive
+            .load_map(map, merge)
+            .map_err(|error| MapOrderError::Load { file: from.to_owned(), error })?;
         let merged = match loaded {
             Loaded::Replaced => None,
-            Loaded::Merged(merged) => Some(MapMerged { new: merged.new, raised: merged.raised, kept: merged.kept, not_covered: merged.not_covered }),
+            Loaded::Merged(merged) => Some(MapMerged {
+                new: merged.new,
+                raised: merged.raised,
+                kept: merged.kept,
+                not_covered: merged.not_covered,
+            }),
         };
         Ok(MapLoaded { file: from.to_owned(), merged, map: self.show()? })
     }
@@ -277,15 +304,27 @@ impl MapKeeper {
         }
     }
 
-    fn write(&self, path: &Path, map: &KeptMap, replace: bool, samples: u64) -> Result<MapSaved, MapOrderError> {
+    fn write(
+        &self,
+        path: &Path,
+        map: &KeptMap,
+        replace: bool,
+        samples: u64,
+    ) -> Result<MapSaved, MapOrderError> {
         let _one_at_a_time = self.writing.lock().unwrap_or_else(PoisonError::into_inner);
         let written = write_map(path, map, replace);
         let mut last = self.lock();
         match written {
             Ok(bytes) => {
                 let saved = MapSaved { file: path.to_owned(), bytes };
-                let own_written = last.own_written || self.drive.believed().file.as_deref() == Some(path);
-                *last = Last { saved: Some((Instant::now(), saved.clone())), samples, failed: None, own_written };
+                let own_written =
+                    last.own_written || self.drive.believed().file.as_deref() == Some(path);
+                *last = Last {
+                    saved: Some((Instant::now(), saved.clone())),
+                    samples,
+                    failed: None,
+                    own_written,
+                };
                 Ok(saved)
             }
             Err(error) => {

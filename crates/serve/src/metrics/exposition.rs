@@ -1,7 +1,9 @@
-//! A server's figures as Prometheus reads them: every metric in one table ([`METRICS`]), all from one snapshot.
+//! A server's figures as Prometheus reads them: every metric in one table ([`METRICS`]), all from
+//! one snapshot.
 //!
-//! Base units, `_total` behind what only grows, and few labels: `volume` and `class` (as many as there are exports), `op` (three), and names that are counted on
-//! one hand. Nothing is labelled by client, address or sector.
+//! Base units, `_total` behind what only grows, and few labels: `volume` and `class` (as many as
+//! there are exports), `op` (three), and names that are counted on one hand. Nothing is labeled by
+//! client, address or sector.
 
 use std::fmt;
 
@@ -34,7 +36,8 @@ pub struct Metric {
 pub const METRICS: &[Metric] = &[
     Metric {
         name: "request_duration",
-        help: "Response times of requests that ended well, from their arrival to the drive's last report",
+        help: "Response times of requests that ended well, from their arrival to the drive's last \
+            report",
         unit: Some("seconds"),
         labels: &["volume", "class", "op"],
         kind: MetricType::Histogram,
@@ -62,7 +65,9 @@ pub const METRICS: &[Metric] = &[
         unit: None,
         labels: &["volume", "class"],
         kind: MetricType::Gauge,
-        values: |snapshot, to| to.each_export(snapshot, |to, labels, volume| to.level(labels, volume.in_flight as f64)),
+        values: |snapshot, to| {
+            to.each_export(snapshot, |to, labels, volume| to.level(labels, volume.in_flight as f64))
+        },
     },
     Metric {
         name: "export_connections",
@@ -70,7 +75,11 @@ pub const METRICS: &[Metric] = &[
         unit: None,
         labels: &["volume", "class"],
         kind: MetricType::Gauge,
-        values: |snapshot, to| to.each_export(snapshot, |to, labels, volume| to.level(labels, volume.connections as f64)),
+        values: |snapshot, to| {
+            to.each_export(snapshot, |to, labels, volume| {
+                to.level(labels, volume.connections as f64)
+            })
+        },
     },
     Metric {
         name: "volume_size",
@@ -78,7 +87,11 @@ pub const METRICS: &[Metric] = &[
         unit: Some("bytes"),
         labels: &["volume", "class"],
         kind: MetricType::Gauge,
-        values: |snapshot, to| to.each_export(snapshot, |to, labels, volume| to.level(labels, volume.size.get() as f64)),
+        values: |snapshot, to| {
+            to.each_export(snapshot, |to, labels, volume| {
+                to.level(labels, volume.size.get() as f64)
+            })
+        },
     },
     Metric {
         name: "deadline_requests",
@@ -86,7 +99,11 @@ pub const METRICS: &[Metric] = &[
         unit: None,
         labels: &["volume", "class"],
         kind: MetricType::Counter,
-        values: |snapshot, to| to.each_export(snapshot, |to, labels, volume| to.count(labels, volume.deadline_requests)),
+        values: |snapshot, to| {
+            to.each_export(snapshot, |to, labels, volume| {
+                to.count(labels, volume.deadline_requests)
+            })
+        },
     },
     Metric {
         name: "deadline_misses",
@@ -104,7 +121,8 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "disk_time",
-        help: "The drive's time: charged to the volume's requests (service), read for scans (scan), neither (idle)",
+        help: "The drive's time: charged to the volume's requests (service), read for scans \
+            (scan), neither (idle)",
         unit: Some("seconds"),
         labels: &["volume", "kind"],
         kind: MetricType::Counter,
@@ -116,7 +134,9 @@ pub const METRICS: &[Metric] = &[
         unit: Some("ratio"),
         labels: &["volume", "class"],
         kind: MetricType::Gauge,
-        values: |snapshot, to| to.each_share(snapshot, |report| report.terms.map(|terms| terms.reserve.as_fraction())),
+        values: |snapshot, to| {
+            to.each_share(snapshot, |report| report.terms.map(|terms| terms.reserve.as_fraction()))
+        },
     },
     Metric {
         name: "share_limit",
@@ -124,7 +144,9 @@ pub const METRICS: &[Metric] = &[
         unit: Some("ratio"),
         labels: &["volume", "class"],
         kind: MetricType::Gauge,
-        values: |snapshot, to| to.each_share(snapshot, |report| report.terms.map(|terms| terms.limit.as_fraction())),
+        values: |snapshot, to| {
+            to.each_share(snapshot, |report| report.terms.map(|terms| terms.limit.as_fraction()))
+        },
     },
     Metric {
         name: "share_used",
@@ -140,7 +162,9 @@ pub const METRICS: &[Metric] = &[
         unit: Some("seconds"),
         labels: &[],
         kind: MetricType::Gauge,
-        values: |snapshot, to| snapshot.drive.belief.error_rms_us.map_or(Ok(()), |rms_us| to.level([], rms_us / 1e6)),
+        values: |snapshot, to| {
+            snapshot.drive.belief.error_rms_us.map_or(Ok(()), |rms_us| to.level([], rms_us / 1e6))
+        },
     },
     Metric {
         name: "commands_outstanding",
@@ -160,7 +184,8 @@ pub const METRICS: &[Metric] = &[
     },
     Metric {
         name: "commands_hung",
-        help: "Commands that the drive left without an answer for long (slow), and of these those given up (given_up)",
+        help: "Commands that the drive left without an answer for long (slow), and of these those \
+            given up (given_up)",
         unit: None,
         labels: &["state"],
         kind: MetricType::Counter,
@@ -177,7 +202,9 @@ pub const METRICS: &[Metric] = &[
         kind: MetricType::Counter,
         values: |snapshot, to| {
             let mut all = snapshot.drive.errors.by_errno.iter();
-            all.try_for_each(|(errno, count)| to.count([("errno", errno.to_string().as_str())], *count))
+            all.try_for_each(|(errno, count)| {
+                to.count([("errno", errno.to_string().as_str())], *count)
+            })
         },
     },
     Metric {
@@ -187,7 +214,8 @@ pub const METRICS: &[Metric] = &[
         labels: &[],
         kind: MetricType::Gauge,
         values: |snapshot, to| {
-            let connected = snapshot.drive.link.as_ref().map(|link| link.state == LinkState::Connected);
+            let connected =
+                snapshot.drive.link.as_ref().map(|link| link.state == LinkState::Connected);
             connected.map_or(Ok(()), |connected| to.level([], f64::from(u8::from(connected))))
         },
     },
@@ -225,8 +253,10 @@ pub const METRICS: &[Metric] = &[
     },
 ];
 
-/// The upper ends of the buckets of response times, in seconds: from a cache hit to what nobody waits for any more.
-const BUCKETS: [f64; 16] = [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0];
+/// The upper ends of the buckets of response times, in seconds: from a cache hit to what nobody
+/// waits for any more.
+const BUCKETS: [f64; 16] =
+    [0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.03, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0];
 
 /// The figures as text, as Prometheus and OpenMetrics have it.
 pub(super) fn exposition(snapshot: StatsSnapshot) -> Result<String, fmt::Error> {
@@ -245,7 +275,8 @@ impl Collector for Taken {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         for metric in METRICS {
             let unit = metric.unit.map(|unit| Unit::Other(unit.to_owned()));
-            let encoder = encoder.encode_descriptor(metric.name, metric.help, unit.as_ref(), metric.kind)?;
+            let encoder =
+                encoder.encode_descriptor(metric.name, metric.help, unit.as_ref(), metric.kind)?;
             (metric.values)(&self.0, &mut Values { encoder, kind: metric.kind })?;
         }
         Ok(())
@@ -269,7 +300,11 @@ impl Values<'_> {
         snapshot.volumes.iter().try_for_each(|stats| value(self, export_labels(stats), stats))
     }
 
-    fn each_op(&mut self, snapshot: &StatsSnapshot, mut value: impl FnMut(&mut Self, [Label<'_>; 3], &OpStats) -> fmt::Result) -> fmt::Result {
+    fn each_op(
+        &mut self,
+        snapshot: &StatsSnapshot,
+        mut value: impl FnMut(&mut Self, [Label<'_>; 3], &OpStats) -> fmt::Result,
+    ) -> fmt::Result {
         self.each_export(snapshot, |to, [volume, class], stats| {
             let ops = [("read", &stats.reads), ("write", &stats.writes), ("other", &stats.others)];
             ops.into_iter().try_for_each(|(op, of)| value(to, [volume, class, ("op", op)], of))
@@ -277,10 +312,17 @@ impl Values<'_> {
     }
 
     /// One value for each export whose payer the scheduler knows.
-    fn each_share(&mut self, snapshot: &StatsSnapshot, value: impl Fn(&headtime_sched::ShareReport) -> Option<f64>) -> fmt::Result {
+    fn each_share(
+        &mut self,
+        snapshot: &StatsSnapshot,
+        value: impl Fn(&headtime_sched::ShareReport) -> Option<f64>,
+    ) -> fmt::Result {
         self.each_export(snapshot, |to, labels, stats| {
             let (_, class) = Class::of_export(&stats.name);
-            let payer = Payer::class_of(stats.id, headtime_sched::ClassId(class.unwrap_or_default().number()));
+            let payer = Payer::class_of(
+                stats.id,
+                headtime_sched::ClassId(class.unwrap_or_default().number()),
+            );
             let report = snapshot.drive.shares.iter().find(|report| report.payer == payer);
             report.and_then(&value).map_or(Ok(()), |value| to.level(labels, value))
         })
@@ -294,8 +336,14 @@ impl Values<'_> {
             busy += seconds;
             self.sum([("volume", stats.volume.as_str()), ("kind", "service")], seconds)?;
         }
-        self.sum([("volume", ""), ("kind", "scan")], snapshot.drive.background.disk_time.as_secs_f64())?;
-        self.sum([("volume", ""), ("kind", "idle")], (snapshot.uptime.as_secs_f64() - busy).max(0.0))
+        self.sum(
+            [("volume", ""), ("kind", "scan")],
+            snapshot.drive.background.disk_time.as_secs_f64(),
+        )?;
+        self.sum(
+            [("volume", ""), ("kind", "idle")],
+            (snapshot.uptime.as_secs_f64() - busy).max(0.0),
+        )
     }
 
     fn count<const N: usize>(&mut self, labels: [Label<'_>; N], value: u64) -> fmt::Result {
@@ -327,11 +375,19 @@ impl Values<'_> {
         if !op.response.is_empty() {
             sum = op.response.mean() * op.response.len() as f64 / 1e6;
         }
-        self.encoder.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, op.response.len(), &buckets, None)
+        self.encoder.encode_family(&labels)?.encode_histogram::<NoLabelSet>(
+            sum,
+            op.response.len(),
+            &buckets,
+            None,
+        )
     }
 }
 
 fn export_labels(stats: &VolumeStats) -> [Label<'_>; 2] {
-    let class = stats.name.strip_prefix(stats.volume.as_str()).map_or("", |rest| rest.trim_start_matches('@'));
+    let class = stats
+        .name
+        .strip_prefix(stats.volume.as_str())
+        .map_or("", |rest| rest.trim_start_matches('@'));
     [("volume", stats.volume.as_str()), ("class", class)]
 }

@@ -1,7 +1,9 @@
 //! `/metrics` for Prometheus and `/healthz` for whoever watches over the server, over HTTP.
 //!
-//! Figures say what volumes there are and what is done with them, so that nobody but this machine may ask for them unless the configuration says so. A request is answered from a
-//! snapshot and changes nothing; at most 16 are open at once, and one that does not say what it wants within 5 s is closed.
+//! Figures say what volumes there are and what is done with them, so that nobody but this machine
+//! may ask for them unless the configuration says so. A request is answered from a snapshot and
+//! changes nothing; at most 16 are open at once, and one that does not say what it wants within 5 s
+//! is closed.
 
 mod exposition;
 
@@ -28,7 +30,7 @@ pub use exposition::{METRICS, Metric};
 use crate::stats::{Stats, StatsSnapshot};
 
 /// Clients at once; one more is closed at once.
-const MOST_CONNECTIONS: usize = 16;
+const MAX_CONNECTIONS: usize = 16;
 /// How long a client may take to say what it wants.
 const PATIENCE: Duration = Duration::from_secs(5);
 /// A snapshot older than this is of an engine that does not answer.
@@ -45,7 +47,8 @@ pub(crate) struct MetricsDoor {
 pub enum MetricsError {
     /// Others could reach it.
     #[error(
-        "metrics at {address}: {reached} can be reached from other machines, and the figures name the volumes and tell what is done with them; \
+        "metrics at {address}: {reached} can be reached from other machines, and the figures name \
+            the volumes and tell what is done with them; \
          choose 127.0.0.1 or [::1], or say metrics_public = true"
     )]
     Public {
@@ -55,7 +58,10 @@ pub enum MetricsError {
         reached: SocketAddr,
     },
     /// The system refused.
-    #[error("metrics at {address}: {error}; write HOST:PORT, such as 127.0.0.1:9464, with a port that is free")]
+    #[error(
+        "metrics at {address}: {error}; write HOST:PORT, such as 127.0.0.1:9464, with a port that \
+            is free"
+    )]
     System {
         /// The address as given.
         address: String,
@@ -84,7 +90,7 @@ impl MetricsDoor {
 
     /// Answers whoever asks, for ever.
     pub(crate) async fn answer(self, stats: Arc<Stats>) {
-        let places = Arc::new(Semaphore::new(MOST_CONNECTIONS));
+        let places = Arc::new(Semaphore::new(MAX_CONNECTIONS));
         loop {
             let socket = match self.listener.accept().await {
                 Ok((socket, _)) => socket,
@@ -99,8 +105,15 @@ impl MetricsDoor {
             tokio::spawn(async move {
                 let answer = service_fn(move |request| answer(request, Arc::clone(&stats)));
                 let mut http = hyper::server::conn::http1::Builder::new();
-                http.timer(TokioTimer::new()).header_read_timeout(PATIENCE).max_buf_size(16 << 10).keep_alive(false);
-                let served = tokio::time::timeout(2 * PATIENCE, http.serve_connection(TokioIo::new(socket), answer)).await;
+                http.timer(TokioTimer::new())
+                    .header_read_timeout(PATIENCE)
+                    .max_buf_size(16 << 10)
+                    .keep_alive(false);
+                let served = tokio::time::timeout(
+                    2 * PATIENCE,
+                    http.serve_connection(TokioIo::new(socket), answer),
+                )
+                .await;
                 if !matches!(served, Ok(Ok(()))) {
                     tracing::debug!("a client of the metrics went away or took too long");
                 }
@@ -110,7 +123,10 @@ impl MetricsDoor {
     }
 }
 
-async fn answer(request: Request<Incoming>, stats: Arc<Stats>) -> Result<Response<Full<Bytes>>, Infallible> {
+async fn answer(
+    request: Request<Incoming>,
+    stats: Arc<Stats>,
+) -> Result<Response<Full<Bytes>>, Infallible> {
     if ![Method::GET, Method::HEAD].contains(request.method()) {
         let mut refused = plain(StatusCode::METHOD_NOT_ALLOWED, "only GET\n".to_owned());
         refused.headers_mut().insert(ALLOW, hyper::header::HeaderValue::from_static("GET, HEAD"));
@@ -123,17 +139,27 @@ async fn answer(request: Request<Incoming>, stats: Arc<Stats>) -> Result<Respons
     let metrics = path == "/metrics";
     // A snapshot may wait for the engine.
     let snapshot = tokio::task::spawn_blocking(move || stats.snapshot()).await;
-    let Ok(snapshot) = snapshot else { return Ok(plain(StatusCode::INTERNAL_SERVER_ERROR, "the figures cannot be had\n".to_owned())) };
+    let Ok(snapshot) = snapshot else {
+        return Ok(plain(
+            StatusCode::INTERNAL_SERVER_ERROR,
+            "the figures cannot be had\n".to_owned(),
+        ));
+    };
     if !metrics {
         let troubles = troubles(&snapshot);
         let healthy = troubles.is_empty();
         let text = if healthy { "ok\n".to_owned() } else { troubles.join("\n") + "\n" };
-        return Ok(plain(if healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE }, text));
+        return Ok(plain(
+            if healthy { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE },
+            text,
+        ));
     }
     Ok(match exposition::exposition(snapshot) {
         Ok(text) => {
             let mut answer = plain(StatusCode::OK, text);
-            answer.headers_mut().insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(OPEN_METRICS));
+            answer
+                .headers_mut()
+                .insert(CONTENT_TYPE, hyper::header::HeaderValue::from_static(OPEN_METRICS));
             answer
         }
         Err(error) => plain(StatusCode::INTERNAL_SERVER_ERROR, format!("{error}\n")),
@@ -158,7 +184,10 @@ fn troubles(snapshot: &StatsSnapshot) -> Vec<String> {
         troubles.push(format!("the drive's engine has not answered for {age}"));
     }
     if drive.hung.given_up > 0 {
-        troubles.push(format!("the drive does not answer {} commands that were given up", drive.hung.given_up));
+        troubles.push(format!(
+            "the drive does not answer {} commands that were given up",
+            drive.hung.given_up
+        ));
     }
     if let Some(LinkState::Away { cause, .. }) = drive.link.as_ref().map(|link| &link.state) {
         troubles.push(format!("the drive is not connected: {cause}"));

@@ -1,13 +1,17 @@
-//! A scan without a server: this program has the drive for itself, reads it as fast as it goes, and takes orders over a control socket as a server does.
+//! A scan without a server: this program has the drive for itself, reads it as fast as it goes, and
+//! takes orders over a control socket as a server does.
 //!
 //! ```text
 //! control socket ─► drive ─► which drive is it ─► its state, locked ─► goes on, or begins ─► … ─► remembers, closes
 //! ```
-//! It is the same scan as a server's over `@drive`, with the same state: one that a server has begun goes on without it, and the other way round. What differs comes of nobody writing through
-//! this program: its state knows of every write at any moment, so that a program that is killed has lost nothing but a few seconds of reading, digests are compared on, and no journal is needed.
+//! It is the same scan as a server's over `@drive`, with the same state: one that a server has
+//! begun goes on without it, and the other way round. What differs comes of nobody writing through
+//! this program: its state knows of every write at any moment, so that a program that is killed has
+//! lost nothing but a few seconds of reading, digests are compared on, and no journal is needed.
 //! What other programs write to the drive meanwhile, or between two runs, nobody sees.
 //!
-//! Two of them at one drive are kept apart by the drive's own lock, by the control socket, and by a lock beside the state. An NBD server's export has no lock of its own.
+//! Two of them at one drive are kept apart by the drive's own lock, by the control socket, and by a
+//! lock beside the state. An NBD server's export has no lock of its own.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -54,7 +58,9 @@ pub struct ScanAlone {
 pub enum AloneError {
     /// A server has it.
     #[error(
-        "{drive} is served by a running headtime, which has it for itself; let that one scan it: `headtime scan start VOLUME --task {task} --control {}`, with {WHOLE_DRIVE} as VOLUME for all of it",
+        "{drive} is served by a running headtime, which has it for itself; let that one scan it: \
+            `headtime scan start VOLUME --task {task} --control {}`, with {WHOLE_DRIVE} as VOLUME \
+            for all of it",
         control.display()
     )]
     Served {
@@ -66,7 +72,10 @@ pub enum AloneError {
         control: PathBuf,
     },
     /// Another scan has it.
-    #[error("{drive} is being scanned already; see `headtime scan status {drive}`, and wait for its end or cancel it")]
+    #[error(
+        "{drive} is being scanned already; see `headtime scan status {drive}`, and wait for its \
+            end or cancel it"
+    )]
     Scanned {
         /// The drive.
         drive: String,
@@ -110,7 +119,10 @@ pub enum AloneError {
         error: io::Error,
     },
     /// What is remembered is of a scan with other settings.
-    #[error("the {task} of {drive} that is under way {how}; go on with it as it was started, or forget it with --anew")]
+    #[error(
+        "the {task} of {drive} that is under way {how}; go on with it as it was started, or forget \
+            it with --again"
+    )]
     OtherSettings {
         /// The drive.
         drive: String,
@@ -128,40 +140,56 @@ pub enum AloneError {
 }
 
 impl ScanAlone {
-    /// Takes the drive and starts, or goes on with what is remembered of an earlier scan. `order` names [`WHOLE_DRIVE`].
+    /// Takes the drive and starts, or goes on with what is remembered of an earlier scan. `order`
+    /// names [`WHOLE_DRIVE`].
     ///
     /// # Errors
     /// See [`AloneError`]. Nothing was read or begun then.
     pub fn start(options: &AloneOptions, order: &StartScan) -> Result<Self, AloneError> {
         let AloneOptions { drive: locator, profile, state } = options;
         let (name, task) = (locator.to_string(), order.task);
-        let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).thread_name("headtime-scan").enable_all().build();
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("headtime-scan")
+            .enable_all()
+            .build();
         let runtime = runtime.map_err(AloneError::Threads)?;
         let door = {
             let _inside = runtime.enter();
             open_door(locator, task)?
         };
         let drive_options = DriveOptions { profile: profile.clone(), ..DriveOptions::default() };
-        let drive = open_drive(locator, &drive_options).map_err(|error| AloneError::Drive { drive: name.clone(), error })?;
+        let drive = open_drive(locator, &drive_options)
+            .map_err(|error| AloneError::Drive { drive: name.clone(), error })?;
         let handle = drive.handle();
-        let uuid = identity::of_open_drive(&handle, locator).map_err(|error| AloneError::Silent { drive: name.clone(), error })?;
+        let uuid = identity::of_open_drive(&handle, locator)
+            .map_err(|error| AloneError::Silent { drive: name.clone(), error })?;
         let directory = state.path(state_directory_alone(locator));
-        let files = directory.as_deref().map(|directory| StateFile::new(directory, uuid, WHOLE_DRIVE, task.name()));
+        let files = directory
+            .as_deref()
+            .map(|directory| StateFile::new(directory, uuid, WHOLE_DRIVE, task.name()));
         let lock = files.as_ref().map(taken).transpose()?;
         let scans = Arc::new(Scans::alone(handle, uuid, directory));
-        if order.anew {
+        if order.again {
             scans.start(order)?;
         } else {
             scans.take_up(WHOLE_DRIVE, task)?;
             match scans.status().into_iter().next() {
-                Some(status) if matches!(status.state, ScanState::Running | ScanState::Paused | ScanState::Waiting) => {
+                Some(status)
+                    if matches!(
+                        status.state,
+                        ScanState::Running | ScanState::Paused | ScanState::Waiting
+                    ) =>
+                {
                     must_fit(&status, order, &name)?;
                     scans.resume(WHOLE_DRIVE, task)?;
                 }
                 _ => drop(scans.start(order)?),
             }
         }
-        let control = door.map(|listener| runtime.spawn(answer_clients(listener, Arc::new(Desk::of_scans(Arc::clone(&scans))))));
+        let control = door.map(|listener| {
+            runtime.spawn(answer_clients(listener, Arc::new(Desk::of_scans(Arc::clone(&scans)))))
+        });
         Ok(Self { scans, task, runtime, control, drive, _lock: lock })
     }
 
@@ -200,7 +228,8 @@ impl Remembered {
     /// [`AloneError::Unknown`].
     pub fn of(drive: &Locator, state: &PlaceChoice) -> Result<Option<Self>, AloneError> {
         let Some(directory) = state.path(state_directory_alone(drive)) else { return Ok(None) };
-        let uuid = identity::of_closed_drive(drive).map_err(|error| AloneError::Unknown { drive: drive.to_string(), error })?;
+        let uuid = identity::of_closed_drive(drive)
+            .map_err(|error| AloneError::Unknown { drive: drive.to_string(), error })?;
         Ok(Some(Self { directory, drive: uuid }))
     }
 
@@ -212,11 +241,17 @@ impl Remembered {
 
     fn status_of(&self, task: TaskKind) -> Option<ScanStatus> {
         let files = self.files(task);
-        let empty = ScanStatus { state_file: files.path().display().to_string(), ..ScanStatus::empty(WHOLE_DRIVE, task.name()) };
-        let broken = |reason: String| Some(ScanStatus { state: ScanState::Broken, reason, ..empty.clone() });
+        let empty = ScanStatus {
+            state_file: files.path().display().to_string(),
+            ..ScanStatus::empty(WHOLE_DRIVE, task.name())
+        };
+        let broken =
+            |reason: String| Some(ScanStatus { state: ScanState::Broken, reason, ..empty.clone() });
         let bytes = match files.read() {
             Ok(bytes) => bytes?,
-            Err(error) => return broken(format!("{} cannot be read: {error}", files.path().display())),
+            Err(error) => {
+                return broken(format!("{} cannot be read: {error}", files.path().display()));
+            }
         };
         let scan = match Scan::inspect(&bytes) {
             Ok(loaded) => loaded.scan,
@@ -242,7 +277,9 @@ impl Remembered {
         let status = self.status_of(task).ok_or_else(not_there)?;
         let files = self.files(task);
         let _lock = taken(&files)?;
-        files.remove().map_err(|error| AloneError::State { path: files.path().to_owned(), error })?;
+        files
+            .remove()
+            .map_err(|error| AloneError::State { path: files.path().to_owned(), error })?;
         Ok(status)
     }
 
@@ -253,7 +290,11 @@ impl Remembered {
 
 impl Scans {
     /// The scans of a drive that nobody else uses; nothing is taken up yet.
-    fn alone(handle: headtime_io::DriveHandle, drive: [u8; 16], directory: Option<PathBuf>) -> Self {
+    fn alone(
+        handle: headtime_io::DriveHandle,
+        drive: [u8; 16],
+        directory: Option<PathBuf>,
+    ) -> Self {
         let fill = handle.usual_fill();
         Self::new(handle, drive, Vec::new(), directory, fill, true)
     }
@@ -270,14 +311,18 @@ fn open_door(locator: &Locator, task: TaskKind) -> Result<Option<Listener>, Alon
         Ok(listener) => Ok(Some(listener)),
         Err(BindError::Live { .. }) => Err(who_is_there(locator, task, &path)),
         Err(error) => {
-            tracing::warn!("{error}; there is no control socket, so that nobody can ask after this scan or end it from elsewhere");
+            tracing::warn!(
+                "{error}; there is no control socket, so that nobody can ask after this scan or \
+                    end it from elsewhere"
+            );
             Ok(None)
         }
     }
 }
 
 fn who_is_there(locator: &Locator, task: TaskKind, path: &Path) -> AloneError {
-    let answer = ControlClient::connect(path).and_then(|mut client| client.scan("scan.status", &ScanArguments::default()));
+    let answer = ControlClient::connect(path)
+        .and_then(|mut client| client.scan("scan.status", &ScanArguments::default()));
     if answer.is_ok_and(|answer| answer.alone) {
         return AloneError::Scanned { drive: locator.to_string() };
     }
@@ -292,10 +337,16 @@ fn taken(files: &StateFile) -> Result<StateLock, AloneError> {
 
 /// Whether a scan that goes on is the one that is asked for.
 fn must_fit(status: &ScanStatus, order: &StartScan, drive: &str) -> Result<(), AloneError> {
-    let other = |how: String| Err(AloneError::OtherSettings { drive: drive.to_owned(), task: order.task, how });
+    let other = |how: String| {
+        Err(AloneError::OtherSettings { drive: drive.to_owned(), task: order.task, how })
+    };
     match &order.to {
-        Some(to) if to.display().to_string() != status.output => other(format!("goes into {}", status.output)),
-        _ if order.digests && order.task == TaskKind::Scrub && status.digests.is_none() => other("makes no digests".to_owned()),
+        Some(to) if to.display().to_string() != status.output => {
+            other(format!("goes into {}", status.output))
+        }
+        _ if order.digests && order.task == TaskKind::Scrub && status.digests.is_none() => {
+            other("makes no digests".to_owned())
+        }
         _ => Ok(()),
     }
 }

@@ -1,10 +1,13 @@
 //! The files of a scan: its state, which is replaced whole, and the journal of a backup.
 //!
 //! # What survives what
-//! - *kill -9*: everything that was kept. The state is written aside, made durable and renamed; what a backup keeps between two saves stands in its journal, which is written before the overwrite of
-//!   those sectors may go on.
-//! - *a power failure*: the state as it was saved last. Of a backup the point in time is lost with it, because writes that came after that were answered; it says so.
-//! - *a clean end*: everything, and what was written through the server since each mebibyte was digested.
+//! - *kill -9*: everything that was kept. The state is written aside, made durable and renamed;
+//!   what a backup keeps between two saves stands in its journal, which is written before the
+//!   overwrite of those sectors may go on.
+//! - *a power failure*: the state as it was saved last. Of a backup the point in time is lost with
+//!   it, because writes that came after that were answered; it says so.
+//! - *a clean end*: everything, and what was written through the server since each mebibyte was
+//!   digested.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Write as _};
@@ -81,12 +84,18 @@ impl StateFile {
         Ok(())
     }
 
-    /// Keeps every other program from using this state as long as the answer lives; `None` when one does.
+    /// Keeps every other program from using this state as long as the answer lives; `None` when one
+    /// does.
     pub(super) fn lock(&self) -> io::Result<Option<StateLock>> {
         self.make_directory()?;
         let path = self.path.with_extension("lock");
         loop {
-            let file = OpenOptions::new().create(true).truncate(false).write(true).mode(0o600).open(&path)?;
+            let file = OpenOptions::new()
+                .create(true)
+                .truncate(false)
+                .write(true)
+                .mode(0o600)
+                .open(&path)?;
             match flock(&file, FlockOperation::NonBlockingLockExclusive) {
                 Ok(()) => {}
                 Err(rustix::io::Errno::WOULDBLOCK) => return Ok(None),
@@ -104,10 +113,12 @@ impl StateFile {
         self.path.with_extension("journal")
     }
 
-    /// The journal that belongs to the scan which began at `begun`, behind what it holds; made if it is not there, emptied if it is of another scan.
+    /// The journal that belongs to the scan which began at `begun`, behind what it holds; made if
+    /// it is not there, emptied if it is of another scan.
     pub(super) fn journal(&self, begun: u64) -> io::Result<Journal> {
         self.make_directory()?;
-        let mut file = OpenOptions::new().create(true).read(true).append(true).open(self.journal_path())?;
+        let mut file =
+            OpenOptions::new().create(true).read(true).append(true).open(self.journal_path())?;
         let mut head = Vec::new();
         io::Read::read_to_end(&mut io::Read::take(&mut file, HEAD as u64), &mut head)?;
         let journal = Journal { file, begun };
@@ -125,7 +136,9 @@ impl StateFile {
             return Ok(());
         }
         for record in records.chunks_exact(RECORD) {
-            let number = |from: usize| u64::from_le_bytes(record[from..from + 8].try_into().expect("eight bytes"));
+            let number = |from: usize| {
+                u64::from_le_bytes(record[from..from + 8].try_into().expect("eight bytes"))
+            };
             let crc = u32::from_le_bytes(record[RECORD - 4..].try_into().expect("four bytes"));
             if crc32c::crc32c(&record[..RECORD - 4]) != crc {
                 break;
@@ -166,8 +179,10 @@ impl Journal {
     pub(super) fn write(&mut self, scan: &Scan) -> io::Result<()> {
         let (kept, failed) = scan.pending();
         let mut records = Vec::new();
-        // Errors first: sectors that count as kept without the error that belongs to them would be zeroes that nobody explains.
-        let all = failed.iter().map(|extent| (*extent, FAILED)).chain(kept.map(|extent| (extent, KEPT)));
+        // Errors first: sectors that count as kept without the error that belongs to them would be
+        // zeroes that nobody explains.
+        let all =
+            failed.iter().map(|extent| (*extent, FAILED)).chain(kept.map(|extent| (extent, KEPT)));
         for (extent, kind) in all {
             let from = records.len();
             records.extend_from_slice(&extent.start.get().to_le_bytes());
@@ -209,7 +224,12 @@ mod tests {
     use headtime_units::SectorSize;
 
     fn scan() -> Scan {
-        let subject = Subject { drive: [1; 16], target: "v".into(), extent: Extent::from_numbers(0, 64), sector_size: SectorSize::B512 };
+        let subject = Subject {
+            drive: [1; 16],
+            target: "v".into(),
+            extent: Extent::from_numbers(0, 64),
+            sector_size: SectorSize::B512,
+        };
         Scan::start(subject, TaskKind::Backup, 4096)
     }
 
@@ -220,8 +240,20 @@ mod tests {
         let mut running = scan();
         let mut journal = files.journal(7).unwrap();
         for start in [8, 32] {
-            running.deliver(Extent::from_numbers(start, 4), Err(5), false, Source::Gap, &mut Vec::new());
-            running.deliver(Extent::from_numbers(start + 4, 12), Ok(&[1; 12 * 512]), false, Source::Gap, &mut Vec::new());
+            running.deliver(
+                Extent::from_numbers(start, 4),
+                Err(5),
+                false,
+                Source::Gap,
+                &mut Vec::new(),
+            );
+            running.deliver(
+                Extent::from_numbers(start + 4, 12),
+                Ok(&[1; 12 * 512]),
+                false,
+                Source::Gap,
+                &mut Vec::new(),
+            );
             journal.write(&running).unwrap();
             running.keep();
         }
@@ -235,9 +267,18 @@ mod tests {
         let path = files.journal_path();
         let whole = std::fs::read(&path).unwrap();
         std::fs::write(&path, &whole[..whole.len() - 30]).unwrap();
-        assert!(replayed(7).0.contains(&Extent::from_numbers(32, 32)) || replayed(7).0.contains(&Extent::from_numbers(24, 40)), "{:?}", replayed(7));
+        assert!(
+            replayed(7).0.contains(&Extent::from_numbers(32, 32))
+                || replayed(7).0.contains(&Extent::from_numbers(24, 40)),
+            "{:?}",
+            replayed(7)
+        );
         files.journal(9).unwrap();
-        assert_eq!(std::fs::metadata(&path).unwrap().len(), HEAD as u64, "a journal of another scan is emptied");
+        assert_eq!(
+            std::fs::metadata(&path).unwrap().len(),
+            HEAD as u64,
+            "a journal of another scan is emptied"
+        );
     }
 
     #[test]
@@ -260,8 +301,15 @@ mod tests {
         assert_eq!(files.read().unwrap(), None);
         files.save(&scan(), true).unwrap();
         let bytes = files.read().unwrap().unwrap();
-        assert!(Scan::decode(&bytes, scan().subject(), TaskKind::Backup).is_ok_and(|loaded| loaded.closed));
-        assert_eq!(std::fs::read_dir(folder.path().join("deep")).unwrap().count(), 1, "nothing is left aside");
+        assert!(
+            Scan::decode(&bytes, scan().subject(), TaskKind::Backup)
+                .is_ok_and(|loaded| loaded.closed)
+        );
+        assert_eq!(
+            std::fs::read_dir(folder.path().join("deep")).unwrap().count(),
+            1,
+            "nothing is left aside"
+        );
         files.remove().unwrap();
         files.remove().unwrap();
     }

@@ -1,10 +1,13 @@
-//! Which drive it is, for a drive that nobody serves: by its table of volumes where it has one, so that a server of it and a scan without one remember the same; by its name otherwise.
+//! Which drive it is, for a drive that nobody serves: by its table of volumes where it has one, so
+//! that a server of it and a scan without one remember the same; by its name otherwise.
 
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
-use headtime_io::{Drive, DriveHandle, DriveOptions, Io, IoError, Locator, RawOptions, block_device_at};
+use headtime_io::{
+    Drive, DriveHandle, DriveOptions, Io, IoError, Locator, RawOptions, block_device_at,
+};
 use headtime_tasks::Subject;
 use headtime_units::{Extent, Lba, Sectors};
 
@@ -13,7 +16,8 @@ use crate::volumes::{AREA_BYTES, DriveUuid};
 /// The identity of an open drive.
 ///
 /// # Errors
-/// The drive's, when it does not answer. Sectors that cannot be read are no error: they are not part of a table that counts.
+/// The drive's, when it does not answer. Sectors that cannot be read are no error: they are not
+/// part of a table that counts.
 pub(super) fn of_open_drive(handle: &DriveHandle, locator: &Locator) -> Result<[u8; 16], IoError> {
     let area = Sectors::new(AREA_BYTES / u64::from(handle.sector_size().bytes()));
     if handle.capacity() < area {
@@ -25,7 +29,9 @@ pub(super) fn of_open_drive(handle: &DriveHandle, locator: &Locator) -> Result<[
             let mut bytes = Vec::with_capacity(AREA_BYTES as usize);
             for sector in 0..area.get() {
                 match read(Extent::from_numbers(sector, 1)) {
-                    Err(error) if is_of_medium(&error) => bytes.resize(bytes.len() + handle.sector_size().bytes() as usize, 0),
+                    Err(error) if is_of_medium(&error) => {
+                        bytes.resize(bytes.len() + handle.sector_size().bytes() as usize, 0)
+                    }
                     other => bytes.extend_from_slice(&other?),
                 }
             }
@@ -63,9 +69,15 @@ fn table_of(area: &[u8]) -> Option<[u8; 16]> {
     DriveUuid::of_area(area).map(|DriveUuid(uuid)| uuid)
 }
 
-/// The disk's serial number, the file's path, the server's URI: what stays the same as long as it is the same drive.
+/// The disk's serial number, the file's path, the server's URI: what stays the same as long as it
+/// is the same drive.
 fn by_name(locator: &Locator) -> [u8; 16] {
-    let file = |path: &Path| format!("file {}", std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).display());
+    let file = |path: &Path| {
+        format!(
+            "file {}",
+            std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).display()
+        )
+    };
     let name = match locator {
         Locator::Path(path) => disk(path).unwrap_or_else(|| file(path)),
         Locator::Emulated(emulated) => file(&emulated.backing),
@@ -79,7 +91,11 @@ fn by_name(locator: &Locator) -> [u8; 16] {
 fn disk(path: &Path) -> Option<String> {
     let device = block_device_at(path, &RawOptions::default().system).ok()??;
     let part = device.name.strip_prefix(device.disk_name()).unwrap_or_default();
-    Some(format!("disk {} {} {part}", device.model.as_deref().unwrap_or_default(), device.serial.as_deref()?))
+    Some(format!(
+        "disk {} {} {part}",
+        device.model.as_deref().unwrap_or_default(),
+        device.serial.as_deref()?
+    ))
 }
 
 /// Whether some sectors cannot be read, rather than the drive.
@@ -97,8 +113,16 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("drive.img");
         let locator = Locator::Path(path.clone());
-        let drive = Drive::open(&locator, DriveOptions { create_bytes: Some(4 << 20), ..DriveOptions::default() }).unwrap();
-        assert_eq!(of_open_drive(&drive.handle(), &locator).unwrap(), by_name(&locator), "there is no table yet");
+        let drive = Drive::open(
+            &locator,
+            DriveOptions { create_bytes: Some(4 << 20), ..DriveOptions::default() },
+        )
+        .unwrap();
+        assert_eq!(
+            of_open_drive(&drive.handle(), &locator).unwrap(),
+            by_name(&locator),
+            "there is no table yet"
+        );
         let (store, _) = VolumeStore::open(&drive.handle(), false).unwrap();
         let DriveUuid(uuid) = store.table().uuid();
         assert_eq!(of_open_drive(&drive.handle(), &locator).unwrap(), uuid);
@@ -117,6 +141,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("a");
         std::fs::write(&path, [0; 512]).unwrap();
-        assert_eq!(by_name(&Locator::Path(path)), by_name(&Locator::Path(folder.path().join("./a"))));
+        assert_eq!(
+            by_name(&Locator::Path(path)),
+            by_name(&Locator::Path(folder.path().join("./a")))
+        );
     }
 }

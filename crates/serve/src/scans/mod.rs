@@ -1,9 +1,12 @@
-//! The scans of a server: started, paused, resumed, cancelled, asked about; remembered over restarts.
+//! The scans of a server: started, paused, resumed, cancelled, asked about; remembered over
+//! restarts.
 //!
-//! There is one scan for each target (a volume, or the whole drive) and task. Each has a thread of its own (`runner`) between the drive's feed and its files (`files`). A scan that was running
+//! There is one scan for each target (a volume, or the whole drive) and task. Each has a thread of
+//! its own (`runner`) between the drive's feed and its files (`files`). A scan that was running
 //! when the server ended runs again when the server starts, before any client is let in.
 //!
-//! A drive that nobody serves is scanned by [`ScanAlone`]: the same scans, files and orders, of one task, with no clients beside it.
+//! A drive that nobody serves is scanned by [`ScanAlone`]: the same scans, files and orders, of one
+//! task, with no clients beside it.
 
 mod alone;
 mod files;
@@ -22,7 +25,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use headtime_io::{DriveHandle, SubmitError, WriteMarks};
 use headtime_sched::FillSettings;
-use headtime_tasks::{BackupForm, Loaded, Output, Scan, StateError, Subject, TASKS, TaskKind, TaskSettings};
+use headtime_tasks::{
+    BackupForm, Loaded, Output, Scan, StateError, Subject, TASKS, TaskKind, TaskSettings,
+};
 use headtime_units::{Extent, Sectors, Share};
 
 pub use alone::{AloneError, AloneOptions, Remembered, ScanAlone};
@@ -46,7 +51,7 @@ pub struct StartScan {
     /// Of a backup: where it goes, a file that is not there yet or a named pipe.
     pub to: Option<PathBuf>,
     /// Whether what is remembered of an earlier one is thrown away.
-    pub anew: bool,
+    pub again: bool,
 }
 
 /// The scans of one drive.
@@ -73,7 +78,10 @@ struct Slot {
 #[derive(Debug, thiserror::Error)]
 pub enum ScanError {
     /// The server has no such target.
-    #[error("there is no volume {target} on this drive; there are {known}, and {WHOLE_DRIVE} for all of the drive")]
+    #[error(
+        "there is no volume {target} on this drive; there are {known}, and {WHOLE_DRIVE} for all \
+            of the drive"
+    )]
     UnknownTarget {
         /// The name.
         target: String,
@@ -97,7 +105,9 @@ pub enum ScanError {
         task: TaskKind,
     },
     /// What there is cannot go on.
-    #[error("the {task} of {target} cannot go on: {reason}; start it with --anew, which forgets it")]
+    #[error(
+        "the {task} of {target} cannot go on: {reason}; start it with --again, which forgets it"
+    )]
     Broken {
         /// The target.
         target: String,
@@ -131,10 +141,18 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const REGION_BYTES: u64 = 1 << 20;
 
 impl Scans {
-    /// The scans of a drive: those remembered in `directory`, and such as are to come. `targets` are the volumes, `drive` is the drive's identity.
+    /// The scans of a drive: those remembered in `directory`, and such as are to come. `targets`
+    /// are the volumes, `drive` is the drive's identity.
     ///
-    /// What cannot be read of an earlier scan is told by its status, and forgotten when it is started anew.
-    pub(crate) fn open(handle: DriveHandle, drive: [u8; 16], targets: Vec<(String, Extent)>, directory: Option<PathBuf>, max_impact: Share) -> Self {
+    /// What cannot be read of an earlier scan is told by its status, and forgotten when it is
+    /// started again.
+    pub(crate) fn open(
+        handle: DriveHandle,
+        drive: [u8; 16],
+        targets: Vec<(String, Extent)>,
+        directory: Option<PathBuf>,
+        max_impact: Share,
+    ) -> Self {
         let fill = FillSettings { max_impact: max_impact.as_fraction(), ..handle.usual_fill() };
         let scans = Self::new(handle, drive, targets, directory, fill, false);
         for (target, task) in scans.possible() {
@@ -154,13 +172,25 @@ impl Scans {
         alone: bool,
     ) -> Self {
         // Whoever reads it in a status has a working directory of his own.
-        let directory = directory.map(|directory| std::path::absolute(&directory).unwrap_or(directory));
+        let directory =
+            directory.map(|directory| std::path::absolute(&directory).unwrap_or(directory));
         let mut targets = targets;
-        targets.push((WHOLE_DRIVE.to_owned(), Extent::new(headtime_units::Lba::new(0), handle.capacity())));
+        targets.push((
+            WHOLE_DRIVE.to_owned(),
+            Extent::new(headtime_units::Lba::new(0), handle.capacity()),
+        ));
         if handle.set_fill(fill).is_err() {
             tracing::warn!("the drive closed before its scans were set up");
         }
-        Self { handle, drive, targets: Mutex::new(targets), directory, slots: Mutex::default(), fill: Mutex::new(fill), alone }
+        Self {
+            handle,
+            drive,
+            targets: Mutex::new(targets),
+            directory,
+            slots: Mutex::default(),
+            fill: Mutex::new(fill),
+            alone,
+        }
     }
 
     /// Goes on with what is remembered of a scan, if anything is.
@@ -179,7 +209,10 @@ impl Scans {
 
     fn possible(&self) -> Vec<(String, TaskKind)> {
         let tasks = || TASKS.iter().map(|entry| entry.kind);
-        self.targets().iter().flat_map(|(target, _)| tasks().map(move |task| (target.clone(), task))).collect()
+        self.targets()
+            .iter()
+            .flat_map(|(target, _)| tasks().map(move |task| (target.clone(), task)))
+            .collect()
     }
 
     /// Starts a scan, or lets one go on that was paused; a complete one is done once more.
@@ -192,15 +225,23 @@ impl Scans {
         self.extent_of(&target)?;
         match (task, &start.to) {
             (TaskKind::Backup, _) | (_, None) => {}
-            (_, Some(_)) => return Err(ScanError::Output(format!("a {task} writes nothing, so leave the output out"))),
+            (_, Some(_)) => {
+                return Err(ScanError::Output(format!(
+                    "a {task} writes nothing, so leave the output out"
+                )));
+            }
         }
         let known = self.lock().get(&(target.clone(), task)).map(|slot| slot.status());
-        if let Some(status) = known.filter(|_| !start.anew) {
+        if let Some(status) = known.filter(|_| !start.again) {
             let another = task == TaskKind::Backup || (start.digests && status.digests.is_none());
             match status.state {
                 ScanState::Running => return Err(ScanError::Running { target, task }),
-                ScanState::Paused | ScanState::Waiting => return self.tell(&target, task, Wish::Resume),
-                ScanState::Broken => return Err(ScanError::Broken { target, task, reason: status.reason }),
+                ScanState::Paused | ScanState::Waiting => {
+                    return self.tell(&target, task, Wish::Resume);
+                }
+                ScanState::Broken => {
+                    return Err(ScanError::Broken { target, task, reason: status.reason });
+                }
                 ScanState::Complete if !another => return self.tell(&target, task, Wish::Again),
                 ScanState::Complete | ScanState::Stopped => {}
             }
@@ -228,12 +269,15 @@ impl Scans {
     pub fn resume(&self, target: &str, task: TaskKind) -> Result<ScanStatus, ScanError> {
         let status = self.tell(target, task, Wish::Resume)?;
         match status.state {
-            ScanState::Broken => Err(ScanError::Broken { target: target.to_owned(), task, reason: status.reason }),
+            ScanState::Broken => {
+                Err(ScanError::Broken { target: target.to_owned(), task, reason: status.reason })
+            }
             _ => Ok(status),
         }
     }
 
-    /// Ends a scan and forgets what is remembered of it. What a backup has written stays where it is, and is no backup.
+    /// Ends a scan and forgets what is remembered of it. What a backup has written stays where it
+    /// is, and is no backup.
     ///
     /// # Errors
     /// [`ScanError::NotThere`].
@@ -275,7 +319,8 @@ impl Scans {
         self.handle.snapshot().fill.impact()
     }
 
-    /// A volume lies there from now on, or nowhere. What is at work on it as it was is the caller's to end before.
+    /// A volume lies there from now on, or nowhere. What is at work on it as it was is the caller's
+    /// to end before.
     pub(crate) fn set_target(&self, target: &str, extent: Option<Extent>) {
         let mut targets = self.targets();
         targets.retain(|(name, _)| name != target);
@@ -284,8 +329,17 @@ impl Scans {
 
     /// The scans of a target that are not over.
     pub(crate) fn at_work(&self, target: &str) -> Vec<TaskKind> {
-        let at_work = |slot: &Slot| matches!(slot.status().state, ScanState::Running | ScanState::Paused | ScanState::Waiting);
-        self.lock().iter().filter(|((name, _), slot)| name == target && at_work(slot)).map(|((_, task), _)| *task).collect()
+        let at_work = |slot: &Slot| {
+            matches!(
+                slot.status().state,
+                ScanState::Running | ScanState::Paused | ScanState::Waiting
+            )
+        };
+        self.lock()
+            .iter()
+            .filter(|((name, _), slot)| name == target && at_work(slot))
+            .map(|((_, task), _)| *task)
+            .collect()
     }
 
     /// Ends all scans of a target and forgets what is remembered of them.
@@ -293,7 +347,8 @@ impl Scans {
         TASKS.iter().for_each(|entry| self.forget(target, entry.kind));
     }
 
-    /// Remembers all scans and ends their threads; nothing may be written through the drive after this.
+    /// Remembers all scans and ends their threads; nothing may be written through the drive after
+    /// this.
     pub(crate) fn close(&self) {
         let slots = std::mem::take(&mut *self.lock());
         for slot in slots.values() {
@@ -341,14 +396,20 @@ impl Scans {
         let mut output = None;
         let mut path = String::new();
         if start.task == TaskKind::Backup {
-            let to = start.to.as_ref().ok_or_else(|| ScanError::Output("a backup needs to be told where it goes; add --to FILE".to_owned()))?;
-            let file = OutputFile::create(to, bytes).map_err(|error| ScanError::OutputFile { path: to.clone(), error })?;
+            let to = start.to.as_ref().ok_or_else(|| {
+                ScanError::Output(
+                    "a backup needs to be told where it goes; add --to FILE".to_owned(),
+                )
+            })?;
+            let file = OutputFile::create(to, bytes)
+                .map_err(|error| ScanError::OutputFile { path: to.clone(), error })?;
             settings.form = file.form();
             output = Some(file);
             path = to.display().to_string();
         }
         let mut scan = Scan::start(subject, settings, self.handle.physical_block());
-        let begun = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
+        let begun =
+            SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
         scan.set_note("begun", begun.to_string());
         scan.set_note("boot", this_boot());
         scan.set_note("output", path);
@@ -368,16 +429,26 @@ impl Scans {
                 state_file: files.path().display().to_string(),
                 ..ScanStatus::empty(target, task.name())
             };
-            Ok(Some(Slot { status: Arc::new(Mutex::new(status)), stop: Arc::default(), thread: None }))
+            Ok(Some(Slot {
+                status: Arc::new(Mutex::new(status)),
+                stop: Arc::default(),
+                thread: None,
+            }))
         };
         let bytes = match files.read() {
             Ok(None) => return Ok(None),
             Ok(Some(bytes)) => bytes,
-            Err(error) => return unreadable(format!("{} cannot be read: {error}", files.path().display())),
+            Err(error) => {
+                return unreadable(format!("{} cannot be read: {error}", files.path().display()));
+            }
         };
         let Loaded { mut scan, closed } = match Scan::decode(&bytes, &self.subject(target)?, task) {
             Ok(loaded) => loaded,
-            Err(error @ (StateError::Damaged { .. } | StateError::Newer { .. } | StateError::Foreign { .. })) => {
+            Err(
+                error @ (StateError::Damaged { .. }
+                | StateError::Newer { .. }
+                | StateError::Foreign { .. }),
+            ) => {
                 return unreadable(format!("{}: {error}", files.path().display()));
             }
         };
@@ -392,7 +463,9 @@ impl Scans {
         let mut phase = match scan.note("phase") {
             Some("paused") => Phase::Paused,
             Some("complete") => Phase::Complete,
-            Some("broken") => Phase::Broken { reason: scan.note("reason").unwrap_or_default().to_owned() },
+            Some("broken") => {
+                Phase::Broken { reason: scan.note("reason").unwrap_or_default().to_owned() }
+            }
             _ => Phase::Running,
         };
         let mut output = None;
@@ -407,18 +480,32 @@ impl Scans {
     }
 
     /// The image of a backup that was interrupted, with everything counted that is in it.
-    fn reopen(&self, files: &StateFile, scan: &mut Scan, closed: bool) -> Result<OutputFile, String> {
+    fn reopen(
+        &self,
+        files: &StateFile,
+        scan: &mut Scan,
+        closed: bool,
+    ) -> Result<OutputFile, String> {
         if scan.settings().form == BackupForm::Stream {
-            return Err("the program ended while the backup went into a pipe, whose reader has a part of it only".to_owned());
+            return Err("the program ended while the backup went into a pipe, whose reader has a \
+                part of it only"
+                .to_owned());
         }
         if !closed && scan.note("boot") != Some(&this_boot()) {
-            return Err("the machine went down during the backup, and what was overwritten at the end may be missing in it".to_owned());
+            return Err(
+                "the machine went down during the backup, and what was overwritten at the \
+                end may be missing in it"
+                    .to_owned(),
+            );
         }
         let begun = scan.note("begun").and_then(|begun| begun.parse().ok()).unwrap_or(0);
-        files.replay(begun, scan).map_err(|error| format!("its journal cannot be read: {error}"))?;
+        files
+            .replay(begun, scan)
+            .map_err(|error| format!("its journal cannot be read: {error}"))?;
         let path = PathBuf::from(scan.note("output").unwrap_or_default());
         let bytes = scan.subject().sector_size.bytes_of(scan.subject().extent.len);
-        OutputFile::reopen(&path, bytes).map_err(|error| format!("{} cannot be opened again: {error}", path.display()))
+        OutputFile::reopen(&path, bytes)
+            .map_err(|error| format!("{} cannot be opened again: {error}", path.display()))
     }
 
     fn launch(&self, new: NewRunner) -> Result<Slot, ScanError> {
@@ -427,7 +514,10 @@ impl Scans {
         let files = self.files(&target, task);
         let status = ScanStatus {
             output: scan.note("output").unwrap_or_default().to_owned(),
-            state_file: files.as_ref().map(|files| files.path().display().to_string()).unwrap_or_default(),
+            state_file: files
+                .as_ref()
+                .map(|files| files.path().display().to_string())
+                .unwrap_or_default(),
             ..ScanStatus::empty(&target, task.name())
         };
         let status = Arc::new(Mutex::new(status));
@@ -450,22 +540,35 @@ impl Scans {
             alone: self.alone,
             work: Work::default(),
         };
-        // Before this returns everything is wanted: a point in time begins, or goes on, before a client is let in.
+        // Before this returns everything is wanted: a point in time begins, or goes on, before a
+        // client is let in.
         runner.begin_with(&first);
-        let thread = std::thread::Builder::new().name(format!("scan-{task}")).spawn(move || runner.run()).map_err(ScanError::Thread)?;
+        let thread = std::thread::Builder::new()
+            .name(format!("scan-{task}"))
+            .spawn(move || runner.run())
+            .map_err(ScanError::Thread)?;
         Ok(Slot { status, stop, thread: Some((sender, thread)) })
     }
 
     fn subject(&self, target: &str) -> Result<Subject, ScanError> {
         let extent = self.extent_of(target)?;
-        Ok(Subject { drive: self.drive, target: target.to_owned(), extent, sector_size: self.handle.sector_size() })
+        Ok(Subject {
+            drive: self.drive,
+            target: target.to_owned(),
+            extent,
+            sector_size: self.handle.sector_size(),
+        })
     }
 
     fn extent_of(&self, target: &str) -> Result<Extent, ScanError> {
         let targets = self.targets();
         let found = targets.iter().find(|(name, _)| name == target).map(|(_, extent)| *extent);
         found.ok_or_else(|| {
-            let known: Vec<&str> = targets.iter().map(|(name, _)| name.as_str()).filter(|name| *name != WHOLE_DRIVE).collect();
+            let known: Vec<&str> = targets
+                .iter()
+                .map(|(name, _)| name.as_str())
+                .filter(|name| *name != WHOLE_DRIVE)
+                .collect();
             let known = if known.is_empty() { "no volumes".to_owned() } else { known.join(", ") };
             ScanError::UnknownTarget { target: target.to_owned(), known }
         })
@@ -476,7 +579,9 @@ impl Scans {
     }
 
     fn files(&self, target: &str, task: TaskKind) -> Option<StateFile> {
-        self.directory.as_deref().map(|directory: &Path| StateFile::new(directory, self.drive, target, task.name()))
+        self.directory
+            .as_deref()
+            .map(|directory: &Path| StateFile::new(directory, self.drive, target, task.name()))
     }
 
     /// Where a scan with digests learns what was written; others need not know.
@@ -512,7 +617,9 @@ impl Slot {
         let _ = sender.send(Told { wish, done });
         drop(sender);
         if thread.join().is_err() {
-            tracing::error!("the thread of a scan failed; what it read since it was saved last is read again");
+            tracing::error!(
+                "the thread of a scan failed; what it read since it was saved last is read again"
+            );
         }
     }
 }

@@ -32,11 +32,15 @@ impl OutputFile {
         let form = Self::form_of(path);
         let file = match form {
             BackupForm::Image => {
-                let file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+                let file =
+                    OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
                 file.set_len(bytes)?;
                 file
             }
-            BackupForm::Stream => OpenOptions::new().write(true).custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32).open(path)?,
+            BackupForm::Stream => OpenOptions::new()
+                .write(true)
+                .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
+                .open(path)?,
         };
         Ok(Self { file, path: path.to_owned(), form })
     }
@@ -46,7 +50,9 @@ impl OutputFile {
         let file = OpenOptions::new().write(true).open(path)?;
         let len = file.metadata()?.len();
         if len != bytes {
-            return Err(io::Error::other(format!("it is {len} bytes long and was made with {bytes}")));
+            return Err(io::Error::other(format!(
+                "it is {len} bytes long and was made with {bytes}"
+            )));
         }
         Ok(Self { file, path: path.to_owned(), form: BackupForm::Image })
     }
@@ -59,7 +65,8 @@ impl OutputFile {
         self.form
     }
 
-    /// Writes everything, or as much as goes until `stop` is raised, which is an error of kind `Interrupted` then.
+    /// Writes everything, or as much as goes until `stop` is raised, which is an error of kind
+    /// `Interrupted` then.
     pub(super) fn write(&mut self, outputs: &[Output], stop: &AtomicBool) -> io::Result<()> {
         outputs.iter().try_for_each(|output| match output {
             Output::At { offset, bytes } => self.file.write_all_at(bytes, *offset),

@@ -1,10 +1,11 @@
-//! The thread of one scan: takes what the drive has read for it, hands it to the task, writes, saves, and does as it is told.
+//! The thread of one scan: takes what the drive has read for it, hands it to the task, writes,
+//! saves, and does as it is told.
 //!
 //! ```text
 //! feed ─► scan (books, task) ─► output file ─► journal ─► kept ─► the engine may let overwrites go
 //! ```
-//! What is in the way of a scan (no room for its image or its state, a drive that does not answer) makes it wait, not fail; it tries again by itself. Only the loss of a
-//! point in time ends one.
+//! What is in the way of a scan (no room for its image or its state, a drive that does not answer)
+//! makes it wait, not fail; it tries again by itself. Only the loss of a point in time ends one.
 
 use std::collections::VecDeque;
 use std::io;
@@ -53,7 +54,8 @@ pub(super) struct Runner {
     /// Raised when it is to end, so that a pipe that takes nothing does not hold it up.
     pub(super) stop: Arc<AtomicBool>,
     pub(super) phase: Phase,
-    /// Whether nobody but the scan uses the drive: then nothing can be written that it does not know of.
+    /// Whether nobody but the scan uses the drive: then nothing can be written that it does not
+    /// know of.
     pub(super) alone: bool,
     pub(super) work: Work,
 }
@@ -63,7 +65,8 @@ pub(super) struct Runner {
 pub(super) struct Work {
     feed: Option<ScanFeed>,
     journal: Option<Journal>,
-    /// Reads that failed one after the other: errors of the medium if another succeeds, otherwise the drive is gone.
+    /// Reads that failed one after the other: errors of the medium if another succeeds, otherwise
+    /// the drive is gone.
     suspects: Vec<(Extent, i32, bool, Source)>,
     unsaved: bool,
     saved: Option<Instant>,
@@ -100,7 +103,8 @@ impl Phase {
 }
 
 impl Runner {
-    /// Writes what comes first, remembers that it is at work, and wants what is missing: from then on nothing is overwritten that a point in time needs.
+    /// Writes what comes first, remembers that it is at work, and wants what is missing: from then
+    /// on nothing is overwritten that a point in time needs.
     pub(super) fn begin_with(&mut self, first: &[Output]) {
         if let Err(error) = self.write(first) {
             self.cannot_write(&error);
@@ -201,17 +205,24 @@ impl Runner {
         over
     }
 
-    /// The server ends: what was told and not taken yet is read again after the restart, unless its point in time would be lost.
+    /// The server ends: what was told and not taken yet is read again after the restart, unless its
+    /// point in time would be lost.
     fn close(&mut self) {
         if let Some(feed) = self.work.feed.take() {
-            // What is there already is a matter of memory, and may have taken the word that it was written with it; what is at the drive comes again.
+            // What is there already is a matter of memory, and may have taken the word that it was
+            // written with it; what is at the drive comes again.
             feed.stop();
-            while let Some(event) = feed.next(Duration::ZERO).filter(|event| *event != ScanEvent::Closed) {
+            while let Some(event) =
+                feed.next(Duration::ZERO).filter(|event| *event != ScanEvent::Closed)
+            {
                 self.take(event);
             }
         }
         if self.is_stream() && !matches!(self.phase, Phase::Complete | Phase::Broken { .. }) {
-            self.break_off("the program ended while the backup went into a pipe, whose reader has a part of it only");
+            self.break_off(
+                "the program ended while the backup went into a pipe, whose reader has \
+                a part of it only",
+            );
         }
         self.work.unsaved = true;
         self.save(true);
@@ -226,11 +237,15 @@ impl Runner {
             ScanEvent::Failed { extent, errno, source, written } => {
                 let gone = GONE.iter().any(|gone| gone.raw_os_error() == errno);
                 if self.work.suspects.is_empty() && !gone {
-                    tracing::warn!("a scan of {} cannot read {extent}: {}", self.scan.subject().target, io::Error::from_raw_os_error(errno));
+                    tracing::warn!(
+                        "a scan of {} cannot read {extent}: {}",
+                        self.scan.subject().target,
+                        io::Error::from_raw_os_error(errno)
+                    );
                 }
                 self.work.suspects.push((extent, errno, written, source_of(source)));
-                if gone || self.work.suspects.len() >= MOST_SUSPECTS {
-                    self.doubt_drive(errno);
+                if gone || self.work.suspects.len() >= MAX_SUSPECTS {
+                    self.reject_drive(errno);
                 }
             }
             ScanEvent::Exhausted => {
@@ -238,12 +253,18 @@ impl Runner {
                 self.end_of_pass();
             }
             ScanEvent::Overtaken { extent } => {
-                self.break_off(&format!("{extent} was overwritten before what it held was kept, so that the copy would not be of one moment"));
+                self.break_off(&format!(
+                    "{extent} was overwritten before what it held was kept, so \
+                    that the copy would not be of one moment"
+                ));
             }
             ScanEvent::Closed => {
                 self.work.feed = None;
                 if !matches!(self.phase, Phase::Complete | Phase::Broken { .. }) {
-                    self.phase = Phase::Waiting { reason: "the drive is closed".to_owned(), until: Instant::now() + TRY_AGAIN };
+                    self.phase = Phase::Waiting {
+                        reason: "the drive is closed".to_owned(),
+                        until: Instant::now() + TRY_AGAIN,
+                    };
                 }
             }
         }
@@ -257,7 +278,7 @@ impl Runner {
     }
 
     /// Nothing can be read: those sectors are not counted as unreadable, and tried again.
-    fn doubt_drive(&mut self, errno: i32) {
+    fn reject_drive(&mut self, errno: i32) {
         let suspects = std::mem::take(&mut self.work.suspects);
         for (extent, ..) in &suspects {
             self.lose(*extent);
@@ -298,18 +319,29 @@ impl Runner {
         }
         if self.keeps_a_journal() && self.work.journal.is_none() {
             let begun = self.begun();
-            self.work.journal = self.files.as_ref().map(|files| files.journal(begun)).transpose()?;
+            self.work.journal =
+                self.files.as_ref().map(|files| files.journal(begun)).transpose()?;
         }
         self.work.journal.as_mut().map_or(Ok(()), |journal| journal.write(&self.scan))
     }
 
     fn cannot_write(&mut self, error: &io::Error) {
-        let path = self.output.as_ref().map(|output| output.path().display().to_string()).unwrap_or_default();
-        let path = if self.work.journal.is_none() && self.keeps_a_journal() { format!("the journal of {path}") } else { path };
+        let path = self
+            .output
+            .as_ref()
+            .map(|output| output.path().display().to_string())
+            .unwrap_or_default();
+        let path = if self.work.journal.is_none() && self.keeps_a_journal() {
+            format!("the journal of {path}")
+        } else {
+            path
+        };
         if self.is_stream() {
             self.break_off(&format!("the pipe {path} takes nothing more: {error}"));
         } else {
-            self.wait_for(&format!("{path} cannot be written: {error}; make room, or see to its file system"));
+            self.wait_for(&format!(
+                "{path} cannot be written: {error}; make room, or see to its file system"
+            ));
         }
     }
 
@@ -321,7 +353,9 @@ impl Runner {
         if self.scan.is_complete() {
             let mut out = Vec::new();
             self.scan.end(&mut out);
-            let written = self.write(&out).and_then(|()| self.output.as_ref().map_or(Ok(()), OutputFile::sync));
+            let written = self
+                .write(&out)
+                .and_then(|()| self.output.as_ref().map_or(Ok(()), OutputFile::sync));
             match written {
                 Ok(()) => {
                     self.phase = Phase::Complete;
@@ -363,7 +397,9 @@ impl Runner {
         let lost = std::mem::take(&mut self.work.lost);
         let Some(feed) = self.work.feed.as_ref().filter(|_| !lost.is_empty()) else { return };
         let mut wanted = Wanted::new(self.handle.capacity(), Sectors::new(self.scan.grain()));
-        lost.into_iter().filter(|extent| !self.scan.is_kept(*extent)).for_each(|extent| wanted.insert(extent));
+        lost.into_iter()
+            .filter(|extent| !self.scan.is_kept(*extent))
+            .for_each(|extent| wanted.insert(extent));
         feed.again(wanted);
     }
 
@@ -402,25 +438,35 @@ impl Runner {
     fn wait_for(&mut self, reason: &str) {
         let new = !matches!(&self.phase, Phase::Waiting { reason: before, .. } if before == reason);
         if new {
-            tracing::warn!("the {} of {} waits: {reason}", self.scan.kind(), self.scan.subject().target);
+            tracing::warn!(
+                "the {} of {} waits: {reason}",
+                self.scan.kind(),
+                self.scan.subject().target
+            );
         }
         self.work.feed.iter().for_each(ScanFeed::pause);
         if !matches!(self.phase, Phase::Paused | Phase::Complete | Phase::Broken { .. }) {
-            self.phase = Phase::Waiting { reason: reason.to_owned(), until: Instant::now() + TRY_AGAIN };
+            self.phase =
+                Phase::Waiting { reason: reason.to_owned(), until: Instant::now() + TRY_AGAIN };
         }
         self.show();
     }
 
     fn break_off(&mut self, reason: &str) {
-        tracing::error!("the {} of {} cannot be finished: {reason}", self.scan.kind(), self.scan.subject().target);
-        self.phase = Phase::Broken { reason: format!("{reason}; begin it anew") };
+        tracing::error!(
+            "the {} of {} cannot be finished: {reason}",
+            self.scan.kind(),
+            self.scan.subject().target
+        );
+        self.phase = Phase::Broken { reason: format!("{reason}; begin it again") };
         self.work.feed = None;
         self.output = None;
         self.save(false);
         self.show();
     }
 
-    /// Remembers the scan. What a running backup has written need not be durable: after a power failure its point in time is lost anyway.
+    /// Remembers the scan. What a running backup has written need not be durable: after a power
+    /// failure its point in time is lost anyway.
     fn save(&mut self, closed: bool) {
         let Some(files) = &self.files else { return };
         // Alone there is no write that the state does not know of, whenever the program ends.
@@ -433,14 +479,18 @@ impl Runner {
         let marks = self.marks.as_ref().filter(|_| closed).map(|marks| hex_of(&marks.words()));
         self.scan.set_note("marks", marks.unwrap_or_default());
         let synced = self.output.as_ref().filter(|_| closed).map_or(Ok(()), OutputFile::sync);
-        let saved = synced.and_then(|()| files.save(&self.scan, closed)).and_then(|()| self.work.journal.as_mut().map_or(Ok(()), Journal::empty));
+        let saved = synced
+            .and_then(|()| files.save(&self.scan, closed))
+            .and_then(|()| self.work.journal.as_mut().map_or(Ok(()), Journal::empty));
         self.work.saved = Some(Instant::now());
         self.work.save_took = began.elapsed();
         match saved {
             Ok(()) => self.work.unsaved = false,
             Err(error) => {
                 let path = files.path().display().to_string();
-                self.wait_for(&format!("{path} cannot be written: {error}; make room, or see to its file system"));
+                self.wait_for(&format!(
+                    "{path} cannot be written: {error}; make room, or see to its file system"
+                ));
             }
         }
     }
@@ -465,8 +515,10 @@ impl Runner {
         let (then, before) = rate.front().copied().unwrap_or((now, next.bytes_done));
         let seconds = (now - then).as_secs_f64();
         let running = self.phase == Phase::Running && seconds > 0.0;
-        next.bytes_per_second = if running { next.bytes_done.saturating_sub(before) as f64 / seconds } else { 0.0 };
-        next.seconds_left = (next.bytes_per_second > 0.0).then(|| (next.bytes - next.bytes_done) as f64 / next.bytes_per_second);
+        next.bytes_per_second =
+            if running { next.bytes_done.saturating_sub(before) as f64 / seconds } else { 0.0 };
+        next.seconds_left = (next.bytes_per_second > 0.0)
+            .then(|| (next.bytes - next.bytes_done) as f64 / next.bytes_per_second);
         *status = next;
     }
 
@@ -476,7 +528,9 @@ impl Runner {
     }
 
     fn keeps_a_journal(&self) -> bool {
-        !self.alone && self.files.is_some() && self.output.as_ref().is_some_and(|output| output.form() == BackupForm::Image)
+        !self.alone
+            && self.files.is_some()
+            && self.output.as_ref().is_some_and(|output| output.form() == BackupForm::Image)
     }
 
     fn is_stream(&self) -> bool {
@@ -491,13 +545,18 @@ pub(super) fn hex_of(words: &[u64]) -> String {
 
 /// And back; `None` when it is none.
 pub(super) fn words_of(hex: &str) -> Option<Vec<u64>> {
-    let words = hex.as_bytes().chunks(16).map(|word| u64::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok());
+    let words = hex
+        .as_bytes()
+        .chunks(16)
+        .map(|word| u64::from_str_radix(std::str::from_utf8(word).ok()?, 16).ok());
     words.collect()
 }
 
 /// This boot of the machine: what the page cache held is there as long as it lasts.
 pub(super) fn this_boot() -> String {
-    std::fs::read_to_string(Path::new("/proc/sys/kernel/random/boot_id")).map(|text| text.trim().to_owned()).unwrap_or_default()
+    std::fs::read_to_string(Path::new("/proc/sys/kernel/random/boot_id"))
+        .map(|text| text.trim().to_owned())
+        .unwrap_or_default()
 }
 
 fn source_of(source: FillSource) -> Source {
@@ -511,9 +570,18 @@ fn source_of(source: FillSource) -> Source {
 }
 
 /// Errors of a drive that is not there, rather than of its medium.
-const GONE: [Errno; 7] = [Errno::NODEV, Errno::NXIO, Errno::NOTCONN, Errno::CONNRESET, Errno::TIMEDOUT, Errno::SHUTDOWN, Errno::NOMEDIUM];
-/// Blocks that fail one after the other, with nothing read in between: 16 MiB in blocks of 4 KiB, more than a scratch, less than a drive.
-const MOST_SUSPECTS: usize = 4096;
+const GONE: [Errno; 7] = [
+    Errno::NODEV,
+    Errno::NXIO,
+    Errno::NOTCONN,
+    Errno::CONNRESET,
+    Errno::TIMEDOUT,
+    Errno::SHUTDOWN,
+    Errno::NOMEDIUM,
+];
+/// Blocks that fail one after the other, with nothing read in between: 16 MiB in blocks of 4 KiB,
+/// more than a scratch, less than a drive.
+const MAX_SUSPECTS: usize = 4096;
 /// What waits for the task at most, about.
 const QUEUE_BYTES: u64 = 4 << 20;
 /// How often a runner looks whether it was told something.

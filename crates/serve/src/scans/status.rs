@@ -1,4 +1,5 @@
-//! What there is to say about a scan: [`ScanStatus`], the same in answers, in the live view and in JSON.
+//! What there is to say about a scan: [`ScanStatus`], the same in answers, in the live view and in
+//! JSON.
 
 use headtime_tasks::{Ranges, Scan, Source};
 use headtime_units::SectorSize;
@@ -95,7 +96,7 @@ pub struct DigestFigures {
 }
 
 /// Runs that an answer lists.
-const MOST_LISTED: usize = 64;
+const MAX_LISTED: usize = 64;
 
 impl ScanStatus {
     /// How much is done, 0 to 1.
@@ -107,7 +108,9 @@ impl ScanStatus {
     /// What the books of a scan say; the rest is left as it is in `before`.
     pub(super) fn of(scan: &Scan, before: Self) -> Self {
         let size = scan.subject().sector_size;
-        let bytes = |source: Source| size.bytes_of(headtime_units::Sectors::new(scan.sources()[source as usize]));
+        let bytes = |source: Source| {
+            size.bytes_of(headtime_units::Sectors::new(scan.sources()[source as usize]))
+        };
         Self {
             pass: scan.passes(),
             bytes: size.bytes_of(scan.subject().extent.len),
@@ -154,14 +157,25 @@ impl SourceBytes {
     /// Each part with its name.
     #[must_use]
     pub fn parts(&self) -> [(&'static str, u64); 5] {
-        [("gaps", self.gaps), ("merged", self.merged), ("idle", self.idle), ("share", self.share), ("before write", self.before_write)]
+        [
+            ("gaps", self.gaps),
+            ("merged", self.merged),
+            ("idle", self.idle),
+            ("share", self.share),
+            ("before write", self.before_write),
+        ]
     }
 }
 
 impl RangeList {
     fn of(ranges: &Ranges) -> Self {
-        let listed = ranges.iter().take(MOST_LISTED).map(|run| (run.start.get(), run.len.get())).collect();
-        Self { sectors: ranges.sectors().get(), ranges: listed, more: ranges.len().saturating_sub(MOST_LISTED) }
+        let listed =
+            ranges.iter().take(MAX_LISTED).map(|run| (run.start.get(), run.len.get())).collect();
+        Self {
+            sectors: ranges.sectors().get(),
+            ranges: listed,
+            more: ranges.len().saturating_sub(MAX_LISTED),
+        }
     }
 
     /// The runs as bytes of a drive with sectors of this size: first byte and how many.

@@ -1,4 +1,5 @@
-//! What is on a drive when a server opens it: its volumes, made as they are wanted, and the exports in front of them.
+//! What is on a drive when a server opens it: its volumes, made as they are wanted, and the exports
+//! in front of them.
 
 use headtime_io::{DriveHandle, KnownBy};
 use headtime_units::ByteSize;
@@ -6,7 +7,9 @@ use headtime_units::ByteSize;
 use crate::config::ServeLimits;
 use crate::disk::Disk as _;
 use crate::export::{Blocks, Export, Exports};
-use crate::volumes::{AREA_BYTES, Ensured, LiveVolume, Opening, StoreError, Volume, VolumeStore, Wanted, shares};
+use crate::volumes::{
+    AREA_BYTES, Ensured, LiveVolume, Opening, StoreError, Volume, VolumeStore, Wanted, shares,
+};
 
 /// One volume on the drive.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -15,7 +18,8 @@ pub struct VolumeReport {
     pub volume: Volume,
     /// Its size.
     pub size: ByteSize,
-    /// What was done to have it; `None` for a volume that is on the drive and was not asked for: it stays, and is not served.
+    /// What was done to have it; `None` for a volume that is on the drive and was not asked for: it
+    /// stays, and is not served.
     pub ensured: Option<Ensured>,
 }
 
@@ -45,35 +49,57 @@ pub(super) struct Told {
 }
 
 impl Contents {
-    pub(super) fn of(disk: &DriveHandle, serving: &Serving<'_>, limits: &ServeLimits) -> Result<Self, StoreError> {
-        let (shape, blocks) = (disk.shape(), Blocks { physical: disk.physical_block(), request_bytes: request_bytes(limits) });
+    pub(super) fn of(
+        disk: &DriveHandle,
+        serving: &Serving<'_>,
+        limits: &ServeLimits,
+    ) -> Result<Self, StoreError> {
+        let (shape, blocks) = (
+            disk.shape(),
+            Blocks { physical: disk.physical_block(), request_bytes: request_bytes(limits) },
+        );
         let exports = Exports::default();
         let (wanted, initialize) = match *serving {
             Serving::Volumes { wanted, initialize } => (wanted, initialize),
             Serving::Whole { name } => {
                 exports.add(Export::of_drive(name, shape, blocks));
-                let told = Told { drive: [0; 16], volumes: Vec::new(), opening: None, free: ByteSize::default() };
+                let told = Told {
+                    drive: [0; 16],
+                    volumes: Vec::new(),
+                    opening: None,
+                    free: ByteSize::default(),
+                };
                 return Ok(Self { exports, told, store: None });
             }
         };
         let (mut store, opening) = VolumeStore::open(disk, initialize)?;
         if let Opening::Repaired(wrong) = &opening {
             tracing::warn!(
-                "one of the two copies of the drive's table of volumes was damaged ({wrong}) and was made anew from the other; unless the last server was killed, see to the drive"
+                "one of the two copies of the drive's table of volumes was damaged ({wrong}) and \
+                    was made again from the other; unless the last server was killed, see to the \
+                    drive"
             );
         }
         let done = store.ensure(disk, wanted)?;
         let table = store.table();
-        let ensured = |volume: &Volume| match wanted.iter().position(|wanted| wanted.name == volume.name) {
+        let ensured = |volume: &Volume| match wanted
+            .iter()
+            .position(|wanted| wanted.name == volume.name)
+        {
             Some(index) => Some(done[index]),
             None => (wanted.is_empty() || volume.settings.always_served).then_some(Ensured::Reused),
         };
-        let report = |volume: &Volume| VolumeReport { volume: volume.clone(), size: table.size_of(volume), ensured: ensured(volume) };
+        let report = |volume: &Volume| VolumeReport {
+            volume: volume.clone(),
+            size: table.size_of(volume),
+            ensured: ensured(volume),
+        };
         let volumes: Vec<VolumeReport> = table.volumes().iter().map(report).collect();
         let served = || volumes.iter().filter(|report| report.ensured.is_some());
         let mut changes = Vec::new();
         for volume in served().map(|report| &report.volume) {
-            shares::check(volume, shape.sector).map_err(|(name, refusal)| StoreError::Terms { name, refusal })?;
+            shares::check(volume, shape.sector)
+                .map_err(|(name, refusal)| StoreError::Terms { name, refusal })?;
             changes.extend(shares::changes(None, Some(volume), shape.sector));
         }
         if !changes.is_empty() {
@@ -85,7 +111,8 @@ impl Contents {
         let uuid = table.uuid();
         // Refused only by a drive that is closing, which nobody will look for.
         let _ = disk.know_by(KnownBy::start(AREA_BYTES, move |area| uuid.is_of(area)));
-        let told = Told { drive: uuid.0, volumes, opening: Some(opening), free: table.free().total };
+        let told =
+            Told { drive: uuid.0, volumes, opening: Some(opening), free: table.free().total };
         Ok(Self { exports, told, store: Some(store) })
     }
 }

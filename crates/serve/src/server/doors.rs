@@ -1,4 +1,5 @@
-//! Where clients and orders come in: connections are accepted as long as there are places, and each is served by a task of its own.
+//! Where clients and orders come in: connections are accepted as long as there are places, and each
+//! is served by a task of its own.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -17,18 +18,26 @@ use crate::connection::{Hub, serve};
 use crate::listener::{BindError, Listener};
 use crate::scan_places::default_control_socket;
 
-/// After the system refused a connection for want of descriptors or memory, the time until the next try.
+/// After the system refused a connection for want of descriptors or memory, the time until the next
+/// try.
 pub(crate) const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
-/// How long a connection that is told to make room may take. It has nothing under way and leaves at once, so only a machine that stands still takes as long.
+/// How long a connection that is told to make room may take. It has nothing under way and leaves at
+/// once, so only a machine that stands still takes as long.
 const MAKING_ROOM: Duration = Duration::from_secs(2);
 /// Orders are for the server's own user.
 pub(crate) const CONTROL_MODE: u32 = 0o600;
 
-/// The door for orders, if there is to be one. One that nobody asked for is done without when it cannot be had.
-pub(super) fn control_door(config: &Config, locator: &Locator) -> Result<Option<(PathBuf, Listener)>, BindError> {
+/// The door for orders, if there is to be one. One that nobody asked for is done without when it
+/// cannot be had.
+pub(super) fn control_door(
+    config: &Config,
+    locator: &Locator,
+) -> Result<Option<(PathBuf, Listener)>, BindError> {
     let Some(path) = config.control.path(default_control_socket(locator)) else { return Ok(None) };
     let asked_for = matches!(config.control, PlaceChoice::At(_));
-    if let Some(directory) = path.parent().filter(|directory| !asked_for && directory.starts_with("/run")) {
+    if let Some(directory) =
+        path.parent().filter(|directory| !asked_for && directory.starts_with("/run"))
+    {
         // What comes of it is seen when the socket is made.
         let _ = std::fs::create_dir_all(directory);
     }
@@ -36,13 +45,17 @@ pub(super) fn control_door(config: &Config, locator: &Locator) -> Result<Option<
         Ok(listener) => Ok(Some((path, listener))),
         Err(error) if asked_for => Err(error),
         Err(error) => {
-            tracing::warn!("there is no control socket, so that scans cannot be started: {error}; set control to another path, or to off");
+            tracing::warn!(
+                "there is no control socket, so that scans cannot be started: {error}; set control \
+                    to another path, or to off"
+            );
             Ok(None)
         }
     }
 }
 
-/// A place for a connection; if need be, that of the one that has been about opening an export for the longest.
+/// A place for a connection; if need be, that of the one that has been about opening an export for
+/// the longest.
 async fn slot(slots: &Arc<Semaphore>, arrivals: &Arrivals) -> Option<OwnedSemaphorePermit> {
     if let Ok(slot) = Arc::clone(slots).try_acquire_owned() {
         return Some(slot);
@@ -54,18 +67,31 @@ async fn slot(slots: &Arc<Semaphore>, arrivals: &Arrivals) -> Option<OwnedSemaph
 }
 
 /// Lets clients in at one address, for ever.
-pub(super) async fn accept(listener: Listener, tls: TlsPolicy, hub: Arc<Hub>, slots: Arc<Semaphore>, streams: Arc<AtomicU32>) {
+pub(super) async fn accept(
+    listener: Listener,
+    tls: TlsPolicy,
+    hub: Arc<Hub>,
+    slots: Arc<Semaphore>,
+    streams: Arc<AtomicU32>,
+) {
     loop {
         let (socket, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
             Err(error) => {
-                tracing::warn!("{}: a connection could not be accepted: {error}", listener.address());
+                tracing::warn!(
+                    "{}: a connection could not be accepted: {error}",
+                    listener.address()
+                );
                 tokio::time::sleep(ACCEPT_PAUSE).await;
                 continue;
             }
         };
         let Some(slot) = slot(&slots, &hub.arrivals).await else {
-            tracing::warn!("{peer} was turned away: {} connections have an export open, the limit; raise connections", hub.limits.connections);
+            tracing::warn!(
+                "{peer} was turned away: {} connections have an export open, the limit; raise \
+                    connections",
+                hub.limits.connections
+            );
             continue;
         };
         let stream = StreamId(streams.fetch_add(1, Ordering::Relaxed));

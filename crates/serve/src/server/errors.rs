@@ -9,7 +9,8 @@ use crate::metrics::MetricsError;
 use crate::tls::TlsError;
 use crate::volumes::StoreError;
 
-/// Why a server does not start. Nothing is being served then; what was changed on the drive says the message.
+/// Why a server does not start. Nothing is being served then; what was changed on the drive says
+/// the message.
 #[derive(Debug, thiserror::Error)]
 pub enum StartError {
     /// The configuration is incomplete or contradicts itself.
@@ -44,7 +45,10 @@ pub enum StartError {
         error: StoreError,
     },
     /// The drive has no volumes and none was asked for.
-    #[error("drive {locator} has no volumes yet, so there is nothing to serve; name one with its size, such as --volume vol0=10GiB")]
+    #[error(
+        "drive {locator} has no volumes yet, so there is nothing to serve; name one with its size, \
+            such as --volume vol0=10GiB"
+    )]
     NoVolumes {
         /// The drive's locator.
         locator: String,

@@ -21,10 +21,13 @@ impl Signals {
     pub(super) fn new() -> Self {
         let listen = |kind: SignalKind| {
             let heard = signal(kind);
-            let told = |error| tracing::error!("signal {} cannot be received: {error}", kind.as_raw_value());
+            let told = |error| {
+                tracing::error!("signal {} cannot be received: {error}", kind.as_raw_value())
+            };
             heard.map_err(told).ok()
         };
-        let (terminate, interrupt, hangup) = (SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup());
+        let (terminate, interrupt, hangup) =
+            (SignalKind::terminate(), SignalKind::interrupt(), SignalKind::hangup());
         Self { terminate: listen(terminate), interrupt: listen(interrupt), hangup: listen(hangup) }
     }
 

@@ -124,7 +124,8 @@ fn what_comes_back_after_exports_were_added_fills_their_floors_first() {
 }
 
 proptest! {
-    /// Whatever is asked for and given back: no more is given than there is, whoever is below its floor gets one more, all comes back, and nobody waits for ever.
+    /// Whatever is asked for and given back: no more is given than there is, whoever is below its
+    /// floor gets one more, all comes back, and nobody waits for ever.
     #[test]
     fn floors_hold_whatever_is_asked_for(
         total in 20_u32..200, percent in 0_u32..=100, exports in 1_usize..6,

@@ -1,6 +1,8 @@
-//! A client's stream: a socket, and TLS on it once both sides have agreed to. As [`Socket`], readiness and attempts that never wait.
+//! A client's stream: a socket, and TLS on it once both sides have agreed to. As [`Socket`],
+//! readiness and attempts that never wait.
 //!
-//! Beside what the socket's connection has, TLS holds at most [`TLS_BYTES`]: what was encrypted and not sent yet, and a record or two that came and was not taken yet.
+//! Beside what the socket's connection has, TLS holds at most [`TLS_BYTES`]: what was encrypted and
+//! not sent yet, and a record or two that came and was not taken yet.
 
 use std::io::{self, BufRead as _, IoSlice, Read, Write};
 use std::sync::Arc;
@@ -12,7 +14,8 @@ use tokio::io::Ready;
 
 use crate::socket::{Attempt, Socket};
 
-/// The most that TLS holds for a connection: what waits to be sent, a handshake message, and two records.
+/// The most that TLS holds for a connection: what waits to be sent, a handshake message, and two
+/// records.
 pub const TLS_BYTES: u64 = (SEND_BYTES + 64 * 1024 + 2 * 17 * 1024) as u64;
 /// Bytes that are encrypted ahead of the socket.
 const SEND_BYTES: usize = 64 << 10;
@@ -107,7 +110,8 @@ impl Channel {
                     return Attempt::Moved(count);
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => *unread = 0,
-                // The end, said or not: a client that was cut off and one that was cut off by somebody else look alike, and neither's half message counts.
+                // The end, said or not: a client that was cut off and one that was cut off by
+                // somebody else look alike, and neither's half message counts.
                 Ok(_) | Err(_) => return Attempt::Gone,
             }
             match session.take_records(socket, unread) {
@@ -169,7 +173,11 @@ trait OnSocket {
     fn write_tls_all(&mut self, socket: &Socket) -> Attempt;
 
     /// Takes records from the socket and decrypts them.
-    fn take_records(&mut self, socket: &Socket, unread: &mut usize) -> Result<Attempt, rustls::Error>;
+    fn take_records(
+        &mut self,
+        socket: &Socket,
+        unread: &mut usize,
+    ) -> Result<Attempt, rustls::Error>;
 }
 
 impl OnSocket for ServerConnection {
@@ -184,7 +192,11 @@ impl OnSocket for ServerConnection {
         Attempt::Moved(0)
     }
 
-    fn take_records(&mut self, socket: &Socket, unread: &mut usize) -> Result<Attempt, rustls::Error> {
+    fn take_records(
+        &mut self,
+        socket: &Socket,
+        unread: &mut usize,
+    ) -> Result<Attempt, rustls::Error> {
         let read = match self.read_tls(&mut Raw(socket)) {
             Ok(0) => return Ok(Attempt::Gone),
             Ok(read) => read,

@@ -1,7 +1,9 @@
 //! [`Tls`]: what TLS reads from files, in force until it is read again.
 //!
-//! Reading again is all or nothing: files that do not go together leave what is in force as it is. Whoever has shaken hands goes on as he was let in; whoever comes after meets what is in force
-//! then, also with a session of before: what can be resumed belongs to a [`ServerConfig`] and goes with it, so that a certificate that was revoked is not let in by its memory.
+//! Reading again is all or nothing: files that do not go together leave what is in force as it is.
+//! Whoever has shaken hands goes on as he was let in; whoever comes after meets what is in force
+//! then, also with a session of before: what can be resumed belongs to a [`ServerConfig`] and goes
+//! with it, so that a certificate that was revoked is not let in by its memory.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
@@ -16,7 +18,8 @@ use x509_parser::prelude::{CertificateRevocationList, FromDer as _, X509Certific
 
 use super::{TlsConfig, TlsError};
 
-/// TLS as a server has it. May be kept and told to read its files again from any thread that may block.
+/// TLS as a server has it. May be kept and told to read its files again from any thread that may
+/// block.
 #[derive(Debug)]
 pub struct Tls {
     files: TlsConfig,
@@ -40,10 +43,18 @@ impl Tls {
     /// Reads certificates, keys and lists; answers also what was read.
     pub(crate) fn open(config: &TlsConfig) -> Result<(Self, TlsFiles), TlsError> {
         let (in_force, files) = read(config)?;
-        Ok((Self { files: config.clone(), in_force: RwLock::new(in_force), reading: Mutex::default() }, files))
+        Ok((
+            Self {
+                files: config.clone(),
+                in_force: RwLock::new(in_force),
+                reading: Mutex::default(),
+            },
+            files,
+        ))
     }
 
-    /// Reads all files again, by the names they had at the start. New connections meet what was read; open ones stay as they are.
+    /// Reads all files again, by the names they had at the start. New connections meet what was
+    /// read; open ones stay as they are.
     ///
     /// # Errors
     /// [`TlsError`], with what was in force still in force.
@@ -67,18 +78,27 @@ fn read(config: &TlsConfig) -> Result<(Arc<ServerConfig>, TlsFiles), TlsError> {
     let chain = certificates("certificate", certificate)?;
     let mut files = TlsFiles::default();
     files.tell_of(certificate, &chain[0])?;
-    let key = PrivateKeyDer::from_pem_file(key_file).map_err(|error| file("key", key_file, error.to_string()))?;
+    let key = PrivateKeyDer::from_pem_file(key_file)
+        .map_err(|error| file("key", key_file, error.to_string()))?;
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let setup = |error: rustls::Error| TlsError::Setup(error.to_string());
-    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider)).with_safe_default_protocol_versions().map_err(setup)?;
+    let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .map_err(setup)?;
     let builder = match &config.client_ca {
         None => builder.with_no_client_auth(),
-        Some(path) => builder.with_client_cert_verifier(verifier(path, config.client_crl.as_deref(), provider, &mut files)?),
+        Some(path) => builder.with_client_cert_verifier(verifier(
+            path,
+            config.client_crl.as_deref(),
+            provider,
+            &mut files,
+        )?),
     };
     Ok((Arc::new(builder.with_single_cert(chain, key).map_err(setup)?), files))
 }
 
-/// Who is let in: whose certificate one of the authorities signed, and nobody's list revokes. A certificate of whose revocation nothing is known, or nothing recent, is refused.
+/// Who is let in: whose certificate one of the authorities signed, and nobody's list revokes. A
+/// certificate of whose revocation nothing is known, or nothing recent, is refused.
 fn verifier(
     authorities: &Path,
     lists: Option<&Path>,
@@ -88,11 +108,14 @@ fn verifier(
     let mut roots = RootCertStore::empty();
     let trusted = certificates("client_ca", authorities)?;
     for root in &trusted {
-        roots.add(root.clone()).map_err(|error| file("client_ca", authorities, error.to_string()))?;
+        roots
+            .add(root.clone())
+            .map_err(|error| file("client_ca", authorities, error.to_string()))?;
     }
     let mut builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
     if let Some(path) = lists {
-        let read = CertificateRevocationListDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
+        let read = CertificateRevocationListDer::pem_file_iter(path)
+            .and_then(Iterator::collect::<Result<Vec<_>, _>>);
         let lists = read.map_err(|error| file("client_crl", path, error.to_string()))?;
         if lists.is_empty() {
             return Err(file("client_crl", path, "no revocation list in it".to_owned()));
@@ -105,7 +128,8 @@ fn verifier(
 
 impl TlsFiles {
     fn tell_of(&mut self, path: &Path, certificate: &CertificateDer<'_>) -> Result<(), TlsError> {
-        let (_, parsed) = X509Certificate::from_der(certificate).map_err(|error| file("certificate", path, error.to_string()))?;
+        let (_, parsed) = X509Certificate::from_der(certificate)
+            .map_err(|error| file("certificate", path, error.to_string()))?;
         self.certificate_until = parsed.validity().not_after.to_string();
         if !parsed.validity().is_valid() {
             let note = format!(
@@ -119,16 +143,23 @@ impl TlsFiles {
         Ok(())
     }
 
-    fn tell_of_lists(&mut self, path: &Path, lists: &[CertificateRevocationListDer<'_>], trusted: &[CertificateDer<'_>]) -> Result<(), TlsError> {
+    fn tell_of_lists(
+        &mut self,
+        path: &Path,
+        lists: &[CertificateRevocationListDer<'_>],
+        trusted: &[CertificateDer<'_>],
+    ) -> Result<(), TlsError> {
         let wrong = |error: String| file("client_crl", path, error);
         let now = x509_parser::time::ASN1Time::now();
         let (mut revoked, mut issuers) = (0, Vec::new());
         for list in lists {
-            let (_, parsed) = CertificateRevocationList::from_der(list).map_err(|error| wrong(error.to_string()))?;
+            let (_, parsed) = CertificateRevocationList::from_der(list)
+                .map_err(|error| wrong(error.to_string()))?;
             revoked += parsed.iter_revoked_certificates().count() as u64;
             if let Some(due) = parsed.next_update().filter(|due| *due < now) {
                 let note = format!(
-                    "{}: the list of {} was to be replaced by {due}, so that clients whose certificates it signed are refused; fetch its next list",
+                    "{}: the list of {} was to be replaced by {due}, so that clients whose \
+                        certificates it signed are refused; fetch its next list",
                     path.display(),
                     parsed.issuer()
                 );
@@ -137,10 +168,12 @@ impl TlsFiles {
             issuers.push(parsed.issuer().as_raw().to_vec());
         }
         for root in trusted {
-            let (_, parsed) = X509Certificate::from_der(root).map_err(|error| wrong(error.to_string()))?;
+            let (_, parsed) =
+                X509Certificate::from_der(root).map_err(|error| wrong(error.to_string()))?;
             if issuers.iter().all(|issuer| issuer != parsed.subject().as_raw()) {
                 let note = format!(
-                    "{}: there is no list of {}, so that clients whose certificates it signed are refused; add its list, even an empty one",
+                    "{}: there is no list of {}, so that clients whose certificates it signed are \
+                        refused; add its list, even an empty one",
                     path.display(),
                     parsed.subject()
                 );
@@ -155,7 +188,9 @@ impl TlsFiles {
 fn certificates(what: &'static str, path: &Path) -> Result<Vec<CertificateDer<'static>>, TlsError> {
     let read = CertificateDer::pem_file_iter(path).and_then(Iterator::collect::<Result<Vec<_>, _>>);
     match read {
-        Ok(certificates) if certificates.is_empty() => Err(file(what, path, "no certificate in it".to_owned())),
+        Ok(certificates) if certificates.is_empty() => {
+            Err(file(what, path, "no certificate in it".to_owned()))
+        }
         Ok(certificates) => Ok(certificates),
         Err(error) => Err(file(what, path, error.to_string())),
     }
@@ -174,11 +209,17 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("cert.pem");
         std::fs::write(&path, "nothing").unwrap();
-        let config = TlsConfig { certificate: Some(path.clone()), key: Some(path), ..TlsConfig::default() };
+        let config =
+            TlsConfig { certificate: Some(path.clone()), key: Some(path), ..TlsConfig::default() };
         let error = Tls::open(&config).unwrap_err().to_string();
         assert!(error.contains("cert.pem: no certificate in it"), "{error}");
         let missing = TlsConfig { certificate: Some(directory.path().join("no.pem")), ..config };
         assert!(Tls::open(&missing).unwrap_err().to_string().contains("no.pem"));
-        assert!(Tls::open(&TlsConfig::default()).unwrap_err().to_string().contains("certificate is not named"));
+        assert!(
+            Tls::open(&TlsConfig::default())
+                .unwrap_err()
+                .to_string()
+                .contains("certificate is not named")
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! TLS in front of exports: the server's certificate, whose clients' certificates are trusted, and what each client may see.
+//! TLS in front of exports: the server's certificate, whose clients' certificates are trusted, and
+//! what each client may see.
 //!
 //! ```toml
 //! listen = ["unix:/run/headtime/nbd.sock", "tcp:0.0.0.0:10809,tls=require"]
@@ -13,8 +14,10 @@
 //! name = "vm1.example.org"                         # a DNS name or the common name in its certificate
 //! exports = ["vm1", "vm1@*"]
 //! ```
-//! Without a `[[client]]` everybody who gets in sees every export. With one, a client sees what the entries of its names list and nothing else, not even by name; `*` stands
-//! for whoever there is, and for anything at the end of an export's name. A unix socket without TLS is guarded by its file's permissions, and whoever may open it sees everything.
+//! Without a `[[client]]` everybody who gets in sees every export. With one, a client sees what the
+//! entries of its names list and nothing else, not even by name; `*` stands for whoever there is,
+//! and for anything at the end of an export's name. A unix socket without TLS is guarded by its
+//! file's permissions, and whoever may open it sees everything.
 
 mod channel;
 mod files;
@@ -37,7 +40,8 @@ pub struct TlsConfig {
     pub key: Option<PathBuf>,
     /// Who signs the certificates of clients; clients need none when there is none.
     pub client_ca: Option<PathBuf>,
-    /// Which of those certificates are good no more: revocation lists of everybody who signs; none are looked at when there is none.
+    /// Which of those certificates are good no more: revocation lists of everybody who signs; none
+    /// are looked at when there is none.
     pub client_crl: Option<PathBuf>,
 }
 
@@ -64,10 +68,16 @@ pub enum TlsError {
         error: String,
     },
     /// The parts do not go together.
-    #[error("tls: {0}; check that key and certificate belong together and are of a kind in use today (RSA from 2048 bits, ECDSA, Ed25519)")]
+    #[error(
+        "tls: {0}; check that key and certificate belong together and are of a kind in use today \
+            (RSA from 2048 bits, ECDSA, Ed25519)"
+    )]
     Setup(String),
     /// Nothing can be read again.
-    #[error("there is no [tls] in the configuration, and nothing else is read again while serving; restart the server for what was changed")]
+    #[error(
+        "there is no [tls] in the configuration, and nothing else is read again while serving; \
+            restart the server for what was changed"
+    )]
     None,
 }
 
@@ -96,8 +106,12 @@ impl Permissions {
             return Access::All;
         }
         let names = certificate.map(|certificate| names_in(certificate)).unwrap_or_default();
-        let meant = |client: &&ClientConfig| client.name == "*" || names.iter().any(|name| name.eq_ignore_ascii_case(&client.name));
-        Access::Some(self.clients.iter().filter(meant).flat_map(|client| client.exports.clone()).collect())
+        let meant = |client: &&ClientConfig| {
+            client.name == "*" || names.iter().any(|name| name.eq_ignore_ascii_case(&client.name))
+        };
+        Access::Some(
+            self.clients.iter().filter(meant).flat_map(|client| client.exports.clone()).collect(),
+        )
     }
 }
 
@@ -119,11 +133,17 @@ impl Access {
 fn names_in(certificate: &CertificateDer<'_>) -> Vec<String> {
     let Ok((_, parsed)) = X509Certificate::from_der(certificate) else { return Vec::new() };
     let alternative = parsed.subject_alternative_name().ok().flatten();
-    let dns = alternative.iter().flat_map(|names| &names.value.general_names).filter_map(|name| match name {
-        GeneralName::DNSName(name) => Some((*name).to_owned()),
-        _ => None,
-    });
-    let common = parsed.subject().iter_common_name().filter_map(|name| name.as_str().ok().map(str::to_owned));
+    let dns =
+        alternative.iter().flat_map(|names| &names.value.general_names).filter_map(
+            |name| match name {
+                GeneralName::DNSName(name) => Some((*name).to_owned()),
+                _ => None,
+            },
+        );
+    let common = parsed
+        .subject()
+        .iter_common_name()
+        .filter_map(|name| name.as_str().ok().map(str::to_owned));
     dns.chain(common).collect()
 }
 
@@ -132,7 +152,10 @@ mod tests {
     use super::*;
 
     fn client(name: &str, exports: &[&str]) -> ClientConfig {
-        ClientConfig { name: name.to_owned(), exports: exports.iter().map(|export| (*export).to_owned()).collect() }
+        ClientConfig {
+            name: name.to_owned(),
+            exports: exports.iter().map(|export| (*export).to_owned()).collect(),
+        }
     }
 
     #[test]
@@ -148,13 +171,21 @@ mod tests {
             client("vm2", &["vm2"]),
             client("*", &["public"]),
         ]);
-        let Access::Some(mut seen) = permissions.of(Some(certificate.der())) else { panic!("there are entries") };
+        let Access::Some(mut seen) = permissions.of(Some(certificate.der())) else {
+            panic!("there are entries")
+        };
         seen.sort();
         assert_eq!(seen, ["*", "public", "vm1", "vm1@*"]);
-        assert_eq!(permissions.of(None), Access::Some(vec!["public".to_owned()]), "who shows nothing is anybody");
+        assert_eq!(
+            permissions.of(None),
+            Access::Some(vec!["public".to_owned()]),
+            "who shows nothing is anybody"
+        );
         assert_eq!(Permissions::default().of(None), Access::All);
         let some = Access::Some(vec!["vm1".to_owned(), "vm1@*".to_owned()]);
-        for (export, sees) in [("vm1", true), ("vm1@bulk", true), ("vm10", false), ("vm", false), ("", false)] {
+        for (export, sees) in
+            [("vm1", true), ("vm1@bulk", true), ("vm10", false), ("vm", false), ("", false)]
+        {
             assert_eq!(some.sees(export), sees, "{export}");
         }
     }

@@ -6,7 +6,8 @@
 //! policy g-matrix:lookahead_k=4
 //! crc32c 1f0c33aa
 //! ```
-//! Written aside, synced and renamed: a crash leaves the old file or the new one. A file that is damaged is left alone and said; the next `set` replaces it.
+//! Written aside, synced and renamed: a crash leaves the old file or the new one. A file that is
+//! damaged is left alone and said; the next `set` replaces it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,7 +39,9 @@ impl KeptValues {
     /// # Errors
     /// What is wrong with the file, as a sentence that names it.
     pub(super) fn read(&self) -> Result<Lines, String> {
-        let fails = |what: &str| format!("{}: {what}; remove it, or set the tunables again", self.path.display());
+        let fails = |what: &str| {
+            format!("{}: {what}; remove it, or set the tunables again", self.path.display())
+        };
         let text = match std::fs::read(&self.path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Lines::new()),
             Err(error) => return Err(fails(&error.to_string())),
@@ -48,11 +51,19 @@ impl KeptValues {
         let mut lines = body.lines();
         match lines.next().and_then(|first| first.strip_prefix(HEAD)).map(str::trim) {
             Some(VERSION) => {}
-            Some(version) => return Err(fails(&format!("its format is {version}, this program knows {VERSION}; use a newer program"))),
+            Some(version) => {
+                return Err(fails(&format!(
+                    "its format is {version}, this program knows {VERSION}; use a newer program"
+                )));
+            }
             None => return Err(fails("it does not begin as tunables do")),
         }
-        let pair =
-            |line: &str| line.split_once(' ').map_or_else(|| (line.to_owned(), String::new()), |(name, value)| (name.to_owned(), value.to_owned()));
+        let pair = |line: &str| {
+            line.split_once(' ').map_or_else(
+                || (line.to_owned(), String::new()),
+                |(name, value)| (name.to_owned(), value.to_owned()),
+            )
+        };
         Ok(lines.map(pair).collect())
     }
 
@@ -82,7 +93,10 @@ mod tests {
         let folder = tempfile::tempdir().expect("a folder");
         let kept = KeptValues::new(&folder.path().join("state"), [7; 16]);
         assert_eq!(kept.read(), Ok(Vec::new()), "nothing was kept");
-        let lines: Lines = [("deadlines", ""), ("policy", "headtime"), ("deadlines", "rt=50ms,be=1s")].map(|(a, b)| (a.into(), b.into())).to_vec();
+        let lines: Lines =
+            [("deadlines", ""), ("policy", "headtime"), ("deadlines", "rt=50ms,be=1s")]
+                .map(|(a, b)| (a.into(), b.into()))
+                .to_vec();
         kept.write(&lines).expect("the folder is ours");
         assert_eq!(kept.read().as_deref(), Ok(&lines[..]));
         let whole = std::fs::read_to_string(kept.path()).unwrap();

@@ -1,10 +1,13 @@
 //! [`Tuner`]: what may be changed of a server while it serves, by `headtime get` and `set`.
 //!
-//! Whose word counts, the first that says anything: what was *set* since the server started, the *configuration* (file or flags), what was set earlier and is *remembered*, the *default*. So a setting survives
-//! a restart as long as the configuration leaves it open, as with the settings of volumes; where it does not, `set` says so.
+//! Whose word counts, the first that says anything: what was *set* since the server started, the
+//! *configuration* (file or flags), what was set earlier and is *remembered*, the *default*. So a
+//! setting survives a restart as long as the configuration leaves it open, as with the settings of
+//! volumes; where it does not, `set` says so.
 //!
-//! A `set` is one step: every name and value is looked at before anything is changed, what is to be remembered is on the disk before the drive is told, and the drive takes all of it between two requests. Two at once go one
-//! after the other.
+//! A `set` is one step: every name and value is looked at before anything is changed, what is to be
+//! remembered is on the disk before the drive is told, and the drive takes all of it between two
+//! requests. Two at once go one after the other.
 
 mod kept;
 pub(crate) mod values;
@@ -15,7 +18,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use headtime_io::DriveHandle;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use values::OUTSTANDING_MOST;
+pub(crate) use values::OUTSTANDING_MAX;
 pub use values::{Changeable, Values, changeables};
 
 use kept::{KeptValues, Lines};
@@ -127,18 +130,29 @@ pub enum TuneError {
 }
 
 impl Tuner {
-    /// What the configuration and what is remembered say together, as texts for a drive that is about to be opened; what is remembered and cannot be used is said.
-    pub(crate) fn begin(configured: &Configured, state: Option<&std::path::Path>, drive: [u8; 16]) -> Begun {
+    /// What the configuration and what is remembered say together, as texts for a drive that is
+    /// about to be opened; what is remembered and cannot be used is said.
+    pub(crate) fn begin(
+        configured: &Configured,
+        state: Option<&std::path::Path>,
+        drive: [u8; 16],
+    ) -> Begun {
         let kept = state.map(|state| KeptValues::new(state, drive));
         let lines = kept.as_ref().map_or_else(|| Ok(Lines::new()), KeptValues::read);
         let lines = lines.unwrap_or_else(|message| {
             tracing::warn!("what was set is not remembered: {message}");
             Lines::new()
         });
-        let mut now = Now { values: configured.values.clone(), set: BTreeMap::new(), remembered: BTreeMap::new() };
+        let mut now = Now {
+            values: configured.values.clone(),
+            set: BTreeMap::new(),
+            remembered: BTreeMap::new(),
+        };
         for (name, value) in lines {
             let Some(known) = changeables().find(|known| known.name == name) else {
-                tracing::warn!("a remembered setting of `{name}` is left out: there is no such tunable");
+                tracing::warn!(
+                    "a remembered setting of `{name}` is left out: there is no such tunable"
+                );
                 continue;
             };
             if configured.names.contains(known.name) {
@@ -175,11 +189,13 @@ impl Tuner {
     /// [`TuneError::NoSuch`].
     pub fn get(&self, names: &[String]) -> Result<Vec<TunableStatus>, TuneError> {
         let now = self.lock();
-        let wrong: Vec<String> = names.iter().filter_map(|name| now.values.get(name).err()).collect();
+        let wrong: Vec<String> =
+            names.iter().filter_map(|name| now.values.get(name).err()).collect();
         if !wrong.is_empty() {
             return Err(TuneError::NoSuch(wrong));
         }
-        let meant = |known: &Changeable| names.is_empty() || names.iter().any(|name| name == known.name);
+        let meant =
+            |known: &Changeable| names.is_empty() || names.iter().any(|name| name == known.name);
         Ok(changeables().filter(meant).map(|known| self.status(&now, &known)).collect())
     }
 
@@ -204,12 +220,16 @@ impl Tuner {
             next.remembered.insert(name, value.clone());
             if self.configured.names.contains(name) {
                 let says = self.configured.values.get(name).unwrap_or_default();
-                notes.push(format!("the configuration says {name} = {says}, which counts again after a restart; change it there too"));
+                notes.push(format!(
+                    "the configuration says {name} = {says}, which counts again \
+                    after a restart; change it there too"
+                ));
             }
         }
         if !keeps && !wanted.until_restart && !wanted.set.is_empty() {
             notes.push(
-                "this server remembers nothing, so this holds until it ends; write it into the configuration, or name a directory with state"
+                "this server remembers nothing, so this holds until it ends; write it into the \
+                    configuration, or name a directory with state"
                     .to_owned(),
             );
         }
@@ -275,20 +295,24 @@ impl Tuner {
         if wrong.is_empty() { Ok(named) } else { Err(TuneError::Asked(wrong)) }
     }
 
-    /// Remembers first: what is on the disk and not in force is mended by a restart, the other way round it would be lost in one.
+    /// Remembers first: what is on the disk and not in force is mended by a restart, the other way
+    /// round it would be lost in one.
     fn carry_out(&self, now: &Now, next: &Now) -> Result<(), TuneError> {
         let (before, after) = (now.lines(), next.lines());
         let remembers = before != after;
         if let Some(kept) = self.kept.as_ref().filter(|_| remembers) {
             kept.write(&after).map_err(|error| {
                 TuneError::Failed(format!(
-                    "it cannot be remembered: writing {} failed: {error}; make room, or let it hold --until-restart",
+                    "it cannot be remembered: writing {} failed: {error}; make room, or let it \
+                        hold --until-restart",
                     kept.path().display()
                 ))
             })?;
         }
         self.drive.tune(next.values.change_from(&now.values)).map_err(|refused| {
-            if let Some(Err(error)) = self.kept.as_ref().filter(|_| remembers).map(|kept| kept.write(&before)) {
+            if let Some(Err(error)) =
+                self.kept.as_ref().filter(|_| remembers).map(|kept| kept.write(&before))
+            {
                 tracing::warn!("what was not set is remembered: {error}");
             }
             TuneError::Failed(refused.to_string())

@@ -1,4 +1,5 @@
-//! [`Values`]: everything that may be changed of a running server, by name and as text, and the table of the names.
+//! [`Values`]: everything that may be changed of a running server, by name and as text, and the
+//! table of the names.
 
 use headtime_io::{PolicyChoice, Tuning};
 use headtime_sched::{DEFAULT_POLICY, TUNABLES, Tunables};
@@ -42,9 +43,10 @@ const OUTSTANDING: Changeable = Changeable {
 };
 
 /// The most commands at once that make sense to be asked for.
-pub(crate) const OUTSTANDING_MOST: usize = 65_536;
+pub(crate) const OUTSTANDING_MAX: usize = 65_536;
 
-/// Everything that may be changed while serving: the policy, what the drive holds, and the scheduler's tunables under the names of their paper.
+/// Everything that may be changed while serving: the policy, what the drive holds, and the
+/// scheduler's tunables under the names of their paper.
 pub fn changeables() -> impl Iterator<Item = Changeable> {
     let of_scheduler = |(at, tunable): (usize, &headtime_sched::Tunable)| Changeable {
         name: tunable.name,
@@ -55,7 +57,8 @@ pub fn changeables() -> impl Iterator<Item = Changeable> {
     [POLICY, OUTSTANDING].into_iter().chain(TUNABLES.iter().enumerate().map(of_scheduler))
 }
 
-/// The text of the default of each of the scheduler's tunables, in the order of its table; a test says that it is so.
+/// The text of the default of each of the scheduler's tunables, in the order of its table; a test
+/// says that it is so.
 pub(crate) const fn default_of(tunable: usize) -> &'static str {
     ["use", "", "policy", "clock"][tunable]
 }
@@ -67,13 +70,21 @@ impl Values {
     /// A message that names it, what was given and what is accepted; nothing is changed then.
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), String> {
         match name {
-            "policy" => self.policy = PolicyChoice::parse(value).map_err(|error| format!("policy: {error}"))?,
+            "policy" => {
+                self.policy =
+                    PolicyChoice::parse(value).map_err(|error| format!("policy: {error}"))?
+            }
             "outstanding" if value == "policy" => self.outstanding = None,
             "outstanding" => {
-                let count = value.parse().ok().filter(|count| (1..=OUTSTANDING_MOST).contains(count));
-                self.outstanding = Some(count.ok_or_else(|| format!("outstanding: `{value}` is no value; write {}", OUTSTANDING.takes))?);
+                let count =
+                    value.parse().ok().filter(|count| (1..=OUTSTANDING_MAX).contains(count));
+                self.outstanding = Some(count.ok_or_else(|| {
+                    format!("outstanding: `{value}` is no value; write {}", OUTSTANDING.takes)
+                })?);
             }
-            _ if TUNABLES.iter().any(|tunable| tunable.name == name) => self.tunables.set(name, value).map_err(|error| error.to_string())?,
+            _ if TUNABLES.iter().any(|tunable| tunable.name == name) => {
+                self.tunables.set(name, value).map_err(|error| error.to_string())?
+            }
             _ => return Err(unknown(name)),
         }
         Ok(())
@@ -86,7 +97,9 @@ impl Values {
     pub fn get(&self, name: &str) -> Result<String, String> {
         match name {
             "policy" => Ok(self.policy.to_string()),
-            "outstanding" => Ok(self.outstanding.map_or("policy".to_owned(), |count| count.to_string())),
+            "outstanding" => {
+                Ok(self.outstanding.map_or("policy".to_owned(), |count| count.to_string()))
+            }
             _ => self.tunables.get(name).map_err(|_| unknown(name)),
         }
     }
@@ -95,7 +108,8 @@ impl Values {
     pub(crate) fn change_from(&self, before: &Self) -> Tuning {
         Tuning {
             tunables: (self.tunables != before.tunables).then(|| self.tunables.clone()),
-            policy: (self.policy.to_string() != before.policy.to_string()).then(|| self.policy.clone()),
+            policy: (self.policy.to_string() != before.policy.to_string())
+                .then(|| self.policy.clone()),
             outstanding: (self.outstanding != before.outstanding).then_some(self.outstanding),
         }
     }
@@ -126,16 +140,32 @@ mod tests {
     fn what_is_refused_is_named_with_what_would_do() {
         let mut values = Values::default();
         for (name, value, says) in [
-            ("outstanding", "0", "outstanding: `0` is no value; write a whole number from 1 to 65536, or policy"),
+            (
+                "outstanding",
+                "0",
+                "outstanding: `0` is no value; write a whole number from 1 to 65536, or policy",
+            ),
             ("policy", "elevator", "policy: there is no policy `elevator`; known are fcfs"),
             ("policy", "sptf-oracle", "`headtime sim` only"),
-            ("lookahead_k", "9", "lookahead_k: `9` is no value; write a whole number from 1 to 8, or policy"),
-            ("colour", "red", "there is no tunable `colour`; known are policy, outstanding, latency_matrix, deadlines, lookahead_k, timesource"),
+            (
+                "lookahead_k",
+                "9",
+                "lookahead_k: `9` is no value; write a whole number from 1 to 8, or policy",
+            ),
+            (
+                "color",
+                "red",
+                "there is no tunable `color`; known are policy, outstanding, latency_matrix, \
+                    deadlines, lookahead_k, timesource",
+            ),
         ] {
             let message = values.set(name, value).expect_err(name);
             assert!(message.contains(says), "{message}");
         }
-        assert_eq!(values.get("colour"), values.set("colour", "red").map(|()| String::new()));
-        assert!(matches!(values.change_from(&Values::default()), Tuning { tunables: None, policy: None, outstanding: None }));
+        assert_eq!(values.get("color"), values.set("color", "red").map(|()| String::new()));
+        assert!(matches!(
+            values.change_from(&Values::default()),
+            Tuning { tunables: None, policy: None, outstanding: None }
+        ));
     }
 }

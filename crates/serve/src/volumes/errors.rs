@@ -9,14 +9,18 @@ use super::table::FreeSpace;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum VolumeError {
     /// The name breaks the rules.
-    #[error("volume name `{name}`: expected 1 to 64 of A-Z a-z 0-9 . _ -, not beginning with a dot or dash; choose another name")]
+    #[error(
+        "volume name `{name}`: expected 1 to 64 of A-Z a-z 0-9 . _ -, not beginning with a dot or \
+            dash; choose another name"
+    )]
     Name {
         /// The name as given.
         name: String,
     },
     /// The description breaks the rules.
     #[error(
-        "volume {name}: the description has {bytes} bytes or a control character in it; expected one line of at most {} bytes",
+        "volume {name}: the description has {bytes} bytes or a control character in it; expected \
+            one line of at most {} bytes",
         slot::DESCRIPTION_BYTES
     )]
     Description {
@@ -26,13 +30,19 @@ pub enum VolumeError {
         bytes: usize,
     },
     /// A deadline of nothing.
-    #[error("volume {name}: a deadline of 0 s cannot be held; leave the deadline out, or give a time such as 100ms")]
+    #[error(
+        "volume {name}: a deadline of 0 s cannot be held; leave the deadline out, or give a time \
+            such as 100ms"
+    )]
     Deadline {
         /// The volume.
         name: String,
     },
     /// More reserved than allowed.
-    #[error("volume {name}: a reserve of {reserve} is more than its limit of {limit}; lower the reserve, or raise the limit")]
+    #[error(
+        "volume {name}: a reserve of {reserve} is more than its limit of {limit}; lower the \
+            reserve, or raise the limit"
+    )]
     ReserveAboveLimit {
         /// The volume.
         name: String,
@@ -51,7 +61,8 @@ pub enum VolumeError {
     },
     /// It cannot grow where it lies.
     #[error(
-        "volume {name} cannot grow to {} where it lies: behind it {} is free, so that it can have at most {} bytes; \
+        "volume {name} cannot grow to {} where it lies: behind it {} is free, so that it can have \
+            at most {} bytes; \
          ask for that, or add a larger volume and copy its content",
         exactly(*wanted), behind, most.get()
     )]
@@ -67,7 +78,8 @@ pub enum VolumeError {
     },
     /// It would lose its end.
     #[error(
-        "volume {name} has {}, and at {} all behind that would be lost; make sure that nobody uses the end, then say so with `--cut-data` (`cut_data` at the control socket)",
+        "volume {name} has {}, and at {} all behind that would be lost; make sure that nobody uses \
+            the end, then say so with `--cut-data` (`cut_data` at the control socket)",
         exactly(*remembered), exactly(*wanted)
     )]
     Cuts {
@@ -79,7 +91,10 @@ pub enum VolumeError {
         wanted: ByteSize,
     },
     /// More would be reserved than there is.
-    #[error("{name}: {wanted} of the drive's time cannot be reserved, because {free} is free; ask for no more, or lower another reserve")]
+    #[error(
+        "{name}: {wanted} of the drive's time cannot be reserved, because {free} is free; ask for \
+            no more, or lower another reserve"
+    )]
     Reserved {
         /// The volume or class.
         name: String,
@@ -99,14 +114,18 @@ pub enum VolumeError {
         name: String,
     },
     /// The volume exists.
-    #[error("volume {name} is on the drive already; change it with `headtime volume set`, or choose another name")]
+    #[error(
+        "volume {name} is on the drive already; change it with `headtime volume set`, or choose \
+            another name"
+    )]
     Exists {
         /// The volume.
         name: String,
     },
     /// The volume exists with another size.
     #[error(
-        "volume {name} has {} on the drive, but {} was asked for; ask for {} bytes, leave the size out, or choose another name (`headtime volume set {name} size=…` resizes it)",
+        "volume {name} has {} on the drive, but {} was asked for; ask for {} bytes, leave the size \
+            out, or choose another name (`headtime volume set {name} size=…` resizes it)",
         exactly(*remembered), exactly(*wanted), remembered.get()
     )]
     OtherSize {
@@ -118,7 +137,10 @@ pub enum VolumeError {
         wanted: ByteSize,
     },
     /// A new volume without a size.
-    #[error("volume {name} is not on the drive yet, so it needs a size, such as {name}=10GiB; the drive has {known}")]
+    #[error(
+        "volume {name} is not on the drive yet, so it needs a size, such as {name}=10GiB; the \
+            drive has {known}"
+    )]
     NoSize {
         /// The volume.
         name: String,
@@ -149,7 +171,11 @@ pub enum VolumeError {
         free: FreeSpace,
     },
     /// The table is full.
-    #[error("volume {name}: the drive's table has room for {} volumes and classes, and is full; use fewer, larger ones", slot::MAX_ENTRIES)]
+    #[error(
+        "volume {name}: the drive's table has room for {} volumes and classes, and is full; use \
+            fewer, larger ones",
+        slot::MAX_ENTRIES
+    )]
     TooMany {
         /// The volume.
         name: String,
@@ -189,7 +215,10 @@ pub enum TableError {
         next: u32,
     },
     /// An extent that is empty, not aligned, in the metadata area or past the end of the drive.
-    #[error("volume {name} lies at {extent}, which is not aligned, or not between the metadata area and the end of the drive at LBA {capacity}")]
+    #[error(
+        "volume {name} lies at {extent}, which is not aligned, or not between the metadata area \
+            and the end of the drive at LBA {capacity}"
+    )]
     Extent {
         /// The volume.
         name: String,
@@ -214,5 +243,8 @@ fn exactly(size: ByteSize) -> String {
 }
 
 fn next_multiple(size: ByteSize, sector: u32) -> u64 {
-    size.get().max(1).checked_next_multiple_of(u64::from(sector)).unwrap_or(size.get() / u64::from(sector) * u64::from(sector))
+    size.get()
+        .max(1)
+        .checked_next_multiple_of(u64::from(sector))
+        .unwrap_or(size.get() / u64::from(sector) * u64::from(sector))
 }

@@ -1,8 +1,10 @@
 //! A volume as it is being served: what of it changes under the clients that have it open.
 //!
-//! Every request passes [`LiveVolume::begin`], which knows where the volume ends *now* and whether it may be written *now*, whatever its client was told when
-//! it opened the export. A volume that shrinks or goes first lets in nothing more that would not be allowed afterwards, then waits until everything let in before
-//! is over ([`LiveVolume::wait_for_earlier`]), and only then are its sectors free for others: nothing of the old volume is on its way to them any more.
+//! Every request passes [`LiveVolume::begin`], which knows where the volume ends *now* and whether
+//! it may be written *now*, whatever its client was told when it opened the export. A volume that
+//! shrinks or goes first lets in nothing more that would not be allowed afterwards, then waits
+//! until everything let in before is over ([`LiveVolume::wait_for_earlier`]), and only then are its
+//! sectors free for others: nothing of the old volume is on its way to them any more.
 
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -59,10 +61,24 @@ impl LiveVolume {
     }
 
     /// A run of sectors that is no volume of a table: a whole drive.
-    pub(crate) fn of(id: VolumeId, name: String, extent: Extent, settings: Settings, sector: SectorSize) -> Arc<Self> {
+    pub(crate) fn of(
+        id: VolumeId,
+        name: String,
+        extent: Extent,
+        settings: Settings,
+        sector: SectorSize,
+    ) -> Arc<Self> {
         let state = State { len: extent.len, settings, epoch: 0, in_flight: [0; 2] };
         let removed = watch::Sender::new(false);
-        Arc::new(Self { id, name, sector, start: extent.start, state: Mutex::new(state), fewer: Condvar::new(), removed })
+        Arc::new(Self {
+            id,
+            name,
+            sector,
+            start: extent.start,
+            state: Mutex::new(state),
+            fewer: Condvar::new(),
+            removed,
+        })
     }
 
     /// Its sectors by the drive's addresses, as they are now.
@@ -81,25 +97,37 @@ impl LiveVolume {
     }
 
     /// Lets a request of a class in, or says why not. `removed` volumes let nothing in.
-    pub(crate) fn begin(self: &Arc<Self>, class: Class, command: &Command) -> Result<Pass, (Errno, &'static str)> {
+    pub(crate) fn begin(
+        self: &Arc<Self>,
+        class: Class,
+        command: &Command,
+    ) -> Result<Pass, (Errno, &'static str)> {
         let mut state = self.state();
         if *self.removed.borrow() {
             return Err((Errno::Shutdown, "the volume was removed"));
         }
-        let writes = matches!(command, Command::Write { .. } | Command::Trim { .. } | Command::WriteZeroes { .. });
+        let writes = matches!(
+            command,
+            Command::Write { .. } | Command::Trim { .. } | Command::WriteZeroes { .. }
+        );
         if writes && state.settings.read_only {
             return Err((Errno::Perm, "the volume has become read-only"));
         }
         let (offset, length) = command.range();
-        let fits = offset.checked_add(length).is_some_and(|end| end <= self.sector.bytes_of(state.len));
+        let fits =
+            offset.checked_add(length).is_some_and(|end| end <= self.sector.bytes_of(state.len));
         if !fits && !matches!(command, Command::Flush) {
             let errno = if writes { Errno::NoSpace } else { Errno::Invalid };
-            return Err((errno, "the volume has become smaller and ends before this; open it again"));
+            return Err((
+                errno,
+                "the volume has become smaller and ends before this; open it again",
+            ));
         }
         let epoch = state.epoch;
         state.in_flight[(epoch & 1) as usize] += 1;
         let of_class = state.settings.of_class(class);
-        let (deadline, priority) = (of_class.and_then(|class| class.deadline), of_class.and_then(|class| class.priority));
+        let (deadline, priority) =
+            (of_class.and_then(|class| class.deadline), of_class.and_then(|class| class.priority));
         Ok(Pass { volume: Arc::clone(self), epoch, deadline, priority })
     }
 
@@ -129,11 +157,13 @@ impl LiveVolume {
         self.state().in_flight.iter().sum()
     }
 
-    /// Waits until everything that was let in before this call is over; whether it is, within `patience`. Only one may wait at a time.
+    /// Waits until everything that was let in before this call is over; whether it is, within
+    /// `patience`. Only one may wait at a time.
     pub(crate) fn wait_for_earlier(&self, patience: Duration) -> bool {
         let until = Instant::now() + patience;
         let mut state = self.state();
-        // What is left of an earlier wait that was given up has to be over too, before its count can be used again.
+        // What is left of an earlier wait that was given up has to be over too, before its count
+        // can be used again.
         let earlier = [(state.epoch.wrapping_add(1) & 1) as usize, (state.epoch & 1) as usize];
         for (turn, index) in earlier.into_iter().enumerate() {
             if turn == 1 {
@@ -144,7 +174,8 @@ impl LiveVolume {
                 if left.is_zero() {
                     return false;
                 }
-                state = self.fewer.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+                state =
+                    self.fewer.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
             }
         }
         true
@@ -172,7 +203,13 @@ mod tests {
     use super::*;
 
     fn volume() -> Arc<LiveVolume> {
-        LiveVolume::of(VolumeId(1), "a".to_owned(), Extent::from_numbers(2048, 16), Settings::default(), SectorSize::B512)
+        LiveVolume::of(
+            VolumeId(1),
+            "a".to_owned(),
+            Extent::from_numbers(2048, 16),
+            Settings::default(),
+            SectorSize::B512,
+        )
     }
 
     fn read(offset: u64, length: u32) -> Command {
@@ -190,14 +227,29 @@ mod tests {
         let volume = volume();
         assert!(volume.begin(Class::Ordinary, &read(7680, 512)).is_ok());
         volume.resize(Sectors::new(8));
-        assert_eq!(volume.begin(Class::Ordinary, &read(3584, 1024)).map(|_| ()).unwrap_err().0, Errno::Invalid);
-        assert_eq!(volume.begin(Class::Ordinary, &write(4096, 512)).map(|_| ()).unwrap_err().0, Errno::NoSpace);
-        assert!(volume.begin(Class::Ordinary, &write(3584, 512)).is_ok() && volume.begin(Class::Ordinary, &Command::Flush).is_ok());
+        assert_eq!(
+            volume.begin(Class::Ordinary, &read(3584, 1024)).map(|_| ()).unwrap_err().0,
+            Errno::Invalid
+        );
+        assert_eq!(
+            volume.begin(Class::Ordinary, &write(4096, 512)).map(|_| ()).unwrap_err().0,
+            Errno::NoSpace
+        );
+        assert!(
+            volume.begin(Class::Ordinary, &write(3584, 512)).is_ok()
+                && volume.begin(Class::Ordinary, &Command::Flush).is_ok()
+        );
         volume.set(Settings { read_only: true, ..Settings::default() });
-        assert_eq!(volume.begin(Class::Ordinary, &write(0, 512)).map(|_| ()).unwrap_err().0, Errno::Perm);
+        assert_eq!(
+            volume.begin(Class::Ordinary, &write(0, 512)).map(|_| ()).unwrap_err().0,
+            Errno::Perm
+        );
         assert!(volume.begin(Class::Ordinary, &read(0, 512)).is_ok());
         volume.remove(true);
-        assert_eq!(volume.begin(Class::Ordinary, &Command::Flush).map(|_| ()).unwrap_err().0, Errno::Shutdown);
+        assert_eq!(
+            volume.begin(Class::Ordinary, &Command::Flush).map(|_| ()).unwrap_err().0,
+            Errno::Shutdown
+        );
         assert_eq!(volume.in_flight(), 0);
     }
 
@@ -209,7 +261,8 @@ mod tests {
         let later = volume.begin(Class::Ordinary, &read(0, 512)).unwrap();
         assert!(!volume.wait_for_earlier(NOW), "the first is not over yet");
         drop(first);
-        // The wait that was given up has begun an epoch, so that `later` counts as earlier than this one.
+        // The wait that was given up has begun an epoch, so that `later` counts as earlier than
+        // this one.
         assert!(!volume.wait_for_earlier(NOW));
         drop(later);
         let beside = Arc::clone(&volume);
@@ -220,7 +273,10 @@ mod tests {
         }
         let later = volume.begin(Class::Ordinary, &read(0, 512)).unwrap();
         drop(held);
-        assert!(waiter.join().unwrap(), "a request that came after the wait began is not waited for");
+        assert!(
+            waiter.join().unwrap(),
+            "a request that came after the wait began is not waited for"
+        );
         assert_eq!(volume.in_flight(), 1);
         drop(later);
     }

@@ -1,4 +1,5 @@
-//! Which slot counts, and which writes turn one table into the next. No I/O: bytes in, [`Step`]s out.
+//! Which slot counts, and which writes turn one table into the next. No I/O: bytes in, [`Step`]s
+//! out.
 //!
 //! A change from table T to T′, with slot A holding (generation 6, T) and slot B (generation 7, T):
 //!
@@ -6,14 +7,16 @@
 //! write A (8, T′) · flush · write B (9, T′) · flush
 //!   torn here ▲ B still says (7, T)    ▲ from here on A says (8, T′)
 //! ```
-//! A crash during the first write leaves T, anything later leaves T′. What is guaranteed needs only that a completed flush makes what was
-//! written before it durable, not that sectors of one write reach the disk in order.
+//! A crash during the first write leaves T, anything later leaves T′. What is guaranteed needs only
+//! that a completed flush makes what was written before it durable, not that sectors of one write
+//! reach the disk in order.
 //!
-//! What is read when a drive is opened may be in its cache only: the program that wrote it may have died before its flush. A flush comes therefore before anything is
-//! written over the other slot; without it a power failure could leave both slots torn.
+//! What is read when a drive is opened may be in its cache only: the program that wrote it may have
+//! died before its flush. A flush comes therefore before anything is written over the other slot;
+//! without it a power failure could leave both slots torn.
 //!
-//! A drive's first table goes to slot B: a power failure may leave the block that was being written unreadable, and a drive whose very first sector cannot be read is
-//! not known to be empty.
+//! A drive's first table goes to slot B: a power failure may leave the block that was being written
+//! unreadable, and a drive whose very first sector cannot be read is not known to be empty.
 
 use super::slot::{self, SLOT_BYTES, SlotContent};
 use super::table::{DriveShape, VolumeTable};
@@ -81,13 +84,15 @@ pub enum OpenError {
     /// Content that is not ours.
     #[error(
         "the drive holds other content: its first MiB is neither empty nor a table of volumes; \
-         check that it is the right drive, then allow overwriting it with `initialize` (everything on it is lost)"
+         check that it is the right drive, then allow overwriting it with `initialize` (everything \
+         on it is lost)"
     )]
     Foreign,
     /// Both slots are damaged.
     #[error(
         "both copies of the drive's table of volumes are damaged (copy A: {a}; copy B: {b}); \
-         nothing was changed. Restore the first MiB of the drive from a backup, or start over with `initialize` (all volumes are lost)"
+         nothing was changed. Restore the first MiB of the drive from a backup, or start over with \
+         `initialize` (all volumes are lost)"
     )]
     Damaged {
         /// What is wrong with slot A.
@@ -96,13 +101,20 @@ pub enum OpenError {
         b: String,
     },
     /// A newer program wrote it.
-    #[error("the drive's table of volumes has format {version}; this program knows format {}; use a newer program", slot::FORMAT_VERSION)]
+    #[error(
+        "the drive's table of volumes has format {version}; this program knows format {}; use a \
+            newer program",
+        slot::FORMAT_VERSION
+    )]
     Unsupported {
         /// The format on the drive.
         version: u32,
     },
     /// The drive's sectors are not what the table says.
-    #[error("the drive has sectors of {drive} bytes, its table of volumes says {table}; serve it the way it was initialised")]
+    #[error(
+        "the drive has sectors of {drive} bytes, its table of volumes says {table}; serve it the \
+            way it was initialized"
+    )]
     SectorSize {
         /// The drive's sector in bytes.
         drive: u32,
@@ -111,7 +123,8 @@ pub enum OpenError {
     },
     /// The drive is smaller than it was.
     #[error(
-        "the drive has {drive} sectors, its table of volumes says {table}: it was cut off, or copied incompletely; \
+        "the drive has {drive} sectors, its table of volumes says {table}: it was cut off, or \
+            copied incompletely; \
          serve it at its full size"
     )]
     Shrunk {
@@ -123,38 +136,57 @@ pub enum OpenError {
 }
 
 impl Metadata {
-    /// Reads a metadata area of which every sector could be read: [`Metadata::open_what_is_left`] of it.
+    /// Reads a metadata area of which every sector could be read: [`Metadata::open_what_is_left`]
+    /// of it.
     ///
     /// # Errors
     /// See [`OpenError`].
     ///
     /// # Panics
     /// When `area` has another length and the drive is not too small.
-    pub fn open(area: &[u8], shape: DriveShape, initialize: bool, fresh: DriveUuid) -> Result<Opened, OpenError> {
+    pub fn open(
+        area: &[u8],
+        shape: DriveShape,
+        initialize: bool,
+        fresh: DriveUuid,
+    ) -> Result<Opened, OpenError> {
         Self::open_what_is_left(area, &[], shape, initialize, fresh)
     }
 
     /// Reads the metadata area.
     ///
-    /// `area` are the first [`AREA_BYTES`] of a drive of `shape`, with zeroes in place of the sectors that could not be read, and `unreadable` the numbers of these; `initialize`
-    /// allows content without a valid table to be overwritten; `fresh` becomes the drive's UUID if it gets its first table now.
+    /// `area` are the first [`AREA_BYTES`] of a drive of `shape`, with zeroes in place of the
+    /// sectors that could not be read, and `unreadable` the numbers of these; `initialize` allows
+    /// content without a valid table to be overwritten; `fresh` becomes the drive's UUID if it gets
+    /// its first table now.
     ///
     /// # Errors
     /// See [`OpenError`].
     ///
     /// # Panics
     /// When `area` has another length and the drive is not too small.
-    pub fn open_what_is_left(area: &[u8], unreadable: &[u64], shape: DriveShape, initialize: bool, fresh: DriveUuid) -> Result<Opened, OpenError> {
+    pub fn open_what_is_left(
+        area: &[u8],
+        unreadable: &[u64],
+        shape: DriveShape,
+        initialize: bool,
+        fresh: DriveUuid,
+    ) -> Result<Opened, OpenError> {
         let drive_bytes = shape.sector.bytes_of(shape.capacity);
         if drive_bytes < 2 * AREA_BYTES {
             return Err(OpenError::TooSmall { bytes: drive_bytes });
         }
         assert_eq!(area.len() as u64, AREA_BYTES, "the whole metadata area is read");
-        let lost = |index| unreadable.iter().copied().find(|sector| slot_bytes(index).contains(&shape.sector.bytes_of(Sectors::new(*sector))));
+        let lost = |index| {
+            unreadable.iter().copied().find(|sector| {
+                slot_bytes(index).contains(&shape.sector.bytes_of(Sectors::new(*sector)))
+            })
+        };
         let contents = [0, 1].map(|index| {
             let bytes = slot_bytes(index);
             match slot::decode(&area[bytes.start as usize..bytes.end as usize]) {
-                // What could not be read is behind the end of these, which is what their checksums and lengths say.
+                // What could not be read is behind the end of these, which is what their checksums
+                // and lengths say.
                 whole @ (SlotContent::Table { .. } | SlotContent::Unsupported { .. }) => whole,
                 other => lost(index).map_or(other, |sector| SlotContent::Unreadable { sector }),
             }
@@ -164,24 +196,36 @@ impl Metadata {
         }
         let newest = (0..2).filter_map(|index| Some((generation(&contents[index])?, index))).max();
         let Some((newest_generation, current)) = newest else {
-            // Blank is also a drive whose first table was being written to slot B when the power failed.
+            // Blank is also a drive whose first table was being written to slot B when the power
+            // failed.
             let first_table = slot_bytes(1);
-            let readable = unreadable.iter().all(|sector| first_table.contains(&shape.sector.bytes_of(Sectors::new(*sector))));
+            let readable = unreadable
+                .iter()
+                .all(|sector| first_table.contains(&shape.sector.bytes_of(Sectors::new(*sector))));
             let blank = readable && area.iter().all(|byte| *byte == 0);
             if !blank && !initialize {
                 return Err(refusal(&contents));
             }
             let opening = if blank { Opening::Fresh } else { Opening::Initialized };
-            let nothing = Self { table: VolumeTable::empty(fresh, shape), generation: 0, current: 0 };
+            let nothing =
+                Self { table: VolumeTable::empty(fresh, shape), generation: 0, current: 0 };
             let (metadata, steps) = nothing.plan(nothing.table.clone());
             return Ok(Opened { metadata, steps, opening });
         };
         let [a, b] = &contents;
         let (own, other) = if current == 0 { (a, b) } else { (b, a) };
-        let SlotContent::Table { table, .. } = own else { unreachable!("only tables have a generation") };
-        let metadata = Self { table: checked_shape(table.clone(), shape)?, generation: newest_generation, current };
+        let SlotContent::Table { table, .. } = own else {
+            unreachable!("only tables have a generation")
+        };
+        let metadata = Self {
+            table: checked_shape(table.clone(), shape)?,
+            generation: newest_generation,
+            current,
+        };
         match other {
-            SlotContent::Table { table: same, .. } if same == table => Ok(Opened { metadata, steps: vec![Step::Flush], opening: Opening::Whole }),
+            SlotContent::Table { table: same, .. } if same == table => {
+                Ok(Opened { metadata, steps: vec![Step::Flush], opening: Opening::Whole })
+            }
             other => {
                 let (metadata, mut steps) = metadata.repair();
                 steps.insert(0, Step::Flush);
@@ -207,24 +251,39 @@ impl Metadata {
         (after, steps)
     }
 
-    /// What is true when carrying out a [plan](Metadata::plan) from here failed at one of its steps and this table shall go on to count: planning it once more writes the slot first
-    /// that is not surely whole, with a generation above all that may be on the drive.
+    /// What is true when carrying out a [plan](Metadata::plan) from here failed at one of its steps
+    /// and this table shall go on to count: planning it once more writes the slot first that is not
+    /// surely whole, with a generation above all that may be on the drive.
     #[must_use]
     pub fn after_failure(&self, step: usize) -> Self {
         let first_slot_is_whole = step > FIRST_FLUSH;
         let current = if first_slot_is_whole { 1 - self.current } else { self.current };
-        Self { table: self.table.clone(), generation: self.generation + if first_slot_is_whole { 2 } else { 1 }, current }
+        Self {
+            table: self.table.clone(),
+            generation: self.generation + if first_slot_is_whole { 2 } else { 1 },
+            current,
+        }
     }
 
     /// Brings the slot that does not count up to date.
     fn repair(&self) -> (Self, Vec<Step>) {
-        let after = Self { table: self.table.clone(), generation: self.generation + 1, current: 1 - self.current };
+        let after = Self {
+            table: self.table.clone(),
+            generation: self.generation + 1,
+            current: 1 - self.current,
+        };
         let steps = after.write();
         (after, steps)
     }
 
     fn write(&self) -> Vec<Step> {
-        vec![Step::Write { offset: slot_offset(self.current), bytes: slot::encode(&self.table, self.generation) }, Step::Flush]
+        vec![
+            Step::Write {
+                offset: slot_offset(self.current),
+                bytes: slot::encode(&self.table, self.generation),
+            },
+            Step::Flush,
+        ]
     }
 }
 
@@ -250,7 +309,10 @@ fn unsupported(content: &SlotContent) -> Option<u32> {
 }
 
 fn refusal(contents: &[SlotContent; 2]) -> OpenError {
-    if contents.iter().any(|content| matches!(content, SlotContent::Damaged(_) | SlotContent::Unreadable { .. })) {
+    if contents
+        .iter()
+        .any(|content| matches!(content, SlotContent::Damaged(_) | SlotContent::Unreadable { .. }))
+    {
         OpenError::Damaged { a: fault(&contents[0]), b: fault(&contents[1]) }
     } else {
         OpenError::Foreign
@@ -274,7 +336,10 @@ fn fault(content: &SlotContent) -> String {
 fn checked_shape(table: VolumeTable, shape: DriveShape) -> Result<VolumeTable, OpenError> {
     let known = table.shape();
     if known.sector != shape.sector {
-        return Err(OpenError::SectorSize { drive: shape.sector.bytes(), table: known.sector.bytes() });
+        return Err(OpenError::SectorSize {
+            drive: shape.sector.bytes(),
+            table: known.sector.bytes(),
+        });
     }
     if known.capacity > shape.capacity {
         return Err(OpenError::Shrunk { drive: shape.capacity.get(), table: known.capacity.get() });
@@ -289,7 +354,8 @@ mod tests {
     use headtime_units::{ByteSize, Nanos, SectorSize};
     use proptest::prelude::*;
 
-    const SHAPE: DriveShape = DriveShape { sector: SectorSize::B512, capacity: Sectors::new(64 * 2048) };
+    const SHAPE: DriveShape =
+        DriveShape { sector: SectorSize::B512, capacity: Sectors::new(64 * 2048) };
     const UUID: DriveUuid = DriveUuid([9; 16]);
 
     /// The first MiB of a drive that can lose power.
@@ -308,9 +374,15 @@ mod tests {
             self.carry_out_until(steps, usize::MAX, |_| true);
         }
 
-        /// Carries out `steps` but for the sectors after the first `sectors`; of the write in which that happens, `lands` says which of the sectors that
-        /// should not have been reached are there all the same. Says whether everything was done.
-        fn carry_out_until(&mut self, steps: &[Step], mut sectors: usize, mut lands: impl FnMut(usize) -> bool) -> bool {
+        /// Carries out `steps` but for the sectors after the first `sectors`; of the write in which
+        /// that happens, `lands` says which of the sectors that should not have been reached are
+        /// there all the same. Says whether everything was done.
+        fn carry_out_until(
+            &mut self,
+            steps: &[Step],
+            mut sectors: usize,
+            mut lands: impl FnMut(usize) -> bool,
+        ) -> bool {
             for step in steps {
                 let Step::Write { offset, bytes } = step else { continue };
                 let torn = bytes.len() / 512 > sectors;
@@ -330,7 +402,11 @@ mod tests {
 
     fn wanted(name: &str, mebibytes: u64, deadline_ms: u64) -> Wanted {
         let deadline = (deadline_ms > 0).then(|| Nanos::from_ms(deadline_ms));
-        Wanted { name: name.to_string(), size: Some(ByteSize::new(mebibytes << 20)), settings: Settings { deadline, ..Settings::default() }.into() }
+        Wanted {
+            name: name.to_string(),
+            size: Some(ByteSize::new(mebibytes << 20)),
+            settings: Settings { deadline, ..Settings::default() }.into(),
+        }
     }
 
     fn with_volume(metadata: &Metadata, name: &str) -> (Metadata, Vec<Step>) {
@@ -361,10 +437,19 @@ mod tests {
     fn every_write_is_followed_by_a_flush_and_the_slot_that_counts_is_never_written_first() {
         let (_, metadata) = drive_with_volume();
         let (_, steps) = with_volume(&metadata, "more");
-        let [Step::Write { offset: first, .. }, Step::Flush, Step::Write { offset: second, .. }, Step::Flush] = &steps[..] else {
+        let [
+            Step::Write { offset: first, .. },
+            Step::Flush,
+            Step::Write { offset: second, .. },
+            Step::Flush,
+        ] = &steps[..]
+        else {
             panic!("{steps:?}")
         };
-        assert_eq!((*first, *second), (slot_offset(1 - metadata.current), slot_offset(metadata.current)));
+        assert_eq!(
+            (*first, *second),
+            (slot_offset(1 - metadata.current), slot_offset(metadata.current))
+        );
     }
 
     #[test]
@@ -392,7 +477,11 @@ mod tests {
             platter.0[slot_offset(index) as usize + 300] ^= 4;
             let opened = platter.open(false).unwrap();
             assert_eq!(opened.metadata.table(), metadata.table());
-            assert!(matches!(&opened.opening, Opening::Repaired(text) if text.contains("checksum")), "{:?}", opened.opening);
+            assert!(
+                matches!(&opened.opening, Opening::Repaired(text) if text.contains("checksum")),
+                "{:?}",
+                opened.opening
+            );
             platter.carry_out(&opened.steps);
             assert_eq!(platter.open(false).unwrap().opening, Opening::Whole);
         }
@@ -411,7 +500,10 @@ mod tests {
         let sectors = |capacity| DriveShape { capacity: Sectors::new(capacity), ..SHAPE };
         assert!(matches!(open(sectors(63 * 2048)), Err(OpenError::Shrunk { .. })));
         assert!(matches!(open(sectors(4095)), Err(OpenError::TooSmall { bytes: 2_096_640 })));
-        assert!(matches!(open(DriveShape { sector: SectorSize::B4096, ..SHAPE }), Err(OpenError::SectorSize { .. })));
+        assert!(matches!(
+            open(DriveShape { sector: SectorSize::B4096, ..SHAPE }),
+            Err(OpenError::SectorSize { .. })
+        ));
         let grown = open(sectors(65 * 2048)).unwrap();
         assert_eq!(grown.metadata.table().free().total, ByteSize::new(61 << 20));
     }
@@ -429,15 +521,20 @@ mod tests {
         fn apply(&self, table: &VolumeTable) -> VolumeTable {
             let mut table = table.clone();
             let _refused = match self {
-                Self::Ensure { name, mebibytes, deadline_ms } => table.ensure(&wanted(&format!("v{name}"), *mebibytes, *deadline_ms)).is_err(),
-                Self::Resize { name, mebibytes, cut_data } => table.change(&wanted(&format!("v{name}"), *mebibytes, 0), *cut_data).is_err(),
+                Self::Ensure { name, mebibytes, deadline_ms } => {
+                    table.ensure(&wanted(&format!("v{name}"), *mebibytes, *deadline_ms)).is_err()
+                }
+                Self::Resize { name, mebibytes, cut_data } => {
+                    table.change(&wanted(&format!("v{name}"), *mebibytes, 0), *cut_data).is_err()
+                }
                 Self::Remove { name } => table.remove(&format!("v{name}")).is_err(),
             };
             table
         }
     }
 
-    /// A change, and after how many sectors the power fails, if it does; `lands` picks sectors of the torn write that are there out of order.
+    /// A change, and after how many sectors the power fails, if it does; `lands` picks sectors of
+    /// the torn write that are there out of order.
     #[derive(Clone, Debug)]
     struct Round {
         change: Change,
@@ -452,7 +549,10 @@ mod tests {
             1 => (0_u8..8).prop_map(|name| Change::Remove { name }),
         ];
         let round = (change, proptest::option::of(0_usize..24), prop_oneof![Just(0), any::<u64>()]);
-        proptest::collection::vec(round.prop_map(|(change, crash_after, lands)| Round { change, crash_after, lands }), 1..30)
+        proptest::collection::vec(
+            round.prop_map(|(change, crash_after, lands)| Round { change, crash_after, lands }),
+            1..30,
+        )
     }
 
     proptest! {
@@ -474,11 +574,19 @@ mod tests {
         }
     }
 
-    /// Opens and repairs the drive, which must say one of the tables, and must not fall back once a repair was made.
-    fn reopen(platter: &mut Platter, before: Option<&VolumeTable>, after: Option<&VolumeTable>) -> Result<Metadata, TestCaseError> {
+    /// Opens and repairs the drive, which must say one of the tables, and must not fall back once a
+    /// repair was made.
+    fn reopen(
+        platter: &mut Platter,
+        before: Option<&VolumeTable>,
+        after: Option<&VolumeTable>,
+    ) -> Result<Metadata, TestCaseError> {
         let opened = platter.open(false).map_err(|error| TestCaseError::fail(error.to_string()))?;
         let table = opened.metadata.table();
-        prop_assert!(before.into_iter().chain(after).any(|expected| expected == table), "{table:?}");
+        prop_assert!(
+            before.into_iter().chain(after).any(|expected| expected == table),
+            "{table:?}"
+        );
         table.check().map_err(|error| TestCaseError::fail(error.to_string()))?;
         platter.carry_out(&opened.steps);
         let again = platter.open(false).map_err(|error| TestCaseError::fail(error.to_string()))?;

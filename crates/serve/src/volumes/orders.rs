@@ -1,9 +1,12 @@
-//! The volumes of a running server: made, changed, taken away, listed. Every order is carried out wholly or not at all, and is durable before it is answered.
+//! The volumes of a running server: made, changed, taken away, listed. Every order is carried out
+//! wholly or not at all, and is durable before it is answered.
 //!
-//! An order is checked against the table and against what is reserved first; `dry_run` ends there. Then, where the volume becomes less, the clients' side: nothing more is let in that the
-//! order forbids, and what was let in before is waited for. Then the table on the drive, which is where the order happens or not: a crash leaves the table before or
-//! after it ([`super::Metadata`]). Last the clients' side where the volume becomes more, and what the scheduler knows of shares. An order that fails on the way puts back what was
-//! done for it.
+//! An order is checked against the table and against what is reserved first; `dry_run` ends there.
+//! Then, where the volume becomes less, the clients' side: nothing more is let in that the order
+//! forbids, and what was let in before is waited for. Then the table on the drive, which is where
+//! the order happens or not: a crash leaves the table before or after it ([`super::Metadata`]).
+//! Last the clients' side where the volume becomes more, and what the scheduler knows of shares. An
+//! order that fails on the way puts back what was done for it.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -22,7 +25,8 @@ use crate::disk::Disk;
 use crate::export::{Blocks, Export, Exports};
 use crate::scans::Scans;
 
-/// The volumes of a server, to be changed while it serves. Any thread may hold it; orders are carried out one after the other.
+/// The volumes of a server, to be changed while it serves. Any thread may hold it; orders are
+/// carried out one after the other.
 pub struct Volumes {
     disk: Arc<dyn Disk>,
     exports: Arc<Exports>,
@@ -95,10 +99,16 @@ pub enum OrderError {
     #[error(transparent)]
     Store(#[from] StoreError),
     /// There is no table.
-    #[error("the whole drive is served as one export, so it has no volumes; serve it with `headtime serve`")]
+    #[error(
+        "the whole drive is served as one export, so it has no volumes; serve it with `headtime \
+            serve`"
+    )]
     WholeDrive,
     /// No such class.
-    #[error("`{export}`: a volume has the classes realtime and bulk; write {volume}@realtime or {volume}@bulk")]
+    #[error(
+        "`{export}`: a volume has the classes realtime and bulk; write {volume}@realtime or \
+            {volume}@bulk"
+    )]
     UnknownClass {
         /// The name as given.
         export: String,
@@ -132,7 +142,10 @@ pub enum OrderError {
         refusal: ShareRefusal,
     },
     /// It stands on the drive, and the scheduler could not be told.
-    #[error("volume {name} is changed on the drive, but the scheduler was not told: {error}; it goes by the change after a restart")]
+    #[error(
+        "volume {name} is changed on the drive, but the scheduler was not told: {error}; it goes \
+            by the change after a restart"
+    )]
     Shares {
         /// The volume.
         name: String,
@@ -140,7 +153,10 @@ pub enum OrderError {
         error: ChangeSharesError,
     },
     /// Somebody uses it.
-    #[error("volume {name} is in use by {by}; stop them, or say so with `--force` (`force` at the control socket), which takes it away from them")]
+    #[error(
+        "volume {name} is in use by {by}; stop them, or say so with `--force` (`force` at the \
+            control socket), which takes it away from them"
+    )]
     InUse {
         /// The volume.
         name: String,
@@ -148,7 +164,10 @@ pub enum OrderError {
         by: String,
     },
     /// What was under way did not end.
-    #[error("volume {name}: {requests} requests were still under way after {patience:?}; nothing was changed. See to the drive and try again")]
+    #[error(
+        "volume {name}: {requests} requests were still under way after {patience:?}; nothing was \
+            changed. See to the drive and try again"
+    )]
     Busy {
         /// The volume.
         name: String,
@@ -159,7 +178,8 @@ pub enum OrderError {
     },
 }
 
-/// How long requests under way are waited for: longer than a healthy drive takes for the deepest queue of one connection.
+/// How long requests under way are waited for: longer than a healthy drive takes for the deepest
+/// queue of one connection.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 impl Volumes {
@@ -203,10 +223,13 @@ impl Volumes {
     /// Every class of every volume on the drive, with its export's name.
     pub(crate) fn export_names(&self) -> Vec<(Volume, Class, String)> {
         let mut store = self.store();
-        let volumes = opened(&mut store).map(|store| store.table().volumes().to_vec()).unwrap_or_default();
+        let volumes =
+            opened(&mut store).map(|store| store.table().volumes().to_vec()).unwrap_or_default();
         let classes = |volume: Volume| {
             let classes: Vec<Class> = volume.settings.classes().map(|(class, _)| class).collect();
-            classes.into_iter().map(move |class| (volume.clone(), class, class.export(&volume.name)))
+            classes
+                .into_iter()
+                .map(move |class| (volume.clone(), class, class.export(&volume.name)))
         };
         volumes.into_iter().flat_map(classes).collect()
     }
@@ -248,9 +271,11 @@ impl Volumes {
         Ok(self.now(store.table(), |volume| volume.name == name, notes))
     }
 
-    /// Changes a volume's settings and size, or a class's settings; those that are served notice at once.
+    /// Changes a volume's settings and size, or a class's settings; those that are served notice at
+    /// once.
     ///
-    /// Clients that have it open go on seeing the size that it had when they opened it, because NBD has no other way; what lies beyond its end is refused.
+    /// Clients that have it open go on seeing the size that it had when they opened it, because NBD
+    /// has no other way; what lies beyond its end is refused.
     ///
     /// # Errors
     /// See [`OrderError`].
@@ -259,12 +284,14 @@ impl Volumes {
         if class != Class::Ordinary {
             return self.set_class(order, name, class);
         }
-        let wanted = Wanted { name: order.name.clone(), size: order.size, settings: order.settings.clone() };
+        let wanted =
+            Wanted { name: order.name.clone(), size: order.size, settings: order.settings.clone() };
         let mut store = self.store();
         let store = opened(&mut store)?;
         let mut after = store.table().clone();
         let changed = after.change(&wanted, order.cut_data)?.clone();
-        let before = store.table().find(name).expect("a volume that can be changed is there").clone();
+        let before =
+            store.table().find(name).expect("a volume that can be changed is there").clone();
         self.may_promise(store.table(), &after, &order.name)?;
         let resized = changed.extent != before.extent;
         let scans = self.scans.at_work(name);
@@ -273,7 +300,9 @@ impl Volumes {
         }
         let mut notes = self.without_effect(&after, name);
         if resized && self.connections(name) > 0 {
-            notes.push(format!("clients that have {name} open see its new size when they open it again"));
+            notes.push(format!(
+                "clients that have {name} open see its new size when they open it again"
+            ));
         }
         if order.dry_run {
             return Ok(self.now(&after, |volume| volume.name == name, notes));
@@ -284,10 +313,15 @@ impl Volumes {
             live.resize(changed.extent.len);
             if !live.wait_for_earlier(PATIENCE) {
                 live.resize(before.extent.len);
-                return Err(OrderError::Busy { name: name.to_owned(), requests: live.in_flight(), patience: PATIENCE });
+                return Err(OrderError::Busy {
+                    name: name.to_owned(),
+                    requests: live.in_flight(),
+                    patience: PATIENCE,
+                });
             }
         }
-        let done = store.change(&*self.disk, |table| table.change(&wanted, order.cut_data).cloned());
+        let done =
+            store.change(&*self.disk, |table| table.change(&wanted, order.cut_data).cloned());
         if resized && done.is_ok() {
             // What was remembered of the volume as it was says nothing of it as it is.
             self.scans.forget_all(name);
@@ -304,7 +338,8 @@ impl Volumes {
         Ok(self.now(store.table(), |volume| volume.name == name, notes))
     }
 
-    /// Takes a volume, or a class of one, away. Its sectors are free for others when this returns, and hold what they held.
+    /// Takes a volume, or a class of one, away. Its sectors are free for others when this returns,
+    /// and hold what they held.
     ///
     /// # Errors
     /// See [`OrderError`].
@@ -321,27 +356,41 @@ impl Volumes {
             before.expect("a volume that can be changed is there")
         };
         if before.settings.of_class(class).is_none() {
-            let has: Vec<String> = before.settings.classes().map(|(class, _)| class.export(name)).collect();
-            return Err(OrderError::NoClass { volume: name.to_owned(), class: class.name(), has: has.join(", ") });
+            let has: Vec<String> =
+                before.settings.classes().map(|(class, _)| class.export(name)).collect();
+            return Err(OrderError::NoClass {
+                volume: name.to_owned(),
+                class: class.name(),
+                has: has.join(", "),
+            });
         }
         let (connections, scans) = match class {
             Class::Ordinary => (self.connections(name), self.scans.at_work(name)),
-            class => (self.export(&class.export(name)).map_or(0, |export| export.stats.connections()), Vec::new()),
+            class => (
+                self.export(&class.export(name)).map_or(0, |export| export.stats.connections()),
+                Vec::new(),
+            ),
         };
         if (connections > 0 || !scans.is_empty()) && !order.force {
             return Err(in_use(&order.name, connections, &scans));
         }
         let mut notes = Vec::new();
         if class == Class::Ordinary && self.configured.iter().any(|configured| configured == name) {
-            notes.push(format!("the configuration names {name}: take it out there too, or the next start makes it anew, with nothing in it"));
+            notes.push(format!(
+                "the configuration names {name}: take it out there too, or the next \
+                start makes it again, with nothing in it"
+            ));
         }
         if order.dry_run {
             return Ok(self.now(&after, |volume| volume.name == name, notes));
         }
         if class != Class::Ordinary {
-            let volume = store.change(&*self.disk, |table| table.change_class(name, class, None).cloned())?;
+            let volume = store
+                .change(&*self.disk, |table| table.change_class(name, class, None).cloned())?;
             self.settle(&before, &volume)?;
-            notes.extend((connections > 0).then(|| format!("clients that have {} open keep it until they leave", order.name)));
+            notes.extend((connections > 0).then(|| {
+                format!("clients that have {} open keep it until they leave", order.name)
+            }));
             return Ok(self.now(store.table(), |volume| volume.name == name, notes));
         }
         let live = self.exports.volume(name);
@@ -351,7 +400,11 @@ impl Volumes {
             if !live.wait_for_earlier(PATIENCE) {
                 live.remove(false);
                 self.exports.serve(live, self.blocks);
-                return Err(OrderError::Busy { name: name.to_owned(), requests: live.in_flight(), patience: PATIENCE });
+                return Err(OrderError::Busy {
+                    name: name.to_owned(),
+                    requests: live.in_flight(),
+                    patience: PATIENCE,
+                });
             }
         }
         if let Err(error) = store.change(&*self.disk, |table| table.remove(name)) {
@@ -368,9 +421,17 @@ impl Volumes {
         Ok(self.now(store.table(), |_| false, notes))
     }
 
-    fn set_class(&self, order: &VolumeOrder, name: &str, class: Class) -> Result<VolumesNow, OrderError> {
+    fn set_class(
+        &self,
+        order: &VolumeOrder,
+        name: &str,
+        class: Class,
+    ) -> Result<VolumesNow, OrderError> {
         if order.size.is_some() {
-            return Err(OrderError::ClassSize { export: order.name.clone(), volume: name.to_owned() });
+            return Err(OrderError::ClassSize {
+                export: order.name.clone(),
+                volume: name.to_owned(),
+            });
         }
         let mut store = self.store();
         let store = opened(&mut store)?;
@@ -379,8 +440,11 @@ impl Volumes {
         self.may_promise(store.table(), &after, &order.name)?;
         let notes = self.without_effect(&after, name);
         if !order.dry_run {
-            let before = store.table().find(name).expect("a volume that can be changed is there").clone();
-            let volume = store.change(&*self.disk, |table| table.change_class(name, class, Some(&order.settings)).cloned())?;
+            let before =
+                store.table().find(name).expect("a volume that can be changed is there").clone();
+            let volume = store.change(&*self.disk, |table| {
+                table.change_class(name, class, Some(&order.settings)).cloned()
+            })?;
             self.settle(&before, &volume)?;
         }
         Ok(self.now(&after, |volume| volume.name == name, notes))
@@ -397,30 +461,49 @@ impl Volumes {
     }
 
     /// Tells the scheduler what changed of a volume that is served.
-    fn tell_shares(&self, before: Option<&Volume>, after: Option<&Volume>) -> Result<(), OrderError> {
+    fn tell_shares(
+        &self,
+        before: Option<&Volume>,
+        after: Option<&Volume>,
+    ) -> Result<(), OrderError> {
         let changes = shares::changes(before, after, self.sector());
         let name = after.or(before).map_or("", |volume| volume.name.as_str());
         // One that is not served was never told of.
-        if changes.is_empty() || (before.is_some() && after.is_some() && self.exports.volume(name).is_none()) {
+        if changes.is_empty()
+            || (before.is_some() && after.is_some() && self.exports.volume(name).is_none())
+        {
             return Ok(());
         }
-        self.disk.change_shares(changes).map_err(|error| OrderError::Shares { name: name.to_owned(), error })
+        self.disk
+            .change_shares(changes)
+            .map_err(|error| OrderError::Shares { name: name.to_owned(), error })
     }
 
     /// Whether what is promised after a change can be kept.
-    fn may_promise(&self, before: &VolumeTable, after: &VolumeTable, name: &str) -> Result<(), OrderError> {
+    fn may_promise(
+        &self,
+        before: &VolumeTable,
+        after: &VolumeTable,
+        name: &str,
+    ) -> Result<(), OrderError> {
         after.may_reserve(before, name)?;
         let (volume, _) = Class::of_export(name);
-        let checked = after.find(volume).map_or(Ok(()), |volume| shares::check(volume, self.sector()));
+        let checked =
+            after.find(volume).map_or(Ok(()), |volume| shares::check(volume, self.sector()));
         checked.map_err(|(name, refusal)| OrderError::Terms { name, refusal })
     }
 
     /// What is promised and nobody goes by.
     fn without_effect(&self, after: &VolumeTable, name: &str) -> Vec<String> {
-        let promised = after.find(name).is_some_and(|volume| !shares::changes(None, Some(volume), self.sector()).is_empty());
+        let promised = after
+            .find(name)
+            .is_some_and(|volume| !shares::changes(None, Some(volume), self.sector()).is_empty());
         let (_, goes_by_shares) = self.disk.shares();
         let note = || {
-            "the policy at work does not go by reserve, limit and priority; headtime, which is the default, and utilization do: `headtime set policy=headtime`, or serve with --policy headtime".to_owned()
+            "the policy at work does not go by reserve, limit and priority; headtime, which is the \
+                default, and utilization do: `headtime set policy=headtime`, or serve with \
+                --policy headtime"
+                .to_owned()
         };
         (promised && !goes_by_shares).then(note).into_iter().collect()
     }
@@ -429,20 +512,39 @@ impl Volumes {
         self.disk.shape().sector
     }
 
-    fn now(&self, table: &VolumeTable, meant: impl Fn(&Volume) -> bool, notes: Vec<String>) -> VolumesNow {
+    fn now(
+        &self,
+        table: &VolumeTable,
+        meant: impl Fn(&Volume) -> bool,
+        notes: Vec<String>,
+    ) -> VolumesNow {
         let of = |volume: &Volume| VolumeNow {
             size: table.size_of(volume),
-            classes: volume.settings.classes().map(|(class, settings)| self.class_now(class.export(&volume.name), settings)).collect(),
+            classes: volume
+                .settings
+                .classes()
+                .map(|(class, settings)| self.class_now(class.export(&volume.name), settings))
+                .collect(),
             scans: self.scans.at_work(&volume.name),
             volume: volume.clone(),
         };
         let volumes = table.volumes().iter().filter(|volume| meant(volume)).map(of).collect();
-        let free_share = u64::from(Share::WHOLE.as_billionths()).saturating_sub(table.reserved_billionths());
-        VolumesNow { volumes, free: table.free(), free_share: Share::from_billionths(free_share as u32).unwrap_or(Share::NONE), notes }
+        let free_share =
+            u64::from(Share::WHOLE.as_billionths()).saturating_sub(table.reserved_billionths());
+        VolumesNow {
+            volumes,
+            free: table.free(),
+            free_share: Share::from_billionths(free_share as u32).unwrap_or(Share::NONE),
+            notes,
+        }
     }
 
     fn class_now(&self, export: String, settings: ClassSettings) -> ClassNow {
-        ClassNow { connections: self.export(&export).map(|export| export.stats.connections()), export, settings }
+        ClassNow {
+            connections: self.export(&export).map(|export| export.stats.connections()),
+            export,
+            settings,
+        }
     }
 
     fn export(&self, name: &str) -> Option<Arc<Export>> {
@@ -451,28 +553,43 @@ impl Volumes {
 
     /// Clients of all classes of a volume.
     fn connections(&self, name: &str) -> u64 {
-        Class::ALL.into_iter().filter_map(|class| self.export(&class.export(name))).map(|export| export.stats.connections()).sum()
+        Class::ALL
+            .into_iter()
+            .filter_map(|class| self.export(&class.export(name)))
+            .map(|export| export.stats.connections())
+            .sum()
     }
 
-    /// A thread that panicked in the middle of an order left a store that knows itself to be doubtful.
+    /// A thread that panicked in the middle of an order left a store that knows itself to be
+    /// doubtful.
     fn store(&self) -> MutexGuard<'_, Option<VolumeStore>> {
         self.store.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn opened<'s>(store: &'s mut MutexGuard<'_, Option<VolumeStore>>) -> Result<&'s mut VolumeStore, OrderError> {
+fn opened<'s>(
+    store: &'s mut MutexGuard<'_, Option<VolumeStore>>,
+) -> Result<&'s mut VolumeStore, OrderError> {
     store.as_mut().ok_or(OrderError::WholeDrive)
 }
 
 /// The volume and class of an order.
 fn parts(order: &VolumeOrder) -> Result<(&str, Class), OrderError> {
     let (volume, class) = Class::of_export(&order.name);
-    Ok((volume, class.ok_or_else(|| OrderError::UnknownClass { export: order.name.clone(), volume: volume.to_owned() })?))
+    Ok((
+        volume,
+        class.ok_or_else(|| OrderError::UnknownClass {
+            export: order.name.clone(),
+            volume: volume.to_owned(),
+        })?,
+    ))
 }
 
 fn in_use(name: &str, connections: u64, scans: &[TaskKind]) -> OrderError {
-    let clients = (connections > 0).then(|| format!("{connections} client{}", if connections == 1 { "" } else { "s" }));
-    let by: Vec<String> = clients.into_iter().chain(scans.iter().map(|task| format!("a {task}"))).collect();
+    let clients = (connections > 0)
+        .then(|| format!("{connections} client{}", if connections == 1 { "" } else { "s" }));
+    let by: Vec<String> =
+        clients.into_iter().chain(scans.iter().map(|task| format!("a {task}"))).collect();
     OrderError::InUse { name: name.to_owned(), by: by.join(" and ") }
 }
 
@@ -486,7 +603,15 @@ impl OrderError {
     /// Whether the order made no sense, rather than went wrong.
     #[must_use]
     pub fn is_asked(&self) -> bool {
-        let failed = matches!(self, Self::Store(StoreError::Io { .. } | StoreError::NotPutBack { .. } | StoreError::Open(_) | StoreError::Random(_)));
+        let failed = matches!(
+            self,
+            Self::Store(
+                StoreError::Io { .. }
+                    | StoreError::NotPutBack { .. }
+                    | StoreError::Open(_)
+                    | StoreError::Random(_)
+            )
+        );
         !failed && !matches!(self, Self::Busy { .. } | Self::Shares { .. })
     }
 }

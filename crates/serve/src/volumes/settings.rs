@@ -1,4 +1,5 @@
-//! What can be set on a volume ([`Settings`]), and changes of some of it that leave the rest as it is ([`SettingsChange`]).
+//! What can be set on a volume ([`Settings`]), and changes of some of it that leave the rest as it
+//! is ([`SettingsChange`]).
 
 use headtime_sched::{IoPriority, PriorityClass};
 use headtime_units::{Nanos, Share};
@@ -10,24 +11,28 @@ pub struct Settings {
     pub deadline: Option<Nanos>,
     /// Writes are refused.
     pub read_only: bool,
-    /// Text for people; at most [`super::slot::DESCRIPTION_BYTES`] bytes of UTF-8 without control characters.
+    /// Text for people; at most [`super::slot::DESCRIPTION_BYTES`] bytes of UTF-8 without control
+    /// characters.
     pub description: String,
     /// The part of the drive's time that is the volume's whenever it wants it.
     pub reserve: Share,
     /// The most of the drive's time that it is given; `None` for whatever nobody else wants.
     pub limit: Option<Share>,
-    /// How much of its time a volume that was idle may have saved up, as that time at its own rate; `None` leaves it to the scheduler.
+    /// How much of its time a volume that was idle may have saved up, as that time at its own rate;
+    /// `None` leaves it to the scheduler.
     pub burst: Option<Nanos>,
     /// The most requests a second; from 1.
     pub iops_limit: Option<u32>,
     /// The most bytes a second; from 1.
     pub bandwidth_limit: Option<u64>,
-    /// The I/O priority of its requests: how urgent they are beside those of other volumes, as far as nobody's reservation decides it, and when they are due where
-    /// [`Settings::deadline`] does not say it and `deadlines` does. Without one they are as best effort, and not due.
+    /// The I/O priority of its requests: how urgent they are beside those of other volumes, as far
+    /// as nobody's reservation decides it, and when they are due where [`Settings::deadline`] does
+    /// not say it and `deadlines` does. Without one they are as best effort, and not due.
     pub priority: Option<IoPriority>,
     /// Its classes beside the ordinary one, whose requests all of the above is about.
     pub classes: Classes,
-    /// It was added to a running server: it is served from then on, whatever volumes a configuration names.
+    /// It was added to a running server: it is served from then on, whatever volumes a
+    /// configuration names.
     pub always_served: bool,
 }
 
@@ -62,7 +67,8 @@ pub struct ClassSettings {
     pub priority: Option<IoPriority>,
 }
 
-/// The classes a volume has exports for beside [`Class::Ordinary`], each with settings of its own: what is reserved for one is not the others'.
+/// The classes a volume has exports for beside [`Class::Ordinary`], each with settings of its own:
+/// what is reserved for one is not the others'.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Classes {
     /// `vol0@realtime`.
@@ -80,7 +86,8 @@ pub struct ClassNames {
     pub bulk: bool,
 }
 
-/// What of the settings is to be otherwise; `None` leaves a setting as it is, and where a setting itself may be absent, `Some(None)` takes it away.
+/// What of the settings is to be otherwise; `None` leaves a setting as it is, and where a setting
+/// itself may be absent, `Some(None)` takes it away.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SettingsChange {
     /// See [`Settings::deadline`].
@@ -101,7 +108,8 @@ pub struct SettingsChange {
     pub bandwidth_limit: Option<Option<u64>>,
     /// See [`Settings::priority`].
     pub priority: Option<Option<IoPriority>>,
-    /// Which classes there are beside the ordinary one; those that stay keep their settings, those that come have the usual ones.
+    /// Which classes there are beside the ordinary one; those that stay keep their settings, those
+    /// that come have the usual ones.
     pub classes: Option<ClassNames>,
     /// See [`Settings::always_served`].
     pub always_served: Option<bool>,
@@ -129,7 +137,19 @@ impl SettingsChange {
     /// The settings after the change.
     #[must_use]
     pub fn of(&self, before: &Settings) -> Settings {
-        let Self { deadline, read_only, description, reserve, limit, burst, iops_limit, bandwidth_limit, priority, classes, always_served } = self;
+        let Self {
+            deadline,
+            read_only,
+            description,
+            reserve,
+            limit,
+            burst,
+            iops_limit,
+            bandwidth_limit,
+            priority,
+            classes,
+            always_served,
+        } = self;
         Settings {
             deadline: deadline.unwrap_or(before.deadline),
             read_only: read_only.unwrap_or(before.read_only),
@@ -149,8 +169,19 @@ impl SettingsChange {
 impl From<Settings> for SettingsChange {
     /// The change after which exactly these settings hold, but for those of classes.
     fn from(settings: Settings) -> Self {
-        let Settings { deadline, read_only, description, reserve, limit, burst, iops_limit, bandwidth_limit, priority, classes, always_served } =
-            settings;
+        let Settings {
+            deadline,
+            read_only,
+            description,
+            reserve,
+            limit,
+            burst,
+            iops_limit,
+            bandwidth_limit,
+            priority,
+            classes,
+            always_served,
+        } = settings;
         Self {
             deadline: Some(deadline),
             read_only: Some(read_only),
@@ -196,7 +227,9 @@ impl Class {
     /// The volume and class that an export's name says.
     #[must_use]
     pub fn of_export(export: &str) -> (&str, Option<Self>) {
-        export.split_once('@').map_or((export, Some(Self::Ordinary)), |(volume, class)| (volume, Self::named(class)))
+        export
+            .split_once('@')
+            .map_or((export, Some(Self::Ordinary)), |(volume, class)| (volume, Self::named(class)))
     }
 
     /// What the scheduler knows the class by.
@@ -225,7 +258,9 @@ impl ClassSettings {
     /// What a volume's settings say of its ordinary class.
     #[must_use]
     pub fn of(settings: &Settings) -> Self {
-        let Settings { deadline, reserve, limit, burst, iops_limit, bandwidth_limit, priority, .. } = *settings;
+        let Settings {
+            deadline, reserve, limit, burst, iops_limit, bandwidth_limit, priority, ..
+        } = *settings;
         Self { deadline, reserve, limit, burst, iops_limit, bandwidth_limit, priority }
     }
 
@@ -233,7 +268,16 @@ impl ClassSettings {
     #[must_use]
     pub fn alone(self) -> Settings {
         let Self { deadline, reserve, limit, burst, iops_limit, bandwidth_limit, priority } = self;
-        Settings { deadline, reserve, limit, burst, iops_limit, bandwidth_limit, priority, ..Settings::default() }
+        Settings {
+            deadline,
+            reserve,
+            limit,
+            burst,
+            iops_limit,
+            bandwidth_limit,
+            priority,
+            ..Settings::default()
+        }
     }
 }
 
@@ -270,8 +314,13 @@ impl Classes {
     /// These classes, those that are there already with their settings.
     #[must_use]
     pub fn named(&self, names: ClassNames) -> Self {
-        let class = |there: Option<ClassSettings>, wanted: bool, class: Class| wanted.then(|| there.unwrap_or_else(|| class.usual()));
-        Self { realtime: class(self.realtime, names.realtime, Class::Realtime), bulk: class(self.bulk, names.bulk, Class::Bulk) }
+        let class = |there: Option<ClassSettings>, wanted: bool, class: Class| {
+            wanted.then(|| there.unwrap_or_else(|| class.usual()))
+        };
+        Self {
+            realtime: class(self.realtime, names.realtime, Class::Realtime),
+            bulk: class(self.bulk, names.bulk, Class::Bulk),
+        }
     }
 
     /// Gives a class settings, or takes it away.
@@ -340,7 +389,10 @@ mod tests {
     #[test]
     fn classes_have_names_exports_and_a_text_that_is_read_back() {
         for text in ["none", "realtime", "bulk", "realtime+bulk"] {
-            assert_eq!(ClassNames::parse(text).map(|names| names.to_string()).as_deref(), Some(text));
+            assert_eq!(
+                ClassNames::parse(text).map(|names| names.to_string()).as_deref(),
+                Some(text)
+            );
         }
         for wrong in ["", "all", "realtime+", "realtime,bulk"] {
             assert_eq!(ClassNames::parse(wrong), None, "{wrong}");
@@ -355,11 +407,24 @@ mod tests {
     fn classes_that_stay_keep_their_settings_and_reservations_add_up() {
         let share = |fraction| Share::from_fraction(fraction).expect("a share");
         let bulk = ClassSettings { reserve: share(0.1), ..Class::Bulk.usual() };
-        let before = Settings { reserve: share(0.2), classes: Classes { realtime: None, bulk: Some(bulk) }, ..Settings::default() };
-        let both = SettingsChange { classes: ClassNames::parse("realtime+bulk"), ..SettingsChange::default() }.of(&before);
-        assert_eq!((both.classes.bulk, both.classes.realtime), (Some(bulk), Some(Class::Realtime.usual())));
+        let before = Settings {
+            reserve: share(0.2),
+            classes: Classes { realtime: None, bulk: Some(bulk) },
+            ..Settings::default()
+        };
+        let both = SettingsChange {
+            classes: ClassNames::parse("realtime+bulk"),
+            ..SettingsChange::default()
+        }
+        .of(&before);
+        assert_eq!(
+            (both.classes.bulk, both.classes.realtime),
+            (Some(bulk), Some(Class::Realtime.usual()))
+        );
         assert_eq!((both.reserved_billionths(), both.classes().count()), (300_000_000, 3));
-        let none = SettingsChange { classes: ClassNames::parse("none"), ..SettingsChange::default() }.of(&both);
+        let none =
+            SettingsChange { classes: ClassNames::parse("none"), ..SettingsChange::default() }
+                .of(&both);
         assert_eq!(none.classes, Classes::default());
         assert_eq!(ClassSettings::of(&bulk.alone()), bulk);
     }

@@ -12,39 +12,51 @@ pub fn payer(volume: &Volume, class: Class) -> Payer {
     Payer::class_of(volume.id, ClassId(class.number()))
 }
 
-/// The terms of a class, on a drive with such sectors; `None` for one that is promised nothing and may have everything, like whoever is not known at all.
+/// The terms of a class, on a drive with such sectors; `None` for one that is promised nothing and
+/// may have everything, like whoever is not known at all.
 #[must_use]
 pub fn terms(settings: &ClassSettings, sector: SectorSize) -> Option<Terms> {
     let usual = Terms::default();
-    let ClassSettings { reserve, limit, burst, iops_limit, bandwidth_limit, priority, deadline: _ } = *settings;
+    let ClassSettings { reserve, limit, burst, iops_limit, bandwidth_limit, priority, deadline: _ } =
+        *settings;
     let terms = Terms {
         reserve,
         limit: limit.unwrap_or(Share::WHOLE),
         burst: burst.unwrap_or(usual.burst),
         priority: priority.map_or(usual.priority, IoPriority::class),
         requests_per_second: iops_limit,
-        // What is less than a sector a second rounds up to one: a limit that lets something through.
-        sectors_per_second: bandwidth_limit.map(|bytes| (bytes / u64::from(sector.bytes())).clamp(1, Terms::MOST_SECTORS)),
+        // What is less than a sector a second rounds up to one: a limit that lets something
+        // through.
+        sectors_per_second: bandwidth_limit
+            .map(|bytes| (bytes / u64::from(sector.bytes())).clamp(1, Terms::MAX_SECTORS)),
     };
     (terms != usual).then_some(terms)
 }
 
-/// What the scheduler has to be told when a volume that was `before` is `after`: nothing of what stays.
+/// What the scheduler has to be told when a volume that was `before` is `after`: nothing of what
+/// stays.
 #[must_use]
-pub fn changes(before: Option<&Volume>, after: Option<&Volume>, sector: SectorSize) -> Vec<ShareChange> {
+pub fn changes(
+    before: Option<&Volume>,
+    after: Option<&Volume>,
+    sector: SectorSize,
+) -> Vec<ShareChange> {
     let of = |volume: Option<&Volume>, class: Class| {
         let volume = volume?;
         Some((payer(volume, class), terms(&volume.settings.of_class(class)?, sector)?))
     };
     let change = |class: Class| match (of(before, class), of(after, class)) {
-        (before, Some(after)) => (before != Some(after)).then_some(ShareChange::Set(after.0, after.1)),
+        (before, Some(after)) => {
+            (before != Some(after)).then_some(ShareChange::Set(after.0, after.1))
+        }
         (Some((payer, _)), None) => Some(ShareChange::Remove(payer)),
         (None, None) => None,
     };
     Class::ALL.into_iter().filter_map(change).collect()
 }
 
-/// Whether each class of a volume has terms that the scheduler takes; otherwise the class's export and why not.
+/// Whether each class of a volume has terms that the scheduler takes; otherwise the class's export
+/// and why not.
 ///
 /// # Errors
 /// The first that it does not take.
@@ -64,7 +76,12 @@ mod tests {
     use headtime_units::{Extent, Nanos};
 
     fn volume(settings: Settings) -> Volume {
-        Volume { id: VolumeId(3), name: "a".to_owned(), extent: Extent::from_numbers(2048, 8), settings }
+        Volume {
+            id: VolumeId(3),
+            name: "a".to_owned(),
+            extent: Extent::from_numbers(2048, 8),
+            settings,
+        }
     }
 
     fn of(before: Option<&Volume>, after: Option<&Volume>) -> Vec<ShareChange> {
@@ -74,24 +91,45 @@ mod tests {
     #[test]
     fn only_what_changes_is_told_and_a_volume_that_asks_for_nothing_is_not_known() {
         let share = Share::from_fraction(0.25).unwrap();
-        let (plain, shared) = (volume(Settings::default()), volume(Settings { reserve: share, ..Settings::default() }));
+        let (plain, shared) = (
+            volume(Settings::default()),
+            volume(Settings { reserve: share, ..Settings::default() }),
+        );
         assert!(of(None, Some(&plain)).is_empty() && of(Some(&shared), Some(&shared)).is_empty());
         let payer = Payer::of(VolumeId(3));
-        assert_eq!(of(Some(&plain), Some(&shared)), [ShareChange::Set(payer, Terms::reserving(share))]);
+        assert_eq!(
+            of(Some(&plain), Some(&shared)),
+            [ShareChange::Set(payer, Terms::reserving(share))]
+        );
         assert_eq!(of(Some(&shared), Some(&plain)), [ShareChange::Remove(payer)]);
         assert_eq!(of(Some(&shared), None), [ShareChange::Remove(payer)]);
         let mut classes = shared.clone();
         classes.settings.classes.set(Class::Bulk, Some(Class::Bulk.usual()));
         let bulk = Terms { priority: PriorityClass::Idle, ..Terms::default() };
-        assert_eq!(of(Some(&shared), Some(&classes)), [ShareChange::Set(Payer::class_of(VolumeId(3), ClassId(2)), bulk)]);
+        assert_eq!(
+            of(Some(&shared), Some(&classes)),
+            [ShareChange::Set(Payer::class_of(VolumeId(3), ClassId(2)), bulk)]
+        );
     }
 
     #[test]
     fn limits_are_put_in_the_scheduler_s_units_and_checked_by_it() {
-        let settings = Settings { bandwidth_limit: Some(1 << 20), iops_limit: Some(7), burst: Some(Nanos::from_secs(2)), ..Settings::default() };
+        let settings = Settings {
+            bandwidth_limit: Some(1 << 20),
+            iops_limit: Some(7),
+            burst: Some(Nanos::from_secs(2)),
+            ..Settings::default()
+        };
         let terms = terms(&ClassSettings::of(&settings), SectorSize::B4096).unwrap();
-        assert_eq!((terms.sectors_per_second, terms.requests_per_second, terms.burst), (Some(256), Some(7), Nanos::from_secs(2)));
-        let (export, refusal) = check(&volume(Settings { burst: Some(Nanos::from_ns(1)), ..Settings::default() }), SectorSize::B512).unwrap_err();
+        assert_eq!(
+            (terms.sectors_per_second, terms.requests_per_second, terms.burst),
+            (Some(256), Some(7), Nanos::from_secs(2))
+        );
+        let (export, refusal) = check(
+            &volume(Settings { burst: Some(Nanos::from_ns(1)), ..Settings::default() }),
+            SectorSize::B512,
+        )
+        .unwrap_err();
         assert!(export == "a" && matches!(refusal, ShareRefusal::Burst { .. }));
     }
 }

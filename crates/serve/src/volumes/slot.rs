@@ -1,7 +1,7 @@
 //! One slot of the metadata area: a table of volumes as bytes.
 //!
-//! All integers little-endian, everything not named zero. The header keeps its meaning in every future version, so that an old program can tell a
-//! newer table from a damaged one.
+//! All integers little-endian, everything not named zero. The header keeps its meaning in every
+//! future version, so that an old program can tell a newer table from a damaged one.
 //!
 //! | offset | bytes | header |
 //! |---|---|---|
@@ -36,7 +36,8 @@
 //! | 240 | 8 | burst in nanoseconds, 0 = none given (version 2) |
 //! | 248 | 8 | bytes a second, 0 = no limit (version 2) |
 //!
-//! A table of version 1 has zeroes where version 2 says more. It is written as version 2 with the next change; programs that know version 1 only refuse it then.
+//! A table of version 1 has zeroes where version 2 says more. It is written as version 2 with the
+//! next change; programs that know version 1 only refuse it then.
 
 use headtime_sched::{IoPriority, PriorityClass, VolumeId};
 use headtime_units::{Extent, Nanos, SectorSize, Sectors, Share};
@@ -122,8 +123,9 @@ pub enum DecodeError {
     Table(#[from] TableError),
 }
 
-/// The table as bytes: header and entries, filled up with zeroes to whole blocks of [`BLOCK_BYTES`]: a drive writes no less at once, and a block that was left
-/// unreadable is made readable again.
+/// The table as bytes: header and entries, filled up with zeroes to whole blocks of
+/// [`BLOCK_BYTES`]: a drive writes no less at once, and a block that was left unreadable is made
+/// readable again.
 ///
 /// # Panics
 /// When the table has more than [`MAX_ENTRIES`], which [`VolumeTable::ensure`] prevents.
@@ -133,7 +135,8 @@ pub fn encode(table: &VolumeTable, generation: u64) -> Vec<u8> {
     assert!(count <= MAX_ENTRIES, "a table never has more than {MAX_ENTRIES} entries");
     let shape = table.shape();
     let length = HEADER_BYTES + count * ENTRY_BYTES;
-    let mut bytes = vec![0; length.next_multiple_of(BLOCK_BYTES.max(shape.sector.bytes() as usize))];
+    let mut bytes =
+        vec![0; length.next_multiple_of(BLOCK_BYTES.max(shape.sector.bytes() as usize))];
     put(&mut bytes, 0, &MAGIC);
     put(&mut bytes, 8, &FORMAT_VERSION.to_le_bytes());
     put(&mut bytes, 12, &(length as u32).to_le_bytes());
@@ -143,8 +146,13 @@ pub fn encode(table: &VolumeTable, generation: u64) -> Vec<u8> {
     put(&mut bytes, 40, &table.uuid().0);
     put(&mut bytes, 56, &table.next_id().to_le_bytes());
     put(&mut bytes, 60, &(count as u32).to_le_bytes());
-    let all = table.volumes().iter().flat_map(|volume| volume.settings.classes().map(move |class| (volume, class)));
-    for ((volume, (class, settings)), entry) in all.zip(bytes[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES)) {
+    let all = table
+        .volumes()
+        .iter()
+        .flat_map(|volume| volume.settings.classes().map(move |class| (volume, class)));
+    for ((volume, (class, settings)), entry) in
+        all.zip(bytes[HEADER_BYTES..].chunks_exact_mut(ENTRY_BYTES))
+    {
         if class == Class::Ordinary {
             encode_volume(volume, entry);
         }
@@ -185,7 +193,9 @@ pub fn decode(bytes: &[u8]) -> SlotContent {
 
 fn decode_table(bytes: &[u8], version: u32) -> Result<(u64, VolumeTable), DecodeError> {
     let count = u32_at(bytes, 60) as usize;
-    if count.checked_mul(ENTRY_BYTES).and_then(|entries| entries.checked_add(HEADER_BYTES)) != Some(bytes.len()) {
+    if count.checked_mul(ENTRY_BYTES).and_then(|entries| entries.checked_add(HEADER_BYTES))
+        != Some(bytes.len())
+    {
         return Err(DecodeError::Field("number of entries"));
     }
     let sector = SectorSize::new(u32_at(bytes, 20)).ok_or(DecodeError::Field("sector size"))?;
@@ -194,14 +204,23 @@ fn decode_table(bytes: &[u8], version: u32) -> Result<(u64, VolumeTable), Decode
     uuid.copy_from_slice(&bytes[40..56]);
     let mut volumes: Vec<Volume> = Vec::new();
     for entry in bytes[HEADER_BYTES..].chunks_exact(ENTRY_BYTES) {
-        let class = Class::ALL.into_iter().find(|class| class.number() == entry[35]).filter(|_| version > OLDEST_VERSION || entry[35] == 0);
+        let class = Class::ALL
+            .into_iter()
+            .find(|class| class.number() == entry[35])
+            .filter(|_| version > OLDEST_VERSION || entry[35] == 0);
         match class.ok_or(DecodeError::Field("class"))? {
             Class::Ordinary => volumes.push(decode_volume(entry, version)?),
             class => {
                 let id = VolumeId(u32_at(entry, 0));
-                let volume = volumes.last_mut().filter(|volume| volume.id == id && volume.settings.of_class(class).is_none());
+                let volume = volumes
+                    .last_mut()
+                    .filter(|volume| volume.id == id && volume.settings.of_class(class).is_none());
                 let settings = decode_class(entry)?;
-                volume.ok_or(DecodeError::Field("class of another volume"))?.settings.classes.set(class, Some(settings));
+                volume
+                    .ok_or(DecodeError::Field("class of another volume"))?
+                    .settings
+                    .classes
+                    .set(class, Some(settings));
             }
         }
     }
@@ -217,7 +236,8 @@ pub(super) fn entries_of(settings: &Settings) -> usize {
 /// What is the volume's and not of one of its classes.
 fn encode_volume(volume: &Volume, entry: &mut [u8]) {
     let Settings { read_only, description, always_served, .. } = &volume.settings;
-    let flags = if *read_only { READ_ONLY } else { 0 } | if *always_served { ALWAYS_SERVED } else { 0 };
+    let flags =
+        if *read_only { READ_ONLY } else { 0 } | if *always_served { ALWAYS_SERVED } else { 0 };
     put(entry, 4, &flags.to_le_bytes());
     put(entry, 8, &volume.extent.start.get().to_le_bytes());
     put(entry, 16, &volume.extent.len.get().to_le_bytes());
@@ -228,7 +248,8 @@ fn encode_volume(volume: &Volume, entry: &mut [u8]) {
 }
 
 fn encode_class(volume: &Volume, class: Class, settings: &ClassSettings, entry: &mut [u8]) {
-    let ClassSettings { deadline, reserve, limit, burst, iops_limit, bandwidth_limit, priority } = *settings;
+    let ClassSettings { deadline, reserve, limit, burst, iops_limit, bandwidth_limit, priority } =
+        *settings;
     put(entry, 0, &volume.id.0.to_le_bytes());
     put(entry, 24, &deadline.map_or(0, Nanos::as_ns).to_le_bytes());
     put(entry, 34, &[priority.map_or(0, priority_code), class.number()]);
@@ -251,7 +272,10 @@ fn decode_volume(entry: &[u8], version: u32) -> Result<Volume, DecodeError> {
         return Err(DecodeError::Field("volume flags"));
     }
     let of_class = if version == OLDEST_VERSION {
-        ClassSettings { deadline: some(u64_at(entry, 24)).map(Nanos::from_ns), ..Class::Ordinary.usual() }
+        ClassSettings {
+            deadline: some(u64_at(entry, 24)).map(Nanos::from_ns),
+            ..Class::Ordinary.usual()
+        }
     } else {
         decode_class(entry)?
     };
@@ -269,7 +293,9 @@ fn decode_volume(entry: &[u8], version: u32) -> Result<Volume, DecodeError> {
 }
 
 fn decode_class(entry: &[u8]) -> Result<ClassSettings, DecodeError> {
-    let share = |at: usize, field| Share::from_billionths(u32_at(entry, at)).ok_or(DecodeError::Field(field));
+    let share = |at: usize, field| {
+        Share::from_billionths(u32_at(entry, at)).ok_or(DecodeError::Field(field))
+    };
     Ok(ClassSettings {
         deadline: some(u64_at(entry, 24)).map(Nanos::from_ns),
         reserve: share(36, "reserve")?,
@@ -297,7 +323,8 @@ fn priority_of(code: u8) -> Option<Option<IoPriority>> {
     IoPriority::new(*class, code % 8).map(Some)
 }
 
-const CLASSES: [PriorityClass; 3] = [PriorityClass::RealTime, PriorityClass::BestEffort, PriorityClass::Idle];
+const CLASSES: [PriorityClass; 3] =
+    [PriorityClass::RealTime, PriorityClass::BestEffort, PriorityClass::Idle];
 
 fn checksum(bytes: &[u8]) -> u32 {
     let before = crc32c::crc32c(&bytes[..CRC_AT]);
@@ -327,10 +354,26 @@ mod tests {
     fn table() -> VolumeTable {
         let shape = DriveShape { sector: SectorSize::B4096, capacity: Sectors::new(1 << 32) };
         let mut table = VolumeTable::empty(DriveUuid([3; 16]), shape);
-        let settings =
-            Settings { deadline: Some(Nanos::from_ms(100)), read_only: true, description: "four häuser".to_string(), ..Settings::default() };
-        table.ensure(&Wanted { name: "rec".to_string(), size: Some(ByteSize::new(1 << 30)), settings: settings.into() }).unwrap();
-        table.ensure(&Wanted { name: "x".repeat(64), size: Some(ByteSize::new(4096)), settings: SettingsChange::default() }).unwrap();
+        let settings = Settings {
+            deadline: Some(Nanos::from_ms(100)),
+            read_only: true,
+            description: "four häuser".to_string(),
+            ..Settings::default()
+        };
+        table
+            .ensure(&Wanted {
+                name: "rec".to_string(),
+                size: Some(ByteSize::new(1 << 30)),
+                settings: settings.into(),
+            })
+            .unwrap();
+        table
+            .ensure(&Wanted {
+                name: "x".repeat(64),
+                size: Some(ByteSize::new(4096)),
+                settings: SettingsChange::default(),
+            })
+            .unwrap();
         table
     }
 
@@ -349,8 +392,11 @@ mod tests {
             ..SettingsChange::default()
         };
         table.change(&Wanted { name: "rec".to_string(), size: None, settings }, false).unwrap();
-        let bulk =
-            SettingsChange { limit: Some(Share::from_fraction(0.125)), deadline: Some(Some(Nanos::from_secs(9))), ..SettingsChange::default() };
+        let bulk = SettingsChange {
+            limit: Some(Share::from_fraction(0.125)),
+            deadline: Some(Some(Nanos::from_secs(9))),
+            ..SettingsChange::default()
+        };
         table.change_class("rec", Class::Bulk, Some(&bulk)).unwrap();
         table
     }
@@ -366,7 +412,10 @@ mod tests {
         assert_eq!(bytes.len(), 4096);
         assert_eq!(decode(&padded(bytes)), SlotContent::Table { generation: 42, table: table() });
         let bytes = encode(&table_with_shares(), 43);
-        assert_eq!(decode(&padded(bytes)), SlotContent::Table { generation: 43, table: table_with_shares() });
+        assert_eq!(
+            decode(&padded(bytes)),
+            SlotContent::Table { generation: 43, table: table_with_shares() }
+        );
     }
 
     #[test]
@@ -377,11 +426,17 @@ mod tests {
         put(&mut bytes, CRC_AT, &crc.to_le_bytes());
         // The checksum of the very bytes that version 1 wrote of this table.
         assert_eq!(crc, 0xa74f_66fc, "{crc:#010x}");
-        assert_eq!(decode(&padded(bytes.clone())), SlotContent::Table { generation: 42, table: table() });
+        assert_eq!(
+            decode(&padded(bytes.clone())),
+            SlotContent::Table { generation: 42, table: table() }
+        );
         bytes[256 + 4] |= ALWAYS_SERVED as u8;
         let crc = checksum(&bytes[..768]);
         put(&mut bytes, CRC_AT, &crc.to_le_bytes());
-        assert_eq!(decode(&padded(bytes)), SlotContent::Damaged(DecodeError::Field("volume flags")));
+        assert_eq!(
+            decode(&padded(bytes)),
+            SlotContent::Damaged(DecodeError::Field("volume flags"))
+        );
     }
 
     #[test]
@@ -390,7 +445,8 @@ mod tests {
         assert_eq!(&bytes[..12], b"HEADTIME\x02\0\0\0");
         assert_eq!(u32_at(&bytes, 12), 1280);
         assert_eq!(&bytes[256 + 48..256 + 51], b"rec");
-        // A change of the format has to change the version: this checksum pins every byte of version 2.
+        // A change of the format has to change the version: this checksum pins every byte of
+        // version 2.
         assert_eq!(u32_at(&bytes, CRC_AT), 0x5e0f_afaf, "{:#010x}", u32_at(&bytes, CRC_AT));
     }
 
@@ -398,15 +454,29 @@ mod tests {
     #[test]
     fn priorities_come_back_and_codes_that_are_none_are_refused() {
         for code in 0..=24 {
-            assert_eq!(priority_of(code).map(|priority| priority.map_or(0, priority_code)), Some(code));
+            assert_eq!(
+                priority_of(code).map(|priority| priority.map_or(0, priority_code)),
+                Some(code)
+            );
         }
         assert_eq!(priority_of(0), Some(None));
         assert_eq!(priority_of(24), Some(IoPriority::new(PriorityClass::Idle, 7)));
         assert!((25..=u8::MAX).all(|code| priority_of(code).is_none()));
         let mut table = table();
-        let settings = Settings { priority: IoPriority::new(PriorityClass::RealTime, 2), ..Settings::default() };
-        table.ensure(&Wanted { name: "now".to_string(), size: Some(ByteSize::new(1 << 20)), settings: settings.clone().into() }).unwrap();
-        let SlotContent::Table { table, .. } = decode(&padded(encode(&table, 1))) else { panic!("it was encoded") };
+        let settings = Settings {
+            priority: IoPriority::new(PriorityClass::RealTime, 2),
+            ..Settings::default()
+        };
+        table
+            .ensure(&Wanted {
+                name: "now".to_string(),
+                size: Some(ByteSize::new(1 << 20)),
+                settings: settings.clone().into(),
+            })
+            .unwrap();
+        let SlotContent::Table { table, .. } = decode(&padded(encode(&table, 1))) else {
+            panic!("it was encoded")
+        };
         assert_eq!(table.find("now").unwrap().settings, settings);
     }
 
@@ -422,7 +492,10 @@ mod tests {
         assert_eq!(decode(&padded(b"\xeb\x3c\x90mkfs".to_vec())), SlotContent::Foreign);
         let mut newer = encode(&table(), 1);
         newer[8] = 3;
-        assert!(matches!(decode(&padded(newer.clone())), SlotContent::Damaged(DecodeError::Checksum { .. })));
+        assert!(matches!(
+            decode(&padded(newer.clone())),
+            SlotContent::Damaged(DecodeError::Checksum { .. })
+        ));
         let crc = checksum(&newer[..768]);
         put(&mut newer, CRC_AT, &crc.to_le_bytes());
         assert_eq!(decode(&padded(newer)), SlotContent::Unsupported { version: 3 });

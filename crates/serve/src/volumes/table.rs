@@ -1,8 +1,9 @@
 //! The table of volumes: names, extents, settings; allocation by first fit.
 //!
-//! Invariants, checked by [`VolumeTable::check`] on everything that comes from a drive: names are unique and well formed, ids are unique and below
-//! `next_id`, extents start on [`ALIGNMENT_BYTES`], lie behind the metadata area and on the drive, and no two overlap. Volumes are kept in the order
-//! of their addresses.
+//! Invariants, checked by [`VolumeTable::check`] on everything that comes from a drive: names are
+//! unique and well formed, ids are unique and below `next_id`, extents start on
+//! [`ALIGNMENT_BYTES`], lie behind the metadata area and on the drive, and no two overlap. Volumes
+//! are kept in the order of their addresses.
 
 use headtime_sched::VolumeId;
 use headtime_units::{ByteSize, Extent, Lba, Nanos, SectorSize, Sectors, Share};
@@ -24,7 +25,8 @@ pub struct DriveShape {
 /// One volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Volume {
-    /// Its number, never given to another volume of this drive; from 1, since 0 is a whole drive without volumes.
+    /// Its number, never given to another volume of this drive; from 1, since 0 is a whole drive
+    /// without volumes.
     pub id: VolumeId,
     /// Its name: 1 to 64 of `A–Z a–z 0–9 . _ -`.
     pub name: String,
@@ -41,7 +43,8 @@ pub struct Wanted {
     pub name: String,
     /// Its size; `None` takes whatever size the drive remembers.
     pub size: Option<ByteSize>,
-    /// What of its settings is to be otherwise than remembered, or than the default for a new volume.
+    /// What of its settings is to be otherwise than remembered, or than the default for a new
+    /// volume.
     pub settings: SettingsChange,
 }
 
@@ -85,7 +88,12 @@ impl VolumeTable {
     ///
     /// # Errors
     /// The first invariant that does not hold.
-    pub fn from_parts(uuid: DriveUuid, shape: DriveShape, next_id: u32, mut volumes: Vec<Volume>) -> Result<Self, TableError> {
+    pub fn from_parts(
+        uuid: DriveUuid,
+        shape: DriveShape,
+        next_id: u32,
+        mut volumes: Vec<Volume>,
+    ) -> Result<Self, TableError> {
         volumes.sort_by_key(|volume| volume.extent.start);
         let table = Self { uuid, shape, next_id, volumes };
         table.check()?;
@@ -141,29 +149,45 @@ impl VolumeTable {
             self.room_for(&wanted.name, &volume.settings, &settings)?;
             let remembered = ByteSize::new(sector.bytes_of(volume.extent.len));
             if let Some(size) = wanted.size.filter(|size| *size != remembered) {
-                return Err(VolumeError::OtherSize { name: wanted.name.clone(), remembered, wanted: size });
+                return Err(VolumeError::OtherSize {
+                    name: wanted.name.clone(),
+                    remembered,
+                    wanted: size,
+                });
             }
             if volume.settings == settings {
                 return Ok(Ensured::Reused);
             }
             let name = &wanted.name;
-            self.volumes.iter_mut().filter(|volume| volume.name == *name).for_each(|volume| volume.settings = settings.clone());
+            self.volumes
+                .iter_mut()
+                .filter(|volume| volume.name == *name)
+                .for_each(|volume| volume.settings = settings.clone());
             return Ok(Ensured::Changed);
         }
         let name = wanted.name.clone();
         let settings = wanted.settings.of(&Settings::default());
         check_volume(&name, &settings)?;
-        let Some(size) = wanted.size else { return Err(VolumeError::NoSize { known: self.known(), name }) };
+        let Some(size) = wanted.size else {
+            return Err(VolumeError::NoSize { known: self.known(), name });
+        };
         let len = sector.sectors_of(size.get()).filter(|len| !len.is_zero());
-        let Some(len) = len else { return Err(VolumeError::Size { name, wanted: size, sector: sector.bytes() }) };
-        if self.entries() + slot::entries_of(&settings) > slot::MAX_ENTRIES || self.next_id == u32::MAX {
+        let Some(len) = len else {
+            return Err(VolumeError::Size { name, wanted: size, sector: sector.bytes() });
+        };
+        if self.entries() + slot::entries_of(&settings) > slot::MAX_ENTRIES
+            || self.next_id == u32::MAX
+        {
             return Err(VolumeError::TooMany { name });
         }
         let gap = self.gaps().enumerate().find(|(_, gap)| gap.len >= len);
-        let Some((index, gap)) = gap else { return Err(VolumeError::NoSpace { name, wanted: size, free: self.free() }) };
+        let Some((index, gap)) = gap else {
+            return Err(VolumeError::NoSpace { name, wanted: size, free: self.free() });
+        };
         let id = VolumeId(self.next_id);
         self.next_id += 1;
-        self.volumes.insert(index, Volume { id, name, extent: Extent::new(gap.start, len), settings });
+        self.volumes
+            .insert(index, Volume { id, name, extent: Extent::new(gap.start, len), settings });
         Ok(Ensured::Created)
     }
 
@@ -180,8 +204,9 @@ impl VolumeTable {
         Ok(self.find(&wanted.name).expect("the volume was just made"))
     }
 
-    /// Changes a volume's settings, and its size if one is given: it grows into what is free behind it, and shrinks only when `cut_data` says that its end may
-    /// be lost. Its first sector stays where it is.
+    /// Changes a volume's settings, and its size if one is given: it grows into what is free behind
+    /// it, and shrinks only when `cut_data` says that its end may be lost. Its first sector stays
+    /// where it is.
     ///
     /// # Errors
     /// See [`VolumeError`]; nothing is changed then.
@@ -197,15 +222,31 @@ impl VolumeTable {
         let mut extent = before.extent;
         if let Some(size) = wanted.size {
             let len = sector.sectors_of(size.get()).filter(|len| !len.is_zero());
-            let len = len.ok_or_else(|| VolumeError::Size { name: name.clone(), wanted: size, sector: sector.bytes() })?;
-            let end = self.volumes.get(index + 1).map_or(self.shape.capacity.get(), |next| next.extent.start.get());
+            let len = len.ok_or_else(|| VolumeError::Size {
+                name: name.clone(),
+                wanted: size,
+                sector: sector.bytes(),
+            })?;
+            let end = self
+                .volumes
+                .get(index + 1)
+                .map_or(self.shape.capacity.get(), |next| next.extent.start.get());
             let most = end - extent.start.get();
             let bytes = |sectors: u64| ByteSize::new(sector.bytes_of(Sectors::new(sectors)));
             if len.get() > most {
-                return Err(VolumeError::NoRoomBehind { name, wanted: size, behind: bytes(most - extent.len.get()), most: bytes(most) });
+                return Err(VolumeError::NoRoomBehind {
+                    name,
+                    wanted: size,
+                    behind: bytes(most - extent.len.get()),
+                    most: bytes(most),
+                });
             }
             if len < extent.len && !cut_data {
-                return Err(VolumeError::Cuts { name, remembered: bytes(extent.len.get()), wanted: size });
+                return Err(VolumeError::Cuts {
+                    name,
+                    remembered: bytes(extent.len.get()),
+                    wanted: size,
+                });
             }
             extent.len = len;
         }
@@ -215,11 +256,17 @@ impl VolumeTable {
         Ok(volume)
     }
 
-    /// Gives a class of a volume settings, changed from those it has or from the usual ones; or takes it away, with `None`.
+    /// Gives a class of a volume settings, changed from those it has or from the usual ones; or
+    /// takes it away, with `None`.
     ///
     /// # Errors
     /// See [`VolumeError`]; nothing is changed then.
-    pub fn change_class(&mut self, name: &str, class: Class, change: Option<&SettingsChange>) -> Result<&Volume, VolumeError> {
+    pub fn change_class(
+        &mut self,
+        name: &str,
+        class: Class,
+        change: Option<&SettingsChange>,
+    ) -> Result<&Volume, VolumeError> {
         let Some(index) = self.volumes.iter().position(|volume| volume.name == name) else {
             return Err(VolumeError::Unknown { name: name.to_owned(), known: self.known() });
         };
@@ -234,8 +281,14 @@ impl VolumeTable {
                 ("always_served", change.always_served.is_some()),
             ];
             match of_volume.into_iter().find(|(_, set)| *set) {
-                Some((key, _)) => Err(VolumeError::OfVolume { export: export.clone(), key, name: name.to_owned() }),
-                None => Ok(ClassSettings::of(&change.of(&before.of_class(class).unwrap_or_else(|| class.usual()).alone()))),
+                Some((key, _)) => Err(VolumeError::OfVolume {
+                    export: export.clone(),
+                    key,
+                    name: name.to_owned(),
+                }),
+                None => Ok(ClassSettings::of(
+                    &change.of(&before.of_class(class).unwrap_or_else(|| class.usual()).alone()),
+                )),
             }
         });
         settings.classes.set(class, changed.transpose()?);
@@ -253,44 +306,63 @@ impl VolumeTable {
 
     fn room_for(&self, name: &str, before: &Settings, after: &Settings) -> Result<(), VolumeError> {
         let entries = self.entries() - slot::entries_of(before) + slot::entries_of(after);
-        if entries > slot::MAX_ENTRIES { Err(VolumeError::TooMany { name: name.to_owned() }) } else { Ok(()) }
+        if entries > slot::MAX_ENTRIES {
+            Err(VolumeError::TooMany { name: name.to_owned() })
+        } else {
+            Ok(())
+        }
     }
 
-    /// All that is reserved of the drive's time, in billionths; more than the whole if somebody wrote such a table.
+    /// All that is reserved of the drive's time, in billionths; more than the whole if somebody
+    /// wrote such a table.
     #[must_use]
     pub fn reserved_billionths(&self) -> u64 {
         self.volumes.iter().map(|volume| volume.settings.reserved_billionths()).sum()
     }
 
-    /// Whether no more is reserved than there is, or at least no more than `before`: who asks for less may always have it. `name` is whose change that is.
+    /// Whether no more is reserved than there is, or at least no more than `before`: who asks for
+    /// less may always have it. `name` is whose change that is.
     ///
     /// # Errors
     /// [`VolumeError::Reserved`].
     pub fn may_reserve(&self, before: &Self, name: &str) -> Result<(), VolumeError> {
-        let (reservable, wanted) = (u64::from(Share::WHOLE.as_billionths()), self.reserved_billionths());
+        let (reservable, wanted) =
+            (u64::from(Share::WHOLE.as_billionths()), self.reserved_billionths());
         if wanted <= reservable.max(before.reserved_billionths()) {
             return Ok(());
         }
         let (volume, _) = Class::of_export(name);
         let its = self.find(volume).map_or(0, |volume| volume.settings.reserved_billionths());
-        let share = |billionths: u64| Share::from_billionths(billionths.min(reservable) as u32).unwrap_or(Share::WHOLE);
-        Err(VolumeError::Reserved { name: name.to_owned(), wanted: share(its), free: share(its.saturating_sub(wanted - reservable)) })
+        let share = |billionths: u64| {
+            Share::from_billionths(billionths.min(reservable) as u32).unwrap_or(Share::WHOLE)
+        };
+        Err(VolumeError::Reserved {
+            name: name.to_owned(),
+            wanted: share(its),
+            free: share(its.saturating_sub(wanted - reservable)),
+        })
     }
 
-    /// Takes a volume out of the table; its sectors are free from then on, its number is never given out again.
+    /// Takes a volume out of the table; its sectors are free from then on, its number is never
+    /// given out again.
     ///
     /// # Errors
     /// [`VolumeError::Unknown`].
     pub fn remove(&mut self, name: &str) -> Result<Volume, VolumeError> {
         let index = self.volumes.iter().position(|volume| volume.name == name);
-        index.map(|index| self.volumes.remove(index)).ok_or_else(|| VolumeError::Unknown { name: name.to_string(), known: self.known() })
+        index
+            .map(|index| self.volumes.remove(index))
+            .ok_or_else(|| VolumeError::Unknown { name: name.to_string(), known: self.known() })
     }
 
     /// What is not allocated.
     #[must_use]
     pub fn free(&self) -> FreeSpace {
         let bytes = |gap: Extent| self.shape.sector.bytes_of(gap.len);
-        FreeSpace { total: ByteSize::new(self.gaps().map(bytes).sum()), largest: ByteSize::new(self.gaps().map(bytes).max().unwrap_or_default()) }
+        FreeSpace {
+            total: ByteSize::new(self.gaps().map(bytes).sum()),
+            largest: ByteSize::new(self.gaps().map(bytes).max().unwrap_or_default()),
+        }
     }
 
     /// The same table on a drive that has grown.
@@ -310,15 +382,20 @@ impl VolumeTable {
             check_volume(&volume.name, &volume.settings)?;
             let name = || volume.name.clone();
             let id = volume.id.0;
-            if self.volumes[..index].iter().any(|other| other.name == volume.name || other.id == volume.id) {
+            if self.volumes[..index]
+                .iter()
+                .any(|other| other.name == volume.name || other.id == volume.id)
+            {
                 return Err(TableError::Twice { name: name(), id });
             }
             if id == 0 || id >= self.next_id {
                 return Err(TableError::Number { name: name(), id, next: self.next_id });
             }
             let capacity = self.shape.capacity.get();
-            let on_drive = volume.extent.checked_end().is_some_and(|end| end.get() <= capacity) && !volume.extent.len.is_zero();
-            let start = volume.extent.start.get() % alignment(sector) == 0 && volume.extent.start.get() >= area(sector);
+            let on_drive = volume.extent.checked_end().is_some_and(|end| end.get() <= capacity)
+                && !volume.extent.len.is_zero();
+            let start = volume.extent.start.get() % alignment(sector) == 0
+                && volume.extent.start.get() >= area(sector);
             if !on_drive || !start {
                 return Err(TableError::Extent { name: name(), extent: volume.extent, capacity });
             }
@@ -331,11 +408,17 @@ impl VolumeTable {
         Ok(())
     }
 
-    /// The free run before each volume and the one behind the last, in order; each starts aligned and may be empty.
+    /// The free run before each volume and the one behind the last, in order; each starts aligned
+    /// and may be empty.
     fn gaps(&self) -> impl Iterator<Item = Extent> + '_ {
         let sector = self.shape.sector;
-        let ends = std::iter::once(area(sector)).chain(self.volumes.iter().map(|volume| volume.extent.end().get()));
-        let starts = self.volumes.iter().map(|volume| volume.extent.start.get()).chain(std::iter::once(self.shape.capacity.get()));
+        let ends = std::iter::once(area(sector))
+            .chain(self.volumes.iter().map(|volume| volume.extent.end().get()));
+        let starts = self
+            .volumes
+            .iter()
+            .map(|volume| volume.extent.start.get())
+            .chain(std::iter::once(self.shape.capacity.get()));
         ends.zip(starts).map(move |(end, next)| {
             let start = end.next_multiple_of(alignment(sector));
             Extent::new(Lba::new(start), Sectors::new(next.saturating_sub(start)))
@@ -357,7 +440,9 @@ impl VolumeTable {
 /// [`VolumeError::Name`].
 pub fn check_name(name: &str) -> Result<(), VolumeError> {
     let allowed = |c: u8| c.is_ascii_alphanumeric() || matches!(c, b'.' | b'_' | b'-');
-    let ok = (1..=slot::NAME_BYTES).contains(&name.len()) && name.bytes().all(allowed) && !name.starts_with(['.', '-']);
+    let ok = (1..=slot::NAME_BYTES).contains(&name.len())
+        && name.bytes().all(allowed)
+        && !name.starts_with(['.', '-']);
     if ok { Ok(()) } else { Err(VolumeError::Name { name: name.to_string() }) }
 }
 
@@ -366,8 +451,13 @@ pub fn check_name(name: &str) -> Result<(), VolumeError> {
 /// # Errors
 /// [`VolumeError::Description`].
 pub fn check_description(name: &str, description: &str) -> Result<(), VolumeError> {
-    let ok = description.len() <= slot::DESCRIPTION_BYTES && !description.chars().any(char::is_control);
-    if ok { Ok(()) } else { Err(VolumeError::Description { name: name.to_string(), bytes: description.len() }) }
+    let ok =
+        description.len() <= slot::DESCRIPTION_BYTES && !description.chars().any(char::is_control);
+    if ok {
+        Ok(())
+    } else {
+        Err(VolumeError::Description { name: name.to_string(), bytes: description.len() })
+    }
 }
 
 fn check_volume(name: &str, settings: &Settings) -> Result<(), VolumeError> {
@@ -394,7 +484,11 @@ fn check_class(name: &str, settings: &ClassSettings) -> Result<(), VolumeError> 
         return Err(VolumeError::Nothing { name: name.to_string(), what });
     }
     match settings.limit {
-        Some(limit) if limit < settings.reserve => Err(VolumeError::ReserveAboveLimit { name: name.to_string(), reserve: settings.reserve, limit }),
+        Some(limit) if limit < settings.reserve => Err(VolumeError::ReserveAboveLimit {
+            name: name.to_string(),
+            reserve: settings.reserve,
+            limit,
+        }),
         _ => Ok(()),
     }
 }
@@ -416,11 +510,18 @@ mod tests {
     const MIB: u64 = 1 << 20;
 
     fn table(mebibytes: u64) -> VolumeTable {
-        VolumeTable::empty(DriveUuid([7; 16]), DriveShape { sector: SectorSize::B512, capacity: Sectors::new(mebibytes * 2048) })
+        VolumeTable::empty(
+            DriveUuid([7; 16]),
+            DriveShape { sector: SectorSize::B512, capacity: Sectors::new(mebibytes * 2048) },
+        )
     }
 
     fn wanted(name: &str, bytes: u64) -> Wanted {
-        Wanted { name: name.to_string(), size: Some(ByteSize::new(bytes)), settings: SettingsChange::default() }
+        Wanted {
+            name: name.to_string(),
+            size: Some(ByteSize::new(bytes)),
+            settings: SettingsChange::default(),
+        }
     }
 
     #[test]
@@ -432,9 +533,17 @@ mod tests {
         table.remove("b").unwrap();
         assert_eq!(table.ensure(&wanted("large", 6 * MIB)), Ok(Ensured::Created));
         assert_eq!(table.ensure(&wanted("small", 4 * MIB)), Ok(Ensured::Created));
-        let starts: Vec<(&str, u64)> = table.volumes().iter().map(|volume| (volume.name.as_str(), volume.extent.start.get() / 2048)).collect();
+        let starts: Vec<(&str, u64)> = table
+            .volumes()
+            .iter()
+            .map(|volume| (volume.name.as_str(), volume.extent.start.get() / 2048))
+            .collect();
         assert_eq!(starts, [("a", 1), ("small", 11), ("c", 16), ("large", 36)]);
-        assert_eq!(table.find("small").unwrap().id, VolumeId(5), "the number of b is not given out again");
+        assert_eq!(
+            table.find("small").unwrap().id,
+            VolumeId(5),
+            "the number of b is not given out again"
+        );
         table.check().unwrap();
     }
 
@@ -450,8 +559,10 @@ mod tests {
         let before = table.clone();
         assert_eq!(
             table.ensure(&wanted("rec", 20 * MIB)).unwrap_err().to_string(),
-            "volume rec has 10 MiB (10485760 bytes) on the drive, but 20 MiB (20971520 bytes) was asked for; ask for 10485760 bytes, \
-             leave the size out, or choose another name (`headtime volume set rec size=…` resizes it)"
+            "volume rec has 10 MiB (10485760 bytes) on the drive, but 20 MiB (20971520 bytes) was \
+                asked for; ask for 10485760 bytes, \
+             leave the size out, or choose another name (`headtime volume set rec size=…` resizes \
+             it)"
         );
         assert_eq!(table, before);
     }
@@ -462,21 +573,30 @@ mod tests {
         table.ensure(&wanted("a", 50 * MIB)).unwrap();
         table.ensure(&wanted("b", 9 * MIB)).unwrap();
         table.remove("a").unwrap();
-        let text = |table: &mut VolumeTable, wanted: Wanted| table.ensure(&wanted).unwrap_err().to_string();
+        let text = |table: &mut VolumeTable, wanted: Wanted| {
+            table.ensure(&wanted).unwrap_err().to_string()
+        };
         assert_eq!(
             text(&mut table, wanted("c", 60 * MIB)),
-            "volume c: 60 MiB (62914560 bytes) does not fit: 90 MiB is free, the largest run 50 MiB; ask for at most 52428800 bytes"
+            "volume c: 60 MiB (62914560 bytes) does not fit: 90 MiB is free, the largest run 50 \
+                MiB; ask for at most 52428800 bytes"
         );
         assert_eq!(
             text(&mut table, wanted("c", 1000)),
-            "volume c: 1000 B (1000 bytes) is no whole number of sectors of 512 bytes; ask for 1024 bytes"
+            "volume c: 1000 B (1000 bytes) is no whole number of sectors of 512 bytes; ask for \
+                1024 bytes"
         );
         assert_eq!(
             text(&mut table, Wanted { size: None, ..wanted("c", 0) }),
-            "volume c is not on the drive yet, so it needs a size, such as c=10GiB; the drive has the volumes b"
+            "volume c is not on the drive yet, so it needs a size, such as c=10GiB; the drive has \
+                the volumes b"
         );
         for name in ["", "a b", "ä", "../x", "-x", ".x", &"x".repeat(65)] {
-            assert_eq!(table.ensure(&wanted(name, MIB)), Err(VolumeError::Name { name: name.to_string() }), "{name}");
+            assert_eq!(
+                table.ensure(&wanted(name, MIB)),
+                Err(VolumeError::Name { name: name.to_string() }),
+                "{name}"
+            );
         }
         assert!(matches!(table.ensure(&wanted("c", 0)), Err(VolumeError::Size { .. })));
     }
@@ -491,7 +611,10 @@ mod tests {
         for index in 0..slot::MAX_ENTRIES {
             many.ensure(&wanted(&format!("v{index}"), 512)).unwrap();
         }
-        assert_eq!(many.ensure(&wanted("more", 512)), Err(VolumeError::TooMany { name: "more".to_string() }));
+        assert_eq!(
+            many.ensure(&wanted("more", 512)),
+            Err(VolumeError::TooMany { name: "more".to_string() })
+        );
         many.check().unwrap();
     }
 
@@ -504,15 +627,29 @@ mod tests {
             settings: Settings::default(),
         };
         let shape = DriveShape { sector: SectorSize::B512, capacity: Sectors::new(20_480) };
-        let check = |volumes: Vec<Volume>| VolumeTable::from_parts(DriveUuid([0; 16]), shape, 10, volumes).map(|_| ());
+        let check = |volumes: Vec<Volume>| {
+            VolumeTable::from_parts(DriveUuid([0; 16]), shape, 10, volumes).map(|_| ())
+        };
         assert_eq!(check(vec![volume(1, "a", 2048, 2048), volume(2, "b", 4096, 5)]), Ok(()));
-        assert!(matches!(check(vec![volume(1, "a", 2048, 2049), volume(2, "b", 4096, 5)]), Err(TableError::Overlap { .. })));
-        assert!(matches!(check(vec![volume(1, "a", 2048, 1), volume(1, "b", 4096, 5)]), Err(TableError::Twice { .. })));
-        assert!(matches!(check(vec![volume(1, "a", 2048, 1), volume(2, "a", 4096, 5)]), Err(TableError::Twice { .. })));
+        assert!(matches!(
+            check(vec![volume(1, "a", 2048, 2049), volume(2, "b", 4096, 5)]),
+            Err(TableError::Overlap { .. })
+        ));
+        assert!(matches!(
+            check(vec![volume(1, "a", 2048, 1), volume(1, "b", 4096, 5)]),
+            Err(TableError::Twice { .. })
+        ));
+        assert!(matches!(
+            check(vec![volume(1, "a", 2048, 1), volume(2, "a", 4096, 5)]),
+            Err(TableError::Twice { .. })
+        ));
         assert!(matches!(check(vec![volume(10, "a", 2048, 1)]), Err(TableError::Number { .. })));
         assert!(matches!(check(vec![volume(0, "a", 2048, 1)]), Err(TableError::Number { .. })));
         for (start, len) in [(0, 1), (2049, 1), (2048, 0), (2048, 20_000), (2048, u64::MAX)] {
-            assert!(matches!(check(vec![volume(1, "a", start, len)]), Err(TableError::Extent { .. })), "{start} {len}");
+            assert!(
+                matches!(check(vec![volume(1, "a", start, len)]), Err(TableError::Extent { .. })),
+                "{start} {len}"
+            );
         }
     }
 
@@ -523,23 +660,31 @@ mod tests {
             table.add(&wanted(name, size * MIB)).unwrap();
         }
         table.remove("b").unwrap();
-        let size = |table: &VolumeTable, name: &str| table.size_of(table.find(name).unwrap()).get() / MIB;
+        let size =
+            |table: &VolumeTable, name: &str| table.size_of(table.find(name).unwrap()).get() / MIB;
         table.change(&wanted("a", 15 * MIB), false).unwrap();
         assert_eq!(size(&table, "a"), 15);
         let before = table.clone();
         assert_eq!(
             table.change(&wanted("a", 16 * MIB), true).unwrap_err().to_string(),
-            "volume a cannot grow to 16 MiB (16777216 bytes) where it lies: behind it 0 B is free, so that it can have at most 15728640 bytes; \
+            "volume a cannot grow to 16 MiB (16777216 bytes) where it lies: behind it 0 B is free, \
+                so that it can have at most 15728640 bytes; \
              ask for that, or add a larger volume and copy its content"
         );
-        assert!(matches!(table.change(&wanted("a", 14 * MIB), false), Err(VolumeError::Cuts { .. })));
+        assert!(matches!(
+            table.change(&wanted("a", 14 * MIB), false),
+            Err(VolumeError::Cuts { .. })
+        ));
         assert!(matches!(table.change(&wanted("a", 1000), true), Err(VolumeError::Size { .. })));
         assert!(matches!(table.change(&wanted("x", MIB), true), Err(VolumeError::Unknown { .. })));
         assert!(matches!(table.add(&wanted("a", MIB)), Err(VolumeError::Exists { .. })));
         assert_eq!(table, before, "what is refused changes nothing");
         table.change(&wanted("a", 3 * MIB), true).unwrap();
         table.change(&wanted("c", 84 * MIB), false).unwrap();
-        assert_eq!((size(&table, "a"), size(&table, "c"), table.free().largest.get() / MIB), (3, 84, 12));
+        assert_eq!(
+            (size(&table, "a"), size(&table, "c"), table.free().largest.get() / MIB),
+            (3, 84, 12)
+        );
         table.check().unwrap();
     }
 
@@ -552,16 +697,27 @@ mod tests {
         asked.settings.limit = Some(Some(share(0.25)));
         assert_eq!(
             table.add(&asked).unwrap_err().to_string(),
-            "volume a: a reserve of 50 % is more than its limit of 25 %; lower the reserve, or raise the limit"
+            "volume a: a reserve of 50 % is more than its limit of 25 %; lower the reserve, or \
+                raise the limit"
         );
         asked.settings.limit = Some(Some(Share::NONE));
         asked.settings.reserve = None;
-        assert!(table.add(&asked).unwrap_err().to_string().contains("a limit of 0 lets nothing through"));
+        assert!(
+            table
+                .add(&asked)
+                .unwrap_err()
+                .to_string()
+                .contains("a limit of 0 lets nothing through")
+        );
         asked.settings.limit = None;
         asked.settings.reserve = Some(share(0.5));
         table.add(&asked).unwrap();
         assert_eq!(table.reserved_billionths(), 500_000_000);
-        let lower = Wanted { size: None, settings: SettingsChange { limit: Some(Some(share(0.4))), ..SettingsChange::default() }, ..wanted("a", 0) };
+        let lower = Wanted {
+            size: None,
+            settings: SettingsChange { limit: Some(Some(share(0.4))), ..SettingsChange::default() },
+            ..wanted("a", 0)
+        };
         assert!(matches!(table.change(&lower, false), Err(VolumeError::ReserveAboveLimit { .. })));
     }
 }

@@ -10,13 +10,17 @@ use super::slot::{self, SLOT_BYTES, SlotContent};
 pub struct DriveUuid(pub [u8; 16]);
 
 impl DriveUuid {
-    /// That of the drive whose first [`AREA_BYTES`] these are; `None` when no whole table is there. Of two tables the newer counts.
+    /// That of the drive whose first [`AREA_BYTES`] these are; `None` when no whole table is there.
+    /// Of two tables the newer counts.
     pub(crate) fn of_area(area: &[u8]) -> Option<Self> {
         let table_at = |offset: usize| match slot::decode(area.get(offset..offset + SLOT_BYTES)?) {
             SlotContent::Table { generation, table } => Some((generation, table.uuid())),
             _ => None,
         };
-        let newest = [0, AREA_BYTES as usize / 2].into_iter().filter_map(table_at).max_by_key(|(generation, _)| *generation);
+        let newest = [0, AREA_BYTES as usize / 2]
+            .into_iter()
+            .filter_map(table_at)
+            .max_by_key(|(generation, _)| *generation);
         newest.map(|(_, uuid)| uuid)
     }
 
@@ -27,8 +31,12 @@ impl DriveUuid {
     pub(crate) fn is_of(self, area: &[u8]) -> Result<(), String> {
         match Self::of_area(area) {
             Some(found) if found == self => Ok(()),
-            Some(found) => Err(format!("its table of volumes is that of drive {found}, and it was {self}")),
-            None => Err(format!("it has no table of volumes that can be read, and had that of drive {self}")),
+            Some(found) => {
+                Err(format!("its table of volumes is that of drive {found}, and it was {self}"))
+            }
+            None => Err(format!(
+                "it has no table of volumes that can be read, and had that of drive {self}"
+            )),
         }
     }
 }
@@ -52,6 +60,9 @@ mod tests {
 
     #[test]
     fn uuids_print_in_groups() {
-        assert_eq!(DriveUuid(std::array::from_fn(|index| index as u8)).to_string(), "00010203-0405-0607-0809-0a0b0c0d0e0f");
+        assert_eq!(
+            DriveUuid(std::array::from_fn(|index| index as u8)).to_string(),
+            "00010203-0405-0607-0809-0a0b0c0d0e0f"
+        );
     }
 }

@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use headtime_serve::Server;
 use headtime_serve::config::{Config, Listen};
 use rcgen::{
-    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair,
-    KeyUsagePurpose, RevokedCertParams, SerialNumber, date_time_ymd,
+    BasicConstraints, CertificateParams, CertificateRevocationListParams, DnType,
+    ExtendedKeyUsagePurpose, IsCa, Issuer, KeyIdMethod, KeyPair, KeyUsagePurpose,
+    RevokedCertParams, SerialNumber, date_time_ymd,
 };
 
 use super::Sandbox;
@@ -23,7 +24,11 @@ impl Authority {
         let mut parameters = CertificateParams::new(Vec::new()).expect("no names");
         parameters.distinguished_name.push(DnType::CommonName, name);
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        parameters.key_usages = vec![KeyUsagePurpose::KeyCertSign, KeyUsagePurpose::DigitalSignature, KeyUsagePurpose::CrlSign];
+        parameters.key_usages = vec![
+            KeyUsagePurpose::KeyCertSign,
+            KeyUsagePurpose::DigitalSignature,
+            KeyUsagePurpose::CrlSign,
+        ];
         let certificate = parameters.self_signed(&key).expect("good parameters").pem();
         Self { issuer: Issuer::new(parameters, key), certificate }
     }
@@ -34,14 +39,22 @@ impl Authority {
     }
 
     /// The same with a serial number, by which it can be revoked.
-    pub fn sign_as(&self, name: &str, usage: ExtendedKeyUsagePurpose, serial: Option<u64>) -> (String, String) {
+    pub fn sign_as(
+        &self,
+        name: &str,
+        usage: ExtendedKeyUsagePurpose,
+        serial: Option<u64>,
+    ) -> (String, String) {
         let key = KeyPair::generate().expect("the machine has randomness");
         let mut parameters = CertificateParams::new(vec![name.to_owned()]).expect("a good name");
         parameters.distinguished_name.push(DnType::CommonName, name);
         parameters.key_usages = vec![KeyUsagePurpose::DigitalSignature];
         parameters.extended_key_usages = vec![usage];
         parameters.serial_number = serial.map(SerialNumber::from);
-        (parameters.signed_by(&key, &self.issuer).expect("good parameters").pem(), key.serialize_pem())
+        (
+            parameters.signed_by(&key, &self.issuer).expect("good parameters").pem(),
+            key.serialize_pem(),
+        )
     }
 
     /// The list of what it has revoked, good until the beginning of a year, PEM.
@@ -60,21 +73,30 @@ impl Authority {
             revoked_certs: revoked.iter().map(entry).collect(),
             key_identifier_method: KeyIdMethod::Sha256,
         };
-        parameters.signed_by(&self.issuer).expect("it may sign lists").pem().expect("a list can be written")
+        parameters
+            .signed_by(&self.issuer)
+            .expect("it may sign lists")
+            .pem()
+            .expect("a list can be written")
     }
 }
 
-/// A sandbox with certificates: of the server `localhost`, and a directory for each client as libnbd and qemu want it.
+/// A sandbox with certificates: of the server `localhost`, and a directory for each client as
+/// libnbd and qemu want it.
 pub struct Bench {
     pub sandbox: Sandbox,
     pub authority: Authority,
 }
 
-pub const VOLUMES: &str = "[[volume]]\nname = \"rec\"\nsize = \"16MiB\"\nclasses = \"bulk\"\n[[volume]]\nname = \"db\"\nsize = \"16MiB\"\n";
+pub const VOLUMES: &str = "[[volume]]\nname = \"rec\"\nsize = \"16MiB\"\nclasses = \
+    \"bulk\"\n[[volume]]\nname = \"db\"\nsize = \"16MiB\"\n";
 
 impl Bench {
     pub fn new() -> Self {
-        let bench = Self { sandbox: Sandbox::with_file_drive(64), authority: Authority::new("the authority of this test") };
+        let bench = Self {
+            sandbox: Sandbox::with_file_drive(64),
+            authority: Authority::new("the authority of this test"),
+        };
         bench.write("ca.pem", &bench.authority.certificate);
         bench.write_server_certificate();
         bench
@@ -82,7 +104,8 @@ impl Bench {
 
     /// Gives the server a certificate, another each time.
     pub fn write_server_certificate(&self) {
-        let (certificate, key) = self.authority.sign("localhost", ExtendedKeyUsagePurpose::ServerAuth);
+        let (certificate, key) =
+            self.authority.sign("localhost", ExtendedKeyUsagePurpose::ServerAuth);
         self.write("cert.pem", &certificate);
         self.write("key.pem", &key);
     }
@@ -95,7 +118,9 @@ impl Bench {
     pub fn client(&self, name: &str, signed_by: Option<&Authority>) -> PathBuf {
         let directory = self.sandbox.path(&format!("client-{name}"));
         std::fs::create_dir(&directory).expect("the directory is writable");
-        let write = |name: &str, text: &str| std::fs::write(directory.join(name), text).expect("the directory is writable");
+        let write = |name: &str, text: &str| {
+            std::fs::write(directory.join(name), text).expect("the directory is writable")
+        };
         write("ca-cert.pem", &self.authority.certificate);
         if let Some(authority) = signed_by {
             let (certificate, key) = authority.sign(name, ExtendedKeyUsagePurpose::ClientAuth);
@@ -109,12 +134,16 @@ impl Bench {
         let path = |name: &str| self.sandbox.path(name).display().to_string();
         let (certificate, key) = (path("cert.pem"), path("key.pem"));
         // The sandbox's own unix socket is the first address.
-        let head = self.sandbox.toml("").replace("nbd.sock\"]", &format!("nbd.sock\", \"tcp:localhost:0,tls={tls}\"]"));
+        let head = self
+            .sandbox
+            .toml("")
+            .replace("nbd.sock\"]", &format!("nbd.sock\", \"tcp:localhost:0,tls={tls}\"]"));
         format!("{head}[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n{more}{VOLUMES}")
     }
 
     pub fn serve(&self, more: &str, tls: &str) -> (Server, u16) {
-        let config = Config::from_toml("test.toml", &self.toml(more, tls)).expect("a good configuration");
+        let config =
+            Config::from_toml("test.toml", &self.toml(more, tls)).expect("a good configuration");
         let server = Server::start(&config).expect("the server starts");
         let port = server.addresses().iter().find_map(|address| match address {
             Listen::Tcp { port, .. } => Some(*port),

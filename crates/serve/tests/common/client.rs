@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
-use headtime_nbd::client::{CloseReason, Completion, Config, Connection, Event, Outcome, RequestError, RequestId};
+use headtime_nbd::client::{
+    CloseReason, Completion, Config, Connection, Event, Outcome, RequestError, RequestId,
+};
 use headtime_nbd::{ClientLimits, Command, ListedExport};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::UnixStream;
@@ -96,7 +98,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         }
     }
 
-    pub async fn write(&mut self, offset: u64, bytes: impl Into<bytes::Bytes>) -> Result<Outcome, RequestError> {
+    pub async fn write(
+        &mut self,
+        offset: u64,
+        bytes: impl Into<bytes::Bytes>,
+    ) -> Result<Outcome, RequestError> {
         self.request(Command::Write { offset, payload: bytes.into(), fua: false }).await
     }
 

@@ -31,7 +31,11 @@ impl Disk for Found {
     fn submit(&self, io: Io, on_done: OnDone) -> Result<RequestId, SubmitError> {
         let mut platter = self.0.lock().expect("nobody panics with it");
         let result = match io.op {
-            Op::Read => platter.read(io.extent).map_err(|_| IoError::Os { op: io.op, extent: io.extent, errno: 5 }),
+            Op::Read => platter.read(io.extent).map_err(|_| IoError::Os {
+                op: io.op,
+                extent: io.extent,
+                errno: 5,
+            }),
             Op::Write => {
                 platter.write(io.extent, &io.data);
                 Ok(Bytes::new())

@@ -1,4 +1,5 @@
-//! What the tests of a whole server share: a directory that goes away, a server in this process or in one of its own, programs that may be missing.
+//! What the tests of a whole server share: a directory that goes away, a server in this process or
+//! in one of its own, programs that may be missing.
 #![allow(dead_code)]
 
 pub mod certificates;
@@ -23,7 +24,10 @@ impl Sandbox {
     /// A drive that is a plain file of `mebibytes`: as fast as the machine.
     pub fn with_file_drive(mebibytes: u64) -> Self {
         let directory = tempfile::tempdir().expect("a directory for tests");
-        let drive = format!("drive = {:?}\ncreate = \"{mebibytes}MiB\"\n", directory.path().join("drive.img"));
+        let drive = format!(
+            "drive = {:?}\ncreate = \"{mebibytes}MiB\"\n",
+            directory.path().join("drive.img")
+        );
         Self { directory, drive }
     }
 
@@ -31,7 +35,10 @@ impl Sandbox {
     pub fn with_tiny_drive() -> Self {
         let directory = tempfile::tempdir().expect("a directory for tests");
         let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tiny.toml");
-        let drive = format!("drive = \"emulated:{profile}?backing={}\"\n", directory.path().join("drive.img").display());
+        let drive = format!(
+            "drive = \"emulated:{profile}?backing={}\"\n",
+            directory.path().join("drive.img").display()
+        );
         Self { directory, drive }
     }
 
@@ -74,7 +81,11 @@ impl Sandbox {
         let file = self.path("serve.toml");
         std::fs::write(&file, toml).expect("the directory is writable");
         let program = serve_once();
-        let mut child = Command::new(&program).arg(file).stdout(Stdio::piped()).spawn().expect("the example runs");
+        let mut child = Command::new(&program)
+            .arg(file)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("the example runs");
         let mut output = BufReader::new(child.stdout.take().expect("it was piped"));
         let mut line = String::new();
         output.read_line(&mut line).expect("it says something");
@@ -107,8 +118,12 @@ impl Spawned {
     /// Once it catches that signal, which would end it before.
     pub fn hang_up(&self) {
         let caught = || {
-            let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
-            let mask = status.lines().find_map(|line| line.strip_prefix("SigCgt:")).expect("Linux says it");
+            let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))
+                .expect("it runs");
+            let mask = status
+                .lines()
+                .find_map(|line| line.strip_prefix("SigCgt:"))
+                .expect("Linux says it");
             u64::from_str_radix(mask.trim(), 16).expect("a mask") & 1 == 1
         };
         while !caught() {
@@ -118,7 +133,10 @@ impl Spawned {
     }
 
     fn signal(&self, which: &str) {
-        let status = Command::new("kill").args([which, &self.child.id().to_string()]).status().expect("kill is always there");
+        let status = Command::new("kill")
+            .args([which, &self.child.id().to_string()])
+            .status()
+            .expect("kill is always there");
         assert!(status.success());
     }
 
@@ -141,9 +159,14 @@ impl Spawned {
 
     /// The most memory it ever had resident, in bytes.
     pub fn peak_resident_bytes(&self) -> u64 {
-        let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
+        let status =
+            std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
         let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("Linux says it");
-        let kibibytes: u64 = line.split_whitespace().nth(1).and_then(|number| number.parse().ok()).expect("a number");
+        let kibibytes: u64 = line
+            .split_whitespace()
+            .nth(1)
+            .and_then(|number| number.parse().ok())
+            .expect("a number");
         kibibytes << 10
     }
 }
@@ -160,8 +183,13 @@ impl Drop for Spawned {
 /// The example that `cargo test` builds beside the tests.
 fn serve_once() -> PathBuf {
     let test = std::env::current_exe().expect("a test runs from a file");
-    let program = test.ancestors().nth(2).expect("target/debug/deps/test").join("examples/serve_once");
-    assert!(program.exists(), "{} is missing; `cargo test -p headtime-serve --examples` builds it", program.display());
+    let program =
+        test.ancestors().nth(2).expect("target/debug/deps/test").join("examples/serve_once");
+    assert!(
+        program.exists(),
+        "{} is missing; `cargo test -p headtime-serve --examples` builds it",
+        program.display()
+    );
     program
 }
 
@@ -170,7 +198,10 @@ pub fn installed(programs: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let sbin = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     let directories: Vec<PathBuf> = std::env::split_paths(&path).chain(sbin).collect();
-    let missing: Vec<&&str> = programs.iter().filter(|program| !directories.iter().any(|directory| directory.join(program).exists())).collect();
+    let missing: Vec<&&str> = programs
+        .iter()
+        .filter(|program| !directories.iter().any(|directory| directory.join(program).exists()))
+        .collect();
     if !missing.is_empty() {
         eprintln!("skipped: {missing:?} is not installed; `make test` installs it");
     }
@@ -181,15 +212,24 @@ pub fn installed(programs: &[&str]) -> bool {
 pub fn run(program: &str, arguments: &[&str]) -> Output {
     let output = try_run(program, arguments);
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
-    assert!(output.status.success(), "{program} {arguments:?}: {}\n{}{}", output.status, said(&output.stdout), said(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{program} {arguments:?}: {}\n{}{}",
+        output.status,
+        said(&output.stdout),
+        said(&output.stderr)
+    );
     output
 }
 
 /// Runs a program to its end.
 pub fn try_run(program: &str, arguments: &[&str]) -> Output {
-    // The system's own programs first: nbdsh needs the Python that libnbd's module was installed for.
-    let path = format!("/usr/sbin:/usr/bin:/sbin:/bin:{}", std::env::var("PATH").unwrap_or_default());
-    let output = Command::new(program).args(arguments).env("PATH", path).stdin(Stdio::null()).output();
+    // The system's own programs first: nbdsh needs the Python that libnbd's module was installed
+    // for.
+    let path =
+        format!("/usr/sbin:/usr/bin:/sbin:/bin:{}", std::env::var("PATH").unwrap_or_default());
+    let output =
+        Command::new(program).args(arguments).env("PATH", path).stdin(Stdio::null()).output();
     output.unwrap_or_else(|error| panic!("{program}: {error}"))
 }
 

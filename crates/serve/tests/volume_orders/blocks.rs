@@ -1,7 +1,9 @@
-//! What clients wrote, by the drive's own addresses: what each block may hold, whichever volume it is read through.
+//! What clients wrote, by the drive's own addresses: what each block may hold, whichever volume it
+//! is read through.
 //!
-//! Addresses are the drive's, because the sectors of a volume that was removed are another's afterwards and hold what they held (docs/volumes.md): what is promised is that a
-//! block holds the last that was safe there or something newer, and nothing that belongs elsewhere.
+//! Addresses are the drive's, because the sectors of a volume that was removed are another's
+//! afterwards and hold what they held (docs/volumes.md): what is promised is that a block holds the
+//! last that was safe there or something newer, and nothing that belongs elsewhere.
 
 use std::collections::HashMap;
 
@@ -44,7 +46,14 @@ impl Blocks {
     /// A write that is about to be sent: its number, and what to write.
     pub fn begin(&mut self, block: u64, volume: u32, begun: usize) -> (usize, Bytes) {
         let number = self.writes.len();
-        self.writes.push(Written { volume, begun, acknowledged: None, safe: None, forsaken: false, refused: false });
+        self.writes.push(Written {
+            volume,
+            begun,
+            acknowledged: None,
+            safe: None,
+            forsaken: false,
+            refused: false,
+        });
         self.of_block.entry(block).or_default().push(number);
         (number, self.content(block, number))
     }
@@ -58,23 +67,34 @@ impl Blocks {
         self.writes[number].refused = true;
     }
 
-    /// A flush of a volume succeeded that was sent when so many writes had been begun, all of which were over.
+    /// A flush of a volume succeeded that was sent when so many writes had been begun, all of which
+    /// were over.
     pub fn flushed(&mut self, volume: u32, moment: usize) {
-        for written in self.writes.iter_mut().filter(|written| written.volume == volume && !written.forsaken && written.acknowledged.is_some()) {
+        for written in self.writes.iter_mut().filter(|written| {
+            written.volume == volume && !written.forsaken && written.acknowledged.is_some()
+        }) {
             written.safe.get_or_insert(moment);
         }
     }
 
     /// Everything that was acknowledged is safe: the drive was closed in good order.
     pub fn closed(&mut self, moment: usize) {
-        for written in self.writes.iter_mut().filter(|written| !written.forsaken && written.acknowledged.is_some()) {
+        for written in self
+            .writes
+            .iter_mut()
+            .filter(|written| !written.forsaken && written.acknowledged.is_some())
+        {
             written.safe.get_or_insert(moment);
         }
     }
 
-    /// The drive reported an error: what was not safe by now may be lost, and a later flush does not say otherwise.
+    /// The drive reported an error: what was not safe by now may be lost, and a later flush does
+    /// not say otherwise.
     pub fn forsake(&mut self) {
-        self.writes.iter_mut().filter(|written| written.safe.is_none()).for_each(|written| written.forsaken = true);
+        self.writes
+            .iter_mut()
+            .filter(|written| written.safe.is_none())
+            .for_each(|written| written.forsaken = true);
     }
 
     /// Blocks that were written.
@@ -82,7 +102,8 @@ impl Blocks {
         self.of_block.keys().copied()
     }
 
-    /// Whether somebody was writing a block at `moment`, so that it may be unreadable after a power cut.
+    /// Whether somebody was writing a block at `moment`, so that it may be unreadable after a power
+    /// cut.
     pub fn is_exposed(&self, block: u64, moment: usize) -> bool {
         self.legal(block, moment, |written| written.safe).len() > 1
     }
@@ -97,44 +118,85 @@ impl Blocks {
         self.check(block, holds, &self.legal(block, usize::MAX, |written| written.acknowledged));
     }
 
-    /// The writes of a block that may be found, in their order, behind `None` for what was there before: the last that was settled by `moment`, and what was begun after it.
-    fn legal(&self, block: u64, moment: usize, settled: impl Fn(&Written) -> Option<usize>) -> Vec<Option<usize>> {
+    /// The writes of a block that may be found, in their order, behind `None` for what was there
+    /// before: the last that was settled by `moment`, and what was begun after it.
+    fn legal(
+        &self,
+        block: u64,
+        moment: usize,
+        settled: impl Fn(&Written) -> Option<usize>,
+    ) -> Vec<Option<usize>> {
         let all = self.of_block.get(&block).map_or(&[][..], Vec::as_slice);
-        let here: Vec<usize> = all.iter().copied().filter(|number| !self.writes[*number].refused && self.writes[*number].begun <= moment).collect();
-        let last = here.iter().rposition(|number| settled(&self.writes[*number]).is_some_and(|settled| settled <= moment));
+        let here: Vec<usize> = all
+            .iter()
+            .copied()
+            .filter(|number| !self.writes[*number].refused && self.writes[*number].begun <= moment)
+            .collect();
+        let last = here.iter().rposition(|number| {
+            settled(&self.writes[*number]).is_some_and(|settled| settled <= moment)
+        });
         let before = last.is_none().then_some(None);
         before.into_iter().chain(here[last.unwrap_or(0)..].iter().copied().map(Some)).collect()
     }
 
     /// Sector by sector, because a write may be torn.
     fn check(&self, block: u64, holds: &[u8], legal: &[Option<usize>]) {
-        let contents: Vec<Bytes> = legal.iter().map(|write| write.map_or_else(|| (self.base)(block), |number| self.content(block, number))).collect();
+        let contents: Vec<Bytes> = legal
+            .iter()
+            .map(|write| {
+                write.map_or_else(|| (self.base)(block), |number| self.content(block, number))
+            })
+            .collect();
         for sector in 0..SECTORS as usize {
             let bytes = sector * 512..(sector + 1) * 512;
             if contents.iter().all(|content| content[bytes.clone()] != holds[bytes.clone()]) {
-                let story = self.of_block.get(&block).into_iter().flatten().map(|number| format!("\n  write {number}: {:?}", self.writes[*number]));
+                let story = self
+                    .of_block
+                    .get(&block)
+                    .into_iter()
+                    .flatten()
+                    .map(|number| format!("\n  write {number}: {:?}", self.writes[*number]));
                 panic!(
                     "sector {sector} of block {block} holds {}, and may hold {}{}",
                     identity(&holds[bytes.clone()]),
-                    contents.iter().map(|content| identity(&content[bytes.clone()])).collect::<Vec<_>>().join(", or "),
+                    contents
+                        .iter()
+                        .map(|content| identity(&content[bytes.clone()]))
+                        .collect::<Vec<_>>()
+                        .join(", or "),
                     story.collect::<String>()
                 );
             }
         }
     }
 
-    /// What a write writes: each sector says whose it is, where it belongs, and which write it is of.
+    /// What a write writes: each sector says whose it is, where it belongs, and which write it is
+    /// of.
     fn content(&self, block: u64, number: usize) -> Bytes {
-        let words = |sector: u64| [MAGIC, u64::from(self.writes[number].volume), block, sector, self.stamp, number as u64];
-        (0..SECTORS).flat_map(|sector| words(sector).into_iter().cycle().take(512 / 8)).flat_map(u64::to_le_bytes).collect()
+        let words = |sector: u64| {
+            [MAGIC, u64::from(self.writes[number].volume), block, sector, self.stamp, number as u64]
+        };
+        (0..SECTORS)
+            .flat_map(|sector| words(sector).into_iter().cycle().take(512 / 8))
+            .flat_map(u64::to_le_bytes)
+            .collect()
     }
 }
 
 /// Whose a sector is, for people.
 fn identity(sector: &[u8]) -> String {
-    let word = |index: usize| u64::from_le_bytes(sector[index * 8..index * 8 + 8].try_into().expect("eight bytes"));
+    let word = |index: usize| {
+        u64::from_le_bytes(sector[index * 8..index * 8 + 8].try_into().expect("eight bytes"))
+    };
     match word(0) {
-        MAGIC => format!("sector {} of block {} by volume {}, write {} of life {}", word(3), word(2), word(1), word(5), word(4)),
+        MAGIC => format!(
+            "sector {} of block {} by volume {}, write {} of life {}",
+            word(3),
+            word(2),
+            word(1),
+            word(5),
+            word(4)
+        ),
         0 if sector.iter().all(|byte| *byte == 0) => "zeroes".to_owned(),
         other => format!("something that begins with {other:#x}"),
     }

@@ -6,13 +6,15 @@ use rand_chacha::ChaCha8Rng;
 
 use crate::model::{Order, SECTOR, World};
 
-/// The volume that the configuration names, so that a server always starts; its size stays, because the configuration says it too.
+/// The volume that the configuration names, so that a server always starts; its size stays, because
+/// the configuration says it too.
 pub const BASE: &str = "base";
 const NAMES: [&str; 6] = ["v0", "v1", "v2", "v3", "v4", "v5"];
 const MIB: u64 = 1 << 20;
 
 pub fn draw(world: &World, rng: &mut ChaCha8Rng) -> Order {
-    let others: Vec<&VolumeStatus> = world.volumes.iter().filter(|volume| volume.name != BASE).collect();
+    let others: Vec<&VolumeStatus> =
+        world.volumes.iter().filter(|volume| volume.name != BASE).collect();
     let any = |rng: &mut ChaCha8Rng| NAMES[rng.random_range(0..NAMES.len())].to_owned();
     if others.is_empty() || rng.random_bool(0.25) {
         let size = match rng.random_range(0..10) {
@@ -20,17 +22,37 @@ pub fn draw(world: &World, rng: &mut ChaCha8Rng) -> Order {
             1 => world.longest_gap() * SECTOR + SECTOR,
             _ => some_size(rng),
         };
-        let settings = [("size".to_owned(), size.max(SECTOR).to_string())].into_iter().chain(settings(true, rng)).collect();
-        return Order { verb: "volume.add", arguments: VolumeArguments { name: any(rng), settings, ..VolumeArguments::default() } };
+        let settings = [("size".to_owned(), size.max(SECTOR).to_string())]
+            .into_iter()
+            .chain(settings(true, rng))
+            .collect();
+        return Order {
+            verb: "volume.add",
+            arguments: VolumeArguments { name: any(rng), settings, ..VolumeArguments::default() },
+        };
     }
     let volume = others[rng.random_range(0..others.len())];
     let name = if rng.random_bool(0.9) { volume.name.clone() } else { any(rng) };
-    let class = || format!("{}@{}", volume.name, if volume.number.is_multiple_of(2) { "bulk" } else { "realtime" });
+    let class = || {
+        format!(
+            "{}@{}",
+            volume.name,
+            if volume.number.is_multiple_of(2) { "bulk" } else { "realtime" }
+        )
+    };
     let (verb, name, mut settings) = match rng.random_range(0..15) {
-        0..=5 => ("volume.set", name, vec![("size".to_owned(), new_size(world, volume, rng).to_string())]),
+        0..=5 => (
+            "volume.set",
+            name,
+            vec![("size".to_owned(), new_size(world, volume, rng).to_string())],
+        ),
         6..=7 => ("volume.set", name, settings(true, rng)),
         8 => ("volume.set", BASE.to_owned(), settings(true, rng)),
-        9 => (if rng.random_bool(0.5) { "volume.add" } else { "volume.set" }, class(), settings(false, rng)),
+        9 => (
+            if rng.random_bool(0.5) { "volume.add" } else { "volume.set" },
+            class(),
+            settings(false, rng),
+        ),
         10 => ("volume.remove", class(), Vec::new()),
         _ => ("volume.remove", name, Vec::new()),
     };
@@ -70,7 +92,14 @@ fn settings(of_volume: bool, rng: &mut ChaCha8Rng) -> Vec<(String, String)> {
         set("reserve", format!("{}%", rng.random_range(0..=35)));
     }
     if rng.random_bool(0.5) {
-        set("deadline", if rng.random_bool(0.2) { "none".to_owned() } else { format!("{}ms", rng.random_range(1..=500)) });
+        set(
+            "deadline",
+            if rng.random_bool(0.2) {
+                "none".to_owned()
+            } else {
+                format!("{}ms", rng.random_range(1..=500))
+            },
+        );
     }
     if rng.random_bool(0.2) {
         // So many that no client waits.
@@ -83,7 +112,10 @@ fn settings(of_volume: bool, rng: &mut ChaCha8Rng) -> Vec<(String, String)> {
         set("read_only", rng.random_bool(0.3).to_string());
     }
     if of_volume && rng.random_bool(0.2) {
-        set("classes", ["none", "bulk", "realtime", "realtime+bulk"][rng.random_range(0..4)].to_owned());
+        set(
+            "classes",
+            ["none", "bulk", "realtime", "realtime+bulk"][rng.random_range(0..4)].to_owned(),
+        );
     }
     settings
 }

@@ -1,4 +1,5 @@
-//! One life of a server: orders over its control socket and clients at its exports, both told to the model, until it is killed or its drive loses power.
+//! One life of a server: orders over its control socket and clients at its exports, both told to
+//! the model, until it is killed or its drive loses power.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::path::PathBuf;
@@ -6,7 +7,9 @@ use std::time::Duration;
 
 use headtime_nbd::client::{Completion, Event, RequestError, RequestId};
 use headtime_nbd::{Command, Errno};
-use headtime_serve::control::{ControlClient, ControlError, RefusedKind, VolumeAnswer, VolumeArguments, VolumeStatus};
+use headtime_serve::control::{
+    ControlClient, ControlError, RefusedKind, VolumeAnswer, VolumeArguments, VolumeStatus,
+};
 use rand::RngExt as _;
 use rand_chacha::ChaCha8Rng;
 use tokio::net::UnixStream;
@@ -73,13 +76,27 @@ type UnderWay = HashMap<RequestId, (usize, u64)>;
 pub struct Gone;
 
 impl Life {
-    /// A server that has just started, whose volumes are `ledger`'s last entry or one that was begun by then.
+    /// A server that has just started, whose volumes are `ledger`'s last entry or one that was
+    /// begun by then.
     pub async fn begin(terms: Terms, ledger: Ledger, world: World, blocks: Blocks) -> Self {
         let control = ControlClient::connect(&terms.control).expect("the server takes orders");
         let Terms { clock, faulty, outlives_answers, socket, .. } = terms;
         let (clients, left) = (BTreeMap::new(), HashSet::new());
         let (counts, story) = (Counts::default(), Vec::new());
-        Self { world, ledger, blocks, counts, story, clock, faulty, outlives_answers, socket, control: Some(control), clients, left }
+        Self {
+            world,
+            ledger,
+            blocks,
+            counts,
+            story,
+            clock,
+            faulty,
+            outlives_answers,
+            socket,
+            control: Some(control),
+            clients,
+            left,
+        }
     }
 
     /// The volumes as the server tells of them.
@@ -88,7 +105,8 @@ impl Life {
         Ok(answer.expect("a list is always had").volumes.iter().map(bare).collect())
     }
 
-    /// Every export of every volume is there, of the right size, and every block of it holds what it may.
+    /// Every export of every volume is there, of the right size, and every block of it holds what
+    /// it may.
     pub async fn look_at_everything(&mut self) {
         for volume in self.world.volumes.clone() {
             for class in &volume.classes {
@@ -119,7 +137,8 @@ impl Life {
         }
     }
 
-    /// Gives an order while somebody writes, if there is a `writer`; and kills the server so long after the order was sent, if it is `mortal`.
+    /// Gives an order while somebody writes, if there is a `writer`; and kills the server so long
+    /// after the order was sent, if it is `mortal`.
     pub async fn order(
         &mut self,
         order: Order,
@@ -131,13 +150,19 @@ impl Life {
         let dry = VolumeArguments { dry_run: true, ..order.arguments.clone() };
         let would = match (self.ask(order.verb, dry).await?, expected) {
             (Ok(answer), None) => answer,
-            (Ok(answer), Some(expected)) => panic!("{order:?} would be carried out, and must be refused with `{expected}`: {answer:?}"),
+            (Ok(answer), Some(expected)) => panic!(
+                "{order:?} would be carried out, and must be refused with `{expected}`: {answer:?}"
+            ),
             (Err(said), Some(expected)) => {
-                assert!(said.contains(expected), "{order:?} is refused with `{said}`, and not with `{expected}`");
+                assert!(
+                    said.contains(expected),
+                    "{order:?} is refused with `{said}`, and not with `{expected}`"
+                );
                 return self.refused(order, &said).await;
             }
             (Err(said), None) => {
-                let lately = said.contains("in use") && self.left.iter().any(|export| of_volume(export, order.volume()));
+                let lately = said.contains("in use")
+                    && self.left.iter().any(|export| of_volume(export, order.volume()));
                 assert!(lately, "{order:?} makes sense and is refused: {said}");
                 return Ok(());
             }
@@ -162,7 +187,15 @@ impl Life {
         let (answer, opened) = match opened {
             Some(mut opened) => {
                 let worlds = [&self.world, &after];
-                let writing = finish(&mut opened, under_way, &worlds, &mut self.blocks, &self.clock, self.faulty, self.outlives_answers);
+                let writing = finish(
+                    &mut opened,
+                    under_way,
+                    &worlds,
+                    &mut self.blocks,
+                    &self.clock,
+                    self.faulty,
+                    self.outlives_answers,
+                );
                 let (answer, alive) = tokio::join!(asking, writing);
                 (answer, alive.then_some(opened))
             }
@@ -177,7 +210,10 @@ impl Life {
                 answer
             }
             Err(Gone) => {
-                killer.expect("nobody kills the server, and it is gone").join().expect("killing does not panic");
+                killer
+                    .expect("nobody kills the server, and it is gone")
+                    .join()
+                    .expect("killing does not panic");
                 self.counts.unanswered += 1;
                 self.story.push(format!("unanswered: {order:?}"));
                 return Err(Gone);
@@ -185,7 +221,11 @@ impl Life {
         };
         match done {
             Ok(answer) => {
-                assert_eq!(answer.volumes.iter().map(bare).collect::<Vec<_>>(), would.volumes.iter().map(bare).collect::<Vec<_>>(), "{order:?}");
+                assert_eq!(
+                    answer.volumes.iter().map(bare).collect::<Vec<_>>(),
+                    would.volumes.iter().map(bare).collect::<Vec<_>>(),
+                    "{order:?}"
+                );
                 self.ledger.know((self.clock)());
                 self.story.push(format!("moment {}: done: {order:?}", (self.clock)()));
                 self.counts.carried_out += 1;
@@ -225,7 +265,16 @@ impl Life {
         let Some(export) = self.some_export(rng).await else { return Ok(()) };
         let under_way = self.write(&export, rng).await;
         let Some(mut opened) = self.clients.remove(&export) else { return Ok(()) };
-        let alive = finish(&mut opened, under_way, &[&self.world], &mut self.blocks, &self.clock, self.faulty, self.outlives_answers).await;
+        let alive = finish(
+            &mut opened,
+            under_way,
+            &[&self.world],
+            &mut self.blocks,
+            &self.clock,
+            self.faulty,
+            self.outlives_answers,
+        )
+        .await;
         assert!(alive, "the connection to {export} is over, and nobody ended it");
         self.clients.insert(export, opened);
         Ok(())
@@ -238,11 +287,24 @@ impl Life {
         places.dedup();
         let (world, clock) = (&self.world, &self.clock);
         let mut under_way = UnderWay::new();
-        let Some(opened) = self.clients.get_mut(export).filter(|opened| opened.writable) else { return under_way };
-        let Some(volume) = world.volumes.iter().find(|volume| volume.number == opened.number) else { return under_way };
+        let Some(opened) = self.clients.get_mut(export).filter(|opened| opened.writable) else {
+            return under_way;
+        };
+        let Some(volume) = world.volumes.iter().find(|volume| volume.number == opened.number)
+        else {
+            return under_way;
+        };
         for offset in places {
-            let (number, payload) = self.blocks.begin(volume.first_sector / SECTORS + offset / BLOCK as u64, volume.number, clock());
-            let id = opened.client.submit(Command::Write { offset, payload, fua: offset % (3 * BLOCK as u64) == 0 });
+            let (number, payload) = self.blocks.begin(
+                volume.first_sector / SECTORS + offset / BLOCK as u64,
+                volume.number,
+                clock(),
+            );
+            let id = opened.client.submit(Command::Write {
+                offset,
+                payload,
+                fua: offset % (3 * BLOCK as u64) == 0,
+            });
             under_way.insert(id, (number, offset));
         }
         opened.client.send().await;
@@ -266,9 +328,16 @@ impl Life {
     /// Reads blocks and holds them against the model.
     async fn read(&mut self, export: &str, places: &[u64]) -> Result<(), Gone> {
         let Some(opened) = self.clients.get_mut(export) else { return Ok(()) };
-        let Some(volume) = self.world.volumes.iter().find(|volume| volume.number == opened.number) else { return Ok(()) };
+        let Some(volume) = self.world.volumes.iter().find(|volume| volume.number == opened.number)
+        else {
+            return Ok(());
+        };
         for offset in places.iter().filter(|offset| **offset + BLOCK as u64 <= volume.size_bytes) {
-            let content = opened.client.read(*offset, BLOCK as u32).await.unwrap_or_else(|error| panic!("{export} at {offset}: {error}"));
+            let content = opened
+                .client
+                .read(*offset, BLOCK as u32)
+                .await
+                .unwrap_or_else(|error| panic!("{export} at {offset}: {error}"));
             self.blocks.check_now(volume.first_sector / SECTORS + offset / BLOCK as u64, &content);
         }
         Ok(())
@@ -281,7 +350,7 @@ impl Life {
         (0..few).map(|_| all[rng.random_range(0..all.len())]).collect()
     }
 
-    /// An export, opened; sometimes anew.
+    /// An export, opened; sometimes again.
     pub async fn some_export(&mut self, rng: &mut ChaCha8Rng) -> Option<String> {
         let volume = self.world.volumes[rng.random_range(0..self.world.volumes.len())].clone();
         let export = volume.classes[rng.random_range(0..volume.classes.len())].export.clone();
@@ -295,10 +364,17 @@ impl Life {
     }
 
     async fn open(&mut self, volume: &VolumeStatus, export: &str) {
-        let client = Client::open(&self.socket, export).await.unwrap_or_else(|reason| panic!("{export} is no export: {reason}"));
+        let client = Client::open(&self.socket, export)
+            .await
+            .unwrap_or_else(|reason| panic!("{export} is no export: {reason}"));
         let told = client.machine.session().expect("it is open").export.clone();
         assert_eq!(told.size_bytes, volume.size_bytes, "{export} is {volume:?}");
-        let opened = Opened { client, number: volume.number, size_bytes: volume.size_bytes, writable: !volume.read_only };
+        let opened = Opened {
+            client,
+            number: volume.number,
+            size_bytes: volume.size_bytes,
+            writable: !volume.read_only,
+        };
         self.clients.insert(export.to_owned(), opened);
     }
 
@@ -315,11 +391,17 @@ impl Life {
 
     fn is_in_use(&self, order: &Order) -> bool {
         let name = &order.arguments.name;
-        self.clients.keys().any(|export| if order.is_of_class() { export == name } else { of_volume(export, name) })
+        self.clients.keys().any(|export| {
+            if order.is_of_class() { export == name } else { of_volume(export, name) }
+        })
     }
 
     /// Asks the server; what it answers, or the words with which it refuses.
-    async fn ask(&mut self, verb: &'static str, arguments: VolumeArguments) -> Result<Result<VolumeAnswer, String>, Gone> {
+    async fn ask(
+        &mut self,
+        verb: &'static str,
+        arguments: VolumeArguments,
+    ) -> Result<Result<VolumeAnswer, String>, Gone> {
         let control = self.control.take().ok_or(Gone)?;
         let (control, answer) = ask(control, verb, arguments).await?;
         self.control = Some(control);
@@ -340,7 +422,10 @@ async fn ask(
     match answer {
         Ok(answer) => Ok((control, Ok(answer))),
         Err(ControlError::Refused(refused)) => {
-            assert!(matches!(refused.kind, RefusedKind::Asked | RefusedKind::Failed), "{refused:?}");
+            assert!(
+                matches!(refused.kind, RefusedKind::Asked | RefusedKind::Failed),
+                "{refused:?}"
+            );
             Ok((control, Err(refused.message)))
         }
         Err(ControlError::Gone { .. }) => Err(Gone),
@@ -348,7 +433,8 @@ async fn ask(
     }
 }
 
-/// Waits for writes and tells the model of them; whether the connection is still there. What may be and what must be depends on whether a write was let in before an order or after it.
+/// Waits for writes and tells the model of them; whether the connection is still there. What may be
+/// and what must be depends on whether a write was let in before an order or after it.
 async fn finish(
     opened: &mut Opened,
     mut under_way: UnderWay,
@@ -368,20 +454,32 @@ async fn finish(
         let (number, offset) = under_way.remove(&id).expect("it was submitted");
         let within = |world: &&World| {
             let volume = world.volumes.iter().find(|volume| volume.number == opened.number);
-            volume.is_some_and(|volume| !volume.read_only && offset + BLOCK as u64 <= volume.size_bytes)
+            volume.is_some_and(|volume| {
+                !volume.read_only && offset + BLOCK as u64 <= volume.size_bytes
+            })
         };
         match result {
             Ok(_) => {
-                assert!(worlds.iter().any(within), "a write at {offset} of volume {} was let in, in {worlds:?}", opened.number);
+                assert!(
+                    worlds.iter().any(within),
+                    "a write at {offset} of volume {} was let in, in {worlds:?}",
+                    opened.number
+                );
                 let fua = offset % (3 * BLOCK as u64) == 0;
                 blocks.acknowledge(number, clock(), fua || outlives_answers);
             }
             Err(RequestError::Server { errno: Errno::Perm | Errno::NoSpace, text, .. }) => {
-                assert!(!worlds.iter().all(within), "a write at {offset} of volume {} was refused: {text}", opened.number);
+                assert!(
+                    !worlds.iter().all(within),
+                    "a write at {offset} of volume {} was refused: {text}",
+                    opened.number
+                );
                 blocks.refuse(number);
             }
             Err(RequestError::Server { errno: Errno::Io, .. }) if faulty => errors = true,
-            Err(RequestError::Server { errno: Errno::Shutdown, .. } | RequestError::ConnectionLost) if worlds.len() > 1 => {}
+            Err(
+                RequestError::Server { errno: Errno::Shutdown, .. } | RequestError::ConnectionLost,
+            ) if worlds.len() > 1 => {}
             Err(error) => panic!("a write at {offset} of volume {}: {error}", opened.number),
         }
     }
@@ -391,13 +489,16 @@ async fn finish(
     true
 }
 
-/// Blocks of a volume of this size that are looked at and written: at the ends and in the middle of each mebibyte, and the last.
+/// Blocks of a volume of this size that are looked at and written: at the ends and in the middle of
+/// each mebibyte, and the last.
 pub fn grid(size_bytes: u64) -> Vec<u64> {
     const BLOCK_BYTES: u64 = BLOCK as u64;
     let last = (size_bytes / BLOCK_BYTES).checked_sub(1).map(|block| block * BLOCK_BYTES);
     let in_each = [0, BLOCK_BYTES, 512 << 10, (1 << 20) - BLOCK_BYTES];
     let starts = (0..size_bytes.div_ceil(1 << 20)).map(|mebibyte| mebibyte << 20);
-    let places = starts.flat_map(|start| in_each.map(|offset| start + offset)).filter(|offset| offset + BLOCK_BYTES <= size_bytes);
+    let places = starts
+        .flat_map(|start| in_each.map(|offset| start + offset))
+        .filter(|offset| offset + BLOCK_BYTES <= size_bytes);
     let mut all: Vec<u64> = places.chain(last).collect();
     all.dedup();
     all

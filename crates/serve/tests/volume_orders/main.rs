@@ -1,11 +1,16 @@
-//! Random orders about volumes, given to a whole server over its control socket while clients write, whose drive loses power or which is killed at any moment, in the middle of an order too.
+//! Random orders about volumes, given to a whole server over its control socket while clients
+//! write, whose drive loses power or which is killed at any moment, in the middle of an order too.
 //!
-//! What must hold after every cut and every restart: an order that was answered is in force, one that was not is in force wholly or not at all; no two volumes overlap and none leaves the drive;
-//! what clients were promised is where they wrote it, and is seen through no other volume, but by one that was made later on the sectors of one that was removed (docs/volumes.md). Every
-//! order is tried dry first, and must then do exactly what was foretold.
+//! What must hold after every cut and every restart: an order that was answered is in force, one
+//! that was not is in force wholly or not at all; no two volumes overlap and none leaves the drive;
+//! what clients were promised is where they wrote it, and is seen through no other volume, but by
+//! one that was made later on the sectors of one that was removed (docs/volumes.md). Every order is
+//! tried dry first, and must then do exactly what was predicted.
 //!
-//! Power cuts are drawn afterwards from the drive's history, so that each life is cut hundreds of times; one of the cuts is what the next life begins with. `HEADTIME_SEED=N` repeats one
-//! chain of lives. How threads interleave is not in the seed: orders and cuts repeat, the moments between them only nearly.
+//! Power cuts are drawn afterwards from the drive's history, so that each life is cut hundreds of
+//! times; one of the cuts is what the next life begins with. `HEADTIME_SEED=N` repeats one chain of
+//! lives. How threads interleave is not in the seed: orders and cuts repeat, the moments between
+//! them only nearly.
 
 #![allow(clippy::unwrap_used)] // Tests may; clippy knows it only of functions marked as such.
 
@@ -42,7 +47,8 @@ const MEBIBYTES: u64 = 16;
 const CAPACITY: u64 = MEBIBYTES * 2048 + 1000;
 const BASE_VOLUME: &str = "[[volume]]\nname = \"base\"\nsize = \"2MiB\"\n";
 const READABLE: PowerFailure = PowerFailure { tear: Tear::Sectors, casualty: Casualty::None };
-const WITH_CASUALTY: PowerFailure = PowerFailure { tear: Tear::Sectors, casualty: Casualty::OneBlock };
+const WITH_CASUALTY: PowerFailure =
+    PowerFailure { tear: Tear::Sectors, casualty: Casualty::OneBlock };
 /// The most writes and flushes that fail on a drive that does, as a share.
 const FAULTS: f64 = 0.2;
 
@@ -74,7 +80,12 @@ struct Replay {
 impl Drop for Replay {
     fn drop(&mut self) {
         if std::thread::panicking() {
-            eprintln!("HEADTIME_SEED={} repeats this; life {}:\n  {}", self.seed, self.life, self.story.join("\n  "));
+            eprintln!(
+                "HEADTIME_SEED={} repeats this; life {}:\n  {}",
+                self.seed,
+                self.life,
+                self.story.join("\n  ")
+            );
         }
     }
 }
@@ -116,21 +127,33 @@ impl Total {
 /// What the table of a platter says, and that its repair says the same.
 fn volumes_on(platter: &Platter) -> Vec<headtime_serve::control::VolumeStatus> {
     let disk = Found::new(platter.clone());
-    let (store, _) = VolumeStore::open(&disk, false).unwrap_or_else(|error| panic!("the table of volumes: {error}"));
+    let (store, _) = VolumeStore::open(&disk, false)
+        .unwrap_or_else(|error| panic!("the table of volumes: {error}"));
     let (again, _) = VolumeStore::open(&disk, false).unwrap();
     assert_eq!(again.table(), store.table());
     told(store.table().volumes())
 }
 
-/// Cuts the power at many moments of a life, a good part of them in the middle of orders, and answers what the next life begins with.
-fn cut(life: &Life, history: &History, first: usize, total: &mut Total, rng: &mut ChaCha8Rng) -> (World, Platter) {
+/// Cuts the power at many moments of a life, a good part of them in the middle of orders, and
+/// answers what the next life begins with.
+fn cut(
+    life: &Life,
+    history: &History,
+    first: usize,
+    total: &mut Total,
+    rng: &mut ChaCha8Rng,
+) -> (World, Platter) {
     const CUTS: usize = 80;
     let end = history.events().len();
     let middles = life.ledger.middles();
     let mut moments: Vec<usize> = (0..CUTS)
         .map(|_| {
             let (begun, known) = middles[rng.random_range(0..middles.len())];
-            if rng.random_bool(0.7) { rng.random_range(begun..=known.unwrap_or(end).min(end)) } else { rng.random_range(first..=end) }
+            if rng.random_bool(0.7) {
+                rng.random_range(begun..=known.unwrap_or(end).min(end))
+            } else {
+                rng.random_range(first..=end)
+            }
         })
         .collect();
     moments.sort_unstable();
@@ -148,15 +171,22 @@ fn cut(life: &Life, history: &History, first: usize, total: &mut Total, rng: &mu
                 Ok(holds) => life.blocks.check_cut(number, &holds, moment),
                 Err(unreadable) => {
                     let story = || history.story(block(number), moment);
-                    assert!(life.blocks.is_exposed(number, moment), "{unreadable}, and nobody was writing it\n{}", story());
+                    assert!(
+                        life.blocks.is_exposed(number, moment),
+                        "{unreadable}, and nobody was writing it\n{}",
+                        story()
+                    );
                 }
             }
         }
         total.cuts += 1;
         total.tell(&life.ledger.legal(moment), &world);
         if index == chosen {
-            // A block of a client that cannot be read is written by whoever finds it; one of the table is the server's to repair.
-            while let Err(unreadable) = found.read(Extent::from_numbers(AREA_BYTES / SECTOR, CAPACITY - AREA_BYTES / SECTOR)) {
+            // A block of a client that cannot be read is written by whoever finds it; one of the
+            // table is the server's to repair.
+            while let Err(unreadable) = found
+                .read(Extent::from_numbers(AREA_BYTES / SECTOR, CAPACITY - AREA_BYTES / SECTOR))
+            {
                 found.zero(block(unreadable.lba.get() / SECTORS));
             }
             next = Some((world, found));
@@ -172,8 +202,12 @@ fn volumes_and_what_they_hold_survive_power_cuts_in_the_middle_of_orders() {
     let mut total = Total::default();
     for seed in seeds(1..=4) {
         let directory = tempfile::tempdir().unwrap();
-        let (socket, control) = (directory.path().join("nbd.sock"), directory.path().join("control.sock"));
-        let toml = format!("listen = [\"unix:{}\"]\ncontrol = {control:?}\nstate = \"off\"\n{BASE_VOLUME}", socket.display());
+        let (socket, control) =
+            (directory.path().join("nbd.sock"), directory.path().join("control.sock"));
+        let toml = format!(
+            "listen = [\"unix:{}\"]\ncontrol = {control:?}\nstate = \"off\"\n{BASE_VOLUME}",
+            socket.display()
+        );
         let config = Config::from_toml("test.toml", &toml).unwrap();
         let mut platter = Platter::blank(SectorSize::B512, Sectors::new(CAPACITY));
         let mut world = World { volumes: Vec::new(), capacity: CAPACITY, highest: 0 };
@@ -182,13 +216,19 @@ fn volumes_and_what_they_hold_survive_power_cuts_in_the_middle_of_orders() {
             let mut rng = ChaCha8Rng::seed_from_u64(seed << 16 | number);
             (replay.life, replay.story) = (number, Vec::new());
             let faulty = world.find(BASE).is_some() && rng.random_bool(0.4);
-            let shares = if faulty { [rng.random_range(0.0..FAULTS), rng.random_range(0.0..FAULTS)] } else { [0.0; 2] };
-            let drive = PowerCutDrive::new(platter.clone()).seed(rng.random()).fua(rng.random()).record();
+            let shares = if faulty {
+                [rng.random_range(0.0..FAULTS), rng.random_range(0.0..FAULTS)]
+            } else {
+                [0.0; 2]
+            };
+            let drive =
+                PowerCutDrive::new(platter.clone()).seed(rng.random()).fua(rng.random()).record();
             let drive = drive.write_errors(shares[0]).flush_errors(shares[1], rng.random());
             let (drive, switch) = drive.open(DriveOptions::default()).unwrap();
             let server = match Server::start_on(drive, &config) {
                 Ok(server) => server,
-                // The platter may have been written to and is as good as before: the same again, with other errors.
+                // The platter may have been written to and is as good as before: the same again,
+                // with other errors.
                 Err(StartError::Volumes { .. }) if faulty => continue,
                 Err(error) => panic!("{error}"),
             };
@@ -199,10 +239,16 @@ fn volumes_and_what_they_hold_survive_power_cuts_in_the_middle_of_orders() {
             let begun_with = platter.clone();
             let base = Box::new(move |number| begun_with.read(block(number)).unwrap());
             let clock = switch.clone();
-            let terms =
-                Terms { clock: Box::new(move || clock.moment()), faulty, outlives_answers: false, socket: socket.clone(), control: control.clone() };
+            let terms = Terms {
+                clock: Box::new(move || clock.moment()),
+                faulty,
+                outlives_answers: false,
+                socket: socket.clone(),
+                control: control.clone(),
+            };
             let life = runtime.block_on(async {
-                let mut life = Life::begin(terms, ledger, world, Blocks::new(seed << 16 | number, base)).await;
+                let mut life =
+                    Life::begin(terms, ledger, world, Blocks::new(seed << 16 | number, base)).await;
                 let volumes = life.list().await.unwrap();
                 if life.world.find(BASE).is_none() {
                     let highest = volumes.iter().map(|volume| volume.number).max().unwrap();
@@ -229,7 +275,12 @@ fn volumes_and_what_they_hold_survive_power_cuts_in_the_middle_of_orders() {
     }
     eprintln!("{total:?}");
     let Total { counts, undone, done, .. } = total;
-    let enough = counts.carried_out > 100 && counts.refused > 10 && counts.written > 100 && undone > 100 && done > 100 && counts.failed > 3;
+    let enough = counts.carried_out > 100
+        && counts.refused > 10
+        && counts.written > 100
+        && undone > 100
+        && done > 100
+        && counts.failed > 3;
     assert!(enough || asked().is_some(), "too little was tried");
 }
 
@@ -250,7 +301,8 @@ fn volumes_and_what_they_hold_survive_kill_9_in_the_middle_of_orders() {
             let mut rng = ChaCha8Rng::seed_from_u64(seed << 16 | number);
             (replay.life, replay.story) = (number, Vec::new());
             let server = sandbox.spawn(BASE_VOLUME);
-            // Only now: the last commands of the server that was killed are over when the next one has the drive.
+            // Only now: the last commands of the server that was killed are over when the next one
+            // has the drive.
             let file = std::fs::File::open(&image).unwrap();
             let read = move |number: u64| {
                 let mut content = vec![0; BLOCK];
@@ -258,7 +310,9 @@ fn volumes_and_what_they_hold_survive_kill_9_in_the_middle_of_orders() {
                 Bytes::from(content)
             };
             if let Some(blocks) = previous.take() {
-                blocks.written().for_each(|number| blocks.check_cut(number, &read(number), usize::MAX));
+                blocks
+                    .written()
+                    .for_each(|number| blocks.check_cut(number, &read(number), usize::MAX));
             }
             let before: Vec<Bytes> = (0..capacity / SECTORS).map(&read).collect();
             let now = Arc::new(AtomicUsize::new(0));
@@ -269,15 +323,21 @@ fn volumes_and_what_they_hold_survive_kill_9_in_the_middle_of_orders() {
                 socket: sandbox.socket(),
                 control: control.clone(),
             };
-            let blocks = Blocks::new(seed << 16 | number, Box::new(move |number| before[number as usize].clone()));
+            let blocks = Blocks::new(
+                seed << 16 | number,
+                Box::new(move |number| before[number as usize].clone()),
+            );
             let life = runtime.block_on(async {
-                let mut life = Life::begin(terms, Ledger::default(), legal[0].clone(), blocks).await;
+                let mut life =
+                    Life::begin(terms, Ledger::default(), legal[0].clone(), blocks).await;
                 let volumes = life.list().await.unwrap();
                 let highest = volumes.iter().map(|volume| volume.number).max().unwrap();
                 let found = match legal.iter().find(|world| world.volumes == volumes) {
                     Some(world) => world.clone(),
                     None if legal[0].volumes.is_empty() => World { volumes, capacity, highest },
-                    None => panic!("there are the volumes {volumes:#?}\nand there may be {legal:#?}"),
+                    None => {
+                        panic!("there are the volumes {volumes:#?}\nand there may be {legal:#?}")
+                    }
                 };
                 found.check();
                 total.tell(&legal.iter().collect::<Vec<_>>(), &found);
@@ -292,7 +352,8 @@ fn volumes_and_what_they_hold_survive_kill_9_in_the_middle_of_orders() {
                 // An order on a file takes about as long.
                 let patience = Duration::from_micros(rng.random_range(0..800));
                 let order = draw::draw(&life.world, &mut rng);
-                let writer = if rng.random_bool(0.5) { life.some_export(&mut rng).await } else { None };
+                let writer =
+                    if rng.random_bool(0.5) { life.some_export(&mut rng).await } else { None };
                 let _gone = life.order(order, writer, Some((server, patience)), &mut rng).await;
                 replay.story.clone_from(&life.story);
                 life

@@ -1,6 +1,8 @@
-//! Which volumes there ought to be: what an order makes of those before it, which orders must be refused, and which tables may be found when the power fails.
+//! Which volumes there ought to be: what an order makes of those before it, which orders must be
+//! refused, and which tables may be found when the power fails.
 //!
-//! It knows volumes as an administrator is told of them and shares nothing with the server's own table.
+//! It knows volumes as an administrator is told of them and shares nothing with the server's own
+//! table.
 
 use headtime_serve::control::{ClassStatus, VolumeAnswer, VolumeArguments, VolumeStatus};
 use headtime_serve::volumes::{ALIGNMENT_BYTES, AREA_BYTES, Class, Volume};
@@ -37,7 +39,8 @@ impl Order {
 
 /// A volume without what is of the moment.
 pub fn bare(status: &VolumeStatus) -> VolumeStatus {
-    let classes = status.classes.iter().map(|class| ClassStatus { connections: None, ..class.clone() });
+    let classes =
+        status.classes.iter().map(|class| ClassStatus { connections: None, ..class.clone() });
     VolumeStatus { classes: classes.collect(), scans: Vec::new(), ..status.clone() }
 }
 
@@ -89,30 +92,61 @@ impl World {
     pub fn longest_gap(&self) -> u64 {
         let ends = std::iter::once(AREA_BYTES / SECTOR).chain(self.volumes.iter().map(end));
         let starts = self.volumes.iter().map(|volume| volume.first_sector).chain([self.capacity]);
-        ends.zip(starts).map(|(end, start)| start.saturating_sub(end.next_multiple_of(MIB_SECTORS))).max().unwrap_or(0)
+        ends.zip(starts)
+            .map(|(end, start)| start.saturating_sub(end.next_multiple_of(MIB_SECTORS)))
+            .max()
+            .unwrap_or(0)
     }
 
     /// Sectors that a volume could have at most where it lies.
     pub fn most(&self, volume: &VolumeStatus) -> u64 {
-        let behind = self.volumes.iter().map(|other| other.first_sector).filter(|first| *first > volume.first_sector).min();
+        let behind = self
+            .volumes
+            .iter()
+            .map(|other| other.first_sector)
+            .filter(|first| *first > volume.first_sector)
+            .min();
         behind.unwrap_or(self.capacity) - volume.first_sector
     }
 
     /// Percent of the drive's time that are reserved for everything but the export `but`.
     fn reserved(&self, but: &str) -> f64 {
-        let classes = self.volumes.iter().flat_map(|volume| &volume.classes).filter(|class| class.export != but);
+        let classes = self
+            .volumes
+            .iter()
+            .flat_map(|volume| &volume.classes)
+            .filter(|class| class.export != but);
         classes.map(|class| class.reserve_percent).sum()
     }
 
-    /// What no table may ever be: volumes on top of each other, beyond the drive, in the metadata, or of one name or number.
+    /// What no table may ever be: volumes on top of each other, beyond the drive, in the metadata,
+    /// or of one name or number.
     pub fn check(&self) {
         for (index, volume) in self.volumes.iter().enumerate() {
-            assert!(volume.first_sector % MIB_SECTORS == 0 && volume.first_sector * SECTOR >= AREA_BYTES, "{volume:?} begins where none may");
-            assert!(end(volume) <= self.capacity && volume.size_bytes > 0, "{volume:?} leaves the drive of {} sectors", self.capacity);
-            assert!(volume.number <= self.highest, "{volume:?}: {} is the highest number that was given", self.highest);
+            assert!(
+                volume.first_sector % MIB_SECTORS == 0
+                    && volume.first_sector * SECTOR >= AREA_BYTES,
+                "{volume:?} begins where none may"
+            );
+            assert!(
+                end(volume) <= self.capacity && volume.size_bytes > 0,
+                "{volume:?} leaves the drive of {} sectors",
+                self.capacity
+            );
+            assert!(
+                volume.number <= self.highest,
+                "{volume:?}: {} is the highest number that was given",
+                self.highest
+            );
             for other in &self.volumes[index + 1..] {
-                assert!(other.name != volume.name && other.number != volume.number, "two volumes are one: {volume:?} and {other:?}");
-                assert!(end(volume) <= other.first_sector, "two volumes overlap, or are out of order: {volume:?} and {other:?}");
+                assert!(
+                    other.name != volume.name && other.number != volume.number,
+                    "two volumes are one: {volume:?} and {other:?}"
+                );
+                assert!(
+                    end(volume) <= other.first_sector,
+                    "two volumes overlap, or are out of order: {volume:?} and {other:?}"
+                );
             }
         }
     }
@@ -121,49 +155,85 @@ impl World {
     pub fn refusal(&self, order: &Order, in_use: bool) -> Option<&'static str> {
         let volume = self.find(order.volume());
         let sectors = order.size().map(|bytes| bytes / SECTOR);
-        let reserve = order.setting("reserve").map_or(0.0, |text| text.trim_end_matches('%').parse().expect("shares are written in percent"));
+        let reserve = order.setting("reserve").map_or(0.0, |text| {
+            text.trim_end_matches('%').parse().expect("shares are written in percent")
+        });
         let too_much = self.reserved(&order.arguments.name) + reserve > 100.0;
         match (order.verb, volume) {
             ("volume.add", Some(_)) if !order.is_of_class() => Some("on the drive already"),
-            ("volume.add", None) if !order.is_of_class() && sectors.is_some_and(|sectors| sectors > self.longest_gap()) => Some("does not fit"),
-            ("volume.add", None) if !order.is_of_class() => too_much.then_some("cannot be reserved"),
+            ("volume.add", None)
+                if !order.is_of_class()
+                    && sectors.is_some_and(|sectors| sectors > self.longest_gap()) =>
+            {
+                Some("does not fit")
+            }
+            ("volume.add", None) if !order.is_of_class() => {
+                too_much.then_some("cannot be reserved")
+            }
             (_, None) => Some("no volume"),
             ("volume.remove", Some(volume)) if order.is_of_class() => {
                 let there = volume.classes.iter().any(|class| class.export == order.arguments.name);
-                if !there { Some("no class") } else { (in_use && !order.arguments.force).then_some("in use") }
+                if !there {
+                    Some("no class")
+                } else {
+                    (in_use && !order.arguments.force).then_some("in use")
+                }
             }
             ("volume.remove", Some(_)) => (in_use && !order.arguments.force).then_some("in use"),
             (_, Some(volume)) => match sectors {
                 Some(sectors) if sectors > self.most(volume) => Some("cannot grow"),
-                Some(sectors) if sectors * SECTOR < volume.size_bytes && !order.arguments.cut_data => Some("would be lost"),
+                Some(sectors)
+                    if sectors * SECTOR < volume.size_bytes && !order.arguments.cut_data =>
+                {
+                    Some("would be lost")
+                }
                 _ => too_much.then_some("cannot be reserved"),
             },
         }
     }
 
-    /// The volumes after an order that is carried out, of which `answer` is what the server says would come of it: as asked where something was asked, as before elsewhere, and where it
+    /// The volumes after an order that is carried out, of which `answer` is what the server says
+    /// would come of it: as asked where something was asked, as before elsewhere, and where it
     /// likes where that is the server's choice.
     pub fn after(&self, order: &Order, answer: &VolumeAnswer) -> Self {
         let mut after = self.clone();
         let at = after.volumes.iter().position(|volume| volume.name == order.volume());
         let Some(now) = answer.volumes.first().map(bare) else {
-            assert!(order.verb == "volume.remove" && !order.is_of_class(), "{order:?} is answered with no volume: {answer:?}");
+            assert!(
+                order.verb == "volume.remove" && !order.is_of_class(),
+                "{order:?} is answered with no volume: {answer:?}"
+            );
             after.volumes.remove(at.expect("only what is there can be removed"));
             return after;
         };
         let asked = match at {
             None => {
-                assert!(now.number > self.highest, "{order:?}: the number {} was another volume's", now.number);
+                assert!(
+                    now.number > self.highest,
+                    "{order:?}: the number {} was another volume's",
+                    now.number
+                );
                 after.highest = now.number;
-                let place = after.volumes.iter().position(|other| other.first_sector > now.first_sector).unwrap_or(after.volumes.len());
+                let place = after
+                    .volumes
+                    .iter()
+                    .position(|other| other.first_sector > now.first_sector)
+                    .unwrap_or(after.volumes.len());
                 after.volumes.insert(place, now.clone());
-                let usual = ClassStatus { export: now.name.clone(), connections: None, ..nothing_promised() };
+                let usual = ClassStatus {
+                    export: now.name.clone(),
+                    connections: None,
+                    ..nothing_promised()
+                };
                 VolumeStatus {
                     name: order.arguments.name.clone(),
                     read_only: false,
                     description: String::new(),
                     always_served: true,
-                    classes: [usual].into_iter().chain(now.classes.iter().skip(1).cloned()).collect(),
+                    classes: [usual]
+                        .into_iter()
+                        .chain(now.classes.iter().skip(1).cloned())
+                        .collect(),
                     scans: Vec::new(),
                     ..now
                 }
@@ -176,33 +246,55 @@ impl World {
     }
 
     /// A volume with what an order asks for. What a new class begins with is taken from `now`.
-    fn with_settings(&self, mut volume: VolumeStatus, order: &Order, now: &VolumeStatus) -> VolumeStatus {
+    fn with_settings(
+        &self,
+        mut volume: VolumeStatus,
+        order: &Order,
+        now: &VolumeStatus,
+    ) -> VolumeStatus {
         let export = &order.arguments.name;
         if order.is_of_class() {
             volume.classes.retain(|class| class.export != *export);
             if order.verb != "volume.remove" {
-                let place = now.classes.iter().position(|class| class.export == *export).expect("a class that was made is there");
+                let place = now
+                    .classes
+                    .iter()
+                    .position(|class| class.export == *export)
+                    .expect("a class that was made is there");
                 volume.classes.insert(place, now.classes[place].clone());
             }
         }
         if let Some(names) = order.setting("classes") {
-            let kept =
-                |class: &ClassStatus| class.export == volume.name || names.split('+').any(|name| class.export == format!("{}@{name}", volume.name));
+            let kept = |class: &ClassStatus| {
+                class.export == volume.name
+                    || names
+                        .split('+')
+                        .any(|name| class.export == format!("{}@{name}", volume.name))
+            };
             let had = std::mem::take(&mut volume.classes);
-            let old = |class: &ClassStatus| had.iter().find(|had| had.export == class.export).unwrap_or(class).clone();
+            let old = |class: &ClassStatus| {
+                had.iter().find(|had| had.export == class.export).unwrap_or(class).clone()
+            };
             volume.classes = now.classes.iter().filter(|class| kept(class)).map(old).collect();
         }
         for (key, text) in &order.arguments.settings {
             let class = volume.classes.iter_mut().find(|class| class.export == *export);
-            let number = text.trim_end_matches(|letter: char| !letter.is_ascii_digit()).parse::<f64>();
+            let number =
+                text.trim_end_matches(|letter: char| !letter.is_ascii_digit()).parse::<f64>();
             match (key.as_str(), class) {
-                ("size", _) => volume.size_bytes = text.parse().expect("sizes are written in bytes"),
+                ("size", _) => {
+                    volume.size_bytes = text.parse().expect("sizes are written in bytes")
+                }
                 ("description", _) => volume.description.clone_from(text),
                 ("read_only", _) => volume.read_only = text == "true",
                 ("classes", _) => {}
                 ("reserve", Some(class)) => class.reserve_percent = number.expect("percent"),
-                ("deadline", Some(class)) => class.deadline_seconds = number.ok().map(|milliseconds| milliseconds / 1e3),
-                ("iops_limit", Some(class)) => class.iops_limit = number.ok().map(|limit| limit as u32),
+                ("deadline", Some(class)) => {
+                    class.deadline_seconds = number.ok().map(|milliseconds| milliseconds / 1e3)
+                }
+                ("iops_limit", Some(class)) => {
+                    class.iops_limit = number.ok().map(|limit| limit as u32)
+                }
                 other => panic!("the model does not know {other:?}"),
             }
         }
@@ -256,9 +348,11 @@ impl Ledger {
         self.0.iter().map(|entry| (entry.begun, entry.known)).collect()
     }
 
-    /// What may be found at `moment`: the last that was known by then, and whatever was begun after it.
+    /// What may be found at `moment`: the last that was known by then, and whatever was begun after
+    /// it.
     pub fn legal(&self, moment: usize) -> Vec<&World> {
-        let last = self.0.iter().rposition(|entry| entry.known.is_some_and(|known| known <= moment));
+        let last =
+            self.0.iter().rposition(|entry| entry.known.is_some_and(|known| known <= moment));
         let later = &self.0[last.expect("it begins with what was known at the start")..];
         later.iter().filter(|entry| entry.begun <= moment).map(|entry| &entry.world).collect()
     }
@@ -267,7 +361,9 @@ impl Ledger {
     pub fn found(&self, moment: usize, volumes: &[VolumeStatus]) -> World {
         let legal = self.legal(moment);
         let Some(found) = legal.iter().find(|world| world.volumes == volumes) else {
-            panic!("at moment {moment} there are the volumes {volumes:#?}\nand there may be {legal:#?}");
+            panic!(
+                "at moment {moment} there are the volumes {volumes:#?}\nand there may be {legal:#?}"
+            );
         };
         (*found).clone()
     }

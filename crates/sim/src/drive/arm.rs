@@ -1,4 +1,5 @@
-//! [`Arm`]: one set of heads with its queue, and [`ReadAhead`], what it does when nobody else wants it.
+//! [`Arm`]: one set of heads with its queue, and [`ReadAhead`], what it does when nobody else wants
+//! it.
 
 use headtime_mechanics::cache::RowId;
 use headtime_mechanics::{Direction, FirmwareQueue, HeadPosition, Mechanism};
@@ -30,11 +31,13 @@ pub(super) struct Arm {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     pub(super) op: Op,
-    /// All of its sectors, of which the queue may hold the end only, when the cache holds the beginning.
+    /// All of its sectors, of which the queue may hold the end only, when the cache holds the
+    /// beginning.
     pub(super) extent: Extent,
     pub(super) submitted: Instant,
     pub(super) ready_at: Instant,
-    /// When the first sector may pass at the earliest: a write's data must have arrived. The origin for reads.
+    /// When the first sector may pass at the earliest: a write's data must have arrived. The origin
+    /// for reads.
     pub(super) not_before: Instant,
 }
 
@@ -47,7 +50,8 @@ pub(super) struct Saving {
 
 /// Reading on behind a read, sector by sector as they pass.
 ///
-/// What has been read by a time follows from the mechanism: the sectors up to `n` have when an access to all of them would be over.
+/// What has been read by a time follows from the mechanism: the sectors up to `n` have when an
+/// access to all of them would be over.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadAhead {
     /// Where the sectors go.
@@ -84,7 +88,8 @@ impl Arm {
         }
     }
 
-    /// When the queue's next command may begin: not before the arm is free, nor before a read-ahead that is held to gives way.
+    /// When the queue's next command may begin: not before the arm is free, nor before a read-ahead
+    /// that is held to gives way.
     pub(super) fn next_command_at(&self) -> Instant {
         let Some(ready) = self.queue.next_ready_at() else { return Instant::NEVER };
         let free = ready.max(self.head_free);
@@ -101,7 +106,9 @@ impl Arm {
     pub(super) fn keeps_to_its_run(&self, now: Instant) -> bool {
         match (self.ahead, self.queue.sequential_hold(), self.queue.next_ready_at()) {
             (_, _, None) => true,
-            (Some(ahead), Some(hold), Some(ready)) => ahead.sequential && now < self.queue.held_since().unwrap_or(ready) + hold,
+            (Some(ahead), Some(hold), Some(ready)) => {
+                ahead.sequential && now < self.queue.held_since().unwrap_or(ready) + hold
+            }
             _ => false,
         }
     }

@@ -1,21 +1,31 @@
-//! The drive's paths through its buffer memory: what a read finds there, which writes it takes, and when they go to the media.
+//! The drive's paths through its buffer memory: what a read finds there, which writes it takes, and
+//! when they go to the media.
 //!
-//! *Reads.* A read whose sectors are all here crosses the bus at once and never meets the queue. One that begins in what the read-ahead has read or will
-//! read, while nobody else waits for the arm, goes on with it: the head does not move away before it has passed. Any other goes to the queue, for the
-//! sectors that are missing from some point on; when its turn comes they are looked for once more.
+//! *Reads.* A read whose sectors are all here crosses the bus at once and never meets the queue.
+//! One that begins in what the read-ahead has read or will read, while nobody else waits for the
+//! arm, goes on with it: the head does not move away before it has passed. Any other goes to the
+//! queue, for the sectors that are missing from some point on; when its turn comes they are looked
+//! for once more.
 //!
-//! *Read-ahead* begins where a read from the media ends and goes on until the allowance behind the last read is used up, the drive ends, written data lie
-//! in the way, or a command takes the arm; then the sector under the head is lost. Reads that follow each other renew the allowance, and set out again once half
-//! of it has been used, if the arm has nothing else to do. A drive that reads whole tracks keeps what came by from the head's arrival on, and goes on until
-//! the last track of the read has come by once; of the sectors before the arrival nothing is kept if it is interrupted before the turn is full.
+//! *Read-ahead* begins where a read from the media ends and goes on until the allowance behind the
+//! last read is used up, the drive ends, written data lie in the way, or a command takes the arm;
+//! then the sector under the head is lost. Reads that follow each other renew the allowance, and
+//! set out again once half of it has been used, if the arm has nothing else to do. A drive that
+//! reads whole tracks keeps what came by from the head's arrival on, and goes on until the last
+//! track of the read has come by once; of the sectors before the arrival nothing is kept if it is
+//! interrupted before the turn is full.
 //!
-//! *Writes* of a write-back drive complete when their data have arrived and a segment takes them; where none does they wait. Those that demand to be on
-//! the media, or are longer than a segment, go to the queue. Written rows go to the media
-//! - when the arm has had nothing to do since they came, for as long as the profile says, and the read-ahead is through: nobody waits for that;
-//! - when somebody waits: a flush, a write without a segment, a command over sectors of which only the cache knows. Then rows and commands take turns, and of the
-//!   rows those go first that somebody waits for, by the queue's algorithm.
+//! *Writes* of a write-back drive complete when their data have arrived and a segment takes them;
+//! where none does they wait. Those that demand to be on the media, or are longer than a segment,
+//! go to the queue. Written rows go to the media
+//! - when the arm has had nothing to do since they came, for as long as the profile says, and the
+//!   read-ahead is through: nobody waits for that;
+//! - when somebody waits: a flush, a write without a segment, a command over sectors of which only
+//!   the cache knows. Then rows and commands take turns, and of the rows those go first that
+//!   somebody waits for, by the queue's algorithm.
 //!
-//! *A flush* completes when every row is on the media that held written data when it came; that is its cost.
+//! *A flush* completes when every row is on the media that held written data when it came; that is
+//! its cost.
 
 use headtime_mechanics::cache::{CacheTimes, RowId, SegmentCache, WriteRefused, WrittenRow};
 use headtime_mechanics::profile::{Algorithm, Cache};
@@ -92,7 +102,8 @@ impl Buffers {
         }
     }
 
-    /// Up to where a read-ahead that follows a read up to `end` goes, from `next` on; in the addresses of an arm that starts at `base` in the cache.
+    /// Up to where a read-ahead that follows a read up to `end` goes, from `next` on; in the
+    /// addresses of an arm that starts at `base` in the cache.
     fn limit(&self, mechanism: &Mechanism<UnitDifference>, base: u64, next: u64, end: u64) -> u64 {
         let layout = mechanism.layout();
         let track_end = || layout.track_extent(layout.track_of(Lba::new(end - 1))).end().get();
@@ -101,7 +112,10 @@ impl Buffers {
             (false, true) => (end + self.read_ahead).min(track_end()),
             (false, false) => (end + self.read_ahead).min(layout.capacity().get()),
         };
-        let unsaved = self.segments.next_unsaved(Lba::new(base + next)).map_or(u64::MAX, |unsaved| unsaved.get() - base);
+        let unsaved = self
+            .segments
+            .next_unsaved(Lba::new(base + next))
+            .map_or(u64::MAX, |unsaved| unsaved.get() - base);
         wanted.min(unsaved).max(next)
     }
 
@@ -110,7 +124,10 @@ impl Buffers {
         let here = move |row: &WrittenRow| (base..base + sectors).contains(&row.extent.start.get());
         let urgent = self.segments.written_rows().any(|row| here(&row) && row.urgent);
         let awaited = urgent || !self.kept_waiting.is_empty();
-        (self.segments.written_rows().filter(move |row| here(row) && (row.urgent || !urgent)), awaited)
+        (
+            self.segments.written_rows().filter(move |row| here(row) && (row.urgent || !urgent)),
+            awaited,
+        )
     }
 
     fn next_row(&self, arm: &Arm, base: u64, sectors: u64) -> Option<NextRow> {
@@ -130,7 +147,8 @@ impl Buffers {
     }
 }
 
-/// Where an arm's first sector lies in the cache. A sector's room between the arms keeps their rows apart.
+/// Where an arm's first sector lies in the cache. A sector's room between the arms keeps their rows
+/// apart.
 pub(super) fn base(arm: usize, arm_sectors: u64) -> u64 {
     arm as u64 * (arm_sectors + 1)
 }
@@ -176,15 +194,30 @@ impl SimulatedDrive {
         self.wait_in_queue(now, part, ready_at, held.sectors, Instant::ORIGIN);
     }
 
-    /// Puts a command into the arm's queue for all but its first `held` sectors, or lets it wait where written data are in its way.
-    fn wait_in_queue(&mut self, submitted: Instant, part: Part, ready_at: Instant, held: Sectors, not_before: Instant) {
-        let extent = Extent::new(Lba::new(part.extent.start.get() + held.get()), part.extent.len - held);
+    /// Puts a command into the arm's queue for all but its first `held` sectors, or lets it wait
+    /// where written data are in its way.
+    fn wait_in_queue(
+        &mut self,
+        submitted: Instant,
+        part: Part,
+        ready_at: Instant,
+        held: Sectors,
+        not_before: Instant,
+    ) {
+        let extent =
+            Extent::new(Lba::new(part.extent.start.get() + held.get()), part.extent.len - held);
         let missing = self.in_cache(part.arm, extent);
         if let Some(buffers) = &mut self.buffers
             && buffers.segments.overlaps_written(missing)
         {
             buffers.segments.hurry(missing);
-            buffers.kept_waiting.push(KeptWaiting { part, submitted, ready_at, not_before, to_cache: false });
+            buffers.kept_waiting.push(KeptWaiting {
+                part,
+                submitted,
+                ready_at,
+                not_before,
+                to_cache: false,
+            });
             return;
         }
         let waiting = Waiting { op: part.op, extent: part.extent, submitted, ready_at, not_before };
@@ -192,7 +225,14 @@ impl SimulatedDrive {
     }
 
     /// A read whose sectors are all in the cache, or will be: they cross the bus from `from` on.
-    fn serve_hit(&mut self, now: Instant, part: Part, ready_at: Instant, from: Instant, submitted: Instant) {
+    fn serve_hit(
+        &mut self,
+        now: Instant,
+        part: Part,
+        ready_at: Instant,
+        from: Instant,
+        submitted: Instant,
+    ) {
         let asked = self.in_cache(part.arm, part.extent);
         let Some(buffers) = &mut self.buffers else { return };
         let complete = buffers.segments.held(asked).complete;
@@ -200,7 +240,11 @@ impl SimulatedDrive {
         let finished = self.cross_to_host(now, from, from.max(complete), part.extent.len);
         let waited = from.saturating_since(ready_at);
         let overhead = finished.saturating_since(submitted) - waited;
-        self.reports.expect(part.command, finished, Breakdown { overhead, waited, ..Breakdown::default() });
+        self.reports.expect(
+            part.command,
+            finished,
+            Breakdown { overhead, waited, ..Breakdown::default() },
+        );
         self.land(Some(part.command), Op::Read, part.arm, part.extent, now, Store::Cache);
         if let Some((row, end)) = follows {
             self.renew_ahead(part.arm, now, part.extent.end(), row, end);
@@ -208,25 +252,57 @@ impl SimulatedDrive {
     }
 
     /// When the host sees a read whose sectors are in the drive from `from` to `until`.
-    fn cross_to_host(&mut self, now: Instant, from: Instant, until: Instant, sectors: Sectors) -> Instant {
+    fn cross_to_host(
+        &mut self,
+        now: Instant,
+        from: Instant,
+        until: Instant,
+        sectors: Sectors,
+    ) -> Instant {
         let earliest = self.interface.read_burst_start(from, until, sectors).max(from);
         let burst = self.bus.reserve(now, earliest, self.interface.bus_time(sectors));
         self.interface.read_completion(burst, sectors)
     }
 
-    /// Whether a read of which the cache holds the first sectors gets the rest by letting the read-ahead go on.
-    fn goes_on_ahead(&self, arm: usize, extent: Extent, held: Sectors, known_at: Instant, now: Instant) -> bool {
-        let (Some(ahead), Some(buffers)) = (self.arms[arm].ahead, &self.buffers) else { return false };
-        let awaited = buffers.next_row(&self.arms[arm], self.base(arm), self.arm_sectors).is_some_and(|row| row.awaited);
+    /// Whether a read of which the cache holds the first sectors gets the rest by letting the
+    /// read-ahead go on.
+    fn goes_on_ahead(
+        &self,
+        arm: usize,
+        extent: Extent,
+        held: Sectors,
+        known_at: Instant,
+        now: Instant,
+    ) -> bool {
+        let (Some(ahead), Some(buffers)) = (self.arms[arm].ahead, &self.buffers) else {
+            return false;
+        };
+        let awaited = buffers
+            .next_row(&self.arms[arm], self.base(arm), self.arm_sectors)
+            .is_some_and(|row| row.awaited);
         let missing = extent.start.get() + held.get();
         let under_way = ahead.limit_at >= known_at || extent.end().get() <= ahead.limit;
         let within = (ahead.next..=ahead.limit).contains(&missing);
-        let unsaved = buffers.segments.next_unsaved(Lba::new(self.base(arm) + ahead.next)).map(|unsaved| unsaved.get() - self.base(arm));
-        !awaited && within && under_way && self.arms[arm].keeps_to_its_run(now) && unsaved.is_none_or(|unsaved| unsaved >= extent.end().get())
+        let unsaved = buffers
+            .segments
+            .next_unsaved(Lba::new(self.base(arm) + ahead.next))
+            .map(|unsaved| unsaved.get() - self.base(arm));
+        !awaited
+            && within
+            && under_way
+            && self.arms[arm].keeps_to_its_run(now)
+            && unsaved.is_none_or(|unsaved| unsaved >= extent.end().get())
     }
 
     /// A read that the read-ahead under way brings, which goes on for it as far as it must.
-    fn serve_from_ahead(&mut self, now: Instant, part: Part, held: Sectors, ready_at: Instant, submitted: Instant) {
+    fn serve_from_ahead(
+        &mut self,
+        now: Instant,
+        part: Part,
+        held: Sectors,
+        ready_at: Instant,
+        submitted: Instant,
+    ) {
         let base = self.base(part.arm);
         let asked = self.in_cache(part.arm, part.extent);
         let end = part.extent.end().get();
@@ -253,10 +329,21 @@ impl SimulatedDrive {
         let transfer = read.saturating_since(began);
         let waited = began.saturating_since(ready_at);
         let overhead = finished.saturating_since(submitted) - transfer - waited;
-        self.reports.expect(part.command, finished, Breakdown { overhead, waited, transfer, ..Breakdown::default() });
+        self.reports.expect(
+            part.command,
+            finished,
+            Breakdown { overhead, waited, transfer, ..Breakdown::default() },
+        );
         let missing = part.extent.start.get() + held.get();
         if !held.is_zero() {
-            self.land(Some(part.command), Op::Read, part.arm, Extent::new(part.extent.start, held), now, Store::Cache);
+            self.land(
+                Some(part.command),
+                Op::Read,
+                part.arm,
+                Extent::new(part.extent.start, held),
+                now,
+                Store::Cache,
+            );
         }
         let rest = Extent::from_numbers(missing, end - missing);
         self.land(Some(part.command), Op::Read, part.arm, rest, read, Store::Media);
@@ -284,15 +371,25 @@ impl SimulatedDrive {
                 return;
             }
         }
-        let idle = here.queue.waiting().is_empty() && here.head_free <= now && here.saving.is_none();
+        let idle =
+            here.queue.waiting().is_empty() && here.head_free <= now && here.saving.is_none();
         let used_half = (next - end.get().min(next)) * 2 <= buffers.read_ahead;
         let free = here.ahead.is_none_or(|ahead| ahead.until <= now);
         if idle && used_half && free && limit > next {
             self.stop_ahead(arm, now);
             self.turn_to(arm, now);
             let here = &mut self.arms[arm];
-            let mut ahead =
-                ReadAhead { row, from: here.head, depart: now, next, limit: next, limit_at: now, track: None, until: now, sequential: true };
+            let mut ahead = ReadAhead {
+                row,
+                from: here.head,
+                depart: now,
+                next,
+                limit: next,
+                limit_at: now,
+                track: None,
+                until: now,
+                sequential: true,
+            };
             ahead.plan(self.truth.mechanism_of(arm), limit);
             here.ledger.read_ahead(now, now, ahead.until);
             here.ahead = Some(ahead);
@@ -305,7 +402,13 @@ impl SimulatedDrive {
         let fits = part.extent.len <= buffers.segments.segment_sectors();
         if buffers.write_back && !part.fua && fits {
             let ready_at = now + buffers.times.hit_overhead(Direction::Write, before);
-            let kept = KeptWaiting { part, submitted: now, ready_at, not_before: Instant::ORIGIN, to_cache: true };
+            let kept = KeptWaiting {
+                part,
+                submitted: now,
+                ready_at,
+                not_before: Instant::ORIGIN,
+                to_cache: true,
+            };
             if !self.write_to_cache(now, kept)
                 && let Some(buffers) = &mut self.buffers
             {
@@ -326,7 +429,9 @@ impl SimulatedDrive {
         let Some(buffers) = &mut self.buffers else { return false };
         let row = match buffers.segments.write(asked, began, buffers.mark) {
             Ok(row) => row,
-            Err(WriteRefused::TooLong | WriteRefused::Overlaps | WriteRefused::Full) => return false,
+            Err(WriteRefused::TooLong | WriteRefused::Overlaps | WriteRefused::Full) => {
+                return false;
+            }
         };
         let arrived = match part.op {
             Op::Write => {
@@ -340,7 +445,11 @@ impl SimulatedDrive {
         let finished = self.interface.write_completed(arrived);
         let waited = began.saturating_since(ready_at);
         let overhead = finished.saturating_since(submitted) - waited;
-        self.reports.expect(part.command, finished, Breakdown { overhead, waited, ..Breakdown::default() });
+        self.reports.expect(
+            part.command,
+            finished,
+            Breakdown { overhead, waited, ..Breakdown::default() },
+        );
         self.land(Some(part.command), part.op, part.arm, part.extent, now, Store::Cache);
         true
     }
@@ -363,12 +472,22 @@ impl SimulatedDrive {
     }
 
     /// A flush, on a drive with a cache.
-    pub(super) fn submit_flush(&mut self, now: Instant, command: &Command, overhead: Nanos) -> bool {
+    pub(super) fn submit_flush(
+        &mut self,
+        now: Instant,
+        command: &Command,
+        overhead: Nanos,
+    ) -> bool {
         let Some(buffers) = &mut self.buffers else { return false };
         if buffers.segments.oldest_mark().is_none() {
             return false;
         }
-        buffers.flushes.push(Flush { command: command.id, submitted: now, ready_at: now + overhead, mark: buffers.mark });
+        buffers.flushes.push(Flush {
+            command: command.id,
+            submitted: now,
+            ready_at: now + overhead,
+            mark: buffers.mark,
+        });
         buffers.mark += 1;
         buffers.segments.hurry_all();
         true
@@ -378,13 +497,20 @@ impl SimulatedDrive {
     pub(super) fn follow_ahead(&mut self, arm: usize, now: Instant) {
         let base = self.base(arm);
         let mechanism = self.truth.mechanism_of(arm);
-        let (Some(buffers), Some(ahead)) = (&mut self.buffers, &mut self.arms[arm].ahead) else { return };
+        let (Some(buffers), Some(ahead)) = (&mut self.buffers, &mut self.arms[arm].ahead) else {
+            return;
+        };
         let (from, to) = (ahead.next, ahead.reached(mechanism, now));
         let track = ahead.track.take_if(|(_, at)| *at <= now);
         if to > from {
             ahead.go_on_from(mechanism, to);
             let depart = ahead.depart;
-            if !buffers.segments.append(ahead.row, Lba::new(base + from), Lba::new(base + to), depart) {
+            if !buffers.segments.append(
+                ahead.row,
+                Lba::new(base + from),
+                Lba::new(base + to),
+                depart,
+            ) {
                 // The segment serves somebody else by now.
                 (ahead.track, ahead.limit) = (None, to);
                 ahead.plan(mechanism, to);
@@ -392,10 +518,19 @@ impl SimulatedDrive {
                 self.arms[arm].ledger.read_ahead(now, head_free, now);
                 return;
             }
-            self.land(None, Op::Read, arm, Extent::from_numbers(from, to - from), depart, Store::Cache);
+            self.land(
+                None,
+                Op::Read,
+                arm,
+                Extent::from_numbers(from, to - from),
+                depart,
+                Store::Cache,
+            );
             self.turn_to(arm, depart);
         }
-        if let (Some((track, at)), Some(buffers), Some(ahead)) = (track, &mut self.buffers, &self.arms[arm].ahead) {
+        if let (Some((track, at)), Some(buffers), Some(ahead)) =
+            (track, &mut self.buffers, &self.arms[arm].ahead)
+        {
             let in_cache = Extent::new(Lba::new(base + track.start.get()), track.len);
             if buffers.segments.fill(ahead.row, in_cache, at) {
                 self.land(None, Op::Read, arm, track, at, Store::Cache);
@@ -403,7 +538,8 @@ impl SimulatedDrive {
         }
     }
 
-    /// The arm is wanted elsewhere: it leaves the sector under the head and is where the last whole one was.
+    /// The arm is wanted elsewhere: it leaves the sector under the head and is where the last whole
+    /// one was.
     pub(super) fn stop_ahead(&mut self, arm: usize, now: Instant) {
         self.follow_ahead(arm, now);
         if let Some(ahead) = self.arms[arm].ahead.take() {
@@ -416,7 +552,9 @@ impl SimulatedDrive {
     pub(super) fn choose_cached(&mut self, arm: usize, now: Instant) {
         self.follow_ahead(arm, now);
         let Some(buffers) = &self.buffers else { return };
-        let row = buffers.next_row(&self.arms[arm], self.base(arm), self.arm_sectors).filter(|row| row.at <= now);
+        let row = buffers
+            .next_row(&self.arms[arm], self.base(arm), self.arm_sectors)
+            .filter(|row| row.at <= now);
         let command = self.arms[arm].next_command_at() <= now;
         let save = match row {
             Some(row) if command => row.awaited && self.arms[arm].turn_to_save,
@@ -424,7 +562,7 @@ impl SimulatedDrive {
             None => false,
         };
         if !command && row.is_none() {
-            // A nanosecond too early: where the read-ahead ends was computed anew from further on.
+            // A nanosecond too early: where the read-ahead ends was computed again from further on.
             return;
         }
         if save {
@@ -444,7 +582,8 @@ impl SimulatedDrive {
         self.turn_to(arm, now);
         let head = self.arms[arm].head;
         let place = self.arms[arm].queue.choose(now, head, self.truth.mechanism_of(arm));
-        let place = place.expect("a choice is due only when the arm is free and a command is ready");
+        let place =
+            place.expect("a choice is due only when the arm is free and a command is ready");
         let (part, waiting) = self.take_for_service(arm, now, place);
         if part.op == Op::Read {
             self.read_media(now, part, waiting);
@@ -453,34 +592,63 @@ impl SimulatedDrive {
         }
     }
 
-    /// A ready read that goes on where the read-ahead is: it costs no positioning, so SPTF takes it; FCFS does when it is the first.
+    /// A ready read that goes on where the read-ahead is: it costs no positioning, so SPTF takes
+    /// it; FCFS does when it is the first.
     fn goes_on_from_queue(&self, arm: usize, now: Instant) -> Option<usize> {
         let here = &self.arms[arm];
         let ahead = here.ahead.filter(|ahead| ahead.limit_at >= now)?;
         let buffers = self.buffers.as_ref()?;
-        let unsaved = buffers.segments.next_unsaved(Lba::new(self.base(arm) + ahead.next)).map_or(u64::MAX, |unsaved| unsaved.get() - self.base(arm));
-        let others_turn = here.queue.hold_is_over(now) && here.queue.waiting().iter().filter(|command| command.ready_at <= now).nth(1).is_some();
+        let unsaved = buffers
+            .segments
+            .next_unsaved(Lba::new(self.base(arm) + ahead.next))
+            .map_or(u64::MAX, |unsaved| unsaved.get() - self.base(arm));
+        let others_turn = here.queue.hold_is_over(now)
+            && here
+                .queue
+                .waiting()
+                .iter()
+                .filter(|command| command.ready_at <= now)
+                .nth(1)
+                .is_some();
         if others_turn {
             return None;
         }
-        here.queue.waiting().iter().zip(&here.waiting).enumerate().find_map(|(place, (command, waiting))| {
-            let turn = here.queue.algorithm() == Algorithm::Sptf || place == 0 || here.queue.sequential_hold().is_some();
-            let (start, end) = (waiting.extent.start.get(), waiting.extent.end().get());
-            // All before the head's place is here, or nothing before it is wanted.
-            let reached = start == ahead.next
-                || start < ahead.next && end > ahead.next && {
-                    let before = Extent::from_numbers(start, ahead.next - start);
-                    buffers.segments.holds(self.in_cache(arm, before))
-                };
-            (turn && waiting.op == Op::Read && command.ready_at <= now && reached && end <= unsaved).then_some(place)
-        })
+        here.queue.waiting().iter().zip(&here.waiting).enumerate().find_map(
+            |(place, (command, waiting))| {
+                let turn = here.queue.algorithm() == Algorithm::Sptf
+                    || place == 0
+                    || here.queue.sequential_hold().is_some();
+                let (start, end) = (waiting.extent.start.get(), waiting.extent.end().get());
+                // All before the head's place is here, or nothing before it is wanted.
+                let reached = start == ahead.next
+                    || start < ahead.next && end > ahead.next && {
+                        let before = Extent::from_numbers(start, ahead.next - start);
+                        buffers.segments.holds(self.in_cache(arm, before))
+                    };
+                (turn
+                    && waiting.op == Op::Read
+                    && command.ready_at <= now
+                    && reached
+                    && end <= unsaved)
+                    .then_some(place)
+            },
+        )
     }
 
     fn take_for_service(&mut self, arm: usize, now: Instant, place: usize) -> (Part, Waiting) {
         let here = &mut self.arms[arm];
         let command = here.queue.serve(now, place);
         let waiting = here.waiting.remove(place);
-        (Part { command: CommandId(command.id), op: waiting.op, arm, extent: waiting.extent, fua: false }, waiting)
+        (
+            Part {
+                command: CommandId(command.id),
+                op: waiting.op,
+                arm,
+                extent: waiting.extent,
+                fua: false,
+            },
+            waiting,
+        )
     }
 
     fn held_sectors(&self, part: Part) -> Sectors {
@@ -494,18 +662,37 @@ impl SimulatedDrive {
         if held == part.extent.len {
             return self.serve_hit(now, part, waiting.ready_at, now, waiting.submitted);
         }
-        let missing = Extent::new(Lba::new(part.extent.start.get() + held.get()), part.extent.len - held);
-        let (asked, target) = (self.in_cache(part.arm, part.extent), self.in_cache(part.arm, missing));
+        let missing =
+            Extent::new(Lba::new(part.extent.start.get() + held.get()), part.extent.len - held);
+        let (asked, target) =
+            (self.in_cache(part.arm, part.extent), self.in_cache(part.arm, missing));
         let Some(buffers) = &mut self.buffers else { return };
         if buffers.segments.overlaps_written(target) {
-            return self.wait_in_queue(waiting.submitted, part, waiting.ready_at, held, Instant::ORIGIN);
+            return self.wait_in_queue(
+                waiting.submitted,
+                part,
+                waiting.ready_at,
+                held,
+                Instant::ORIGIN,
+            );
         }
-        let follows =
-            !held.is_zero() || buffers.segments.held(Extent::from_numbers(target.start.get().saturating_sub(1), 1)).sectors == Sectors::new(1);
+        let follows = !held.is_zero()
+            || buffers
+                .segments
+                .held(Extent::from_numbers(target.start.get().saturating_sub(1), 1))
+                .sectors
+                == Sectors::new(1);
         buffers.segments.touch(asked);
         let row = buffers.segments.begin_read(target.start);
         if !held.is_zero() {
-            self.land(Some(part.command), Op::Read, part.arm, Extent::new(part.extent.start, held), now, Store::Cache);
+            self.land(
+                Some(part.command),
+                Op::Read,
+                part.arm,
+                Extent::new(part.extent.start, held),
+                now,
+                Store::Cache,
+            );
         }
         let media = self.work_at_media(now, part, missing, Instant::ORIGIN, false);
         self.land(Some(part.command), Op::Read, part.arm, missing, media.end, Store::Media);
@@ -519,7 +706,14 @@ impl SimulatedDrive {
     }
 
     /// Behind a read from the media the head reads on into the row.
-    fn begin_ahead(&mut self, arm: usize, row: RowId, read: Extent, media: &MediaWork, sequential: bool) {
+    fn begin_ahead(
+        &mut self,
+        arm: usize,
+        row: RowId,
+        read: Extent,
+        media: &MediaWork,
+        sequential: bool,
+    ) {
         let base = self.base(arm);
         let mechanism = self.truth.mechanism_of(arm);
         let (Some(buffers), here) = (&mut self.buffers, &mut self.arms[arm]) else { return };
@@ -547,18 +741,41 @@ impl SimulatedDrive {
         }
         buffers.segments.append(row, Lba::new(base + first), Lba::new(base + next), read_at);
         buffers.segments.asked_until(row, Lba::new(base + next));
-        let mut ahead = ReadAhead { row, from: here.head, depart: read_at, next, limit: next, limit_at: read_at, track, until: read_at, sequential };
+        let mut ahead = ReadAhead {
+            row,
+            from: here.head,
+            depart: read_at,
+            next,
+            limit: next,
+            limit_at: read_at,
+            track,
+            until: read_at,
+            sequential,
+        };
         ahead.plan(mechanism, limit);
         here.ledger.read_ahead(media.began, read_at, ahead.until);
         here.ahead = Some(ahead);
-        self.land(None, Op::Read, arm, Extent::from_numbers(first, next - first), read_at, Store::Cache);
+        self.land(
+            None,
+            Op::Read,
+            arm,
+            Extent::from_numbers(first, next - first),
+            read_at,
+            Store::Cache,
+        );
     }
 
     /// A write's turn at the arm.
     fn write_media(&mut self, now: Instant, part: Part, waiting: Waiting) {
         let target = self.in_cache(part.arm, part.extent);
         if self.buffers.as_ref().is_some_and(|buffers| buffers.segments.overlaps_written(target)) {
-            return self.wait_in_queue(waiting.submitted, part, waiting.ready_at, Sectors::ZERO, waiting.not_before);
+            return self.wait_in_queue(
+                waiting.submitted,
+                part,
+                waiting.ready_at,
+                Sectors::ZERO,
+                waiting.not_before,
+            );
         }
         let media = self.work_at_media(now, part, part.extent, waiting.not_before, false);
         if let Some(buffers) = &mut self.buffers {
@@ -576,12 +793,15 @@ impl SimulatedDrive {
         let (base, sectors) = (self.base(arm), self.arm_sectors);
         let mechanism = self.truth.mechanism_of(arm);
         let (Some(buffers), here) = (&mut self.buffers, &self.arms[arm]) else { return };
-        let local = |row: &WrittenRow| Extent::new(Lba::new(row.extent.start.get() - base), row.extent.len);
+        let local =
+            |row: &WrittenRow| Extent::new(Lba::new(row.extent.start.get() - base), row.extent.len);
         let (rows, _) = buffers.rows(base, sectors);
         let rows = rows.filter(|row| row.arrived <= now);
         let chosen = match here.queue.algorithm() {
             Algorithm::Fcfs => rows.min_by_key(|row| (row.mark, row.arrived)),
-            Algorithm::Sptf => rows.min_by_key(|row| positioning(mechanism, here, now, local(row).start)),
+            Algorithm::Sptf => {
+                rows.min_by_key(|row| positioning(mechanism, here, now, local(row).start))
+            }
         };
         let Some(row) = chosen else { return };
         let extent = local(&row);
@@ -594,7 +814,10 @@ impl SimulatedDrive {
 
     /// A row is on the media: flushes may be over, and room may be there.
     pub(super) fn saved(&mut self, arm: usize, now: Instant) {
-        let (Some(saving), Some(buffers)) = (self.arms[arm].saving.take(), &mut self.buffers) else { return };
+        let (Some(saving), Some(buffers)) = (self.arms[arm].saving.take(), &mut self.buffers)
+        else {
+            return;
+        };
         buffers.segments.end_save(saving.row);
         let oldest = buffers.segments.oldest_mark().unwrap_or(u64::MAX);
         while let Some(place) = buffers.flushes.iter().position(|flush| flush.mark < oldest) {
@@ -602,7 +825,11 @@ impl SimulatedDrive {
             let finished = flush.ready_at.max(now) + self.interface.completion_overhead();
             let waited = now.saturating_since(flush.ready_at);
             let overhead = finished.saturating_since(flush.submitted) - waited;
-            self.reports.expect(flush.command, finished, Breakdown { overhead, waited, ..Breakdown::default() });
+            self.reports.expect(
+                flush.command,
+                finished,
+                Breakdown { overhead, waited, ..Breakdown::default() },
+            );
         }
         for kept in std::mem::take(&mut buffers.kept_waiting) {
             self.follow_ahead(kept.part.arm, now);
@@ -613,11 +840,27 @@ impl SimulatedDrive {
                     buffers.kept_waiting.push(kept);
                 }
             } else {
-                let held = if kept.part.op == Op::Read { self.held_sectors(kept.part) } else { Sectors::ZERO };
-                if held == kept.part.extent.len {
-                    self.serve_hit(now, kept.part, kept.ready_at, kept.ready_at.max(now), kept.submitted);
+                let held = if kept.part.op == Op::Read {
+                    self.held_sectors(kept.part)
                 } else {
-                    self.wait_in_queue(kept.submitted, kept.part, kept.ready_at, held, kept.not_before);
+                    Sectors::ZERO
+                };
+                if held == kept.part.extent.len {
+                    self.serve_hit(
+                        now,
+                        kept.part,
+                        kept.ready_at,
+                        kept.ready_at.max(now),
+                        kept.submitted,
+                    );
+                } else {
+                    self.wait_in_queue(
+                        kept.submitted,
+                        kept.part,
+                        kept.ready_at,
+                        held,
+                        kept.not_before,
+                    );
                 }
             }
         }
@@ -632,7 +875,15 @@ impl SimulatedDrive {
         buffers.flushes.len() + buffers.kept_waiting.len() < before
     }
 
-    pub(super) fn land(&mut self, command: Option<CommandId>, op: Op, arm: usize, extent: Extent, at: Instant, store: Store) {
+    pub(super) fn land(
+        &mut self,
+        command: Option<CommandId>,
+        op: Op,
+        arm: usize,
+        extent: Extent,
+        at: Instant,
+        store: Store,
+    ) {
         let first = arm as u64 * self.arm_sectors;
         if let Some(landings) = &mut self.landings {
             let extent = Extent::new(Lba::new(first + extent.start.get()), extent.len);
@@ -641,8 +892,13 @@ impl SimulatedDrive {
     }
 }
 
-/// For a read that lies on one track: the track's sectors, the first that began to pass after the head's arrival, and when all have passed.
-fn track_coming_by(mechanism: &Mechanism<UnitDifference>, read: Extent, media: &MediaWork) -> Option<(Extent, u64, Instant)> {
+/// For a read that lies on one track: the track's sectors, the first that began to pass after the
+/// head's arrival, and when all have passed.
+fn track_coming_by(
+    mechanism: &Mechanism<UnitDifference>,
+    read: Extent,
+    media: &MediaWork,
+) -> Option<(Extent, u64, Instant)> {
     let layout = mechanism.layout();
     let track = layout.track_of(read.last());
     let sectors = layout.track_extent(track);
@@ -652,12 +908,19 @@ fn track_coming_by(mechanism: &Mechanism<UnitDifference>, read: Extent, media: &
     let arrival = media.began + media.seek;
     let (angle, shift) = (mechanism.angle_at(arrival), mechanism.variation().track_angle(track));
     let first = track.sector(layout.first_sector_from(track, angle - shift));
-    let began = arrival + mechanism.period().time_of(angle.until(layout.sector_angle(first) + shift));
+    let began =
+        arrival + mechanism.period().time_of(angle.until(layout.sector_angle(first) + shift));
     // A sector without an address is passed over as if the read began there.
-    let lba = layout.physical_to_lba(first).filter(|lba| sectors.contains(*lba)).unwrap_or(read.start);
+    let lba =
+        layout.physical_to_lba(first).filter(|lba| sectors.contains(*lba)).unwrap_or(read.start);
     Some((sectors, lba.get(), began + mechanism.period().as_nanos()))
 }
 
-fn positioning(mechanism: &Mechanism<UnitDifference>, arm: &Arm, now: Instant, start: Lba) -> Nanos {
+fn positioning(
+    mechanism: &Mechanism<UnitDifference>,
+    arm: &Arm,
+    now: Instant,
+    start: Lba,
+) -> Nanos {
     mechanism.positioning(arm.head, now, direction_of(Op::Write), start).total()
 }

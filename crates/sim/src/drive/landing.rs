@@ -1,9 +1,11 @@
-//! [`Landing`]: what happened to the sectors themselves, for models of what the platters and the cache hold.
+//! [`Landing`]: what happened to the sectors themselves, for models of what the platters and the
+//! cache hold.
 
 use headtime_sched::{CommandId, Op};
 use headtime_units::{Extent, Instant};
 
-/// Sectors that were read or written, or are certain to be. Landings come in the order in which they take effect.
+/// Sectors that were read or written, or are certain to be. Landings come in the order in which
+/// they take effect.
 ///
 /// | command | op | store | what happens to the sectors |
 /// |---|---|---|---|

@@ -1,19 +1,24 @@
-//! What an access to the media takes: the mechanism's time, and a revolution more for a write of parts of physical sectors.
+//! What an access to the media takes: the mechanism's time, and a revolution more for a write of
+//! parts of physical sectors.
 //!
-//! A drive with 4,096-byte physical sectors that shows 512-byte ones (512e) cannot write an eighth of a sector. The model: of a write's first and last physical
-//! sector, those that it covers in part and that the cache does not hold are read first, in one access from the first of them to the last; then the head
-//! comes round and writes all physical sectors that the write touches.
+//! A drive with 4,096-byte physical sectors that shows 512-byte ones (512e) cannot write an eighth
+//! of a sector. The model: of a write's first and last physical sector, those that it covers in
+//! part and that the cache does not hold are read first, in one access from the first of them to
+//! the last; then the head comes round and writes all physical sectors that the write touches.
 //!
-//! Worked example, 7,200 rpm, a write of LBAs 3–10 with 8 to a physical sector: both physical sectors, 0–7 and 8–15, are covered in part. The head comes to
-//! LBA 0, reads 16 sectors, waits until LBA 0 comes round again and writes 16: exactly one revolution more than a write of 0–15, less the write settle, which
-//! the arm has long done with by then. When only the last physical sector is covered in part, it is read first, and the head comes round to the first.
+//! Worked example, 7,200 rpm, a write of LBAs 3–10 with 8 to a physical sector: both physical
+//! sectors, 0–7 and 8–15, are covered in part. The head comes to LBA 0, reads 16 sectors, waits
+//! until LBA 0 comes round again and writes 16: exactly one revolution more than a write of 0–15,
+//! less the write settle, which the arm has long done with by then. When only the last physical
+//! sector is covered in part, it is read first, and the head comes round to the first.
 
 use headtime_mechanics::{Access, Direction, HeadPosition, Mechanism};
 use headtime_units::{Extent, Instant};
 
 use crate::truth::UnitDifference;
 
-/// Serves `extent` as [`Mechanism::access`] does, in whole physical sectors of `physical` logical ones. `held` says whether the cache holds an extent.
+/// Serves `extent` as [`Mechanism::access`] does, in whole physical sectors of `physical` logical
+/// ones. `held` says whether the cache holds an extent.
 pub(super) fn access(
     mechanism: &Mechanism<UnitDifference>,
     (from, depart): (HeadPosition, Instant),
@@ -28,15 +33,26 @@ pub(super) fn access(
     }
     let capacity = mechanism.layout().capacity().get();
     let (start, end) = (extent.start.get(), extent.end().get());
-    let sector_of = |lba: u64| Extent::from_numbers(lba - lba % physical, physical.min(capacity - (lba - lba % physical)));
+    let sector_of = |lba: u64| {
+        Extent::from_numbers(lba - lba % physical, physical.min(capacity - (lba - lba % physical)))
+    };
     let (first, last) = (sector_of(start), sector_of(end - 1));
     let whole = Extent::from_numbers(first.start.get(), last.end().get() - first.start.get());
     let first_in_part = first.start.get() != start || first.end().get() > end;
     let last_in_part = last != first && last.end().get() != end;
-    let unread = [(first, first_in_part), (last, last_in_part)].into_iter().filter(|(sector, in_part)| *in_part && !held(*sector));
-    let read = unread.map(|(sector, _)| sector).reduce(|a, b| Extent::from_numbers(a.start.get(), b.end().get() - a.start.get()));
+    let unread = [(first, first_in_part), (last, last_in_part)]
+        .into_iter()
+        .filter(|(sector, in_part)| *in_part && !held(*sector));
+    let read = unread
+        .map(|(sector, _)| sector)
+        .reduce(|a, b| Extent::from_numbers(a.start.get(), b.end().get() - a.start.get()));
     let Some(read) = read else { return mechanism.access(from, depart, op, whole, not_before) };
     let look = mechanism.access(from, depart, Direction::Read, read, Instant::ORIGIN);
     let write = mechanism.access(look.end, look.finish, op, whole, not_before);
-    Access { seek: look.seek + write.seek, rotate: look.rotate + write.rotate, transfer: look.transfer + write.transfer, ..write }
+    Access {
+        seek: look.seek + write.seek,
+        rotate: look.rotate + write.rotate,
+        transfer: look.transfer + write.transfer,
+        ..write
+    }
 }

@@ -1,28 +1,39 @@
 //! [`SimulatedDrive`]: a rotating drive as a state machine.
 //!
-//! A command is submitted; after its overhead it is ready and waits in the drive's own queue; when the arm is free the firmware chooses one; the
-//! mechanism seeks, waits for the sector to come round and transfers; data cross the bus; after the completion overhead the host sees the report. The whole
-//! course of an access is computed when it begins, so the drive has few events: a choice, a completion, a report. With a cache ([`buffers`]) some
-//! reads and writes never meet the queue, and written data go to the media by themselves.
+//! A command is submitted; after its overhead it is ready and waits in the drive's own queue; when
+//! the arm is free the firmware chooses one; the mechanism seeks, waits for the sector to come
+//! round and transfers; data cross the bus; after the completion overhead the host sees the report.
+//! The whole course of an access is computed when it begins, so the drive has few events: a choice,
+//! a completion, a report. With a cache ([`buffers`]) some reads and writes never meet the queue,
+//! and written data go to the media by themselves.
 //!
-//! Worked example, overhead 0.2 ms, completion 0: a read is submitted at 0 and ready at 0.2 ms; the arm takes 5 ms, the sector comes round 3 ms
-//! later and passes in 0.1 ms: media end at 8.3 ms, last sector over the bus at 8.306 ms, reported then. A second one submitted at 1 ms is ready at 1.2 ms
-//! and begins at 8.3 ms, without overhead of its own to be seen.
+//! Worked example, overhead 0.2 ms, completion 0: a read is submitted at 0 and ready at 0.2 ms; the
+//! arm takes 5 ms, the sector comes round 3 ms later and passes in 0.1 ms: media end at 8.3 ms,
+//! last sector over the bus at 8.306 ms, reported then. A second one submitted at 1 ms is ready at
+//! 1.2 ms and begins at 8.3 ms, without overhead of its own to be seen.
 //!
-//! With read-ahead and a hit overhead of 0.1 ms: the head goes on reading behind the first read. The host asks at 8.4 ms for the sectors that follow. At 8.5 ms
-//! the drive knows, and has read 0.2 ms of them; they cross the bus as they are read, and the read ends when the last has passed: the media never stop.
+//! With read-ahead and a hit overhead of 0.1 ms: the head goes on reading behind the first read.
+//! The host asks at 8.4 ms for the sectors that follow. At 8.5 ms the drive knows, and has read 0.2
+//! ms of them; they cross the bus as they are read, and the read ends when the last has passed: the
+//! media never stop.
 //!
-//! Everything happens at its own time: an event that is due before `now` is worked through before whatever comes at `now`, so a late
-//! [`Device::advance`] changes no time but that of the call.
+//! Everything happens at its own time: an event that is due before `now` is worked through before
+//! whatever comes at `now`, so a late [`Device::advance`] changes no time but that of the call.
 //!
-//! - Modelled: one mechanism, or two arms over one spindle, with the unit's true geometry; command, bus and completion overhead, overlapping other commands'
-//!   media access; a firmware queue of the profile's depth, FCFS or SPTF on true positions, with or without a hold for sequential runs; writes whose data
-//!   must arrive; writes of parts of physical sectors ([`media`]); read-ahead, write-back and the cost of a flush ([`buffers`]); a spindle that drifts; sectors
-//!   that are remapped while it runs; reports that come late by an exponentially distributed jitter, in the order of the true completions; rare accesses that take much longer.
-//! - Not modelled: retries after errors (see [`FaultyDrive`](crate::FaultyDrive) for errors), what power loss leaves (see [`Landing`] for models of it), spin-down.
-//! - Differs from a drive: the command overheads of two commands submitted together pass side by side, as if each had a processor of its own; a discard costs
-//!   its overhead only; written data in the cache do not hold up the host's next read for a moment's grace unless the profile has a write delay; a command
-//!   that is chosen while the arm moves on to the next track of a read-ahead sets out from the track before.
+//! - Modelled: one mechanism, or two arms over one spindle, with the unit's true geometry; command,
+//!   bus and completion overhead, overlapping other commands' media access; a firmware queue of the
+//!   profile's depth, FCFS or SPTF on true positions, with or without a hold for sequential runs;
+//!   writes whose data must arrive; writes of parts of physical sectors ([`media`]); read-ahead,
+//!   write-back and the cost of a flush ([`buffers`]); a spindle that drifts; sectors that are
+//!   remapped while it runs; reports that come late by an exponentially distributed jitter, in the
+//!   order of the true completions; rare accesses that take much longer.
+//! - Not modelled: retries after errors (see [`FaultyDrive`](crate::FaultyDrive) for errors), what
+//!   power loss leaves (see [`Landing`] for models of it), spin-down.
+//! - Differs from a drive: the command overheads of two commands submitted together pass side by
+//!   side, as if each had a processor of its own; a discard costs its overhead only; written data
+//!   in the cache do not hold up the host's next read for a moment's grace unless the profile has a
+//!   write delay; a command that is chosen while the arm moves on to the next track of a read-ahead
+//!   sets out from the track before.
 
 mod arm;
 mod buffers;
@@ -30,7 +41,9 @@ mod landing;
 mod media;
 mod reports;
 
-use headtime_mechanics::{Bus, Direction, FirmwareCommand, FirmwareQueue, InterfaceTimes, ProfileError};
+use headtime_mechanics::{
+    Bus, Direction, FirmwareCommand, FirmwareQueue, InterfaceTimes, ProfileError,
+};
 use headtime_sched::{Command, CommandId, DriveTraits, Op};
 use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use rand::{Rng, SeedableRng};
@@ -107,7 +120,10 @@ impl SimulatedDrive {
             now: Instant::ORIGIN,
             arms: (0..truth.arms()).map(|_| Arm::new(queue.clone())).collect(),
             arm_sectors: truth.mechanism().layout().capacity().get(),
-            physical: u64::from(profile.physical_sector_bytes.unwrap_or(profile.sector_bytes) / profile.sector_bytes),
+            physical: u64::from(
+                profile.physical_sector_bytes.unwrap_or(profile.sector_bytes)
+                    / profile.sector_bytes,
+            ),
             held: 0,
             received: None,
             buffers: profile.cache.as_ref().map(|cache| Box::new(Buffers::new(cache))),
@@ -117,8 +133,8 @@ impl SimulatedDrive {
         })
     }
 
-    /// What a scheduler has to know of the drive. It honours force unit access: without a write-back cache every completed write is durable, and with one
-    /// a forced write goes past it.
+    /// What a scheduler has to know of the drive. It honors force unit access: without a
+    /// write-back cache every completed write is durable, and with one a forced write goes past it.
     #[must_use]
     pub fn traits(&self) -> DriveTraits {
         DriveTraits { queue_depth: self.queue_depth(), fua: true }
@@ -129,7 +145,8 @@ impl SimulatedDrive {
         self.landings = Some(Vec::new());
     }
 
-    /// What happened to sectors since the last call, or is certain to, in the order in which it takes effect. Empty unless it is recorded.
+    /// What happened to sectors since the last call, or is certain to, in the order in which it
+    /// takes effect. Empty unless it is recorded.
     pub fn take_landings(&mut self) -> Vec<Landing> {
         self.landings.as_mut().map(std::mem::take).unwrap_or_default()
     }
@@ -169,8 +186,8 @@ impl SimulatedDrive {
         self.now = now;
     }
 
-    /// The next event, at [`Instant::NEVER`] when there is none; of those at one time, endings come before reports, both before written data that arrive at
-    /// the media, and all before choices.
+    /// The next event, at [`Instant::NEVER`] when there is none; of those at one time, endings come
+    /// before reports, both before written data that arrive at the media, and all before choices.
     fn next_internal(&self) -> (Instant, Event) {
         let (mut at, mut event) = (self.reports.next_ending(), Event::Ending);
         let mut consider = |candidate: Instant, is: Event| {
@@ -181,7 +198,10 @@ impl SimulatedDrive {
         consider(self.reports.next_report(), Event::Report);
         if self.buffers.is_some() {
             for (number, arm) in self.arms.iter().enumerate() {
-                consider(arm.saving.map_or(Instant::NEVER, |saving| saving.end), Event::Saved(number));
+                consider(
+                    arm.saving.map_or(Instant::NEVER, |saving| saving.end),
+                    Event::Saved(number),
+                );
             }
         }
         for (number, arm) in self.arms.iter().enumerate() {
@@ -190,7 +210,8 @@ impl SimulatedDrive {
         (at, event)
     }
 
-    /// Says anew when each arm begins something; what has become due by a change at `now` begins now, not in the past.
+    /// Says again when each arm begins something; what has become due by a change at `now` begins
+    /// now, not in the past.
     fn plan(&mut self, now: Instant) {
         for arm in 0..self.arms.len() {
             self.arms[arm].next_choice = if self.buffers.is_some() {
@@ -213,16 +234,28 @@ impl SimulatedDrive {
         self.turn_to(arm, now);
         let here = &mut self.arms[arm];
         // Of one there is nothing to choose.
-        let place = if here.waiting.len() == 1 { Some(0) } else { here.queue.choose(now, here.head, self.truth.mechanism_of(arm)) };
-        let place = place.expect("a choice is due only when the arm is free and a command is ready");
+        let place = if here.waiting.len() == 1 {
+            Some(0)
+        } else {
+            here.queue.choose(now, here.head, self.truth.mechanism_of(arm))
+        };
+        let place =
+            place.expect("a choice is due only when the arm is free and a command is ready");
         let command = here.queue.serve(now, place);
         let waiting = here.waiting.remove(place);
-        let part = Part { command: CommandId(command.id), op: waiting.op, arm, extent: waiting.extent, fua: false };
+        let part = Part {
+            command: CommandId(command.id),
+            op: waiting.op,
+            arm,
+            extent: waiting.extent,
+            fua: false,
+        };
         let media = self.work_at_media(now, part, part.extent, waiting.not_before, false);
         let sectors = part.extent.len;
         let finished = match direction_of(part.op) {
             Direction::Read => {
-                let earliest = self.interface.read_burst_start(media.first_sector, media.end, sectors);
+                let earliest =
+                    self.interface.read_burst_start(media.first_sector, media.end, sectors);
                 let burst = self.bus.reserve(now, earliest, self.interface.bus_time(sectors));
                 self.interface.read_completion(burst, sectors)
             }
@@ -233,7 +266,14 @@ impl SimulatedDrive {
     }
 
     /// The arm serves an extent from now on, one that nobody waits for if `unasked`.
-    fn work_at_media(&mut self, now: Instant, part: Part, extent: Extent, not_before: Instant, unasked: bool) -> MediaWork {
+    fn work_at_media(
+        &mut self,
+        now: Instant,
+        part: Part,
+        extent: Extent,
+        not_before: Instant,
+        unasked: bool,
+    ) -> MediaWork {
         let lost = self.outlier();
         let here = &self.arms[part.arm];
         let mechanism = self.truth.mechanism_of(part.arm);
@@ -242,7 +282,15 @@ impl SimulatedDrive {
             let in_cache = Extent::new(Lba::new(base + sector.start.get()), sector.len);
             self.buffers.as_ref().is_some_and(|buffers| buffers.segments.holds(in_cache))
         };
-        let access = media::access(mechanism, (here.head, now), direction_of(part.op), extent, not_before, self.physical, held);
+        let access = media::access(
+            mechanism,
+            (here.head, now),
+            direction_of(part.op),
+            extent,
+            not_before,
+            self.physical,
+            held,
+        );
         let work = MediaWork {
             began: now,
             seek: access.seek,
@@ -259,11 +307,22 @@ impl SimulatedDrive {
     }
 
     /// A command whose work at the media has begun will end.
-    fn end_of_media_work(&mut self, command: CommandId, media: &MediaWork, waiting: &Waiting, finished: Instant) {
+    fn end_of_media_work(
+        &mut self,
+        command: CommandId,
+        media: &MediaWork,
+        waiting: &Waiting,
+        finished: Instant,
+    ) {
         let waited = media.began.saturating_since(waiting.ready_at);
-        let overhead = waiting.ready_at.saturating_since(waiting.submitted) + finished.saturating_since(media.end);
+        let overhead = waiting.ready_at.saturating_since(waiting.submitted)
+            + finished.saturating_since(media.end);
         let MediaWork { seek, rotate, transfer, .. } = *media;
-        self.reports.expect(command, finished, Breakdown { overhead, waited, seek, rotate, transfer });
+        self.reports.expect(
+            command,
+            finished,
+            Breakdown { overhead, waited, seek, rotate, transfer },
+        );
     }
 
     fn report(&mut self) {
@@ -290,7 +349,8 @@ impl SimulatedDrive {
 
     fn outlier(&mut self) -> Nanos {
         let noise = self.truth.noise();
-        let hit = noise.outlier_share > 0.0 && f64::from(self.noise.next_u32()) < noise.outlier_share * 4_294_967_296.0;
+        let hit = noise.outlier_share > 0.0
+            && f64::from(self.noise.next_u32()) < noise.outlier_share * 4_294_967_296.0;
         if hit { noise.outlier } else { Nanos::ZERO }
     }
 
@@ -299,7 +359,8 @@ impl SimulatedDrive {
         self.truth.turn_to(arm, at);
     }
 
-    /// When a write's first sector may pass at the earliest, with its data on the bus from `ready_at` on.
+    /// When a write's first sector may pass at the earliest, with its data on the bus from
+    /// `ready_at` on.
     fn data_arrive(&mut self, now: Instant, part: Part, ready_at: Instant) -> Instant {
         if part.op != Op::Write {
             return Instant::ORIGIN;
@@ -307,21 +368,32 @@ impl SimulatedDrive {
         let sectors = part.extent.len;
         let burst = self.bus.reserve(now, ready_at, self.interface.bus_time(sectors));
         let mechanism = self.truth.mechanism_of(part.arm);
-        let sector_time = mechanism.sector_time(mechanism.layout().track_of(part.extent.start).cylinder);
+        let sector_time =
+            mechanism.sector_time(mechanism.layout().track_of(part.extent.start).cylinder);
         self.interface.write_media_start(burst, sectors, sector_time)
     }
 
     /// A command without a cache to meet.
     fn submit_uncached(&mut self, now: Instant, part: Part) {
         let direction = direction_of(part.op);
-        let ready_at = now + self.interface.command_overhead(direction, self.received.replace(direction));
+        let ready_at =
+            now + self.interface.command_overhead(direction, self.received.replace(direction));
         let not_before = self.data_arrive(now, part, ready_at);
-        self.enqueue(part, part.extent, Waiting { op: part.op, extent: part.extent, submitted: now, ready_at, not_before });
+        self.enqueue(
+            part,
+            part.extent,
+            Waiting { op: part.op, extent: part.extent, submitted: now, ready_at, not_before },
+        );
     }
 
     /// Puts a command into its arm's queue, for `extent` of its sectors.
     fn enqueue(&mut self, part: Part, extent: Extent, waiting: Waiting) {
-        let command = FirmwareCommand { id: part.command.0, op: direction_of(part.op), extent, ready_at: waiting.ready_at };
+        let command = FirmwareCommand {
+            id: part.command.0,
+            op: direction_of(part.op),
+            extent,
+            ready_at: waiting.ready_at,
+        };
         let arm = &mut self.arms[part.arm];
         arm.queue.push(command).expect("no more commands wait than the drive holds");
         arm.waiting.push(waiting);
@@ -329,16 +401,27 @@ impl SimulatedDrive {
 
     /// The command as its arms see it: two parts where it lies on both.
     fn parts(&self, command: &Command) -> (Part, Option<Part>) {
-        let (start, end, sectors) = (command.extent.start.get(), command.extent.end().get(), self.arm_sectors);
+        let (start, end, sectors) =
+            (command.extent.start.get(), command.extent.end().get(), self.arm_sectors);
         let part = |arm: u64, start: u64, end: u64| {
             let extent = Extent::from_numbers(start - arm * sectors, end - start);
-            Part { command: command.id, op: command.op, arm: arm as usize, extent, fua: command.fua }
+            Part {
+                command: command.id,
+                op: command.op,
+                arm: arm as usize,
+                extent,
+                fua: command.fua,
+            }
         };
         if self.arms.len() == 1 {
             return (part(0, start, end), None);
         }
         let (first, last) = (start / sectors, (end - 1) / sectors);
-        if first == last { (part(first, start, end), None) } else { (part(first, start, last * sectors), Some(part(last, last * sectors, end))) }
+        if first == last {
+            (part(first, start, end), None)
+        } else {
+            (part(first, start, last * sectors), Some(part(last, last * sectors, end)))
+        }
     }
 }
 
@@ -356,10 +439,22 @@ impl Device for SimulatedDrive {
     }
 
     fn submit(&mut self, now: Instant, command: &Command) {
-        // What is due at `now` itself waits, so that commands submitted at one time are all there when the firmware chooses.
+        // What is due at `now` itself waits, so that commands submitted at one time are all there
+        // when the firmware chooses.
         self.run(now, false);
-        assert!(self.held < self.queue_depth(), "command {} is one more than the drive holds, {}", command.id.0, self.held);
-        assert!(command.extent.end().get() <= self.capacity().get(), "command {} to {} lies past {}", command.id.0, command.extent, self.capacity());
+        assert!(
+            self.held < self.queue_depth(),
+            "command {} is one more than the drive holds, {}",
+            command.id.0,
+            self.held
+        );
+        assert!(
+            command.extent.end().get() <= self.capacity().get(),
+            "command {} to {} lies past {}",
+            command.id.0,
+            command.extent,
+            self.capacity()
+        );
         self.held += 1;
         self.arms.iter_mut().for_each(|arm| arm.ledger.enter(now));
         match command.op {
@@ -367,7 +462,11 @@ impl Device for SimulatedDrive {
                 let command_overhead = self.interface.command_overhead(Direction::Read, None);
                 if command.op == Op::Discard || !self.submit_flush(now, command, command_overhead) {
                     let overhead = command_overhead + self.interface.completion_overhead();
-                    self.reports.expect(command.id, now + overhead, Breakdown { overhead, ..Breakdown::default() });
+                    self.reports.expect(
+                        command.id,
+                        now + overhead,
+                        Breakdown { overhead, ..Breakdown::default() },
+                    );
                 }
             }
             Op::Read | Op::Write | Op::Zero => {
@@ -404,7 +503,9 @@ impl Device for SimulatedDrive {
         self.run(now, true);
         let mut held = self.forget_waiting(command);
         for arm in &mut self.arms {
-            if let Some(place) = arm.queue.waiting().iter().position(|waiting| waiting.id == command.0) {
+            if let Some(place) =
+                arm.queue.waiting().iter().position(|waiting| waiting.id == command.0)
+            {
                 arm.queue.take(place);
                 arm.waiting.remove(place);
                 held = true;
@@ -420,7 +521,10 @@ impl Device for SimulatedDrive {
     fn disk_time(&self, now: Instant) -> DiskTime {
         // What is due but has not been let happen may yet say that the time after it was no rest.
         let (due, _) = self.next_internal();
-        self.arms.iter().map(|arm| arm.ledger.at(now.min(due))).fold(DiskTime::default(), |sum, arm| sum.plus(&arm))
+        self.arms
+            .iter()
+            .map(|arm| arm.ledger.at(now.min(due)))
+            .fold(DiskTime::default(), |sum, arm| sum.plus(&arm))
     }
 }
 

@@ -1,7 +1,8 @@
 //! [`Reports`]: from a command's true end to what the host sees.
 //!
-//! A command ends; the host sees it a little later by the unit's jitter, never before what ended earlier; and the report lies there until it is fetched. A
-//! command whose sectors lie on both arms ends when both parts have.
+//! A command ends; the host sees it a little later by the unit's jitter, never before what ended
+//! earlier; and the report lies there until it is fetched. A command whose sectors lie on both arms
+//! ends when both parts have.
 
 use std::collections::VecDeque;
 
@@ -34,7 +35,13 @@ struct Parted {
 
 impl Reports {
     pub(super) fn new() -> Self {
-        Self { endings: VecDeque::new(), reports: VecDeque::new(), last_report: Instant::ORIGIN, fetched: VecDeque::new(), parted: Vec::new() }
+        Self {
+            endings: VecDeque::new(),
+            reports: VecDeque::new(),
+            last_report: Instant::ORIGIN,
+            fetched: VecDeque::new(),
+            parted: Vec::new(),
+        }
     }
 
     /// The command ends when that many parts have ended.
@@ -45,7 +52,11 @@ impl Reports {
     /// A command, or a part of one, will end.
     pub(super) fn expect(&mut self, command: CommandId, finished: Instant, breakdown: Breakdown) {
         let ending = DriveCompletion { command, finished, outcome: Outcome::Success, breakdown };
-        let parted = if self.parted.is_empty() { None } else { self.parted.iter().position(|parted| parted.command == command) };
+        let parted = if self.parted.is_empty() {
+            None
+        } else {
+            self.parted.iter().position(|parted| parted.command == command)
+        };
         let Some(place) = parted else { return self.insert(ending) };
         let parted = &mut self.parted[place];
         parted.parts_left -= 1;
@@ -61,7 +72,11 @@ impl Reports {
         if self.endings.back().is_none_or(|last| last.finished <= ending.finished) {
             return self.endings.push_back(ending);
         }
-        let place = self.endings.iter().rposition(|other| other.finished <= ending.finished).map_or(0, |last| last + 1);
+        let place = self
+            .endings
+            .iter()
+            .rposition(|other| other.finished <= ending.finished)
+            .map_or(0, |last| last + 1);
         self.endings.insert(place, ending);
     }
 
@@ -111,7 +126,8 @@ impl Reports {
             self.endings.remove(place);
         } else if let Some(place) = self.reports.iter().position(of_it) {
             self.reports.remove(place);
-        } else if let Some(place) = self.parted.iter().position(|parted| parted.command == command) {
+        } else if let Some(place) = self.parted.iter().position(|parted| parted.command == command)
+        {
             self.parted.swap_remove(place);
         } else {
             return false;

@@ -1,6 +1,10 @@
-//! [`Front`]: what the engine needs of a scheduler, so that tests can put a faulty one in its place.
+//! [`Front`]: what the engine needs of a scheduler, so that tests can put a faulty one in its
+//! place.
 
-use headtime_sched::{Accounts, Admission, BackgroundRead, Cancelled, Decision, Done, Finished, Policy, Request, RequestId, Scheduler};
+use headtime_sched::{
+    Accounts, Admission, BackgroundRead, Cancelled, Decision, Done, Finished, Policy, Request,
+    RequestId, Scheduler,
+};
 use headtime_units::Instant;
 use smallvec::SmallVec;
 
@@ -15,7 +19,8 @@ pub trait Front {
     /// Takes a measured completion in; returns the requests that are over.
     fn complete(&mut self, now: Instant, done: Done) -> SmallVec<[Finished; 1]>;
 
-    /// What was read for scans and not yet taken; to be called until there is none, after each completion. A front without scans has none.
+    /// What was read for scans and not yet taken; to be called until there is none, after each
+    /// completion. A front without scans has none.
     fn take_background(&mut self) -> Option<BackgroundRead> {
         None
     }

@@ -1,10 +1,13 @@
 //! [`Engine`]: virtual time around a scheduler, a drive and a source of requests.
 //!
-//! Time jumps from event to event: an arrival, the end of a think time, something at the drive, the time a policy wanted to be asked again, a timeout. At
-//! each, in this order: the drive advances and its completions go to the scheduler; commands that took too long are given up; requests that are due are
-//! submitted; the scheduler is asked for commands until it has none. Everything that happens at one time is done before time goes on.
+//! Time jumps from event to event: an arrival, the end of a think time, something at the drive, the
+//! time a policy wanted to be asked again, a timeout. At each, in this order: the drive advances
+//! and its completions go to the scheduler; commands that took too long are given up; requests that
+//! are due are submitted; the scheduler is asked for commands until it has none. Everything that
+//! happens at one time is done before time goes on.
 //!
-//! The engine is generic over its three parts ([`Front`] is the scheduler, or a faulty one in tests), and tells a [`Watch`] what happens: measures, checks.
+//! The engine is generic over its three parts ([`Front`] is the scheduler, or a faulty one in
+//! tests), and tells a [`Watch`] what happens: measures, checks.
 //!
 //! Cost: nothing is allocated for a request but what the scheduler allocates.
 
@@ -15,7 +18,10 @@ mod watch;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use headtime_sched::{Admission, Cancelled, ClassId, Decision, Done, Finished, Op, Outcome, Refusal, Request, RequestId, StreamId, VolumeId};
+use headtime_sched::{
+    Admission, Cancelled, ClassId, Decision, Done, Finished, Op, Outcome, Refusal, Request,
+    RequestId, StreamId, VolumeId,
+};
 use headtime_units::{Instant, Nanos};
 use headtime_workload::{Arrival, Ask, ClientId, Operation, Source};
 
@@ -24,7 +30,8 @@ pub use front::Front;
 use timeouts::Timeouts;
 pub use watch::Watch;
 
-/// The system's number of "connection timed out", reported for commands that the drive never answered.
+/// The system's number of "connection timed out", reported for commands that the drive never
+/// answered.
 pub const ETIMEDOUT: i32 = 110;
 
 /// A scheduler, a drive and a source of requests, run together in virtual time.
@@ -75,7 +82,10 @@ pub enum EngineError {
         refusal: Refusal,
     },
     /// Requests are held, and nothing will ever happen again.
-    #[error("at {at} {held} requests are held but nothing is under way; the policy must send something when the drive is empty")]
+    #[error(
+        "at {at} {held} requests are held but nothing is under way; the policy must send something \
+            when the drive is empty"
+    )]
     Stalled {
         /// When.
         at: Instant,
@@ -85,7 +95,8 @@ pub enum EngineError {
 }
 
 impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
-    /// An engine at the origin of the clock. After `timeout`, if one is given, a command that the drive has not answered is given up as failed.
+    /// An engine at the origin of the clock. After `timeout`, if one is given, a command that the
+    /// drive has not answered is given up as failed.
     #[must_use]
     pub fn new(front: F, device: D, mut source: S, timeout: Option<Nanos>) -> Self {
         let arrival = source.arrival();
@@ -127,7 +138,11 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
         let next = self.next_event();
         if next == Instant::NEVER {
             let at = self.now;
-            return if self.held == 0 { Ok(Progress::Drained) } else { Err(EngineError::Stalled { at, held: self.held }) };
+            return if self.held == 0 {
+                Ok(Progress::Drained)
+            } else {
+                Err(EngineError::Stalled { at, held: self.held })
+            };
         }
         self.now = self.now.max(next);
         self.stirred = self.wake <= self.now;
@@ -149,7 +164,12 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
     ///
     /// # Errors
     /// See [`EngineError`].
-    pub fn cancel(&mut self, id: RequestId, client: ClientId, watch: &mut impl Watch) -> Result<Cancelled, EngineError> {
+    pub fn cancel(
+        &mut self,
+        id: RequestId,
+        client: ClientId,
+        watch: &mut impl Watch,
+    ) -> Result<Cancelled, EngineError> {
         let cancelled = self.front.cancel(self.now, id);
         if cancelled != Cancelled::Unknown {
             self.held -= 1;
@@ -160,7 +180,8 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
         Ok(cancelled)
     }
 
-    /// The front has something new to do that came from no request, such as a scan: at the next step it is asked for commands.
+    /// The front has something new to do that came from no request, such as a scan: at the next
+    /// step it is asked for commands.
     pub fn stir(&mut self) {
         self.wake = self.wake.min(self.now);
     }
@@ -170,13 +191,18 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
     pub fn next_event(&self) -> Instant {
         let or_never = |at: Option<Instant>| at.unwrap_or(Instant::NEVER);
         let timeout = self.timeouts.as_ref().and_then(Timeouts::next);
-        or_never(self.device.next_event()).min(or_never(timeout)).min(self.wake).min(self.next_outside)
+        or_never(self.device.next_event())
+            .min(or_never(timeout))
+            .min(self.wake)
+            .min(self.next_outside)
     }
 
-    /// When somebody asks next, whether he depends on completions or not. Whoever changes that calls this.
+    /// When somebody asks next, whether he depends on completions or not. Whoever changes that
+    /// calls this.
     fn look_outside(&mut self) {
         let arrival = self.arrival.as_ref().map_or(Instant::NEVER, |arrival| arrival.at);
-        let thinking = self.thinking.peek().map_or(Instant::NEVER, |Reverse(thinking)| thinking.arrival.at);
+        let thinking =
+            self.thinking.peek().map_or(Instant::NEVER, |Reverse(thinking)| thinking.arrival.at);
         self.next_outside = arrival.min(thinking);
     }
 
@@ -187,10 +213,15 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
         }
         let mut completions = std::mem::take(&mut self.completions);
         for completion in completions.drain(..) {
-            let expected = self.timeouts.as_mut().is_none_or(|timeouts| timeouts.answered(completion.command));
+            let expected =
+                self.timeouts.as_mut().is_none_or(|timeouts| timeouts.answered(completion.command));
             watch.completed(self.now, &completion, expected);
             if expected {
-                let done = Done { command: completion.command, finished: completion.finished, outcome: completion.outcome };
+                let done = Done {
+                    command: completion.command,
+                    finished: completion.finished,
+                    outcome: completion.outcome,
+                };
                 self.over(done, watch)?;
             }
         }
@@ -199,10 +230,15 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
     }
 
     fn give_up(&mut self, watch: &mut impl Watch) -> Result<(), EngineError> {
-        while let Some(command) = self.timeouts.as_mut().and_then(|timeouts| timeouts.take_due(self.now)) {
+        while let Some(command) =
+            self.timeouts.as_mut().and_then(|timeouts| timeouts.take_due(self.now))
+        {
             self.device.abort(self.now, command);
             watch.gave_up(self.now, command);
-            self.over(Done { command, finished: self.now, outcome: Outcome::Failed(ETIMEDOUT) }, watch)?;
+            self.over(
+                Done { command, finished: self.now, outcome: Outcome::Failed(ETIMEDOUT) },
+                watch,
+            )?;
         }
         Ok(())
     }
@@ -242,7 +278,8 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
             self.submit(&arrival.ask, watch)?;
             self.arrival = self.source.arrival();
         }
-        while self.thinking.peek().is_some_and(|Reverse(thinking)| thinking.arrival.at <= self.now) {
+        while self.thinking.peek().is_some_and(|Reverse(thinking)| thinking.arrival.at <= self.now)
+        {
             if let Some(Reverse(thinking)) = self.thinking.pop() {
                 self.submit(&thinking.arrival.ask, watch)?;
             }
@@ -270,7 +307,9 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
                 watch.submitted(self.now, &request);
                 Ok(())
             }
-            Admission::Refused(refusal) => Err(EngineError::Refused { id: request.id, at: self.now, refusal }),
+            Admission::Refused(refusal) => {
+                Err(EngineError::Refused { id: request.id, at: self.now, refusal })
+            }
         }
     }
 
@@ -284,7 +323,8 @@ impl<F: Front, D: Device, S: Source> Engine<F, D, S> {
                     }
                     self.device.submit(self.now, &command);
                 }
-                // A policy that holds until now would stop time; the next nanosecond is soon enough.
+                // A policy that holds until now would stop time; the next nanosecond is soon
+                // enough.
                 Decision::WaitUntil { at, .. } => break at.max(self.now + Nanos::from_ns(1)),
                 Decision::Idle => break Instant::NEVER,
             }

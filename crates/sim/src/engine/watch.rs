@@ -5,7 +5,8 @@ use headtime_units::Instant;
 
 use crate::device::DriveCompletion;
 
-/// Told of everything that happens, in the order in which it happens. Whatever is not wanted is left out.
+/// Told of everything that happens, in the order in which it happens. Whatever is not wanted is
+/// left out.
 pub trait Watch {
     /// A request was accepted.
     fn submitted(&mut self, now: Instant, request: &Request) {
@@ -17,7 +18,8 @@ pub trait Watch {
         let _ = (now, command);
     }
 
-    /// The drive reported a command; not `expected` when it had been given up before, in which case nobody else hears of it.
+    /// The drive reported a command; not `expected` when it had been given up before, in which case
+    /// nobody else hears of it.
     fn completed(&mut self, now: Instant, completion: &DriveCompletion, expected: bool) {
         let _ = (now, completion, expected);
     }

@@ -1,9 +1,12 @@
 //! [`TwoArms`]: a belief of one arm, made to do for a drive with two.
 
-use headtime_sched::{Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Positioning, Target};
+use headtime_sched::{
+    Belief, BeliefReport, Estimate, Head, Learned, Measured, Op, Positioning, Target,
+};
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
-/// Believes of both arms what another belief says of one, and that they are one: nothing that schedules well, but addresses are right.
+/// Believes of both arms what another belief says of one, and that they are one: nothing that
+/// schedules well, but addresses are right.
 pub(super) struct TwoArms(pub(super) Box<dyn Belief + Send>);
 
 impl TwoArms {
@@ -29,7 +32,8 @@ impl Positioning for TwoArms {
     }
 
     fn estimate(&self, head: &Head, dispatch: Instant, target: &Target) -> Estimate {
-        let head = Head { next_lba: Lba::new(head.next_lba.get() % self.0.capacity().get()), ..*head };
+        let head =
+            Head { next_lba: Lba::new(head.next_lba.get() % self.0.capacity().get()), ..*head };
         self.0.estimate(&head, dispatch, &self.one_arms(target))
     }
 

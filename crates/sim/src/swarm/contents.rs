@@ -1,12 +1,14 @@
 //! What the sectors hold, and what each read ought to have seen.
 //!
-//! Every write, zero and discard is a version of its sectors. The platters hold the version that landed last, and beside them the drive's cache holds copies, and
-//! versions that the platters lack; a read sees the versions that were there when it landed. What it *may* see follows from the order of submission alone:
-//! of the requests on a sector that were submitted before it, the latest that succeeded, or a later one that failed or was cancelled at the drive, which may
-//! have landed or not. A discard leaves anything.
+//! Every write, zero and discard is a version of its sectors. The platters hold the version that
+//! landed last, and beside them the drive's cache holds copies, and versions that the platters
+//! lack; a read sees the versions that were there when it landed. What it *may* see follows from
+//! the order of submission alone: of the requests on a sector that were submitted before it, the
+//! latest that succeeded, or a later one that failed or was cancelled at the drive, which may have
+//! landed or not. A discard leaves anything.
 //!
-//! What the drive itself must keep: when it reports a flush, everything that only its cache held when the flush came is on the platters; when it reports a
-//! forced write, that write is.
+//! What the drive itself must keep: when it reports a flush, everything that only its cache held
+//! when the flush came is on the platters; when it reports a forced write, that write is.
 
 use std::collections::BTreeMap;
 
@@ -71,24 +73,45 @@ impl Contents {
     /// A flush goes to the drive.
     pub(super) fn flush_sent(&mut self, command: CommandId) {
         let unsaved = self.cache.iter().filter(|(_, cached)| cached.unsaved);
-        self.to_flush.insert(command, unsaved.filter_map(|(lba, cached)| cached.version.map(|version| (*lba, version))).collect());
+        self.to_flush.insert(
+            command,
+            unsaved
+                .filter_map(|(lba, cached)| cached.version.map(|version| (*lba, version)))
+                .collect(),
+        );
     }
 
-    /// Holds what the drive has on its platters against its report, at `finished`, that it did a command.
-    pub(super) fn check_durable(&mut self, command: &Command, finished: Instant) -> Result<(), String> {
+    /// Holds what the drive has on its platters against its report, at `finished`, that it did a
+    /// command.
+    pub(super) fn check_durable(
+        &mut self,
+        command: &Command,
+        finished: Instant,
+    ) -> Result<(), String> {
         let on_platters = |lba: &Lba, version: RequestId| {
             let held = self.platters.get(lba).into_iter().flatten();
             held.clone().any(|(held, since)| *held >= version && *since <= finished)
         };
         if command.op == Op::Flush {
             let unsaved = self.to_flush.remove(&command.id).unwrap_or_default();
-            if let Some((lba, version)) = unsaved.iter().find(|(lba, version)| !on_platters(lba, *version)) {
-                return Err(format!("the drive reported flush {} although only its cache holds request {} on sector {lba}", command.id.0, version.0));
+            if let Some((lba, version)) =
+                unsaved.iter().find(|(lba, version)| !on_platters(lba, *version))
+            {
+                return Err(format!(
+                    "the drive reported flush {} although only its cache holds request {} on \
+                        sector {lba}",
+                    command.id.0, version.0
+                ));
             }
         } else if command.fua {
             for request in self.cargo.get(&command.id).into_iter().flatten() {
-                if let Some(lba) = sectors(request.extent).find(|lba| !on_platters(lba, request.id)) {
-                    return Err(format!("the drive reported forced write {} although sector {lba} is not on its platters", command.id.0));
+                if let Some(lba) = sectors(request.extent).find(|lba| !on_platters(lba, request.id))
+                {
+                    return Err(format!(
+                        "the drive reported forced write {} although sector {lba} is not on its \
+                            platters",
+                        command.id.0
+                    ));
                 }
             }
         }
@@ -113,10 +136,14 @@ impl Contents {
                         self.seen.entry(request.id).or_default().insert(lba, version);
                     }
                     (Op::Read, Store::Cache) => {
-                        let cached = self.cache.get(&lba).ok_or_else(|| format!("sector {lba} was read from the cache, which never held it"))?;
+                        let cached = self.cache.get(&lba).ok_or_else(|| {
+                            format!("sector {lba} was read from the cache, which never held it")
+                        })?;
                         self.seen.entry(request.id).or_default().insert(lba, cached.version);
                     }
-                    (_, Store::Media) => self.platters.entry(lba).or_default().push((request.id, landing.at)),
+                    (_, Store::Media) => {
+                        self.platters.entry(lba).or_default().push((request.id, landing.at))
+                    }
                     (_, Store::Cache) => {
                         self.cache.insert(lba, Cached { version: Some(request.id), unsaved: true });
                     }
@@ -131,13 +158,24 @@ impl Contents {
         for lba in sectors(landing.extent) {
             if landing.op == Op::Read {
                 let version = self.on_platters(lba);
-                if self.cache.insert(lba, Cached { version, unsaved: false }).is_some_and(|before| before.unsaved) {
-                    return Err(format!("sector {lba} was read over data that only the cache held"));
+                if self
+                    .cache
+                    .insert(lba, Cached { version, unsaved: false })
+                    .is_some_and(|before| before.unsaved)
+                {
+                    return Err(format!(
+                        "sector {lba} was read over data that only the cache held"
+                    ));
                 }
             } else {
-                let cached = self.cache.get_mut(&lba).ok_or_else(|| format!("sector {lba} was saved from the cache, which never held it"))?;
+                let cached = self.cache.get_mut(&lba).ok_or_else(|| {
+                    format!("sector {lba} was saved from the cache, which never held it")
+                })?;
                 cached.unsaved = false;
-                self.platters.entry(lba).or_default().extend(cached.version.map(|version| (version, landing.at)));
+                self.platters
+                    .entry(lba)
+                    .or_default()
+                    .extend(cached.version.map(|version| (version, landing.at)));
             }
         }
         Ok(())
@@ -149,10 +187,16 @@ impl Contents {
 
     /// Holds what a successful read saw against what it may have seen.
     pub(super) fn check_read(&mut self, read: &Request) -> Result<(), String> {
-        let seen = self.seen.remove(&read.id).ok_or_else(|| format!("read {} succeeded but never came to the media", read.id.0))?;
+        let seen = self
+            .seen
+            .remove(&read.id)
+            .ok_or_else(|| format!("read {} succeeded but never came to the media", read.id.0))?;
         for lba in sectors(read.extent) {
-            let seen = *seen.get(&lba).ok_or_else(|| format!("read {} succeeded but sector {lba} never came by", read.id.0))?;
-            self.check(lba, seen, read.id).map_err(|error| format!("read {}: {error}", read.id.0))?;
+            let seen = *seen.get(&lba).ok_or_else(|| {
+                format!("read {} succeeded but sector {lba} never came by", read.id.0)
+            })?;
+            self.check(lba, seen, read.id)
+                .map_err(|error| format!("read {}: {error}", read.id.0))?;
         }
         Ok(())
     }
@@ -163,7 +207,10 @@ impl Contents {
         if let Some((lba, _)) = self.cache.iter().find(|(_, cached)| cached.unsaved) {
             return Err(format!("in the end sector {lba} is in the cache alone"));
         }
-        self.history.keys().try_for_each(|lba| self.check(*lba, self.on_platters(*lba), end).map_err(|error| format!("in the end {error}")))
+        self.history.keys().try_for_each(|lba| {
+            self.check(*lba, self.on_platters(*lba), end)
+                .map_err(|error| format!("in the end {error}"))
+        })
     }
 
     /// Whether `version` may be what `lba` shows to someone who was submitted just before `before`.
@@ -172,14 +219,29 @@ impl Contents {
         for id in earlier {
             match self.fates[id] {
                 (_, Fate::Removed) => {}
-                (_, Fate::Open) => return Err(format!("sector {lba} was passed by a later request: {} has not finished", id.0)),
+                (_, Fate::Open) => {
+                    return Err(format!(
+                        "sector {lba} was passed by a later request: {} has not finished",
+                        id.0
+                    ));
+                }
                 (Op::Discard, _) => return Ok(()),
                 _ if version == Some(*id) => return Ok(()),
-                (_, Fate::Done) => return Err(format!("sector {lba} shows {}, should show request {}", name(version), id.0)),
+                (_, Fate::Done) => {
+                    return Err(format!(
+                        "sector {lba} shows {}, should show request {}",
+                        name(version),
+                        id.0
+                    ));
+                }
                 (_, Fate::Doubtful) => {}
             }
         }
-        if version.is_none() { Ok(()) } else { Err(format!("sector {lba} shows {}, should never have been written", name(version))) }
+        if version.is_none() {
+            Ok(())
+        } else {
+            Err(format!("sector {lba} shows {}, should never have been written", name(version)))
+        }
     }
 }
 
@@ -199,7 +261,16 @@ mod tests {
 
     fn request(id: u64, op: Op, start: u64, len: u64) -> Request {
         let extent = Extent::from_numbers(start, len);
-        Request { id: RequestId(id), volume: VolumeId(0), class: ClassId(0), stream: StreamId(0), op, extent, fua: false, deadline: None }
+        Request {
+            id: RequestId(id),
+            volume: VolumeId(0),
+            class: ClassId(0),
+            stream: StreamId(0),
+            op,
+            extent,
+            fua: false,
+            deadline: None,
+        }
     }
 
     /// Lets requests land in the order given; each has been submitted in the order of its number.
@@ -208,7 +279,13 @@ mod tests {
         submitted.iter().for_each(|request| contents.submitted(request));
         for (command, request) in (0..).map(CommandId).zip(landing) {
             contents.dispatched(command, vec![*request]);
-            let landing = Landing { command: Some(command), op: request.op, extent: request.extent, at: Instant::ORIGIN, store: Store::Media };
+            let landing = Landing {
+                command: Some(command),
+                op: request.op,
+                extent: request.extent,
+                at: Instant::ORIGIN,
+                store: Store::Media,
+            };
             contents.landed(&landing).expect("the platters take anything");
             contents.settled(request.id, Fate::Done);
         }
@@ -220,19 +297,26 @@ mod tests {
         let (write, read) = (request(1, Op::Write, 0, 4), request(2, Op::Read, 3, 2));
         assert_eq!(contents(&[write, read], &[write, read]).check_read(&read), Ok(()));
         let passed = contents(&[write, read], &[read, write]).check_read(&read);
-        assert_eq!(passed, Err("read 2: sector 3 shows nothing ever written, should show request 1".to_owned()));
+        assert_eq!(
+            passed,
+            Err("read 2: sector 3 shows nothing ever written, should show request 1".to_owned())
+        );
     }
 
     #[test]
     fn a_read_must_not_see_a_write_submitted_after_it() {
         let (read, write) = (request(1, Op::Read, 0, 1), request(2, Op::Write, 0, 1));
         let seen = contents(&[read, write], &[write, read]).check_read(&read);
-        assert_eq!(seen, Err("read 1: sector 0 shows request 2, should never have been written".to_owned()));
+        assert_eq!(
+            seen,
+            Err("read 1: sector 0 shows request 2, should never have been written".to_owned())
+        );
     }
 
     #[test]
     fn doubtful_writes_may_show_or_not_and_discards_leave_anything() {
-        let (old, doubtful, read) = (request(1, Op::Write, 0, 1), request(2, Op::Write, 0, 1), request(3, Op::Read, 0, 1));
+        let (old, doubtful, read) =
+            (request(1, Op::Write, 0, 1), request(2, Op::Write, 0, 1), request(3, Op::Read, 0, 1));
         for landing in [&[old, read][..], &[old, doubtful, read][..]] {
             let mut contents = contents(&[old, doubtful, read], landing);
             contents.settled(doubtful.id, Fate::Doubtful);
@@ -248,15 +332,27 @@ mod tests {
     fn a_stale_copy_in_the_cache_shows() {
         let (write, read) = (request(1, Op::Write, 0, 1), request(2, Op::Read, 0, 1));
         let mut contents = contents(&[write, read], &[]);
-        let landing =
-            |command: Option<u64>, op, store| Landing { command: command.map(CommandId), op, extent: write.extent, at: Instant::ORIGIN, store };
+        let landing = |command: Option<u64>, op, store| Landing {
+            command: command.map(CommandId),
+            op,
+            extent: write.extent,
+            at: Instant::ORIGIN,
+            store,
+        };
         contents.dispatched(CommandId(0), vec![write]);
         contents.dispatched(CommandId(1), vec![read]);
-        for landing in [landing(None, Op::Read, Store::Cache), landing(Some(0), Op::Write, Store::Media), landing(Some(1), Op::Read, Store::Cache)] {
+        for landing in [
+            landing(None, Op::Read, Store::Cache),
+            landing(Some(0), Op::Write, Store::Media),
+            landing(Some(1), Op::Read, Store::Cache),
+        ] {
             assert_eq!(contents.landed(&landing), Ok(()));
         }
         contents.settled(write.id, Fate::Done);
-        assert_eq!(contents.check_read(&read), Err("read 2: sector 0 shows nothing ever written, should show request 1".to_owned()));
+        assert_eq!(
+            contents.check_read(&read),
+            Err("read 2: sector 0 shows nothing ever written, should show request 1".to_owned())
+        );
     }
 
     #[test]
@@ -265,10 +361,21 @@ mod tests {
         for (saved_ns, right) in [(500, true), (1_500, false)] {
             let mut contents = contents(&[write], &[]);
             contents.dispatched(CommandId(0), vec![write]);
-            let taken = Landing { command: Some(CommandId(0)), op: Op::Write, extent: write.extent, at: Instant::ORIGIN, store: Store::Cache };
+            let taken = Landing {
+                command: Some(CommandId(0)),
+                op: Op::Write,
+                extent: write.extent,
+                at: Instant::ORIGIN,
+                store: Store::Cache,
+            };
             contents.landed(&taken).expect("a cache takes writes");
             contents.flush_sent(CommandId(1));
-            let saved = Landing { command: None, at: Instant::from_ns(saved_ns), store: Store::Media, ..taken };
+            let saved = Landing {
+                command: None,
+                at: Instant::from_ns(saved_ns),
+                store: Store::Media,
+                ..taken
+            };
             contents.landed(&saved).expect("it is there");
             let flush = Command {
                 id: CommandId(1),
@@ -287,9 +394,15 @@ mod tests {
         let (first, last) = (request(1, Op::Write, 0, 1), request(2, Op::Write, 0, 1));
         assert_eq!(contents(&[first, last], &[first, last]).check_end(), Ok(()));
         let swapped = contents(&[first, last], &[last, first]).check_end();
-        assert_eq!(swapped, Err("in the end sector 0 shows request 1, should show request 2".to_owned()));
+        assert_eq!(
+            swapped,
+            Err("in the end sector 0 shows request 1, should show request 2".to_owned())
+        );
         let mut cancelled = contents(&[first, last], &[first, last]);
         cancelled.settled(last.id, Fate::Removed);
-        assert_eq!(cancelled.check_end(), Err("in the end sector 0 shows request 2, should show request 1".to_owned()));
+        assert_eq!(
+            cancelled.check_end(),
+            Err("in the end sector 0 shows request 2, should show request 1".to_owned())
+        );
     }
 }

@@ -1,8 +1,10 @@
 //! Which writes would survive a power cut, if the drive had a volatile write cache.
 //!
-//! The simulated drive has none, so nothing could be lost. To try what flush and force unit access promise, this model pretends the worst: a write is durable only
-//! when its own command forced it, or when a flush that was sent after the write had completed has completed itself. A flush request owes the writes that its
-//! client could know of: those that had finished when it was submitted.
+//! The simulated drive has none, so nothing could be lost. To try what flush and force unit access
+//! promise, this model pretends the worst: a write is durable only when its own command forced it,
+//! or when a flush that was sent after the write had completed has completed itself. A flush
+//! request owes the writes that its client could know of: those that had finished when it was
+//! submitted.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -31,7 +33,14 @@ impl Durability {
     }
 
     /// The drive completed a command.
-    pub(super) fn completed(&mut self, command: CommandId, op: Op, forced: bool, success: bool, requests: &[Request]) {
+    pub(super) fn completed(
+        &mut self,
+        command: CommandId,
+        op: Op,
+        forced: bool,
+        success: bool,
+        requests: &[Request],
+    ) {
         let covered = self.flushing.remove(&command);
         match op {
             _ if !success => {}
@@ -41,7 +50,9 @@ impl Durability {
                     self.told.remove(&id);
                 }
             }
-            Op::Write | Op::Zero if !forced => self.volatile.extend(requests.iter().map(|request| request.id)),
+            Op::Write | Op::Zero if !forced => {
+                self.volatile.extend(requests.iter().map(|request| request.id))
+            }
             Op::Read | Op::Write | Op::Zero | Op::Discard => {}
         }
     }
@@ -52,7 +63,11 @@ impl Durability {
             return Ok(());
         }
         if write.fua {
-            return Err(format!("write {} demanded force unit access and finished although a power cut could lose it", write.id.0));
+            return Err(format!(
+                "write {} demanded force unit access and finished although a power cut could lose \
+                    it",
+                write.id.0
+            ));
         }
         self.told.insert(write.id);
         Ok(())
@@ -62,7 +77,11 @@ impl Durability {
     pub(super) fn flush_finished(&mut self, flush: RequestId) -> Result<usize, String> {
         let owed = self.owed.remove(&flush).unwrap_or_default();
         match owed.intersection(&self.volatile).next() {
-            Some(write) => Err(format!("flush {} finished although write {}, finished before it was submitted, is not durable", flush.0, write.0)),
+            Some(write) => Err(format!(
+                "flush {} finished although write {}, finished before it was submitted, is not \
+                    durable",
+                flush.0, write.0
+            )),
             None => Ok(owed.len()),
         }
     }

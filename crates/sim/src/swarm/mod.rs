@@ -1,11 +1,16 @@
-//! The swarm: many small runs, each with a drive, a policy, a workload and faults drawn from one seed, each watched for broken promises.
+//! The swarm: many small runs, each with a drive, a policy, a workload and faults drawn from one
+//! seed, each watched for broken promises.
 //!
-//! A run draws an odd little drive, a policy with its parameters, a few streams that overlap on few sectors, perhaps shares for them, and perhaps faults; while it runs, requests are
-//! cancelled and the policy is changed. A `Witness` sees every event and holds it against the invariants of ARCHITECTURE.md: every
-//! accepted request finishes exactly once, reads see what the order of submission demands, flushes and forced writes are durable, overlapping requests keep
-//! their order, the drive holds no more than it takes, time never runs back, accounts add up, and in the end everything has drained.
+//! A run draws an odd little drive, a policy with its parameters, a few streams that overlap on few
+//! sectors, perhaps shares for them, and perhaps faults; while it runs, requests are cancelled and
+//! the policy is changed. A `Witness` sees every event and holds it against the invariants of
+//! ARCHITECTURE.md: every accepted request finishes exactly once, reads see what the order of
+//! submission demands, flushes and forced writes are durable, overlapping requests keep their
+//! order, the drive holds no more than it takes, time never runs back, accounts add up, and in the
+//! end everything has drained.
 //!
-//! A failure names its seed and the command that replays it. That the swarm finds bugs is itself a test: `crates/sim/tests/swarm.rs` plants some.
+//! A failure names its seed and the command that replays it. That the swarm finds bugs is itself a
+//! test: `crates/sim/tests/swarm.rs` plants some.
 
 mod arms;
 mod contents;
@@ -72,7 +77,8 @@ impl fmt::Display for SwarmFailure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "swarm seed {}: {}\n  run: {}\n  replay: HEADTIME_SWARM_SEED={} HEADTIME_SWARM_COUNT=1 cargo test -p headtime-sim --test swarm -- the_swarm",
+            "swarm seed {}: {}\n  run: {}\n  replay: HEADTIME_SWARM_SEED={} HEADTIME_SWARM_COUNT=1 \
+                cargo test -p headtime-sim --test swarm -- the_swarm",
             self.seed, self.what, self.plan, self.seed
         )
     }
@@ -92,7 +98,11 @@ pub fn run_one(seed: u64, belief: BeliefMaker<'_>) -> Result<Summary, SwarmFailu
 ///
 /// # Errors
 /// The first broken promise.
-pub fn run_one_with<F: Front>(seed: u64, belief: BeliefMaker<'_>, wrap: impl FnOnce(Scheduler) -> F) -> Result<Summary, SwarmFailure> {
+pub fn run_one_with<F: Front>(
+    seed: u64,
+    belief: BeliefMaker<'_>,
+    wrap: impl FnOnce(Scheduler) -> F,
+) -> Result<Summary, SwarmFailure> {
     run_planned(seed, belief, wrap, |_| {})
 }
 
@@ -100,7 +110,11 @@ pub fn run_one_with<F: Front>(seed: u64, belief: BeliefMaker<'_>, wrap: impl FnO
 ///
 /// # Errors
 /// The first broken promise.
-pub fn run_one_worse(seed: u64, belief: BeliefMaker<'_>, worse: impl FnOnce(&mut FaultPlan)) -> Result<Summary, SwarmFailure> {
+pub fn run_one_worse(
+    seed: u64,
+    belief: BeliefMaker<'_>,
+    worse: impl FnOnce(&mut FaultPlan),
+) -> Result<Summary, SwarmFailure> {
     run_planned(seed, belief, |scheduler| scheduler, worse)
 }
 
@@ -119,7 +133,10 @@ fn run_planned<F: Front>(
     match catch_unwind(run) {
         Ok(outcome) => outcome.map_err(fail),
         Err(panic) => {
-            let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
+            let text = panic
+                .downcast_ref::<String>()
+                .map(String::as_str)
+                .or_else(|| panic.downcast_ref::<&str>().copied());
             Err(fail(format!("panicked: {}", text.unwrap_or("without a message"))))
         }
     }
@@ -133,7 +150,11 @@ fn run_plan<F: Front>(
     wrap: impl FnOnce(Scheduler) -> F,
 ) -> Result<Summary, String> {
     let truth = plan.truth(seed).map_err(|error| error.to_string())?;
-    let belief = if plan.oracle() { Box::new(OraclePositioning::new(&truth).map_err(|error| error.to_string())?) } else { belief(&plan.profile) };
+    let belief = if plan.oracle() {
+        Box::new(OraclePositioning::new(&truth).map_err(|error| error.to_string())?)
+    } else {
+        belief(&plan.profile)
+    };
     let belief = if truth.arms() > 1 { Box::new(TwoArms(belief)) } else { belief };
     let mut inner = SimulatedDrive::new(truth).map_err(|error| error.to_string())?;
     inner.record_landings();
@@ -142,11 +163,13 @@ fn run_plan<F: Front>(
     shares::promise(&mut scheduler, plan.streams.len(), seed).map_err(|error| error.to_string())?;
     let front = wrap(scheduler);
     let sector = plan.profile.sector_size().map_err(|error| error.to_string())?;
-    let workload = Workload::new(&plan.streams, sector, inner.capacity(), seed).map_err(|error| error.to_string())?;
+    let workload = Workload::new(&plan.streams, sector, inner.capacity(), seed)
+        .map_err(|error| error.to_string())?;
     let arms = inner.arms();
     let device = FaultyDrive::new(inner, plan.faults.clone(), seed);
     let mut witness = Witness::new(plan.traits(), arms);
-    let mut engine = Engine::new(front, device, Limited { source: workload, left: plan.requests }, plan.timeout);
+    let mut engine =
+        Engine::new(front, device, Limited { source: workload, left: plan.requests }, plan.timeout);
     let mut policy_changes = 0;
 
     loop {
@@ -169,7 +192,11 @@ fn run_plan<F: Front>(
             policy_changes += 1;
         }
         if engine.now() > plan.latest() {
-            return Err(format!("at {} requests still wait, although {} suffice for all of them one by one", engine.now(), plan.latest()));
+            return Err(format!(
+                "at {} requests still wait, although {} suffice for all of them one by one",
+                engine.now(),
+                plan.latest()
+            ));
         }
     }
     let disk_time = engine.device.disk_time(engine.now());

@@ -6,7 +6,9 @@ use headtime_mechanics::profile::Cache;
 use headtime_mechanics::{DriveProfile, ProfileError, draw};
 use headtime_sched::{DriveTraits, POLICIES, Parameters, Policy, PolicyEntry};
 use headtime_units::{Extent, Instant, Nanos};
-use headtime_workload::{Alignment, Arrivals, Interarrival, Mix, Order, Sizes, StreamConfig, ThinkTime};
+use headtime_workload::{
+    Alignment, Arrivals, Interarrival, Mix, Order, Sizes, StreamConfig, ThinkTime,
+};
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 
@@ -34,7 +36,8 @@ impl Plan {
         let profile = random_drive(rng);
         let (entry, parameters) = random_policy(rng, true);
         let requests = rng.random_range(20..=300);
-        let faults = if rng.random_bool(0.5) { random_faults(rng, &profile) } else { FaultPlan::default() };
+        let faults =
+            if rng.random_bool(0.5) { random_faults(rng, &profile) } else { FaultPlan::default() };
         Self {
             nominal: rng.random_bool(0.3),
             fua: rng.random_bool(0.5),
@@ -45,8 +48,10 @@ impl Plan {
             requests,
             cancel_chance: [0.0, 0.02, 0.2][rng.random_range(0..3)],
             policy_change_chance: [0.0, 0.02, 0.2][rng.random_range(0..3)],
-            // Lost reports need a timeout; a short one also gives up commands that are merely waiting.
-            timeout: (faults.lost_share > 0.0 || rng.random_bool(0.2)).then(|| Nanos::from_ms([40, 300, 2_000][rng.random_range(0..3)])),
+            // Lost reports need a timeout; a short one also gives up commands that are merely
+            // waiting.
+            timeout: (faults.lost_share > 0.0 || rng.random_bool(0.2))
+                .then(|| Nanos::from_ms([40, 300, 2_000][rng.random_range(0..3)])),
             faults,
             profile,
         }
@@ -54,7 +59,11 @@ impl Plan {
 
     /// The unit.
     pub(super) fn truth(&self, seed: u64) -> Result<DriveTruth, ProfileError> {
-        if self.nominal { DriveTruth::nominal(&self.profile, seed) } else { DriveTruth::draw(&self.profile, seed) }
+        if self.nominal {
+            DriveTruth::nominal(&self.profile, seed)
+        } else {
+            DriveTruth::draw(&self.profile, seed)
+        }
     }
 
     pub(super) fn traits(&self) -> DriveTraits {
@@ -76,9 +85,12 @@ impl Plan {
         (entry.build)(&parameters)
     }
 
-    /// A time by which everything has drained, unless somebody starves: as if all requests came after the last arrival and each met the worst alone.
+    /// A time by which everything has drained, unless somebody starves: as if all requests came
+    /// after the last arrival and each met the worst alone.
     pub(super) fn latest(&self) -> Instant {
-        let each = Nanos::from_ms(SLOWEST_ACCESS_MS) + self.faults.slow_by + self.timeout.unwrap_or(Nanos::ZERO);
+        let each = Nanos::from_ms(SLOWEST_ACCESS_MS)
+            + self.faults.slow_by
+            + self.timeout.unwrap_or(Nanos::ZERO);
         Instant::ORIGIN + (SLOWEST_ARRIVAL + each * 2) * (self.requests + 1)
     }
 }
@@ -86,32 +98,62 @@ impl Plan {
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { profile, entry, parameters, outstanding, requests, streams, .. } = self;
-        write!(f, "{} {:?} on {} (depth {}, ", entry.name, parameters, profile.name, profile.firmware.queue_depth)?;
-        write!(f, "arms {}, physical sectors {:?}, ", profile.actuators(), profile.physical_sector_bytes)?;
+        write!(
+            f,
+            "{} {:?} on {} (depth {}, ",
+            entry.name, parameters, profile.name, profile.firmware.queue_depth
+        )?;
+        write!(
+            f,
+            "arms {}, physical sectors {:?}, ",
+            profile.actuators(),
+            profile.physical_sector_bytes
+        )?;
         write!(f, "hold {:?}, {:?}, ", profile.firmware.sequential_hold_ms, profile.cache)?;
-        write!(f, "{}, fua {}), outstanding {outstanding:?}, ", if self.nominal { "nominal" } else { "drawn" }, self.fua)?;
-        write!(f, "{requests} requests of {} streams, cancel {}, ", streams.len(), self.cancel_chance)?;
-        write!(f, "policy change {}, timeout {:?}, {:?}", self.policy_change_chance, self.timeout.map(|span| span.to_string()), self.faults)
+        write!(
+            f,
+            "{}, fua {}), outstanding {outstanding:?}, ",
+            if self.nominal { "nominal" } else { "drawn" },
+            self.fua
+        )?;
+        write!(
+            f,
+            "{requests} requests of {} streams, cancel {}, ",
+            streams.len(),
+            self.cancel_chance
+        )?;
+        write!(
+            f,
+            "policy change {}, timeout {:?}, {:?}",
+            self.policy_change_chance,
+            self.timeout.map(|span| span.to_string()),
+            self.faults
+        )
     }
 }
 
-/// No access of a drawn drive takes longer: 40 sectors on as many tracks with a revolution and the longest arm time each, and an outlier.
+/// No access of a drawn drive takes longer: 40 sectors on as many tracks with a revolution and the
+/// longest arm time each, and an outlier.
 const SLOWEST_ACCESS_MS: u64 = 2_000;
 /// Open loops below are no slower, think times no longer.
 const SLOWEST_ARRIVAL: Nanos = Nanos::from_secs(1);
 
-/// A small odd drive for tests: [`draw::random_profile`] with a cache, 512e sectors, a hold for sequential runs, drift, or a second arm, each by lot.
+/// A small odd drive for tests: [`draw::random_profile`] with a cache, 512e sectors, a hold for
+/// sequential runs, drift, or a second arm, each by lot.
 pub fn random_drive(rng: &mut impl Rng) -> DriveProfile {
     let mut profile = draw::random_profile(rng);
     profile.cache = rng.random_bool(0.6).then(|| random_cache(rng));
     let physical = profile.sector_bytes << rng.random_range(1..4);
-    profile.physical_sector_bytes = (physical <= 65_536 && rng.random_bool(0.3)).then_some(physical);
-    profile.firmware.sequential_hold_ms = rng.random_bool(0.3).then(|| [0.0, 5.0, 100.0][rng.random_range(0..3)]);
+    profile.physical_sector_bytes =
+        (physical <= 65_536 && rng.random_bool(0.3)).then_some(physical);
+    profile.firmware.sequential_hold_ms =
+        rng.random_bool(0.3).then(|| [0.0, 5.0, 100.0][rng.random_range(0..3)]);
     if rng.random_bool(0.3) {
         (profile.variation.spindle_drift_ppm, profile.variation.spindle_drift_period_s) =
             (rng.random_range(0.0..500.0), rng.random_range(0.5..100.0));
     }
-    profile.variation.grown_defects_per_hour = if rng.random_bool(0.3) { rng.random_range(0.0..20_000.0) } else { 0.0 };
+    profile.variation.grown_defects_per_hour =
+        if rng.random_bool(0.3) { rng.random_range(0.0..20_000.0) } else { 0.0 };
     if rng.random_bool(0.2) {
         profile.geometry.actuators = Some(2);
         profile.capacity_sectors = profile.capacity_sectors.map(|sectors| sectors * 2);
@@ -121,14 +163,20 @@ pub fn random_drive(rng: &mut impl Rng) -> DriveProfile {
 
 fn random_cache(rng: &mut impl Rng) -> Cache {
     let (segments, segment_sectors) = (rng.random_range(1..=6), rng.random_range(1..=48));
-    let optional = |rng: &mut _| if Rng::next_u32(rng) % 2 == 0 { None } else { Some(f64::from(Rng::next_u32(rng) % 300)) };
+    let optional = |rng: &mut _| {
+        if Rng::next_u32(rng) % 2 == 0 { None } else { Some(f64::from(Rng::next_u32(rng) % 300)) }
+    };
     Cache {
         segments,
         segment_sectors,
         write_segments: rng.random_bool(0.5).then(|| rng.random_range(1..=segments)),
         whole_track: rng.random_bool(0.3),
         read_ahead_within_track: rng.random_bool(0.3),
-        read_ahead_sectors: if rng.random_bool(0.2) { 0 } else { rng.random_range(1..=segment_sectors) },
+        read_ahead_sectors: if rng.random_bool(0.2) {
+            0
+        } else {
+            rng.random_range(1..=segment_sectors)
+        },
         write_back: rng.random_bool(0.6),
         read_hit_us: rng.random_range(0.0..300.0),
         read_hit_after_write_us: optional(rng),
@@ -152,13 +200,26 @@ fn random_policy(rng: &mut ChaCha8Rng, oracles: bool) -> (&'static PolicyEntry, 
 fn random_stream(rng: &mut ChaCha8Rng, profile: &DriveProfile) -> StreamConfig {
     let (capacity, of_one_arm) = (profile.capacity().get(), profile.capacity_per_actuator().get());
     let sector = u64::from(profile.sector_bytes);
-    // Few sectors, so that requests meet; now and then the whole drive. Where there are two arms, mostly around the border between them.
+    // Few sectors, so that requests meet; now and then the whole drive. Where there are two arms,
+    // mostly around the border between them.
     let len = if rng.random_bool(0.8) { rng.random_range(1..=capacity.min(48)) } else { capacity };
-    let near = if capacity > of_one_arm && rng.random_bool(0.7) { of_one_arm.saturating_sub(24) } else { 0 };
-    let range = Extent::from_numbers(near.min(capacity - len) + rng.random_range(0..=(capacity - len - near.min(capacity - len)).min(64)), len);
+    let near = if capacity > of_one_arm && rng.random_bool(0.7) {
+        of_one_arm.saturating_sub(24)
+    } else {
+        0
+    };
+    let range = Extent::from_numbers(
+        near.min(capacity - len)
+            + rng.random_range(0..=(capacity - len - near.min(capacity - len)).min(64)),
+        len,
+    );
     let most = len.min(24);
     let sizes = if most >= 2 && rng.random_bool(0.5) {
-        Sizes::Exponential { mean_bytes: sector * 2, multiple_bytes: sector, most_bytes: sector * most }
+        Sizes::Exponential {
+            mean_bytes: sector * 2,
+            multiple_bytes: sector,
+            max_bytes: sector * most,
+        }
     } else {
         Sizes::Fixed { bytes: sector * rng.random_range(1..=most) }
     };
@@ -172,8 +233,15 @@ fn random_stream(rng: &mut ChaCha8Rng, profile: &DriveProfile) -> StreamConfig {
     } else {
         Arrivals::Open(Interarrival::Poisson { per_second: rng.random_range(20.0..400.0) })
     };
-    let share = |rng: &mut ChaCha8Rng, most: f64| if rng.random_bool(0.5) { rng.random_range(0.0..most) } else { 0.0 };
-    let order = [Order::Random, Order::Runs { mean_requests: 4.0 }, Order::FixedRuns { requests: 3 }, Order::Sequential][rng.random_range(0..4)];
+    let share = |rng: &mut ChaCha8Rng, most: f64| {
+        if rng.random_bool(0.5) { rng.random_range(0.0..most) } else { 0.0 }
+    };
+    let order = [
+        Order::Random,
+        Order::Runs { mean_requests: 4.0 },
+        Order::FixedRuns { requests: 3 },
+        Order::Sequential,
+    ][rng.random_range(0..4)];
     StreamConfig {
         arrivals,
         mix: Mix {
@@ -193,7 +261,9 @@ fn random_stream(rng: &mut ChaCha8Rng, profile: &DriveProfile) -> StreamConfig {
 }
 
 fn random_faults(rng: &mut ChaCha8Rng, profile: &DriveProfile) -> FaultPlan {
-    let share = |rng: &mut ChaCha8Rng, most: f64| if rng.random_bool(0.5) { rng.random_range(0.0..most) } else { 0.0 };
+    let share = |rng: &mut ChaCha8Rng, most: f64| {
+        if rng.random_bool(0.5) { rng.random_range(0.0..most) } else { 0.0 }
+    };
     let first = profile.capacity().get().min(64);
     let bad = (0..rng.random_range(0..=3)).map(|_| BadSectors {
         extent: Extent::from_numbers(rng.random_range(0..first), rng.random_range(1..=4)),

@@ -1,4 +1,5 @@
-//! Shares for half of the runs of the swarm: terms for each stream, drawn apart from all else, so that what else a seed draws does not depend on them.
+//! Shares for half of the runs of the swarm: terms for each stream, drawn apart from all else, so
+//! that what else a seed draws does not depend on them.
 
 use headtime_sched::{Payer, PriorityClass, Scheduler, ShareRefusal, Terms, VolumeId};
 use headtime_units::{Instant, Nanos, Share};
@@ -9,20 +10,27 @@ use rand_chacha::ChaCha8Rng;
 const STREAM: u64 = 5;
 
 /// Gives each stream of a run terms that can be kept, or, every other time, nobody any.
-pub(super) fn promise(scheduler: &mut Scheduler, streams: usize, seed: u64) -> Result<(), ShareRefusal> {
+pub(super) fn promise(
+    scheduler: &mut Scheduler,
+    streams: usize,
+    seed: u64,
+) -> Result<(), ShareRefusal> {
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     rng.set_stream(STREAM);
     if rng.random_bool(0.5) {
         return Ok(());
     }
-    let share = |billionths: u32| Share::from_billionths(billionths).expect("drawn below the whole");
+    let share =
+        |billionths: u32| Share::from_billionths(billionths).expect("drawn below the whole");
     for volume in 0..streams as u32 {
         let terms = Terms {
             reserve: share(rng.random_range(0..330_000_000)),
-            // No less, or what is held back would not be through by the time that the swarm calls starving.
+            // No less, or what is held back would not be through by the time that the swarm calls
+            // starving.
             limit: share(rng.random_range(500_000_000..=1_000_000_000)),
             burst: Nanos::from_ms(rng.random_range(10..2_000)),
-            priority: [PriorityClass::RealTime, PriorityClass::BestEffort, PriorityClass::Idle][rng.random_range(0..3)],
+            priority: [PriorityClass::RealTime, PriorityClass::BestEffort, PriorityClass::Idle]
+                [rng.random_range(0..3)],
             requests_per_second: rng.random_bool(0.3).then(|| rng.random_range(20..500)),
             sectors_per_second: rng.random_bool(0.3).then(|| rng.random_range(100..10_000)),
         };

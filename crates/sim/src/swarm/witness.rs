@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use headtime_sched::{Accounts, Cancelled, Command, CommandId, DriveTraits, Finished, Op, Outcome, Request, RequestId};
+use headtime_sched::{
+    Accounts, Cancelled, Command, CommandId, DriveTraits, Finished, Op, Outcome, Request, RequestId,
+};
 use headtime_units::{Instant, Nanos};
 use headtime_workload::ClientId;
 
@@ -18,7 +20,8 @@ use crate::engine::Watch;
 pub(super) struct Witness {
     traits: DriveTraits,
     arms: u64,
-    /// Requests accepted and not yet reported; cancelled ones as long as their command is at the drive.
+    /// Requests accepted and not yet reported; cancelled ones as long as their command is at the
+    /// drive.
     live: BTreeMap<RequestId, Live>,
     /// Commands at the drive.
     commands: BTreeMap<CommandId, Sent>,
@@ -99,32 +102,60 @@ impl Witness {
 
     /// One of the requests that may be cancelled, by lot.
     pub(super) fn any_held(&self, lot: u64) -> Option<(RequestId, ClientId)> {
-        let held: Vec<&Request> = self.live.values().filter(|live| live.stage != Stage::Ghost).map(|live| &live.request).collect();
+        let held: Vec<&Request> = self
+            .live
+            .values()
+            .filter(|live| live.stage != Stage::Ghost)
+            .map(|live| &live.request)
+            .collect();
         let place = (lot % held.len().max(1) as u64) as usize;
         held.get(place).map(|request| (request.id, ClientId(request.stream.0)))
     }
 
     /// Everything has drained: what must hold now that nothing is left.
-    pub(super) fn close(mut self, now: Instant, disk_time: DiskTime, accounts: &Accounts) -> Result<Summary, String> {
+    pub(super) fn close(
+        mut self,
+        now: Instant,
+        disk_time: DiskTime,
+        accounts: &Accounts,
+    ) -> Result<Summary, String> {
         self.verdict()?;
         if let Some((id, live)) = self.live.first_key_value() {
-            return Err(format!("request {} ({:?}, {:?}) was accepted and never finished", id.0, live.request.op, live.stage));
+            return Err(format!(
+                "request {} ({:?}, {:?}) was accepted and never finished",
+                id.0, live.request.op, live.stage
+            ));
         }
         let passed = now.saturating_since(Instant::ORIGIN);
         let passed_for_all = passed * self.arms;
         if disk_time.total() != passed_for_all {
-            return Err(format!("the drive accounts for {}, but {passed_for_all} have passed", disk_time.total()));
+            return Err(format!(
+                "the drive accounts for {}, but {passed_for_all} have passed",
+                disk_time.total()
+            ));
         }
         if accounts.disk_time() != self.charged {
-            return Err(format!("volumes were charged {}, but commands cost {}", accounts.disk_time(), self.charged));
+            return Err(format!(
+                "volumes were charged {}, but commands cost {}",
+                accounts.disk_time(),
+                self.charged
+            ));
         }
         if self.summary.cancelled == 0 && self.told != self.charged {
-            return Err(format!("requests were told they cost {}, but commands cost {}", self.told, self.charged));
+            return Err(format!(
+                "requests were told they cost {}, but commands cost {}",
+                self.told, self.charged
+            ));
         }
-        let counted: (u64, u64) = accounts.volumes().fold((0, 0), |sum, (_, account)| (sum.0 + account.requests, sum.1 + account.errors));
+        let counted: (u64, u64) = accounts
+            .volumes()
+            .fold((0, 0), |sum, (_, account)| (sum.0 + account.requests, sum.1 + account.errors));
         let finished = self.summary.requests - self.summary.cancelled - self.summary.failed;
         if counted != (finished, self.summary.failed) {
-            return Err(format!("accounts hold {counted:?} requests and errors, but {:?} were reported", (finished, self.summary.failed)));
+            return Err(format!(
+                "accounts hold {counted:?} requests and errors, but {:?} were reported",
+                (finished, self.summary.failed)
+            ));
         }
         self.contents.check_end()?;
         self.summary.simulated = passed;
@@ -153,20 +184,30 @@ impl Witness {
     /// Whether the command may go to the drive now.
     fn may_go(&self, command: &Command) -> Result<Vec<Request>, String> {
         if self.commands.len() >= self.traits.queue_depth {
-            return Err(format!("command {} is one more than the drive's {} places", command.id.0, self.traits.queue_depth));
+            return Err(format!(
+                "command {} is one more than the drive's {} places",
+                command.id.0, self.traits.queue_depth
+            ));
         }
         let mut requests = Vec::new();
         for id in &command.requests {
-            let live = self.live.get(id).ok_or_else(|| format!("command {} serves request {}, which is not held", command.id.0, id.0))?;
+            let live = self.live.get(id).ok_or_else(|| {
+                format!("command {} serves request {}, which is not held", command.id.0, id.0)
+            })?;
             let request = live.request;
-            let flush_of_forced_write = command.op == Op::Flush && request.fua && live.stage == Stage::Landed;
+            let flush_of_forced_write =
+                command.op == Op::Flush && request.fua && live.stage == Stage::Landed;
             if !flush_of_forced_write {
                 if live.stage != Stage::Queued {
                     return Err(format!("request {} is sent again while {:?}", id.0, live.stage));
                 }
-                let within = request.op == Op::Flush || request.extent.intersection(command.extent) == Some(request.extent);
+                let within = request.op == Op::Flush
+                    || request.extent.intersection(command.extent) == Some(request.extent);
                 if request.op != command.op || !within {
-                    return Err(format!("command {} ({:?} {}) serves {request:?}", command.id.0, command.op, command.extent));
+                    return Err(format!(
+                        "command {} ({:?} {}) serves {request:?}",
+                        command.id.0, command.op, command.extent
+                    ));
                 }
                 self.passes_nobody(&request)?;
             }
@@ -180,12 +221,15 @@ impl Witness {
         let earlier = self.live.range(..request.id).map(|(_, earlier)| earlier);
         let conflicts = |earlier: &&Live| {
             let changes = earlier.request.op.changes_sectors() || request.op.changes_sectors();
-            changes && earlier.stage != Stage::Landed && earlier.request.extent.overlaps(request.extent)
+            changes
+                && earlier.stage != Stage::Landed
+                && earlier.request.extent.overlaps(request.extent)
         };
         match earlier.filter(|_| request.op != Op::Flush).find(conflicts) {
-            Some(passed) => {
-                Err(format!("request {} passes request {}, which overlaps it and is {:?}", request.id.0, passed.request.id.0, passed.stage))
-            }
+            Some(passed) => Err(format!(
+                "request {} passes request {}, which overlaps it and is {:?}",
+                request.id.0, passed.request.id.0, passed.stage
+            )),
             None => Ok(()),
         }
     }
@@ -193,7 +237,10 @@ impl Witness {
     /// A command is over for the scheduler, by the drive's answer or without one.
     fn command_over(&mut self, finished: Instant, command: CommandId, success: bool) {
         let Some(sent) = self.commands.remove(&command) else {
-            return self.break_promise(finished, format!("command {} completed but is not at the drive", command.0));
+            return self.break_promise(
+                finished,
+                format!("command {} completed but is not at the drive", command.0),
+            );
         };
         self.charged += finished.saturating_since(self.last_charged.max(sent.at));
         self.last_charged = self.last_charged.max(finished);
@@ -222,13 +269,24 @@ impl Witness {
     fn check_finished(&mut self, now: Instant, finished: &Finished) -> Result<(), String> {
         let id = finished.request.id;
         let live = self.live.remove(&id).filter(|live| live.stage != Stage::Ghost);
-        let live = live.ok_or_else(|| format!("request {} finished but is not held: it finished before, or was cancelled", id.0))?;
+        let live = live.ok_or_else(|| {
+            format!(
+                "request {} finished but is not held: it finished before, or was cancelled",
+                id.0
+            )
+        })?;
         if finished.request != live.request || finished.submitted != live.submitted {
-            return Err(format!("{:?} finished as {:?}, submitted {}", live.request, finished.request, finished.submitted));
+            return Err(format!(
+                "{:?} finished as {:?}, submitted {}",
+                live.request, finished.request, finished.submitted
+            ));
         }
         let times = [finished.submitted, finished.dispatched, finished.finished, now];
         if !times.is_sorted() {
-            return Err(format!("request {} was submitted, dispatched, finished and reported at {times:?}", id.0));
+            return Err(format!(
+                "request {} was submitted, dispatched, finished and reported at {times:?}",
+                id.0
+            ));
         }
         self.told += finished.disk_time;
         let success = finished.outcome == Outcome::Success;
@@ -243,7 +301,10 @@ impl Witness {
                 self.contents.check_read(&live.request)
             }
             Op::Write | Op::Zero => self.durability.write_finished(&live.request),
-            Op::Flush => self.durability.flush_finished(id).map(|owed| self.summary.flushes_checked += u64::from(owed > 0)),
+            Op::Flush => self
+                .durability
+                .flush_finished(id)
+                .map(|owed| self.summary.flushes_checked += u64::from(owed > 0)),
             Op::Discard => Ok(()),
         }
     }
@@ -286,7 +347,10 @@ impl Watch for Witness {
         self.tick(now);
         let reported = completion.finished;
         if reported > now || reported < self.last_report {
-            self.break_promise(now, format!("a report of {reported} follows one of {}", self.last_report));
+            self.break_promise(
+                now,
+                format!("a report of {reported} follows one of {}", self.last_report),
+            );
         }
         self.last_report = self.last_report.max(reported);
         if expected {
@@ -328,7 +392,10 @@ impl Watch for Witness {
                 self.contents.settled(id, Fate::Doubtful);
                 self.live.remove(&id);
             }
-            (cancelled, stage) => self.break_promise(now, format!("cancelling request {} was answered {cancelled:?} while {stage:?}", id.0)),
+            (cancelled, stage) => self.break_promise(
+                now,
+                format!("cancelling request {} was answered {cancelled:?} while {stage:?}", id.0),
+            ),
         }
     }
 }

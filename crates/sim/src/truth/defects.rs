@@ -1,11 +1,16 @@
-//! [`GrownDefects`]: sectors that become defective while the drive runs, and live on a spare from then on.
+//! [`GrownDefects`]: sectors that become defective while the drive runs, and live on a spare from
+//! then on.
 //!
-//! They come as a Poisson process: the time from one to the next is exponentially distributed around the profile's mean, and each hits a sector drawn evenly
-//! from the drive. What the sector held is not lost, its contents move; from then on an access to it makes a trip to the spare. Where no spare is left nothing
-//! happens. Worked example, 0.5 an hour: after a day about 12 sectors have moved, each costing an access that passes over it up to two seeks and turns.
+//! They come as a Poisson process: the time from one to the next is exponentially distributed
+//! around the profile's mean, and each hits a sector drawn evenly from the drive. What the sector
+//! held is not lost, its contents move; from then on an access to it makes a trip to the spare.
+//! Where no spare is left nothing happens. Worked example, 0.5 an hour: after a day about 12
+//! sectors have moved, each costing an access that passes over it up to two seeks and turns.
 //!
-//! - Modelled: when and where; remapping as [`Layout::remap`](headtime_mechanics::Layout::remap) does it.
-//! - Not modelled: the errors and retries by which a drive finds out, and the time that moving takes.
+//! - Modelled: when and where; remapping as [`Layout::remap`](headtime_mechanics::Layout::remap)
+//!   does it.
+//! - Not modelled: the errors and retries by which a drive finds out, and the time that moving
+//!   takes.
 //! - Differs from a drive: real defects come in scratches, side by side.
 
 use headtime_units::{Instant, Lba, Nanos};
@@ -28,7 +33,8 @@ impl GrownDefects {
             return None;
         }
         let mean = Nanos::from_ms_f64(MS_OF_AN_HOUR / per_hour)?;
-        let mut defects = Self { lots: ChaCha8Rng::seed_from_u64(seed), mean, sectors, next: Instant::ORIGIN };
+        let mut defects =
+            Self { lots: ChaCha8Rng::seed_from_u64(seed), mean, sectors, next: Instant::ORIGIN };
         defects.next = Instant::ORIGIN + defects.wait();
         Some(defects)
     }
@@ -61,9 +67,14 @@ mod tests {
     fn they_come_as_often_as_the_profile_says_and_all_over_the_drive() {
         let mut defects = GrownDefects::new(2.0, 1_000, 5).expect("two an hour");
         let hours = 5_000;
-        let sectors: Vec<u64> = std::iter::from_fn(|| defects.take_due(Instant::ORIGIN + Nanos::from_secs(3_600 * hours))).map(Lba::get).collect();
+        let sectors: Vec<u64> = std::iter::from_fn(|| {
+            defects.take_due(Instant::ORIGIN + Nanos::from_secs(3_600 * hours))
+        })
+        .map(Lba::get)
+        .collect();
         assert!((9_600..10_400).contains(&sectors.len()), "{} in {hours} hours", sectors.len());
-        let outer = sectors.iter().filter(|sector| **sector < 500).count() as f64 / sectors.len() as f64;
+        let outer =
+            sectors.iter().filter(|sector| **sector < 500).count() as f64 / sectors.len() as f64;
         assert!((outer - 0.5).abs() < 0.03, "{outer} in the outer half");
         assert!(GrownDefects::new(0.0, 1_000, 5).is_none());
     }

@@ -1,15 +1,18 @@
 //! [`SpindleDrift`]: a spindle whose speed wanders slowly around its mean.
 //!
-//! The speed at time `t` is the unit's mean speed times `1 + a·sin(ωt + φ)`, with the profile's amplitude `a` (parts per million), `ω = 2π / period` and a phase
-//! drawn by seed. What it has turned by `t` is the integral, which is the mean speed times a *spindle's own time*
+//! The speed at time `t` is the unit's mean speed times `1 + a·sin(ωt + φ)`, with the profile's
+//! amplitude `a` (parts per million), `ω = 2π / period` and a phase drawn by seed. What it has
+//! turned by `t` is the integral, which is the mean speed times a *spindle's own time*
 //!
 //! `τ(t) = t + (a / ω)·(cos φ − cos(ωt + φ))`.
 //!
-//! `a` is far below one, so `τ` rises wherever `t` does: a later time is a later angle. For the length of an access the speed is taken to be constant: in 20 ms a
-//! spindle that drifts by 10 ppm in ten minutes changes by 2·10⁻⁹, which moves the end of the access by less than 0.1 ns.
+//! `a` is far below one, so `τ` rises wherever `t` does: a later time is a later angle. For the
+//! length of an access the speed is taken to be constant: in 20 ms a spindle that drifts by 10 ppm
+//! in ten minutes changes by 2·10⁻⁹, which moves the end of the access by less than 0.1 ns.
 //!
-//! Worked example, 10 ppm, 600 s, φ = 0: after 150 s the spindle is 10 ppm fast and 0.955 ms ahead of a steady one; after 300 s it turns at its mean speed and
-//! is 1.910 ms ahead; after 600 s it is where a steady one is.
+//! Worked example, 10 ppm, 600 s, φ = 0: after 150 s the spindle is 10 ppm fast and 0.955 ms ahead
+//! of a steady one; after 300 s it turns at its mean speed and is 1.910 ms ahead; after 600 s it is
+//! where a steady one is.
 //!
 //! - Modelled: one slow sine.
 //! - Not modelled: wander without a period, vibration, spin-up.
@@ -31,9 +34,16 @@ pub struct SpindleDrift {
 }
 
 impl SpindleDrift {
-    /// A drift around `period`, or none when amplitude or swing are zero; `lot` draws where in its swing it is at the origin of the clock.
+    /// A drift around `period`, or none when amplitude or swing are zero; `lot` draws where in its
+    /// swing it is at the origin of the clock.
     #[must_use]
-    pub fn new(period: RotationPeriod, origin: Angle, amplitude_ppm: f64, swing_s: f64, lot: u64) -> Option<Self> {
+    pub fn new(
+        period: RotationPeriod,
+        origin: Angle,
+        amplitude_ppm: f64,
+        swing_s: f64,
+        lot: u64,
+    ) -> Option<Self> {
         (amplitude_ppm > 0.0 && swing_s > 0.0).then(|| Self {
             period,
             origin,
@@ -43,7 +53,8 @@ impl SpindleDrift {
         })
     }
 
-    /// The time of one turn and the angle at the origin that a steady spindle would have which turns at `at` as this one does.
+    /// The time of one turn and the angle at the origin that a steady spindle would have which
+    /// turns at `at` as this one does.
     #[must_use]
     pub fn steady_at(&self, at: Instant) -> (RotationPeriod, Angle) {
         let now = self.omega * at.as_ns() as f64 + self.phase;
@@ -58,14 +69,18 @@ impl SpindleDrift {
     #[must_use]
     pub fn angle_at(&self, at: Instant) -> Angle {
         let now = self.omega * at.as_ns() as f64 + self.phase;
-        // The spindle's own time is ahead of the clock by so many nanoseconds, of which the fraction counts: it is some hundred units of angle.
+        // The spindle's own time is ahead of the clock by so many nanoseconds, of which the
+        // fraction counts: it is some hundred units of angle.
         let ahead = self.amplitude / self.omega * (libm::cos(self.phase) - libm::cos(now));
         let whole = libm::floor(ahead);
         let fraction = (ahead - whole) * 4_294_967_296.0 / self.period.as_ns_f64();
         let own_time = Instant::from_ns(at.as_ns().wrapping_add_signed(whole as i64));
         let turned = if whole < 0.0 && own_time > at {
             // Before the origin: backwards from it.
-            self.origin - self.period.angle_of(headtime_units::Nanos::from_ns(own_time.as_ns().wrapping_neg()))
+            self.origin
+                - self
+                    .period
+                    .angle_of(headtime_units::Nanos::from_ns(own_time.as_ns().wrapping_neg()))
         } else {
             self.period.angle_at(own_time, self.origin)
         };
@@ -95,7 +110,11 @@ mod tests {
     fn the_worked_example_holds() {
         let drift = drift(0);
         for (seconds, expected_ms) in [(0, 0.0), (150, 0.955), (300, 1.910), (600, 0.0)] {
-            assert!((ahead_ms(&drift, seconds) - expected_ms).abs() < 0.001, "{seconds} s: {} ms", ahead_ms(&drift, seconds));
+            assert!(
+                (ahead_ms(&drift, seconds) - expected_ms).abs() < 0.001,
+                "{seconds} s: {} ms",
+                ahead_ms(&drift, seconds)
+            );
         }
         let (period, _) = drift.steady_at(Instant::ORIGIN + Nanos::from_secs(150));
         assert!((drift.period.as_fs() as f64 / period.as_fs() as f64 - 1.0 - 10e-6).abs() < 1e-9);

@@ -1,14 +1,16 @@
 //! Numbers that are drawn once and never stored: deterministic hashes of a seed and a key.
 //!
-//! A drive of 20 TB has ten million tracks. What is different about each of them is not kept in a table but computed again whenever it is asked for.
+//! A drive of 20 TB has ten million tracks. What is different about each of them is not kept in a
+//! table but computed again whenever it is asked for.
 
-/// Mixes a seed and a key into 64 bits of which each depends on every bit put in (the finaliser of SplitMix64, twice).
+/// Mixes a seed and a key into 64 bits of which each depends on every bit put in (the finaliser of
+/// SplitMix64, twice).
 pub(crate) fn mix(seed: u64, key: u64) -> u64 {
     finalise(seed ^ finalise(key.wrapping_add(GOLDEN)))
 }
 
-/// A number with mean 0 and deviation 1 from 64 hashed bits: the sum of four evenly distributed ones, which is close to normal and never leaves
-/// ± [`NORMAL_BOUND`].
+/// A number with mean 0 and deviation 1 from 64 hashed bits: the sum of four evenly distributed
+/// ones, which is close to normal and never leaves ± [`NORMAL_BOUND`].
 pub(crate) fn normal(bits: u64) -> f64 {
     let sum: i64 = (0..4).map(|lane| (bits >> (16 * lane)) as u16).map(i64::from).sum();
     (sum - 2 * i64::from(u16::MAX)) as f64 * (SQRT_3 / 65_536.0)
@@ -35,15 +37,24 @@ mod tests {
     fn hashed_normals_have_mean_nought_deviation_one_and_keep_their_bound() {
         let values: Vec<f64> = (0..100_000).map(|key| normal(mix(7, key))).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
-        let deviation = (values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>() / values.len() as f64).sqrt();
-        assert!(mean.abs() < 0.01 && (deviation - 1.0).abs() < 0.01, "mean {mean}, deviation {deviation}");
+        let deviation = (values.iter().map(|value| (value - mean) * (value - mean)).sum::<f64>()
+            / values.len() as f64)
+            .sqrt();
+        assert!(
+            mean.abs() < 0.01 && (deviation - 1.0).abs() < 0.01,
+            "mean {mean}, deviation {deviation}"
+        );
         assert!(values.iter().all(|value| value.abs() <= NORMAL_BOUND));
     }
 
     #[test]
-    fn neighbouring_keys_and_seeds_share_nothing() {
-        let pairs = (0..10_000_u64).map(|key| [(mix(1, key), mix(1, key + 1)), (mix(key, 1), mix(key + 1, 1))]);
+    fn neighboring_keys_and_seeds_share_nothing() {
+        let pairs = (0..10_000_u64)
+            .map(|key| [(mix(1, key), mix(1, key + 1)), (mix(key, 1), mix(key + 1, 1))]);
         let differing: u32 = pairs.flatten().map(|(a, b)| (a ^ b).count_ones()).sum();
-        assert!((f64::from(differing) / 20_000.0 - 32.0).abs() < 0.2, "on average half of 64 bits differ");
+        assert!(
+            (f64::from(differing) / 20_000.0 - 32.0).abs() < 0.2,
+            "on average half of 64 bits differ"
+        );
     }
 }

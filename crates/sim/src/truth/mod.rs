@@ -1,10 +1,13 @@
 //! [`DriveTruth`]: what one simulated drive really is. Nothing that schedules may name it.
 //!
-//! A profile says what a *model* of drive is and by how much units differ; a truth is one unit, drawn by seed: how fast its spindle turns, where the
-//! index was at the origin of the clock, where each track really starts, how long each seek really takes, which further sectors are defective, and how
-//! noisy its completions are. Two truths of one profile and seed are the same on every machine; nothing is stored by track.
+//! A profile says what a *model* of drive is and by how much units differ; a truth is one unit,
+//! drawn by seed: how fast its spindle turns, where the index was at the origin of the clock, where
+//! each track really starts, how long each seek really takes, which further sectors are defective,
+//! and how noisy its completions are. Two truths of one profile and seed are the same on every
+//! machine; nothing is stored by track.
 //!
-//! A drive with two arms has two mechanisms that turn together: each has its own track angles, seek residuals and slips.
+//! A drive with two arms has two mechanisms that turn together: each has its own track angles, seek
+//! residuals and slips.
 //!
 //! - Modelled: the parts of the profile's `[variation]`.
 //! - Not modelled: wear, temperature.
@@ -39,10 +42,11 @@ pub struct DriveTruth {
     seed: u64,
 }
 
-/// What no knowledge of the mechanics foresees.
+/// What no knowledge of the mechanics predicts.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Noise {
-    /// Mean (and standard deviation) of the delay of each report after the true completion, exponentially distributed, in nanoseconds.
+    /// Mean (and standard deviation) of the delay of each report after the true completion,
+    /// exponentially distributed, in nanoseconds.
     pub jitter_ns: f64,
     /// Share of accesses that take longer, from 0 to 1.
     pub outlier_share: f64,
@@ -65,12 +69,19 @@ impl DriveTruth {
         for _ in 0..arms(profile) {
             let slips = draw_slips(profile, &mut rng);
             let layout = Arc::new(Layout::with_slips(profile, &slips)?);
-            let mut mechanism = Mechanism::new(profile, layout, UnitDifference::draw(profile, rng.next_u64())?)?;
+            let mut mechanism =
+                Mechanism::new(profile, layout, UnitDifference::draw(profile, rng.next_u64())?)?;
             mechanism.set_rotation(period, phase);
             mechanisms.push(mechanism);
         }
         let variation = &profile.variation;
-        let drift = SpindleDrift::new(period, phase, variation.spindle_drift_ppm, variation.spindle_drift_period_s, rng.next_u64());
+        let drift = SpindleDrift::new(
+            period,
+            phase,
+            variation.spindle_drift_ppm,
+            variation.spindle_drift_period_s,
+            rng.next_u64(),
+        );
         let sectors = mechanisms.iter().map(|mechanism| mechanism.layout().capacity().get()).sum();
         let defects = GrownDefects::new(variation.grown_defects_per_hour, sectors, rng.next_u64());
         let noise = Noise {
@@ -91,7 +102,14 @@ impl DriveTruth {
         let phase = Angle::from_raw(ChaCha8Rng::seed_from_u64(seed).next_u32());
         mechanism.set_rotation(profile.rotation_period()?, phase);
         let mechanisms = vec![mechanism; arms(profile)];
-        Ok(Self { profile: profile.clone(), mechanisms, drift: None, defects: None, noise: Noise::default(), seed })
+        Ok(Self {
+            profile: profile.clone(),
+            mechanisms,
+            drift: None,
+            defects: None,
+            noise: Noise::default(),
+            seed,
+        })
     }
 
     /// The model that the unit is one of.
@@ -132,7 +150,8 @@ impl DriveTruth {
         let mut changed = false;
         while let Some(lba) = self.defects.as_mut().and_then(|defects| defects.take_due(now)) {
             let of_one_arm = self.mechanism().layout().capacity().get();
-            changed |= self.remap((lba.get() / of_one_arm) as usize, Lba::new(lba.get() % of_one_arm));
+            changed |=
+                self.remap((lba.get() / of_one_arm) as usize, Lba::new(lba.get() % of_one_arm));
         }
         changed
     }
@@ -143,9 +162,10 @@ impl DriveTruth {
         if layout.remap(lba).is_none() {
             return false;
         }
-        // Defects are rare; a mechanism made anew for each costs a simulation nothing.
+        // Defects are rare; a mechanism made again for each costs a simulation nothing.
         let mut changed =
-            Mechanism::new(&self.profile, Arc::new(layout), mechanism.variation().clone()).expect("the profile made a mechanism before");
+            Mechanism::new(&self.profile, Arc::new(layout), mechanism.variation().clone())
+                .expect("the profile made a mechanism before");
         changed.set_rotation(mechanism.period(), mechanism.phase());
         self.mechanisms[arm] = changed;
         true
@@ -178,10 +198,12 @@ fn arms(profile: &DriveProfile) -> usize {
 
 fn slower_by_ppm(nominal: RotationPeriod, ppm: f64) -> RotationPeriod {
     let femtos = libm::round(nominal.as_fs() as f64 * (1.0 + ppm * 1e-6)) as u64;
-    RotationPeriod::from_fs(femtos.clamp(RotationPeriod::SHORTEST_FS, RotationPeriod::LONGEST_FS)).unwrap_or(nominal)
+    RotationPeriod::from_fs(femtos.clamp(RotationPeriod::SHORTEST_FS, RotationPeriod::LONGEST_FS))
+        .unwrap_or(nominal)
 }
 
-/// Further defective sectors: in each zone as many as the rate says, to the nearest whole number by lot, as far as the zone's spares hold them.
+/// Further defective sectors: in each zone as many as the rate says, to the nearest whole number by
+/// lot, as far as the zone's spares hold them.
 fn draw_slips(profile: &DriveProfile, rng: &mut ChaCha8Rng) -> Vec<ZoneSlip> {
     let mut slips = Vec::new();
     for (number, zone) in profile.zones.iter().enumerate() {
@@ -208,8 +230,15 @@ mod tests {
         let unit = |seed| {
             let truth = DriveTruth::draw(&profile, seed).unwrap();
             let mechanism = truth.mechanism();
-            let angles: Vec<_> = (0..50).map(|cylinder| mechanism.variation().track_angle(Track { cylinder, head: 1 })).collect();
-            (mechanism.period().as_fs(), mechanism.phase(), angles, mechanism.variation().seek_residual_ns(3, 9_000))
+            let angles: Vec<_> = (0..50)
+                .map(|cylinder| mechanism.variation().track_angle(Track { cylinder, head: 1 }))
+                .collect();
+            (
+                mechanism.period().as_fs(),
+                mechanism.phase(),
+                angles,
+                mechanism.variation().seek_residual_ns(3, 9_000),
+            )
         };
         assert_eq!(unit(1), unit(1));
         let (one, two) = (unit(1), unit(2));
@@ -222,22 +251,39 @@ mod tests {
         profile.variation.spindle_ppm = 200.0;
         let errors: Vec<f64> = (0..400)
             .map(|seed| {
-                DriveTruth::draw(&profile, seed).unwrap().mechanism().period().as_fs() as f64 / profile.rotation_period().unwrap().as_fs() as f64
+                DriveTruth::draw(&profile, seed).unwrap().mechanism().period().as_fs() as f64
+                    / profile.rotation_period().unwrap().as_fs() as f64
             })
             .map(|ratio| (ratio - 1.0) * 1e6)
             .collect();
-        let rms = (errors.iter().map(|error| error * error).sum::<f64>() / errors.len() as f64).sqrt();
+        let rms =
+            (errors.iter().map(|error| error * error).sum::<f64>() / errors.len() as f64).sqrt();
         assert!((rms / 200.0 - 1.0).abs() < 0.12, "{rms} ppm");
 
         let truth = DriveTruth::draw(&profile, 5).unwrap();
         let period_us = truth.mechanism().period().as_ns_f64() / 1e3;
-        let angle_us = |cylinder| truth.mechanism().variation().track_angle(Track { cylinder, head: 0 }).signed_turns_from(Angle::ZERO) * period_us;
-        let rms = ((0..10_000).map(|cylinder| angle_us(cylinder) * angle_us(cylinder)).sum::<f64>() / 1e4).sqrt();
+        let angle_us = |cylinder| {
+            truth
+                .mechanism()
+                .variation()
+                .track_angle(Track { cylinder, head: 0 })
+                .signed_turns_from(Angle::ZERO)
+                * period_us
+        };
+        let rms =
+            ((0..10_000).map(|cylinder| angle_us(cylinder) * angle_us(cylinder)).sum::<f64>()
+                / 1e4)
+                .sqrt();
         assert!((rms / profile.variation.track_angle_us - 1.0).abs() < 0.03, "{rms} us");
 
-        let residual = |from: u32, to: u32| truth.mechanism().variation().seek_residual_ns(from, to) as f64 / 1e3;
-        let pairs = (0..10_000_u32).step_by(313).flat_map(|from| (0..10_000_u32).step_by(313).map(move |to| (from, to)));
-        let squares: Vec<f64> = pairs.map(|(from, to)| residual(from, to) * residual(from, to)).collect();
+        let residual = |from: u32, to: u32| {
+            truth.mechanism().variation().seek_residual_ns(from, to) as f64 / 1e3
+        };
+        let pairs = (0..10_000_u32)
+            .step_by(313)
+            .flat_map(|from| (0..10_000_u32).step_by(313).map(move |to| (from, to)));
+        let squares: Vec<f64> =
+            pairs.map(|(from, to)| residual(from, to) * residual(from, to)).collect();
         let rms = (squares.iter().sum::<f64>() / squares.len() as f64).sqrt();
         assert!((rms / profile.variation.seek_residual_us - 1.0).abs() < 0.08, "{rms} us");
     }
@@ -247,9 +293,15 @@ mod tests {
         let profile = catalog::load("nearline-20tb").unwrap();
         let truth = DriveTruth::nominal(&profile, 3).unwrap();
         assert_eq!(truth.mechanism().period(), profile.rotation_period().unwrap());
-        assert_eq!(truth.mechanism().variation().track_angle(Track { cylinder: 17, head: 3 }), Angle::ZERO);
+        assert_eq!(
+            truth.mechanism().variation().track_angle(Track { cylinder: 17, head: 3 }),
+            Angle::ZERO
+        );
         assert_eq!(truth.noise(), Noise::default());
-        assert_ne!(truth.mechanism().phase(), DriveTruth::nominal(&profile, 4).unwrap().mechanism().phase());
+        assert_ne!(
+            truth.mechanism().phase(),
+            DriveTruth::nominal(&profile, 4).unwrap().mechanism().phase()
+        );
     }
 
     #[test]
@@ -261,7 +313,9 @@ mod tests {
         assert!(!truth.grow_defects(Instant::ORIGIN));
         assert!(truth.grow_defects(Instant::ORIGIN + Nanos::from_secs(3_600 * 24)));
         let (old, new) = (before.mechanism().layout(), truth.mechanism().layout());
-        let moved = (0..old.capacity().get()).filter(|lba| old.lba_to_physical(Lba::new(*lba)) != new.lba_to_physical(Lba::new(*lba)));
+        let moved = (0..old.capacity().get()).filter(|lba| {
+            old.lba_to_physical(Lba::new(*lba)) != new.lba_to_physical(Lba::new(*lba))
+        });
         let moved = moved.count();
         assert!((70..125).contains(&moved), "{moved} sectors moved in a day of four an hour");
         assert_eq!(truth.mechanism().phase(), before.mechanism().phase());
@@ -274,9 +328,10 @@ mod tests {
         let truth = DriveTruth::draw(&profile, 1).unwrap();
         let nominal = Layout::new(&profile).unwrap();
         assert_eq!(truth.mechanism().layout().capacity(), nominal.capacity());
-        let moved = (0..1000_u64)
-            .map(|step| headtime_units::Lba::new(step * 17_938))
-            .filter(|lba| truth.mechanism().layout().lba_to_physical(*lba) != nominal.lba_to_physical(*lba));
+        let moved =
+            (0..1000_u64).map(|step| headtime_units::Lba::new(step * 17_938)).filter(|lba| {
+                truth.mechanism().layout().lba_to_physical(*lba) != nominal.lba_to_physical(*lba)
+            });
         assert!(moved.count() > 500, "after a slip every sector of its zone lies one further on");
     }
 }

@@ -10,9 +10,11 @@ const REGIONS: u64 = 32;
 
 /// Track angles and seek residuals of one unit, computed from its seed.
 ///
-/// - Modelled: an error of the angle of each track, independent of its neighbours'; an error of the seek time for each pair of regions of the stroke.
+/// - Modelled: an error of the angle of each track, independent of its neighbors'; an error of the
+///   seek time for each pair of regions of the stroke.
 /// - Not modelled: drift with temperature and age, runout that repeats within a turn.
-/// - Differs from a drive: where a real drive's errors come from servo writing they vary smoothly over neighbouring tracks.
+/// - Differs from a drive: where a real drive's errors come from servo writing they vary smoothly
+///   over neighboring tracks.
 #[derive(Clone, Debug)]
 pub struct UnitDifference {
     seed: u64,
@@ -32,7 +34,9 @@ impl UnitDifference {
         Ok(Self {
             track_angle_raw: profile.variation.track_angle_us / period_us * 4_294_967_296.0,
             seek_residual_ns,
-            seek_residual_bound: Nanos::from_ns(libm::ceil(seek_residual_ns * hash::NORMAL_BOUND) as u64),
+            seek_residual_bound: Nanos::from_ns(
+                libm::ceil(seek_residual_ns * hash::NORMAL_BOUND) as u64
+            ),
             ..Self::none(profile, seed)
         })
     }
@@ -58,7 +62,8 @@ impl Variation for UnitDifference {
             return Angle::ZERO;
         }
         let key = u64::from(track.cylinder) << 16 | u64::from(track.head);
-        let raw = libm::round(hash::normal(hash::mix(self.seed, key)) * self.track_angle_raw) as i64;
+        let raw =
+            libm::round(hash::normal(hash::mix(self.seed, key)) * self.track_angle_raw) as i64;
         // A wrapping angle: the low 32 bits of a negative number are a little less than a turn.
         Angle::from_raw(raw as u32)
     }

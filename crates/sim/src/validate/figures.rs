@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use super::Judged;
 
-/// How far the predictions of a set of accesses are off. Milliseconds, and shares of one; all 0 for a set without accesses.
+/// How far the predictions of a set of accesses are off. Milliseconds, and shares of one; all 0 for
+/// a set without accesses.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Figures {
     /// Accesses in the set.
@@ -22,9 +23,11 @@ pub struct Figures {
     pub median_abs_ms: f64,
     /// Share of accesses that were predicted to within 0.2 ms.
     pub within_0_2_ms: f64,
-    /// Share of accesses that were predicted to within 0.2 ms or a tenth of the recorded response, whichever is more.
+    /// Share of accesses that were predicted to within 0.2 ms or a tenth of the recorded response,
+    /// whichever is more.
     pub within_0_2_ms_or_tenth: f64,
-    /// Share of accesses whose prediction is one revolution too long, give or take 0.3 ms: the real arm made it, the model's did not.
+    /// Share of accesses whose prediction is one revolution too long, give or take 0.3 ms: the real
+    /// arm made it, the model's did not.
     pub revolution_too_long: f64,
     /// Share of accesses whose prediction is one revolution too short, give or take 0.3 ms.
     pub revolution_too_short: f64,
@@ -38,8 +41,12 @@ const REVOLUTION_MS: f64 = 0.3;
 impl Figures {
     /// The figures over `accesses` of a drive that turns once in `period`.
     #[must_use]
-    pub fn of<'a>(accesses: impl Iterator<Item = &'a Judged> + Clone, period: RotationPeriod) -> Self {
-        let mut errors: Vec<f64> = accesses.clone().map(|access| access.error_ns() as f64 / 1e6).collect();
+    pub fn of<'a>(
+        accesses: impl Iterator<Item = &'a Judged> + Clone,
+        period: RotationPeriod,
+    ) -> Self {
+        let mut errors: Vec<f64> =
+            accesses.clone().map(|access| access.error_ns() as f64 / 1e6).collect();
         if errors.is_empty() {
             return Self::default();
         }
@@ -47,17 +54,32 @@ impl Figures {
         let turn_ms = period.as_ns_f64() / 1e6;
         let share = |count: usize| count as f64 / requests as f64;
         let mean = |sum: f64| sum / requests as f64;
-        let close = |access: &&Judged| access.error_ns().unsigned_abs() as f64 / 1e6 <= CLOSE_MS.max(access.recorded.response.as_ms_f64() * 0.1);
+        let close = |access: &&Judged| {
+            access.error_ns().unsigned_abs() as f64 / 1e6
+                <= CLOSE_MS.max(access.recorded.response.as_ms_f64() * 0.1)
+        };
         let figures = Self {
             requests,
-            recorded_mean_ms: mean(accesses.clone().map(|access| access.recorded.response.as_ms_f64()).sum()),
-            simulated_mean_ms: mean(accesses.clone().map(|access| access.predicted.response.as_ms_f64()).sum()),
-            demerit_ms: demerit_ms(accesses.clone().map(|access| (access.recorded.response, access.predicted.response))),
+            recorded_mean_ms: mean(
+                accesses.clone().map(|access| access.recorded.response.as_ms_f64()).sum(),
+            ),
+            simulated_mean_ms: mean(
+                accesses.clone().map(|access| access.predicted.response.as_ms_f64()).sum(),
+            ),
+            demerit_ms: demerit_ms(
+                accesses
+                    .clone()
+                    .map(|access| (access.recorded.response, access.predicted.response)),
+            ),
             per_request_rms_ms: libm::sqrt(mean(errors.iter().map(|error| error * error).sum())),
             within_0_2_ms: share(errors.iter().filter(|error| error.abs() <= CLOSE_MS).count()),
             within_0_2_ms_or_tenth: share(accesses.filter(close).count()),
-            revolution_too_long: share(errors.iter().filter(|error| is_turns_off(**error, turn_ms)).count()),
-            revolution_too_short: share(errors.iter().filter(|error| is_turns_off(**error, -turn_ms)).count()),
+            revolution_too_long: share(
+                errors.iter().filter(|error| is_turns_off(**error, turn_ms)).count(),
+            ),
+            revolution_too_short: share(
+                errors.iter().filter(|error| is_turns_off(**error, -turn_ms)).count(),
+            ),
             median_abs_ms: 0.0,
         };
         errors.iter_mut().for_each(|error| *error = error.abs());
@@ -71,8 +93,10 @@ pub(super) fn is_turns_off(error_ms: f64, turn_ms: f64) -> bool {
     (error_ms - turn_ms).abs() <= REVOLUTION_MS
 }
 
-/// The demerit of pairs of recorded and predicted response times (Ruemmler and Wilkes, *An introduction to disk drive modeling*, 1994): the root mean
-/// square horizontal distance between their two distributions, milliseconds. Which time is paired with which does not matter. 0 for no pair.
+/// The demerit of pairs of recorded and predicted response times (Ruemmler and Wilkes, *An
+/// introduction to disk drive modeling*, 1994): the root mean square horizontal distance between
+/// their two distributions, milliseconds. Which time is paired with which does not matter. 0 for no
+/// pair.
 #[must_use]
 pub fn demerit_ms(responses: impl Iterator<Item = (Nanos, Nanos)>) -> f64 {
     let (mut recorded, mut predicted): (Vec<Nanos>, Vec<Nanos>) = responses.unzip();
@@ -92,7 +116,9 @@ mod tests {
 
     #[test]
     fn the_demerit_compares_distributions_and_not_pairs() {
-        let ms = |pairs: &[(u64, u64)]| demerit_ms(pairs.iter().map(|(a, b)| (Nanos::from_ms(*a), Nanos::from_ms(*b))));
+        let ms = |pairs: &[(u64, u64)]| {
+            demerit_ms(pairs.iter().map(|(a, b)| (Nanos::from_ms(*a), Nanos::from_ms(*b))))
+        };
         assert_eq!(ms(&[(1, 3), (2, 1), (3, 2)]), 0.0);
         // Everything 2 ms later: the distributions are 2 ms apart at every height.
         assert_eq!(ms(&[(1, 3), (5, 7), (9, 11)]), 2.0);

@@ -1,32 +1,44 @@
-//! Holding the simulated drive against a real one: [`validate`] replays a recording and says how far the prediction of each response is off.
+//! Holding the simulated drive against a real one: [`validate`] replays a recording and says how
+//! far the prediction of each response is off.
 //!
-//! **How a recording is replayed.** A recording is closed: one request outstanding, each issued a think time after the one before had completed. Each
-//! request is issued at its *recorded* time on a nominal [`SimulatedDrive`](crate::SimulatedDrive) (the profile's drive, no noise), so that an error
-//! of one prediction does not move the request behind it. When the simulated drive takes so long that the next recorded request is due before the
-//! prediction has ended, virtual time is put forward by *whole turns* until it has: the next request then starts from the track on which the real arm
-//! stood, at the angle at which the real platter stood, and the prediction that was too long keeps its full error. The other way, [`Issue::Closed`],
-//! is DiskSim's: each request is issued a think time after the *simulated* completion. Between accesses to the platter that moves what follows by
-//! whole turns only; an error that is none (of a cache hit, of a bus time) turns the platter under everything behind it.
+//! **How a recording is replayed.** A recording is closed: one request outstanding, each issued a
+//! think time after the one before had completed. Each request is issued at its *recorded* time on
+//! a nominal [`SimulatedDrive`](crate::SimulatedDrive) (the profile's drive, no noise), so that an
+//! error of one prediction does not move the request behind it. When the simulated drive takes so
+//! long that the next recorded request is due before the prediction has ended, virtual time is put
+//! forward by *whole turns* until it has: the next request then starts from the track on which the
+//! real arm stood, at the angle at which the real platter stood, and the prediction that was too
+//! long keeps its full error. The other way, [`Issue::Closed`], is DiskSim's: each request is
+//! issued a think time after the *simulated* completion. Between accesses to the platter that moves
+//! what follows by whole turns only; an error that is none (of a cache hit, of a bus time) turns
+//! the platter under everything behind it.
 //!
-//! Worked example, 6 ms a turn. Request 1 is issued at 0 and recorded to take 4 ms, with 1 ms of thinking: request 2 was issued at 5 ms. The
-//! simulation takes 10 ms for request 1: an error of 6 ms, exactly one turn, so the arm arrived just too late. Request 2 should start at 5 ms, but
-//! the simulated drive is busy until 10 ms: it starts at 5 + 6 = 11 ms of virtual time, the platter at the same angle. From here on 6 ms are added to
-//! every recorded time.
+//! Worked example, 6 ms a turn. Request 1 is issued at 0 and recorded to take 4 ms, with 1 ms of
+//! thinking: request 2 was issued at 5 ms. The simulation takes 10 ms for request 1: an error of 6
+//! ms, exactly one turn, so the arm arrived just too late. Request 2 should start at 5 ms, but the
+//! simulated drive is busy until 10 ms: it starts at 5 + 6 = 11 ms of virtual time, the platter at
+//! the same angle. From here on 6 ms are added to every recorded time.
 //!
-//! **What is fitted.** Where the platter stood when the recording began, and how fast this unit's spindle turned, no profile knows. Both are fitted
-//! ([`SpindleFit`]): two figures, from every second request, judged on all of them and on the half that was not used. A recording whose times keep no
-//! phase from request to request (its think times are not the host's whole pause) says so by its coherence; then nothing is fitted, single
-//! predictions miss by what rotation decides, and only the two distributions can be compared.
+//! **What is fitted.** Where the platter stood when the recording began, and how fast this unit's
+//! spindle turned, no profile knows. Both are fitted ([`SpindleFit`]): two figures, from every
+//! second request, judged on all of them and on the half that was not used. A recording whose times
+//! keep no phase from request to request (its think times are not the host's whole pause) says so
+//! by its coherence; then nothing is fitted, single predictions miss by what rotation decides, and
+//! only the two distributions can be compared.
 //!
-//! **What is answered.** The demerit (Ruemmler and Wilkes, 1994): the root mean square of the horizontal distance between the two distributions of
-//! response times; as both have the same number of requests, that of the differences between the two sorted lists. DiskSim's `rms` tool does the same
-//! on binned distributions, at 10,000 heights with straight lines between the bins, so that it differs by what the bins lose. And the error of
-//! each request ([`Figures`]), whole and by class ([`Class`]), because distributions can agree where no single prediction does.
+//! **What is answered.** The demerit (Ruemmler and Wilkes, 1994): the root mean square of the
+//! horizontal distance between the two distributions of response times; as both have the same
+//! number of requests, that of the differences between the two sorted lists. DiskSim's `rms` tool
+//! does the same on binned distributions, at 10,000 heights with straight lines between the bins,
+//! so that it differs by what the bins lose. And the error of each request ([`Figures`]), whole and
+//! by class ([`Class`]), because distributions can agree where no single prediction does.
 //!
 //! - Modelled: whatever the simulated drive models, its cache and read-ahead included.
-//! - Not modelled: a spindle whose speed drifts within the recording; the head's place and the cache's contents before the first request.
-//! - Differs from a drive: read-ahead and delayed writes get the time between a simulated completion and the next issue, which a prediction that was
-//!   too short makes longer, and one that was too long makes anything up to a turn.
+//! - Not modelled: a spindle whose speed drifts within the recording; the head's place and the
+//!   cache's contents before the first request.
+//! - Differs from a drive: read-ahead and delayed writes get the time between a simulated
+//!   completion and the next issue, which a prediction that was too short makes longer, and one
+//!   that was too long makes anything up to a turn.
 
 mod arrival;
 mod classes;
@@ -49,7 +61,8 @@ pub use spindle::SpindleFit;
 pub enum ValidateError {
     /// An access lies past the drive's end.
     #[error(
-        "line {line}: sectors {extent} do not lie on {profile}, which has {capacity} sectors; validate with the profile of the drive that was recorded, or \
+        "line {line}: sectors {extent} do not lie on {profile}, which has {capacity} sectors; \
+            validate with the profile of the drive that was recorded, or \
          remove the line", capacity = capacity.get()
     )]
     PastEnd {
@@ -98,22 +111,29 @@ pub struct Validation {
     pub spindle: SpindleFit,
     /// The demerit when each request is issued at its recorded time, milliseconds.
     pub demerit_recorded_ms: f64,
-    /// The demerit when each request is issued a think time after the simulated completion, milliseconds.
+    /// The demerit when each request is issued a think time after the simulated completion,
+    /// milliseconds.
     pub demerit_closed_ms: f64,
     /// The drive's size, by which regions are told apart.
     capacity: Sectors,
     accesses: Vec<Judged>,
 }
 
-/// Replays `recording` on the drive that `profile` describes; the figures speak of `issue`, and the demerit of both ways is given.
+/// Replays `recording` on the drive that `profile` describes; the figures speak of `issue`, and the
+/// demerit of both ways is given.
 ///
 /// # Errors
 /// A profile with a fault, and an access that does not lie on the drive.
-pub fn validate(profile: &DriveProfile, recording: &Recording, issue: Issue) -> Result<Validation, ValidateError> {
+pub fn validate(
+    profile: &DriveProfile,
+    recording: &Recording,
+    issue: Issue,
+) -> Result<Validation, ValidateError> {
     let nominal = profile.rotation_period()?;
     let mut replayed = replay::replay(profile, recording, Issue::Recorded, None)?;
     let mut spindle = SpindleFit::fit(nominal, recording, &replayed.predictions);
-    // Which requests miss the cache, and where a read that starts in mid-track ends, may hang on the angle: with it known, fit once more.
+    // Which requests miss the cache, and where a read that starts in mid-track ends, may hang on
+    // the angle: with it known, fit once more.
     for _ in 0..2 {
         if spindle.coherent {
             replayed = replay::replay(profile, recording, Issue::Recorded, Some(&spindle))?;
@@ -121,7 +141,8 @@ pub fn validate(profile: &DriveProfile, recording: &Recording, issue: Issue) -> 
         }
     }
     let known = Some(&spindle).filter(|fit| fit.coherent);
-    let [recorded, closed] = [Issue::Recorded, Issue::Closed].map(|issue| replay::replay(profile, recording, issue, known));
+    let [recorded, closed] = [Issue::Recorded, Issue::Closed]
+        .map(|issue| replay::replay(profile, recording, issue, known));
     let (recorded, closed) = (recorded?, closed?);
     let demerit = |replayed: &replay::Replayed| {
         let pairs = recording.accesses().iter().zip(&replayed.predictions);
@@ -129,7 +150,8 @@ pub fn validate(profile: &DriveProfile, recording: &Recording, issue: Issue) -> 
     };
     let (demerit_recorded_ms, demerit_closed_ms) = (demerit(&recorded), demerit(&closed));
     let shown = if issue == Issue::Recorded { recorded } else { closed };
-    let rests = std::iter::once(Nanos::ZERO).chain(recording.accesses().iter().map(|access| access.think));
+    let rests =
+        std::iter::once(Nanos::ZERO).chain(recording.accesses().iter().map(|access| access.think));
     let accesses = recording
         .accesses()
         .iter()
@@ -137,7 +159,15 @@ pub fn validate(profile: &DriveProfile, recording: &Recording, issue: Issue) -> 
         .zip(shown.predictions)
         .map(|((recorded, rested), predicted)| Judged { recorded: *recorded, rested, predicted })
         .collect();
-    Ok(Validation { issue, nominal, spindle, demerit_recorded_ms, demerit_closed_ms, capacity: shown.capacity, accesses })
+    Ok(Validation {
+        issue,
+        nominal,
+        spindle,
+        demerit_recorded_ms,
+        demerit_closed_ms,
+        capacity: shown.capacity,
+        accesses,
+    })
 }
 
 impl Validation {
@@ -159,7 +189,8 @@ impl Validation {
         self.figures(|_, _| true)
     }
 
-    /// The figures over the half of the accesses from which nothing was fitted: the second, the fourth and so on.
+    /// The figures over the half of the accesses from which nothing was fitted: the second, the
+    /// fourth and so on.
     #[must_use]
     pub fn held_out(&self) -> Figures {
         self.figures(|number, _| number % 2 == 1)
@@ -168,7 +199,8 @@ impl Validation {
     /// The figures over the accesses that `belongs` picks, by number from 0 and value.
     #[must_use]
     pub fn figures(&self, belongs: impl Fn(usize, &Judged) -> bool) -> Figures {
-        let picked = self.accesses.iter().enumerate().filter(|(number, access)| belongs(*number, access));
+        let picked =
+            self.accesses.iter().enumerate().filter(|(number, access)| belongs(*number, access));
         Figures::of(picked.map(|(_, access)| access), self.period())
     }
 
@@ -178,7 +210,8 @@ impl Validation {
         ArrivalErrors::of(&self.accesses, self.period())
     }
 
-    /// The figures by class, those whose predictions are worst first; see [`Class`]. Classes of fewer than `least` accesses are left out.
+    /// The figures by class, those whose predictions are worst first; see [`Class`]. Classes of
+    /// fewer than `least` accesses are left out.
     #[must_use]
     pub fn classes(&self, least: usize) -> Vec<Class> {
         classes::classes(&self.accesses, self.capacity, self.period(), least)

@@ -1,4 +1,5 @@
-//! [`replay`]: a recording run on a nominal simulated drive, by recorded or by simulated times. How and why: see the head of [`super`].
+//! [`replay`]: a recording run on a nominal simulated drive, by recorded or by simulated times. How
+//! and why: see the head of [`super`].
 
 use headtime_mechanics::{DriveProfile, HeadPosition};
 use headtime_sched::{Command, CommandId, Op};
@@ -40,10 +41,12 @@ pub struct Predicted {
     pub breakdown: Breakdown,
     /// Who answered.
     pub served: Served,
-    /// Cylinders between the end of the access before and the start of this one; the arm of an access before it that the cache served has not moved,
-    /// so this is the distance of addresses rather than of the arm. `None` where the layout does not say.
+    /// Cylinders between the end of the access before and the start of this one; the arm of an
+    /// access before it that the cache served has not moved, so this is the distance of addresses
+    /// rather than of the arm. `None` where the layout does not say.
     pub cylinders: Option<u32>,
-    /// The angle under the head when it completed. Rotation decides it, not the moment of issue: it shows the phase of a recorded completion.
+    /// The angle under the head when it completed. Rotation decides it, not the moment of issue: it
+    /// shows the phase of a recorded completion.
     pub completion_angle: Angle,
 }
 
@@ -55,7 +58,12 @@ pub(super) struct Replayed {
 }
 
 /// Runs the recording. Without a fit the platter turns as the profile says, from some angle.
-pub(super) fn replay(profile: &DriveProfile, recording: &Recording, issue: Issue, spindle: Option<&SpindleFit>) -> Result<Replayed, ValidateError> {
+pub(super) fn replay(
+    profile: &DriveProfile,
+    recording: &Recording,
+    issue: Issue,
+    spindle: Option<&SpindleFit>,
+) -> Result<Replayed, ValidateError> {
     let mut profile = profile.clone();
     if let Some(fit) = spindle {
         profile.rotation.rpm = None;
@@ -64,19 +72,29 @@ pub(super) fn replay(profile: &DriveProfile, recording: &Recording, issue: Issue
     let truth = DriveTruth::nominal(&profile, PHASE_SEED)?;
     let mut drive = SimulatedDrive::new(truth.clone())?;
     let capacity = drive.capacity();
-    if let Some(past) = recording.accesses().iter().find(|access| access.extent.end().get() > capacity.get()) {
-        return Err(ValidateError::PastEnd { line: past.line, extent: past.extent, profile: profile.name, capacity });
+    if let Some(past) =
+        recording.accesses().iter().find(|access| access.extent.end().get() > capacity.get())
+    {
+        return Err(ValidateError::PastEnd {
+            line: past.line,
+            extent: past.extent,
+            profile: profile.name,
+            capacity,
+        });
     }
 
     let mechanism = truth.mechanism();
     let period = mechanism.period();
     // Virtual time starts when the platter stands as it stood at the recording's start.
-    let start = spindle.map_or(Nanos::ZERO, |fit| period.time_of(mechanism.phase().until(fit.phase)));
+    let start =
+        spindle.map_or(Nanos::ZERO, |fit| period.time_of(mechanism.phase().until(fit.phase)));
     let mut clock = Clock { period, start, turns: 0, free: Instant::ORIGIN };
     let mut arm = Some(HeadPosition::PARKED);
     let mut predictions = Vec::with_capacity(recording.accesses().len());
     let mut closed_next = Instant::ORIGIN + start;
-    for (number, (access, recorded_issue)) in recording.accesses().iter().zip(recording.issue_times()).enumerate() {
+    for (number, (access, recorded_issue)) in
+        recording.accesses().iter().zip(recording.issue_times()).enumerate()
+    {
         let issued = match issue {
             Issue::Recorded => clock.at(recorded_issue),
             Issue::Closed => closed_next,
@@ -103,8 +121,17 @@ pub(super) fn replay(profile: &DriveProfile, recording: &Recording, issue: Issue
 }
 
 /// One command from submission to report; what the drive does besides stays under way.
-fn serve(drive: &mut SimulatedDrive, issued: Instant, id: CommandId, op: Op, extent: Extent) -> DriveCompletion {
-    drive.submit(issued, &Command { id, op, extent, fua: false, background: None, requests: SmallVec::new() });
+fn serve(
+    drive: &mut SimulatedDrive,
+    issued: Instant,
+    id: CommandId,
+    op: Op,
+    extent: Extent,
+) -> DriveCompletion {
+    drive.submit(
+        issued,
+        &Command { id, op, extent, fua: false, background: None, requests: SmallVec::new() },
+    );
     let mut reports = Vec::with_capacity(1);
     loop {
         let at = drive.next_event().expect("a drive that holds a command has something to happen");
@@ -115,7 +142,8 @@ fn serve(drive: &mut SimulatedDrive, issued: Instant, id: CommandId, op: Op, ext
     }
 }
 
-/// Recorded time as virtual time: put forward by whole turns whenever the simulated drive is not yet free.
+/// Recorded time as virtual time: put forward by whole turns whenever the simulated drive is not
+/// yet free.
 struct Clock {
     period: RotationPeriod,
     start: Nanos,
@@ -127,7 +155,8 @@ impl Clock {
     fn at(&mut self, recorded: Instant) -> Instant {
         let on_time = |turns| recorded + self.start + self.period.time_of_turns(turns, 1);
         let late = self.free.saturating_since(on_time(self.turns));
-        self.turns += (u128::from(late.as_ns()) * 1_000_000).div_ceil(u128::from(self.period.as_fs())) as u64;
+        self.turns +=
+            (u128::from(late.as_ns()) * 1_000_000).div_ceil(u128::from(self.period.as_fs())) as u64;
         // The turns' time is rounded as one, not turn by turn; that may leave a nanosecond missing.
         on_time(self.turns).max(self.free)
     }

@@ -1,18 +1,26 @@
-//! [`SpindleFit`]: how fast the recorded unit's spindle turned, and where it stood when the recording began.
+//! [`SpindleFit`]: how fast the recorded unit's spindle turned, and where it stood when the
+//! recording began.
 //!
-//! A command that the platter answers completes when its last sector has passed, and a fixed time later for bus and report: at a known *angle*,
-//! whatever the arm did before. The model says that angle; the recording says the time. With the right period P and phase every pair agrees: the
-//! directions time / P − angle point the same way. Their mean length is the coherence, 1 when all agree, about 1/√n when they point anywhere.
+//! A command that the platter answers completes when its last sector has passed, and a fixed time
+//! later for bus and report: at a known *angle*, whatever the arm did before. The model says that
+//! angle; the recording says the time. With the right period P and phase every pair agrees: the
+//! directions time / P − angle point the same way. Their mean length is the coherence, 1 when all
+//! agree, about 1/√n when they point anywhere.
 //!
-//! Worked example, 6 ms a turn: completions at 4.5, 13.5 and 25.5 ms at model angles 0.25, 0.75 and 0.75 of a turn. The directions are 0.75 − 0.25 =
-//! 0.5, 2.25 − 0.75 = 0.5 and 4.25 − 0.75 = 0.5 (whole turns dropped): coherence 1, and at time 0 the platter stood at −0.5, that is half a turn.
+//! Worked example, 6 ms a turn: completions at 4.5, 13.5 and 25.5 ms at model angles 0.25, 0.75 and
+//! 0.75 of a turn. The directions are 0.75 − 0.25 = 0.5, 2.25 − 0.75 = 0.5 and 4.25 − 0.75 = 0.5
+//! (whole turns dropped): coherence 1, and at time 0 the platter stood at −0.5, that is half a
+//! turn.
 //!
-//! The search: the greatest coherence over all periods within ± [`REACH_PPM`] of the profile's, in steps so small that the last completion
-//! moves by an eighth of a turn, then by golden section between its neighbours. Every second access is fitted (the first, third, …), and the
-//! others say whether the fit means anything: [`SpindleFit::coherent`].
+//! The search: the greatest coherence over all periods within ± [`REACH_PPM`] of the profile's, in
+//! steps so small that the last completion moves by an eighth of a turn, then by golden section
+//! between its neighbors. Every second access is fitted (the first, third, …), and the others say
+//! whether the fit means anything: [`SpindleFit::coherent`].
 //!
-//! Does not guarantee: a period when the recording is so short that ± 500 ppm do not show (then it is the profile's to within what shows), nor a fit
-//! when the spindle drifts by a good part of a turn over the recording. Cost: one complex multiplication for each access and step; both are bounded.
+//! Does not guarantee: a period when the recording is so short that ± 500 ppm do not show (then it
+//! is the profile's to within what shows), nor a fit when the spindle drifts by a good part of a
+//! turn over the recording. Cost: one complex multiplication for each access and step; both are
+//! bounded.
 
 use core::f64::consts::TAU;
 
@@ -21,8 +29,8 @@ use headtime_workload::trace::Recording;
 
 use super::{Predicted, Served};
 
-/// How far from the profile's a unit's period is looked for, parts per million. Vendors state ± 0.1 to 0.5 %; measured units lie within a few hundred
-/// ppm.
+/// How far from the profile's a unit's period is looked for, parts per million. Vendors state ± 0.1
+/// to 0.5 %; measured units lie within a few hundred ppm.
 pub(super) const REACH_PPM: f64 = 500.0;
 
 /// What was fitted to a recording.
@@ -36,28 +44,42 @@ pub struct SpindleFit {
     pub fitted: usize,
     /// Their coherence, 0 to 1.
     pub coherence: f64,
-    /// The coherence of the other half of the completions about the fitted period and phase, −1 to 1; about 0 when the fit means nothing.
+    /// The coherence of the other half of the completions about the fitted period and phase, −1 to
+    /// 1; about 0 when the fit means nothing.
     pub coherence_held_out: f64,
-    /// What chance alone leaves [`SpindleFit::coherence_held_out`] below, but for one recording in millions.
+    /// What chance alone leaves [`SpindleFit::coherence_held_out`] below, but for one recording in
+    /// millions.
     pub chance: f64,
-    /// Whether the fit says anything; when not, period and phase are those of the best of many accidents.
+    /// Whether the fit says anything; when not, period and phase are those of the best of many
+    /// accidents.
     pub coherent: bool,
 }
 
 impl SpindleFit {
     /// Fits the completions that the model says the platter answered.
-    pub(super) fn fit(nominal: RotationPeriod, recording: &Recording, predictions: &[Predicted]) -> Self {
+    pub(super) fn fit(
+        nominal: RotationPeriod,
+        recording: &Recording,
+        predictions: &[Predicted],
+    ) -> Self {
         let mut halves: [Vec<Reading>; 2] = [Vec::new(), Vec::new()];
         let completions = recording.completion_times().zip(predictions).enumerate();
-        for (number, (at, predicted)) in completions.filter(|(_, (_, predicted))| predicted.served == Served::Media) {
-            halves[number % 2].push(Reading { at_ns: at.as_ns() as f64, turns: predicted.completion_angle.as_turns() });
+        for (number, (at, predicted)) in
+            completions.filter(|(_, (_, predicted))| predicted.served == Served::Media)
+        {
+            halves[number % 2].push(Reading {
+                at_ns: at.as_ns() as f64,
+                turns: predicted.completion_angle.as_turns(),
+            });
         }
         let [fitted, held_out] = halves;
         let frequency = best_frequency(1.0 / nominal.as_ns_f64(), &fitted);
         let sum = Phasor::sum(frequency, &fitted);
         let phase = Angle::from_turns(-sum.turns());
         let held = Phasor::sum(frequency, &held_out).turned_by(phase.as_turns());
-        let share = |length: f64, of: &[Reading]| if of.is_empty() { 0.0 } else { length / of.len() as f64 };
+        let share = |length: f64, of: &[Reading]| {
+            if of.is_empty() { 0.0 } else { length / of.len() as f64 }
+        };
         let chance = DEVIATIONS / libm::sqrt(2.0 * held_out.len().max(1) as f64);
         let coherence_held_out = share(held.cosine, &held_out);
         Self {
@@ -72,15 +94,16 @@ impl SpindleFit {
     }
 }
 
-/// The cosine of a random direction has deviation 1/√2; the mean of n of them stays below this many of its deviations but for one time in three
-/// million.
+/// The cosine of a random direction has deviation 1/√2; the mean of n of them stays below this many
+/// of its deviations but for one time in three million.
 const DEVIATIONS: f64 = 5.0;
 /// The part of a turn by which the last completion moves from step to step of the search.
 const STEP_TURNS: f64 = 0.125;
-/// The most accesses times steps of the search; some tenths of a second. Longer recordings are searched by a sample, then refined by all.
-const MOST_WORK: f64 = 1e8;
+/// The most accesses times steps of the search; some tenths of a second. Longer recordings are
+/// searched by a sample, then refined by all.
+const MAX_WORK: f64 = 1e8;
 /// The fewest accesses that a sample has.
-const LEAST_SAMPLE: usize = 1_000;
+const MIN_SAMPLE: usize = 1_000;
 /// Golden-section steps: 0.618⁴⁰ of a step of the search is nothing.
 const REFINEMENTS: u32 = 40;
 
@@ -106,7 +129,9 @@ impl Phasor {
 
     /// The directions time · frequency − angle of all readings.
     fn sum(frequency: f64, readings: &[Reading]) -> Self {
-        readings.iter().fold(Self::default(), |sum, reading| sum.plus(Self::of_turns(reading.at_ns * frequency - reading.turns)))
+        readings.iter().fold(Self::default(), |sum, reading| {
+            sum.plus(Self::of_turns(reading.at_ns * frequency - reading.turns))
+        })
     }
 
     fn plus(self, other: Self) -> Self {
@@ -140,16 +165,21 @@ fn best_frequency(nominal: f64, readings: &[Reading]) -> f64 {
     let (Some(first), Some(last)) = (readings.first(), readings.last()) else { return nominal };
     let reach = nominal * REACH_PPM * 1e-6;
     let span = last.at_ns - first.at_ns;
-    // As many steps to either side as it takes; a recording of a few turns has none, and a reach of `step`.
+    // As many steps to either side as it takes; a recording of a few turns has none, and a reach of
+    // `step`.
     let step = if span > 0.0 { (STEP_TURNS / span).min(reach) } else { reach };
     let steps = libm::ceil(reach / step);
-    let room = ((MOST_WORK / (2.0 * steps + 1.0)) as usize).max(LEAST_SAMPLE);
+    let room = ((MAX_WORK / (2.0 * steps + 1.0)) as usize).max(MIN_SAMPLE);
     let stride = readings.len().div_ceil(room);
     let sample: Vec<Reading> = readings.iter().copied().step_by(stride).collect();
 
     let lowest = nominal - steps * step;
-    let mut directions: Vec<Phasor> = sample.iter().map(|reading| Phasor::of_turns(reading.at_ns * lowest - reading.turns)).collect();
-    let advance: Vec<Phasor> = sample.iter().map(|reading| Phasor::of_turns(reading.at_ns * step)).collect();
+    let mut directions: Vec<Phasor> = sample
+        .iter()
+        .map(|reading| Phasor::of_turns(reading.at_ns * lowest - reading.turns))
+        .collect();
+    let advance: Vec<Phasor> =
+        sample.iter().map(|reading| Phasor::of_turns(reading.at_ns * step)).collect();
     let mut best = (0.0, nominal);
     for number in 0..=(2.0 * steps) as u64 {
         let mut sum = Phasor::default();
@@ -188,15 +218,23 @@ fn refined(mut low: f64, mut high: f64, readings: &[Reading]) -> f64 {
 mod tests {
     use super::*;
 
-    /// Completions of a platter that stands at `phase` at time 0, at times that share nothing with it.
+    /// Completions of a platter that stands at `phase` at time 0, at times that share nothing with
+    /// it.
     fn readings(period_ns: f64, phase: f64, count: u32, gap_ns: f64) -> Vec<Reading> {
-        let times = (1..=count).map(|number| gap_ns * (f64::from(number) + 0.37 * libm::sin(f64::from(number) * 1.7)));
-        times.map(|at_ns| Reading { at_ns, turns: Angle::from_turns(at_ns / period_ns + phase).as_turns() }).collect()
+        let times = (1..=count)
+            .map(|number| gap_ns * (f64::from(number) + 0.37 * libm::sin(f64::from(number) * 1.7)));
+        times
+            .map(|at_ns| Reading {
+                at_ns,
+                turns: Angle::from_turns(at_ns / period_ns + phase).as_turns(),
+            })
+            .collect()
     }
 
     #[test]
     fn the_worked_example_is_half_a_turn() {
-        let readings = [(4.5, 0.25), (13.5, 0.75), (25.5, 0.75)].map(|(ms, turns)| Reading { at_ns: ms * 1e6, turns });
+        let readings = [(4.5, 0.25), (13.5, 0.75), (25.5, 0.75)]
+            .map(|(ms, turns)| Reading { at_ns: ms * 1e6, turns });
         let sum = Phasor::sum(1.0 / 6e6, &readings);
         assert!((sum.length() - 3.0).abs() < 1e-9);
         assert!(Angle::from_turns(-sum.turns()).signed_turns_from(Angle::HALF).abs() < 1e-9);
@@ -210,9 +248,14 @@ mod tests {
                 let readings = readings(period, 0.3, count, gap_ns);
                 let found = 1.0 / best_frequency(1.0 / 6e6, &readings);
                 let off_turns = (found / period - 1.0) * f64::from(count) * gap_ns / period;
-                assert!(off_turns.abs() < 1e-3, "{count} completions, {ppm} ppm: {off_turns} turns off at the end");
+                assert!(
+                    off_turns.abs() < 1e-3,
+                    "{count} completions, {ppm} ppm: {off_turns} turns off at the end"
+                );
                 let phase = -Phasor::sum(1.0 / found, &readings).turns();
-                assert!(Angle::from_turns(phase).signed_turns_from(Angle::from_turns(0.3)).abs() < 1e-3);
+                assert!(
+                    Angle::from_turns(phase).signed_turns_from(Angle::from_turns(0.3)).abs() < 1e-3
+                );
             }
         }
     }

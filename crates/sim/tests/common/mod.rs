@@ -9,7 +9,14 @@ use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
 
 pub fn command(id: u64, op: Op, start: u64, len: u64) -> Command {
-    Command { id: CommandId(id), op, extent: Extent::from_numbers(start, len), fua: false, background: None, requests: SmallVec::new() }
+    Command {
+        id: CommandId(id),
+        op,
+        extent: Extent::from_numbers(start, len),
+        fua: false,
+        background: None,
+        requests: SmallVec::new(),
+    }
 }
 
 /// A command as it was served.
@@ -26,7 +33,8 @@ impl Served {
     }
 }
 
-/// A stream of commands of which so many are outstanding; each completion is followed by the next after `think`.
+/// A stream of commands of which so many are outstanding; each completion is followed by the next
+/// after `think`.
 pub struct Stream<'a> {
     pub depth: usize,
     pub think: Nanos,
@@ -37,8 +45,14 @@ pub fn stream<'a>(depth: usize, next: impl FnMut(u64) -> Command + 'a) -> Stream
     Stream { depth, think: Nanos::ZERO, next: Box::new(next) }
 }
 
-/// Serves streams side by side until so many commands have completed in all, and lets the rest complete; answers by stream, in the order of completion.
-pub fn serve(device: &mut impl Device, from: Instant, mut streams: Vec<Stream<'_>>, count: usize) -> Vec<Vec<Served>> {
+/// Serves streams side by side until so many commands have completed in all, and lets the rest
+/// complete; answers by stream, in the order of completion.
+pub fn serve(
+    device: &mut impl Device,
+    from: Instant,
+    mut streams: Vec<Stream<'_>>,
+    count: usize,
+) -> Vec<Vec<Served>> {
     let mut served: Vec<Vec<Served>> = streams.iter().map(|_| Vec::new()).collect();
     let mut sent: BTreeMap<CommandId, (usize, Instant, Command)> = BTreeMap::new();
     let mut due: BTreeMap<(Instant, u64), usize> = BTreeMap::new();
@@ -55,12 +69,15 @@ pub fn serve(device: &mut impl Device, from: Instant, mut streams: Vec<Stream<'_
         let Some(now) = device.next_event().into_iter().chain(send_at).min() else { break };
         device.advance(now, &mut reports);
         for completion in reports.drain(..) {
-            let (number, sent, command) = sent.remove(&completion.command).expect("each command is reported once");
+            let (number, sent, command) =
+                sent.remove(&completion.command).expect("each command is reported once");
             due.insert((completion.finished + streams[number].think, ids), number);
             ids += 1;
             served[number].push(Served { command, sent, completion });
         }
-        while let Some(entry) = due.first_entry().filter(|entry| entry.key().0 <= now && submitted < count) {
+        while let Some(entry) =
+            due.first_entry().filter(|entry| entry.key().0 <= now && submitted < count)
+        {
             let number = entry.remove();
             let mut command = (streams[number].next)(submitted as u64);
             command.id = CommandId(submitted as u64);
@@ -78,7 +95,8 @@ pub fn serve(device: &mut impl Device, from: Instant, mut streams: Vec<Stream<'_
 /// Commands served in a second, from the first sending to the last completion.
 pub fn per_second(served: &[Served]) -> f64 {
     let first = served.iter().map(|served| served.sent).min().expect("something was served");
-    let last = served.iter().map(|served| served.completion.finished).max().expect("something was served");
+    let last =
+        served.iter().map(|served| served.completion.finished).max().expect("something was served");
     served.len() as f64 / last.saturating_since(first).as_secs_f64()
 }
 

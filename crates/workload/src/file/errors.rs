@@ -16,7 +16,8 @@ pub struct FileErrors {
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Line and column, counted from 1, columns in characters; `None` where there is one line only, or the mistake is of the whole.
+    /// Line and column, counted from 1, columns in characters; `None` where there is one line only,
+    /// or the mistake is of the whole.
     pub at: Option<(usize, usize)>,
     /// What is wrong, and what would be right.
     pub message: String,
@@ -28,7 +29,9 @@ impl fmt::Display for FileErrors {
         for (index, mistake) in self.mistakes.iter().enumerate() {
             let end = if index == 0 { "" } else { "\n" };
             match mistake.at {
-                Some((line, column)) => write!(f, "{end}{}:{line}:{column}: {}", self.name, mistake.message)?,
+                Some((line, column)) => {
+                    write!(f, "{end}{}:{line}:{column}: {}", self.name, mistake.message)?
+                }
                 None => write!(f, "{end}{}: {}", self.name, mistake.message)?,
             }
         }

@@ -1,4 +1,5 @@
-//! [`KEYS`]: what can be said of a stream. Reader, writer, documentation and tests iterate over this table.
+//! [`KEYS`]: what can be said of a stream. Reader, writer, documentation and tests iterate over
+//! this table.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -37,7 +38,10 @@ macro_rules! share_key {
             summary: $summary,
             default: $default,
             read: |plan, reader, key, value| plan.stream.mix.$field = reader.share(key, value),
-            write: |plan| (plan.stream.mix.$field != Mix::reads(1.0).$field).then(|| written::number(plan.stream.mix.$field)),
+            write: |plan| {
+                (plan.stream.mix.$field != Mix::reads(1.0).$field)
+                    .then(|| written::number(plan.stream.mix.$field))
+            },
         }
     };
 }
@@ -50,7 +54,9 @@ macro_rules! count_key {
             takes: "whole number from 1",
             summary: $summary,
             default: $default,
-            read: |plan, reader, key, value| plan.stream.$field = Some(reader.whole(key, value, 1..=u64::MAX)),
+            read: |plan, reader, key, value| {
+                plan.stream.$field = Some(reader.whole(key, value, 1..=u64::MAX))
+            },
             write: |plan| plan.stream.$field.map(|count| count.to_string()),
         }
     };
@@ -77,8 +83,10 @@ pub const KEYS: &[Key] = &[
     Key {
         name: "clients",
         takes: "whole number from 1 to 1000000, or \"depth\"",
-        summary: "closed loop: clients that each wait for their request before the next; with a rate too, they ask no faster than that",
-        default: "\"depth\" (chosen at each run) without a rate; with one: none, requests come whether or not others are served",
+        summary: "closed loop: clients that each wait for their request before the next; with a \
+            rate too, they ask no faster than that",
+        default: "\"depth\" (chosen at each run) without a rate; with one: none, requests come \
+            whether or not others are served",
         read: |plan, reader, key, value| {
             plan.clients = Some(if value.get_ref().as_str() == Some("depth") {
                 Clients::Depth
@@ -102,7 +110,9 @@ pub const KEYS: &[Key] = &[
             plan.think = if value.get_ref().is_table() {
                 reader.kind(key, value, THINKS)
             } else {
-                Some(reader.time(key, value)).map(|time| if time.is_zero() { ThinkTime::None } else { ThinkTime::Constant(time) })
+                Some(reader.time(key, value)).map(|time| {
+                    if time.is_zero() { ThinkTime::None } else { ThinkTime::Constant(time) }
+                })
             };
         },
         write: |plan| plan.think.as_ref().map(written::think),
@@ -123,7 +133,11 @@ pub const KEYS: &[Key] = &[
         read: |plan, reader, key, value| plan.gaps = reader.kind(key, value, ARRIVALS),
         write: |plan| plan.gaps.as_ref().map(written::gaps),
     },
-    share_key!(reads, "1", "share of reads; what reads, zeroes, discards and flushes leave are writes"),
+    share_key!(
+        reads,
+        "1",
+        "share of reads; what reads, zeroes, discards and flushes leave are writes"
+    ),
     share_key!(zeroes, "0", "share of requests that write zeroes"),
     share_key!(discards, "0", "share of discards"),
     share_key!(flushes, "0", "share of flushes"),
@@ -163,8 +177,14 @@ pub const KEYS: &[Key] = &[
         },
         write: |plan| match plan.range {
             Range::Whole => None,
-            Range::Shares { from, to } => Some(format!("\"{}..{}\"", written::percent(from), written::percent(to))),
-            Range::Bytes { from, to } => Some(format!("\"{}..{}\"", written::bytes(from), to.map_or_else(String::new, written::bytes))),
+            Range::Shares { from, to } => {
+                Some(format!("\"{}..{}\"", written::percent(from), written::percent(to)))
+            }
+            Range::Bytes { from, to } => Some(format!(
+                "\"{}..{}\"",
+                written::bytes(from),
+                to.map_or_else(String::new, written::bytes)
+            )),
         },
     },
     Key {
@@ -177,7 +197,9 @@ pub const KEYS: &[Key] = &[
                 plan.stream.place = place;
             }
         },
-        write: |plan| (plan.stream.place != Place::Uniform).then(|| written::place(&plan.stream.place)),
+        write: |plan| {
+            (plan.stream.place != Place::Uniform).then(|| written::place(&plan.stream.place))
+        },
     },
     Key {
         name: "align",
@@ -207,14 +229,20 @@ pub const KEYS: &[Key] = &[
                 plan.stream.order = order;
             }
         },
-        write: |plan| (plan.stream.order != crate::order::Order::Random).then(|| written::order(&plan.stream.order)),
+        write: |plan| {
+            (plan.stream.order != crate::order::Order::Random)
+                .then(|| written::order(&plan.stream.order))
+        },
     },
     Key {
         name: "positions",
         takes: "whole number from 1",
-        summary: "how many runs the clients continue together; 1: the stream's requests make one run, whoever asks",
+        summary: "how many runs the clients continue together; 1: the stream's requests make one \
+            run, whoever asks",
         default: "one for each client",
-        read: |plan, reader, key, value| plan.stream.positions = Some(reader.whole(key, value, 1..=1_000_000) as u32),
+        read: |plan, reader, key, value| {
+            plan.stream.positions = Some(reader.whole(key, value, 1..=1_000_000) as u32)
+        },
         write: |plan| plan.stream.positions.map(|positions| positions.to_string()),
     },
     Key {
@@ -263,10 +291,15 @@ pub const KEYS: &[Key] = &[
 pub(super) fn label(reader: &mut Reader, key: &str, value: &Value<'_>) -> String {
     let text = reader.text(key, value, "\"recorder\"");
     let letters = text.chars().count();
-    if value.get_ref().as_str().is_some() && (!(1..=64).contains(&letters) || text.chars().any(char::is_control)) {
+    if value.get_ref().as_str().is_some()
+        && (!(1..=64).contains(&letters) || text.chars().any(char::is_control))
+    {
         reader.mistake(
             value.span(),
-            format_args!("{key} has {letters} characters, expected 1 to 64, none of them a control character; choose another"),
+            format_args!(
+                "{key} has {letters} characters, expected 1 to 64, none of them a control \
+                character; choose another"
+            ),
         );
     }
     text
@@ -274,15 +307,26 @@ pub(super) fn label(reader: &mut Reader, key: &str, value: &Value<'_>) -> String
 
 /// `FROM..TO`, both in percent or both in bytes; bytes may leave the end open.
 fn range(text: &str) -> Result<Range, String> {
-    let expected = || format!("range is \"{text}\", expected \"0%..50%\", \"10GiB..100GiB\" or \"10GiB..\"; the first must lie before the second");
+    let expected = || {
+        format!(
+            "range is \"{text}\", expected \"0%..50%\", \"10GiB..100GiB\" or \"10GiB..\"; the \
+                first must lie before the second"
+        )
+    };
     let (from, to) = text.split_once("..").ok_or_else(expected)?;
     if to.ends_with('%') {
         // The start may leave its sign out, because 0 needs none.
         let from = if from.ends_with('%') { from.to_string() } else { format!("{from}%") };
-        let (from, to) = (parse_share(&from).map_err(|_| expected())?, parse_share(to).map_err(|_| expected())?);
-        return if from < to { Ok(Range::Shares { from: from.as_fraction(), to: to.as_fraction() }) } else { Err(expected()) };
+        let (from, to) =
+            (parse_share(&from).map_err(|_| expected())?, parse_share(to).map_err(|_| expected())?);
+        return if from < to {
+            Ok(Range::Shares { from: from.as_fraction(), to: to.as_fraction() })
+        } else {
+            Err(expected())
+        };
     }
     let from = parse_bytes(from).map_err(|_| expected())?.get();
-    let to = if to.is_empty() { None } else { Some(parse_bytes(to).map_err(|_| expected())?.get()) };
+    let to =
+        if to.is_empty() { None } else { Some(parse_bytes(to).map_err(|_| expected())?.get()) };
     if to.is_none_or(|to| from < to) { Ok(Range::Bytes { from, to }) } else { Err(expected()) }
 }

@@ -1,4 +1,5 @@
-//! The tables of kinds: what `size`, `place`, `run`, `arrivals` and `think` may be. Reader, writer, documentation and tests iterate over them.
+//! The tables of kinds: what `size`, `place`, `run`, `arrivals` and `think` may be. Reader, writer,
+//! documentation and tests iterate over them.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -40,18 +41,27 @@ const fn field(name: &'static str, takes: &'static str, default: &'static str) -
 
 /// No default.
 const NEEDED: &str = "must be given";
-/// Popularity is dealt out to parts of this size unless the file says otherwise: about two tracks of a drive of today. A guess.
+/// Popularity is dealt out to parts of this size unless the file says otherwise: about two tracks
+/// of a drive of today. A guess.
 const CHUNK: u64 = 1 << 20;
 /// Sixteen times the middle of the sizes cuts off next to nothing.
-const MOST_OVER_MIDDLE: u64 = 16;
+const MAX_OVER_MIDDLE: u64 = 16;
 
 const CHUNK_KEY: FieldHelp = field("chunk", "size", "1MiB");
-const ORDERED_KEY: FieldHelp = field("ordered", "true: the most popular chunks lie first; false: scattered by the seed", "false");
+const ORDERED_KEY: FieldHelp = field(
+    "ordered",
+    "true: the most popular chunks lie first; false: scattered by the seed",
+    "false",
+);
 
 /// The entries of a list of sizes.
-pub const SIZE_ENTRY: &[FieldHelp] = &[field("size", "size", NEEDED), field("weight", "number above 0", "1")];
+pub const SIZE_ENTRY: &[FieldHelp] =
+    &[field("size", "size", NEEDED), field("weight", "number above 0", "1")];
 /// The entries of a list of hot spots.
-pub const SPOT_ENTRY: &[FieldHelp] = &[field("requests", "share of the requests", NEEDED), field("space", "share of the range", NEEDED)];
+pub const SPOT_ENTRY: &[FieldHelp] = &[
+    field("requests", "share of the requests", NEEDED),
+    field("space", "share of the range", NEEDED),
+];
 
 /// What `size` and `write_size` may be, beside one size and a list of sizes.
 pub const SIZES: &[Kind<Sizes>] = &[
@@ -64,29 +74,43 @@ pub const SIZES: &[Kind<Sizes>] = &[
     Kind {
         name: "uniform",
         summary: "each multiple from the least to the most with the same probability",
-        keys: &[field("least", "size", "the multiple"), field("most", "size", NEEDED), field("multiple", "size", "4KiB")],
+        keys: &[
+            field("least", "size", "the multiple"),
+            field("most", "size", NEEDED),
+            field("multiple", "size", "4KiB"),
+        ],
         read: |fields| {
             let multiple_bytes = fields.or("multiple", 4_096, Reader::bytes);
             Sizes::Uniform {
-                least_bytes: fields.or("least", multiple_bytes, Reader::bytes),
-                most_bytes: fields.needed("most", multiple_bytes, Reader::bytes),
+                min_bytes: fields.or("least", multiple_bytes, Reader::bytes),
+                max_bytes: fields.needed("most", multiple_bytes, Reader::bytes),
                 multiple_bytes,
             }
         },
     },
     Kind {
         name: "exponential",
-        summary: "P(n multiples) = q (1 − q)^(n − 1), q = multiple / mean; what exceeds the most becomes the most",
-        keys: &[field("mean", "size", NEEDED), field("multiple", "size", "4KiB"), field("most", "size", "16 times the mean, in multiples")],
+        summary: "P(n multiples) = q (1 − q)^(n − 1), q = multiple / mean; what exceeds the most \
+            becomes the most",
+        keys: &[
+            field("mean", "size", NEEDED),
+            field("multiple", "size", "4KiB"),
+            field("most", "size", "16 times the mean, in multiples"),
+        ],
         read: |fields| {
             let multiple_bytes = fields.or("multiple", 4_096, Reader::bytes);
             let mean_bytes = fields.needed("mean", 2 * multiple_bytes, Reader::bytes);
-            Sizes::Exponential { mean_bytes, multiple_bytes, most_bytes: fields.or("most", most_of(mean_bytes, multiple_bytes), Reader::bytes) }
+            Sizes::Exponential {
+                mean_bytes,
+                multiple_bytes,
+                max_bytes: fields.or("most", max_of(mean_bytes, multiple_bytes), Reader::bytes),
+            }
         },
     },
     Kind {
         name: "lognormal",
-        summary: "median · e^(spread · z), z standard normal, rounded to the nearest multiple, at least one; what exceeds the most becomes the most",
+        summary: "median · e^(spread · z), z standard normal, rounded to the nearest multiple, at \
+            least one; what exceeds the most becomes the most",
         keys: &[
             field("median", "size", NEEDED),
             field("spread", "number from 0 to 5", "1"),
@@ -98,25 +122,34 @@ pub const SIZES: &[Kind<Sizes>] = &[
             let median_bytes = fields.needed("median", multiple_bytes, Reader::bytes);
             Sizes::LogNormal {
                 median_bytes,
-                spread: fields.or("spread", 1.0, |reader, key, value| reader.number(key, value, "1.0")),
+                spread: fields
+                    .or("spread", 1.0, |reader, key, value| reader.number(key, value, "1.0")),
                 multiple_bytes,
-                most_bytes: fields.or("most", most_of(median_bytes, multiple_bytes), Reader::bytes),
+                max_bytes: fields.or("most", max_of(median_bytes, multiple_bytes), Reader::bytes),
             }
         },
     },
 ];
 
-fn most_of(middle: u64, multiple: u64) -> u64 {
-    middle.saturating_mul(MOST_OVER_MIDDLE) / multiple.max(1) * multiple
+fn max_of(middle: u64, multiple: u64) -> u64 {
+    middle.saturating_mul(MAX_OVER_MIDDLE) / multiple.max(1) * multiple
 }
 
 /// What `place` may be.
 pub const PLACES: &[Kind<Place>] = &[
-    Kind { name: "uniform", summary: "anywhere in the range, evenly distributed", keys: &[], read: |_| Place::Uniform },
+    Kind {
+        name: "uniform",
+        summary: "anywhere in the range, evenly distributed",
+        keys: &[],
+        read: |_| Place::Uniform,
+    },
     Kind {
         name: "fixed",
         summary: "one of a few starts, the same for every seed",
-        keys: &[field("places", "number from 1 to the sectors of the range", NEEDED), field("set", "number; another has other starts", "0")],
+        keys: &[
+            field("places", "number from 1 to the sectors of the range", NEEDED),
+            field("set", "number; another has other starts", "0"),
+        ],
         read: |fields| Place::Fixed {
             places: fields.needed("places", 1, count),
             set: fields.or("set", 0, |reader, key, value| reader.whole(key, value, 0..=u64::MAX)),
@@ -133,38 +166,64 @@ pub const PLACES: &[Kind<Place>] = &[
     },
     Kind {
         name: "self-similar",
-        summary: "rank = chunks · u^(ln h / ln (1 − h)): the share h of the chunks takes 1 − h of the requests, at every scale",
+        summary: "rank = chunks · u^(ln h / ln (1 − h)): the share h of the chunks takes 1 − h of \
+            the requests, at every scale",
         keys: &[field("share", "share h, 0.001 to 0.5", "0.2"), CHUNK_KEY, ORDERED_KEY],
-        read: |fields| Place::SelfSimilar { share: fields.or("share", 0.2, Reader::share), chunks: chunks(fields) },
+        read: |fields| Place::SelfSimilar {
+            share: fields.or("share", 0.2, Reader::share),
+            chunks: chunks(fields),
+        },
     },
     Kind {
         name: "hot-spots",
-        summary: "regions one behind the other, each with a share of the requests and of the range; the rest goes to the rest",
+        summary: "regions one behind the other, each with a share of the requests and of the \
+            range; the rest goes to the rest",
         keys: &[field("spots", "list of { requests = SHARE, space = SHARE }", NEEDED)],
         read: |fields| Place::HotSpots(fields.needed("spots", Vec::new(), spots)),
     },
     Kind {
         name: "normal",
-        summary: "normally distributed around a centre, cut off at the ends of the range",
-        keys: &[field("centre", "share of the range", "0.5"), field("deviation", "share of the range, 0.0001 to 1", "0.1")],
-        read: |fields| Place::Normal { centre: fields.or("centre", 0.5, Reader::share), deviation: fields.or("deviation", 0.1, Reader::share) },
+        summary: "normally distributed around a center, cut off at the ends of the range",
+        keys: &[
+            field("center", "share of the range", "0.5"),
+            field("deviation", "share of the range, 0.0001 to 1", "0.1"),
+        ],
+        read: |fields| Place::Normal {
+            center: fields.or("center", 0.5, Reader::share),
+            deviation: fields.or("deviation", 0.1, Reader::share),
+        },
     },
     Kind {
         name: "near",
-        summary: "before or behind the client's last request by a geometrically distributed distance, mirrored at the ends of the range",
-        keys: &[field("mean", "size, or share of the range such as \"1%\"", NEEDED), field("jumps", "share of requests that go anywhere", "0")],
-        read: |fields| Place::Near { mean: fields.needed("mean", Distance::Share(0.01), distance), jumps: fields.or("jumps", 0.0, Reader::share) },
+        summary: "before or behind the client's last request by a geometrically distributed \
+            distance, mirrored at the ends of the range",
+        keys: &[
+            field("mean", "size, or share of the range such as \"1%\"", NEEDED),
+            field("jumps", "share of requests that go anywhere", "0"),
+        ],
+        read: |fields| Place::Near {
+            mean: fields.needed("mean", Distance::Share(0.01), distance),
+            jumps: fields.or("jumps", 0.0, Reader::share),
+        },
     },
 ];
 
 /// What `run` may be.
 pub const RUNS: &[Kind<Order>] = &[
-    Kind { name: "random", summary: "no runs: each request where place says", keys: &[], read: |_| Order::Random },
+    Kind {
+        name: "random",
+        summary: "no runs: each request where place says",
+        keys: &[],
+        read: |_| Order::Random,
+    },
     Kind {
         name: "geometric",
         summary: "P(n requests) = q (1 − q)^(n − 1), q = 1 / mean",
         keys: &[field("mean", "number of requests from 1", NEEDED)],
-        read: |fields| Order::Runs { mean_requests: fields.needed("mean", 1.0, |reader, key, value| reader.number(key, value, "8")) },
+        read: |fields| Order::Runs {
+            mean_requests: fields
+                .needed("mean", 1.0, |reader, key, value| reader.number(key, value, "8")),
+        },
     },
     Kind {
         name: "fixed",
@@ -175,8 +234,14 @@ pub const RUNS: &[Kind<Order>] = &[
     Kind {
         name: "uniform",
         summary: "each number of requests from the least to the most with the same probability",
-        keys: &[field("least", "whole number from 1", "1"), field("most", "whole number from 1", NEEDED)],
-        read: |fields| Order::UniformRuns { least: fields.or("least", 1, count), most: fields.needed("most", 1, count) },
+        keys: &[
+            field("least", "whole number from 1", "1"),
+            field("most", "whole number from 1", NEEDED),
+        ],
+        read: |fields| Order::UniformRuns {
+            least: fields.or("least", 1, count),
+            most: fields.needed("most", 1, count),
+        },
     },
     Kind {
         name: "sequential",
@@ -202,7 +267,12 @@ pub const ARRIVALS: &[Kind<Interarrival>] = &[
         keys: &[RATE_KEY],
         read: |fields| Interarrival::Poisson { per_second: rate(fields) },
     },
-    Kind { name: "constant", summary: "one request in every 1 / rate", keys: &[RATE_KEY], read: |fields| constant(rate(fields)) },
+    Kind {
+        name: "constant",
+        summary: "one request in every 1 / rate",
+        keys: &[RATE_KEY],
+        read: |fields| constant(rate(fields)),
+    },
     Kind {
         name: "bursts",
         summary: "Poisson at the rate while on, nothing while off; on at the start",
@@ -210,26 +280,41 @@ pub const ARRIVALS: &[Kind<Interarrival>] = &[
             field("rate", "requests per second while on", NEEDED),
             field("on", "time", NEEDED),
             field("off", "time", NEEDED),
-            field("phases", "\"exponential\" (on and off are means) or \"constant\"", "\"exponential\""),
+            field(
+                "phases",
+                "\"exponential\" (on and off are means) or \"constant\"",
+                "\"exponential\"",
+            ),
         ],
         read: |fields| {
             let per_second = rate(fields);
-            let (on, off) = (fields.needed("on", Nanos::from_ms(1), Reader::time), fields.needed("off", Nanos::from_ms(1), Reader::time));
-            let exponential = fields.or("phases", true, |reader, key, value| match value.get_ref().as_str() {
-                Some("exponential") => true,
-                Some("constant") => false,
-                _ => {
-                    reader.mistake(value.span(), format_args!("{key} is neither \"exponential\" nor \"constant\"; write one of the two"));
-                    true
-                }
-            });
+            let (on, off) = (
+                fields.needed("on", Nanos::from_ms(1), Reader::time),
+                fields.needed("off", Nanos::from_ms(1), Reader::time),
+            );
+            let exponential =
+                fields.or("phases", true, |reader, key, value| match value.get_ref().as_str() {
+                    Some("exponential") => true,
+                    Some("constant") => false,
+                    _ => {
+                        reader.mistake(
+                            value.span(),
+                            format_args!(
+                                "{key} is neither \"exponential\" \
+                        nor \"constant\"; write one of the two"
+                            ),
+                        );
+                        true
+                    }
+                });
             let phase = if exponential { Phase::Exponential } else { Phase::Constant };
             Interarrival::Bursts { per_second, on: phase(on), off: phase(off) }
         },
     },
     Kind {
         name: "pareto",
-        summary: "P(gap > x) = (least / x)^shape with the mean 1 / rate: bursts at every scale where the shape is below 2",
+        summary: "P(gap > x) = (least / x)^shape with the mean 1 / rate: bursts at every scale \
+            where the shape is below 2",
         keys: &[RATE_KEY, field("shape", "number from 1.01 to 10", "1.5")],
         read: |fields| Interarrival::Pareto {
             per_second: rate(fields),
@@ -238,7 +323,8 @@ pub const ARRIVALS: &[Kind<Interarrival>] = &[
     },
     Kind {
         name: "cascade",
-        summary: "the b-model: of each window's requests the share `bias` falls into one half, chosen by a coin, and so on for halves of halves",
+        summary: "the b-model: of each window's requests the share `bias` falls into one half, \
+            chosen by a coin, and so on for halves of halves",
         keys: &[
             RATE_KEY,
             field("bias", "number from 0.5 to 0.99", "0.7"),
@@ -249,7 +335,8 @@ pub const ARRIVALS: &[Kind<Interarrival>] = &[
             per_second: rate(fields),
             bias: fields.or("bias", 0.7, |reader, key, value| reader.number(key, value, "0.7")),
             window: fields.or("window", Nanos::from_secs(60), Reader::time),
-            levels: fields.or("levels", 12, |reader, key, value| reader.whole(key, value, 1..=20)) as u32,
+            levels: fields.or("levels", 12, |reader, key, value| reader.whole(key, value, 1..=20))
+                as u32,
         },
     },
 ];
@@ -266,7 +353,9 @@ pub const THINKS: &[Kind<ThinkTime>] = &[
         name: "exponential",
         summary: "exponentially distributed",
         keys: &[field("mean", "time", NEEDED)],
-        read: |fields| ThinkTime::Exponential(fields.needed("mean", Nanos::from_ms(1), Reader::time)),
+        read: |fields| {
+            ThinkTime::Exponential(fields.needed("mean", Nanos::from_ms(1), Reader::time))
+        },
     },
     Kind {
         name: "uniform",
@@ -293,7 +382,10 @@ fn count(reader: &mut Reader, key: &str, value: &Value<'_>) -> u64 {
 }
 
 fn chunks(fields: &mut Fields<'_, '_>) -> Chunks {
-    Chunks { bytes: fields.or("chunk", CHUNK, Reader::bytes), ordered: fields.or("ordered", false, Reader::truth) }
+    Chunks {
+        bytes: fields.or("chunk", CHUNK, Reader::bytes),
+        ordered: fields.or("ordered", false, Reader::truth),
+    }
 }
 
 fn distance(reader: &mut Reader, key: &str, value: &Value<'_>) -> Distance {
@@ -331,7 +423,9 @@ pub(crate) fn sizes(reader: &mut Reader, key: &str, value: &Value<'_>) -> Option
                     continue;
                 };
                 let bytes = reader.bytes(&format!("{key}.size"), size);
-                let weight = table.get("weight").map_or(1.0, |weight| reader.number(&format!("{key}.weight"), weight, "2"));
+                let weight = table
+                    .get("weight")
+                    .map_or(1.0, |weight| reader.number(&format!("{key}.weight"), weight, "2"));
                 weighted.push(SizeWeight { bytes, weight });
             }
             Some(Sizes::Weighted(weighted))
@@ -345,7 +439,9 @@ pub(crate) mod written {
     use super::*;
 
     pub(crate) fn bytes(bytes: u64) -> String {
-        for (unit, name) in [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")] {
+        for (unit, name) in
+            [(1_u64 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")]
+        {
             if bytes.is_multiple_of(unit) && bytes > 0 {
                 return format!("{}{name}", bytes / unit);
             }
@@ -377,7 +473,8 @@ pub(crate) mod written {
     }
 
     fn table(kind: &str, fields: &[(&str, String)]) -> String {
-        let fields: Vec<String> = fields.iter().map(|(key, value)| format!(", {key} = {value}")).collect();
+        let fields: Vec<String> =
+            fields.iter().map(|(key, value)| format!(", {key} = {value}")).collect();
         format!("{{ kind = \"{kind}\"{} }}", fields.concat())
     }
 
@@ -385,24 +482,38 @@ pub(crate) mod written {
         match sizes {
             Sizes::Fixed { bytes } => quoted_bytes(*bytes),
             Sizes::Weighted(weighted) => {
-                let entry = |entry: &SizeWeight| format!("{{ size = {}, weight = {} }}", quoted_bytes(entry.bytes), number(entry.weight));
+                let entry = |entry: &SizeWeight| {
+                    format!(
+                        "{{ size = {}, weight = {} }}",
+                        quoted_bytes(entry.bytes),
+                        number(entry.weight)
+                    )
+                };
                 format!("[{}]", weighted.iter().map(entry).collect::<Vec<_>>().join(", "))
             }
-            Sizes::Uniform { least_bytes, most_bytes, multiple_bytes } => table(
+            Sizes::Uniform { min_bytes, max_bytes, multiple_bytes } => table(
                 "uniform",
-                &[("least", quoted_bytes(*least_bytes)), ("most", quoted_bytes(*most_bytes)), ("multiple", quoted_bytes(*multiple_bytes))],
+                &[
+                    ("least", quoted_bytes(*min_bytes)),
+                    ("most", quoted_bytes(*max_bytes)),
+                    ("multiple", quoted_bytes(*multiple_bytes)),
+                ],
             ),
-            Sizes::Exponential { mean_bytes, multiple_bytes, most_bytes } => table(
+            Sizes::Exponential { mean_bytes, multiple_bytes, max_bytes } => table(
                 "exponential",
-                &[("mean", quoted_bytes(*mean_bytes)), ("multiple", quoted_bytes(*multiple_bytes)), ("most", quoted_bytes(*most_bytes))],
+                &[
+                    ("mean", quoted_bytes(*mean_bytes)),
+                    ("multiple", quoted_bytes(*multiple_bytes)),
+                    ("most", quoted_bytes(*max_bytes)),
+                ],
             ),
-            Sizes::LogNormal { median_bytes, spread, multiple_bytes, most_bytes } => table(
+            Sizes::LogNormal { median_bytes, spread, multiple_bytes, max_bytes } => table(
                 "lognormal",
                 &[
                     ("median", quoted_bytes(*median_bytes)),
                     ("spread", number(*spread)),
                     ("multiple", quoted_bytes(*multiple_bytes)),
-                    ("most", quoted_bytes(*most_bytes)),
+                    ("most", quoted_bytes(*max_bytes)),
                 ],
             ),
         }
@@ -410,18 +521,43 @@ pub(crate) mod written {
 
     pub(crate) fn place(place: &Place) -> String {
         let skewed = |kind, key, value, chunks: Chunks| {
-            table(kind, &[(key, number(value)), ("chunk", quoted_bytes(chunks.bytes)), ("ordered", chunks.ordered.to_string())])
+            table(
+                kind,
+                &[
+                    (key, number(value)),
+                    ("chunk", quoted_bytes(chunks.bytes)),
+                    ("ordered", chunks.ordered.to_string()),
+                ],
+            )
         };
         match place {
             Place::Uniform => table("uniform", &[]),
-            Place::Fixed { places, set } => table("fixed", &[("places", places.to_string()), ("set", set.to_string())]),
-            Place::Zipf { theta, chunks } => skewed("zipf", "theta", *theta, *chunks),
-            Place::SelfSimilar { share, chunks } => skewed("self-similar", "share", *share, *chunks),
-            Place::HotSpots(spots) => {
-                let entry = |spot: &HotSpot| format!("{{ requests = {}, space = {} }}", number(spot.requests), number(spot.space));
-                table("hot-spots", &[("spots", format!("[{}]", spots.iter().map(entry).collect::<Vec<_>>().join(", ")))])
+            Place::Fixed { places, set } => {
+                table("fixed", &[("places", places.to_string()), ("set", set.to_string())])
             }
-            Place::Normal { centre, deviation } => table("normal", &[("centre", number(*centre)), ("deviation", number(*deviation))]),
+            Place::Zipf { theta, chunks } => skewed("zipf", "theta", *theta, *chunks),
+            Place::SelfSimilar { share, chunks } => {
+                skewed("self-similar", "share", *share, *chunks)
+            }
+            Place::HotSpots(spots) => {
+                let entry = |spot: &HotSpot| {
+                    format!(
+                        "{{ requests = {}, space = {} }}",
+                        number(spot.requests),
+                        number(spot.space)
+                    )
+                };
+                table(
+                    "hot-spots",
+                    &[(
+                        "spots",
+                        format!("[{}]", spots.iter().map(entry).collect::<Vec<_>>().join(", ")),
+                    )],
+                )
+            }
+            Place::Normal { center, deviation } => {
+                table("normal", &[("center", number(*center)), ("deviation", number(*deviation))])
+            }
             Place::Near { mean, jumps } => {
                 let mean = match mean {
                     Distance::Bytes(size) => quoted_bytes(*size),
@@ -441,9 +577,13 @@ pub(crate) mod written {
     pub(crate) fn order(order: &Order) -> String {
         match order {
             Order::Random => table("random", &[]),
-            Order::Runs { mean_requests } => table("geometric", &[("mean", number(*mean_requests))]),
+            Order::Runs { mean_requests } => {
+                table("geometric", &[("mean", number(*mean_requests))])
+            }
             Order::FixedRuns { requests } => table("fixed", &[("requests", requests.to_string())]),
-            Order::UniformRuns { least, most } => table("uniform", &[("least", least.to_string()), ("most", most.to_string())]),
+            Order::UniformRuns { least, most } => {
+                table("uniform", &[("least", least.to_string()), ("most", most.to_string())])
+            }
             Order::Sequential => table("sequential", &[]),
             Order::Strided { gap_bytes } => table("strided", &[("gap", quoted_bytes(*gap_bytes))]),
         }
@@ -457,13 +597,33 @@ pub(crate) mod written {
             Interarrival::Bursts { per_second, on, off } => {
                 let (Phase::Constant(on_time) | Phase::Exponential(on_time)) = on;
                 let (Phase::Constant(off_time) | Phase::Exponential(off_time)) = off;
-                let phases = if matches!(on, Phase::Constant(_)) { "\"constant\"" } else { "\"exponential\"" };
-                table("bursts", &[rate(per_second), ("on", time(*on_time)), ("off", time(*off_time)), ("phases", phases.to_string())])
+                let phases = if matches!(on, Phase::Constant(_)) {
+                    "\"constant\""
+                } else {
+                    "\"exponential\""
+                };
+                table(
+                    "bursts",
+                    &[
+                        rate(per_second),
+                        ("on", time(*on_time)),
+                        ("off", time(*off_time)),
+                        ("phases", phases.to_string()),
+                    ],
+                )
             }
-            Interarrival::Pareto { per_second, shape } => table("pareto", &[rate(per_second), ("shape", number(*shape))]),
-            Interarrival::Cascade { per_second, bias, window, levels } => {
-                table("cascade", &[rate(per_second), ("bias", number(*bias)), ("window", time(*window)), ("levels", levels.to_string())])
+            Interarrival::Pareto { per_second, shape } => {
+                table("pareto", &[rate(per_second), ("shape", number(*shape))])
             }
+            Interarrival::Cascade { per_second, bias, window, levels } => table(
+                "cascade",
+                &[
+                    rate(per_second),
+                    ("bias", number(*bias)),
+                    ("window", time(*window)),
+                    ("levels", levels.to_string()),
+                ],
+            ),
         }
     }
 
@@ -472,7 +632,9 @@ pub(crate) mod written {
             ThinkTime::None => "\"0\"".to_string(),
             ThinkTime::Constant(span) => time(*span),
             ThinkTime::Exponential(mean) => table("exponential", &[("mean", time(*mean))]),
-            ThinkTime::Uniform { least, most } => table("uniform", &[("least", time(*least)), ("most", time(*most))]),
+            ThinkTime::Uniform { least, most } => {
+                table("uniform", &[("least", time(*least)), ("most", time(*most))])
+            }
         }
     }
 }

@@ -89,15 +89,20 @@ impl StreamPlan {
     /// Whether the number of its clients is chosen at each run.
     #[must_use]
     pub fn takes_depth(&self) -> bool {
-        matches!(self.arrivals(1), Arrivals::Closed { .. } | Arrivals::Paced { .. }) && !matches!(self.clients, Some(Clients::Count(_)))
+        matches!(self.arrivals(1), Arrivals::Closed { .. } | Arrivals::Paced { .. })
+            && !matches!(self.clients, Some(Clients::Count(_)))
     }
 
     /// What contradicts itself, if anything does.
     pub(crate) fn contradiction(&self) -> Option<&'static str> {
         let open = self.rate.is_some() || self.gaps.is_some();
         match () {
-            () if self.rate.is_some() && self.gaps.is_some() => Some("rate and arrivals exclude each other; keep one of them"),
-            () if open && self.think.is_some() => Some("think has no meaning where requests come by a rate; remove think, or the rate"),
+            () if self.rate.is_some() && self.gaps.is_some() => {
+                Some("rate and arrivals exclude each other; keep one of them")
+            }
+            () if open && self.think.is_some() => Some(
+                "think has no meaning where requests come by a rate; remove think, or the rate",
+            ),
             () => None,
         }
     }
@@ -111,16 +116,29 @@ impl StreamPlan {
         match (gaps, clients) {
             (Some(gaps), None) => Arrivals::Open(gaps),
             (Some(pace), Some(clients)) => Arrivals::Paced { clients, pace },
-            (None, clients) => Arrivals::Closed { clients: clients.unwrap_or(depth), think: self.think.unwrap_or(ThinkTime::None) },
+            (None, clients) => Arrivals::Closed {
+                clients: clients.unwrap_or(depth),
+                think: self.think.unwrap_or(ThinkTime::None),
+            },
         }
     }
 
-    /// The stream on a drive of `capacity` sectors of `sector` bytes, with `depth` clients where that is left open.
+    /// The stream on a drive of `capacity` sectors of `sector` bytes, with `depth` clients where
+    /// that is left open.
     ///
     /// # Errors
     /// When the range does not lie on the drive in whole sectors.
-    pub fn config(&self, sector: SectorSize, capacity: Sectors, depth: u32) -> Result<StreamConfig, StreamFault> {
-        Ok(StreamConfig { arrivals: self.arrivals(depth), range: self.range.on(sector, capacity)?, ..self.stream.clone() })
+    pub fn config(
+        &self,
+        sector: SectorSize,
+        capacity: Sectors,
+        depth: u32,
+    ) -> Result<StreamConfig, StreamFault> {
+        Ok(StreamConfig {
+            arrivals: self.arrivals(depth),
+            range: self.range.on(sector, capacity)?,
+            ..self.stream.clone()
+        })
     }
 
     /// The stream as one table of TOML, which reads back as the same stream.
@@ -140,7 +158,7 @@ impl Range {
     fn on(self, sector: SectorSize, capacity: Sectors) -> Result<Option<Extent>, StreamFault> {
         let (from, to) = match self {
             Self::Whole => return Ok(None),
-            // Both ends rounded the same way, so that neighbouring ranges share no sector.
+            // Both ends rounded the same way, so that neighboring ranges share no sector.
             Self::Shares { from, to } => {
                 let at = |share: f64| libm::floor(share * capacity.get() as f64) as u64;
                 (at(from), if to >= 1.0 { capacity.get() } else { at(to) })
@@ -149,8 +167,14 @@ impl Range {
                 let whole = |bytes: u64| {
                     sector.sectors_of(bytes).map(Sectors::get).ok_or_else(|| StreamFault::Value {
                         key: "range",
-                        value: format!("{from} to {} bytes", to.map_or_else(|| "the end".to_string(), |to| to.to_string())),
-                        expected: format!("multiples of the drive's sector of {} bytes", sector.bytes()),
+                        value: format!(
+                            "{from} to {} bytes",
+                            to.map_or_else(|| "the end".to_string(), |to| to.to_string())
+                        ),
+                        expected: format!(
+                            "multiples of the drive's sector of {} bytes",
+                            sector.bytes()
+                        ),
                         remedy: "round both ends to MiB",
                     })
                 };
@@ -158,6 +182,10 @@ impl Range {
             }
         };
         let range = Extent::from_numbers(from, to.saturating_sub(from));
-        if range.len.is_zero() || to > capacity.get() { Err(StreamFault::Range { range, capacity }) } else { Ok(Some(range)) }
+        if range.len.is_zero() || to > capacity.get() {
+            Err(StreamFault::Range { range, capacity })
+        } else {
+            Ok(Some(range))
+        }
     }
 }

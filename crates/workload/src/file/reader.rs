@@ -1,6 +1,8 @@
-//! [`Reader`]: values out of a parsed TOML document, each mistake kept with its place so that all are reported together.
+//! [`Reader`]: values out of a parsed TOML document, each mistake kept with its place so that all
+//! are reported together.
 //!
-//! A value that is wrong is replaced by one that stands in for it; whoever reads goes on, and in the end throws the result away because there were mistakes.
+//! A value that is wrong is replaced by one that stands in for it; whoever reads goes on, and in
+//! the end throws the result away because there were mistakes.
 
 use alloc::format;
 use alloc::string::{String, ToString};
@@ -33,7 +35,10 @@ impl Reader {
     pub(crate) fn parse<'t>(&mut self, text: &'t str) -> Option<DeTable<'t>> {
         let (document, mistakes) = DeTable::parse_recoverable(text);
         for mistake in &mistakes {
-            self.mistakes.push((mistake.span().map_or(0, |span| span.start), mistake.message().replace('\n', ", ")));
+            self.mistakes.push((
+                mistake.span().map_or(0, |span| span.start),
+                mistake.message().replace('\n', ", "),
+            ));
         }
         mistakes.is_empty().then(|| document.into_inner())
     }
@@ -51,16 +56,26 @@ impl Reader {
 
     /// The mistakes of a flag, which has one line.
     pub(crate) fn in_flag(self, flag: &str) -> Result<(), FileErrors> {
-        unless_empty(flag, self.mistakes.into_iter().map(|(_, message)| Mistake { at: None, message }).collect())
+        unless_empty(
+            flag,
+            self.mistakes.into_iter().map(|(_, message)| Mistake { at: None, message }).collect(),
+        )
     }
 
     pub(crate) fn mistake(&mut self, at: Span<usize>, message: impl Display) {
-        let before = if self.thing.is_empty() { String::new() } else { format!("{}: ", self.thing) };
+        let before =
+            if self.thing.is_empty() { String::new() } else { format!("{}: ", self.thing) };
         self.mistakes.push((at.start, format!("{before}{message}")));
     }
 
     fn wrong(&mut self, key: &str, value: &Value<'_>, expected: &str, example: &str) {
-        self.mistake(value.span(), format_args!("{key} is {}, expected {expected}; write it such as {key} = {example}", shown(value)));
+        self.mistake(
+            value.span(),
+            format_args!(
+                "{key} is {}, expected {expected}; write it such as {key} = {example}",
+                shown(value)
+            ),
+        );
     }
 
     pub(crate) fn text(&mut self, key: &str, value: &Value<'_>, example: &str) -> String {
@@ -80,7 +95,12 @@ impl Reader {
     }
 
     /// A whole number within bounds.
-    pub(crate) fn whole(&mut self, key: &str, value: &Value<'_>, bounds: RangeInclusive<u64>) -> u64 {
+    pub(crate) fn whole(
+        &mut self,
+        key: &str,
+        value: &Value<'_>,
+        bounds: RangeInclusive<u64>,
+    ) -> u64 {
         if let DeValue::Integer(digits) = value.get_ref()
             && let Ok(number) = u64::from_str_radix(digits.as_str(), digits.radix())
             && bounds.contains(&number)
@@ -88,8 +108,13 @@ impl Reader {
             return number;
         }
         let (least, most) = bounds.into_inner();
-        let most_shown = if most == u64::MAX { String::new() } else { format!(" to {most}") };
-        self.wrong(key, value, &format!("a whole number from {least}{most_shown} without quotes"), &least.to_string());
+        let max_shown = if most == u64::MAX { String::new() } else { format!(" to {most}") };
+        self.wrong(
+            key,
+            value,
+            &format!("a whole number from {least}{max_shown} without quotes"),
+            &least.to_string(),
+        );
         least
     }
 
@@ -118,13 +143,18 @@ impl Reader {
     pub(crate) fn bytes(&mut self, key: &str, value: &Value<'_>) -> u64 {
         let bytes = match value.get_ref() {
             DeValue::String(text) => parse_bytes(text).map_err(|error| error.to_string()),
-            DeValue::Integer(digits) if digits.radix() == 10 => parse_bytes(digits.as_str()).map_err(|error| error.to_string()),
+            DeValue::Integer(digits) if digits.radix() == 10 => {
+                parse_bytes(digits.as_str()).map_err(|error| error.to_string())
+            }
             _ => Err(format!("is {}", shown(value))),
         };
         match bytes {
             Ok(bytes) if bytes.get() > 0 => return bytes.get(),
             Ok(_) => self.wrong(key, value, "a size of at least 1 byte", "\"64KiB\""),
-            Err(error) => self.mistake(value.span(), format_args!("{key} {error}; expected a size such as {key} = \"64KiB\"")),
+            Err(error) => self.mistake(
+                value.span(),
+                format_args!("{key} {error}; expected a size such as {key} = \"64KiB\""),
+            ),
         }
         4_096
     }
@@ -136,17 +166,24 @@ impl Reader {
             _ => Err(format!("is {}", shown(value))),
         };
         time.unwrap_or_else(|error| {
-            self.mistake(value.span(), format_args!("{key} {error}; expected a time such as {key} = \"100ms\""));
+            self.mistake(
+                value.span(),
+                format_args!("{key} {error}; expected a time such as {key} = \"100ms\""),
+            );
             Nanos::from_ms(1)
         })
     }
 
-    /// A value of one of several kinds: a table with `kind`, or the kind alone where its other keys have defaults.
+    /// A value of one of several kinds: a table with `kind`, or the kind alone where its other keys
+    /// have defaults.
     pub(crate) fn kind<T>(&mut self, key: &str, value: &Value<'_>, kinds: &[Kind<T>]) -> Option<T> {
         let empty = DeTable::default();
         let (table, named) = match value.get_ref() {
             DeValue::String(name) => (&empty, Some((name.as_ref(), value.span()))),
-            DeValue::Table(table) => (table, table.get("kind").and_then(|kind| Some((kind.get_ref().as_str()?, kind.span())))),
+            DeValue::Table(table) => (
+                table,
+                table.get("kind").and_then(|kind| Some((kind.get_ref().as_str()?, kind.span()))),
+            ),
             _ => (&empty, None),
         };
         let known: Vec<&str> = kinds.iter().map(|kind| kind.name).collect();
@@ -156,18 +193,35 @@ impl Reader {
             return None;
         };
         let Some(kind) = kinds.iter().find(|kind| kind.name == name) else {
-            self.mistake(place, format_args!("{key} is of kind `{name}`, expected one of {}; choose one", known.join(", ")));
+            self.mistake(
+                place,
+                format_args!(
+                    "{key} is of kind `{name}`, expected one of {}; choose one",
+                    known.join(", ")
+                ),
+            );
             return None;
         };
-        for unknown in table.keys().filter(|other| other.get_ref() != "kind" && kind.keys.iter().all(|key| key.name != other.get_ref().as_ref())) {
-            self.mistake(unknown.span(), unknown_key(&format!("{key} of kind {name}"), unknown.get_ref(), kind.keys));
+        for unknown in table.keys().filter(|other| {
+            other.get_ref() != "kind"
+                && kind.keys.iter().all(|key| key.name != other.get_ref().as_ref())
+        }) {
+            self.mistake(
+                unknown.span(),
+                unknown_key(&format!("{key} of kind {name}"), unknown.get_ref(), kind.keys),
+            );
         }
         let mut fields = Fields { key, kind: kind.name, table, at: value.span(), reader: self };
         Some((kind.read)(&mut fields))
     }
 
     /// A list of tables, each with these keys.
-    pub(crate) fn tables<'t>(&mut self, key: &str, value: &'t Value<'t>, keys: &[FieldHelp]) -> Vec<(&'t DeTable<'t>, Span<usize>)> {
+    pub(crate) fn tables<'t>(
+        &mut self,
+        key: &str,
+        value: &'t Value<'t>,
+        keys: &[FieldHelp],
+    ) -> Vec<(&'t DeTable<'t>, Span<usize>)> {
         let DeValue::Array(entries) = value.get_ref() else {
             self.wrong(key, value, "a list of tables", "[{ … }, { … }]");
             return Vec::new();
@@ -178,8 +232,14 @@ impl Reader {
                 self.wrong(key, entry, "a table in a list", "[{ … }, { … }]");
                 continue;
             };
-            for unknown in table.keys().filter(|other| keys.iter().all(|key| key.name != other.get_ref().as_ref())) {
-                self.mistake(unknown.span(), unknown_key(&format!("an entry of {key}"), unknown.get_ref(), keys));
+            for unknown in table
+                .keys()
+                .filter(|other| keys.iter().all(|key| key.name != other.get_ref().as_ref()))
+            {
+                self.mistake(
+                    unknown.span(),
+                    unknown_key(&format!("an entry of {key}"), unknown.get_ref(), keys),
+                );
             }
             tables.push((table, entry.span()));
         }
@@ -203,7 +263,12 @@ impl<'a, 't> Fields<'a, 't> {
     }
 
     /// The value of a key that must be there, read by `read`; else `instead`, and a mistake.
-    pub(crate) fn needed<T>(&mut self, name: &'static str, instead: T, read: impl FnOnce(&mut Reader, &str, &Value<'t>) -> T) -> T {
+    pub(crate) fn needed<T>(
+        &mut self,
+        name: &'static str,
+        instead: T,
+        read: impl FnOnce(&mut Reader, &str, &Value<'t>) -> T,
+    ) -> T {
         match self.get(name) {
             Some(value) => read(self.reader, &format!("{}.{name}", self.key), value),
             None => {
@@ -215,7 +280,12 @@ impl<'a, 't> Fields<'a, 't> {
     }
 
     /// The value of a key that may be left out.
-    pub(crate) fn or<T>(&mut self, name: &'static str, default: T, read: impl FnOnce(&mut Reader, &str, &Value<'t>) -> T) -> T {
+    pub(crate) fn or<T>(
+        &mut self,
+        name: &'static str,
+        default: T,
+        read: impl FnOnce(&mut Reader, &str, &Value<'t>) -> T,
+    ) -> T {
         match self.get(name) {
             Some(value) => read(self.reader, &format!("{}.{name}", self.key), value),
             None => default,

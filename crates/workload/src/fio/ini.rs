@@ -1,6 +1,7 @@
 //! The lines of a fio job file: sections, and options with the line they stand in.
 //!
-//! No crate for INI files keeps the lines of what it read, and a message about an option is of no use without; the format needs less than a page.
+//! No crate for INI files keeps the lines of what it read, and a message about an option is of no
+//! use without; the format needs less than a page.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -49,15 +50,22 @@ pub(super) fn sections(text: &str) -> (Vec<Section>, Vec<Mistake>) {
             }
             continue;
         }
-        let (key, value) = content.split_once('=').map_or((content, "1"), |(key, value)| (key.trim_end(), value.trim_start()));
+        let (key, value) = content
+            .split_once('=')
+            .map_or((content, "1"), |(key, value)| (key.trim_end(), value.trim_start()));
         let given = Given { key: key.to_string(), value: value.to_string(), line };
         match (in_global, jobs.last_mut()) {
             (Some(false), Some(job)) => job.options.push(given),
             (Some(true), _) => global.push(given),
-            _ if key.starts_with("include ") => {
-                wrong("include takes in another file, which is not done here; copy its lines into this file".to_string())
-            }
-            _ => wrong(alloc::format!("option `{key}` stands before the first section; put [global] or [job] above it")),
+            _ if key.starts_with("include ") => wrong(
+                "include takes in another file, which is not done here; copy its lines into \
+                    this file"
+                    .to_string(),
+            ),
+            _ => wrong(alloc::format!(
+                "option `{key}` stands before the first section; put \
+                [global] or [job] above it"
+            )),
         }
     }
     (jobs, mistakes)
@@ -69,12 +77,18 @@ mod tests {
 
     #[test]
     fn a_job_has_the_options_of_the_globals_above_it_and_its_own() {
-        let (jobs, mistakes) = sections("[global]\nbs=4k ; small\n[a]\nstonewall\n# no\n[global]\nrw = write\n[b]\niodepth=2");
+        let (jobs, mistakes) = sections(
+            "[global]\nbs=4k ; small\n[a]\nstonewall\n# no\n[global]\nrw = write\n[b]\niodepth=2",
+        );
         assert!(mistakes.is_empty());
         let shown: Vec<String> = jobs
             .iter()
             .map(|job| {
-                let options: Vec<String> = job.options.iter().map(|given| alloc::format!("{}={}@{}", given.key, given.value, given.line)).collect();
+                let options: Vec<String> = job
+                    .options
+                    .iter()
+                    .map(|given| alloc::format!("{}={}@{}", given.key, given.value, given.line))
+                    .collect();
                 alloc::format!("{}@{}: {}", job.name, job.line, options.join(" "))
             })
             .collect();
@@ -84,6 +98,9 @@ mod tests {
     #[test]
     fn lines_that_belong_nowhere_are_named() {
         let (_, mistakes) = sections("bs=4k\n[a\n[]\n[b]\n");
-        assert_eq!(mistakes.iter().filter_map(|mistake| mistake.at).collect::<Vec<_>>(), [(1, 1), (2, 1), (3, 1)]);
+        assert_eq!(
+            mistakes.iter().filter_map(|mistake| mistake.at).collect::<Vec<_>>(),
+            [(1, 1), (2, 1), (3, 1)]
+        );
     }
 }

@@ -45,12 +45,22 @@ struct Direction {
 
 impl<'a> Job<'a> {
     pub(super) fn new(section: &'a Section, mistakes: &'a mut Vec<Mistake>) -> Self {
-        let mut job = Self { section, options: Vec::new(), mistakes, notes: Vec::new(), base: KbBase::Binary };
+        let mut job = Self {
+            section,
+            options: Vec::new(),
+            mistakes,
+            notes: Vec::new(),
+            base: KbBase::Binary,
+        };
         for given in &section.options {
             let Some(option) = find(&given.key) else {
                 job.mistake(
                     given,
-                    format!("option `{}` is not known here and may change what is asked for; remove it, or write the workload as TOML", given.key),
+                    format!(
+                        "option `{}` is not known here and may change what is asked for; \
+                        remove it, or write the workload as TOML",
+                        given.key
+                    ),
                 );
                 continue;
             };
@@ -60,9 +70,17 @@ impl<'a> Job<'a> {
                     job.options.push((option.names[0], given));
                 }
                 Fate::Meaningless => {}
-                Fate::LeftOut(why) => job.notes.push(format!("line {}: {} is left out: {why}", given.line, given.key)),
+                Fate::LeftOut(why) => {
+                    job.notes.push(format!("line {}: {} is left out: {why}", given.line, given.key))
+                }
                 Fate::Refused(_) if given.value == "0" => {}
-                Fate::Refused(remedy) => job.mistake(given, format!("{}={} asks for what is not done here; {remedy}", given.key, given.value)),
+                Fate::Refused(remedy) => job.mistake(
+                    given,
+                    format!(
+                        "{}={} asks for what is not done here; {remedy}",
+                        given.key, given.value
+                    ),
+                ),
             }
         }
         job.base = match job.parsed("kb_base", values::whole) {
@@ -82,7 +100,11 @@ impl<'a> Job<'a> {
     }
 
     /// The value of an option, if it was given and can be read.
-    fn parsed<T>(&mut self, name: &'static str, read: impl FnOnce(&str) -> Result<T, String>) -> Option<T> {
+    fn parsed<T>(
+        &mut self,
+        name: &'static str,
+        read: impl FnOnce(&str) -> Result<T, String>,
+    ) -> Option<T> {
         let given = self.given(name)?;
         match read(&given.value) {
             Ok(value) => Some(value),
@@ -121,10 +143,15 @@ impl<'a> Job<'a> {
         self.times(ground, &mut plan);
 
         let clones = self.parsed("numjobs", values::whole).unwrap_or(1);
-        let clones =
-            if (1..=crate::file::MOST_STREAMS as u64 * 64).contains(&clones) { clones } else { self.refuse("numjobs", "expected 1 to 16384", 1) };
+        let clones = if (1..=crate::file::MAX_STREAMS as u64 * 64).contains(&clones) {
+            clones
+        } else {
+            self.refuse("numjobs", "expected 1 to 16384", 1)
+        };
         let ranges = self.ranges(clones, ground, &mut plan);
-        let alike = plan.stream.order == Order::Random && plan.gaps.is_none() && ranges.windows(2).all(|pair| pair[0] == pair[1]);
+        let alike = plan.stream.order == Order::Random
+            && plan.gaps.is_none()
+            && ranges.windows(2).all(|pair| pair[0] == pair[1]);
         if alike && let Some(first) = ranges.first() {
             let clients = clones.saturating_mul(u64::from(depth)).min(u64::from(u32::MAX)) as u32;
             plan.clients = Some(Clients::Count(clients));
@@ -133,7 +160,11 @@ impl<'a> Job<'a> {
             return Vec::from([plan]);
         }
         let named = |(clone, range)| {
-            let name = if clones == 1 { self.section.name.clone() } else { format!("{}.{clone}", self.section.name) };
+            let name = if clones == 1 {
+                self.section.name.clone()
+            } else {
+                format!("{}.{clone}", self.section.name)
+            };
             StreamPlan { name, range, ..plan.clone() }
         };
         ranges.into_iter().enumerate().map(named).collect()
@@ -141,20 +172,31 @@ impl<'a> Job<'a> {
 
     fn direction(&mut self) -> Direction {
         let text = self.given("rw").map_or("read", |given| given.value.as_str());
-        let (kind, modifier) = text.split_once(':').map_or((text, None), |(kind, modifier)| (kind, Some(modifier)));
-        let (base, sequencer) = (self.base, self.given("rw_sequencer").map_or("sequential", |given| given.value.as_str()));
+        let (kind, modifier) =
+            text.split_once(':').map_or((text, None), |(kind, modifier)| (kind, Some(modifier)));
+        let (base, sequencer) = (
+            self.base,
+            self.given("rw_sequencer").map_or("sequential", |given| given.value.as_str()),
+        );
         if sequencer != "sequential" {
-            self.refuse("rw_sequencer", "expected sequential; identical asks for one place again and again, which is not done here", ());
+            self.refuse(
+                "rw_sequencer",
+                "expected sequential; identical asks for one place again \
+                and again, which is not done here",
+                (),
+            );
         }
         let modifier = modifier.and_then(|modifier| match values::bytes(modifier, base) {
             Ok(0) | Err(_) => self.refuse(
                 "rw",
-                "expected a number behind the colon: requests of a run where it is random, bytes of a hole where it is sequential",
+                "expected a number behind the colon: requests of a run where it is random, bytes \
+                    of a hole where it is sequential",
                 None,
             ),
             Ok(number) => Some(number),
         });
-        let of = |random, reads, writes, trims| Direction { random, reads, writes, trims, modifier };
+        let of =
+            |random, reads, writes, trims| Direction { random, reads, writes, trims, modifier };
         match kind {
             "read" => of(false, true, false, false),
             "write" => of(false, false, true, false),
@@ -165,7 +207,8 @@ impl<'a> Job<'a> {
             "rw" | "readwrite" => of(false, true, true, false),
             "randrw" => of(true, true, true, false),
             _ => {
-                let expected = "expected read, write, trim, randread, randwrite, randtrim, rw, readwrite or randrw; write other mixes as TOML";
+                let expected = "expected read, write, trim, randread, randwrite, randtrim, rw, \
+                    readwrite or randrw; write other mixes as TOML";
                 self.refuse("rw", expected, of(false, true, false, false))
             }
         }
@@ -185,7 +228,8 @@ impl<'a> Job<'a> {
             Some(_) => self.refuse("sync", "expected none, sync or dsync", 0.0),
         };
         plan.stream.mix = Mix { reads, discards, fua, ..Mix::reads(reads) };
-        let fsync = self.parsed("fsync", values::whole).or_else(|| self.parsed("fdatasync", values::whole));
+        let fsync =
+            self.parsed("fsync", values::whole).or_else(|| self.parsed("fdatasync", values::whole));
         plan.stream.flush_every = fsync.filter(|writes| *writes > 0);
     }
 
@@ -212,13 +256,19 @@ impl<'a> Job<'a> {
     fn sizes_by_direction(&mut self) -> [Sizes; 3] {
         let base = self.base;
         let fixed = || Sizes::Fixed { bytes: DEFAULT_BYTES };
-        let each = |text: &str, read: &dyn Fn(&str) -> Result<Sizes, String>| -> Result<[Sizes; 3], String> {
-            let [reads, writes, trims] = values::by_direction(text).map(|part| part.map_or_else(|| Ok(fixed()), |part| read(&part)));
+        let each = |text: &str,
+                    read: &dyn Fn(&str) -> Result<Sizes, String>|
+         -> Result<[Sizes; 3], String> {
+            let [reads, writes, trims] = values::by_direction(text)
+                .map(|part| part.map_or_else(|| Ok(fixed()), |part| read(&part)));
             Ok([reads?, writes?, trims?])
         };
         let mut sizes = None;
         for (name, read) in [
-            ("bssplit", &(|text: &str| split(text, base)) as &dyn Fn(&str) -> Result<Sizes, String>),
+            (
+                "bssplit",
+                &(|text: &str| split(text, base)) as &dyn Fn(&str) -> Result<Sizes, String>,
+            ),
             ("bsrange", &|text: &str| range(text, base)),
             ("bs", &|text: &str| one_size(text, base)),
         ] {
@@ -246,7 +296,8 @@ impl<'a> Job<'a> {
             plan.stream.place = place;
         }
         if plan.stream.order != Order::Random {
-            // A job of fio goes on in one place, whatever its depth, but reads and writes each in their own.
+            // A job of fio goes on in one place, whatever its depth, but reads and writes each in
+            // their own.
             plan.stream.positions = Some(1);
             plan.stream.separate_runs = direction.reads && direction.writes;
         }
@@ -263,10 +314,15 @@ impl<'a> Job<'a> {
             ("zipf", Some(theta)) => Place::Zipf { theta, chunks },
             ("pareto", None) if values.is_empty() => Place::SelfSimilar { share: 0.2, chunks },
             ("pareto", Some(share)) => Place::SelfSimilar { share, chunks },
-            ("normal", Some(deviation)) => Place::Normal { centre: 0.5, deviation: deviation / 100.0 },
-            ("zoned", _) => self.parsed("random_distribution", |_| zones(values)).map_or(Place::Uniform, Place::HotSpots),
+            ("normal", Some(deviation)) => {
+                Place::Normal { center: 0.5, deviation: deviation / 100.0 }
+            }
+            ("zoned", _) => self
+                .parsed("random_distribution", |_| zones(values))
+                .map_or(Place::Uniform, Place::HotSpots),
             _ => {
-                let expected = "expected random, zipf:THETA, pareto:SHARE, normal:PERCENT or zoned:REQUESTS/SPACE:…; write other places as TOML";
+                let expected = "expected random, zipf:THETA, pareto:SHARE, normal:PERCENT or \
+                    zoned:REQUESTS/SPACE:…; write other places as TOML";
                 self.refuse("random_distribution", expected, Place::Uniform)
             }
         }
@@ -275,17 +331,28 @@ impl<'a> Job<'a> {
     fn cache(&mut self) {
         let direct = self.truth("direct") || self.parsed("buffered", values::truth) == Some(false);
         if !direct {
-            self.notes.push(format!("job {}: without direct=1 fio goes through the page cache, which is not simulated", self.section.name));
+            self.notes.push(format!(
+                "job {}: without direct=1 fio goes through the page cache, which is not simulated",
+                self.section.name
+            ));
         }
     }
 
     /// Requests held by one clone.
     fn depth(&mut self) -> u32 {
         let depth = self.parsed("iodepth", values::whole).unwrap_or(1);
-        let depth = if (1..=1_000_000).contains(&depth) { depth as u32 } else { self.refuse("iodepth", "expected 1 to 1000000", 1) };
+        let depth = if (1..=1_000_000).contains(&depth) {
+            depth as u32
+        } else {
+            self.refuse("iodepth", "expected 1 to 1000000", 1)
+        };
         let engine = self.given("ioengine").map_or(DEFAULT_ENGINE, |given| given.value.as_str());
         if depth > 1 && SYNCHRONOUS.contains(&engine) {
-            self.notes.push(format!("job {}: iodepth={depth} has no effect with the synchronous engine {engine}; 1 is used", self.section.name));
+            self.notes.push(format!(
+                "job {}: iodepth={depth} has no effect with the synchronous \
+                engine {engine}; 1 is used",
+                self.section.name
+            ));
             return 1;
         }
         depth
@@ -296,7 +363,9 @@ impl<'a> Job<'a> {
         let rates = |text: &str| -> Result<[Option<f64>; 2], String> {
             let [reads, writes, _] = values::by_direction(text);
             let rate = |text: Option<String>| {
-                text.map(|text| values::bytes(&text, base)).transpose().map(|rate| rate.filter(|rate| *rate > 0).map(|rate| rate as f64))
+                text.map(|text| values::bytes(&text, base))
+                    .transpose()
+                    .map(|rate| rate.filter(|rate| *rate > 0).map(|rate| rate as f64))
             };
             Ok([rate(reads)?, rate(writes)?])
         };
@@ -306,8 +375,14 @@ impl<'a> Job<'a> {
         }
         let read_bytes = mean_bytes(&plan.stream.sizes);
         let write_bytes = plan.stream.write_sizes.as_ref().map_or(read_bytes, mean_bytes);
-        let of_bytes = of_bytes.map(|[reads, writes]| [reads.map(|rate| rate / read_bytes), writes.map(|rate| rate / write_bytes)]);
-        let per_second = match (of_requests.or(of_bytes), direction.reads, direction.writes || direction.trims) {
+        let of_bytes = of_bytes.map(|[reads, writes]| {
+            [reads.map(|rate| rate / read_bytes), writes.map(|rate| rate / write_bytes)]
+        });
+        let per_second = match (
+            of_requests.or(of_bytes),
+            direction.reads,
+            direction.writes || direction.trims,
+        ) {
             (None, ..) => None,
             (Some([reads, _]), true, false) => reads,
             (Some([_, writes]), false, _) => writes,
@@ -318,7 +393,12 @@ impl<'a> Job<'a> {
             (Some([None, None]), ..) => None,
             (Some(_), true, true) => {
                 let name = if self.given("rate_iops").is_some() { "rate_iops" } else { "rate" };
-                self.refuse(name, "reads and writes of one job share its queue here, so either both have a rate or none; make two jobs of it", None)
+                self.refuse(
+                    name,
+                    "reads and writes of one job share its queue here, so either \
+                    both have a rate or none; make two jobs of it",
+                    None,
+                )
             }
         };
         let poisson = match self.given("rate_process").map(|given| given.value.as_str()) {
@@ -326,12 +406,16 @@ impl<'a> Job<'a> {
             Some("poisson") => true,
             Some(_) => self.refuse("rate_process", "expected linear or poisson", false),
         };
-        plan.gaps = per_second.map(|per_second| if poisson { Interarrival::Poisson { per_second } } else { constant(per_second) });
-        let think = self.parsed("thinktime", |text| values::time(text, 1_000)).filter(|time| *time > 0);
+        plan.gaps = per_second.map(|per_second| {
+            if poisson { Interarrival::Poisson { per_second } } else { constant(per_second) }
+        });
+        let think =
+            self.parsed("thinktime", |text| values::time(text, 1_000)).filter(|time| *time > 0);
         if think.is_some() && (depth > 1 || plan.gaps.is_some()) {
             self.refuse(
                 "thinktime",
-                "the whole job pauses in fio, which is not done here with an iodepth above 1 or a rate; use numjobs, or remove it",
+                "the whole job pauses in fio, which is not done here with an iodepth above 1 or a \
+                    rate; use numjobs, or remove it",
                 (),
             );
         }
@@ -349,7 +433,8 @@ impl<'a> Job<'a> {
                 Some(None) => {
                     self.refuse(
                         "stonewall",
-                        "it is not known when the jobs before it end; give each of them a runtime, or write start and stop as TOML",
+                        "it is not known when the jobs before it end; give each of them a runtime, \
+                            or write start and stop as TOML",
                         (),
                     );
                 }
@@ -359,7 +444,11 @@ impl<'a> Job<'a> {
         plan.stream.stop = runtime.map(|runtime| plan.stream.start + runtime);
         ground.ends_at(plan.stream.stop);
         if self.truth("time_based") && runtime.is_none() {
-            self.refuse("time_based", "a job that goes by time needs a runtime; add runtime=60", ());
+            self.refuse(
+                "time_based",
+                "a job that goes by time needs a runtime; add runtime=60",
+                (),
+            );
         }
     }
 
@@ -376,7 +465,10 @@ impl<'a> Job<'a> {
             plan.stream.bytes = match io_size.or(size) {
                 Some(Extent::Bytes(bytes)) => Some(bytes.saturating_mul(loops)),
                 Some(Extent::Share(_)) => {
-                    self.notes.push(format!("job {}: a size in percent does not end the job; give it a runtime", self.section.name));
+                    self.notes.push(format!(
+                        "job {}: a size in percent does not end the job; give it a runtime",
+                        self.section.name
+                    ));
                     None
                 }
                 None => None,
@@ -384,27 +476,44 @@ impl<'a> Job<'a> {
         }
         let filename = self.given("filename").map(|given| given.value.as_str());
         if filename.is_some_and(|name| name.replace("\\:", "").contains(':')) {
-            self.refuse("filename", "several files in one job are not done here; make a job for each", ());
+            self.refuse(
+                "filename",
+                "several files in one job are not done here; make a job for each",
+                (),
+            );
         }
         if size.is_none() && filename.is_some_and(|name| !name.starts_with("/dev/")) {
-            self.notes.push(format!("job {}: a file without size may be anywhere, so the whole drive is used", self.section.name));
+            self.notes.push(format!(
+                "job {}: a file without size may be anywhere, so the whole drive is used",
+                self.section.name
+            ));
         }
         let mut ranges = Vec::new();
         for clone in 0..clones {
             let range = match (offset, increment, size) {
-                (Extent::Bytes(offset), Extent::Bytes(increment), size @ (None | Some(Extent::Bytes(_)))) => {
+                (
+                    Extent::Bytes(offset),
+                    Extent::Bytes(increment),
+                    size @ (None | Some(Extent::Bytes(_))),
+                ) => {
                     let shifted = offset.saturating_add(increment.saturating_mul(clone));
-                    let size = if let Some(Extent::Bytes(bytes)) = size { Some(bytes) } else { None };
+                    let size =
+                        if let Some(Extent::Bytes(bytes)) = size { Some(bytes) } else { None };
                     let first = match (filename, size) {
                         (Some(name), _) if name.starts_with("/dev/") => 0,
                         (Some(name), Some(size)) => ground.file(name, shifted.saturating_add(size)),
-                        (None, Some(size)) => {
-                            ground.file(&format!("{}.{}.{clone}", self.section.name, self.section.line), shifted.saturating_add(size))
-                        }
+                        (None, Some(size)) => ground.file(
+                            &format!("{}.{}.{clone}", self.section.name, self.section.line),
+                            shifted.saturating_add(size),
+                        ),
                         (_, None) => 0,
                     };
                     let from = first.saturating_add(shifted);
-                    if from == 0 && size.is_none() { Range::Whole } else { Range::Bytes { from, to: size.map(|size| from.saturating_add(size)) } }
+                    if from == 0 && size.is_none() {
+                        Range::Whole
+                    } else {
+                        Range::Bytes { from, to: size.map(|size| from.saturating_add(size)) }
+                    }
                 }
                 (offset, increment, size) => {
                     let share = |extent| match extent {
@@ -412,21 +521,31 @@ impl<'a> Job<'a> {
                         Extent::Bytes(0) => Some(0.0),
                         Extent::Bytes(_) => None,
                     };
-                    match (share(offset), share(increment), size.map_or(Some(None), |size| share(size).map(Some))) {
+                    match (
+                        share(offset),
+                        share(increment),
+                        size.map_or(Some(None), |size| share(size).map(Some)),
+                    ) {
                         (Some(offset), Some(increment), Some(size)) => {
                             let from = offset + increment * clone as f64;
                             let to = size.map_or(1.0, |size| (from + size).min(1.0));
                             if from < to {
                                 Range::Shares { from, to }
                             } else {
-                                self.refuse("offset", "nothing of the drive lies behind it", Range::Whole)
+                                self.refuse(
+                                    "offset",
+                                    "nothing of the drive lies behind it",
+                                    Range::Whole,
+                                )
                             }
                         }
                         _ => {
-                            let name = if self.given("offset").is_some() { "offset" } else { "size" };
+                            let name =
+                                if self.given("offset").is_some() { "offset" } else { "size" };
                             return self.refuse(
                                 name,
-                                "offset, offset_increment and size are to be all in percent or all in bytes",
+                                "offset, offset_increment and size are to be all in percent or all \
+                                    in bytes",
                                 Vec::from([Range::Whole]),
                             );
                         }
@@ -450,11 +569,15 @@ fn one_size(text: &str, base: KbBase) -> Result<Sizes, String> {
 fn range(text: &str, base: KbBase) -> Result<Sizes, String> {
     let expected = || format!("`{text}` is no range of sizes; write it such as 4k-64k");
     let (least, most) = text.split_once('-').ok_or_else(expected)?;
-    let (least_bytes, most) = (values::bytes(least, base)?, values::bytes(most, base)?);
-    if least_bytes == 0 || most < least_bytes {
+    let (min_bytes, most) = (values::bytes(least, base)?, values::bytes(most, base)?);
+    if min_bytes == 0 || most < min_bytes {
         return Err(expected());
     }
-    Ok(Sizes::Uniform { least_bytes, most_bytes: most / least_bytes * least_bytes, multiple_bytes: least_bytes })
+    Ok(Sizes::Uniform {
+        min_bytes,
+        max_bytes: most / min_bytes * min_bytes,
+        multiple_bytes: min_bytes,
+    })
 }
 
 /// `4k/10:64k/50:32k/`: sizes with their percent; those without share what is left.
@@ -471,7 +594,9 @@ fn split(text: &str, base: KbBase) -> Result<Sizes, String> {
         return Err("the shares add up to more than 100 %".to_string());
     }
     let rest = if open > 0 { (1.0 - given) / open as f64 } else { 0.0 };
-    let weighted = entries.into_iter().map(|(bytes, share)| SizeWeight { bytes, weight: share.unwrap_or(rest) * 100.0 });
+    let weighted = entries
+        .into_iter()
+        .map(|(bytes, share)| SizeWeight { bytes, weight: share.unwrap_or(rest) * 100.0 });
     // A size whose share is nothing never comes.
     Ok(Sizes::Weighted(weighted.filter(|entry| entry.weight > 0.0).collect()))
 }
@@ -480,8 +605,11 @@ fn split(text: &str, base: KbBase) -> Result<Sizes, String> {
 fn zones(text: &str) -> Result<Vec<HotSpot>, String> {
     text.split(':')
         .map(|part| {
-            let (requests, space) =
-                part.split_once('/').ok_or_else(|| format!("`{part}` is no zone; write it such as 60/10, percent of requests and of space"))?;
+            let (requests, space) = part.split_once('/').ok_or_else(|| {
+                format!(
+                    "`{part}` is no zone; write it such as 60/10, percent of requests and of space"
+                )
+            })?;
             Ok(HotSpot { requests: values::percent(requests)?, space: values::percent(space)? })
         })
         .collect()
@@ -490,9 +618,13 @@ fn zones(text: &str) -> Result<Vec<HotSpot>, String> {
 fn smallest(sizes: &Sizes) -> u64 {
     match sizes {
         Sizes::Fixed { bytes } => *bytes,
-        Sizes::Weighted(weighted) => weighted.iter().map(|entry| entry.bytes).min().unwrap_or(DEFAULT_BYTES),
-        Sizes::Uniform { least_bytes, .. } => *least_bytes,
-        Sizes::Exponential { multiple_bytes, .. } | Sizes::LogNormal { multiple_bytes, .. } => *multiple_bytes,
+        Sizes::Weighted(weighted) => {
+            weighted.iter().map(|entry| entry.bytes).min().unwrap_or(DEFAULT_BYTES)
+        }
+        Sizes::Uniform { min_bytes, .. } => *min_bytes,
+        Sizes::Exponential { multiple_bytes, .. } | Sizes::LogNormal { multiple_bytes, .. } => {
+            *multiple_bytes
+        }
     }
 }
 
@@ -504,7 +636,9 @@ fn mean_bytes(sizes: &Sizes) -> f64 {
             let sum: f64 = weighted.iter().map(|entry| entry.weight).sum();
             weighted.iter().map(|entry| entry.bytes as f64 * entry.weight).sum::<f64>() / sum
         }
-        Sizes::Uniform { least_bytes, most_bytes, .. } => (*least_bytes as f64 + *most_bytes as f64) / 2.0,
+        Sizes::Uniform { min_bytes, max_bytes, .. } => {
+            (*min_bytes as f64 + *max_bytes as f64) / 2.0
+        }
         Sizes::Exponential { mean_bytes, .. } => *mean_bytes as f64,
         Sizes::LogNormal { median_bytes, .. } => *median_bytes as f64,
     }

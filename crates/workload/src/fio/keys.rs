@@ -1,4 +1,5 @@
-//! [`OPTIONS`]: fio's options, and what becomes of each. Reader, documentation and tests iterate over this table.
+//! [`OPTIONS`]: fio's options, and what becomes of each. Reader, documentation and tests iterate
+//! over this table.
 
 /// An option of fio.
 pub struct FioOption {
@@ -41,22 +42,35 @@ pub fn find(name: &str) -> Option<&'static FioOption> {
 
 /// fio's options.
 pub const OPTIONS: &[FioOption] = &[
-    understood(&["rw", "readwrite"], "read, write, trim, randread, randwrite, randtrim, rw, readwrite, randrw, with :N; trimwrite is refused"),
+    understood(
+        &["rw", "readwrite"],
+        "read, write, trim, randread, randwrite, randtrim, rw, readwrite, randrw, with :N; \
+            trimwrite is refused",
+    ),
     understood(&["bs", "blocksize"], "by direction too"),
     understood(&["bssplit"], "by direction too"),
-    understood(&["bsrange", "blocksize_range"], "by direction too; every multiple of the smallest with the same probability"),
+    understood(
+        &["bsrange", "blocksize_range"],
+        "by direction too; every multiple of the smallest with the same probability",
+    ),
     understood(&["ba", "blockalign"], "one value for all directions"),
     understood(&["rwmixread"], ""),
     understood(&["rwmixwrite"], ""),
     understood(&["ioengine"], "only whether it is synchronous, where iodepth has no effect"),
     understood(&["iodepth"], ""),
     understood(&["numjobs"], "a stream for each, or more clients of one where that is the same"),
-    understood(&["size"], "the range, and how much is asked for unless io_size or time_based says otherwise"),
+    understood(
+        &["size"],
+        "the range, and how much is asked for unless io_size or time_based says otherwise",
+    ),
     understood(&["io_size", "io_limit"], ""),
     understood(&["loops"], "so many times as much is asked for"),
     understood(&["offset"], ""),
     understood(&["offset_increment"], ""),
-    understood(&["filename"], "jobs with the same device or file share its place, files lie one behind the other"),
+    understood(
+        &["filename"],
+        "jobs with the same device or file share its place, files lie one behind the other",
+    ),
     understood(&["runtime", "timeout"], ""),
     understood(&["time_based"], ""),
     understood(&["startdelay"], "one time, no range of times"),
@@ -65,7 +79,10 @@ pub const OPTIONS: &[FioOption] = &[
     understood(&["rate"], "divided by the mean size"),
     understood(&["rate_process"], ""),
     understood(&["thinktime"], "at an iodepth of 1"),
-    understood(&["random_distribution"], "random, zipf, pareto, normal and zoned, without a centre"),
+    understood(
+        &["random_distribution"],
+        "random, zipf, pareto, normal and zoned, without a center",
+    ),
     understood(&["percentage_random"], "one value for all directions"),
     understood(&["rw_sequencer"], "sequential"),
     understood(&["fsync"], ""),
@@ -179,7 +196,10 @@ pub const OPTIONS: &[FioOption] = &[
     },
     left_out(&["ramp_time"], "leave requests uncounted at the start with --warmup"),
     left_out(&["iodepth_batch", "iodepth_batch_submit"], "each request is sent by itself"),
-    left_out(&["iodepth_batch_complete", "iodepth_batch_complete_min", "iodepth_batch_complete_max"], "each completion is taken by itself"),
+    left_out(
+        &["iodepth_batch_complete", "iodepth_batch_complete_min", "iodepth_batch_complete_max"],
+        "each completion is taken by itself",
+    ),
     left_out(&["iodepth_low"], "the queue is refilled at each completion"),
     left_out(&["end_fsync", "fsync_on_close", "sync_file_range"], "no flush at the end of a job"),
     left_out(&["exitall", "exit_what"], "each job ends by itself"),
@@ -190,21 +210,51 @@ pub const OPTIONS: &[FioOption] = &[
         &["prio", "prioclass", "cmdprio_percentage", "cmdprio_class"],
         "priorities do not reach the drive; give streams deadlines in a TOML file",
     ),
-    left_out(&["steadystate", "steadystate_duration", "steadystate_ramp_time", "ss", "ss_dur", "ss_ramp"], "the run has the length it was given"),
+    left_out(
+        &[
+            "steadystate",
+            "steadystate_duration",
+            "steadystate_ramp_time",
+            "ss",
+            "ss_dur",
+            "ss_ramp",
+        ],
+        "the run has the length it was given",
+    ),
     left_out(&["fill_device", "fill_fs"], "a drive has no end of space"),
-    refused(&["thinktime_blocks", "thinktime_blocks_type", "thinktime_iotime"], "think after every request, or write the workload as TOML"),
+    refused(
+        &["thinktime_blocks", "thinktime_blocks_type", "thinktime_iotime"],
+        "think after every request, or write the workload as TOML",
+    ),
     refused(
         &["zonesize", "zonerange", "zoneskip", "zonemode", "zonecapacity"],
         "use random_distribution=zoned, or write the workload as TOML with a range for each stream",
     ),
     refused(
-        &["read_iolog", "replay_redirect", "replay_time_scale", "replay_scale", "replay_align", "replay_no_stall", "replay_skip"],
+        &[
+            "read_iolog",
+            "replay_redirect",
+            "replay_time_scale",
+            "replay_scale",
+            "replay_align",
+            "replay_no_stall",
+            "replay_skip",
+        ],
         "replay a recording with headtime sim --trace",
     ),
-    refused(&["verify", "verify_only", "verify_backlog", "verify_async"], "remove it: a simulated drive stores nothing to verify"),
-    refused(&["latency_target", "latency_window", "latency_percentile", "latency_run"], "remove it; headtime compare varies the depth"),
+    refused(
+        &["verify", "verify_only", "verify_backlog", "verify_async"],
+        "remove it: a simulated drive stores nothing to verify",
+    ),
+    refused(
+        &["latency_target", "latency_window", "latency_percentile", "latency_run"],
+        "remove it; headtime compare varies the depth",
+    ),
     refused(&["flow", "flow_id", "flow_watermark", "flow_sleep"], "give each job a rate"),
     refused(&["number_ios"], "say how much is to be asked for with io_size"),
     refused(&["io_submit_mode"], "give the job a rate"),
-    refused(&["profile", "trim_percentage", "trim_verify_zero", "trim_backlog"], "write the workload as TOML"),
+    refused(
+        &["profile", "trim_percentage", "trim_verify_zero", "trim_backlog"],
+        "write the workload as TOML",
+    ),
 ];

@@ -1,12 +1,17 @@
-//! fio's job files, as far as they say what a drive is asked for: [`read`] makes a [`WorkloadFile`] of one.
+//! fio's job files, as far as they say what a drive is asked for: [`read`] makes a [`WorkloadFile`]
+//! of one.
 //!
-//! [`OPTIONS`] says of each option whether it is understood, has no meaning here, is left out with a note, or is refused. Nothing is guessed: an option that is not in
-//! the table is refused too, because it may change what is asked for.
+//! [`OPTIONS`] says of each option whether it is understood, has no meaning here, is left out with
+//! a note, or is refused. Nothing is guessed: an option that is not in the table is refused too,
+//! because it may change what is asked for.
 //!
-//! Differs from fio: blocks of a random job may repeat before all have come (as with `norandommap`); a job's files are one stretch of the drive, and files lie one
-//! behind the other from the drive's start; there is no page cache; sizes drawn by `bsrange` are multiples of the smallest.
+//! Differs from fio: blocks of a random job may repeat before all have come (as with
+//! `norandommap`); a job's files are one stretch of the drive, and files lie one behind the other
+//! from the drive's start; there is no page cache; sizes drawn by `bsrange` are multiples of the
+//! smallest.
 //!
-//! Reference: the manual page fio(1), and fio 3.33 itself, whose parser is asked in tests whether it takes the same files.
+//! Reference: the manual page fio(1), and fio 3.33 itself, whose parser is asked in tests whether
+//! it takes the same files.
 
 mod ini;
 mod job;
@@ -20,7 +25,7 @@ use headtime_units::Nanos;
 
 pub use keys::{Fate, FioOption, OPTIONS};
 
-use crate::file::{FileErrors, MOST_STREAMS, Mistake, WorkloadFile};
+use crate::file::{FileErrors, MAX_STREAMS, Mistake, WorkloadFile};
 use job::Job;
 
 /// Reads a job file's text; `name` is what messages call it.
@@ -29,10 +34,18 @@ use job::Job;
 /// All mistakes that could be found, by line.
 pub fn read(name: &str, text: &str) -> Result<WorkloadFile, FileErrors> {
     let (sections, mut mistakes) = ini::sections(text);
-    let mut file = WorkloadFile { name: name.to_string(), description: None, streams: Vec::new(), notes: Vec::new() };
+    let mut file = WorkloadFile {
+        name: name.to_string(),
+        description: None,
+        streams: Vec::new(),
+        notes: Vec::new(),
+    };
     let mut ground = Ground::default();
     if sections.is_empty() && mistakes.is_empty() {
-        mistakes.push(Mistake { at: None, message: "there is no job; add a section such as [reader] with rw=randread".to_string() });
+        mistakes.push(Mistake {
+            at: None,
+            message: "there is no job; add a section such as [reader] with rw=randread".to_string(),
+        });
     }
     for section in &sections {
         let mut job = Job::new(section, &mut mistakes);
@@ -44,23 +57,36 @@ pub fn read(name: &str, text: &str) -> Result<WorkloadFile, FileErrors> {
         }
         // Jobs may have one name; streams may not.
         for mut stream in streams {
-            let same =
-                file.streams.iter().filter(|other| other.name == stream.name || other.name.starts_with(&alloc::format!("{}~", stream.name))).count();
+            let same = file
+                .streams
+                .iter()
+                .filter(|other| {
+                    other.name == stream.name
+                        || other.name.starts_with(&alloc::format!("{}~", stream.name))
+                })
+                .count();
             if same > 0 {
                 stream.name = alloc::format!("{}~{}", stream.name, same + 1);
             }
             file.streams.push(stream);
         }
     }
-    if file.streams.len() > MOST_STREAMS {
-        let message =
-            alloc::format!("the jobs make {} streams, expected at most {MOST_STREAMS}; lower numjobs, or raise iodepth instead", file.streams.len());
+    if file.streams.len() > MAX_STREAMS {
+        let message = alloc::format!(
+            "the jobs make {} streams, expected at most {MAX_STREAMS}; lower numjobs, or raise \
+                iodepth instead",
+            file.streams.len()
+        );
         mistakes.push(Mistake { at: None, message });
     }
     mistakes.sort_by_key(|mistake| mistake.at);
     // What stands in [global] is wrong in every job below it.
     mistakes.dedup();
-    if mistakes.is_empty() { Ok(file) } else { Err(FileErrors { name: name.to_string(), mistakes }) }
+    if mistakes.is_empty() {
+        Ok(file)
+    } else {
+        Err(FileErrors { name: name.to_string(), mistakes })
+    }
 }
 
 const MIB: u64 = 1 << 20;
@@ -77,14 +103,20 @@ struct Ground {
 }
 
 impl Ground {
-    /// Where a file of this size lies: where it lay before, or behind all others. A file that a later job makes longer reaches into the next one.
+    /// Where a file of this size lies: where it lay before, or behind all others. A file that a
+    /// later job makes longer reaches into the next one.
     fn file(&mut self, name: &str, bytes: u64) -> u64 {
         if let Some((_, first, of_file)) = self.files.iter_mut().find(|(other, ..)| other == name) {
             *of_file = bytes.max(*of_file);
             return *first;
         }
         // Files begin at whole MiB, as file systems place large ones.
-        let first = self.files.iter().map(|(_, first, bytes)| first.saturating_add(*bytes).div_ceil(MIB).saturating_mul(MIB)).max().unwrap_or(0);
+        let first = self
+            .files
+            .iter()
+            .map(|(_, first, bytes)| first.saturating_add(*bytes).div_ceil(MIB).saturating_mul(MIB))
+            .max()
+            .unwrap_or(0);
         self.files.push((name.to_string(), first, bytes));
         first
     }

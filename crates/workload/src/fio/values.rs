@@ -4,7 +4,8 @@ use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-/// What fio's suffixes of bytes mean: with `kb_base=1024`, which is its default, `k` and `kb` are 1,024 and `kib` is 1,000; with `kb_base=1000` the other way round.
+/// What fio's suffixes of bytes mean: with `kb_base=1024`, which is its default, `k` and `kb` are
+/// 1,024 and `kib` is 1,000; with `kb_base=1000` the other way round.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum KbBase {
     Binary,
@@ -18,7 +19,8 @@ pub(super) fn bytes(text: &str, base: KbBase) -> Result<u64, String> {
     if let Some(digits) = lower.strip_prefix("0x") {
         return u64::from_str_radix(digits, 16).map_err(|_| refuse());
     }
-    let end = lower.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(lower.len());
+    let end =
+        lower.find(|letter: char| !letter.is_ascii_digit() && letter != '.').unwrap_or(lower.len());
     let (number, suffix) = lower.split_at(end);
     let (unit, reversed) = match suffix.strip_suffix("ib") {
         Some(unit) if !unit.is_empty() => (unit, true),
@@ -98,7 +100,8 @@ pub(super) fn truth(text: &str) -> Result<bool, String> {
     }
 }
 
-/// The parts for reads, writes and trims of `a,b,c`. What is left out is as fio has it: a single part is for all, a missing last one as that for writes.
+/// The parts for reads, writes and trims of `a,b,c`. What is left out is as fio has it: a single
+/// part is for all, a missing last one as that for writes.
 pub(super) fn by_direction(text: &str) -> [Option<String>; 3] {
     let parts: Vec<&str> = text.split(',').map(str::trim).collect();
     let part = |number: usize| parts.get(number).copied();
@@ -127,7 +130,10 @@ mod tests {
         for (text, expected) in cases {
             assert_eq!(bytes(text, KbBase::Binary), Ok(expected), "{text}");
         }
-        assert_eq!((bytes("4k", KbBase::Decimal), bytes("4kib", KbBase::Decimal)), (Ok(4_000), Ok(4_096)));
+        assert_eq!(
+            (bytes("4k", KbBase::Decimal), bytes("4kib", KbBase::Decimal)),
+            (Ok(4_000), Ok(4_096))
+        );
         for text in ["", "k", "4x", "-1", "4kk", "999999999p"] {
             assert!(bytes(text, KbBase::Binary).is_err(), "{text:?} was accepted");
         }
@@ -135,7 +141,13 @@ mod tests {
 
     #[test]
     fn times_have_the_units_of_the_option_unless_they_say() {
-        for (text, ns) in [("10", 10_000_000_000), ("10s", 10_000_000_000), ("5m", 300_000_000_000), ("20ms", 20_000_000), ("7us", 7_000)] {
+        for (text, ns) in [
+            ("10", 10_000_000_000),
+            ("10s", 10_000_000_000),
+            ("5m", 300_000_000_000),
+            ("20ms", 20_000_000),
+            ("7us", 7_000),
+        ] {
             assert_eq!(time(text, 1_000_000_000), Ok(ns), "{text}");
         }
         for text in ["", "s", "1-2", "3 weeks"] {

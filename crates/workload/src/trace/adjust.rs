@@ -1,10 +1,12 @@
-//! [`Adjusted`]: the part of a trace that was chosen, in order, from time zero, at the speed that was asked for.
+//! [`Adjusted`]: the part of a trace that was chosen, in order, from time zero, at the speed that
+//! was asked for.
 //!
-//! Steps, in this order: put in order ([`Reordered`]); cut out a stretch of time, counted from the trace's first record; choose devices and processes; leave
-//! out the first records and stop after some; move the first record that is left to time zero; stretch times.
+//! Steps, in this order: put in order ([`Reordered`]); cut out a stretch of time, counted from the
+//! trace's first record; choose devices and processes; leave out the first records and stop after
+//! some; move the first record that is left to time zero; stretch times.
 //!
-//! Worked example: times 10 s, 12 s, 15 s, 17 s, cut from 1 s, stretched by ½: the record at 10 s lies before 1 s and falls away; the others are asked at
-//! 0 s, 1.5 s and 2.5 s.
+//! Worked example: times 10 s, 12 s, 15 s, 17 s, cut from 1 s, stretched by ½: the record at 10 s
+//! lies before 1 s and falls away; the others are asked at 0 s, 1.5 s and 2.5 s.
 
 use alloc::sync::Arc;
 use alloc::vec::Vec;
@@ -15,7 +17,8 @@ use super::counts::Counts;
 use super::order::{REORDER_WINDOW, Reordered};
 use super::record::Record;
 
-/// By how much times are stretched, in millionths: 2 makes a trace last twice as long, ½ half as long.
+/// By how much times are stretched, in millionths: 2 makes a trace last twice as long, ½ half as
+/// long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TimeScale(u64);
 
@@ -99,7 +102,16 @@ impl<I: Iterator<Item = Record>> Adjusted<I> {
     /// Adjusts `records`; what happens to them is counted in `counts`.
     pub fn new(records: I, adjust: Adjust, counts: Arc<Counts>) -> Self {
         let records = Reordered::new(records, adjust.window, Arc::clone(&counts));
-        Self { records, adjust, counts, zero: None, origin: None, skipped: 0, taken: 0, over: false }
+        Self {
+            records,
+            adjust,
+            counts,
+            zero: None,
+            origin: None,
+            skipped: 0,
+            taken: 0,
+            over: false,
+        }
     }
 
     /// Whether the record is wanted; ends the whole when no later one can be.
@@ -139,7 +151,12 @@ impl<I: Iterator<Item = Record>> Iterator for Adjusted<I> {
             let scale = self.adjust.scale;
             let stretch = |span: Option<Nanos>| span.map(|span| scale.stretch(span));
             let at = Instant::ORIGIN + scale.stretch(record.at.saturating_since(origin));
-            return Some(Record { at, response: stretch(record.response), think: stretch(record.think), ..record });
+            return Some(Record {
+                at,
+                response: stretch(record.response),
+                think: stretch(record.think),
+                ..record
+            });
         }
         None
     }

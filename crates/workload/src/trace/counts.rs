@@ -1,6 +1,7 @@
 //! [`Counts`]: what happened to the records of a trace on their way to a drive.
 //!
-//! Whoever replays a trace holds only the end of the pipeline; the counts are shared, so that they can be read while it runs and after it.
+//! Whoever replays a trace holds only the end of the pipeline; the counts are shared, so that they
+//! can be read while it runs and after it.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -28,7 +29,8 @@ impl Count {
 pub struct Counts {
     /// Read from the trace.
     pub read: Count,
-    /// Left out, because they lie outside the slice or belong to a device or process that was not chosen.
+    /// Left out, because they lie outside the slice or belong to a device or process that was not
+    /// chosen.
     pub not_chosen: Count,
     /// Later in the trace than the window of reordering allows: their times were moved.
     pub clamped: Count,
@@ -62,7 +64,8 @@ struct FirstMisfit {
 /// A record that does not fit the drive.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the request of line or record {place} is for {len_bytes} bytes from {offset_bytes}, but the drive ends at {capacity_bytes}; \
+    "the request of line or record {place} is for {len_bytes} bytes from {offset_bytes}, but the \
+        drive ends at {capacity_bytes}; \
      take a larger drive, let addresses wrap, scale or be packed, or leave out what does not fit"
 )]
 pub struct Misfit {
@@ -78,7 +81,12 @@ pub struct Misfit {
 
 impl Misfit {
     pub(super) fn of(record: &Record, capacity_bytes: u64) -> Self {
-        Self { place: record.place, offset_bytes: record.offset_bytes, len_bytes: record.len_bytes, capacity_bytes }
+        Self {
+            place: record.place,
+            offset_bytes: record.offset_bytes,
+            len_bytes: record.len_bytes,
+            capacity_bytes,
+        }
     }
 }
 
@@ -95,7 +103,8 @@ impl Counts {
         })
     }
 
-    /// Notes the record at which it ends; only the one pipeline that owns the counts calls this, and once.
+    /// Notes the record at which it ends; only the one pipeline that owns the counts calls this,
+    /// and once.
     pub(super) fn refuse(&self, misfit: Misfit) {
         self.misfit.place.store(misfit.place, Ordering::Relaxed);
         self.misfit.offset_bytes.store(misfit.offset_bytes, Ordering::Relaxed);

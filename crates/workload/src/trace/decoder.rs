@@ -1,8 +1,10 @@
-//! [`Decoder`]: from the bytes of a trace to its records, a step at a time, without ever holding the file.
+//! [`Decoder`]: from the bytes of a trace to its records, a step at a time, without ever holding
+//! the file.
 //!
-//! The caller owns the buffer. It hands in the bytes it has and whether the input ends there, and does what the [`Step`] says: forget the consumed bytes,
-//! take the record, or come back with more. A buffer of [`MOST_NEEDED`] bytes is enough for every format: whatever would need more is damaged, and is
-//! stepped over in pieces.
+//! The caller owns the buffer. It hands in the bytes it has and whether the input ends there, and
+//! does what the [`Step`] says: forget the consumed bytes, take the record, or come back with more.
+//! A buffer of [`MAX_NEEDED`] bytes is enough for every format: whatever would need more is
+//! damaged, and is stepped over in pieces.
 //!
 //! ```
 //! use headtime_workload::trace::{self, Reading, Step};
@@ -25,19 +27,25 @@ use super::{Format, Record, TraceError};
 pub const LONGEST_LINE: usize = 64 * 1024;
 
 /// A decoder that is handed this many bytes never asks for more.
-pub const MOST_NEEDED: usize = LONGEST_LINE + 2;
+pub const MAX_NEEDED: usize = LONGEST_LINE + 2;
 
 /// Reads one format.
 pub trait Decoder {
-    /// The next step over `bytes`, which follow what was consumed so far; `ends` when no byte follows them.
+    /// The next step over `bytes`, which follow what was consumed so far; `ends` when no byte
+    /// follows them.
     ///
-    /// Every answer but [`Step::NeedMore`] consumes at least one byte, or is the second of two records that one line or event stands for. With `ends`,
-    /// `NeedMore` is answered only to no bytes at all: the trace is over.
+    /// Every answer but [`Step::NeedMore`] consumes at least one byte, or is the second of two
+    /// records that one line or event stands for. With `ends`, `NeedMore` is answered only to no
+    /// bytes at all: the trace is over.
     fn step(&mut self, bytes: &[u8], ends: bool) -> Step;
 }
 
 /// The records of a trace that is all in memory, and what is damaged between them, in their order.
-pub fn decode(format: &Format, reading: &Reading, bytes: &[u8]) -> impl Iterator<Item = Result<Record, TraceError>> {
+pub fn decode(
+    format: &Format,
+    reading: &Reading,
+    bytes: &[u8],
+) -> impl Iterator<Item = Result<Record, TraceError>> {
     let mut decoder = (format.decoder)(reading);
     let mut rest = bytes;
     core::iter::from_fn(move || {
@@ -68,7 +76,8 @@ pub enum Step {
         /// Bytes to forget.
         consumed: usize,
     },
-    /// Something of this format that asks for nothing: another action of the same request, a message, a file that is opened.
+    /// Something of this format that asks for nothing: another action of the same request, a
+    /// message, a file that is opened.
     Passed {
         /// Bytes to forget.
         consumed: usize,

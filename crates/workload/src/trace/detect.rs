@@ -1,8 +1,9 @@
 //! [`detect()`]: which format some bytes are.
 //!
-//! Every format reads the sample, and what it makes of it is counted: lines or records that are of the format, and such that are damaged. A format is a
-//! candidate when more than half are its own, so a header and some damaged lines in front do no harm. One candidate is the answer; several, or none, are
-//! refused with what was counted: to guess would be to replay nonsense.
+//! Every format reads the sample, and what it makes of it is counted: lines or records that are of
+//! the format, and such that are damaged. A format is a candidate when more than half are its own,
+//! so a header and some damaged lines in front do no harm. One candidate is the answer; several, or
+//! none, are refused with what was counted: to guess would be to replay nonsense.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -16,7 +17,7 @@ pub const SAMPLE_BYTES: usize = 2 * LONGEST_LINE;
 /// Lines or records after which a format's answer is sure enough.
 const ENOUGH: u64 = 1000;
 
-/// A format that was recognised, and by what.
+/// A format that was recognized, and by what.
 #[derive(Clone, Copy, Debug)]
 pub struct Detection {
     /// The format.
@@ -27,7 +28,7 @@ pub struct Detection {
     pub damaged: u64,
 }
 
-/// Why no format was recognised.
+/// Why no format was recognized.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DetectError {
     /// No byte.
@@ -45,7 +46,11 @@ pub enum DetectError {
         candidates: Vec<Candidate>,
     },
     /// None fits.
-    #[error("{file} is of no format that is recognised: {}; say which if it is one of {}", closest(candidates), names())]
+    #[error(
+        "{file} is of no format that is recognized: {}; say which if it is one of {}",
+        closest(candidates),
+        names()
+    )]
     Unknown {
         /// The file's name as it was given.
         file: String,
@@ -68,20 +73,32 @@ pub struct Candidate {
 fn list(candidates: &[Candidate]) -> String {
     let names: Vec<String> = candidates
         .iter()
-        .map(|candidate| alloc::format!("{} ({} of {} fit)", candidate.format, candidate.fitting, candidate.fitting + candidate.damaged))
+        .map(|candidate| {
+            alloc::format!(
+                "{} ({} of {} fit)",
+                candidate.format,
+                candidate.fitting,
+                candidate.fitting + candidate.damaged
+            )
+        })
         .collect();
     names.join(" or ")
 }
 
 fn closest(candidates: &[Candidate]) -> String {
-    if candidates.is_empty() { "no line or record of it fits any".to_string() } else { alloc::format!("closest is {}", list(candidates)) }
+    if candidates.is_empty() {
+        "no line or record of it fits any".to_string()
+    } else {
+        alloc::format!("closest is {}", list(candidates))
+    }
 }
 
 fn names() -> String {
     FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
 }
 
-/// The format of a trace that begins with `sample`, which is all of it if `ends`; `file` is the name that messages give it.
+/// The format of a trace that begins with `sample`, which is all of it if `ends`; `file` is the
+/// name that messages give it.
 ///
 /// # Errors
 /// When there is nothing, no format reads most of it, or several do.
@@ -89,17 +106,30 @@ pub fn detect(file: &str, sample: &[u8], ends: bool) -> Result<Detection, Detect
     if sample.is_empty() {
         return Err(DetectError::Empty { file: file.to_string() });
     }
-    let looks: Vec<Detection> = FORMATS.iter().map(|format| look(format, file, sample, ends)).collect();
+    let looks: Vec<Detection> =
+        FORMATS.iter().map(|format| look(format, file, sample, ends)).collect();
     let likely = |look: &&Detection| look.fitting > look.damaged;
     let candidates = |looks: &mut dyn Iterator<Item = &Detection>| {
-        looks.map(|look| Candidate { format: look.format.name, fitting: look.fitting, damaged: look.damaged }).collect()
+        looks
+            .map(|look| Candidate {
+                format: look.format.name,
+                fitting: look.fitting,
+                damaged: look.damaged,
+            })
+            .collect()
     };
     let file = file.to_string();
     let mut found = looks.iter().filter(likely);
     match (found.next(), found.next()) {
         (Some(found), None) => Ok(*found),
-        (Some(_), Some(_)) => Err(DetectError::Ambiguous { file, candidates: candidates(&mut looks.iter().filter(likely)) }),
-        (None, _) => Err(DetectError::Unknown { file, candidates: candidates(&mut looks.iter().filter(|look| look.fitting > 0)) }),
+        (Some(_), Some(_)) => Err(DetectError::Ambiguous {
+            file,
+            candidates: candidates(&mut looks.iter().filter(likely)),
+        }),
+        (None, _) => Err(DetectError::Unknown {
+            file,
+            candidates: candidates(&mut looks.iter().filter(|look| look.fitting > 0)),
+        }),
     }
 }
 

@@ -1,8 +1,9 @@
 //! [`Encoder`]: from records to the bytes of a format, and what is lost on the way.
 //!
-//! No format says all that another does. What a format can say stands in its [`Says`]; [`Says::reduce`] turns a record into one that the format can
-//! say, and counts what it took away in [`Losses`], so that whoever converts can tell. An encoder is handed reduced records only, and its decoder reads
-//! them back the same.
+//! No format says all that another does. What a format can say stands in its [`Says`];
+//! [`Says::reduce`] turns a record into one that the format can say, and counts what it took away
+//! in [`Losses`], so that whoever converts can tell. An encoder is handed reduced records only, and
+//! its decoder reads them back the same.
 
 use alloc::vec::Vec;
 use core::fmt;
@@ -19,7 +20,8 @@ pub trait Encoder {
         let _ = out;
     }
 
-    /// Adds a record, which [`Says::reduce`] has made one that the format can say, and whose time is not before the last one's.
+    /// Adds a record, which [`Says::reduce`] has made one that the format can say, and whose time
+    /// is not before the last one's.
     fn record(&mut self, record: &Record, out: &mut Vec<u8>);
 
     /// What stands behind the last record.
@@ -36,7 +38,7 @@ pub struct Says {
     /// Whether it marks writes with force unit access.
     pub fua: bool,
     /// The highest device number; 0 when it knows one device only.
-    pub most_device: u32,
+    pub max_device: u32,
     /// Whether it names the process.
     pub process: bool,
     /// Whether it has response times.
@@ -48,26 +50,29 @@ pub struct Says {
     /// What addresses and lengths are multiples of, in bytes.
     pub address_unit_bytes: u64,
     /// The most bytes of one request.
-    pub most_bytes: u64,
+    pub max_bytes: u64,
 }
 
 impl Says {
-    /// What every format says: addresses and times to the last byte and nanosecond, of one device. The base that formats' own abilities are added to.
+    /// What every format says: addresses and times to the last byte and nanosecond, of one device.
+    /// The base that formats' own abilities are added to.
     pub(super) const LEAST: Self = Self {
         operations: &[],
         fua: false,
-        most_device: 0,
+        max_device: 0,
         process: false,
         response: false,
         think: false,
         time_unit_ns: 1,
         address_unit_bytes: 1,
-        most_bytes: u64::MAX,
+        max_bytes: u64::MAX,
     };
 
-    /// The record as this format can say it, or `None` when it has no word for its operation, or none for its length. What is lost is counted.
+    /// The record as this format can say it, or `None` when it has no word for its operation, or
+    /// none for its length. What is lost is counted.
     ///
-    /// Times are rounded down, and addresses outward to whole units, so that every byte that was touched stays touched.
+    /// Times are rounded down, and addresses outward to whole units, so that every byte that was
+    /// touched stays touched.
     #[must_use]
     pub fn reduce(&self, record: &Record, losses: &mut Losses) -> Option<Record> {
         if !self.operations.contains(&record.operation) {
@@ -82,7 +87,7 @@ impl Says {
         let unit = self.address_unit_bytes;
         let offset_bytes = record.offset_bytes / unit * unit;
         let len_bytes = (record.end_bytes() - offset_bytes).div_ceil(unit).saturating_mul(unit);
-        if len_bytes > self.most_bytes || offset_bytes.checked_add(len_bytes).is_none() {
+        if len_bytes > self.max_bytes || offset_bytes.checked_add(len_bytes).is_none() {
             losses.add(Loss::Length);
             return None;
         }
@@ -98,9 +103,17 @@ impl Says {
             rounded
         };
         kept.at = Instant::from_ns(round(kept.at.as_ns()));
-        kept.response = kept.response.filter(|_| self.response).map(|span| Nanos::from_ns(round(span.as_ns()))).filter(|span| !span.is_zero());
-        kept.think = kept.think.filter(|_| self.think).map(|span| Nanos::from_ns(round(span.as_ns())));
-        for (lost, loss) in [(record.response.is_some() && !self.response, Loss::Response), (record.think.is_some() && !self.think, Loss::Think)] {
+        kept.response = kept
+            .response
+            .filter(|_| self.response)
+            .map(|span| Nanos::from_ns(round(span.as_ns())))
+            .filter(|span| !span.is_zero());
+        kept.think =
+            kept.think.filter(|_| self.think).map(|span| Nanos::from_ns(round(span.as_ns())));
+        for (lost, loss) in [
+            (record.response.is_some() && !self.response, Loss::Response),
+            (record.think.is_some() && !self.think, Loss::Think),
+        ] {
             if lost {
                 losses.add(loss);
             }
@@ -109,7 +122,7 @@ impl Says {
             kept.fua = false;
             losses.add(Loss::Fua);
         }
-        if record.device > self.most_device {
+        if record.device > self.max_device {
             kept.device = 0;
             losses.add(Loss::Device);
         }

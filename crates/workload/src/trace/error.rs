@@ -2,11 +2,15 @@
 
 use alloc::string::String;
 
-/// Why a part of a trace, or all of it, was refused; lines and columns count from 1, columns in characters.
+/// Why a part of a trace, or all of it, was refused; lines and columns count from 1, columns in
+/// characters.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TraceError {
     /// A line has too few or too many fields.
-    #[error("{file}:{line}: {found} fields, expected the {expected} of `{shape}`; complete the line, or remove it")]
+    #[error(
+        "{file}:{line}: {found} fields, expected the {expected} of `{shape}`; complete the line, \
+            or remove it"
+    )]
     Fields {
         /// The file's name as it was given.
         file: String,
@@ -38,7 +42,10 @@ pub enum TraceError {
         remedy: &'static str,
     },
     /// A line is longer than lines are.
-    #[error("{file}:{line}: longer than {most} bytes, which no line of a trace is; check that the file is a trace, and undamaged")]
+    #[error(
+        "{file}:{line}: longer than {most} bytes, which no line of a trace is; check that the file \
+            is a trace, and undamaged"
+    )]
     LongLine {
         /// The file's name as it was given.
         file: String,
@@ -48,7 +55,10 @@ pub enum TraceError {
         most: usize,
     },
     /// A record of a binary file has a value that it cannot have.
-    #[error("{file}: record {record} at byte {byte}: {field} is {value:#x}, expected {expected}; {remedy}")]
+    #[error(
+        "{file}: record {record} at byte {byte}: {field} is {value:#x}, expected {expected}; \
+            {remedy}"
+    )]
     Binary {
         /// The file's name as it was given.
         file: String,
@@ -66,7 +76,10 @@ pub enum TraceError {
         remedy: &'static str,
     },
     /// A binary file ends within a record.
-    #[error("{file}: record {record} at byte {byte} has {found} of {expected} bytes, then the file ends; copy the file again if it should go on")]
+    #[error(
+        "{file}: record {record} at byte {byte} has {found} of {expected} bytes, then the file \
+            ends; copy the file again if it should go on"
+    )]
     CutShort {
         /// The file's name as it was given.
         file: String,
@@ -88,7 +101,10 @@ pub enum TraceError {
         shape: &'static str,
     },
     /// The times add up to more than is counted.
-    #[error("{file}: response and think times add up to more than a hundred years; check that they are microseconds")]
+    #[error(
+        "{file}: response and think times add up to more than a hundred years; check that they are \
+            microseconds"
+    )]
     TooLong {
         /// The file's name as it was given.
         file: String,

@@ -1,7 +1,8 @@
 //! What all text formats share: finding lines in bytes, fields in lines, and numbers in fields.
 //!
-//! Lines end with LF or CR LF, the last one also with the end of the file. Empty lines and lines that start with `#` are stepped over, and so is a first
-//! line without any digit: the header of a table. Bytes that are no UTF-8 are read as `�`.
+//! Lines end with LF or CR LF, the last one also with the end of the file. Empty lines and lines
+//! that start with `#` are stepped over, and so is a first line without any digit: the header of a
+//! table. Bytes that are no UTF-8 are read as `�`.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -73,7 +74,8 @@ impl<F: LineFormat> Decoder for Lines<F> {
 impl<F: LineFormat> Lines<F> {
     fn line(&mut self, bytes: &[u8], consumed: usize) -> Step {
         let text = String::from_utf8_lossy(bytes);
-        let text = if self.done == 1 { text.strip_prefix('\u{feff}').unwrap_or(&text) } else { &text };
+        let text =
+            if self.done == 1 { text.strip_prefix('\u{feff}').unwrap_or(&text) } else { &text };
         let text = text.strip_suffix('\r').unwrap_or(text);
         let start = text.trim_start();
         if start.is_empty() || start.starts_with('#') {
@@ -88,7 +90,9 @@ impl<F: LineFormat> Lines<F> {
             }
             Ok(Content::Passed) => Step::Passed { consumed },
             Ok(Content::Blank) => Step::Blank { consumed },
-            Err(_) if self.done == 1 && !text.bytes().any(|byte| byte.is_ascii_digit()) => Step::Blank { consumed },
+            Err(_) if self.done == 1 && !text.bytes().any(|byte| byte.is_ascii_digit()) => {
+                Step::Blank { consumed }
+            }
             Err(error) => Step::Damaged { error, consumed },
         }
     }
@@ -98,7 +102,10 @@ impl<F: LineFormat> Lines<F> {
             return Step::Blank { consumed };
         }
         let line = usize::try_from(self.done + 1).unwrap_or(usize::MAX);
-        Step::Damaged { error: TraceError::LongLine { file: self.file.clone(), line, most: LONGEST_LINE }, consumed }
+        Step::Damaged {
+            error: TraceError::LongLine { file: self.file.clone(), line, most: LONGEST_LINE },
+            consumed,
+        }
     }
 }
 
@@ -153,13 +160,21 @@ impl<'a> Line<'a> {
     }
 
     /// All fields, of which there must be exactly `N`.
-    pub(super) fn exactly<const N: usize>(&self, between: Between, shape: &'static str) -> Result<[Field<'a>; N], TraceError> {
+    pub(super) fn exactly<const N: usize>(
+        &self,
+        between: Between,
+        shape: &'static str,
+    ) -> Result<[Field<'a>; N], TraceError> {
         let (fields, found) = self.first(between);
         if found == N { Ok(fields) } else { Err(self.wrong_count(found, N, shape)) }
     }
 
     /// The first `N` fields, of which there must be at least so many.
-    pub(super) fn at_least<const N: usize>(&self, between: Between, shape: &'static str) -> Result<[Field<'a>; N], TraceError> {
+    pub(super) fn at_least<const N: usize>(
+        &self,
+        between: Between,
+        shape: &'static str,
+    ) -> Result<[Field<'a>; N], TraceError> {
         let (fields, found) = self.first(between);
         if found >= N { Ok(fields) } else { Err(self.wrong_count(found, N, shape)) }
     }
@@ -177,29 +192,64 @@ impl<'a> Line<'a> {
     }
 
     fn wrong_count(&self, found: usize, expected: usize, shape: &'static str) -> TraceError {
-        TraceError::Fields { file: self.file.to_string(), line: self.line(), found, expected, shape }
+        TraceError::Fields {
+            file: self.file.to_string(),
+            line: self.line(),
+            found,
+            expected,
+            shape,
+        }
     }
 
     /// A whole number.
-    pub(super) fn number<T: core::str::FromStr>(&self, field: Field<'_>, name: &'static str) -> Result<T, TraceError> {
+    pub(super) fn number<T: core::str::FromStr>(
+        &self,
+        field: Field<'_>,
+        name: &'static str,
+    ) -> Result<T, TraceError> {
         let digits = !field.text.is_empty() && field.text.bytes().all(|byte| byte.is_ascii_digit());
-        field.text.parse().ok().filter(|_| digits).ok_or_else(|| self.refuse(field, name, "a whole number within range", "correct it"))
+        field
+            .text
+            .parse()
+            .ok()
+            .filter(|_| digits)
+            .ok_or_else(|| self.refuse(field, name, "a whole number within range", "correct it"))
     }
 
-    /// A number of `unit_ns` nanoseconds each, perhaps with a decimal part, to the nearest nanosecond.
-    pub(super) fn span(&self, field: Field<'_>, name: &'static str, unit_ns: u64) -> Result<Nanos, TraceError> {
-        decimal(field.text, unit_ns).map(Nanos::from_ns).ok_or_else(|| self.refuse(field, name, expected_of(unit_ns), "write it such as 6657.0"))
+    /// A number of `unit_ns` nanoseconds each, perhaps with a decimal part, to the nearest
+    /// nanosecond.
+    pub(super) fn span(
+        &self,
+        field: Field<'_>,
+        name: &'static str,
+        unit_ns: u64,
+    ) -> Result<Nanos, TraceError> {
+        decimal(field.text, unit_ns).map(Nanos::from_ns).ok_or_else(|| {
+            self.refuse(field, name, expected_of(unit_ns), "write it such as 6657.0")
+        })
     }
 
     /// As [`Line::span`], of a point in time.
-    pub(super) fn instant(&self, field: Field<'_>, name: &'static str, unit_ns: u64) -> Result<Instant, TraceError> {
+    pub(super) fn instant(
+        &self,
+        field: Field<'_>,
+        name: &'static str,
+        unit_ns: u64,
+    ) -> Result<Instant, TraceError> {
         Ok(Instant::ORIGIN + self.span(field, name, unit_ns)?)
     }
 
     /// So many units of `unit_bytes`.
-    pub(super) fn bytes(&self, field: Field<'_>, name: &'static str, unit_bytes: u64) -> Result<u64, TraceError> {
+    pub(super) fn bytes(
+        &self,
+        field: Field<'_>,
+        name: &'static str,
+        unit_bytes: u64,
+    ) -> Result<u64, TraceError> {
         let count: u64 = self.number(field, name)?;
-        count.checked_mul(unit_bytes).ok_or_else(|| self.refuse(field, name, "an address below 2^64 bytes", "correct it"))
+        count
+            .checked_mul(unit_bytes)
+            .ok_or_else(|| self.refuse(field, name, "an address below 2^64 bytes", "correct it"))
     }
 
     /// The request that this line stands for; `offset` is the field its address was read from.
@@ -211,17 +261,24 @@ impl<'a> Line<'a> {
         offset_bytes: u64,
         len_bytes: u64,
     ) -> Result<Record, TraceError> {
-        Record::new(self.number, at, operation, offset_bytes, len_bytes)
-            .ok_or_else(|| self.refuse(offset, "the address", "one that ends below 2^64 bytes", "correct it"))
+        Record::new(self.number, at, operation, offset_bytes, len_bytes).ok_or_else(|| {
+            self.refuse(offset, "the address", "one that ends below 2^64 bytes", "correct it")
+        })
     }
 
-    pub(super) fn refuse(&self, field: Field<'_>, name: &'static str, expected: &'static str, remedy: &'static str) -> TraceError {
+    pub(super) fn refuse(
+        &self,
+        field: Field<'_>,
+        name: &'static str,
+        expected: &'static str,
+        remedy: &'static str,
+    ) -> TraceError {
         TraceError::Field {
             file: self.file.to_string(),
             line: self.line(),
             column: self.text[..field.offset].chars().count() + 1,
             field: name,
-            value: field.text.chars().take(MOST_SHOWN).collect(),
+            value: field.text.chars().take(MAX_SHOWN).collect(),
             expected,
             remedy,
         }
@@ -251,7 +308,7 @@ impl fmt::Write for Bytes<'_> {
 }
 
 /// More of a wrong field than this helps nobody, and the file may be no text at all.
-const MOST_SHOWN: usize = 40;
+const MAX_SHOWN: usize = 40;
 
 fn expected_of(unit_ns: u64) -> &'static str {
     match unit_ns {
@@ -263,7 +320,8 @@ fn expected_of(unit_ns: u64) -> &'static str {
     }
 }
 
-/// A decimal number of `unit_ns` nanoseconds each, to the nearest nanosecond; `None` for signs, exponents and what passes 2^64 ns.
+/// A decimal number of `unit_ns` nanoseconds each, to the nearest nanosecond; `None` for signs,
+/// exponents and what passes 2^64 ns.
 fn decimal(text: &str, unit_ns: u64) -> Option<u64> {
     let (whole, part) = text.split_once('.').unwrap_or((text, ""));
     let digits = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit());
@@ -281,7 +339,11 @@ fn decimal(text: &str, unit_ns: u64) -> Option<u64> {
     let part_ns = match numerator.checked_mul(unit_ns) {
         // What all usual numbers of decimals come to; dividing 128 bits is slow.
         Some(product) if product <= u64::MAX - scale => (product + scale / 2) / scale,
-        _ => u64::try_from((u128::from(numerator) * u128::from(unit_ns) + u128::from(scale / 2)) / u128::from(scale)).ok()?,
+        _ => u64::try_from(
+            (u128::from(numerator) * u128::from(unit_ns) + u128::from(scale / 2))
+                / u128::from(scale),
+        )
+        .ok()?,
     };
     whole.checked_mul(unit_ns)?.checked_add(part_ns)
 }
@@ -321,7 +383,10 @@ mod tests {
     #[test]
     fn fields_are_found_between_blanks_and_between_commas() {
         let found = |text: &'static str, between| -> alloc::vec::Vec<(usize, &'static str)> {
-            Line { file: "x", number: 1, text }.fields(between).map(|field| (field.offset, field.text)).collect()
+            Line { file: "x", number: 1, text }
+                .fields(between)
+                .map(|field| (field.offset, field.text))
+                .collect()
         };
         assert_eq!(found("  a  bc\t", Between::Blanks), [(2, "a"), (5, "bc")]);
         assert_eq!(found("", Between::Blanks), []);

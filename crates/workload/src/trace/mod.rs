@@ -1,13 +1,18 @@
-//! Traces: what real systems asked of their drives, read from the formats people have, and asked again.
+//! Traces: what real systems asked of their drives, read from the formats people have, and asked
+//! again.
 //!
-//! From a file to a drive a trace goes through five stages, each of which holds a bounded part of it; nothing here opens a file:
-//! 1. a [`Decoder`] turns bytes into [`Record`]s; [`FORMATS`] is the table of what is understood, and [`detect()`] says which of it some bytes are;
+//! From a file to a drive a trace goes through five stages, each of which holds a bounded part of
+//! it; nothing here opens a file:
+//! 1. a [`Decoder`] turns bytes into [`Record`]s; [`FORMATS`] is the table of what is understood,
+//!    and [`detect()`] says which of it some bytes are;
 //! 2. [`Adjusted`] puts records in order, cuts out a part, and shifts and stretches their times;
 //! 3. [`Survey`] looks at all records once, where addresses are to be scaled or packed;
 //! 4. [`Placing`] maps bytes of the trace's devices to sectors of one drive;
-//! 5. [`TraceSource`] asks them: at their times, as fast as they are served, or with the recorded think times.
+//! 5. [`TraceSource`] asks them: at their times, as fast as they are served, or with the recorded
+//!    think times.
 //!
-//! [`Recording`] is something else: the measured times of one real drive, which `headtime validate` holds a profile against.
+//! [`Recording`] is something else: the measured times of one real drive, which `headtime validate`
+//! holds a profile against.
 //!
 //! ```
 //! use headtime_units::{Instant, Nanos};
@@ -38,7 +43,7 @@ mod survey;
 
 pub use adjust::{Adjust, Adjusted, TimeScale};
 pub use counts::{Counts, Misfit};
-pub use decoder::{Action, Decoder, LONGEST_LINE, MOST_NEEDED, Reading, Step, decode};
+pub use decoder::{Action, Decoder, LONGEST_LINE, MAX_NEEDED, Reading, Step, decode};
 pub use detect::{Candidate, DetectError, Detection, SAMPLE_BYTES, detect};
 pub use encoder::{Encoder, Loss, Losses, Says};
 pub use error::TraceError;
@@ -47,5 +52,5 @@ pub use order::{REORDER_WINDOW, Reordered};
 pub use placement::{PlaceError, Placed, Placement, Placing, Remap};
 pub use record::Record;
 pub use recording::{Label, RecordedAccess, Recording};
-pub use replay::{MOST_STREAMS, Replay, ReplayOptions, Streams, TraceSource};
+pub use replay::{MAX_STREAMS, Replay, ReplayOptions, Streams, TraceSource};
 pub use survey::{Survey, SurveyError};

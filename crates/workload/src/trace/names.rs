@@ -4,12 +4,13 @@ use alloc::collections::BTreeMap;
 use alloc::string::{String, ToString};
 
 /// Names told apart in one file.
-const MOST_NAMES: usize = 65_536;
+const MAX_NAMES: usize = 65_536;
 
 /// The longest name. As fio has it; hosts have shorter ones.
 const LONGEST_NAME: usize = 256;
 
-/// Names and their numbers. Its memory is bounded: [`MOST_NAMES`] of at most [`LONGEST_NAME`] bytes.
+/// Names and their numbers. Its memory is bounded: [`MAX_NAMES`] of at most [`LONGEST_NAME`]
+/// bytes.
 #[derive(Default)]
 pub(super) struct Names {
     numbers: BTreeMap<String, u32>,
@@ -17,14 +18,15 @@ pub(super) struct Names {
 
 impl Names {
     /// What a name must be to have a number.
-    pub(super) const EXPECTED: &str = "at most 256 bytes, and no more than 65536 different ones in one file";
+    pub(super) const EXPECTED: &str =
+        "at most 256 bytes, and no more than 65536 different ones in one file";
 
     /// The number of this name; `None` when it is too long, or there are too many.
     pub(super) fn number(&mut self, name: &str) -> Option<u32> {
         if let Some(number) = self.numbers.get(name) {
             return Some(*number);
         }
-        if name.len() > LONGEST_NAME || self.numbers.len() >= MOST_NAMES {
+        if name.len() > LONGEST_NAME || self.numbers.len() >= MAX_NAMES {
             return None;
         }
         let number = self.numbers.len() as u32;

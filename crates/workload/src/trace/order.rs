@@ -1,10 +1,12 @@
 //! [`Reordered`]: records by time, of a trace that is almost in order.
 //!
-//! Traces are written from several processors' buffers, or at completion, so neighbours stand the wrong way round. A window of records is held and the
-//! earliest handed out. One that comes later than the window allows is a straggler: its time becomes that of the record before it, and is counted.
+//! Traces are written from several processors' buffers, or at completion, so neighbors stand the
+//! wrong way round. A window of records is held and the earliest handed out. One that comes later
+//! than the window allows is a straggler: its time becomes that of the record before it, and is
+//! counted.
 //!
-//! Worked example, with a window of 2: times 5 3 9 4 1 come out as 3 4 4* 5 9. When 4 arrives, 5 and 9 are held and 3 is out; when 1 arrives, 3 and then 4
-//! are out, so it becomes 4.
+//! Worked example, with a window of 2: times 5 3 9 4 1 come out as 3 4 4* 5 9. When 4 arrives, 5
+//! and 9 are held and 3 is out; when 1 arrives, 3 and then 4 are out, so it becomes 4.
 //!
 //! Cost: a heap of as many records as the window has, and its logarithm for each record.
 
@@ -17,7 +19,8 @@ use headtime_units::Instant;
 use super::counts::Counts;
 use super::record::Record;
 
-/// Records held back to put them in order, unless said otherwise. A guess: several times the deepest queue whose completions could pass each other.
+/// Records held back to put them in order, unless said otherwise. A guess: several times the
+/// deepest queue whose completions could pass each other.
 pub const REORDER_WINDOW: usize = 4096;
 
 /// Records by time; those of one time in the order in which they came.
@@ -96,10 +99,12 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_put_in_order_and_stragglers_are_moved_and_counted() {
+    fn neighbors_are_put_in_order_and_stragglers_are_moved_and_counted() {
         let counts = Arc::new(Counts::default());
         let records = [5, 3, 9, 4, 1].into_iter().zip(1..).map(|(ns, place)| at(ns, place));
-        let out: Vec<(u64, u64)> = Reordered::new(records, 2, Arc::clone(&counts)).map(|record| (record.at.as_ns(), record.place)).collect();
+        let out: Vec<(u64, u64)> = Reordered::new(records, 2, Arc::clone(&counts))
+            .map(|record| (record.at.as_ns(), record.place))
+            .collect();
         assert_eq!(out, [(3, 2), (4, 4), (4, 5), (5, 1), (9, 3)]);
         assert_eq!(counts.clamped.get(), 1);
     }
@@ -107,7 +112,8 @@ mod tests {
     #[test]
     fn records_of_one_time_keep_their_order() {
         let records = (1..=100).map(|place| at(7, place));
-        let out: Vec<u64> = Reordered::new(records, 8, Arc::default()).map(|record| record.place).collect();
+        let out: Vec<u64> =
+            Reordered::new(records, 8, Arc::default()).map(|record| record.place).collect();
         assert_eq!(out, (1..=100).collect::<Vec<_>>());
     }
 }

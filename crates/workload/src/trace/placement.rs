@@ -1,16 +1,21 @@
 //! [`Placement`]: from bytes of a trace's devices to sectors of one drive.
 //!
-//! Whatever the mapping, a request is widened to whole sectors of the drive. How addresses are mapped ([`Remap`]):
-//! - *none*: as they stand, all devices on top of each other; what lies past the end of the drive does not fit.
-//! - *wrap*: modulo the drive's size. Neighbours stay neighbours; far places may meet.
-//! - *scale*: devices are laid one behind the other, cut into about a thousand equal pieces (a power of two, at least 1 MiB), and the pieces spread
-//!   evenly over the drive; within a piece addresses stay as they are. A sequential run breaks only where a piece ends, and 4 KiB alignment is kept. When
-//!   the trace reaches further than the drive, pieces overlap.
-//! - *compact*: only pieces (of 1 MiB, or larger powers of two where many are touched) that are read or written anywhere in the trace are kept, packed
-//!   from the drive's beginning in the order of their addresses. Seeks become shorter than they were.
+//! Whatever the mapping, a request is widened to whole sectors of the drive. How addresses are
+//! mapped ([`Remap`]):
+//! - *none*: as they stand, all devices on top of each other; what lies past the end of the drive
+//!   does not fit.
+//! - *wrap*: modulo the drive's size. Neighbors stay neighbors; far places may meet.
+//! - *scale*: devices are laid one behind the other, cut into about a thousand equal pieces (a
+//!   power of two, at least 1 MiB), and the pieces spread evenly over the drive; within a piece
+//!   addresses stay as they are. A sequential run breaks only where a piece ends, and 4 KiB
+//!   alignment is kept. When the trace reaches further than the drive, pieces overlap.
+//! - *compact*: only pieces (of 1 MiB, or larger powers of two where many are touched) that are
+//!   read or written anywhere in the trace are kept, packed from the drive's beginning in the order
+//!   of their addresses. Seeks become shorter than they were.
 //!
-//! Worked example of *scale*: a device of 1 GiB on a drive of 10 GB makes 1024 pieces of 1 MiB, one every 9,765,625 bytes; piece 1 starts at 9,764,864, the
-//! multiple of 4096 below. A read of byte 1 MiB + 8192 becomes one of byte 9,773,056.
+//! Worked example of *scale*: a device of 1 GiB on a drive of 10 GB makes 1024 pieces of 1 MiB, one
+//! every 9,765,625 bytes; piece 1 starts at 9,764,864, the multiple of 4096 below. A read of byte 1
+//! MiB + 8192 becomes one of byte 9,773,056.
 //!
 //! Cost: a division, and for *compact* a binary search, for each record.
 
@@ -21,7 +26,7 @@ use headtime_units::{Extent, SectorSize, Sectors};
 
 use super::counts::{Counts, Misfit};
 use super::record::Record;
-use super::survey::{LEAST_PIECE_BYTES, Survey};
+use super::survey::{MIN_PIECE_BYTES, Survey};
 use crate::source::Operation;
 
 /// How addresses of a trace become addresses of the drive.
@@ -57,7 +62,8 @@ impl Remap {
 pub enum PlaceError {
     /// What is touched is more than the drive holds.
     #[error(
-        "the trace touches {touched_bytes} bytes in pieces of {piece_bytes}, more than the drive's {capacity_bytes}; scale addresses or let them wrap"
+        "the trace touches {touched_bytes} bytes in pieces of {piece_bytes}, more than the drive's \
+            {capacity_bytes}; scale addresses or let them wrap"
     )]
     Touched {
         /// Bytes of all touched pieces.
@@ -94,7 +100,8 @@ enum Map {
 /// Places of the drive that pieces start at are multiples of this, so that pages stay aligned.
 const ALIGNMENT_BYTES: u64 = 4096;
 
-/// Into how many pieces a trace is cut at least to scale it, but for small ones. A guess between long runs and even spreading.
+/// Into how many pieces a trace is cut at least to scale it, but for small ones. A guess between
+/// long runs and even spreading.
 const PIECES: u64 = 1024;
 
 impl Placement {
@@ -102,7 +109,12 @@ impl Placement {
     ///
     /// # Errors
     /// See [`PlaceError`].
-    pub fn new(remap: Remap, sector: SectorSize, capacity: Sectors, survey: Option<&Survey>) -> Result<Self, PlaceError> {
+    pub fn new(
+        remap: Remap,
+        sector: SectorSize,
+        capacity: Sectors,
+        survey: Option<&Survey>,
+    ) -> Result<Self, PlaceError> {
         if capacity.is_zero() {
             return Err(PlaceError::NoSectors);
         }
@@ -112,7 +124,8 @@ impl Placement {
             Remap::Wrap => Map::Wrap,
             Remap::Scale => scale(survey.ok_or(PlaceError::NotSurveyed)?),
             Remap::Compact => {
-                let (pieces, piece_bits) = survey.and_then(Survey::pieces).ok_or(PlaceError::NotSurveyed)?;
+                let (pieces, piece_bits) =
+                    survey.and_then(Survey::pieces).ok_or(PlaceError::NotSurveyed)?;
                 let piece_bytes = 1_u64.checked_shl(piece_bits).unwrap_or(u64::MAX);
                 let touched_bytes = (pieces.len() as u64).saturating_mul(piece_bytes);
                 if touched_bytes > capacity_bytes {
@@ -124,16 +137,19 @@ impl Placement {
         Ok(Self { sector, capacity, map })
     }
 
-    /// The sectors of a request that names some, and whether it had to be shortened or moved to fit.
+    /// The sectors of a request that names some, and whether it had to be shortened or moved to
+    /// fit.
     ///
     /// # Errors
-    /// When it does not fit: past the end of the drive where addresses stay as they are, or in no piece that the survey saw.
+    /// When it does not fit: past the end of the drive where addresses stay as they are, or in no
+    /// piece that the survey saw.
     pub fn place(&self, record: &Record) -> Result<(Extent, bool), Misfit> {
         let sector = u64::from(self.sector.bytes());
         let misfit = || Misfit::of(record, bytes_of(self.sector, self.capacity));
         let offset = self.offset(record).ok_or_else(misfit)?;
         let start = offset / sector;
-        let len = (u128::from(offset % sector) + u128::from(record.len_bytes)).div_ceil(u128::from(sector));
+        let len = (u128::from(offset % sector) + u128::from(record.len_bytes))
+            .div_ceil(u128::from(sector));
         let capacity = self.capacity.get();
         let fits = u128::from(start) + len <= u128::from(capacity);
         if matches!(self.map, Map::Stay) && !fits {
@@ -152,9 +168,11 @@ impl Placement {
         match &self.map {
             Map::Stay | Map::Wrap => Some(offset),
             Map::Scale { piece_bytes, pieces, first_piece } => {
-                let device = first_piece.binary_search_by_key(&record.device, |(device, _)| *device).ok()?;
+                let device =
+                    first_piece.binary_search_by_key(&record.device, |(device, _)| *device).ok()?;
                 let piece = first_piece[device].1.checked_add(offset / piece_bytes)?;
-                let spread = u128::from(bytes_of(self.sector, self.capacity)) * u128::from(piece) / u128::from(*pieces);
+                let spread = u128::from(bytes_of(self.sector, self.capacity)) * u128::from(piece)
+                    / u128::from(*pieces);
                 let start = u64::try_from(spread).ok()? / ALIGNMENT_BYTES * ALIGNMENT_BYTES;
                 start.checked_add(offset % piece_bytes)
             }
@@ -174,7 +192,10 @@ fn bytes_of(sector: SectorSize, capacity: Sectors) -> u64 {
 
 fn scale(survey: &Survey) -> Map {
     let total = survey.reaches().fold(0_u64, |sum, (_, reach)| sum.saturating_add(reach));
-    let piece_bytes = (total / PIECES).checked_ilog2().map_or(LEAST_PIECE_BYTES, |bits| 1 << bits).max(LEAST_PIECE_BYTES);
+    let piece_bytes = (total / PIECES)
+        .checked_ilog2()
+        .map_or(MIN_PIECE_BYTES, |bits| 1 << bits)
+        .max(MIN_PIECE_BYTES);
     let mut pieces = 0;
     let mut first_piece = Vec::new();
     for (device, reach) in survey.reaches() {
@@ -193,7 +214,8 @@ pub struct Placed {
     pub extent: Extent,
 }
 
-/// Records with their sectors. A record that does not fit ends it, and is kept in the counts, unless such records are to be left out.
+/// Records with their sectors. A record that does not fit ends it, and is kept in the counts,
+/// unless such records are to be left out.
 #[derive(Debug)]
 pub struct Placing<I> {
     records: I,

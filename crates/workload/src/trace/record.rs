@@ -4,14 +4,17 @@ use headtime_units::{Instant, Nanos};
 
 use crate::source::Operation;
 
-/// One request of a trace, in bytes and nanoseconds, as it was recorded: nothing is shifted, scaled or fitted to a drive yet.
+/// One request of a trace, in bytes and nanoseconds, as it was recorded: nothing is shifted, scaled
+/// or fitted to a drive yet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     /// Where it stands: the line of a text, or the number of the record in a binary file, from 1.
     pub place: u64,
-    /// When it was asked, since whatever the format counts from (its start, 1970, 1601); formats without times say zero.
+    /// When it was asked, since whatever the format counts from (its start, 1970, 1601); formats
+    /// without times say zero.
     pub at: Instant,
-    /// The drive or volume; 0 where the format knows only one. See the format for how it is numbered.
+    /// The drive or volume; 0 where the format knows only one. See the format for how it is
+    /// numbered.
     pub device: u32,
     /// Who asked: a process; 0 when unknown.
     pub process: u32,
@@ -30,17 +33,46 @@ pub struct Record {
 }
 
 impl Record {
-    /// A request of `len_bytes` from `offset_bytes` by nobody known, of which nothing else is known; `None` when it ends past 2^64.
+    /// A request of `len_bytes` from `offset_bytes` by nobody known, of which nothing else is
+    /// known; `None` when it ends past 2^64.
     #[must_use]
-    pub fn new(place: u64, at: Instant, operation: Operation, offset_bytes: u64, len_bytes: u64) -> Option<Self> {
+    pub fn new(
+        place: u64,
+        at: Instant,
+        operation: Operation,
+        offset_bytes: u64,
+        len_bytes: u64,
+    ) -> Option<Self> {
         offset_bytes.checked_add(len_bytes)?;
-        Some(Self { place, at, device: 0, process: 0, operation, offset_bytes, len_bytes, fua: false, response: None, think: None })
+        Some(Self {
+            place,
+            at,
+            device: 0,
+            process: 0,
+            operation,
+            offset_bytes,
+            len_bytes,
+            fua: false,
+            response: None,
+            think: None,
+        })
     }
 
     /// A flush; it has no address.
     #[must_use]
     pub fn flush(place: u64, at: Instant) -> Self {
-        Self { place, at, device: 0, process: 0, operation: Operation::Flush, offset_bytes: 0, len_bytes: 0, fua: false, response: None, think: None }
+        Self {
+            place,
+            at,
+            device: 0,
+            process: 0,
+            operation: Operation::Flush,
+            offset_bytes: 0,
+            len_bytes: 0,
+            fua: false,
+            response: None,
+            think: None,
+        }
     }
 
     /// The byte behind the last.

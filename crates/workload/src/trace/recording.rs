@@ -23,8 +23,9 @@ pub struct RecordedAccess {
     pub label: Label,
 }
 
-/// What the recorder thought the drive's cache did. A guess made from the response time, and often none at all: both public recordings that this was
-/// tried on call every access a hit, writes to the media included.
+/// What the recorder thought the drive's cache did. A guess made from the response time, and often
+/// none at all: both public recordings that this was tried on call every access a hit, writes to
+/// the media included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Label {
     /// Found in the cache.
@@ -44,15 +45,18 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// A recording of these accesses, in the order of their times; `None` when there is none, or they last longer than [`Recording::LONGEST`]
-    /// together.
+    /// A recording of these accesses, in the order of their times; `None` when there is none, or
+    /// they last longer than [`Recording::LONGEST`] together.
     #[must_use]
     pub fn new(accesses: Vec<RecordedAccess>) -> Option<Self> {
-        let total = accesses.iter().try_fold(0_u64, |sum, access| sum.checked_add(access.response.as_ns())?.checked_add(access.think.as_ns()))?;
+        let total = accesses.iter().try_fold(0_u64, |sum, access| {
+            sum.checked_add(access.response.as_ns())?.checked_add(access.think.as_ns())
+        })?;
         (!accesses.is_empty() && total <= Self::LONGEST.as_ns()).then_some(Self { accesses })
     }
 
-    /// A hundred years: times of a longer recording would not leave room for what is computed from them.
+    /// A hundred years: times of a longer recording would not leave room for what is computed from
+    /// them.
     pub const LONGEST: Nanos = Nanos::from_secs(100 * 365 * 86_400);
 
     /// The accesses.
@@ -61,7 +65,8 @@ impl Recording {
         &self.accesses
     }
 
-    /// When each access was issued: the first at the origin, each other when the response and think times of all before it were over.
+    /// When each access was issued: the first at the origin, each other when the response and think
+    /// times of all before it were over.
     pub fn issue_times(&self) -> impl Iterator<Item = Instant> + '_ {
         self.accesses.iter().scan(Instant::ORIGIN, |next, access| {
             let issued = *next;

@@ -1,14 +1,18 @@
 //! [`TraceSource`]: a trace as a [`Source`] of requests.
 //!
-//! A trace says when requests were made on a system that answered at its own speed. How they are made again is a choice ([`Replay`]), and none is right
-//! for every question:
-//! - *open*: at the recorded times, whatever becomes of those before. Keeps bursts and idle times; on a slower drive the queue grows as it never would.
-//! - *closed*: so many at a time, the next as soon as one is over. Keeps the order and the places only; asks how fast the drive can go.
-//! - *think*: one at a time, each a think time after the one before is over. The think time is the recorded one, or the distance to the next record less the
-//!   recorded response time. Right for recordings of one process; where requests overlapped it serialises them.
+//! A trace says when requests were made on a system that answered at its own speed. How they are
+//! made again is a choice ([`Replay`]), and none is right for every question:
+//! - *open*: at the recorded times, whatever becomes of those before. Keeps bursts and idle times;
+//!   on a slower drive the queue grows as it never would.
+//! - *closed*: so many at a time, the next as soon as one is over. Keeps the order and the places
+//!   only; asks how fast the drive can go.
+//! - *think*: one at a time, each a think time after the one before is over. The think time is the
+//!   recorded one, or the distance to the next record less the recorded response time. Right for
+//!   recordings of one process; where requests overlapped it serializes them.
 //!
-//! Worked example: records at 0 ms, 4 ms and 6 ms with response times of 3 ms. Open asks at 0, 4, 6 ms. By think times: the drive takes 5 ms for each, so it
-//! asks at 0 ms, 5 + (4 − 0 − 3) = 6 ms, and 11 + 0 = 11 ms, because the third was asked before the second was over.
+//! Worked example: records at 0 ms, 4 ms and 6 ms with response times of 3 ms. Open asks at 0, 4, 6
+//! ms. By think times: the drive takes 5 ms for each, so it asks at 0 ms, 5 + (4 − 0 − 3) = 6 ms,
+//! and 11 + 0 = 11 ms, because the third was asked before the second was over.
 
 use alloc::collections::BTreeMap;
 use alloc::sync::Arc;
@@ -20,7 +24,7 @@ use super::placement::Placed;
 use crate::source::{Arrival, Ask, ClientId, Source};
 
 /// Streams told apart; what comes after shares the last.
-pub const MOST_STREAMS: u32 = 256;
+pub const MAX_STREAMS: u32 = 256;
 
 /// When requests of a trace are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -60,7 +64,8 @@ pub struct ReplayOptions {
     pub deadline: Option<Nanos>,
 }
 
-/// Asks the records of a trace. A client is a stream in an open replay, and one of those outstanding in a closed one.
+/// Asks the records of a trace. A client is a stream in an open replay, and one of those
+/// outstanding in a closed one.
 #[derive(Debug)]
 pub struct TraceSource<I> {
     records: I,
@@ -84,7 +89,15 @@ impl<I: Iterator<Item = Placed>> TraceSource<I> {
             Replay::Think => 1,
         };
         let next = if options.replay == Replay::Think { records.next() } else { None };
-        Self { records, options, counts, streams: BTreeMap::new(), to_begin: 0..clients, next, think: Nanos::ZERO }
+        Self {
+            records,
+            options,
+            counts,
+            streams: BTreeMap::new(),
+            to_begin: 0..clients,
+            next,
+            think: Nanos::ZERO,
+        }
     }
 
     fn stream(&mut self, placed: &Placed) -> u32 {
@@ -97,12 +110,12 @@ impl<I: Iterator<Item = Placed>> TraceSource<I> {
             return *stream;
         }
         let number = self.streams.len() as u32;
-        if number < MOST_STREAMS {
+        if number < MAX_STREAMS {
             self.streams.insert(key, number);
             return number;
         }
         self.counts.sharing.add();
-        MOST_STREAMS - 1
+        MAX_STREAMS - 1
     }
 
     fn ask(&mut self, placed: &Placed, at: Instant, client: Option<ClientId>) -> Arrival {
@@ -124,7 +137,8 @@ impl<I: Iterator<Item = Placed>> TraceSource<I> {
         let placed = self.next.take()?;
         self.next = self.records.next();
         let record = &placed.record;
-        let distance = self.next.map_or(Nanos::ZERO, |next| next.record.at.saturating_since(record.at));
+        let distance =
+            self.next.map_or(Nanos::ZERO, |next| next.record.at.saturating_since(record.at));
         self.think = match (record.think, record.response) {
             (Some(think), _) => think,
             (None, Some(response)) => distance.saturating_sub(response),
@@ -139,7 +153,11 @@ impl<I: Iterator<Item = Placed>> TraceSource<I> {
     /// The next request of a client, `now` or when it has thought.
     fn next_of(&mut self, now: Instant, client: ClientId) -> Option<Arrival> {
         let at = now + core::mem::take(&mut self.think);
-        let placed = if self.options.replay == Replay::Think { self.take_thinking()? } else { self.records.next()? };
+        let placed = if self.options.replay == Replay::Think {
+            self.take_thinking()?
+        } else {
+            self.records.next()?
+        };
         Some(self.ask(&placed, at, Some(client)))
     }
 }

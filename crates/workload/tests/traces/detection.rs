@@ -19,9 +19,13 @@ fn each_sample_is_detected_as_itself_and_as_nothing_else() {
 
 #[test]
 fn headers_comments_and_some_damage_in_front_do_no_harm() {
-    for sample in samples().into_iter().filter(|sample| sample.format.text && !sample.format.name.starts_with("fio")) {
+    for sample in samples()
+        .into_iter()
+        .filter(|sample| sample.format.text && !sample.format.name.starts_with("fio"))
+    {
         let good = sample.bytes.repeat(3);
-        let front = b"these,are,the,column,names\n# a comment\n\nsomething went wrong at 3\n".to_vec();
+        let front =
+            b"these,are,the,column,names\n# a comment\n\nsomething went wrong at 3\n".to_vec();
         assert_eq!(detected(&[front, good].concat(), true), Ok(sample.format.name));
     }
     let blktrace = blktrace_bytes(true);
@@ -34,7 +38,10 @@ fn what_is_no_trace_is_refused_with_what_came_closest() {
     assert_eq!(refused(b""), "sample is empty; expected a trace");
     let message = refused(b"Dear Sir,\nplease find 3 enclosed\n");
     assert!(
-        message.starts_with("sample is of no format that is recognised: no line or record of it fits any; say which if it is one of blkparse,"),
+        message.starts_with(
+            "sample is of no format that is recognized: no line or record of it \
+            fits any; say which if it is one of blkparse,"
+        ),
         "{message}"
     );
     let message = refused(b"1,R,0,512,0\n2\n3\n4\n");
@@ -45,7 +52,8 @@ fn what_is_no_trace_is_refused_with_what_came_closest() {
 
 #[test]
 fn two_formats_that_read_a_sample_alike_are_both_named() {
-    // Two records of 40 bytes, which are also two of 32 and a rest: the versions stand in different bytes.
+    // Two records of 40 bytes, which are also two of 32 and a rest: the versions stand in different
+    // bytes.
     let mut bytes = [0; 80];
     for record in bytes.chunks_exact_mut(32) {
         record[14..16].copy_from_slice(&0x0100_u16.to_le_bytes());
@@ -53,6 +61,11 @@ fn two_formats_that_read_a_sample_alike_are_both_named() {
     for record in bytes.chunks_exact_mut(40) {
         record[2..4].copy_from_slice(&0x0200_u16.to_le_bytes());
     }
-    let Err(DetectError::Ambiguous { candidates, .. }) = detected(&bytes, true) else { panic!("{:?}", detected(&bytes, true)) };
-    assert_eq!(candidates.iter().map(|candidate| candidate.format).collect::<Vec<_>>(), ["vscsi1", "vscsi2"]);
+    let Err(DetectError::Ambiguous { candidates, .. }) = detected(&bytes, true) else {
+        panic!("{:?}", detected(&bytes, true))
+    };
+    assert_eq!(
+        candidates.iter().map(|candidate| candidate.format).collect::<Vec<_>>(),
+        ["vscsi1", "vscsi2"]
+    );
 }

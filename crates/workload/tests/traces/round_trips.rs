@@ -1,10 +1,13 @@
-//! What is written is read back the same, but for what the format has no words for, and that is counted.
+//! What is written is read back the same, but for what the format has no words for, and that is
+//! counted.
 
 use std::collections::BTreeMap;
 
 use headtime_units::{Instant, Nanos};
 use headtime_workload::Operation;
-use headtime_workload::trace::{Action, DeviceName, FORMATS, Format, Loss, Losses, Record, detect, format};
+use headtime_workload::trace::{
+    Action, DeviceName, FORMATS, Format, Loss, Losses, Record, detect, format,
+};
 use proptest::prelude::*;
 
 use crate::samples::{read, record, samples};
@@ -13,7 +16,8 @@ use crate::samples::{read, record, samples};
 fn write(format: &Format, records: &[Record]) -> (Vec<u8>, Vec<Record>, Losses) {
     let (mut encoder, mut out, mut losses) = ((format.encoder)(), Vec::new(), Losses::default());
     encoder.begin(&mut out);
-    let written: Vec<Record> = records.iter().filter_map(|record| format.says.reduce(record, &mut losses)).collect();
+    let written: Vec<Record> =
+        records.iter().filter_map(|record| format.says.reduce(record, &mut losses)).collect();
     for record in &written {
         encoder.record(record, &mut out);
     }
@@ -26,25 +30,52 @@ fn comparable(format: &Format, records: &[Record]) -> Vec<Record> {
     let mut numbers = BTreeMap::new();
     let mut device = |record: &Record| {
         let next = numbers.len() as u32;
-        if format.device == DeviceName::Order { *numbers.entry(record.device).or_insert(next) } else { record.device }
+        if format.device == DeviceName::Order {
+            *numbers.entry(record.device).or_insert(next)
+        } else {
+            record.device
+        }
     };
     records.iter().map(|record| Record { place: 0, device: device(record), ..*record }).collect()
 }
 
 fn any_record() -> impl Strategy<Value = (u64, Record)> {
-    let operation =
-        prop_oneof![Just(Operation::Read), Just(Operation::Write), Just(Operation::Zero), Just(Operation::Discard), Just(Operation::Flush)];
-    let address = prop_oneof![(0_u64..1 << 20, 1_u64..1 << 16), (0_u64..1 << 45, 1_u64..1 << 36), (Just(0), Just(512))];
+    let operation = prop_oneof![
+        Just(Operation::Read),
+        Just(Operation::Write),
+        Just(Operation::Zero),
+        Just(Operation::Discard),
+        Just(Operation::Flush)
+    ];
+    let address = prop_oneof![
+        (0_u64..1 << 20, 1_u64..1 << 16),
+        (0_u64..1 << 45, 1_u64..1 << 36),
+        (Just(0), Just(512))
+    ];
     let span = || prop::option::of(0_u64..10_000_000_000);
     let device = prop_oneof![Just(0_u32), 0_u32..4, any::<u32>()];
-    ((0_u64..3_000_000_000, operation, address, device), (any::<u32>(), any::<bool>(), span(), span())).prop_map(
-        |((after_ns, operation, (offset, len), device), (process, fua, response, think))| {
-            let (offset, len) = if operation == Operation::Flush { (0, 0) } else { (offset, len) };
-            let plain = record(0, 0, device, operation, offset, len);
-            let fua = fua && operation == Operation::Write;
-            (after_ns, Record { process, fua, response: response.map(Nanos::from_ns), think: think.map(Nanos::from_ns), ..plain })
-        },
+    (
+        (0_u64..3_000_000_000, operation, address, device),
+        (any::<u32>(), any::<bool>(), span(), span()),
     )
+        .prop_map(
+            |((after_ns, operation, (offset, len), device), (process, fua, response, think))| {
+                let (offset, len) =
+                    if operation == Operation::Flush { (0, 0) } else { (offset, len) };
+                let plain = record(0, 0, device, operation, offset, len);
+                let fua = fua && operation == Operation::Write;
+                (
+                    after_ns,
+                    Record {
+                        process,
+                        fua,
+                        response: response.map(Nanos::from_ns),
+                        think: think.map(Nanos::from_ns),
+                        ..plain
+                    },
+                )
+            },
+        )
 }
 
 fn any_records() -> impl Strategy<Value = Vec<Record>> {
@@ -105,7 +136,8 @@ proptest! {
         for format in FORMATS {
             let mut losses = Losses::default();
             let Some(once) = format.says.reduce(&record, &mut losses) else {
-                prop_assert_eq!(losses.all().count(), 1, "what is left out is left out for one reason");
+                prop_assert_eq!(losses.all().count(), 1, "what is left out is left out for one \
+                    reason");
                 continue;
             };
             let mut again = Losses::default();
@@ -126,13 +158,29 @@ fn what_is_lost_is_counted() {
         think: Some(Nanos::from_ns(1)),
         ..record(0, 1_500_000_000, 3, Operation::Write, 1000, 24)
     };
-    let records =
-        [whole, record(0, 0, 0, Operation::Flush, 0, 0), record(0, 0, 0, Operation::Discard, 0, 512), record(0, 0, 0, Operation::Zero, 0, 512)];
+    let records = [
+        whole,
+        record(0, 0, 0, Operation::Flush, 0, 0),
+        record(0, 0, 0, Operation::Discard, 0, 512),
+        record(0, 0, 0, Operation::Zero, 0, 512),
+    ];
     let (bytes, _, losses) = write(format, &records);
     assert_eq!(String::from_utf8(bytes).expect("it is text"), "1,1,1,1,3\n");
-    let all = [Loss::Flush, Loss::Discard, Loss::Zero, Loss::Fua, Loss::Process, Loss::Response, Loss::Think, Loss::Time];
+    let all = [
+        Loss::Flush,
+        Loss::Discard,
+        Loss::Zero,
+        Loss::Fua,
+        Loss::Process,
+        Loss::Response,
+        Loss::Think,
+        Loss::Time,
+    ];
     let address = [(Loss::Address, 1)];
-    assert_eq!(losses.all().collect::<Vec<_>>(), all.map(|loss| (loss, 1)).into_iter().chain(address).collect::<Vec<_>>());
+    assert_eq!(
+        losses.all().collect::<Vec<_>>(),
+        all.map(|loss| (loss, 1)).into_iter().chain(address).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -141,7 +189,10 @@ fn samples_that_are_written_again_are_still_detected() {
         let (bytes, _, losses) = write(sample.format, &sample.records);
         let detection = detect("written", &bytes, true).unwrap_or_else(|error| panic!("{error}"));
         assert_eq!(detection.format.name, sample.format.name);
-        let lost: Vec<_> = losses.all().filter(|(loss, _)| !matches!(loss, Loss::Address | Loss::Device)).collect();
+        let lost: Vec<_> = losses
+            .all()
+            .filter(|(loss, _)| !matches!(loss, Loss::Address | Loss::Device))
+            .collect();
         assert_eq!(lost, [], "{} says all that its own sample says", sample.format.name);
     }
 }

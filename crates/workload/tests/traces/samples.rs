@@ -13,8 +13,19 @@ pub struct Sample {
     pub issued: Vec<Record>,
 }
 
-pub fn record(place: u64, ns: u64, device: u32, operation: Operation, offset_bytes: u64, len_bytes: u64) -> Record {
-    Record { device, ..Record::new(place, Instant::from_ns(ns), operation, offset_bytes, len_bytes).expect("it ends below 2^64") }
+pub fn record(
+    place: u64,
+    ns: u64,
+    device: u32,
+    operation: Operation,
+    offset_bytes: u64,
+    len_bytes: u64,
+) -> Record {
+    Record {
+        device,
+        ..Record::new(place, Instant::from_ns(ns), operation, offset_bytes, len_bytes)
+            .expect("it ends below 2^64")
+    }
 }
 
 fn of(process: u32, record: Record) -> Record {
@@ -53,10 +64,11 @@ pub fn samples() -> Vec<Sample> {
         of(697, record(7, 500_000_001, SDA, Discard, 1 << 20, 1 << 20)),
     ];
     let blktrace_issued = vec![of(697, record(2, 10_000, SDA, Write, 223_490 * 512, 4096))];
-    let validate = |place, ns, operation, lba: u64, sectors: u64, response: u64, think: u64| Record {
-        think: Some(Nanos::from_ns(think)),
-        ..took(response, record(place, ns, 0, operation, lba * 512, sectors * 512))
-    };
+    let validate =
+        |place, ns, operation, lba: u64, sectors: u64, response: u64, think: u64| Record {
+            think: Some(Nanos::from_ns(think)),
+            ..took(response, record(place, ns, 0, operation, lba * 512, sectors * 512))
+        };
     let mut samples = vec![
         sample("blkparse", include_bytes!("blkparse.txt"), blkparse),
         sample("blktrace", &blktrace_bytes(true), blktrace.clone()),
@@ -102,7 +114,10 @@ pub fn samples() -> Vec<Sample> {
         sample(
             "alibaba",
             include_bytes!("alibaba.csv"),
-            vec![record(1, DAY_2020 + 46_000, 419, Write, 53_481_484_288, 4096), record(2, DAY_2020 + 107_000, 725, Read, 4096, 512)],
+            vec![
+                record(1, DAY_2020 + 46_000, 419, Write, 53_481_484_288, 4096),
+                record(2, DAY_2020 + 107_000, 725, Read, 4096, 512),
+            ],
         ),
         sample(
             "tencent",
@@ -132,8 +147,16 @@ pub fn samples() -> Vec<Sample> {
         ),
         sample(
             "vscsi2",
-            &[vscsi2(1, 4096, 0x28, 1000, 5_000_000, 350), vscsi2(2, 36, 0x12, 0, 5_000_001, 9), vscsi2(3, 512, 0x2a, 8, 5_000_002, 0)].concat(),
-            vec![took(350_000, record(1, 5_000_000_000, 0, Read, 512_000, 4096)), record(3, 5_000_002_000, 0, Write, 4096, 512)],
+            &[
+                vscsi2(1, 4096, 0x28, 1000, 5_000_000, 350),
+                vscsi2(2, 36, 0x12, 0, 5_000_001, 9),
+                vscsi2(3, 512, 0x2a, 8, 5_000_002, 0),
+            ]
+            .concat(),
+            vec![
+                took(350_000, record(1, 5_000_000_000, 0, Read, 512_000, 4096)),
+                record(3, 5_000_002_000, 0, Write, 4096, 512),
+            ],
         ),
         sample(
             "disksim-ascii",
@@ -147,7 +170,10 @@ pub fn samples() -> Vec<Sample> {
         sample(
             "disksim-validate",
             include_bytes!("disksim-validate.trace"),
-            vec![validate(2, 0, Write, 4_583_176, 4, 663_000, 45_422_000), validate(4, 46_085_000, Read, 7, 12, 6_657_500, 0)],
+            vec![
+                validate(2, 0, Write, 4_583_176, 4, 663_000, 45_422_000),
+                validate(4, 46_085_000, Read, 7, 12, 6_657_500, 0),
+            ],
         ),
     ];
     for sample in &mut samples {
@@ -165,21 +191,23 @@ fn sample(name: &str, bytes: &[u8], records: Vec<Record>) -> Sample {
     Sample { format, bytes: bytes.to_vec(), issued: records.clone(), records }
 }
 
-/// The blktrace sample in little or big byte order: the events of `blkparse.txt` that matter, with payloads.
+/// The blktrace sample in little or big byte order: the events of `blkparse.txt` that matter, with
+/// payloads.
 pub fn blktrace_bytes(little: bool) -> Vec<u8> {
     const Q: u32 = 1;
     const D: u32 = 7;
     let mut bytes = Vec::new();
-    let mut event = |ns: u64, sector: u64, len: u32, action: u32, process: u32, device: u32, payload: &[u8]| {
-        let u16 = |value: u16| if little { value.to_le_bytes() } else { value.to_be_bytes() };
-        let u32 = |value: u32| if little { value.to_le_bytes() } else { value.to_be_bytes() };
-        let u64 = |value: u64| if little { value.to_le_bytes() } else { value.to_be_bytes() };
-        bytes.extend([u32(0x6561_7407), u32(9)].concat());
-        bytes.extend([u64(ns), u64(sector)].concat());
-        bytes.extend([u32(len), u32(action), u32(process), u32(device), u32(3)].concat());
-        bytes.extend([u16(0), u16(payload.len() as u16)].concat());
-        bytes.extend(payload);
-    };
+    let mut event =
+        |ns: u64, sector: u64, len: u32, action: u32, process: u32, device: u32, payload: &[u8]| {
+            let u16 = |value: u16| if little { value.to_le_bytes() } else { value.to_be_bytes() };
+            let u32 = |value: u32| if little { value.to_le_bytes() } else { value.to_be_bytes() };
+            let u64 = |value: u64| if little { value.to_le_bytes() } else { value.to_be_bytes() };
+            bytes.extend([u32(0x6561_7407), u32(9)].concat());
+            bytes.extend([u64(ns), u64(sector)].concat());
+            bytes.extend([u32(len), u32(action), u32(process), u32(device), u32(3)].concat());
+            bytes.extend([u16(0), u16(payload.len() as u16)].concat());
+            bytes.extend(payload);
+        };
     let category = |bits: &[u32]| bits.iter().fold(0, |all, bit| all | 1 << (bit + 16));
     // Write, queue; then write, issue.
     event(5_000, 223_490, 4096, Q | category(&[1, 4]), 697, SDA, &[]);
@@ -187,7 +215,15 @@ pub fn blktrace_bytes(little: bool) -> Vec<u8> {
     // A note of a process name.
     event(11_000, 0, 0, category(&[10]), 697, 0, b"kjournald\0\0\0");
     // A read ahead of a control group, whose number is the payload.
-    event(250_000_000, 4096, 8192, Q | 1 << 8 | category(&[0, 4, 11]), 1200, SDB, &[1, 0, 0, 0, 2, 0, 0, 0]);
+    event(
+        250_000_000,
+        4096,
+        8192,
+        Q | 1 << 8 | category(&[0, 4, 11]),
+        1200,
+        SDB,
+        &[1, 0, 0, 0, 2, 0, 0, 0],
+    );
     // Write with flush before, FUA, sync.
     event(400_000_000, 1000, 4096, Q | category(&[1, 2, 3, 4, 15]), 697, SDA, &[]);
     event(410_000_000, 0, 0, Q | category(&[2, 4]), 697, SDA, &[]);
@@ -200,12 +236,22 @@ pub fn blktrace_bytes(little: bool) -> Vec<u8> {
 
 fn vscsi1(sequence: u32, len: u32, command: u16, block: u64, us: u64) -> Vec<u8> {
     let head = [sequence, len, 1].map(u32::to_le_bytes).concat();
-    [head, [command, 0x0100].map(u16::to_le_bytes).concat(), [block, us].map(u64::to_le_bytes).concat()].concat()
+    [
+        head,
+        [command, 0x0100].map(u16::to_le_bytes).concat(),
+        [block, us].map(u64::to_le_bytes).concat(),
+    ]
+    .concat()
 }
 
 fn vscsi2(sequence: u32, len: u32, command: u16, block: u64, us: u64, response: u64) -> Vec<u8> {
     let head = [command, 0x0201].map(u16::to_le_bytes).concat();
-    [head, [sequence, len, 1].map(u32::to_le_bytes).concat(), [block, us, response].map(u64::to_le_bytes).concat()].concat()
+    [
+        head,
+        [sequence, len, 1].map(u32::to_le_bytes).concat(),
+        [block, us, response].map(u64::to_le_bytes).concat(),
+    ]
+    .concat()
 }
 
 /// All that a decoder makes of some bytes.
@@ -217,7 +263,8 @@ pub struct Made {
     pub steps: usize,
 }
 
-/// Decodes `bytes`, handed in pieces of at most `piece` bytes more at a time, as a reader of a slow pipe would.
+/// Decodes `bytes`, handed in pieces of at most `piece` bytes more at a time, as a reader of a slow
+/// pipe would.
 pub fn read(format: &Format, action: Action, bytes: &[u8], piece: usize) -> Made {
     let mut decoder = (format.decoder)(&Reading { action, ..Reading::of("sample") });
     let mut made = Made::default();
@@ -231,7 +278,12 @@ pub fn read(format: &Format, action: Action, bytes: &[u8], piece: usize) -> Made
                 return made;
             }
             Step::NeedMore => {
-                assert!(to - from < trace::MOST_NEEDED, "{}: {} bytes are at hand and more are asked for", format.name, to - from);
+                assert!(
+                    to - from < trace::MAX_NEEDED,
+                    "{}: {} bytes are at hand and more are asked for",
+                    format.name,
+                    to - from
+                );
                 to = bytes.len().min(to + piece);
                 0
             }
@@ -257,6 +309,12 @@ pub fn read(format: &Format, action: Action, bytes: &[u8], piece: usize) -> Made
         from += consumed;
         assert!(from <= to, "{}: consumed more than there was", format.name);
         // A record at most two of each byte, whatever it is.
-        assert!(made.steps <= 4 * bytes.len() + 16, "{}: {} steps over {} bytes", format.name, made.steps, bytes.len());
+        assert!(
+            made.steps <= 4 * bytes.len() + 16,
+            "{}: {} steps over {} bytes",
+            format.name,
+            made.steps,
+            bytes.len()
+        );
     }
 }

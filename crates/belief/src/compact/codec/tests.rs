@@ -10,17 +10,30 @@ use rand_chacha::ChaCha8Rng;
 const MEMORY: ByteSize = ByteSize::new(64 << 20);
 
 fn of_profile(seed: u64) -> CompactMap {
-    let mut map = CompactMap::of_profile(&catalog::load("atlas10k").unwrap(), CompactSettings::default()).unwrap();
+    let mut map =
+        CompactMap::of_profile(&catalog::load("atlas10k").unwrap(), CompactSettings::default())
+            .unwrap();
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let Places::Profile(of) = &mut map.places else { panic!() };
-    of.shifts = Shifts::new((1..20).map(|row| Shift { first: row * 800_000, sectors: rng.random_range(-20..200) }));
+    of.shifts = Shifts::new(
+        (1..20).map(|row| Shift { first: row * 800_000, sectors: rng.random_range(-20..200) }),
+    );
     learned(&mut map, &mut rng);
     map
 }
 
 fn unknown(seed: u64) -> CompactMap {
-    let drive = MappedDrive { model: "TEST 10K".into(), capacity: Sectors::new(10_000_000), sector: SectorSize::B512 };
-    let mut map = CompactMap::unknown(drive, RotationPeriod::from_rpm(7_200.0).unwrap(), CompactSettings::default()).unwrap();
+    let drive = MappedDrive {
+        model: "TEST 10K".into(),
+        capacity: Sectors::new(10_000_000),
+        sector: SectorSize::B512,
+    };
+    let mut map = CompactMap::unknown(
+        drive,
+        RotationPeriod::from_rpm(7_200.0).unwrap(),
+        CompactSettings::default(),
+    )
+    .unwrap();
     let mut rng = ChaCha8Rng::seed_from_u64(seed);
     let strips = (0..9).map(|number| Strip {
         first: number * 1_000_000,
@@ -29,7 +42,11 @@ fn unknown(seed: u64) -> CompactMap {
         phase: rng.random(),
         slope: rng.random_range(1e-4..1e-2),
         teeth: (0..number % 4)
-            .map(|_| Tooth { period: rng.random_range(100.0..1e5), offset: rng.random(), height: rng.random_range(-0.3..0.3) })
+            .map(|_| Tooth {
+                period: rng.random_range(100.0..1e5),
+                offset: rng.random(),
+                height: rng.random_range(-0.3..0.3),
+            })
             .collect(),
         spread: 0.004,
         sights: number,
@@ -51,11 +68,19 @@ fn move_some(map: &mut CompactMap, rng: &mut ChaCha8Rng) {
     for number in 0..400_u64 {
         let at = rng.random_range(0..250) * 8;
         let extent = Extent::from_numbers(if number % 2 == 0 { first + at } else { at }, 8);
-        let seen = if number % 2 == 0 { Angle::from_turns(0.37 + slope * (at + 7) as f64) } else { home(map, extent.last()) };
+        let seen = if number % 2 == 0 {
+            Angle::from_turns(0.37 + slope * (at + 7) as f64)
+        } else {
+            home(map, extent.last())
+        };
         let (places, moved) = (&map.places, &mut map.moved);
         let at_home = |lba| places.end_angle(lba).unwrap_or(Angle::ZERO);
         if moved.take(extent, seen, at_home, 0.02, Some(true)) != crate::moved::Reading::Home {
-            let trip = crate::moved::Trip { took_ns: rng.random_range(2e6..9e6), turn_ns: 6e6, spread_ns: 5e4 };
+            let trip = crate::moved::Trip {
+                took_ns: rng.random_range(2e6..9e6),
+                turn_ns: 6e6,
+                spread_ns: 5e4,
+            };
             map.moved.take_trip(extent, &trip, |cylinder| 1e6 + f64::from(cylinder));
         }
     }
@@ -68,12 +93,19 @@ fn learned(map: &mut CompactMap, rng: &mut ChaCha8Rng) {
         let lba = Lba::new(rng.random_range(0..map.capacity().get()));
         map.angles.observe(lba, rng.random_range(-0.02..0.02));
         map.tails.take(lba, Nanos::from_ns(rng.random_range(0..20_000_000)), turn);
-        map.arrival.observe(Nanos::from_us(rng.random_range(0..300)), turn, i32::from(rng.random_bool(0.3)));
+        map.arrival.observe(
+            Nanos::from_us(rng.random_range(0..300)),
+            turn,
+            i32::from(rng.random_bool(0.3)),
+        );
         match &mut map.arm {
             Arm::Votes(votes) => votes.vote(rng.random(), rng.random_range(0.0..3e7)),
             Arm::Profile(seeks) => {
-                let movement =
-                    crate::seeks::Movement { from_cylinder: rng.random_range(0..10_000), to_cylinder: rng.random_range(0..10_000), writes: false };
+                let movement = crate::seeks::Movement {
+                    from_cylinder: rng.random_range(0..10_000),
+                    to_cylinder: rng.random_range(0..10_000),
+                    writes: false,
+                };
                 seeks.observe(movement, -1e6, rng.random_range(0.0..2e5), 1e5, 1.0);
             }
         }
@@ -87,15 +119,28 @@ fn a_restored_map_answers_exactly_as_the_saved_one() {
             let bytes = saved.encode();
             let restored = CompactMap::decode(&bytes, MEMORY).unwrap();
             assert_eq!(restored.encode(), bytes, "seed {seed}: saved again it is the same file");
-            assert!(saved.moved_sights() > 4, "seed {seed}: {} sights of moved sectors", saved.moved_sights());
+            assert!(
+                saved.moved_sights() > 4,
+                "seed {seed}: {} sights of moved sectors",
+                saved.moved_sights()
+            );
             assert_eq!(restored.moved_sights(), saved.moved_sights(), "seed {seed}");
             let mut rng = ChaCha8Rng::seed_from_u64(seed);
             for round in 0..3_000 {
                 let middle = saved.capacity().get() / 2;
-                let mut lba =
-                    || Lba::new(if round % 3 == 0 { middle + rng.random_range(0..2_000) } else { rng.random_range(0..saved.capacity().get()) });
+                let mut lba = || {
+                    Lba::new(if round % 3 == 0 {
+                        middle + rng.random_range(0..2_000)
+                    } else {
+                        rng.random_range(0..saved.capacity().get())
+                    })
+                };
                 let (from, to) = (lba(), lba());
-                assert_eq!(restored.time(from, to), saved.time(from, to), "seed {seed}: {from:?} to {to:?}");
+                assert_eq!(
+                    restored.time(from, to),
+                    saved.time(from, to),
+                    "seed {seed}: {from:?} to {to:?}"
+                );
             }
         }
     }
@@ -125,8 +170,14 @@ fn a_file_of_a_version_before_is_read_and_knows_nothing_of_what_came_later() {
         }
         let (bytes, Writer(curve)) = (saved.encode(), curve);
         for (version, without) in [(2, curve.len()), (1, curve.len() + 16)] {
-            let restored = CompactMap::decode(&as_version(version, &bytes, without), MEMORY).unwrap();
-            assert_eq!(restored.encode(), bytes, "version {version}: saved again it is as one of this version that knows nothing more");
+            let restored =
+                CompactMap::decode(&as_version(version, &bytes, without), MEMORY).unwrap();
+            assert_eq!(
+                restored.encode(),
+                bytes,
+                "version {version}: saved again it is as one of this version that knows nothing \
+                    more"
+            );
         }
     }
 }
@@ -134,24 +185,40 @@ fn a_file_of_a_version_before_is_read_and_knows_nothing_of_what_came_later() {
 #[test]
 fn a_file_cut_off_anywhere_is_refused_as_cut_off() {
     let bytes = unknown(1).encode();
-    for length in (1..bytes.len()).filter(|length| *length < 200 || length % 997 == 0 || *length > bytes.len() - 50) {
+    for length in (1..bytes.len())
+        .filter(|length| *length < 200 || length % 997 == 0 || *length > bytes.len() - 50)
+    {
         let error = CompactMap::decode(&bytes[..length], MEMORY).unwrap_err();
-        assert!(matches!(error, CompactDecodeError::Truncated { bytes, .. } if bytes == length as u64), "after {length} bytes: {error}");
+        assert!(
+            matches!(error, CompactDecodeError::Truncated { bytes, .. } if bytes == length as u64),
+            "after {length} bytes: {error}"
+        );
     }
     let mut longer = bytes.clone();
     longer.push(0);
-    assert!(CompactMap::decode(&longer, MEMORY).unwrap_err().to_string().contains("1 bytes follow its end"));
+    assert!(
+        CompactMap::decode(&longer, MEMORY)
+            .unwrap_err()
+            .to_string()
+            .contains("1 bytes follow its end")
+    );
 }
 
 #[test]
 fn other_content_and_newer_formats_are_told_from_damage() {
-    assert_eq!(CompactMap::decode(b"HTLATMAP and more", MEMORY).unwrap_err(), CompactDecodeError::NotAMap);
+    assert_eq!(
+        CompactMap::decode(b"HTLATMAP and more", MEMORY).unwrap_err(),
+        CompactDecodeError::NotAMap
+    );
     assert_eq!(CompactMap::decode(b"", MEMORY).unwrap_err(), CompactDecodeError::NotAMap);
     let mut newer = unknown(1).encode();
     newer[8] = VERSION as u8 + 1;
     let checksum = crc32c::crc32c(&newer[..20]).to_le_bytes();
     newer[20..24].copy_from_slice(&checksum);
-    assert_eq!(CompactMap::decode(&newer, MEMORY).unwrap_err(), CompactDecodeError::Newer { version: VERSION + 1 });
+    assert_eq!(
+        CompactMap::decode(&newer, MEMORY).unwrap_err(),
+        CompactDecodeError::Newer { version: VERSION + 1 }
+    );
 }
 
 #[test]

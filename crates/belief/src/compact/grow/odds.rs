@@ -3,9 +3,11 @@
 use super::super::strips::Strip;
 use super::super::teeth::{Point, residual};
 
-/// A point further off than this many deviations, within these bounds in turns, does not belong to a strip: of points anywhere a quarter are nearer than the upper one.
+/// A point further off than this many deviations, within these bounds in turns, does not belong to
+/// a strip: of points anywhere a quarter are nearer than the upper one.
 const BELONGS: (f64, f64, f64) = (4.0, 0.03, 0.12);
-/// The share of a strip's own points that belong to it by that measure (guess: some are retried, some were moved).
+/// The share of a strip's own points that belong to it by that measure (guess: some are retried,
+/// some were moved).
 const OWN: f64 = 0.9;
 
 /// How near points have to be to belong to a strip, in turns.
@@ -17,13 +19,15 @@ pub(super) fn belongs(strip: &Strip, point: Point) -> bool {
     residual(strip, point).abs() < nearness(strip)
 }
 
-/// What a point that is near enough, and one that is not, adds to the logarithm of the odds that points lie by the strip rather than anywhere.
+/// What a point that is near enough, and one that is not, adds to the logarithm of the odds that
+/// points lie by the strip rather than anywhere.
 pub(super) fn weights(strip: &Strip) -> (f64, f64) {
     let (_, nearer, further) = odds_of(strip, 0.0);
     (nearer, further)
 }
 
-/// How near a point has to be, in turns and at least `least`, and what it adds to the logarithm of the odds if it is and if it is not.
+/// How near a point has to be, in turns and at least `least`, and what it adds to the logarithm of
+/// the odds if it is and if it is not.
 pub(in super::super) fn odds_of(strip: &Strip, least: f64) -> (f64, f64, f64) {
     let near = nearness(strip).max(least);
     (near, libm::log(OWN / (2.0 * near)), libm::log((1.0 - OWN) / (1.0 - 2.0 * near)))

@@ -1,4 +1,5 @@
-//! Windows: where the next one is taken, and what slope (and speed, while that is not known) its points agree on.
+//! Windows: where the next one is taken, and what slope (and speed, while that is not known) its
+//! points agree on.
 
 use super::super::budget::{Budget, EVALUATION, SLICE};
 use super::super::gather::Seen;
@@ -7,18 +8,22 @@ use super::super::scan::{Scan, Score};
 use super::super::strips::Strip;
 use super::super::teeth::{Point, residual};
 use super::combing::Comb;
-use super::{Grown, LEAST_POINTS, Survey, Task};
+use super::{Grown, MIN_POINTS, Survey, Task};
 
-/// Windows that the points are cut into while they are few (guess: a drive has some ten to thirty zones), and their least points.
+/// Windows that the points are cut into while they are few (guess: a drive has some ten to thirty
+/// zones), and their least points.
 const WINDOWS: usize = 16;
-const LEAST_WINDOW: usize = 48;
-/// The first window may take as many completions as there are sights, divided by this: a search is not to outlast by much what it began with.
+const MIN_WINDOW: usize = 48;
+/// The first window may take as many completions as there are sights, divided by this: a search is
+/// not to outlast by much what it began with.
 const PATIENCE: u64 = 2;
-/// A drive's tracks hold between √(capacity / 8,000) and √(8 · capacity) sectors (guess: from few long tracks on a surface to many short ones), and never fewer or more than these.
+/// A drive's tracks hold between √(capacity / 8,000) and √(8 · capacity) sectors (guess: from few
+/// long tracks on a surface to many short ones), and never fewer or more than these.
 const SECTORS_OF_TRACK: (f64, f64) = (40.0, 16_000.0);
-/// Zones differ from their neighbours by no more than this (guess).
+/// Zones differ from their neighbors by no more than this (guess).
 const NEAR: f64 = 1.25;
-/// The unit's speed is looked for this far from the nominal one while no strip is known (vendors state 0.1 to 0.5 %; measured units lie within a few hundred parts per million).
+/// The unit's speed is looked for this far from the nominal one while no strip is known (vendors
+/// state 0.1 to 0.5 %; measured units lie within a few hundred parts per million).
 const REACH: f64 = 500e-6;
 /// Steps in which the speed is sharpened, to one turn over the time of a window.
 const SHARPENING: f64 = 8.0;
@@ -43,7 +48,8 @@ impl Sharpening {
 }
 
 impl Survey {
-    /// The middle of the longest row of points that are left; nothing where that is short, or would take longer than to wait for more sights.
+    /// The middle of the longest row of points that are left; nothing where that is short, or would
+    /// take longer than to wait for more sights.
     pub(super) fn next_window(&mut self, budget: &mut Budget) -> Option<Task> {
         budget.spend(self.points.len() as u64);
         let (mut best, mut begun) = ((0, 0), 0);
@@ -56,15 +62,21 @@ impl Survey {
             }
         }
         let (from, to) = best;
-        if to - from < LEAST_POINTS {
+        if to - from < MIN_POINTS {
             return None;
         }
         let middle = from.midpoint(to);
-        let window = (self.points.len() / WINDOWS).clamp(LEAST_WINDOW, pairs::MOST_POINTS);
-        let (from, to) = (middle.saturating_sub(window / 2).max(from), (middle + window / 2).min(to));
+        let window = (self.points.len() / WINDOWS).clamp(MIN_WINDOW, pairs::MAX_POINTS);
+        let (from, to) =
+            (middle.saturating_sub(window / 2).max(from), (middle + window / 2).min(to));
         match self.slope_of(from, to, !self.speed_known, budget) {
             // With more sights it takes no longer, and finds more.
-            Task::Slope { pairs, .. } if !self.speed_known && pairs.work() > (self.points.len() as u64 / PATIENCE * SLICE) as f64 => None,
+            Task::Slope { pairs, .. }
+                if !self.speed_known
+                    && pairs.work() > (self.points.len() as u64 / PATIENCE * SLICE) as f64 =>
+            {
+                None
+            }
             task => Some(task),
         }
     }
@@ -79,8 +91,12 @@ impl Survey {
 
     fn slope_of(&mut self, from: usize, to: usize, wide: bool, budget: &mut Budget) -> Task {
         let lba = self.points[from.midpoint(to)].lba;
-        let known = self.strips.iter().map(|grown| (self.points[grown.from].lba.abs_diff(lba), &grown.strip));
-        let known = known.chain(self.carried.iter().map(|strip| (strip.first.abs_diff(lba), strip)));
+        let known = self
+            .strips
+            .iter()
+            .map(|grown| (self.points[grown.from].lba.abs_diff(lba), &grown.strip));
+        let known =
+            known.chain(self.carried.iter().map(|strip| (strip.first.abs_diff(lba), strip)));
         let slopes = match known.min_by_key(|(apart, _)| *apart) {
             Some((_, strip)) if !wide => (strip.slope / NEAR, strip.slope * NEAR),
             _ => self.all_slopes(),
@@ -110,29 +126,69 @@ impl Survey {
         Task::Window
     }
 
-    pub(super) fn take_slope(&mut self, from: usize, to: usize, wide: bool, agreed: Agreed, tried: f64, budget: &mut Budget) -> Task {
+    pub(super) fn take_slope(
+        &mut self,
+        from: usize,
+        to: usize,
+        wide: bool,
+        agreed: Agreed,
+        tried: f64,
+        budget: &mut Budget,
+    ) -> Task {
         if !self.is_sure(agreed.sureness, tried) {
-            return if wide { self.give_up(from, to) } else { self.slope_of(from, to, true, budget) };
+            return if wide {
+                self.give_up(from, to)
+            } else {
+                self.slope_of(from, to, true, budget)
+            };
         }
         let times = self.points[from..to].iter().map(|point| point.time);
-        let (first, last) = times.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), time| (low.min(time), high.max(time)));
+        let (first, last) = times.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), time| {
+            (low.min(time), high.max(time))
+        });
         let (step, steps) = if self.speed_known {
             (0.0, 0)
         } else {
             let step = 1.0 / (SHARPENING * (last - first).max(1.0));
             (step, libm::ceil(agreed.speed_within / step).min(64.0) as i64)
         };
-        let mut speeds: Vec<f64> = (-steps..=steps).map(|number| agreed.speed + number as f64 * step).collect();
+        let mut speeds: Vec<f64> =
+            (-steps..=steps).map(|number| agreed.speed + number as f64 * step).collect();
         let speed = speeds.pop().unwrap_or(agreed.speed);
         let scan = self.sharpening_at(from, to, &agreed, speed, budget);
-        Task::Sharpen(Box::new(Sharpening { from, to, around: agreed, speeds, speed, scan, best: Agreed::default() }))
+        Task::Sharpen(Box::new(Sharpening {
+            from,
+            to,
+            around: agreed,
+            speeds,
+            speed,
+            scan,
+            best: Agreed::default(),
+        }))
     }
 
-    fn sharpening_at(&self, from: usize, to: usize, around: &Agreed, speed: f64, budget: &mut Budget) -> Scan {
+    fn sharpening_at(
+        &self,
+        from: usize,
+        to: usize,
+        around: &Agreed,
+        speed: f64,
+        budget: &mut Budget,
+    ) -> Scan {
         let origin = self.points[from].lba;
-        let points: Vec<(f64, f64, f64)> =
-            self.points[from..to].iter().map(|point| ((point.lba - origin) as f64, point.turns + (self.speed + speed) * point.time, 1.0)).collect();
-        Scan::new(Score::Length, &points, around.slope - around.slope_within, around.slope + around.slope_within, budget)
+        let points: Vec<(f64, f64, f64)> = self.points[from..to]
+            .iter()
+            .map(|point| {
+                ((point.lba - origin) as f64, point.turns + (self.speed + speed) * point.time, 1.0)
+            })
+            .collect();
+        Scan::new(
+            Score::Length,
+            &points,
+            around.slope - around.slope_within,
+            around.slope + around.slope_within,
+            budget,
+        )
     }
 
     pub(super) fn sharpen(&mut self, mut at: Box<Sharpening>, budget: &mut Budget) -> Task {
@@ -141,7 +197,12 @@ impl Survey {
         }
         self.tried += at.scan.steps() as f64;
         if at.scan.sureness() > at.best.sureness {
-            at.best = Agreed { slope: at.scan.frequency(), speed: at.speed, sureness: at.scan.sureness(), ..at.around };
+            at.best = Agreed {
+                slope: at.scan.frequency(),
+                speed: at.speed,
+                sureness: at.scan.sureness(),
+                ..at.around
+            };
         }
         if let Some(speed) = at.speeds.pop() {
             at.speed = speed;
@@ -155,14 +216,23 @@ impl Survey {
         let middle = from.midpoint(to);
         self.speed += best.speed;
         let origin = self.points[middle].lba;
-        let mut strip = Strip { first: 0, end: 0, origin, phase: 0.0, slope: best.slope, teeth: Vec::new(), spread: 0.5, sights: 0 };
+        let mut strip = Strip {
+            first: 0,
+            end: 0,
+            origin,
+            phase: 0.0,
+            slope: best.slope,
+            teeth: Vec::new(),
+            spread: 0.5,
+            sights: 0,
+        };
         let points = self.sample(&strip, from, to, budget);
         strip.phase = mean_phase(&strip, &points);
         budget.spend(4 * EVALUATION * points.len() as u64);
         self.level(&mut strip, from, to, budget);
         // A border may lie inside.
         let (from, to) = self.trimmed(&strip, from, to, budget);
-        if to - from < LEAST_POINTS {
+        if to - from < MIN_POINTS {
             return self.give_up(from, to);
         }
         self.comb(Grown::new(strip, from, to, Comb::Near(0)), budget)

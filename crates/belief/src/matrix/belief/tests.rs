@@ -6,8 +6,8 @@ use super::super::shape::{Directions, MappedDrive, MatrixSettings};
 use super::*;
 use headtime_mechanics::{Direction, HeadPosition, Mechanism, catalog};
 use headtime_sched::{
-    Admission, ClassId, Command, Decision, Done, DriveTraits, Limits, Outcome, POLICIES, PolicyEntry, Request, RequestId, Scheduler, StreamId,
-    VolumeId,
+    Admission, ClassId, Command, Decision, Done, DriveTraits, Limits, Outcome, POLICIES,
+    PolicyEntry, Request, RequestId, Scheduler, StreamId, VolumeId,
 };
 use headtime_units::SectorSize;
 use proptest::prelude::*;
@@ -19,12 +19,22 @@ const CELL: u64 = 256;
 const CELLS: u64 = 4_000;
 
 fn belief_with(settings: MatrixSettings, options: MatrixOptions) -> MatrixBelief {
-    let drive = MappedDrive { model: "TEST 10K".into(), capacity: Sectors::new(CELLS * CELL), sector: SectorSize::B512 };
-    MatrixBelief::new(SharedMatrix::new(LatencyMatrix::new(MatrixShape::new(drive, &settings).unwrap())), options)
+    let drive = MappedDrive {
+        model: "TEST 10K".into(),
+        capacity: Sectors::new(CELLS * CELL),
+        sector: SectorSize::B512,
+    };
+    MatrixBelief::new(
+        SharedMatrix::new(LatencyMatrix::new(MatrixShape::new(drive, &settings).unwrap())),
+        options,
+    )
 }
 
 fn belief() -> MatrixBelief {
-    belief_with(MatrixSettings { longest: Nanos::from_ms(14), ..MatrixSettings::default() }, MatrixOptions::default())
+    belief_with(
+        MatrixSettings { longest: Nanos::from_ms(14), ..MatrixSettings::default() },
+        MatrixOptions::default(),
+    )
 }
 
 /// A read of 8 sectors at the start of a cell.
@@ -43,7 +53,13 @@ const T0: Instant = Instant::from_ns(5_000_000_000);
 fn teach(belief: &mut MatrixBelief, from: u64, to: u64, positioning: Nanos) -> Learned {
     let target = read(belief, to);
     let finished = T0 + positioning + target.transfer;
-    belief.learn(&Measured { target, dispatched: T0, finished, head_before: Some(head(belief, from, T0)), succeeded: true })
+    belief.learn(&Measured {
+        target,
+        dispatched: T0,
+        finished,
+        head_before: Some(head(belief, from, T0)),
+        succeeded: true,
+    })
 }
 
 #[test]
@@ -59,7 +75,10 @@ fn a_pair_that_was_learned_answers_its_worst_and_by_and_by_what_is_usual() {
     assert_eq!(estimate.expected, Nanos::from_us(4_500));
     assert_eq!(belief.likely(&at, T0, &read(&belief, 9)).positioning, estimate.positioning);
     // The way back is the same pair; another cell is another.
-    assert_eq!(belief.estimate(&head(&belief, 9, T0), T0, &read(&belief, 3)).worst, Nanos::from_ms(6));
+    assert_eq!(
+        belief.estimate(&head(&belief, 9, T0), T0, &read(&belief, 3)).worst,
+        Nanos::from_ms(6)
+    );
     assert_eq!(belief.estimate(&at, T0, &read(&belief, 10)).worst, Nanos::from_ms(14));
     let report = belief.report();
     assert!(report.samples == 5 && report.period_ns.is_none() && report.error_rms_us > Some(0.0));
@@ -85,12 +104,19 @@ fn a_pair_is_not_known_after_idleness_nor_learned_from_it() {
     assert_eq!((idle.depart, idle.worst), (later, Nanos::from_ms(14)));
     assert!(idle.expected > Nanos::from_ms(2));
     let target = read(&belief, 20);
-    let after_a_pause = Measured { target, dispatched: later, finished: later + Nanos::from_ms(4), head_before: Some(at), succeeded: true };
+    let after_a_pause = Measured {
+        target,
+        dispatched: later,
+        finished: later + Nanos::from_ms(4),
+        head_before: Some(at),
+        succeeded: true,
+    };
     assert_eq!(belief.learn(&after_a_pause), Learned::Media);
     let failed = Measured { dispatched: T0, succeeded: false, ..after_a_pause };
-    let in_doubt = Measured { dispatched: T0, head_before: None, ..after_a_pause };
-    let discard = Measured { dispatched: T0, target: Target { op: Op::Discard, ..target }, ..after_a_pause };
-    for teaches_nothing in [failed, in_doubt, discard] {
+    let in_reject = Measured { dispatched: T0, head_before: None, ..after_a_pause };
+    let discard =
+        Measured { dispatched: T0, target: Target { op: Op::Discard, ..target }, ..after_a_pause };
+    for teaches_nothing in [failed, in_reject, discard] {
         assert_eq!(belief.learn(&teaches_nothing), Learned::Media);
     }
     assert_eq!(belief.map().look(LatencyMatrix::known), 1);
@@ -105,7 +131,13 @@ fn with_two_outstanding_a_pair_counts_from_completion_to_completion() {
     let (target, at) = (read(&belief, 9), head(&belief, 3, T0));
     let dispatched = T0.saturating_back(Nanos::from_ms(6));
     let finished = T0 + Nanos::from_us(3_900) + target.transfer;
-    belief.learn(&Measured { target, dispatched, finished, head_before: Some(at), succeeded: true });
+    belief.learn(&Measured {
+        target,
+        dispatched,
+        finished,
+        head_before: Some(at),
+        succeeded: true,
+    });
     let estimate = belief.estimate(&at, dispatched, &target);
     assert_eq!((estimate.depart, estimate.worst), (T0, Nanos::from_ms(4)));
 }
@@ -126,7 +158,13 @@ fn a_hit_in_the_drives_cache_teaches_nothing_and_leaves_the_head_where_it_was() 
     assert_eq!(belief.report().cache_hits, 2);
     // A write that came back at once is somewhere in the cache, and the head soon somewhere else.
     let target = Target { op: Op::Write, ..read(&belief, 900) };
-    let measured = Measured { target, dispatched: T0, finished: T0 + Nanos::from_us(90), head_before: Some(head(&belief, 3, T0)), succeeded: true };
+    let measured = Measured {
+        target,
+        dispatched: T0,
+        finished: T0 + Nanos::from_us(90),
+        head_before: Some(head(&belief, 3, T0)),
+        succeeded: true,
+    };
     assert_eq!(belief.learn(&measured), Learned::Doubtful);
 }
 
@@ -135,17 +173,41 @@ fn a_request_longer_than_a_cell_is_a_pair_and_what_follows_it_on_the_media() {
     let mut belief = belief();
     teach(&mut belief, 3, 9, Nanos::from_ms(6));
     let long = belief.target(Op::Read, Extent::from_numbers(9 * CELL, 8 * CELL));
-    assert_eq!((long.start.cylinder, long.end.cylinder), (9, 16), "the next request comes from the last cell");
+    assert_eq!(
+        (long.start.cylinder, long.end.cylinder),
+        (9, 16),
+        "the next request comes from the last cell"
+    );
     assert_eq!(long.transfer, Nanos::from_ns(2_560 * 8 * CELL));
     let at = head(&belief, 3, T0);
-    assert_eq!(belief.estimate(&at, T0, &long).worst, Nanos::from_ms(6), "its beginning is the pair's");
+    assert_eq!(
+        belief.estimate(&at, T0, &long).worst,
+        Nanos::from_ms(6),
+        "its beginning is the pair's"
+    );
     // 4 us per sector behind the first cell, its beginning as expected.
-    let takes = belief.estimate(&at, T0, &long).expected + Nanos::from_ns(2_560 * CELL) + Nanos::from_ns(4_000 * 7 * CELL);
-    belief.learn(&Measured { target: long, dispatched: T0, finished: T0 + takes, head_before: Some(at), succeeded: true });
+    let takes = belief.estimate(&at, T0, &long).expected
+        + Nanos::from_ns(2_560 * CELL)
+        + Nanos::from_ns(4_000 * 7 * CELL);
+    belief.learn(&Measured {
+        target: long,
+        dispatched: T0,
+        finished: T0 + takes,
+        head_before: Some(at),
+        succeeded: true,
+    });
     let again = belief.target(Op::Read, long.extent);
     assert_eq!(again.transfer.as_ns() / 1_000, (2_560 * CELL + 4_000 * 7 * CELL) / 1_000);
-    assert_eq!(belief.map().look(LatencyMatrix::observations), 1, "it is no observation of the pair");
-    assert_eq!(read(&belief, 9).transfer, Nanos::from_ns(2_560 * 8), "within a cell the pace stays");
+    assert_eq!(
+        belief.map().look(LatencyMatrix::observations),
+        1,
+        "it is no observation of the pair"
+    );
+    assert_eq!(
+        read(&belief, 9).transfer,
+        Nanos::from_ns(2_560 * 8),
+        "within a cell the pace stays"
+    );
 }
 
 #[test]
@@ -165,17 +227,29 @@ fn when_the_map_is_to_be_filled_unknown_pairs_go_first_and_the_nearest_of_them()
     belief.set_exploration(Exploration::Prefer);
     assert_eq!(order(&belief), [1_003, 900, 2_000, 1_001, 1_500]);
     let after = belief.estimate(&head(&belief, 1_000, T0), T0, &read(&belief, 900));
-    assert_eq!(Estimate { expected: before.expected, ..after }, before, "only what is expected changes");
-    // Nothing is to be learned after idleness, from a long request, and where nothing more is covered.
+    assert_eq!(
+        Estimate { expected: before.expected, ..after },
+        before,
+        "only what is expected changes"
+    );
+    // Nothing is to be learned after idleness, from a long request, and where nothing more is
+    // covered.
     let (at, later) = (head(&belief, 1_000, T0), T0 + Nanos::from_ms(1));
     assert!(belief.estimate(&at, later, &read(&belief, 900)).expected > Nanos::from_ms(1));
     let long = belief.target(Op::Read, Extent::from_numbers(900 * CELL, CELL + 1));
     assert!(belief.estimate(&at, T0, &long).expected > Nanos::from_ms(1));
-    let full = MatrixSettings { memory: headtime_units::ByteSize::new(70), ..MatrixSettings::default() };
-    let mut full = belief_with(full, MatrixOptions { exploration: Exploration::Prefer, ..MatrixOptions::default() });
+    let full =
+        MatrixSettings { memory: headtime_units::ByteSize::new(70), ..MatrixSettings::default() };
+    let mut full = belief_with(
+        full,
+        MatrixOptions { exploration: Exploration::Prefer, ..MatrixOptions::default() },
+    );
     teach(&mut full, 1, 3, Nanos::from_ms(3));
     assert!(full.estimate(&head(&full, 1, T0), T0, &read(&full, 5)).expected > Nanos::from_ms(1));
-    assert!(full.estimate(&head(&full, 1, T0), T0, &read(&full, 1)).expected < Nanos::from_us(100), "a cell with itself is still unknown");
+    assert!(
+        full.estimate(&head(&full, 1, T0), T0, &read(&full, 1)).expected < Nanos::from_us(100),
+        "a cell with itself is still unknown"
+    );
 }
 
 #[test]
@@ -226,7 +300,8 @@ proptest! {
     }
 }
 
-/// A closed loop of sixteen requests on the mechanics of an Atlas 10K, one at the drive, the least expected cost first.
+/// A closed loop of sixteen requests on the mechanics of an Atlas 10K, one at the drive, the least
+/// expected cost first.
 struct Loop<B> {
     mechanism: Mechanism,
     belief: B,
@@ -241,12 +316,20 @@ struct Loop<B> {
 impl<B: Belief> Loop<B> {
     fn new(make: impl FnOnce(MappedDrive) -> B) -> Self {
         let profile = catalog::load("atlas10k").expect("it ships");
-        let drive = MappedDrive { model: profile.name.clone(), capacity: profile.capacity(), sector: SectorSize::B512 };
+        let drive = MappedDrive {
+            model: profile.name.clone(),
+            capacity: profile.capacity(),
+            sector: SectorSize::B512,
+        };
         let mut rng = ChaCha8Rng::seed_from_u64(11);
         let last = drive.capacity.get() - 8;
-        let places: Vec<Extent> = (0..48).map(|_| Extent::from_numbers(rng.random_range(0..last), 8)).collect();
+        let places: Vec<Extent> =
+            (0..48).map(|_| Extent::from_numbers(rng.random_range(0..last), 8)).collect();
         let queue = (0..16).map(|_| places[rng.random_range(0..places.len())]).collect();
-        let (mechanism, position) = (Mechanism::nominal(&profile).expect("it ships"), HeadPosition { cylinder: 0, head: 0 });
+        let (mechanism, position) = (
+            Mechanism::nominal(&profile).expect("it ships"),
+            HeadPosition { cylinder: 0, head: 0 },
+        );
         Self { mechanism, belief: make(drive), places, rng, queue, head: None, position, now: T0 }
     }
 
@@ -255,14 +338,33 @@ impl<B: Belief> Loop<B> {
         let began = self.now;
         for _ in 0..requests {
             let from = self.head.unwrap_or(Head::UNKNOWN);
-            let cost = |extent: &Extent| self.belief.estimate(&from, self.now, &self.belief.target(Op::Read, *extent)).expected_cost(self.now);
-            let next = (0..self.queue.len()).min_by_key(|place| cost(&self.queue[*place])).expect("the queue is full");
+            let cost = |extent: &Extent| {
+                self.belief
+                    .estimate(&from, self.now, &self.belief.target(Op::Read, *extent))
+                    .expected_cost(self.now)
+            };
+            let next = (0..self.queue.len())
+                .min_by_key(|place| cost(&self.queue[*place]))
+                .expect("the queue is full");
             let extent = self.queue.swap_remove(next);
             let target = self.belief.target(Op::Read, extent);
             let depart = self.now + Nanos::from_us(150);
-            let finished = self.mechanism.access(self.position, depart, Direction::Read, extent, Instant::ORIGIN).finish;
-            self.belief.learn(&Measured { target, dispatched: self.now, finished, head_before: self.head, succeeded: true });
-            (self.head, self.position, self.now) = (Some(Head::after(&target, finished)), self.mechanism.end_spot(extent).position, finished);
+            let finished = self
+                .mechanism
+                .access(self.position, depart, Direction::Read, extent, Instant::ORIGIN)
+                .finish;
+            self.belief.learn(&Measured {
+                target,
+                dispatched: self.now,
+                finished,
+                head_before: self.head,
+                succeeded: true,
+            });
+            (self.head, self.position, self.now) = (
+                Some(Head::after(&target, finished)),
+                self.mechanism.end_spot(extent).position,
+                finished,
+            );
             self.queue.push(self.places[self.rng.random_range(0..self.places.len())]);
         }
         self.now.saturating_since(began) / requests
@@ -270,13 +372,22 @@ impl<B: Belief> Loop<B> {
 }
 
 fn mapped(drive: MappedDrive, directions: Directions, exploration: Exploration) -> MatrixBelief {
-    let settings = MatrixSettings { bits: EntryBits::Eight, directions, count_samples: true, ..MatrixSettings::default() };
+    let settings = MatrixSettings {
+        bits: EntryBits::Eight,
+        directions,
+        count_samples: true,
+        ..MatrixSettings::default()
+    };
     let map = LatencyMatrix::new(MatrixShape::new(drive, &settings).unwrap());
-    MatrixBelief::new(SharedMatrix::new(map), MatrixOptions { exploration, ..MatrixOptions::default() })
+    MatrixBelief::new(
+        SharedMatrix::new(map),
+        MatrixOptions { exploration, ..MatrixOptions::default() },
+    )
 }
 
-/// P1's Fig. 6 in small: between fixed positions service becomes faster as the map fills. With both directions it ends near where somebody is who knows the mechanics and
-/// learns, too; with the worse of both, as published, it gets about half as far from an order by address.
+/// P1's Fig. 6 in small: between fixed positions service becomes faster as the map fills. With both
+/// directions it ends near where somebody is who knows the mechanics and learns, too; with the
+/// worse of both, as published, it gets about half as far from an order by address.
 #[test]
 fn between_fixed_positions_the_map_makes_service_faster() {
     let early_and_late = |directions| {
@@ -286,13 +397,18 @@ fn between_fixed_positions_the_map_makes_service_faster() {
         (early.as_ns() as f64, with_map.serve(3_000).as_ns() as f64)
     };
     let mut by_address = Loop::new(|drive| crate::LinearBelief::new(drive.capacity));
-    let mut mechanics = Loop::new(|_| crate::ProfileBelief::new(&catalog::load("atlas10k").expect("it ships")).expect("it ships"));
+    let mut mechanics = Loop::new(|_| {
+        crate::ProfileBelief::new(&catalog::load("atlas10k").expect("it ships")).expect("it ships")
+    });
     by_address.serve(12_150);
     mechanics.serve(12_150);
-    let (address, exact) = (by_address.serve(3_000).as_ns() as f64, mechanics.serve(3_000).as_ns() as f64);
-    let ((early, both), (_, worse)) = (early_and_late(Directions::Both), early_and_late(Directions::Worse));
+    let (address, exact) =
+        (by_address.serve(3_000).as_ns() as f64, mechanics.serve(3_000).as_ns() as f64);
+    let ((early, both), (_, worse)) =
+        (early_and_late(Directions::Both), early_and_late(Directions::Worse));
     let figures = format!(
-        "by address {address:.0} ns, by the mechanics {exact:.0}; both directions: early {early:.0}, late {both:.0}; the worse of both: late {worse:.0}"
+        "by address {address:.0} ns, by the mechanics {exact:.0}; both directions: early \
+            {early:.0}, late {both:.0}; the worse of both: late {worse:.0}"
     );
     assert!(both < 0.95 * early, "{figures}");
     let share = |late: f64| (address - late) / (address - exact);
@@ -306,7 +422,11 @@ fn exploring_knows_more_pairs_after_as_many_requests() {
     let known_after = |exploration| {
         let profile = catalog::load("atlas10k").expect("it ships");
         let map = mapped(
-            MappedDrive { model: profile.name.clone(), capacity: profile.capacity(), sector: SectorSize::B512 },
+            MappedDrive {
+                model: profile.name.clone(),
+                capacity: profile.capacity(),
+                sector: SectorSize::B512,
+            },
             Directions::Worse,
             exploration,
         );
@@ -320,22 +440,45 @@ fn exploring_knows_more_pairs_after_as_many_requests() {
     assert!(prefer > 900 && prefer * 10 > off * 12, "off {off}, prefer {prefer}");
 }
 
-/// A scheduler in front of the same mechanics, whose drive serves its commands one after the other in the order it got them. Answers how many requests were finished.
+/// A scheduler in front of the same mechanics, whose drive serves its commands one after the other
+/// in the order it got them. Answers how many requests were finished.
 fn finished_by(policy: &PolicyEntry, outstanding: usize, requests: u64) -> u64 {
     let profile = catalog::load("atlas10k").expect("it ships");
-    let (capacity, mechanism) = (profile.capacity(), Mechanism::nominal(&profile).expect("it ships"));
-    let belief = mapped(MappedDrive { model: profile.name.clone(), capacity, sector: SectorSize::B512 }, Directions::Both, Exploration::Prefer);
+    let (capacity, mechanism) =
+        (profile.capacity(), Mechanism::nominal(&profile).expect("it ships"));
+    let belief = mapped(
+        MappedDrive { model: profile.name.clone(), capacity, sector: SectorSize::B512 },
+        Directions::Both,
+        Exploration::Prefer,
+    );
     let (_, parameters) = PolicyEntry::parse(policy.name).expect("it is in the table");
     let limits = Limits { requests: 64, outstanding: Some(outstanding) };
-    let mut scheduler = Scheduler::new(Box::new(belief), (policy.build)(&parameters), DriveTraits { queue_depth: 8, fua: false }, limits);
+    let mut scheduler = Scheduler::new(
+        Box::new(belief),
+        (policy.build)(&parameters),
+        DriveTraits { queue_depth: 8, fua: false },
+        limits,
+    );
     let mut rng = ChaCha8Rng::seed_from_u64(5);
     let (mut now, mut position, mut finished) = (T0, HeadPosition { cylinder: 0, head: 0 }, 0);
     let mut at_drive: VecDeque<(Command, Instant)> = VecDeque::new();
     for id in 0..requests {
-        let extent = Extent::from_numbers(rng.random_range(0..capacity.get() - 600), rng.random_range(1..600));
+        let extent = Extent::from_numbers(
+            rng.random_range(0..capacity.get() - 600),
+            rng.random_range(1..600),
+        );
         let op = if rng.random_bool(0.3) { Op::Write } else { Op::Read };
         let deadline = rng.random_bool(0.5).then(|| now + Nanos::from_ms(200));
-        let request = Request { id: RequestId(id), volume: VolumeId(0), class: ClassId(0), stream: StreamId(0), op, extent, fua: false, deadline };
+        let request = Request {
+            id: RequestId(id),
+            volume: VolumeId(0),
+            class: ClassId(0),
+            stream: StreamId(0),
+            op,
+            extent,
+            fua: false,
+            deadline,
+        };
         assert_eq!(scheduler.submit(now, request), Admission::Accepted);
         while scheduler.held() >= 16 || (id + 1 == requests && scheduler.held() > 0) {
             let asked_again = loop {
@@ -346,15 +489,26 @@ fn finished_by(policy: &PolicyEntry, outstanding: usize, requests: u64) -> u64 {
                 }
             };
             let Some((command, sent)) = at_drive.pop_front() else {
-                assert!(asked_again < Instant::NEVER, "{}: nothing at the drive, nothing to wait for", policy.name);
+                assert!(
+                    asked_again < Instant::NEVER,
+                    "{}: nothing at the drive, nothing to wait for",
+                    policy.name
+                );
                 now = asked_again;
                 continue;
             };
             let depart = now.max(sent) + Nanos::from_us(150);
             let direction = if command.op == Op::Read { Direction::Read } else { Direction::Write };
-            now = mechanism.access(position, depart, direction, command.extent, Instant::ORIGIN).finish;
+            now = mechanism
+                .access(position, depart, direction, command.extent, Instant::ORIGIN)
+                .finish;
             position = mechanism.end_spot(command.extent).position;
-            finished += scheduler.complete(now, Done { command: command.id, finished: now, outcome: Outcome::Success }).len() as u64;
+            finished += scheduler
+                .complete(
+                    now,
+                    Done { command: command.id, finished: now, outcome: Outcome::Success },
+                )
+                .len() as u64;
         }
     }
     assert!(scheduler.belief().report().samples > requests / 4, "{} learns little", policy.name);
@@ -365,32 +519,52 @@ fn finished_by(policy: &PolicyEntry, outstanding: usize, requests: u64) -> u64 {
 fn every_policy_that_is_no_oracle_serves_everybody_on_a_map() {
     for policy in POLICIES.iter().filter(|policy| !policy.oracle) {
         for outstanding in [1, 2] {
-            assert_eq!(finished_by(policy, outstanding, 300), 300, "{} with {outstanding} outstanding (seed 5)", policy.name);
+            assert_eq!(
+                finished_by(policy, outstanding, 300),
+                300,
+                "{} with {outstanding} outstanding (seed 5)",
+                policy.name
+            );
         }
     }
 }
 
-/// Between fixed positions a pair has one time in each direction: once both were seen nothing exceeds the worst.
+/// Between fixed positions a pair has one time in each direction: once both were seen nothing
+/// exceeds the worst.
 #[test]
 fn between_fixed_positions_the_worst_is_not_exceeded_once_it_was_seen_some_times() {
     let profile = catalog::load("atlas10k").expect("it ships");
     let map = mapped(
-        MappedDrive { model: profile.name.clone(), capacity: profile.capacity(), sector: SectorSize::B512 },
+        MappedDrive {
+            model: profile.name.clone(),
+            capacity: profile.capacity(),
+            sector: SectorSize::B512,
+        },
         Directions::Worse,
         Exploration::Prefer,
     );
     let handle = map.map().clone();
     Loop::new(|_| map).serve(8_000);
-    let (first, later) = handle.look(|map| (map.exceedance().rows().next(), map.exceedance().from_samples(16)));
+    let (first, later) =
+        handle.look(|map| (map.exceedance().rows().next(), map.exceedance().from_samples(16)));
     assert!(first.is_some_and(|row| row.samples == 1 && row.rate() > Some(0.1)), "{first:?}");
     assert!(later.trials > 500 && later.rate() < Some(0.02), "{later:?}");
 }
 
-/// Where each access of a pair takes another time, the worst of n is exceeded by the next one time in n + 1: whoever promises less has fixed positions.
+/// Where each access of a pair takes another time, the worst of n is exceeded by the next one time
+/// in n + 1: whoever promises less has fixed positions.
 #[test]
 fn the_worst_of_n_times_at_random_is_exceeded_one_time_in_n_plus_one() {
-    let drive = MappedDrive { model: "TEST 10K".into(), capacity: Sectors::new(CELLS * CELL), sector: SectorSize::B512 };
-    let settings = MatrixSettings { bits: EntryBits::Sixteen, count_samples: true, ..MatrixSettings::default() };
+    let drive = MappedDrive {
+        model: "TEST 10K".into(),
+        capacity: Sectors::new(CELLS * CELL),
+        sector: SectorSize::B512,
+    };
+    let settings = MatrixSettings {
+        bits: EntryBits::Sixteen,
+        count_samples: true,
+        ..MatrixSettings::default()
+    };
     let mut map = LatencyMatrix::new(MatrixShape::new(drive, &settings).unwrap());
     let mut rng = ChaCha8Rng::seed_from_u64(3);
     for cell in 0..2_000 {
@@ -402,6 +576,10 @@ fn the_worst_of_n_times_at_random_is_exceeded_one_time_in_n_plus_one() {
         let (rate, expected) = (row.rate().unwrap(), 1.0 / (f64::from(row.samples) + 1.0));
         // Four standard deviations of 2,000 trials.
         let bound = 4.0 * (expected * (1.0 - expected) / 2_000.0).sqrt();
-        assert!((rate - expected).abs() < bound, "after {} samples {rate}, expected {expected} (seed 3)", row.samples);
+        assert!(
+            (rate - expected).abs() < bound,
+            "after {} samples {rate}, expected {expected} (seed 3)",
+            row.samples
+        );
     }
 }

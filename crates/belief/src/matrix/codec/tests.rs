@@ -6,7 +6,11 @@ use proptest::prelude::*;
 const MEMORY: ByteSize = ByteSize::new(1 << 20);
 
 fn drive() -> MappedDrive {
-    MappedDrive { model: "TEST 10K rev. B".into(), capacity: Sectors::new(64 * 256 - 7), sector: SectorSize::B512 }
+    MappedDrive {
+        model: "TEST 10K rev. B".into(),
+        capacity: Sectors::new(64 * 256 - 7),
+        sector: SectorSize::B512,
+    }
 }
 
 fn settings() -> MatrixSettings {
@@ -49,7 +53,11 @@ fn refusal(bytes: &[u8]) -> DecodeError {
 fn other_content_is_no_map() {
     for other in [&b""[..], b"H", b"HTLATMAQ and more", &[0; 4_096], b"#!/bin/sh\n"] {
         let error = refusal(other);
-        let expected = if other == b"H" { matches!(error, DecodeError::Truncated { .. }) } else { error == DecodeError::NotAMap };
+        let expected = if other == b"H" {
+            matches!(error, DecodeError::Truncated { .. })
+        } else {
+            error == DecodeError::NotAMap
+        };
         assert!(expected, "{error}");
     }
     assert!(refusal(b"").to_string().contains("'HTLATMAP'"));
@@ -60,16 +68,25 @@ fn a_file_cut_off_anywhere_is_refused_as_cut_off() {
     let bytes = small().encode();
     for length in 1..bytes.len() {
         let error = refusal(&bytes[..length]);
-        assert!(matches!(error, DecodeError::Truncated { bytes, .. } if bytes == length as u64), "after {length} bytes: {error}");
+        assert!(
+            matches!(error, DecodeError::Truncated { bytes, .. } if bytes == length as u64),
+            "after {length} bytes: {error}"
+        );
     }
-    let DecodeError::Truncated { expected, .. } = refusal(&bytes[..bytes.len() - 1]) else { panic!() };
+    let DecodeError::Truncated { expected, .. } = refusal(&bytes[..bytes.len() - 1]) else {
+        panic!()
+    };
     assert_eq!(expected, bytes.len() as u64);
 }
 
 /// Every bit of the file, one at a time.
 #[test]
 fn a_single_bit_that_is_wrong_is_found_wherever_it_is() {
-    let bytes = map(MatrixSettings { count_samples: true, ..settings() }, &[(3, 9, 4_200_000), (5, 9, 900_000)]).encode();
+    let bytes = map(
+        MatrixSettings { count_samples: true, ..settings() },
+        &[(3, 9, 4_200_000), (5, 9, 900_000)],
+    )
+    .encode();
     // Of the table of exceedances, which is long and mostly empty, the first bytes and the last.
     let table = bytes.len() - 4 - Exceedance::BYTES as usize;
     let of_interest = |byte: usize| !(table + 64..bytes.len() - 64).contains(&byte);
@@ -102,7 +119,8 @@ fn a_newer_format_is_told_from_damage_and_an_older_one_has_never_been() {
     assert!(matches!(refusal(&forged(|bytes| bytes[8] = 0)), DecodeError::Damaged { .. }));
 }
 
-/// Headers whose checksum is right and which say what cannot be: no allocation, no panic, a message that names it.
+/// Headers whose checksum is right and which say what cannot be: no allocation, no panic, a message
+/// that names it.
 #[test]
 fn a_forged_header_is_refused_by_what_it_says() {
     let cases: [(usize, &[u8], &str); 11] = [
@@ -140,7 +158,11 @@ fn cells_that_are_not_on_the_drive_or_there_twice_are_refused() {
         let end = bytes.len() - 4;
         let checksum = crc32c::crc32c(&bytes[body..end]);
         bytes[end..].copy_from_slice(&checksum.to_le_bytes());
-        assert!(refusal(&bytes).to_string().contains(&format!("is {cell}, which is not on the drive or there twice")));
+        assert!(
+            refusal(&bytes)
+                .to_string()
+                .contains(&format!("is {cell}, which is not on the drive or there twice"))
+        );
     }
 }
 
@@ -150,12 +172,18 @@ fn a_map_that_needs_more_memory_than_allowed_is_refused() {
     // 64 cells: 2,080 pairs of half a byte.
     assert!(LatencyMatrix::decode(&whole, ByteSize::new(1_040)).is_ok());
     let refused = LatencyMatrix::decode(&whole, ByteSize::new(1_039));
-    assert_eq!(refused, Err(DecodeError::Memory { needs: ByteSize::new(1_040), memory: ByteSize::new(1_039) }));
+    assert_eq!(
+        refused,
+        Err(DecodeError::Memory { needs: ByteSize::new(1_040), memory: ByteSize::new(1_039) })
+    );
     let touched = small().encode();
     // Four cells: 5 bytes of entries, 32 for each row.
     assert!(LatencyMatrix::decode(&touched, ByteSize::new(133)).is_ok());
     let refused = LatencyMatrix::decode(&touched, ByteSize::new(132));
-    assert_eq!(refused, Err(DecodeError::Memory { needs: ByteSize::new(133), memory: ByteSize::new(132) }));
+    assert_eq!(
+        refused,
+        Err(DecodeError::Memory { needs: ByteSize::new(133), memory: ByteSize::new(132) })
+    );
 }
 
 #[test]
@@ -169,14 +197,38 @@ fn a_map_of_another_drive_or_laid_out_otherwise_is_not_restored() {
         assert_eq!(map, before);
         error.to_string()
     };
-    assert!(into(MappedDrive { model: "OTHER".into(), ..drive() }, settings()).contains("use a map of the same model"));
-    assert!(into(MappedDrive { capacity: Sectors::new(64 * 256), ..drive() }, settings()).contains("16377 sectors, this drive has 16384 sectors"));
-    assert!(into(drive(), MatrixSettings { cell: ByteSize::new(65_536), ..settings() }).contains("set the same cell size"));
-    assert!(into(drive(), MatrixSettings { bits: EntryBits::Eight, ..settings() }).contains("has bits 4, set is 8"));
-    assert!(into(drive(), MatrixSettings { longest: Nanos::from_ms(28), ..settings() }).contains("has step 1.429 ms, set is 2.000 ms"));
-    assert!(into(drive(), MatrixSettings { coverage: Coverage::WholeDrive, ..settings() }).contains("set is 64 cells from cell 0"));
-    assert!(into(drive(), MatrixSettings { count_samples: true, ..settings() }).contains("has count_samples no, set is yes"));
-    assert!(into(drive(), MatrixSettings { directions: Directions::Both, ..settings() }).contains("has directions worse, set is both"));
+    assert!(
+        into(MappedDrive { model: "OTHER".into(), ..drive() }, settings())
+            .contains("use a map of the same model")
+    );
+    assert!(
+        into(MappedDrive { capacity: Sectors::new(64 * 256), ..drive() }, settings())
+            .contains("16377 sectors, this drive has 16384 sectors")
+    );
+    assert!(
+        into(drive(), MatrixSettings { cell: ByteSize::new(65_536), ..settings() })
+            .contains("set the same cell size")
+    );
+    assert!(
+        into(drive(), MatrixSettings { bits: EntryBits::Eight, ..settings() })
+            .contains("has bits 4, set is 8")
+    );
+    assert!(
+        into(drive(), MatrixSettings { longest: Nanos::from_ms(28), ..settings() })
+            .contains("has step 1.429 ms, set is 2.000 ms")
+    );
+    assert!(
+        into(drive(), MatrixSettings { coverage: Coverage::WholeDrive, ..settings() })
+            .contains("set is 64 cells from cell 0")
+    );
+    assert!(
+        into(drive(), MatrixSettings { count_samples: true, ..settings() })
+            .contains("has count_samples no, set is yes")
+    );
+    assert!(
+        into(drive(), MatrixSettings { directions: Directions::Both, ..settings() })
+            .contains("has directions worse, set is both")
+    );
 }
 
 #[test]
@@ -223,7 +275,8 @@ proptest! {
     #[test]
     fn bytes_at_random_are_refused_and_nothing_breaks(bytes in proptest::collection::vec(any::<u8>(), 0..300), at in 0_usize..120) {
         prop_assert!(LatencyMatrix::decode(&bytes, MEMORY).is_err());
-        // The same inside a file, with the header's checksum made right: refused, or a map within its memory.
+        // The same inside a file, with the header's checksum made right: refused, or a map within
+        // its memory.
         let forged = forged(|file| {
             for (place, byte) in bytes.iter().enumerate().take(6) {
                 if let Some(there) = file.get_mut(16 + (at + place) % 56) {

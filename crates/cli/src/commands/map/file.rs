@@ -14,14 +14,17 @@ pub(crate) fn read(path: &Path, memory: ByteSize) -> Result<Map, Failure> {
     read_map(path, memory).map_err(failure)
 }
 
-/// Writes a map; where there is a file already, only with `replace`, and only one that is a map of the same drive.
+/// Writes a map; where there is a file already, only with `replace`, and only one that is a map of
+/// the same drive.
 pub(crate) fn write(path: &Path, map: &Map, replace: bool) -> Result<u64, Failure> {
     write_map(path, map, replace).map_err(failure)
 }
 
 /// Refuses a map of another drive than the one that is meant.
 pub(crate) fn check_drive(path: &Path, map: &Map, wanted: &MappedDrive) -> Result<(), Failure> {
-    map.check_drive(wanted).map_err(|error| failure(MapFileError::Map { path: path.to_owned(), error: Box::new(error) }))
+    map.check_drive(wanted).map_err(|error| {
+        failure(MapFileError::Map { path: path.to_owned(), error: Box::new(error) })
+    })
 }
 
 fn failure(error: MapFileError) -> Failure {

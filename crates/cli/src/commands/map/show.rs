@@ -29,26 +29,50 @@ impl Known {
 
 /// The lines for people.
 pub(crate) fn text(map: &MapFigures) -> String {
-    let mut text = format!("{} map of {}, {} sectors of {} bytes\n", map.kind, map.model, map.capacity_sectors, map.sector_bytes);
+    let mut text = format!(
+        "{} map of {}, {} sectors of {} bytes\n",
+        map.kind, map.model, map.capacity_sectors, map.sector_bytes
+    );
     match &map.of {
         MapFiguresOfKind::Matrix(of) => {
-            let directions = if of.both_directions { "each direction" } else { "the worse direction" };
+            let directions =
+                if of.both_directions { "each direction" } else { "the worse direction" };
             text.push_str(&format!(
                 "cells of {} sectors, entries of {} bits in steps of {:.0} us, {directions}\n",
                 of.cell_sectors, of.entry_bits, of.step_us
             ));
             text.push_str(&format!(
                 "{} of {} cells covered, {} of {} pairs known from {} observations\n",
-                of.cells_covered, of.cells_on_drive, of.pairs_known, of.pairs_covered, of.observations
+                of.cells_covered,
+                of.cells_on_drive,
+                of.pairs_known,
+                of.pairs_covered,
+                of.observations
             ));
-            text.push_str(&format!("longest {:.3} ms, {} of memory\n", of.longest_ms, crate::figures::show_bytes(of.memory_bytes)));
+            text.push_str(&format!(
+                "longest {:.3} ms, {} of memory\n",
+                of.longest_ms,
+                crate::figures::show_bytes(of.memory_bytes)
+            ));
             text.push_str(&exceedance_text(&of.exceedance));
         }
-        MapFiguresOfKind::Compact(CompactFigures { from_profile, turn_us, regions, angles_known, greatest_shift }) => {
+        MapFiguresOfKind::Compact(CompactFigures {
+            from_profile,
+            turn_us,
+            regions,
+            angles_known,
+            greatest_shift,
+        }) => {
             let begun = if *from_profile { "begun with a profile" } else { "begun with nothing" };
-            text.push_str(&format!("{begun}, {turn_us:.3} us a turn, angles known of {:.1} % of the addresses\n", angles_known * 100.0));
+            text.push_str(&format!(
+                "{begun}, {turn_us:.3} us a turn, angles known of {:.1} % of the addresses\n",
+                angles_known * 100.0
+            ));
             text.push_str(&if *from_profile {
-                format!("{regions} regions lie otherwise than the profile says, by {greatest_shift} sectors at most\n")
+                format!(
+                    "{regions} regions lie otherwise than the profile says, by \
+                    {greatest_shift} sectors at most\n"
+                )
             } else {
                 format!("{regions} strips\n")
             });
@@ -63,10 +87,13 @@ pub(crate) fn kept_text(kept: &MapKept) -> String {
     match &kept.file {
         None => text.push_str("kept nowhere by itself\n"),
         Some(file) if kept.refused.is_some() => {
-            text.push_str(&format!("not kept in {}, which is left alone until it is moved away; begun anew\n", file.display()));
+            text.push_str(&format!(
+                "not kept in {}, which is left alone until it is moved away; begun again\n",
+                file.display()
+            ));
         }
         Some(file) => {
-            let begun = if kept.restored { "begun with it" } else { "begun anew" };
+            let begun = if kept.restored { "begun with it" } else { "begun again" };
             text.push_str(&format!("kept in {}, {begun}\n", file.display()));
         }
     }
@@ -86,10 +113,20 @@ pub(super) fn exceedance_text(lines: &[Exceeded]) -> String {
     if lines.is_empty() {
         return String::new();
     }
-    let mut rows = vec![["samples before", "accesses", "longer than the map said", "rate", "95 % interval"].map(str::to_string).to_vec()];
+    let mut rows = vec![
+        ["samples before", "accesses", "longer than the map said", "rate", "95 % interval"]
+            .map(str::to_string)
+            .to_vec(),
+    ];
     for Exceeded { samples, trials, exceeded, rate, low, high } in lines {
         let interval = format!("{:.2} to {:.2} %", low * 100.0, high * 100.0);
-        rows.push(vec![format!("{samples} and more"), trials.to_string(), exceeded.to_string(), format!("{:.2} %", rate * 100.0), interval]);
+        rows.push(vec![
+            format!("{samples} and more"),
+            trials.to_string(),
+            exceeded.to_string(),
+            format!("{:.2} %", rate * 100.0),
+            interval,
+        ]);
     }
     format!("\n{}", columns(&rows, &[false, true, true, true, true]))
 }
@@ -106,7 +143,10 @@ pub(super) fn run(arguments: &Show) -> Result<(), Failure> {
         let capacity = map.drive().capacity.get();
         let (first, end) = arguments.region.unwrap_or_else(|| plot::known_region(&map));
         if end > capacity {
-            return Err(Failure::Asked(anyhow!("the region {first}..{end} ends past the drive's {capacity} sectors; keep it within 0..{capacity}")));
+            return Err(Failure::Asked(anyhow!(
+                "the region {first}..{end} ends past the drive's {capacity} sectors; keep it \
+                    within 0..{capacity}"
+            )));
         }
         let drawn = plot::draw(&map, Lba::new(first), Lba::new(end)).map_err(Failure::Asked)?;
         std::fs::write(svg, drawn).with_context(|| format!("cannot write {}", svg.display()))?;
@@ -121,12 +161,19 @@ mod tests {
 
     #[test]
     fn a_file_that_was_refused_is_not_said_to_keep_the_map() {
-        let kept = MapKept { file: Some("a.map".into()), restored: false, refused: None, saved_seconds_ago: None, save_failed: None };
-        assert_eq!(kept_text(&kept), "kept in a.map, begun anew\n");
+        let kept = MapKept {
+            file: Some("a.map".into()),
+            restored: false,
+            refused: None,
+            saved_seconds_ago: None,
+            save_failed: None,
+        };
+        assert_eq!(kept_text(&kept), "kept in a.map, begun again\n");
         let refused = MapKept { refused: Some("it is damaged".into()), ..kept };
         assert_eq!(
             kept_text(&refused),
-            "not kept in a.map, which is left alone until it is moved away; begun anew\nrefused at the start: it is damaged\n"
+            "not kept in a.map, which is left alone until it is moved away; begun again\nrefused at \
+                the start: it is damaged\n"
         );
     }
 }

@@ -1,6 +1,8 @@
-//! `headtime scan` of a drive that nobody serves: in the foreground, at the drive's full rate, until everything is read or somebody ends it.
+//! `headtime scan` of a drive that nobody serves: in the foreground, at the drive's full rate,
+//! until everything is read or somebody ends it.
 //!
-//! Orders from another terminal go to the program at work over its control socket; where none is at work, what is remembered is looked at, or forgotten.
+//! Orders from another terminal go to the program at work over its control socket; where none is at
+//! work, what is remembered is looked at, or forgotten.
 
 use std::path::Path;
 use std::time::Duration;
@@ -10,7 +12,9 @@ use headtime_io::{Locator, OpenError, ProfileSource};
 use headtime_serve::config::PlaceChoice;
 use headtime_serve::control::{ControlClient, ControlError, ScanAnswer, ScanArguments};
 use headtime_serve::control_socket_alone;
-use headtime_serve::scans::{AloneError, AloneOptions, Remembered, ScanAlone, ScanError, ScanState, StartScan, WHOLE_DRIVE};
+use headtime_serve::scans::{
+    AloneError, AloneOptions, Remembered, ScanAlone, ScanError, ScanState, StartScan, WHOLE_DRIVE,
+};
 
 use super::progress::Progress;
 use super::show::{finding, show};
@@ -25,23 +29,31 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// Scans until the end.
 ///
 /// # Errors
-/// When the order makes no sense, the drive cannot be had, or something was found; [`Failure::Interrupted`] when it was told to stop.
+/// When the order makes no sense, the drive cannot be had, or something was found;
+/// [`Failure::Interrupted`] when it was told to stop.
 pub(super) fn start(start: &Start) -> Result<(), Failure> {
     let drive = locator(&start.meant.target)?;
     if start.max_impact.is_some() {
         return Err(Failure::Asked(anyhow!(
-            "--max-impact bounds what clients of a server notice, and without a server there are none; leave it out"
+            "--max-impact bounds what clients of a server notice, and without a server there are \
+                none; leave it out"
         )));
     }
-    let absolute = |path: &std::path::PathBuf| std::path::absolute(path).with_context(|| format!("{} is no path", path.display()));
+    let absolute = |path: &std::path::PathBuf| {
+        std::path::absolute(path).with_context(|| format!("{} is no path", path.display()))
+    };
     let order = StartScan {
         target: WHOLE_DRIVE.to_owned(),
         task: start.meant.task,
         digests: start.digests,
         to: start.to.as_ref().map(absolute).transpose()?,
-        anew: start.anew,
+        again: start.again,
     };
-    let options = AloneOptions { drive, profile: start.profile.as_deref().map(profile), state: place(start.meant.state.as_deref())? };
+    let options = AloneOptions {
+        drive,
+        profile: start.profile.as_deref().map(profile),
+        state: place(start.meant.state.as_deref())?,
+    };
     let json = start.meant.server.json;
     let mut progress = Progress::new(json);
     // A bar says itself what is in the way.
@@ -79,8 +91,8 @@ pub(super) fn start(start: &Start) -> Result<(), Failure> {
 fn going_on(state_file: &str, order: &StartScan) -> String {
     let pipe = order.to.as_deref().is_some_and(is_pipe);
     match (state_file, pipe) {
-        ("", _) => "it is remembered nowhere, so that the next one begins anew".to_owned(),
-        (_, true) => "a backup into a pipe cannot go on; begin it anew".to_owned(),
+        ("", _) => "it is remembered nowhere, so that the next one begins again".to_owned(),
+        (_, true) => "a backup into a pipe cannot go on; begin it again".to_owned(),
         (file, false) => format!("the same command goes on (it is remembered in {file})"),
     }
 }
@@ -97,18 +109,28 @@ fn is_pipe(path: &Path) -> bool {
 pub(super) fn order(verb: &str, meant: &Meant) -> Result<(), Failure> {
     let drive = locator(&meant.target)?;
     let json = meant.server.json;
-    let arguments = ScanArguments { target: Some(WHOLE_DRIVE.to_owned()), task: Some(meant.task.name().to_owned()), ..ScanArguments::default() };
+    let arguments = ScanArguments {
+        target: Some(WHOLE_DRIVE.to_owned()),
+        task: Some(meant.task.name().to_owned()),
+        ..ScanArguments::default()
+    };
     if let Some(mut client) = at_work(&drive)? {
         return told(verb, &client.scan(verb, &arguments).map_err(refused)?, json);
     }
     if verb != "scan.cancel" {
         return Err(Failure::Asked(anyhow!(
-            "nobody scans {drive} at the moment; `headtime scan start {drive} --task {}` begins, or goes on",
+            "nobody scans {drive} at the moment; `headtime scan start {drive} --task {}` begins, \
+                or goes on",
             meant.task
         )));
     }
     let remembered = remembered(&drive, meant.state.as_deref())?;
-    let not_there = || failure(AloneError::Scan(ScanError::NotThere { target: drive.to_string(), task: meant.task }));
+    let not_there = || {
+        failure(AloneError::Scan(ScanError::NotThere {
+            target: drive.to_string(),
+            task: meant.task,
+        }))
+    };
     let status = remembered.ok_or_else(not_there)?.cancel(meant.task).map_err(failure)?;
     told(verb, &answer(vec![status]), json)
 }
@@ -129,7 +151,9 @@ pub(super) fn status(drive: &str, status: &Status) -> Result<(), Failure> {
             Err(error) => return Err(refused(error)),
         }
     }
-    let mut scans = remembered(&drive, status.state.as_deref())?.map(|remembered| remembered.status()).unwrap_or_default();
+    let mut scans = remembered(&drive, status.state.as_deref())?
+        .map(|remembered| remembered.status())
+        .unwrap_or_default();
     scans.retain(|scan| task.as_ref().is_none_or(|task| *task == scan.task));
     tell(&answer(scans), status)
 }
@@ -151,7 +175,12 @@ fn at_work(drive: &Locator) -> Result<Option<ControlClient>, Failure> {
 }
 
 fn is_nobody(error: &std::io::Error) -> bool {
-    matches!(error.kind(), std::io::ErrorKind::NotFound | std::io::ErrorKind::ConnectionRefused | std::io::ErrorKind::NotADirectory)
+    matches!(
+        error.kind(),
+        std::io::ErrorKind::NotFound
+            | std::io::ErrorKind::ConnectionRefused
+            | std::io::ErrorKind::NotADirectory
+    )
 }
 
 fn remembered(drive: &Locator, state: Option<&str>) -> Result<Option<Remembered>, Failure> {
@@ -167,7 +196,8 @@ fn locator(text: &str) -> Result<Locator, Failure> {
     let locator = Locator::parse(text).map_err(Failure::asked)?;
     match &locator {
         Locator::Path(path) if !path.exists() => Err(Failure::Asked(anyhow!(
-            "{text} is no drive: there is no such file or device. For a volume, name its server too, with --control PATH, --drive LOCATOR or --config FILE"
+            "{text} is no drive: there is no such file or device. For a volume, name its server \
+                too, with --control PATH, --drive LOCATOR or --config FILE"
         ))),
         _ => Ok(locator),
     }
@@ -181,7 +211,10 @@ fn place(state: Option<&str>) -> anyhow::Result<PlaceChoice> {
     Ok(match state {
         None => PlaceChoice::Beside,
         Some("off") => PlaceChoice::Off,
-        Some(directory) => PlaceChoice::At(std::path::absolute(directory).with_context(|| format!("--state {directory} is no path"))?),
+        Some(directory) => PlaceChoice::At(
+            std::path::absolute(directory)
+                .with_context(|| format!("--state {directory} is no path"))?,
+        ),
     })
 }
 
@@ -189,10 +222,17 @@ fn place(state: Option<&str>) -> anyhow::Result<PlaceChoice> {
 fn failure(error: AloneError) -> Failure {
     let asked = matches!(
         &error,
-        AloneError::Scan(ScanError::UnknownTarget { .. } | ScanError::NotThere { .. } | ScanError::Running { .. } | ScanError::Output(_))
-            | AloneError::OtherSettings { .. }
+        AloneError::Scan(
+            ScanError::UnknownTarget { .. }
+                | ScanError::NotThere { .. }
+                | ScanError::Running { .. }
+                | ScanError::Output(_)
+        ) | AloneError::OtherSettings { .. }
             | AloneError::Drive {
-                error: OpenError::Profile { .. } | OpenError::NotThere { .. } | OpenError::NoFile { .. } | OpenError::OtherProfile { .. },
+                error: OpenError::Profile { .. }
+                    | OpenError::NotThere { .. }
+                    | OpenError::NoFile { .. }
+                    | OpenError::OtherProfile { .. },
                 ..
             }
     );

@@ -1,4 +1,5 @@
-//! What people see while a scan without a server runs: a bar on a terminal, a line for each tenth and each change elsewhere; both on standard error.
+//! What people see while a scan without a server runs: a bar on a terminal, a line for each tenth
+//! and each change elsewhere; both on standard error.
 
 use std::io::IsTerminal as _;
 
@@ -20,7 +21,8 @@ impl Progress {
     pub(super) fn new(quiet: bool) -> Self {
         let bar = (!quiet && std::io::stderr().is_terminal()).then(|| {
             let bar = ProgressBar::new(STEPS);
-            let style = ProgressStyle::with_template("{prefix} [{bar:32}] {percent:>3} %; {wide_msg}");
+            let style =
+                ProgressStyle::with_template("{prefix} [{bar:32}] {percent:>3} %; {wide_msg}");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar
         });
@@ -41,7 +43,11 @@ impl Progress {
         }
         let now = (status.state, status.reason.clone(), (status.share_done() * 10.0) as u64);
         if !self.quiet && self.told.as_ref() != Some(&now) {
-            let reason = if status.reason.is_empty() { String::new() } else { format!("; {}", status.reason) };
+            let reason = if status.reason.is_empty() {
+                String::new()
+            } else {
+                format!("; {}", status.reason)
+            };
             eprintln!("{}{reason}", line(status));
             self.told = Some(now);
         }

@@ -30,9 +30,13 @@ pub(super) fn run(restore: &Restore) -> Result<(), Failure> {
     if restore.json {
         return print_json(&restored);
     }
-    let mut text = format!("{}: {} bytes of {}\n", restore.image.display(), restored.bytes, restored.target);
+    let mut text =
+        format!("{}: {} bytes of {}\n", restore.image.display(), restored.bytes, restored.target);
     for (offset, len) in &restored.unreadable {
-        text.push_str(&format!("could not be read when the backup was made, and is zeroes: {len} bytes from byte {offset}\n"));
+        text.push_str(&format!(
+            "could not be read when the backup was made, and is zeroes: {len} \
+            bytes from byte {offset}\n"
+        ));
     }
     print(&text)
 }
@@ -40,18 +44,27 @@ pub(super) fn run(restore: &Restore) -> Result<(), Failure> {
 /// Makes the image under another name, so that half of one is never taken for a whole.
 fn restore_image(stream: &Path, image: &Path) -> anyhow::Result<Restored> {
     let standard_input = stream == Path::new("-");
-    let name = if standard_input { "standard input".to_owned() } else { stream.display().to_string() };
+    let name =
+        if standard_input { "standard input".to_owned() } else { stream.display().to_string() };
     let mut from: Box<dyn std::io::Read> = if standard_input {
         Box::new(std::io::stdin().lock())
     } else {
-        Box::new(File::open(stream).with_context(|| format!("{} cannot be opened", stream.display()))?)
+        Box::new(
+            File::open(stream).with_context(|| format!("{} cannot be opened", stream.display()))?,
+        )
     };
     anyhow::ensure!(!image.exists(), "{} is there already; name another file", image.display());
     let mut part = image.as_os_str().to_owned();
     part.push(".part");
     let part = PathBuf::from(part);
     let cannot_write = || format!("{} cannot be written", part.display());
-    let to = OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&part).with_context(cannot_write)?;
+    let to = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .mode(0o600)
+        .open(&part)
+        .with_context(cannot_write)?;
     let mut reader = RecordReader::default();
     let mut restored = Restored { target: String::new(), bytes: 0, unreadable: Vec::new() };
     let mut buffer = vec![0; 1 << 20];
@@ -67,7 +80,9 @@ fn restore_image(stream: &Path, image: &Path) -> anyhow::Result<Restored> {
                     to.set_len(bytes).with_context(cannot_write)?;
                     (restored.target, restored.bytes) = (target, bytes);
                 }
-                Record::Data { offset, bytes } => to.write_all_at(&bytes, offset).with_context(cannot_write)?,
+                Record::Data { offset, bytes } => {
+                    to.write_all_at(&bytes, offset).with_context(cannot_write)?
+                }
                 Record::Unreadable { offset, len } => restored.unreadable.push((offset, len)),
                 // The file is zeroes where nothing is written.
                 Record::Zeroes { .. } | Record::Index | Record::End => {}
@@ -77,11 +92,15 @@ fn restore_image(stream: &Path, image: &Path) -> anyhow::Result<Restored> {
     if restored.target.is_empty() {
         // Nothing of it is worth keeping.
         let _ = std::fs::remove_file(&part);
-        anyhow::bail!("{name} ends before a backup begins in it; name what was written into the pipe of `scan start --task backup`, whole");
+        anyhow::bail!(
+            "{name} ends before a backup begins in it; name what was written into the pipe of \
+                `scan start --task backup`, whole"
+        );
     }
     anyhow::ensure!(
         reader.is_complete(),
-        "{name} ends in the middle, so that {} is no backup; take the stream from its beginning to its end",
+        "{name} ends in the middle, so that {} is no backup; take the stream from its beginning to \
+            its end",
         part.display()
     );
     to.sync_all().with_context(cannot_write)?;

@@ -21,7 +21,11 @@ pub(super) fn show(answer: &ScanAnswer, json: bool) -> Result<(), Failure> {
         text.push('\n');
     }
     if !answer.alone {
-        text.push_str(&format!("clients' mean response is longer by {:.2} % of at most {:.2} %\n", answer.impact * 100.0, answer.max_impact * 100.0));
+        text.push_str(&format!(
+            "clients' mean response is longer by {:.2} % of at most {:.2} %\n",
+            answer.impact * 100.0,
+            answer.max_impact * 100.0
+        ));
     }
     print(&text)
 }
@@ -32,9 +36,21 @@ pub(super) fn show_cancelled(answer: &ScanAnswer, json: bool) -> Result<(), Fail
         return print_json(answer);
     }
     let line = |scan: &ScanStatus| {
-        let came = if scan.bytes > 0 { format!(" at {:.1} % of {}", scan.share_done() * 100.0, ByteSize::new(scan.bytes)) } else { String::new() };
-        let left = if scan.output.is_empty() { String::new() } else { format!("; {} stays where it is, and is no backup", scan.output) };
-        let left = if scan.state == ScanState::Complete { left.replace(", and is no backup", "") } else { left };
+        let came = if scan.bytes > 0 {
+            format!(" at {:.1} % of {}", scan.share_done() * 100.0, ByteSize::new(scan.bytes))
+        } else {
+            String::new()
+        };
+        let left = if scan.output.is_empty() {
+            String::new()
+        } else {
+            format!("; {} stays where it is, and is no backup", scan.output)
+        };
+        let left = if scan.state == ScanState::Complete {
+            left.replace(", and is no backup", "")
+        } else {
+            left
+        };
         format!("{} of {}: cancelled{came}, and forgotten{left}\n", scan.task, scan.target)
     };
     print(&answer.scans.iter().map(line).collect::<String>())
@@ -54,7 +70,11 @@ pub fn line(scan: &ScanStatus) -> String {
     let mut first = format!("{} of {}: {state}", scan.task, scan.target);
     // Of a state that cannot be read nothing is known.
     if scan.bytes > 0 {
-        first.push_str(&format!(", {:.1} % of {}", scan.share_done() * 100.0, ByteSize::new(scan.bytes)));
+        first.push_str(&format!(
+            ", {:.1} % of {}",
+            scan.share_done() * 100.0,
+            ByteSize::new(scan.bytes)
+        ));
     }
     if scan.state == ScanState::Running {
         first.push_str(&format!(", {:.1} MB/s", scan.bytes_per_second / 1e6));
@@ -76,15 +96,32 @@ fn lines(scan: &ScanStatus) -> Vec<String> {
     }
     let read: u64 = scan.sources.parts().iter().map(|(_, bytes)| bytes).sum();
     if read > 0 {
-        let part = |(name, bytes): (&str, u64)| format!("{name} {:.1} %", bytes as f64 / read as f64 * 100.0);
-        lines.push(format!("read in: {}", scan.sources.parts().into_iter().filter(|(_, bytes)| *bytes > 0).map(part).collect::<Vec<_>>().join(", ")));
+        let part = |(name, bytes): (&str, u64)| {
+            format!("{name} {:.1} %", bytes as f64 / read as f64 * 100.0)
+        };
+        lines.push(format!(
+            "read in: {}",
+            scan.sources
+                .parts()
+                .into_iter()
+                .filter(|(_, bytes)| *bytes > 0)
+                .map(part)
+                .collect::<Vec<_>>()
+                .join(", ")
+        ));
     }
     if scan.errors.sectors > 0 {
         lines.push(format!("cannot be read: {}", ranges(&scan.errors)));
     }
     if let Some(digests) = &scan.digests {
-        let table = digests.table.as_ref().map_or_else(String::new, |table| format!(", all together {table}"));
-        lines.push(format!("digests: {} compared with the last pass, {} not compared{table}", digests.compared, digests.not_compared));
+        let table = digests
+            .table
+            .as_ref()
+            .map_or_else(String::new, |table| format!(", all together {table}"));
+        lines.push(format!(
+            "digests: {} compared with the last pass, {} not compared{table}",
+            digests.compared, digests.not_compared
+        ));
         if digests.changed.sectors > 0 {
             lines.push(format!("changed by itself: {}", ranges(&digests.changed)));
         }
@@ -92,12 +129,17 @@ fn lines(scan: &ScanStatus) -> Vec<String> {
     if !scan.output.is_empty() {
         lines.push(format!("into {}", scan.output));
     }
-    lines.push(if scan.state_file.is_empty() { "not remembered over a restart".to_owned() } else { format!("remembered in {}", scan.state_file) });
+    lines.push(if scan.state_file.is_empty() {
+        "not remembered over a restart".to_owned()
+    } else {
+        format!("remembered in {}", scan.state_file)
+    });
     lines
 }
 
 fn ranges(list: &RangeList) -> String {
-    let runs: Vec<String> = list.ranges.iter().map(|(start, len)| format!("LBA {start}..+{len}")).collect();
+    let runs: Vec<String> =
+        list.ranges.iter().map(|(start, len)| format!("LBA {start}..+{len}")).collect();
     let more = if list.more > 0 { format!(" and {} more runs", list.more) } else { String::new() };
     format!("{} sectors: {}{more}", list.sectors, runs.join(", "))
 }
@@ -117,9 +159,11 @@ pub(super) fn finding(scan: &ScanStatus) -> Option<String> {
     let changed = scan.digests.as_ref().map_or(0, |digests| digests.changed.sectors);
     match scan.state {
         ScanState::Broken => Some(format!("{name} cannot be finished: {}", scan.reason)),
-        _ if scan.errors.sectors > 0 || changed > 0 => {
-            Some(format!("{name} found {} sectors that cannot be read and {changed} that have changed by themselves", scan.errors.sectors))
-        }
+        _ if scan.errors.sectors > 0 || changed > 0 => Some(format!(
+            "{name} found {} sectors that cannot be read and {changed} that have changed by \
+                themselves",
+            scan.errors.sectors
+        )),
         _ => None,
     }
 }

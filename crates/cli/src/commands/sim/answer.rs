@@ -108,11 +108,18 @@ pub struct Asked {
 }
 
 /// Streams and classes with their names; nothing where there is one stream only.
-pub(super) fn by_stream(measures: &Measures, labels: &[StreamLabel]) -> (Vec<StreamAnswer>, Vec<ClassAnswer>) {
+pub(super) fn by_stream(
+    measures: &Measures,
+    labels: &[StreamLabel],
+) -> (Vec<StreamAnswer>, Vec<ClassAnswer>) {
     let mut joined: Vec<(String, Vec<String>, headtime_sim::StreamMeasures)> = Vec::new();
     let mut streams = Vec::new();
     for (label, stream) in labels.iter().zip(&measures.streams) {
-        streams.push(StreamAnswer { name: label.name.clone(), class: label.class.clone(), figures: stream.figures() });
+        streams.push(StreamAnswer {
+            name: label.name.clone(),
+            class: label.class.clone(),
+            figures: stream.figures(),
+        });
         match joined.iter_mut().find(|(class, ..)| *class == label.class) {
             Some((_, names, sum)) => {
                 names.push(label.name.clone());
@@ -121,7 +128,10 @@ pub(super) fn by_stream(measures: &Measures, labels: &[StreamLabel]) -> (Vec<Str
             None => joined.push((label.class.clone(), vec![label.name.clone()], stream.clone())),
         }
     }
-    let classes = joined.into_iter().map(|(class, streams, sum)| ClassAnswer { class, streams, figures: sum.figures() }).collect();
+    let classes = joined
+        .into_iter()
+        .map(|(class, streams, sum)| ClassAnswer { class, streams, figures: sum.figures() })
+        .collect();
     (streams, classes)
 }
 
@@ -134,30 +144,55 @@ pub(super) fn table(answer: &Answer) -> String {
     };
     let load = match parameters {
         Asked { trace: Some(files), .. } => format!("trace {}", files.join(", ")),
-        Asked { workload: Some(workload), depth: Some(depth), .. } => format!("{workload} at depth {depth}"),
+        Asked { workload: Some(workload), depth: Some(depth), .. } => {
+            format!("{workload} at depth {depth}")
+        }
         Asked { workload: Some(workload), .. } => workload.clone(),
         Asked { clients: Some(clients), .. } => format!("{clients} clients"),
         Asked { rate_per_second, .. } => format!("{} requests/s", rate_per_second.unwrap_or(0.0)),
     };
-    let outstanding =
-        parameters.outstanding.map_or_else(|| "as many at the drive as the policy likes".to_string(), |limit| format!("{limit} at the drive"));
-    let mut text = format!("{} on {}, {noise}, seed {}: {load}, {outstanding}\n\n", parameters.policy, measures.drive, measures.seed);
-    let within = |half_width: Option<f64>| half_width.map_or_else(String::new, |half_width| format!(" ± {half_width:.1}"));
+    let outstanding = parameters.outstanding.map_or_else(
+        || "as many at the drive as the policy likes".to_string(),
+        |limit| format!("{limit} at the drive"),
+    );
+    let mut text = format!(
+        "{} on {}, {noise}, seed {}: {load}, {outstanding}\n\n",
+        parameters.policy, measures.drive, measures.seed
+    );
+    let within = |half_width: Option<f64>| {
+        half_width.map_or_else(String::new, |half_width| format!(" ± {half_width:.1}"))
+    };
     let mut rows = vec![
-        vec!["requests".to_string(), format!("{} in {:.1} simulated s", measures.requests, measures.simulated_seconds)],
-        vec!["rate".to_string(), format!("{:.1}{} IOPS, {:.2} MiB/s", measures.iops, within(answer.confidence_95.iops), measures.mib_per_second)],
+        vec![
+            "requests".to_string(),
+            format!("{} in {:.1} simulated s", measures.requests, measures.simulated_seconds),
+        ],
+        vec![
+            "rate".to_string(),
+            format!(
+                "{:.1}{} IOPS, {:.2} MiB/s",
+                measures.iops,
+                within(answer.confidence_95.iops),
+                measures.mib_per_second
+            ),
+        ],
         vec!["held on average".to_string(), format!("{:.2}", measures.queue_depth_mean)],
     ];
     if measures.deadline_requests > 0 {
-        rows.push(vec!["deadlines missed".to_string(), misses(measures.deadline_misses, measures.deadline_requests)]);
+        rows.push(vec![
+            "deadlines missed".to_string(),
+            misses(measures.deadline_misses, measures.deadline_requests),
+        ]);
     }
     if answer.failed > 0 {
         rows.push(vec!["failed".to_string(), answer.failed.to_string()]);
     }
     text.push_str(&columns(&rows, &[false, false]));
-    let mut rows = vec![["ms", "mean", "p50", "p95", "p99", "p99.9", "max"].map(str::to_string).to_vec()];
+    let mut rows =
+        vec![["ms", "mean", "p50", "p95", "p99", "p99.9", "max"].map(str::to_string).to_vec()];
     for (name, times) in [("response", &measures.response_ms), ("service", &measures.service_ms)] {
-        let values = [times.mean, times.p50, times.p95, times.p99, times.p999, times.max].map(|value| format!("{value:.2}"));
+        let values = [times.mean, times.p50, times.p95, times.p99, times.p999, times.max]
+            .map(|value| format!("{value:.2}"));
         rows.push([vec![name.to_string()], values.to_vec()].concat());
     }
     text.push('\n');
@@ -176,7 +211,10 @@ pub(super) fn table(answer: &Answer) -> String {
         ("background", spent.background),
         ("idle", spent.idle),
     ];
-    let parts: Vec<String> = parts.iter().map(|(name, time)| format!("{name} {}", show_percent(time.as_secs_f64() / all))).collect();
+    let parts: Vec<String> = parts
+        .iter()
+        .map(|(name, time)| format!("{name} {}", show_percent(time.as_secs_f64() / all)))
+        .collect();
     text.push_str(&format!("\ndisk time: {}\n", parts.join(", ")));
     for note in &answer.notes {
         text.push_str(&format!("note: {note}\n"));
@@ -185,11 +223,27 @@ pub(super) fn table(answer: &Answer) -> String {
 }
 
 fn streams_table(answer: &Answer) -> String {
-    let head = ["stream", "class", "requests", "IOPS", "MiB/s", "disk time", "mean ms", "p50", "p99", "max", "deadlines missed"];
+    let head = [
+        "stream",
+        "class",
+        "requests",
+        "IOPS",
+        "MiB/s",
+        "disk time",
+        "mean ms",
+        "p50",
+        "p99",
+        "max",
+        "deadlines missed",
+    ];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     let mut row = |name: &str, class: &str, figures: &StreamFigures| {
         let times = &figures.response_ms;
-        let missed = if figures.deadline_requests > 0 { misses(figures.deadline_misses, figures.deadline_requests) } else { "–".to_string() };
+        let missed = if figures.deadline_requests > 0 {
+            misses(figures.deadline_misses, figures.deadline_requests)
+        } else {
+            "–".to_string()
+        };
         let numbers = [
             figures.requests.to_string(),
             format!("{:.1}", figures.iops),

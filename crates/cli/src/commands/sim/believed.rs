@@ -1,6 +1,7 @@
 //! What a simulation's scheduler believes, begins with, and leaves: a profile, or a latency map.
 //!
-//! The drive is a unit drawn from its profile; the belief is given the profile, or another one, or a map, and never the unit.
+//! The drive is a unit drawn from its profile; the belief is given the profile, or another one, or
+//! a map, and never the unit.
 
 use std::sync::Mutex;
 
@@ -22,9 +23,12 @@ impl Begun {
     /// What the arguments ask for, for a drive of this profile.
     pub(super) fn of(arguments: &Arguments, drive: &DriveProfile) -> Result<Self, Failure> {
         let other = arguments.profile.as_deref().map(drive_model::load).transpose()?;
-        if let Some(other) = other.as_ref().filter(|other| other.capacity() != drive.capacity() || other.sector_bytes != drive.sector_bytes) {
+        if let Some(other) = other.as_ref().filter(|other| {
+            other.capacity() != drive.capacity() || other.sector_bytes != drive.sector_bytes
+        }) {
             return Err(Failure::asked(anyhow!(
-                "profile {} has {} of {} bytes, and {} has {} of {}; believe the profile of a drive of the same size",
+                "profile {} has {} of {} bytes, and {} has {} of {}; believe the profile of a \
+                    drive of the same size",
                 other.name,
                 other.capacity(),
                 other.sector_bytes,
@@ -38,12 +42,14 @@ impl Begun {
         let belief: Box<dyn Belief + Send> = match &arguments.belief {
             BelievedBy::Profile if !arguments.map.is_empty() || arguments.map_out.is_some() => {
                 return Err(Failure::asked(anyhow!(
-                    "--map and --map-out are of a latency map, and the belief is none; add --belief matrix or --belief compact"
+                    "--map and --map-out are of a latency map, and the belief is none; add \
+                        --belief matrix or --belief compact"
                 )));
             }
             BelievedBy::Map { .. } if arguments.policy.entry.oracle => {
                 return Err(Failure::asked(anyhow!(
-                    "policy {} goes by the truth and by no map; leave --belief out, or choose a policy that is no oracle",
+                    "policy {} goes by the truth and by no map; leave --belief out, or choose a \
+                        policy that is no oracle",
                     arguments.policy
                 )));
             }
@@ -64,7 +70,9 @@ pub(super) fn tunables(set: &[String]) -> Result<Tunables, Failure> {
     let mut tunables = Tunables::default();
     for text in set {
         let (name, value) = text.split_once('=').unwrap_or((text, ""));
-        tunables.set(name, value).map_err(|error| Failure::asked(anyhow!("--set {text}: {error}")))?;
+        tunables
+            .set(name, value)
+            .map_err(|error| Failure::asked(anyhow!("--set {text}: {error}")))?;
     }
     Ok(tunables)
 }
@@ -72,7 +80,8 @@ pub(super) fn tunables(set: &[String]) -> Result<Tunables, Failure> {
 /// Keeps the map that was learned, if it is to be kept.
 pub(super) fn keep(arguments: &Arguments, learned: &dyn Belief) -> Result<(), Failure> {
     let Some(path) = &arguments.map_out else { return Ok(()) };
-    let map: KeptMap =
-        MapBelief::of(learned).map(MapBelief::map).ok_or_else(|| Failure::Failed(anyhow!("the belief has become something else than a map")))?;
+    let map: KeptMap = MapBelief::of(learned).map(MapBelief::map).ok_or_else(|| {
+        Failure::Failed(anyhow!("the belief has become something else than a map"))
+    })?;
     file::write(path, &map, arguments.force).map(drop)
 }

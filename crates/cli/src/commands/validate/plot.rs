@@ -1,4 +1,5 @@
-//! The plot of `headtime validate`: both distributions of response times, and below them how often predictions are how far off.
+//! The plot of `headtime validate`: both distributions of response times, and below them how often
+//! predictions are how far off.
 
 use headtime_sim::validate::Validation;
 use headtime_units::Nanos;
@@ -15,9 +16,14 @@ const BARS: i32 = 80;
 pub(super) fn draw(validation: &Validation, profile: &str, trace: &str) -> anyhow::Result<String> {
     let recorded = sorted(validation.accesses().iter().map(|access| access.recorded.response));
     let predicted = sorted(validation.accesses().iter().map(|access| access.predicted.response));
-    let errors: Vec<f64> = validation.accesses().iter().map(|access| access.error_ns() as f64 / 1e6).collect();
+    let errors: Vec<f64> =
+        validation.accesses().iter().map(|access| access.error_ns() as f64 / 1e6).collect();
     let figures = validation.all();
-    let title = format!("{trace} on {profile}: demerit {:.3} ms, {:.1} % within 0.2 ms", figures.demerit_ms, figures.within_0_2_ms * 100.0);
+    let title = format!(
+        "{trace} on {profile}: demerit {:.3} ms, {:.1} % within 0.2 ms",
+        figures.demerit_ms,
+        figures.within_0_2_ms * 100.0
+    );
     drawn((900, 900), |area| {
         area.fill(&WHITE)?;
         let area = area.titled(&title, (FONT, 20).into_font().color(&TEXT))?;
@@ -27,12 +33,20 @@ pub(super) fn draw(validation: &Validation, profile: &str, trace: &str) -> anyho
     })
 }
 
-fn distributions(area: &Area<'_>, recorded: &[f64], predicted: &[f64]) -> Result<(), Box<dyn std::error::Error>> {
+fn distributions(
+    area: &Area<'_>,
+    recorded: &[f64],
+    predicted: &[f64],
+) -> Result<(), Box<dyn std::error::Error>> {
     // The slowest two in a thousand would squeeze the rest into a corner.
     let last = |sorted: &[f64]| sorted.get((sorted.len() - 1) * 998 / 1000).copied().unwrap_or(1.0);
     let right = last(recorded).max(last(predicted)).max(0.1) * 1.02;
-    let mut chart =
-        ChartBuilder::on(area).margin(8).margin_right(20).x_label_area_size(50).y_label_area_size(66).build_cartesian_2d(0.0..right, 0.0..1.0_f64)?;
+    let mut chart = ChartBuilder::on(area)
+        .margin(8)
+        .margin_right(20)
+        .x_label_area_size(50)
+        .y_label_area_size(66)
+        .build_cartesian_2d(0.0..right, 0.0..1.0_f64)?;
     chart
         .configure_mesh()
         .light_line_style(FAINT.mix(0.25))
@@ -44,10 +58,18 @@ fn distributions(area: &Area<'_>, recorded: &[f64], predicted: &[f64]) -> Result
         .x_label_formatter(&|ms| number(*ms))
         .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))
         .draw()?;
-    let legend = |colour: RGBColor| move |(x, y)| PathElement::new([(x, y), (x + 22, y)], colour.stroke_width(2));
+    let legend = |color: RGBColor| {
+        move |(x, y)| PathElement::new([(x, y), (x + 22, y)], color.stroke_width(2))
+    };
     let inside = |sorted: &[f64]| steps(sorted).filter(|(ms, _)| *ms <= right).collect::<Vec<_>>();
-    chart.draw_series(LineSeries::new(inside(recorded), COLOURS[0].stroke_width(2)))?.label("recorded").legend(legend(COLOURS[0]));
-    chart.draw_series(LineSeries::new(inside(predicted), COLOURS[1].stroke_width(2)))?.label("simulated").legend(legend(COLOURS[1]));
+    chart
+        .draw_series(LineSeries::new(inside(recorded), COLOURS[0].stroke_width(2)))?
+        .label("recorded")
+        .legend(legend(COLOURS[0]));
+    chart
+        .draw_series(LineSeries::new(inside(predicted), COLOURS[1].stroke_width(2)))?
+        .label("simulated")
+        .legend(legend(COLOURS[1]));
     chart
         .configure_series_labels()
         .position(SeriesLabelPosition::LowerRight)
@@ -58,8 +80,13 @@ fn distributions(area: &Area<'_>, recorded: &[f64], predicted: &[f64]) -> Result
     Ok(())
 }
 
-fn histogram(area: &Area<'_>, errors: &[f64], turn_ms: f64) -> Result<(), Box<dyn std::error::Error>> {
-    // A little more than a revolution either way shows all that rotation can do; the outer bars hold what is further off.
+fn histogram(
+    area: &Area<'_>,
+    errors: &[f64],
+    turn_ms: f64,
+) -> Result<(), Box<dyn std::error::Error>> {
+    // A little more than a revolution either way shows all that rotation can do; the outer bars
+    // hold what is further off.
     let reach = turn_ms * 1.25;
     let width = 2.0 * reach / f64::from(BARS);
     let mut counts = vec![0_usize; BARS as usize];
@@ -69,8 +96,12 @@ fn histogram(area: &Area<'_>, errors: &[f64], turn_ms: f64) -> Result<(), Box<dy
     }
     let share = |count: usize| count as f64 / errors.len().max(1) as f64;
     let top = counts.iter().copied().max().map_or(1.0, share).max(0.01) * 1.08;
-    let mut chart =
-        ChartBuilder::on(area).margin(8).margin_right(20).x_label_area_size(50).y_label_area_size(66).build_cartesian_2d(-reach..reach, 0.0..top)?;
+    let mut chart = ChartBuilder::on(area)
+        .margin(8)
+        .margin_right(20)
+        .x_label_area_size(50)
+        .y_label_area_size(66)
+        .build_cartesian_2d(-reach..reach, 0.0..top)?;
     chart
         .configure_mesh()
         .disable_x_mesh()
@@ -78,7 +109,10 @@ fn histogram(area: &Area<'_>, errors: &[f64], turn_ms: f64) -> Result<(), Box<dy
         .bold_line_style(FAINT)
         .axis_style(TEXT.mix(0.5))
         .label_style((FONT, 16).into_font().color(&TEXT))
-        .x_desc(format!("simulated less recorded (ms); a revolution is {} ms; the outer bars hold the rest", number(turn_ms)))
+        .x_desc(format!(
+            "simulated less recorded (ms); a revolution is {} ms; the outer bars hold the rest",
+            number(turn_ms)
+        ))
         .y_desc("share of requests")
         .x_label_formatter(&|ms| format!("{ms:.1}"))
         .y_label_formatter(&|share| format!("{:.0} %", share * 100.0))

@@ -10,7 +10,11 @@ const CLASSES_SHOWN: usize = 12;
 
 /// The whole answer.
 pub(super) fn tables(answer: &Answer) -> String {
-    let way = if answer.issue == "recorded" { "issued at their recorded times" } else { "issued a think time after the simulated completion" };
+    let way = if answer.issue == "recorded" {
+        "issued at their recorded times"
+    } else {
+        "issued a think time after the simulated completion"
+    };
     let mut text = format!(
         "{} on {}: {} requests ({} reads, {} writes), {way}\n{}\n\n",
         answer.trace,
@@ -34,11 +38,15 @@ fn spindle(answer: &Answer) -> String {
     let spindle = &answer.spindle;
     let measure = format!(
         "coherence {:.3} over {} completions, {:.3} over the other half; chance stays below {:.3}",
-        spindle.coherence, spindle.completions_fitted, spindle.coherence_held_out, spindle.coherence_by_chance
+        spindle.coherence,
+        spindle.completions_fitted,
+        spindle.coherence_held_out,
+        spindle.coherence_by_chance
     );
     match spindle.phase_turns {
         Some(phase) => format!(
-            "fitted   period {:.6} us ({:+.1} ppm of the profile's {:.3}), phase {phase:.4} turn; fit: {}; judged: {}\n         {measure}",
+            "fitted   period {:.6} us ({:+.1} ppm of the profile's {:.3}), phase {phase:.4} turn; \
+                fit: {}; judged: {}\n         {measure}",
             spindle.period_us,
             (spindle.period_us / spindle.nominal_period_us - 1.0) * 1e6,
             spindle.nominal_period_us,
@@ -46,21 +54,39 @@ fn spindle(answer: &Answer) -> String {
             answer.judged,
         ),
         None => format!(
-            "fitted   nothing: the recording keeps no rotational phase that the model knows of ({measure})\n         \
-             The profile's period is used, {:.3} us. Judge by the demerit: single errors are what rotation makes them",
+            "fitted   nothing: the recording keeps no rotational phase that the model knows of \
+                ({measure})\n         \
+             The profile's period is used, {:.3} us. Judge by the demerit: single errors are what \
+             rotation makes them",
             spindle.nominal_period_us
         ),
     }
 }
 
 fn by_kind(answer: &Answer) -> String {
-    let head = ["", "requests", "recorded ms", "simulated ms", "demerit ms", "error rms ms", "median ms", "within 0.2 ms", "or 10 %"];
+    let head = [
+        "",
+        "requests",
+        "recorded ms",
+        "simulated ms",
+        "demerit ms",
+        "error rms ms",
+        "median ms",
+        "within 0.2 ms",
+        "or 10 %",
+    ];
     let mut rows = vec![head.map(str::to_string).to_vec()];
     rows.push(row("all", &answer.figures));
     if answer.spindle.coherent {
         rows.push(row("not fitted", &answer.held_out));
     }
-    rows.extend(answer.by_kind.iter().filter(|kind| kind.figures.requests > 0).map(|kind| row(kind.kind, &kind.figures)));
+    rows.extend(
+        answer
+            .by_kind
+            .iter()
+            .filter(|kind| kind.figures.requests > 0)
+            .map(|kind| row(kind.kind, &kind.figures)),
+    );
     columns(&rows, &[false, true, true, true, true, true, true, true, true])
 }
 
@@ -82,7 +108,10 @@ fn row(name: &str, figures: &Figures) -> Vec<String> {
 /// How many are a revolution off, and by how much the arm would have had to move to put them right.
 fn revolutions(answer: &Answer) -> String {
     let line = |what: &str, share: f64, shift: &ArrivalShift, way: &str| {
-        let arm = format!(": an arm {:.3} ms {way} would put half of them right, {:.3} ms nine in ten", shift.median_ms, shift.p90_ms);
+        let arm = format!(
+            ": an arm {:.3} ms {way} would put half of them right, {:.3} ms nine in ten",
+            shift.median_ms, shift.p90_ms
+        );
         // Where no phase is known the wait is made up.
         let arm = if answer.spindle.coherent && shift.requests > 0 { arm } else { String::new() };
         format!("one revolution too {what}, to within 0.3 ms: {}{arm}\n", percent(share))
@@ -97,8 +126,19 @@ fn unexplained(answer: &Answer) -> String {
     if answer.classes.is_empty() {
         return String::new();
     }
-    let mut rows =
-        vec![["worst", "served by", "requests", "median ms", "within 0.2 ms", "turn too long", "turn too short"].map(str::to_string).to_vec()];
+    let mut rows = vec![
+        [
+            "worst",
+            "served by",
+            "requests",
+            "median ms",
+            "within 0.2 ms",
+            "turn too long",
+            "turn too short",
+        ]
+        .map(str::to_string)
+        .to_vec(),
+    ];
     rows.extend(answer.classes.iter().take(CLASSES_SHOWN).map(|class| {
         vec![
             format!("{}s, {}", class.operation, class.slice),
@@ -111,8 +151,12 @@ fn unexplained(answer: &Answer) -> String {
         ]
     }));
     let left = answer.classes.len().saturating_sub(CLASSES_SHOWN);
-    let rest = if left > 0 { format!("and {left} classes more, see --json\n") } else { String::new() };
-    format!("\nwhat remains unexplained\n{}{rest}", columns(&rows, &[false, false, true, true, true, true, true]))
+    let rest =
+        if left > 0 { format!("and {left} classes more, see --json\n") } else { String::new() };
+    format!(
+        "\nwhat remains unexplained\n{}{rest}",
+        columns(&rows, &[false, false, true, true, true, true, true])
+    )
 }
 
 fn percent(share: f64) -> String {

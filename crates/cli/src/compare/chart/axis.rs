@@ -24,14 +24,20 @@ impl Axis {
         Self::linear(title, 0.0, most)
     }
 
-    /// From a little less than the smallest of `values` to a little more than the largest, and room for names behind that.
+    /// From a little less than the smallest of `values` to a little more than the largest, and room
+    /// for names behind that.
     pub fn around(title: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
         let (low, high) = ends(values).unwrap_or((0.0, 1.0));
         let more = if high > low { (high - low) * 0.1 } else { low.abs().max(1.0) * 0.1 };
-        Self::linear(title, if low >= 0.0 { (low - more).max(0.0) } else { low - more }, high + 2.0 * more)
+        Self::linear(
+            title,
+            if low >= 0.0 { (low - more).max(0.0) } else { low - more },
+            high + 2.0 * more,
+        )
     }
 
-    /// Logarithmic around `values` above zero; at least by a factor of four, so that near misses do not look like worlds.
+    /// Logarithmic around `values` above zero; at least by a factor of four, so that near misses do
+    /// not look like worlds.
     pub fn times(title: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
         let (low, high) = ends(values.filter(|value| *value > 0.0)).unwrap_or((1.0, 10.0));
         let widen = (2.0 / (high / low).sqrt()).max(1.12);
@@ -46,8 +52,11 @@ impl Axis {
         };
         let first = libm::floor(libm::log10(from)) as i32;
         let last = libm::ceil(libm::log10(to)) as i32;
-        let all = (first..=last).flat_map(|decade| steps.iter().map(move |step| step * libm::pow(10.0, f64::from(decade))));
-        let marks = all.filter(|mark| (from..=to).contains(mark)).map(|mark| (mark, plain(mark))).collect();
+        let all = (first..=last).flat_map(|decade| {
+            steps.iter().map(move |step| step * libm::pow(10.0, f64::from(decade)))
+        });
+        let marks =
+            all.filter(|mark| (from..=to).contains(mark)).map(|mark| (mark, plain(mark))).collect();
         Self { title: title.to_string(), spacing: Spacing::Logarithmic, from, to, marks }
     }
 
@@ -55,7 +64,8 @@ impl Axis {
     pub fn depths(title: &str, depths: &[u32]) -> Self {
         let values = || depths.iter().map(|depth| f64::from(*depth));
         let (low, high) = ends(values()).unwrap_or((1.0, 2.0));
-        // Marks nearer to each other than their numbers are wide are left out, from the right, where the lines end.
+        // Marks nearer to each other than their numbers are wide are left out, from the right,
+        // where the lines end.
         let mut marks: Vec<(f64, String)> = Vec::new();
         let (from, to) = (low / 1.15, high * 1.15);
         let apart = libm::log2(to / from) / 14.0;
@@ -71,17 +81,41 @@ impl Axis {
 
     /// Shares of requests, counted in nines, as far as `most` of them.
     pub fn nines(title: &str, most: f64) -> Self {
-        let known = [(0.0, "0"), (libm::log10(2.0), "50 %"), (1.0, "90 %"), (2.0, "99 %"), (3.0, "99.9 %"), (4.0, "99.99 %")];
-        let marks = known.into_iter().filter(|(nines, _)| *nines <= most + 1e-9).map(|(nines, share)| (nines, share.to_string())).collect();
-        Self { title: title.to_string(), spacing: Spacing::Linear, from: 0.0, to: most.max(0.5), marks }
+        let known = [
+            (0.0, "0"),
+            (libm::log10(2.0), "50 %"),
+            (1.0, "90 %"),
+            (2.0, "99 %"),
+            (3.0, "99.9 %"),
+            (4.0, "99.99 %"),
+        ];
+        let marks = known
+            .into_iter()
+            .filter(|(nines, _)| *nines <= most + 1e-9)
+            .map(|(nines, share)| (nines, share.to_string()))
+            .collect();
+        Self {
+            title: title.to_string(),
+            spacing: Spacing::Linear,
+            from: 0.0,
+            to: most.max(0.5),
+            marks,
+        }
     }
 
     fn linear(title: &str, from: f64, to: f64) -> Self {
         let rough = (to - from) / 5.0;
         let size = libm::pow(10.0, libm::floor(libm::log10(rough)));
-        let step = [1.0, 2.0, 5.0, 10.0].map(|times| times * size).into_iter().find(|step| *step >= rough * 0.999).unwrap_or(size * 10.0);
+        let step = [1.0, 2.0, 5.0, 10.0]
+            .map(|times| times * size)
+            .into_iter()
+            .find(|step| *step >= rough * 0.999)
+            .unwrap_or(size * 10.0);
         let (first, last) = (libm::ceil(from / step) as i64, libm::floor(to / step) as i64);
-        let marks = (first..=last).map(|count| count as f64 * step).map(|mark| (mark, plain(mark))).collect();
+        let marks = (first..=last)
+            .map(|count| count as f64 * step)
+            .map(|mark| (mark, plain(mark)))
+            .collect();
         Self { title: title.to_string(), spacing: Spacing::Linear, from, to, marks }
     }
 
@@ -95,11 +129,14 @@ impl Axis {
         &self.marks
     }
 
-    /// Where `value` stands between `start` and `end`, which stand for the ends of the axis; no further than these.
+    /// Where `value` stands between `start` and `end`, which stand for the ends of the axis; no
+    /// further than these.
     pub(super) fn place(&self, value: f64, start: f64, end: f64) -> f64 {
         let share = match self.spacing {
             Spacing::Linear => (value - self.from) / (self.to - self.from),
-            Spacing::Logarithmic => libm::log(value.max(self.from) / self.from) / libm::log(self.to / self.from),
+            Spacing::Logarithmic => {
+                libm::log(value.max(self.from) / self.from) / libm::log(self.to / self.from)
+            }
         };
         start + share.clamp(0.0, 1.0) * (end - start)
     }
@@ -125,12 +162,22 @@ mod tests {
 
     #[test]
     fn marks_are_round_numbers_within_the_axis() {
-        assert_eq!(marks(&Axis::from_zero("x", [388.0].into_iter())), ["0", "100", "200", "300", "400"]);
-        assert_eq!(marks(&Axis::times("x", [3.0, 450.0].into_iter())), ["5", "10", "20", "50", "100", "200", "500"]);
+        assert_eq!(
+            marks(&Axis::from_zero("x", [388.0].into_iter())),
+            ["0", "100", "200", "300", "400"]
+        );
+        assert_eq!(
+            marks(&Axis::times("x", [3.0, 450.0].into_iter())),
+            ["5", "10", "20", "50", "100", "200", "500"]
+        );
         assert_eq!(marks(&Axis::depths("x", &[64, 1, 16, 4])), ["64", "16", "4", "1"]);
         assert_eq!(marks(&Axis::nines("x", 3.0)), ["0", "50 %", "90 %", "99 %", "99.9 %"]);
         assert_eq!(marks(&Axis::around("x", [100.0, 200.0].into_iter())), ["100", "150", "200"]);
-        for empty in [Axis::from_zero("x", std::iter::empty()), Axis::times("x", std::iter::empty()), Axis::depths("x", &[])] {
+        for empty in [
+            Axis::from_zero("x", std::iter::empty()),
+            Axis::times("x", std::iter::empty()),
+            Axis::depths("x", &[]),
+        ] {
             assert!(empty.from < empty.to && empty.place(empty.to, 0.0, 1.0) == 1.0, "{empty:?}");
         }
     }

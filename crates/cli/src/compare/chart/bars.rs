@@ -5,7 +5,7 @@ use super::{Axis, open, rectangle, straight, text, width_of};
 /// One bar.
 #[derive(Clone, Debug)]
 pub struct Bar {
-    /// The class of its colour.
+    /// The class of its color.
     pub class: String,
     /// What it is called.
     pub name: String,
@@ -35,7 +35,7 @@ pub struct Stack {
 /// One part of a bar.
 #[derive(Clone, Debug)]
 pub struct Part {
-    /// The class of its colour.
+    /// The class of its color.
     pub class: String,
     /// What it is called.
     pub name: &'static str,
@@ -46,7 +46,10 @@ pub struct Part {
 /// Bars one below the other, from zero.
 #[must_use]
 pub fn bars(title: &str, rows: &[Bar], alternative: &str) -> String {
-    let axis = Axis::from_zero(title, rows.iter().flat_map(|row| [row.value, row.range.map_or(0.0, |(_, high)| high)]));
+    let axis = Axis::from_zero(
+        title,
+        rows.iter().flat_map(|row| [row.value, row.range.map_or(0.0, |(_, high)| high)]),
+    );
     let left = names_end(rows.iter().map(|row| row.name.as_str()));
     let right = WIDTH - 14.0 - rows.iter().map(|row| width_of(&row.words)).fold(0.0, f64::max);
     let bottom = TOP + rows.len() as f64 * ROW;
@@ -63,11 +66,24 @@ pub fn bars(title: &str, rows: &[Bar], alternative: &str) -> String {
         out.push_str(&text(name_class(row.oracle), left - 8.0, middle + 4.0, "end", &row.name));
         let end = axis.place(row.value, left, right);
         let hollow = if row.oracle { " hollow" } else { "" };
-        out.push_str(&rectangle(&format!("bar {}{hollow}", row.class), left, top, end - left, BAR, &format!("{}: {}", row.name, row.words)));
+        out.push_str(&rectangle(
+            &format!("bar {}{hollow}", row.class),
+            left,
+            top,
+            end - left,
+            BAR,
+            &format!("{}: {}", row.name, row.words),
+        ));
         let mut edge = end;
         if let Some((low, high)) = row.range {
             edge = edge.max(axis.place(high, left, right));
-            out.push_str(&straight("whisker", axis.place(low, left, right), middle, axis.place(high, left, right), middle));
+            out.push_str(&straight(
+                "whisker",
+                axis.place(low, left, right),
+                middle,
+                axis.place(high, left, right),
+                middle,
+            ));
         }
         out.push_str(&text("value", edge + 7.0, middle + 4.0, "start", &row.words));
     }
@@ -90,10 +106,23 @@ pub fn stacks(rows: &[Stack], alternative: &str) -> String {
         for part in &row.parts {
             let width = part.share * (right - left);
             let percent = format!("{:.0} %", part.share * 100.0);
-            out.push_str(&rectangle(&format!("part {}", part.class), from, top, width, BAR, &format!("{}: {} {percent}", row.name, part.name)));
+            out.push_str(&rectangle(
+                &format!("part {}", part.class),
+                from,
+                top,
+                width,
+                BAR,
+                &format!("{}: {} {percent}", row.name, part.name),
+            ));
             // Numbers only where they fit; the pointer is told the others.
             if width > width_of(&percent) + 4.0 {
-                out.push_str(&text(&format!("inside {}", part.class), from + width / 2.0, line, "middle", &percent));
+                out.push_str(&text(
+                    &format!("inside {}", part.class),
+                    from + width / 2.0,
+                    line,
+                    "middle",
+                    &percent,
+                ));
             }
             from += width;
         }
@@ -138,8 +167,18 @@ mod tests {
     #[test]
     fn parts_are_numbered_where_there_is_room() {
         let part = |name, share| Part { class: "t0".to_string(), name, share };
-        let row = Stack { name: "fcfs".to_string(), oracle: true, parts: vec![part("seek", 0.98), part("idle", 0.02)], words: "5 ms".to_string() };
+        let row = Stack {
+            name: "fcfs".to_string(),
+            oracle: true,
+            parts: vec![part("seek", 0.98), part("idle", 0.02)],
+            words: "5 ms".to_string(),
+        };
         let svg = stacks(&[row], "test");
-        assert!(svg.contains(">98 %</text>") && !svg.contains(">2 %</text>") && svg.contains("idle 2 %</title>"), "{svg}");
+        assert!(
+            svg.contains(">98 %</text>")
+                && !svg.contains(">2 %</text>")
+                && svg.contains("idle 2 %</title>"),
+            "{svg}"
+        );
     }
 }

@@ -6,7 +6,7 @@ use crate::report::html::escape;
 /// One line.
 #[derive(Clone, Debug)]
 pub struct Line {
-    /// The class of its colour.
+    /// The class of its color.
     pub class: String,
     /// What it is called.
     pub name: String,
@@ -56,8 +56,13 @@ pub fn lines(x: &Axis, y: &Axis, lines: &[Line], labels: Labels, alternative: &s
     for line in lines.iter().filter(|line| !line.spots.is_empty()) {
         let dashed = if line.dashed { " dashed" } else { "" };
         out.push_str(&format!("<g class=\"line {}{dashed}\">\n", line.class));
-        let path: Vec<String> = line.spots.iter().map(at).map(|(x, y)| format!("{} {}", n(x), n(y))).collect();
-        out.push_str(&format!("<path d=\"M{}\"><title>{}</title></path>\n", path.join("L"), escape(&line.name)));
+        let path: Vec<String> =
+            line.spots.iter().map(at).map(|(x, y)| format!("{} {}", n(x), n(y))).collect();
+        out.push_str(&format!(
+            "<path d=\"M{}\"><title>{}</title></path>\n",
+            path.join("L"),
+            escape(&line.name)
+        ));
         for spot in &line.spots {
             let (left, up) = at(spot);
             if let Some((low, high)) = spot.y_range {
@@ -68,16 +73,24 @@ pub fn lines(x: &Axis, y: &Axis, lines: &[Line], labels: Labels, alternative: &s
             }
             if spot.marked {
                 let title = escape(&spot.title);
-                out.push_str(&format!("<circle cx=\"{}\" cy=\"{}\" r=\"3.6\"><title>{title}</title></circle>\n", n(left), n(up)));
+                out.push_str(&format!(
+                    "<circle cx=\"{}\" cy=\"{}\" r=\"3.6\"><title>{title}</title></circle>\n",
+                    n(left),
+                    n(up)
+                ));
             }
         }
         out.push_str("</g>\n");
     }
-    let ends: Vec<(&Line, (f64, f64))> = lines.iter().filter_map(|line| Some((line, at(line.spots.last()?)))).collect();
+    let ends: Vec<(&Line, (f64, f64))> =
+        lines.iter().filter_map(|line| Some((line, at(line.spots.last()?)))).collect();
     match labels {
         Labels::Right => name_on_the_right(&mut out, &frame, &ends),
         Labels::Beside => {
-            let inked: Vec<(f64, f64)> = lines.iter().flat_map(|line| along(&line.spots.iter().map(at).collect::<Vec<_>>())).collect();
+            let inked: Vec<(f64, f64)> = lines
+                .iter()
+                .flat_map(|line| along(&line.spots.iter().map(at).collect::<Vec<_>>()))
+                .collect();
             name_beside(&mut out, &ends, &inked);
         }
     }
@@ -114,7 +127,13 @@ impl Frame {
             out.push_str(&text("mark", along, self.bottom + 19.0, "middle", words));
         }
         out.push_str(&straight("axis", self.left, self.bottom, self.right, self.bottom));
-        out.push_str(&text("title", f64::midpoint(self.left, self.right), self.bottom + 38.0, "middle", x.title()));
+        out.push_str(&text(
+            "title",
+            f64::midpoint(self.left, self.right),
+            self.bottom + 38.0,
+            "middle",
+            x.title(),
+        ));
         out.push_str(&text("title", 4.0, 13.0, "start", y.title()));
     }
 }
@@ -143,26 +162,45 @@ fn along(corners: &[(f64, f64)]) -> Vec<(f64, f64)> {
     for pair in corners.windows(2) {
         let ((x1, y1), (x2, y2)) = (pair[0], pair[1]);
         let steps = libm::ceil(libm::hypot(x2 - x1, y2 - y1) / 6.0).max(1.0);
-        places.extend((1..steps as u32).map(|step| f64::from(step) / steps).map(|share| (x1 + share * (x2 - x1), y1 + share * (y2 - y1))));
+        places.extend(
+            (1..steps as u32)
+                .map(|step| f64::from(step) / steps)
+                .map(|share| (x1 + share * (x2 - x1), y1 + share * (y2 - y1))),
+        );
     }
     places
 }
 
-/// The place beside each end, of some, that covers least of what is drawn and named already; of equals the first.
+/// The place beside each end, of some, that covers least of what is drawn and named already; of
+/// equals the first.
 fn name_beside(out: &mut String, ends: &[(&Line, (f64, f64))], inked: &[(f64, f64)]) {
-    let mut taken: Vec<[f64; 4]> = inked.iter().map(|(x, y)| [x - 3.0, y - 3.0, x + 3.0, y + 3.0]).collect();
+    let mut taken: Vec<[f64; 4]> =
+        inked.iter().map(|(x, y)| [x - 3.0, y - 3.0, x + 3.0, y + 3.0]).collect();
     for (line, (x, y)) in ends {
         let width = width_of(&line.name);
         let sides = [9.0, -9.0 - width, -width / 2.0];
         let heights = [0.0, -13.0, 13.0, -26.0, 26.0, -39.0, 39.0];
-        let places = heights.into_iter().flat_map(|down| sides.into_iter().map(move |across| (across, down)));
-        let area = |(across, down): (f64, f64)| [x + across, y + down - 6.5, x + across + width, y + down + 6.5];
+        let places = heights
+            .into_iter()
+            .flat_map(|down| sides.into_iter().map(move |across| (across, down)));
+        let area = |(across, down): (f64, f64)| {
+            [x + across, y + down - 6.5, x + across + width, y + down + 6.5]
+        };
         let covered = |area: &[f64; 4]| {
             let outside = area[0] < LEFT || area[2] > WIDTH || area[1] < TOP - 12.0;
-            let hidden = taken.iter().filter(|other| area[2] > other[0] && other[2] > area[0] && area[3] > other[1] && other[3] > area[1]).count();
+            let hidden = taken
+                .iter()
+                .filter(|other| {
+                    area[2] > other[0]
+                        && other[2] > area[0]
+                        && area[3] > other[1]
+                        && other[3] > area[1]
+                })
+                .count();
             hidden + if outside { 1_000 } else { 0 }
         };
-        let (across, down) = places.min_by_key(|place| covered(&area(*place))).unwrap_or((9.0, 0.0));
+        let (across, down) =
+            places.min_by_key(|place| covered(&area(*place))).unwrap_or((9.0, 0.0));
         taken.push(area((across, down)));
         out.push_str(&text(name_class(line), x + across, y + down + 4.0, "start", &line.name));
     }
@@ -172,30 +210,33 @@ fn name_class(line: &Line) -> &'static str {
     if line.dashed { "name oracle" } else { "name" }
 }
 
-/// Places at least `apart` from each other, in the order of `wanted` and as near to these as a push downwards and one upwards bring them, between `top` and `bottom`.
+/// Places at least `apart` from each other, in the order of `wanted` and as near to these as a push
+/// downwards and one upwards bring them, between `top` and `bottom`.
 fn spread(wanted: &[f64], apart: f64, top: f64, bottom: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..wanted.len()).collect();
     order.sort_by(|a, b| wanted[*a].total_cmp(&wanted[*b]));
     let mut places = vec![0.0; wanted.len()];
-    // Neighbours that would touch are taken together, centred where they want to be.
+    // Neighbors that would touch are taken together, centerd where they want to be.
     let mut groups: Vec<(f64, Vec<usize>)> = Vec::new();
     for index in order {
         let mut group = (wanted[index], vec![index]);
-        while let Some((centre, members)) = groups.last() {
+        while let Some((center, members)) = groups.last() {
             let (above, here) = (members.len() as f64, group.1.len() as f64);
-            if centre + (above - 1.0) * apart / 2.0 + apart <= group.0 - (here - 1.0) * apart / 2.0 {
+            if center + (above - 1.0) * apart / 2.0 + apart <= group.0 - (here - 1.0) * apart / 2.0
+            {
                 break;
             }
             let Some((_, mut members)) = groups.pop() else { break };
             members.append(&mut group.1);
             let half = (members.len() as f64 - 1.0) * apart / 2.0;
-            let mean = members.iter().map(|index| wanted[*index]).sum::<f64>() / members.len() as f64;
+            let mean =
+                members.iter().map(|index| wanted[*index]).sum::<f64>() / members.len() as f64;
             group = (mean.min(bottom - half).max(top + half), members);
         }
         groups.push(group);
     }
-    for (centre, members) in groups {
-        let first = centre - (members.len() as f64 - 1.0) * apart / 2.0;
+    for (center, members) in groups {
+        let first = center - (members.len() as f64 - 1.0) * apart / 2.0;
         for (step, index) in members.into_iter().enumerate() {
             places[index] = first + step as f64 * apart;
         }
@@ -221,7 +262,11 @@ mod tests {
         let places = spread(&wanted, 15.0, 30.0, 280.0);
         let mut order: Vec<usize> = (0..wanted.len()).collect();
         order.sort_by(|a, b| places[*a].total_cmp(&places[*b]));
-        assert!(order.windows(2).all(|pair| places[pair[1]] - places[pair[0]] >= 15.0 - 1e-9 && wanted[pair[0]] <= wanted[pair[1]]), "{places:?}");
+        assert!(
+            order.windows(2).all(|pair| places[pair[1]] - places[pair[0]] >= 15.0 - 1e-9
+                && wanted[pair[0]] <= wanted[pair[1]]),
+            "{places:?}"
+        );
         assert_eq!(places[3], 250.0, "who is alone stays where he is");
         assert!(places.iter().all(|place| (30.0 - 1e-9..=280.0).contains(place)), "{places:?}");
         let same = spread(&[50.0; 3], 15.0, 0.0, 100.0);
@@ -230,15 +275,41 @@ mod tests {
 
     #[test]
     fn every_line_is_named_and_its_intervals_drawn() {
-        let spot = |x: f64| Spot { x, y: x, x_range: None, y_range: Some((x * 0.9, x * 1.1)), title: format!("at {x}"), marked: true };
-        let line = |name: &str, dashed| Line { class: "p1".to_string(), name: name.to_string(), dashed, spots: vec![spot(1.0), spot(2.0)] };
+        let spot = |x: f64| Spot {
+            x,
+            y: x,
+            x_range: None,
+            y_range: Some((x * 0.9, x * 1.1)),
+            title: format!("at {x}"),
+            marked: true,
+        };
+        let line = |name: &str, dashed| Line {
+            class: "p1".to_string(),
+            name: name.to_string(),
+            dashed,
+            spots: vec![spot(1.0), spot(2.0)],
+        };
         let axis = Axis::from_zero("y", [2.2].into_iter());
         for labels in [Labels::Right, Labels::Beside] {
-            let svg = lines(&axis, &axis, &[line("a & b", false), line("c-oracle", true)], labels, "test");
-            for wanted in [">a &amp; b</text>", "class=\"name oracle\"", "class=\"line p1 dashed\"", "<title>at 2</title>"] {
+            let svg = lines(
+                &axis,
+                &axis,
+                &[line("a & b", false), line("c-oracle", true)],
+                labels,
+                "test",
+            );
+            for wanted in [
+                ">a &amp; b</text>",
+                "class=\"name oracle\"",
+                "class=\"line p1 dashed\"",
+                "<title>at 2</title>",
+            ] {
                 assert!(svg.contains(wanted), "{wanted} is missing from\n{svg}");
             }
-            assert_eq!((svg.matches("class=\"range\"").count(), svg.matches("<circle").count()), (4, 4));
+            assert_eq!(
+                (svg.matches("class=\"range\"").count(), svg.matches("<circle").count()),
+                (4, 4)
+            );
         }
     }
 }

@@ -1,8 +1,9 @@
-//! The page's own plots, as SVG that takes its colours from the page.
+//! The page's own plots, as SVG that takes its colors from the page.
 //!
-//! They are written by hand and not by plotters, because a plot inside a page should follow the reader's light or dark, print well, name its lines where they
-//! end, and answer the pointer: shapes carry classes (`p3` is a policy's colour) and titles, the page's style does the rest. Sizes are in the SVG's own units, which
-//! are about a pixel.
+//! They are written by hand and not by plotters, because a plot inside a page should follow the
+//! reader's light or dark, print well, name its lines where they end, and answer the pointer:
+//! shapes carry classes (`p3` is a policy's color) and titles, the page's style does the rest.
+//! Sizes are in the SVG's own units, which are about a pixel.
 
 mod axis;
 mod bars;
@@ -14,24 +15,42 @@ pub use lines::{Labels, Line, Spot, lines};
 
 use crate::report::html::escape;
 
-/// The start of a plot: as wide as its column, described by `alternative` for those who do not see it.
+/// The start of a plot: as wide as its column, described by `alternative` for those who do not see
+/// it.
 fn open(width: f64, height: f64, alternative: &str) -> String {
-    format!("<svg role=\"img\" viewBox=\"0 0 {} {}\" aria-label=\"{}\">\n", n(width), n(height), escape(alternative))
+    format!(
+        "<svg role=\"img\" viewBox=\"0 0 {} {}\" aria-label=\"{}\">\n",
+        n(width),
+        n(height),
+        escape(alternative)
+    )
 }
 
 /// A text; `anchor` is start, middle or end.
 fn text(class: &str, x: f64, y: f64, anchor: &str, words: &str) -> String {
-    format!("<text class=\"{class}\" x=\"{}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>\n", n(x), n(y), escape(words))
+    format!(
+        "<text class=\"{class}\" x=\"{}\" y=\"{}\" text-anchor=\"{anchor}\">{}</text>\n",
+        n(x),
+        n(y),
+        escape(words)
+    )
 }
 
 fn straight(class: &str, x1: f64, y1: f64, x2: f64, y2: f64) -> String {
-    format!("<line class=\"{class}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n", n(x1), n(y1), n(x2), n(y2))
+    format!(
+        "<line class=\"{class}\" x1=\"{}\" y1=\"{}\" x2=\"{}\" y2=\"{}\"/>\n",
+        n(x1),
+        n(y1),
+        n(x2),
+        n(y2)
+    )
 }
 
 fn rectangle(class: &str, x: f64, y: f64, width: f64, height: f64, title: &str) -> String {
     let title = escape(title);
     format!(
-        "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" height=\"{}\"><title>{title}</title></rect>\n",
+        "<rect class=\"{class}\" x=\"{}\" y=\"{}\" width=\"{}\" \
+            height=\"{}\"><title>{title}</title></rect>\n",
         n(x),
         n(y),
         n(width.max(0.0)),

@@ -9,19 +9,40 @@ use crate::compare::statistics::{Best, Metric, totals};
 pub(super) fn headline(view: &View<'_>) -> String {
     let (rate, tail) = (Metric::named("iops"), Metric::named("response_ms_p99"));
     let said = |leading: &Leading, one: &str, many: &str| {
-        format!("{} {} {}", view.names(&leading.places), if leading.places.len() == 1 { one } else { many }, leading.often())
+        format!(
+            "{} {} {}",
+            view.names(&leading.places),
+            if leading.places.len() == 1 { one } else { many },
+            leading.often()
+        )
     };
-    match (most_often(view, rate), most_often(view, tail)) {
+    match (max_often(view, rate), max_often(view, tail)) {
         (Some(fast), Some(soon)) if fast.places == soon.places => {
             let answer = if soon.places.len() == 1 { "answers" } else { "answer" };
-            format!("{} and {answer} 99 % soonest {}", said(&fast, "serves most", "serve most"), soon.often())
+            format!(
+                "{} and {answer} 99 % soonest {}",
+                said(&fast, "serves most", "serve most"),
+                soon.often()
+            )
         }
         (Some(fast), Some(soon)) => {
-            format!("{}; {}", said(&fast, "serves most", "serve most"), said(&soon, "answers 99 % soonest", "answer 99 % soonest"))
+            format!(
+                "{}; {}",
+                said(&fast, "serves most", "serve most"),
+                said(&soon, "answers 99 % soonest", "answer 99 % soonest")
+            )
         }
-        (Some(fast), None) => format!("{}; nobody answers 99 % sooner than all others", said(&fast, "serves most", "serve most")),
-        (None, Some(soon)) => format!("{}; all serve as much", said(&soon, "answers 99 % soonest", "answer 99 % soonest")),
-        (None, None) if view.comparison.plan.policies.len() < 2 => format!("{} alone, compared with nobody", view.policy(0)),
+        (Some(fast), None) => format!(
+            "{}; nobody answers 99 % sooner than all others",
+            said(&fast, "serves most", "serve most")
+        ),
+        (None, Some(soon)) => format!(
+            "{}; all serve as much",
+            said(&soon, "answers 99 % soonest", "answer 99 % soonest")
+        ),
+        (None, None) if view.comparison.plan.policies.len() < 2 => {
+            format!("{} alone, compared with nobody", view.policy(0))
+        }
         (None, None) => "No policy is ahead of the others".to_string(),
     }
 }
@@ -44,9 +65,15 @@ impl Leading {
     }
 }
 
-/// Who is among the best of most cases by `metric`, and of those who is alone at the top most often; `None` when no case has a loser.
-fn most_often(view: &View<'_>, metric: &Metric) -> Option<Leading> {
-    let bests: Vec<Best> = view.comparison.cases.iter().filter_map(|case| view.comparison.best(case, metric)).collect();
+/// Who is among the best of most cases by `metric`, and of those who is alone at the top most
+/// often; `None` when no case has a loser.
+fn max_often(view: &View<'_>, metric: &Metric) -> Option<Leading> {
+    let bests: Vec<Best> = view
+        .comparison
+        .cases
+        .iter()
+        .filter_map(|case| view.comparison.best(case, metric))
+        .collect();
     let decided = || bests.iter().filter(|best| best.tells_apart());
     let wins = |place: &usize| {
         let among = decided().filter(|best| best.places.contains(place));
@@ -54,32 +81,47 @@ fn most_often(view: &View<'_>, metric: &Metric) -> Option<Leading> {
     };
     let all = 0..view.comparison.plan.policies.len();
     let most = all.clone().map(|place| wins(&place)).max().filter(|(cases, _)| *cases > 0)?;
-    Some(Leading { places: all.filter(|place| wins(place) == most).collect(), cases: most.0, of: bests.len() })
+    Some(Leading {
+        places: all.filter(|place| wins(place) == most).collect(),
+        cases: most.0,
+        of: bests.len(),
+    })
 }
 
-/// For each metric of the first screen a sentence: who, how often, and by how much at the most over the baseline.
+/// For each metric of the first screen a sentence: who, how often, and by how much at the most over
+/// the baseline.
 pub(super) fn verdicts(view: &View<'_>) -> Vec<(&'static str, Vec<usize>, String)> {
-    let mut keys =
-        vec![("Most requests served", "iops"), ("Mean response shortest", "response_ms_mean"), ("99 % answered soonest", "response_ms_p99")];
+    let mut keys = vec![
+        ("Most requests served", "iops"),
+        ("Mean response shortest", "response_ms_mean"),
+        ("99 % answered soonest", "response_ms_p99"),
+    ];
     keys.extend(view.deadlines.then_some(("Fewest deadlines missed", "deadline_miss_share")));
     let verdict = |(words, key): (&'static str, &str)| {
         let metric = Metric::named(key);
-        let Some(leading) = most_often(view, metric) else { return (words, Vec::new(), "no policy is ahead of the others".to_string()) };
+        let Some(leading) = max_often(view, metric) else {
+            return (words, Vec::new(), "no policy is ahead of the others".to_string());
+        };
         let how = format!("{}{}", leading.often(), furthest(view, metric, leading.places[0]));
         (words, leading.places, how)
     };
     keys.into_iter().map(verdict).collect()
 }
 
-/// The case in which a policy that is among the best is furthest ahead of the baseline, in a half-sentence; nothing for the baseline itself.
+/// The case in which a policy that is among the best is furthest ahead of the baseline, in a
+/// half-sentence; nothing for the baseline itself.
 fn furthest(view: &View<'_>, metric: &Metric, place: usize) -> String {
     let baseline = view.comparison.plan.baseline;
     if place == baseline {
         return String::new();
     }
-    // Only where the two are told apart: the largest difference of all is found where the figures are least sure.
-    let told_apart =
-        |case: &&CaseResult| view.comparison.best(case, metric).is_some_and(|best| best.places.contains(&place) && !best.places.contains(&baseline));
+    // Only where the two are told apart: the largest difference of all is found where the figures
+    // are least sure.
+    let told_apart = |case: &&CaseResult| {
+        view.comparison
+            .best(case, metric)
+            .is_some_and(|best| best.places.contains(&place) && !best.places.contains(&baseline))
+    };
     let ahead = view.comparison.cases.iter().filter(told_apart).filter_map(|case| {
         let (mine, theirs) = (entry(case, place)?, entry(case, baseline)?);
         let (mine, theirs) = (totals(&mine.outcomes()), totals(&theirs.outcomes()));
@@ -88,7 +130,9 @@ fn furthest(view: &View<'_>, metric: &Metric, place: usize) -> String {
         // Of a baseline at nothing no share can be told.
         (other != 0.0).then(|| (ahead / other, case, own, other))
     });
-    let Some((_, case, own, other)) = ahead.max_by(|one, next| one.0.total_cmp(&next.0)).filter(|(ahead, ..)| *ahead > 0.0) else {
+    let Some((_, case, own, other)) =
+        ahead.max_by(|one, next| one.0.total_cmp(&next.0)).filter(|(ahead, ..)| *ahead > 0.0)
+    else {
         return String::new();
     };
     let unit = if metric.is_share { String::new() } else { format!(" {}", metric.unit) };
@@ -98,19 +142,29 @@ fn furthest(view: &View<'_>, metric: &Metric, place: usize) -> String {
         (false, share) => format!("{:.0} % less than", (1.0 - share) * 100.0),
     };
     let (own, other) = ((metric.show)(own), (metric.show)(other));
-    format!(", {by} {} at the most ({own} against {other}{unit}: {})", view.policy(baseline), view.comparison.plan.name(&case.case))
+    format!(
+        ", {by} {} at the most ({own} against {other}{unit}: {})",
+        view.policy(baseline),
+        view.comparison.plan.name(&case.case)
+    )
 }
 
 /// What a scene's rates say.
 pub(super) fn of_rates(view: &View<'_>, case: &CaseResult) -> String {
     let metric = Metric::named("iops");
-    let Some((best, value)) = leader(view, case, metric) else { return "Nothing was served".to_string() };
+    let Some((best, value)) = leader(view, case, metric) else {
+        return "Nothing was served".to_string();
+    };
     let at = at_depth(case);
     if best.all_alike() {
         return format!("All serve about {} requests/s{at}", (metric.show)(value));
     }
-    let against = ratio(case, metric, best.places[0], view.comparison.plan.baseline)
-        .map_or_else(String::new, |ratio| format!(", {ratio:.2} times what {} does", view.policy(view.comparison.plan.baseline)));
+    let against = ratio(case, metric, best.places[0], view.comparison.plan.baseline).map_or_else(
+        String::new,
+        |ratio| {
+            format!(", {ratio:.2} times what {} does", view.policy(view.comparison.plan.baseline))
+        },
+    );
     format!(
         "{} {} {} requests/s{at}{against}",
         view.names(&best.places),
@@ -122,9 +176,15 @@ pub(super) fn of_rates(view: &View<'_>, case: &CaseResult) -> String {
 /// What a scene's mean responses say.
 pub(super) fn of_means(view: &View<'_>, case: &CaseResult) -> String {
     let metric = Metric::named("response_ms_mean");
-    let Some((best, value)) = leader(view, case, metric) else { return "Nothing was answered".to_string() };
+    let Some((best, value)) = leader(view, case, metric) else {
+        return "Nothing was answered".to_string();
+    };
     if best.all_alike() {
-        return format!("All answer within about {} ms on average{}", (metric.show)(value), at_depth(case));
+        return format!(
+            "All answer within about {} ms on average{}",
+            (metric.show)(value),
+            at_depth(case)
+        );
     }
     let verb = if best.places.len() == 1 { "answers" } else { "answer" };
     format!(
@@ -139,9 +199,15 @@ pub(super) fn of_means(view: &View<'_>, case: &CaseResult) -> String {
 /// What the tails of a scene's response times say.
 pub(super) fn of_tails(view: &View<'_>, case: &CaseResult) -> String {
     let metric = Metric::named("response_ms_p99");
-    let Some((best, value)) = leader(view, case, metric) else { return "Nothing was answered".to_string() };
+    let Some((best, value)) = leader(view, case, metric) else {
+        return "Nothing was answered".to_string();
+    };
     if best.all_alike() {
-        return format!("99 % end within about {} ms under all{}", (metric.show)(value), at_depth(case));
+        return format!(
+            "99 % end within about {} ms under all{}",
+            (metric.show)(value),
+            at_depth(case)
+        );
     }
     format!(
         "99 % end within {} ms under {}{}{}",
@@ -157,14 +223,21 @@ pub(super) fn of_trade_off(view: &View<'_>, case: &CaseResult) -> String {
     let rate = leader(view, case, Metric::named("iops"));
     let tail = leader(view, case, Metric::named("response_ms_p99"));
     let at = at_depth(case);
-    let (Some((rate, _)), Some((tail, _))) = (rate, tail) else { return "Nothing was answered".to_string() };
+    let (Some((rate, _)), Some((tail, _))) = (rate, tail) else {
+        return "Nothing was answered".to_string();
+    };
     let (fast, soon) = (view.policy(rate.places[0]), view.policy(tail.places[0]));
     if fast == soon {
         format!("{fast} leads in both{at}: nothing is traded")
     } else if tail.places.contains(&rate.places[0]) {
-        format!("{fast} serves most{at}; its 99 % are not told apart from those of {soon}, the soonest")
+        format!(
+            "{fast} serves most{at}; its 99 % are not told apart from those of {soon}, the soonest"
+        )
     } else if rate.places.contains(&tail.places[0]) {
-        format!("{soon} answers 99 % soonest{at}; its throughput is not told apart from that of {fast}, the most")
+        format!(
+            "{soon} answers 99 % soonest{at}; its throughput is not told apart from that of \
+                {fast}, the most"
+        )
     } else {
         format!("{fast} serves most, {soon} answers 99 % soonest{at}: nobody leads in both")
     }
@@ -173,9 +246,15 @@ pub(super) fn of_trade_off(view: &View<'_>, case: &CaseResult) -> String {
 /// What a scene's deadlines say.
 pub(super) fn of_deadlines(view: &View<'_>, case: &CaseResult) -> String {
     let metric = Metric::named("deadline_miss_share");
-    let Some((best, value)) = leader(view, case, metric) else { return "No request had a deadline".to_string() };
+    let Some((best, value)) = leader(view, case, metric) else {
+        return "No request had a deadline".to_string();
+    };
     if best.all_alike() {
-        return format!("All miss about {} of their deadlines{}", (metric.show)(value), at_depth(case));
+        return format!(
+            "All miss about {} of their deadlines{}",
+            (metric.show)(value),
+            at_depth(case)
+        );
     }
     let verb = if best.places.len() == 1 { "misses" } else { "miss" };
     format!(
@@ -189,8 +268,12 @@ pub(super) fn of_deadlines(view: &View<'_>, case: &CaseResult) -> String {
 
 /// What the drive's time says: positioning is what a scheduler can save.
 pub(super) fn of_disk_time(view: &View<'_>, case: &CaseResult) -> String {
-    let known: Vec<(usize, f64)> =
-        case.entries.iter().filter(|entry| !view.oracle(entry.policy)).filter_map(|entry| Some((entry.policy, positioning_ms(entry)?))).collect();
+    let known: Vec<(usize, f64)> = case
+        .entries
+        .iter()
+        .filter(|entry| !view.oracle(entry.policy))
+        .filter_map(|entry| Some((entry.policy, positioning_ms(entry)?)))
+        .collect();
     let least = known.iter().min_by(|one, other| one.1.total_cmp(&other.1));
     let most = known.iter().max_by(|one, other| one.1.total_cmp(&other.1));
     match (least, most) {
@@ -202,7 +285,11 @@ pub(super) fn of_disk_time(view: &View<'_>, case: &CaseResult) -> String {
             view.policy(most.0),
             most.1
         ),
-        (Some(least), _) => format!("Each request costs about {:.1} ms of seeking and waiting for rotation{}", least.1, at_depth(case)),
+        (Some(least), _) => format!(
+            "Each request costs about {:.1} ms of seeking and waiting for rotation{}",
+            least.1,
+            at_depth(case)
+        ),
         _ => "Nothing was served".to_string(),
     }
 }
@@ -232,12 +319,15 @@ fn leader(view: &View<'_>, case: &CaseResult, metric: &Metric) -> Option<(Best, 
 
 /// Who is last of those that are no oracles, in a half-sentence that follows who is first.
 fn worst(view: &View<'_>, case: &CaseResult, metric: &Metric, verb: &str, unit: &str) -> String {
-    let known = case.entries.iter().filter(|entry| !view.oracle(entry.policy)).filter_map(|entry| {
-        let outcomes = entry.outcomes();
-        Some((entry.policy, metric.estimate(&totals(&outcomes))?.value))
-    });
+    let known =
+        case.entries.iter().filter(|entry| !view.oracle(entry.policy)).filter_map(|entry| {
+            let outcomes = entry.outcomes();
+            Some((entry.policy, metric.estimate(&totals(&outcomes))?.value))
+        });
     let last = known.reduce(|last, next| if metric.better(last.1, next.1) { next } else { last });
-    last.map_or_else(String::new, |(place, value)| format!("; {} {verb} {}{unit}", view.policy(place), (metric.show)(value)))
+    last.map_or_else(String::new, |(place, value)| {
+        format!("; {} {verb} {}{unit}", view.policy(place), (metric.show)(value))
+    })
 }
 
 fn ratio(case: &CaseResult, metric: &Metric, place: usize, other: usize) -> Option<f64> {
@@ -253,5 +343,9 @@ fn ratio(case: &CaseResult, metric: &Metric, place: usize, other: usize) -> Opti
 /// What the whole of a scene says.
 pub(super) fn of_scene(view: &View<'_>, scene: &Scene<'_>) -> String {
     let case = scene.focus();
-    if view.comparison.best(case, Metric::named("iops")).is_some_and(|best| best.tells_apart()) { of_rates(view, case) } else { of_means(view, case) }
+    if view.comparison.best(case, Metric::named("iops")).is_some_and(|best| best.tells_apart()) {
+        of_rates(view, case)
+    } else {
+        of_means(view, case)
+    }
 }

@@ -14,9 +14,12 @@ use crate::report::html::escape;
 pub(super) fn first(out: &mut String, view: &View<'_>, headline: &str) {
     let plan = &view.comparison.plan;
     let asked = &plan.asked;
-    let of = |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
-    let count = plan.policies.iter().map(|policy| policy.policy.as_str()).collect::<BTreeSet<_>>().len();
-    let mut policies = if count == 1 { "1 policy".to_string() } else { format!("{count} policies") };
+    let of =
+        |count: usize, what: &str| format!("{count} {what}{}", if count == 1 { "" } else { "s" });
+    let count =
+        plan.policies.iter().map(|policy| policy.policy.as_str()).collect::<BTreeSet<_>>().len();
+    let mut policies =
+        if count == 1 { "1 policy".to_string() } else { format!("{count} policies") };
     match plan.beliefs.as_slice() {
         [one] if one.text == BelievedBy::Profile.to_string() => {}
         [one] => policies.push_str(&format!(" by belief {}", escape(&one.text))),
@@ -24,26 +27,44 @@ pub(super) fn first(out: &mut String, view: &View<'_>, headline: &str) {
     }
     let _ = write!(
         out,
-        "<header>\n<h1>{}</h1>\n<p class=\"lead\">{policies} on {} under {}: {} of {} requests each, simulated by headtime {} with seed {}{}.</p>\n",
+        "<header>\n<h1>{}</h1>\n<p class=\"lead\">{policies} on {} under {}: {} of {} requests \
+            each, simulated by headtime {} with seed {}{}.</p>\n",
         escape(headline),
         of(plan.drives.len(), "drive"),
         of(plan.workloads.len(), "workload"),
-        of(view.comparison.cases.iter().map(|case| case.entries.iter().map(|entry| entry.replicas.len()).sum::<usize>()).sum(), "run"),
+        of(
+            view.comparison
+                .cases
+                .iter()
+                .map(|case| case.entries.iter().map(|entry| entry.replicas.len()).sum::<usize>())
+                .sum(),
+            "run"
+        ),
         asked.requests.value,
         env!("CARGO_PKG_VERSION"),
         asked.seed.value,
-        if asked.replicas.value > 1 { format!(" and the {} after it", asked.replicas.value - 1) } else { String::new() },
+        if asked.replicas.value > 1 {
+            format!(" and the {} after it", asked.replicas.value - 1)
+        } else {
+            String::new()
+        },
     );
     out.push_str("<ul class=\"verdicts\">\n");
     for (words, places, how) in findings::verdicts(view) {
         let mut who: Vec<String> = places.iter().take(3).map(|place| view.chip(*place)).collect();
         who.extend((places.len() > 3).then(|| format!("and {} more", places.len() - 3)));
-        let _ = writeln!(out, "<li><span>{words}</span><div>{} {}</div></li>", who.join(" "), escape(&how));
+        let _ = writeln!(
+            out,
+            "<li><span>{words}</span><div>{} {}</div></li>",
+            who.join(" "),
+            escape(&how)
+        );
     }
     out.push_str("</ul>\n");
     warnings(out, view);
     out.push_str("</header>\n<section class=\"maps\">\n");
-    let mut maps = vec![("Who serves most", "iops"), ("Who answers 99 % soonest", "response_ms_p99")];
+    let mut maps =
+        vec![("Who serves most", "iops"), ("Who answers 99 % soonest", "response_ms_p99")];
     maps.extend(view.deadlines.then_some(("Who misses fewest deadlines", "deadline_miss_share")));
     for (title, key) in maps {
         map(out, view, title, Metric::named(key));
@@ -56,56 +77,114 @@ fn warnings(out: &mut String, view: &View<'_>) {
     for (status, words) in [
         (
             Status::Overloaded,
-            "requests came faster than the drive could serve them; response times are those until the run ended and would go on growing",
+            "requests came faster than the drive could serve them; response times are those until \
+                the run ended and would go on growing",
         ),
         (
             Status::NotSteady,
-            "the first and the second half of the counted requests differ by more than their intervals: the warm-up is too short, or the load changes",
+            "the first and the second half of the counted requests differ by more than their \
+                intervals: the warm-up is too short, or the load changes",
         ),
-        (Status::Empty, "the workload ended within the warm-up, nothing was counted: ask for fewer --requests or a shorter --warmup"),
+        (
+            Status::Empty,
+            "the workload ended within the warm-up, nothing was counted: ask for fewer --requests \
+                or a shorter --warmup",
+        ),
     ] {
-        let of =
-            |case: &&CaseResult| case.entries.iter().filter(|entry| entry.status() == status && entry.replicas.iter().any(Result::is_ok)).count();
-        let hit: Vec<&CaseResult> = view.comparison.cases.iter().filter(|case| of(case) > 0).collect();
+        let of = |case: &&CaseResult| {
+            case.entries
+                .iter()
+                .filter(|entry| {
+                    entry.status() == status && entry.replicas.iter().any(Result::is_ok)
+                })
+                .count()
+        };
+        let hit: Vec<&CaseResult> =
+            view.comparison.cases.iter().filter(|case| of(case) > 0).collect();
         let count: usize = hit.iter().map(of).sum();
         if let Some(first) = hit.first() {
-            let names: Vec<&str> = first.entries.iter().filter(|entry| entry.status() == status).map(|entry| view.policy(entry.policy)).collect();
-            let more = if hit.len() > 1 { format!("; {count} results of {} cases in all", hit.len()) } else { String::new() };
-            let which = format!("{} under {}{more}", view.comparison.plan.name(&first.case), names.join(", "));
-            let _ = writeln!(out, "<p class=\"note\"><b>{}</b> – {words} ({}).</p>", capital(status.word()), escape(&which));
+            let names: Vec<&str> = first
+                .entries
+                .iter()
+                .filter(|entry| entry.status() == status)
+                .map(|entry| view.policy(entry.policy))
+                .collect();
+            let more = if hit.len() > 1 {
+                format!("; {count} results of {} cases in all", hit.len())
+            } else {
+                String::new()
+            };
+            let which = format!(
+                "{} under {}{more}",
+                view.comparison.plan.name(&first.case),
+                names.join(", ")
+            );
+            let _ = writeln!(
+                out,
+                "<p class=\"note\"><b>{}</b> – {words} ({}).</p>",
+                capital(status.word()),
+                escape(&which)
+            );
         }
     }
     let failures: Vec<(String, &str)> = view.comparison.failures().collect();
     if let Some((name, reason)) = failures.first() {
-        let _ = writeln!(out, "<p class=\"note\"><b>{} runs failed</b> – {}: {}.</p>", failures.len(), escape(name), escape(reason));
+        let _ = writeln!(
+            out,
+            "<p class=\"note\"><b>{} runs failed</b> – {}: {}.</p>",
+            failures.len(),
+            escape(name),
+            escape(reason)
+        );
     }
     if let [only] = view.comparison.plan.left_out.as_slice() {
         let _ = writeln!(out, "<p class=\"note\">Left out – {}.</p>", escape(&left_out(only)));
     } else if !view.comparison.plan.left_out.is_empty() {
         let count = view.comparison.plan.left_out.len();
-        let _ = writeln!(out, "<p class=\"note\"><a href=\"#method\">{count} combinations are left out</a>, each with its reason below.</p>");
+        let _ = writeln!(
+            out,
+            "<p class=\"note\"><a href=\"#method\">{count} combinations are left out</a>, each \
+                with its reason below.</p>"
+        );
     }
 }
 
-/// A table that tells by colour who is best where. A drive under a workload that takes no depth has one cell as wide as all depths.
+/// A table that tells by color who is best where. A drive under a workload that takes no depth has
+/// one cell as wide as all depths.
 fn map(out: &mut String, view: &View<'_>, title: &str, metric: &Metric) {
-    let mut depths: Vec<u32> = view.comparison.cases.iter().filter_map(|case| case.case.depth).collect();
+    let mut depths: Vec<u32> =
+        view.comparison.cases.iter().filter_map(|case| case.case.depth).collect();
     depths.sort_unstable();
     depths.dedup();
     let wide = if depths.len() > 2 { " full" } else { "" };
     let against = escape(view.policy(view.comparison.plan.baseline));
-    let _ = write!(out, "<table class=\"map{wide}\">\n<caption>{title} <span>{}, against {against}</span></caption>\n", metric.unit);
+    let _ = write!(
+        out,
+        "<table class=\"map{wide}\">\n<caption>{title} <span>{}, against \
+            {against}</span></caption>\n",
+        metric.unit
+    );
     if !depths.is_empty() {
         out.push_str("<thead><tr><th></th>");
         depths.iter().for_each(|depth| out.push_str(&format!("<th>depth {depth}</th>")));
         out.push_str("</tr></thead>\n");
     }
     out.push_str("<tbody>\n");
-    for scene in view.scenes.iter().filter(|scene| scene.cases.iter().any(|case| view.comparison.best(case, metric).is_some())) {
+    for scene in view
+        .scenes
+        .iter()
+        .filter(|scene| scene.cases.iter().any(|case| view.comparison.best(case, metric).is_some()))
+    {
         let (drive, workload) = (escape(view.drive(scene)), escape(view.workload(scene)));
-        let _ = write!(out, "<tr><th><a href=\"#{}\">{drive}<br/><span>{workload}</span></a></th>", scene.anchor());
+        let _ = write!(
+            out,
+            "<tr><th><a href=\"#{}\">{drive}<br/><span>{workload}</span></a></th>",
+            scene.anchor()
+        );
         match scene.cases.as_slice() {
-            [case] if case.case.depth.is_none() => winner(out, view, case, metric, depths.len().max(1)),
+            [case] if case.case.depth.is_none() => {
+                winner(out, view, case, metric, depths.len().max(1))
+            }
             cases => {
                 for depth in &depths {
                     match cases.iter().find(|case| case.case.depth == Some(*depth)) {
@@ -122,26 +201,48 @@ fn map(out: &mut String, view: &View<'_>, title: &str, metric: &Metric) {
 
 /// One cell: who is best, the figure, and how far that is from the baseline.
 fn winner(out: &mut String, view: &View<'_>, case: &CaseResult, metric: &Metric, columns: usize) {
-    let known = view.comparison.best(case, metric).and_then(|best| Some((findings::entry(case, *best.places.first()?)?, best)));
+    let known = view
+        .comparison
+        .best(case, metric)
+        .and_then(|best| Some((findings::entry(case, *best.places.first()?)?, best)));
     let Some((entry, best)) = known else {
         let _ = write!(out, "<td colspan=\"{columns}\">–</td>");
         return;
     };
     let outcomes = entry.outcomes();
     let figures = totals(&outcomes);
-    let value = metric.estimate(&figures).map_or_else(String::new, |estimate| metric.text(estimate));
+    let value =
+        metric.estimate(&figures).map_or_else(String::new, |estimate| metric.text(estimate));
     if best.all_alike() {
-        let _ = write!(out, "<td class=\"alike\" colspan=\"{columns}\">all alike<br/><span>{value}</span></td>");
+        let _ = write!(
+            out,
+            "<td class=\"alike\" colspan=\"{columns}\">all alike<br/><span>{value}</span></td>"
+        );
         return;
     }
-    let against = view.comparison.baseline(case).filter(|_| entry.policy != view.comparison.plan.baseline).map(Entry::outcomes);
+    let against = view
+        .comparison
+        .baseline(case)
+        .filter(|_| entry.policy != view.comparison.plan.baseline)
+        .map(Entry::outcomes);
     let difference = against.and_then(|outcomes| metric.difference(&figures, &totals(&outcomes)));
-    let difference = difference.map_or_else(String::new, |difference| format!(" <em>{}</em>", metric.difference_text(&difference)));
+    let difference = difference.map_or_else(String::new, |difference| {
+        format!(" <em>{}</em>", metric.difference_text(&difference))
+    });
     // A wide cell has room for all of them.
     let shown = if columns > 1 { best.places.len() } else { 2 };
-    let mut names: Vec<String> = best.places.iter().take(shown).map(|place| view.chip(*place)).collect();
-    names.extend((best.places.len() > shown).then(|| format!("<span>+{} alike</span>", best.places.len() - shown)));
+    let mut names: Vec<String> =
+        best.places.iter().take(shown).map(|place| view.chip(*place)).collect();
+    names.extend(
+        (best.places.len() > shown)
+            .then(|| format!("<span>+{} alike</span>", best.places.len() - shown)),
+    );
     let untested = if best.tested || best.of < 2 { "" } else { " untested" };
     let class = view.class(entry.policy);
-    let _ = write!(out, "<td class=\"win {class}{untested}\" colspan=\"{columns}\">{}<br/><span>{value}</span>{difference}</td>", names.join(" "));
+    let _ = write!(
+        out,
+        "<td class=\"win {class}{untested}\" \
+            colspan=\"{columns}\">{}<br/><span>{value}</span>{difference}</td>",
+        names.join(" ")
+    );
 }

@@ -1,9 +1,12 @@
-//! `report.html`: what came out of a comparison, on one page that one would rather look at than read.
+//! `report.html`: what came out of a comparison, on one page that one would rather look at than
+//! read.
 //!
-//! The first screen says which policy is best for what; below it, each drive under each workload has its plots; the end says how it was measured. The page
-//! carries its style and plots within itself and fetches nothing; it follows the reader's light or dark, and prints. Every sentence is made from the figures.
+//! The first screen says which policy is best for what; below it, each drive under each workload
+//! has its plots; the end says how it was measured. The page carries its style and plots within
+//! itself and fetches nothing; it follows the reader's light or dark, and prints. Every sentence is
+//! made from the figures.
 
-mod colours;
+mod colors;
 mod findings;
 mod first;
 mod method;
@@ -25,11 +28,13 @@ pub fn page(comparison: &Comparison) -> String {
     // Writing to a text cannot fail.
     let _ = write!(
         out,
-        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, \
-         initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>{} – headtime compare</title>\n<style>{}{}</style>\n</head>\n<body>\n<main>\n",
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta \
+            name=\"viewport\" content=\"width=device-width, \
+         initial-scale=1\">\n<meta name=\"color-scheme\" content=\"light dark\">\n<title>{} – \
+         headtime compare</title>\n<style>{}{}</style>\n</head>\n<body>\n<main>\n",
         escape(&headline),
         style::STYLE,
-        colours::style(&view),
+        colors::style(&view),
     );
     first::first(&mut out, &view, &headline);
     for scene in &view.scenes {
@@ -57,7 +62,7 @@ pub fn left_out(left_out: &LeftOut) -> String {
 struct View<'a> {
     comparison: &'a Comparison,
     scenes: Vec<Scene<'a>>,
-    /// The class of each policy's colour.
+    /// The class of each policy's color.
     classes: Vec<String>,
     /// Whether any request had a deadline.
     deadlines: bool,
@@ -76,12 +81,20 @@ impl<'a> View<'a> {
         for case in &comparison.cases {
             let (drive, workload) = (case.case.drive, case.case.workload);
             match scenes.last_mut() {
-                Some(scene) if (scene.drive, scene.workload) == (drive, workload) => scene.cases.push(case),
+                Some(scene) if (scene.drive, scene.workload) == (drive, workload) => {
+                    scene.cases.push(case)
+                }
                 _ => scenes.push(Scene { drive, workload, cases: vec![case] }),
             }
         }
-        let classes = colours::classes(&comparison.plan);
-        let outcomes = || comparison.cases.iter().flat_map(|case| &case.entries).flat_map(|entry| entry.replicas.iter().flatten());
+        let classes = colors::classes(&comparison.plan);
+        let outcomes = || {
+            comparison
+                .cases
+                .iter()
+                .flat_map(|case| &case.entries)
+                .flat_map(|entry| entry.replicas.iter().flatten())
+        };
         let deadlines = outcomes().any(|outcome| outcome.total.deadline_requests > 0);
         Self { comparison, scenes, classes, deadlines }
     }
@@ -108,7 +121,7 @@ impl<'a> View<'a> {
         self.classes[place].clone()
     }
 
-    /// A policy's name as markup: its colour before it, an oracle in italics.
+    /// A policy's name as markup: its color before it, an oracle in italics.
     fn chip(&self, place: usize) -> String {
         let oracle = if self.oracle(place) { " oracle" } else { "" };
         let name = escape(self.policy(place));

@@ -1,4 +1,5 @@
-//! One drive under one workload: its plots, each under a sentence that says what it shows, and its figures as tables.
+//! One drive under one workload: its plots, each under a sentence that says what it shows, and its
+//! figures as tables.
 
 use std::fmt::Write as _;
 
@@ -17,7 +18,8 @@ pub(super) fn scene(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
     let focus = scene.focus();
     let _ = write!(
         out,
-        "<section id=\"{}\">\n<h2>{} <span>{}</span></h2>\n<p class=\"lead\">{}. {}.</p>\n<div class=\"plots\">\n",
+        "<section id=\"{}\">\n<h2>{} <span>{}</span></h2>\n<p class=\"lead\">{}. {}.</p>\n<div \
+            class=\"plots\">\n",
         scene.anchor(),
         escape(view.drive(scene)),
         escape(&workload.name),
@@ -26,9 +28,19 @@ pub(super) fn scene(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
     );
     let rate = Metric::named("iops");
     if scene.cases.len() > 1 {
-        figure(out, &findings::of_rates(view, focus), "Throughput by requests held; bars are 95 % intervals.", &over_depth(view, scene, rate));
+        figure(
+            out,
+            &findings::of_rates(view, focus),
+            "Throughput by requests held; bars are 95 % intervals.",
+            &over_depth(view, scene, rate),
+        );
     } else if view.comparison.best(focus, rate).is_some_and(|best| best.tells_apart()) {
-        figure(out, &findings::of_rates(view, focus), "Throughput; lines are 95 % intervals.", &by_policy(view, focus, rate));
+        figure(
+            out,
+            &findings::of_rates(view, focus),
+            "Throughput; lines are 95 % intervals.",
+            &by_policy(view, focus, rate),
+        );
     } else {
         figure(
             out,
@@ -40,24 +52,33 @@ pub(super) fn scene(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
     figure(
         out,
         &findings::of_tails(view, focus),
-        &format!("Response time within which a share of the requests ended{}; lower is better.", at_depth(focus)),
+        &format!(
+            "Response time within which a share of the requests ended{}; lower is better.",
+            at_depth(focus)
+        ),
         &tails(view, focus),
     );
     if view.comparison.plan.policies.len() > 1 {
         let words = if scene.cases.len() > 1 {
-            "Each line runs from the least to the greatest depth, where it is named; lower right is better."
+            "Each line runs from the least to the greatest depth, where it is named; lower right \
+                is better."
         } else {
             "Lower right is better."
         };
         figure(out, &findings::of_trade_off(view, focus), words, &trade_off(view, scene));
     }
     let parts = DiskTime::default().parts();
-    let legend: Vec<String> = parts.iter().enumerate().map(|(place, (name, _))| format!("<b><i class=\"t{place}\"></i>{name}</b>")).collect();
+    let legend: Vec<String> = parts
+        .iter()
+        .enumerate()
+        .map(|(place, (name, _))| format!("<b><i class=\"t{place}\"></i>{name}</b>"))
+        .collect();
     figure(
         out,
         &findings::of_disk_time(view, focus),
         &format!(
-            "@Where the drive's time went{}; behind each bar seek and rotation for each request. <span class=\"legend\">{}</span>",
+            "@Where the drive's time went{}; behind each bar seek and rotation for each request. \
+                <span class=\"legend\">{}</span>",
             at_depth(focus),
             legend.join(" ")
         ),
@@ -70,10 +91,15 @@ pub(super) fn scene(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
     out.push_str("</section>\n");
 }
 
-/// A plot under its finding, above a line that says how to read it; the line is markup behind an `@`.
+/// A plot under its finding, above a line that says how to read it; the line is markup behind an
+/// `@`.
 fn figure(out: &mut String, finding: &str, reading: &str, svg: &str) {
     let reading = reading.strip_prefix('@').map_or_else(|| escape(reading), str::to_string);
-    let _ = write!(out, "<figure>\n<figcaption>{}<small>{reading}</small></figcaption>\n{svg}</figure>\n", escape(finding));
+    let _ = write!(
+        out,
+        "<figure>\n<figcaption>{}<small>{reading}</small></figcaption>\n{svg}</figure>\n",
+        escape(finding)
+    );
 }
 
 /// A line for each policy over all depths.
@@ -87,14 +113,37 @@ fn over_depth(view: &View<'_>, scene: &Scene<'_>, metric: &Metric) -> String {
             let spots = sorted.iter().filter_map(|case| {
                 let estimate = estimate(case, place, metric)?;
                 let depth = case.case.depth?;
-                let title = format!("{}, depth {depth}: {} {}", view.policy(place), metric.text(estimate), metric.unit);
-                Some(Spot { x: f64::from(depth), y: estimate.value, x_range: None, y_range: range(estimate), title, marked: true })
+                let title = format!(
+                    "{}, depth {depth}: {} {}",
+                    view.policy(place),
+                    metric.text(estimate),
+                    metric.unit
+                );
+                Some(Spot {
+                    x: f64::from(depth),
+                    y: estimate.value,
+                    x_range: None,
+                    y_range: range(estimate),
+                    title,
+                    marked: true,
+                })
             });
             line(view, place, spots.collect())
         })
         .collect();
-    let y = Axis::from_zero(metric.unit, all.iter().flat_map(|line| &line.spots).map(|spot| spot.y_range.map_or(spot.y, |(_, high)| high)));
-    lines(&Axis::depths("requests held (depth)", &depths), &y, &all, Labels::Right, &format!("{} by depth", metric.title))
+    let y = Axis::from_zero(
+        metric.unit,
+        all.iter()
+            .flat_map(|line| &line.spots)
+            .map(|spot| spot.y_range.map_or(spot.y, |(_, high)| high)),
+    );
+    lines(
+        &Axis::depths("requests held (depth)", &depths),
+        &y,
+        &all,
+        Labels::Right,
+        &format!("{} by depth", metric.title),
+    )
 }
 
 /// A bar for each policy, the best first.
@@ -109,11 +158,18 @@ fn by_policy(view: &View<'_>, case: &CaseResult, metric: &Metric) -> String {
             Some(bar(view, entry.policy, estimate, words))
         })
         .collect();
-    rows.sort_by(|one, other| if metric.more { other.value.total_cmp(&one.value) } else { one.value.total_cmp(&other.value) });
+    rows.sort_by(|one, other| {
+        if metric.more {
+            other.value.total_cmp(&one.value)
+        } else {
+            one.value.total_cmp(&other.value)
+        }
+    });
     bars(metric.unit, &rows, &format!("{} by policy", metric.title))
 }
 
-/// Response times by the share of requests that ended within them, in nines, so that the tail has as much room as the middle.
+/// Response times by the share of requests that ended within them, in nines, so that the tail has
+/// as much room as the middle.
 fn tails(view: &View<'_>, case: &CaseResult) -> String {
     let all: Vec<Line> = case
         .entries
@@ -122,15 +178,35 @@ fn tails(view: &View<'_>, case: &CaseResult) -> String {
             let times = mean_times(&entry.outcomes());
             let last = times.len().saturating_sub(1);
             let spots = times.iter().enumerate().map(|(step, ms)| {
-                let title = format!("{}: {} ms", view.policy(entry.policy), (Metric::named("response_ms_mean").show)(*ms));
-                Spot { x: nines(step), y: *ms, x_range: None, y_range: None, title, marked: step % 10 == 0 && step > 0 || step == last }
+                let title = format!(
+                    "{}: {} ms",
+                    view.policy(entry.policy),
+                    (Metric::named("response_ms_mean").show)(*ms)
+                );
+                Spot {
+                    x: nines(step),
+                    y: *ms,
+                    x_range: None,
+                    y_range: None,
+                    title,
+                    marked: step % 10 == 0 && step > 0 || step == last,
+                }
             });
             line(view, entry.policy, spots.collect())
         })
         .collect();
     let most = all.iter().flat_map(|line| &line.spots).map(|spot| spot.x).fold(0.0, f64::max);
-    let y = Axis::times("response (ms)", all.iter().flat_map(|line| &line.spots).filter(|spot| spot.x >= 0.1).map(|spot| spot.y));
-    lines(&Axis::nines("share of requests that ended by then", most), &y, &all, Labels::Right, "response times by share of requests")
+    let y = Axis::times(
+        "response (ms)",
+        all.iter().flat_map(|line| &line.spots).filter(|spot| spot.x >= 0.1).map(|spot| spot.y),
+    );
+    lines(
+        &Axis::nines("share of requests that ended by then", most),
+        &y,
+        &all,
+        Labels::Right,
+        "response times by share of requests",
+    )
 }
 
 /// Throughput against the time within which 99 % are answered.
@@ -144,10 +220,23 @@ fn trade_off(view: &View<'_>, scene: &Scene<'_>) -> String {
         .map(|place| {
             let spots = sorted.iter().enumerate().filter_map(|(step, case)| {
                 let (x, y) = (estimate(case, place, rate)?, estimate(case, place, tail)?);
-                let title = format!("{}{}: {} requests/s, 99 % within {} ms", view.policy(place), at_depth(case), rate.text(x), tail.text(y));
+                let title = format!(
+                    "{}{}: {} requests/s, 99 % within {} ms",
+                    view.policy(place),
+                    at_depth(case),
+                    rate.text(x),
+                    tail.text(y)
+                );
                 // Intervals at the end alone: with those of every depth nothing would be seen.
                 let end = |estimate| range(estimate).filter(|_| step == last);
-                Some(Spot { x: x.value, y: y.value, x_range: end(x), y_range: end(y), title, marked: true })
+                Some(Spot {
+                    x: x.value,
+                    y: y.value,
+                    x_range: end(x),
+                    y_range: end(y),
+                    title,
+                    marked: true,
+                })
             });
             line(view, place, spots.collect())
         })
@@ -155,7 +244,13 @@ fn trade_off(view: &View<'_>, scene: &Scene<'_>) -> String {
     let spots = || all.iter().flat_map(|line| &line.spots);
     let x = Axis::around(
         "requests/s",
-        spots().flat_map(|spot| [spot.x, spot.x_range.map_or(spot.x, |(low, _)| low), spot.x_range.map_or(spot.x, |(_, high)| high)]),
+        spots().flat_map(|spot| {
+            [
+                spot.x,
+                spot.x_range.map_or(spot.x, |(low, _)| low),
+                spot.x_range.map_or(spot.x, |(_, high)| high),
+            ]
+        }),
     );
     let y = Axis::times("99 % answered within (ms)", spots().map(|spot| spot.y));
     lines(&x, &y, &all, Labels::Beside, "throughput against the 99th percentile of response times")
@@ -169,7 +264,11 @@ fn disk_time(view: &View<'_>, case: &CaseResult) -> String {
         .filter_map(|entry| {
             let positioning = findings::positioning_ms(entry)?;
             let shares = mean_shares(&entry.outcomes());
-            let parts = shares.parts().into_iter().enumerate().map(|(place, (name, share))| Part { class: format!("t{place}"), name, share });
+            let parts = shares.parts().into_iter().enumerate().map(|(place, (name, share))| Part {
+                class: format!("t{place}"),
+                name,
+                share,
+            });
             let stack = Stack {
                 name: view.policy(entry.policy).to_string(),
                 oracle: view.oracle(entry.policy),
@@ -180,15 +279,26 @@ fn disk_time(view: &View<'_>, case: &CaseResult) -> String {
         })
         .collect();
     rows.sort_by(|one, other| one.0.total_cmp(&other.0));
-    stacks(&rows.into_iter().map(|(_, stack)| stack).collect::<Vec<_>>(), "where the drive's time went")
+    stacks(
+        &rows.into_iter().map(|(_, stack)| stack).collect::<Vec<_>>(),
+        "where the drive's time went",
+    )
 }
 
-/// A plot of deadline misses for each stream that has deadlines; of all together where there is one stream.
+/// A plot of deadline misses for each stream that has deadlines; of all together where there is one
+/// stream.
 fn misses(out: &mut String, view: &View<'_>, case: &CaseResult) {
     let metric = Metric::named("deadline_miss_share");
     let names = stream_names(case);
     let with_deadlines: Vec<usize> = (0..names.len())
-        .filter(|stream| case.entries.iter().any(|entry| of_stream(entry, *stream).iter().flatten().any(|figures| figures.deadline_requests > 0)))
+        .filter(|stream| {
+            case.entries.iter().any(|entry| {
+                of_stream(entry, *stream)
+                    .iter()
+                    .flatten()
+                    .any(|figures| figures.deadline_requests > 0)
+            })
+        })
         .collect();
     let of: Vec<(String, Option<usize>)> = match with_deadlines.as_slice() {
         [] if estimate_any(case, metric) => vec![("all requests".to_string(), None)],
@@ -200,16 +310,29 @@ fn misses(out: &mut String, view: &View<'_>, case: &CaseResult) {
             .iter()
             .filter_map(|entry| {
                 let outcomes = entry.outcomes();
-                let figures = stream.map_or_else(|| totals(&outcomes), |stream| of_stream(entry, stream));
+                let figures =
+                    stream.map_or_else(|| totals(&outcomes), |stream| of_stream(entry, stream));
                 let estimate = metric.estimate(&figures)?;
                 Some(bar(view, entry.policy, estimate.times(100.0), metric.text(estimate)))
             })
             .collect();
         rows.sort_by(|one, other| one.value.total_cmp(&other.value));
         // The finding is of all streams; each further plot is of its stream.
-        let finding = if place == 0 { findings::of_deadlines(view, case) } else { format!("Deadlines of {name}") };
-        let reading = format!("Share of the requests of {name} that ended after their deadline{}.", at_depth(case));
-        figure(out, &finding, &reading, &bars("% of requests with a deadline", &rows, &format!("deadlines missed of {name}")));
+        let finding = if place == 0 {
+            findings::of_deadlines(view, case)
+        } else {
+            format!("Deadlines of {name}")
+        };
+        let reading = format!(
+            "Share of the requests of {name} that ended after their deadline{}.",
+            at_depth(case)
+        );
+        figure(
+            out,
+            &finding,
+            &reading,
+            &bars("% of requests with a deadline", &rows, &format!("deadlines missed of {name}")),
+        );
     }
 }
 
@@ -221,7 +344,8 @@ fn streams(out: &mut String, view: &View<'_>, case: &CaseResult) {
     }
     let _ = write!(
         out,
-        "<h3>Stream by stream{}</h3>\n<div class=\"wide\">\n<table class=\"numbers\">\n<thead><tr><th>stream</th><th>policy</th>",
+        "<h3>Stream by stream{}</h3>\n<div class=\"wide\">\n<table \
+            class=\"numbers\">\n<thead><tr><th>stream</th><th>policy</th>",
         at_depth(case)
     );
     for key in STREAM_COLUMNS {
@@ -232,12 +356,22 @@ fn streams(out: &mut String, view: &View<'_>, case: &CaseResult) {
     for (stream, name) in names.iter().enumerate() {
         out.push_str("<tbody>\n");
         for (row, entry) in case.entries.iter().enumerate() {
-            let heading = if row == 0 { format!("<th rowspan=\"{}\">{}</th>", case.entries.len(), escape(name)) } else { String::new() };
+            let heading = if row == 0 {
+                format!("<th rowspan=\"{}\">{}</th>", case.entries.len(), escape(name))
+            } else {
+                String::new()
+            };
             let _ = write!(out, "<tr>{heading}<th>{}</th>", view.chip(entry.policy));
             let figures = of_stream(entry, stream);
             for key in STREAM_COLUMNS {
                 let metric = Metric::named(key);
-                let _ = write!(out, "<td>{}</td>", metric.estimate(&figures).map_or_else(|| "–".to_string(), |estimate| metric.text(estimate)));
+                let _ = write!(
+                    out,
+                    "<td>{}</td>",
+                    metric
+                        .estimate(&figures)
+                        .map_or_else(|| "–".to_string(), |estimate| metric.text(estimate))
+                );
             }
             out.push_str("</tr>\n");
         }
@@ -250,7 +384,8 @@ fn streams(out: &mut String, view: &View<'_>, case: &CaseResult) {
 fn figures(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
     let baseline = view.comparison.plan.baseline;
     out.push_str(
-        "<details>\n<summary>All figures</summary>\n<div class=\"wide\">\n<table class=\"numbers\">\n<thead><tr><th>depth</th><th>policy</th>",
+        "<details>\n<summary>All figures</summary>\n<div class=\"wide\">\n<table \
+            class=\"numbers\">\n<thead><tr><th>depth</th><th>policy</th>",
     );
     let keys = FIGURE_COLUMNS.iter().filter(|key| **key != "deadline_miss_share" || view.deadlines);
     let metrics: Vec<&Metric> = keys.map(|key| Metric::named(key)).collect();
@@ -259,7 +394,8 @@ fn figures(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
     }
     let _ = writeln!(
         out,
-        "<th>throughput<br/><span>against {0}</span></th><th>mean response<br/><span>against {0}</span></th><th></th></tr></thead>",
+        "<th>throughput<br/><span>against {0}</span></th><th>mean response<br/><span>against \
+            {0}</span></th><th></th></tr></thead>",
         escape(view.policy(baseline))
     );
     for case in &scene.cases {
@@ -267,30 +403,70 @@ fn figures(out: &mut String, view: &View<'_>, scene: &Scene<'_>) {
         let against = view.comparison.baseline(case).map(Entry::outcomes);
         for (row, entry) in case.entries.iter().enumerate() {
             let depth = case.case.depth.map_or_else(|| "–".to_string(), |depth| depth.to_string());
-            let heading = if row == 0 { format!("<th rowspan=\"{}\">{depth}</th>", case.entries.len()) } else { String::new() };
+            let heading = if row == 0 {
+                format!("<th rowspan=\"{}\">{depth}</th>", case.entries.len())
+            } else {
+                String::new()
+            };
             let _ = write!(out, "<tr>{heading}<th>{}</th>", view.chip(entry.policy));
             let outcomes = entry.outcomes();
             let figures = totals(&outcomes);
             for metric in &metrics {
-                let _ = write!(out, "<td>{}</td>", metric.estimate(&figures).map_or_else(|| "–".to_string(), |estimate| metric.text(estimate)));
+                let _ = write!(
+                    out,
+                    "<td>{}</td>",
+                    metric
+                        .estimate(&figures)
+                        .map_or_else(|| "–".to_string(), |estimate| metric.text(estimate))
+                );
             }
             for key in ["iops", "response_ms_mean"] {
                 let metric = Metric::named(key);
-                let difference =
-                    against.as_ref().filter(|_| entry.policy != baseline).and_then(|outcomes| metric.difference(&figures, &totals(outcomes)));
-                let class = if difference.is_some_and(|difference| difference.is_sure() == Some(true)) { " class=\"sure\"" } else { "" };
-                let _ = write!(out, "<td{class}>{}</td>", difference.map_or_else(String::new, |difference| metric.difference_text(&difference)));
+                let difference = against
+                    .as_ref()
+                    .filter(|_| entry.policy != baseline)
+                    .and_then(|outcomes| metric.difference(&figures, &totals(outcomes)));
+                let class =
+                    if difference.is_some_and(|difference| difference.is_sure() == Some(true)) {
+                        " class=\"sure\""
+                    } else {
+                        ""
+                    };
+                let _ = write!(
+                    out,
+                    "<td{class}>{}</td>",
+                    difference
+                        .map_or_else(String::new, |difference| metric.difference_text(&difference))
+                );
             }
             let _ = writeln!(out, "<td>{}</td></tr>", entry.status().word());
         }
         out.push_str("</tbody>\n");
     }
-    out.push_str("</table>\n</div>\n<p class=\"fine\">Differences that are bold are sure at 95 %.</p>\n</details>\n");
+    out.push_str(
+        "</table>\n</div>\n<p class=\"fine\">Differences that are bold are sure at 95 \
+        %.</p>\n</details>\n",
+    );
 }
 
-const STREAM_COLUMNS: [&str; 6] = ["iops", "mib_per_second", "response_ms_mean", "response_ms_p99", "response_ms_max", "deadline_miss_share"];
-const FIGURE_COLUMNS: [&str; 8] =
-    ["iops", "mib_per_second", "response_ms_mean", "response_ms_p50", "response_ms_p95", "response_ms_p99", "response_ms_max", "deadline_miss_share"];
+const STREAM_COLUMNS: [&str; 6] = [
+    "iops",
+    "mib_per_second",
+    "response_ms_mean",
+    "response_ms_p99",
+    "response_ms_max",
+    "deadline_miss_share",
+];
+const FIGURE_COLUMNS: [&str; 8] = [
+    "iops",
+    "mib_per_second",
+    "response_ms_mean",
+    "response_ms_p50",
+    "response_ms_p95",
+    "response_ms_p99",
+    "response_ms_max",
+    "deadline_miss_share",
+];
 
 /// A metric's name in the head of a narrow column.
 fn short(metric: &Metric) -> &'static str {
@@ -306,16 +482,30 @@ fn short(metric: &Metric) -> &'static str {
 
 /// The policies that run in any case of a scene.
 fn places(view: &View<'_>, scene: &Scene<'_>) -> Vec<usize> {
-    (0..view.comparison.plan.policies.len()).filter(|place| scene.cases.iter().any(|case| case.case.policies.contains(place))).collect()
+    (0..view.comparison.plan.policies.len())
+        .filter(|place| scene.cases.iter().any(|case| case.case.policies.contains(place)))
+        .collect()
 }
 
 fn line(view: &View<'_>, place: usize, spots: Vec<Spot>) -> Line {
-    Line { class: view.class(place), name: view.policy(place).to_string(), dashed: view.oracle(place), spots }
+    Line {
+        class: view.class(place),
+        name: view.policy(place).to_string(),
+        dashed: view.oracle(place),
+        spots,
+    }
 }
 
 fn bar(view: &View<'_>, place: usize, estimate: Estimated, words: String) -> Bar {
     let (name, oracle) = (view.policy(place).to_string(), view.oracle(place));
-    Bar { class: view.class(place), name, oracle, value: estimate.value, range: range(estimate), words }
+    Bar {
+        class: view.class(place),
+        name,
+        oracle,
+        value: estimate.value,
+        range: range(estimate),
+        words,
+    }
 }
 
 fn estimate(case: &CaseResult, place: usize, metric: &Metric) -> Option<Estimated> {
@@ -334,23 +524,35 @@ fn range(estimate: Estimated) -> Option<(f64, f64)> {
 
 fn stream_names(case: &CaseResult) -> Vec<String> {
     let first = case.entries.iter().flat_map(Entry::outcomes).flatten().next();
-    first.map_or_else(Vec::new, |outcome| outcome.streams.iter().map(|stream| stream.name.clone()).collect())
+    first.map_or_else(Vec::new, |outcome| {
+        outcome.streams.iter().map(|stream| stream.name.clone()).collect()
+    })
 }
 
 fn of_stream(entry: &Entry, stream: usize) -> Vec<Option<&Figures>> {
-    entry.outcomes().into_iter().map(|outcome| outcome?.streams.get(stream).map(|stream| &stream.figures)).collect()
+    entry
+        .outcomes()
+        .into_iter()
+        .map(|outcome| outcome?.streams.get(stream).map(|stream| &stream.figures))
+        .collect()
 }
 
 /// Means of the replicas' response times, share by share, as far as all of them go.
 fn mean_times(outcomes: &[Option<&Outcome>]) -> Vec<f64> {
-    let known: Vec<&Vec<f64>> = outcomes.iter().flatten().map(|outcome| &outcome.response_ms_by_share).collect();
+    let known: Vec<&Vec<f64>> =
+        outcomes.iter().flatten().map(|outcome| &outcome.response_ms_by_share).collect();
     let steps = known.iter().map(|times| times.len()).min().unwrap_or(0);
-    (0..steps).map(|step| known.iter().map(|times| times[step]).sum::<f64>() / known.len() as f64).collect()
+    (0..steps)
+        .map(|step| known.iter().map(|times| times[step]).sum::<f64>() / known.len() as f64)
+        .collect()
 }
 
 fn mean_shares(outcomes: &[Option<&Outcome>]) -> DiskTime {
-    let known: Vec<&DiskTime> = outcomes.iter().flatten().map(|outcome| &outcome.disk_time).collect();
-    let mean = |part: fn(&DiskTime) -> f64| known.iter().map(|shares| part(shares)).sum::<f64>() / known.len().max(1) as f64;
+    let known: Vec<&DiskTime> =
+        outcomes.iter().flatten().map(|outcome| &outcome.disk_time).collect();
+    let mean = |part: fn(&DiskTime) -> f64| {
+        known.iter().map(|shares| part(shares)).sum::<f64>() / known.len().max(1) as f64
+    };
     DiskTime {
         seek: mean(|shares| shares.seek),
         rotate: mean(|shares| shares.rotate),

@@ -1,7 +1,8 @@
 //! The block devices of the machine: what each is, who uses it, and whether it can be a drive.
 //!
-//! Everything is read from the kernel's trees ([`SystemPaths`]); no device is opened. What cannot be known is `None`: a container may hide `/sys`, only root
-//! sees the files that other people's processes have open.
+//! Everything is read from the kernel's trees ([`SystemPaths`]); no device is opened. What cannot
+//! be known is `None`: a container may hide `/sys`, only root sees the files that other people's
+//! processes have open.
 
 mod system;
 mod users;
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub use system::SystemPaths;
 pub(crate) use system::{chosen, word};
 pub use users::DeviceUser;
-pub use verdict::{DeviceDoubt, DeviceRefusal};
+pub use verdict::{DeviceRefusal, DeviceReject};
 
 use system::{file_name, names_in};
 use users::Usage;
@@ -62,7 +63,8 @@ pub struct BlockDevice {
     pub logical_sector: u32,
     /// Bytes of a physical sector.
     pub physical_sector: u32,
-    /// By how many bytes its start misses a physical sector; `None` when the kernel only knows that it does.
+    /// By how many bytes its start misses a physical sector; `None` when the kernel only knows that
+    /// it does.
     pub misaligned: Option<u32>,
     /// Whether the kernel takes it for a rotating disk.
     pub rotational: bool,
@@ -74,7 +76,8 @@ pub struct BlockDevice {
     pub scheduler: Option<String>,
     /// How many commands the drive, or else the kernel for it, holds at once.
     pub queue_depth: Option<u32>,
-    /// `write back` when a write may be in a cache that a power cut empties, `write through` when not, as the kernel sees it.
+    /// `write back` when a write may be in a cache that a power cut empties, `write through` when
+    /// not, as the kernel sees it.
     pub write_cache: Option<String>,
     /// Whether the drive makes single writes durable itself (force unit access).
     pub fua: bool,
@@ -95,7 +98,9 @@ impl BlockDevice {
         let class = system.sys.join("class/block");
         std::fs::read_dir(&class)?;
         let usage = Usage::read(system);
-        let devices = names_in(&class).into_iter().filter_map(|name| Self::in_directory(system, &class.join(name), &usage).ok());
+        let devices = names_in(&class)
+            .into_iter()
+            .filter_map(|name| Self::in_directory(system, &class.join(name), &usage).ok());
         Ok(devices.filter(|device| device.bytes > 0).collect())
     }
 
@@ -104,20 +109,34 @@ impl BlockDevice {
     /// # Errors
     /// The system's: "not found" when there is none, or when the kernel's tree is not there.
     pub fn with_number(system: &SystemPaths, number: DeviceNumber) -> io::Result<Self> {
-        Self::in_directory(system, &system.sys.join(format!("dev/block/{number}")), &Usage::read(system))
+        Self::in_directory(
+            system,
+            &system.sys.join(format!("dev/block/{number}")),
+            &Usage::read(system),
+        )
     }
 
     fn in_directory(system: &SystemPaths, directory: &Path, usage: &Usage<'_>) -> io::Result<Self> {
         let directory = std::fs::canonicalize(directory)?;
-        let unknown = |what: &str| io::Error::new(io::ErrorKind::NotFound, format!("{} does not say its {what}", directory.display()));
+        let unknown = |what: &str| {
+            io::Error::new(
+                io::ErrorKind::NotFound,
+                format!("{} does not say its {what}", directory.display()),
+            )
+        };
         let name = file_name(&directory).ok_or_else(|| unknown("name"))?;
         let number = number_of(&directory).ok_or_else(|| unknown("number"))?;
         let is_partition = directory.join("partition").exists();
-        let disk_directory = if is_partition { directory.parent().unwrap_or(&directory) } else { &directory };
+        let disk_directory =
+            if is_partition { directory.parent().unwrap_or(&directory) } else { &directory };
         let queue = disk_directory.join("queue");
         let udev = system.udev.join(format!("data/b{number}"));
         let udev = std::fs::read_to_string(udev).unwrap_or_default();
-        let property = |key: &str| udev.lines().find_map(|line| line.strip_prefix("E:")?.strip_prefix(key)?.strip_prefix('=')).map(str::to_owned);
+        let property = |key: &str| {
+            udev.lines()
+                .find_map(|line| line.strip_prefix("E:")?.strip_prefix(key)?.strip_prefix('='))
+                .map(str::to_owned)
+        };
         let logical_sector = system::number(&queue.join("logical_block_size")).unwrap_or(512);
         Ok(Self {
             node: system.dev.join(name.replace('!', "/")),
@@ -127,21 +146,30 @@ impl BlockDevice {
             serial: serial(disk_directory).or_else(|| property("ID_SERIAL_SHORT")),
             bytes: system::number::<u64>(&directory.join("size")).unwrap_or(0) * SYSFS_SECTOR,
             logical_sector,
-            physical_sector: system::number(&queue.join("physical_block_size")).unwrap_or(logical_sector),
-            misaligned: u32::try_from(system::number::<i64>(&directory.join("alignment_offset")).unwrap_or(0)).ok(),
+            physical_sector: system::number(&queue.join("physical_block_size"))
+                .unwrap_or(logical_sector),
+            misaligned: u32::try_from(
+                system::number::<i64>(&directory.join("alignment_offset")).unwrap_or(0),
+            )
+            .ok(),
             rotational: word(&queue.join("rotational")).is_none_or(|flag| flag == "1"),
             zoned: match word(&queue.join("zoned")).as_deref() {
                 Some("host-managed") => Zoned::HostManaged,
                 Some("host-aware") => Zoned::HostAware,
                 _ => Zoned::No,
             },
-            read_only: [&directory, disk_directory].iter().any(|directory| word(&directory.join("ro")).is_some_and(|flag| flag == "1")),
+            read_only: [&directory, disk_directory]
+                .iter()
+                .any(|directory| word(&directory.join("ro")).is_some_and(|flag| flag == "1")),
             scheduler: word(&queue.join("scheduler")).map(|text| chosen(&text).to_owned()),
-            queue_depth: system::number(&disk_directory.join("device/queue_depth")).or_else(|| system::number(&queue.join("nr_requests"))),
+            queue_depth: system::number(&disk_directory.join("device/queue_depth"))
+                .or_else(|| system::number(&queue.join("nr_requests"))),
             write_cache: word(&queue.join("write_cache")),
             fua: word(&queue.join("fua")).is_some_and(|flag| flag == "1"),
             discard: system::number::<u64>(&queue.join("discard_max_bytes")).unwrap_or(0) > 0,
-            content: property("ID_FS_TYPE").or_else(|| property("ID_PART_TABLE_TYPE").map(|table| format!("{table} partition table"))),
+            content: property("ID_FS_TYPE").or_else(|| {
+                property("ID_PART_TABLE_TYPE").map(|table| format!("{table} partition table"))
+            }),
             users: usage.of(&directory),
             name,
             number,
@@ -153,7 +181,8 @@ impl BlockDevice {
         system.sys.join("class/block").join(self.disk_name())
     }
 
-    /// A name that stays with the disk, when `path` is the kernel's, which may be another disk's after the next boot.
+    /// A name that stays with the disk, when `path` is the kernel's, which may be another disk's
+    /// after the next boot.
     #[must_use]
     pub fn better_name(&self, path: &Path) -> Option<&Path> {
         self.by_id.first().map(PathBuf::as_path).filter(|_| path == self.node)
@@ -179,7 +208,8 @@ fn number_of(directory: &Path) -> Option<DeviceNumber> {
     Some(DeviceNumber { major: major.parse().ok()?, minor: minor.parse().ok()? })
 }
 
-/// The links in `/dev/disk/by-id` that lead to `name`: those that name model and serial number before those that name a number only.
+/// The links in `/dev/disk/by-id` that lead to `name`: those that name model and serial number
+/// before those that name a number only.
 fn by_id(system: &SystemPaths, name: &str) -> Vec<PathBuf> {
     let directory = system.dev.join("disk/by-id");
     let leads_here = |link: &String| {
@@ -188,19 +218,26 @@ fn by_id(system: &SystemPaths, name: &str) -> Vec<PathBuf> {
     };
     let mut links: Vec<String> = names_in(&directory).into_iter().filter(leads_here).collect();
     links.sort_by_key(|link| {
-        ["wwn-", "nvme-eui.", "nvme-nvme.", "scsi-", "dm-uuid-", "lvm-pv-", "md-uuid-"].iter().any(|number| link.starts_with(number))
+        ["wwn-", "nvme-eui.", "nvme-nvme.", "scsi-", "dm-uuid-", "lvm-pv-", "md-uuid-"]
+            .iter()
+            .any(|number| link.starts_with(number))
     });
     links.into_iter().map(|link| directory.join(link)).collect()
 }
 
-/// The serial number as the driver shows it: virtio and NVMe as text, SCSI as the page of vital product data with four bytes before it.
+/// The serial number as the driver shows it: virtio and NVMe as text, SCSI as the page of vital
+/// product data with four bytes before it.
 fn serial(disk_directory: &Path) -> Option<String> {
     let page = || {
         let bytes = std::fs::read(disk_directory.join("device/vpd_pg80")).ok()?;
-        let text = String::from_utf8_lossy(bytes.get(4..)?).trim_matches(|c: char| c.is_whitespace() || c == '\0').to_owned();
+        let text = String::from_utf8_lossy(bytes.get(4..)?)
+            .trim_matches(|c: char| c.is_whitespace() || c == '\0')
+            .to_owned();
         (!text.is_empty()).then_some(text)
     };
-    word(&disk_directory.join("serial")).or_else(|| word(&disk_directory.join("device/serial"))).or_else(page)
+    word(&disk_directory.join("serial"))
+        .or_else(|| word(&disk_directory.join("device/serial")))
+        .or_else(page)
 }
 
 /// The unit of sizes in sysfs, whatever the device's own sector.

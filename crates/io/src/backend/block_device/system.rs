@@ -15,14 +15,17 @@ pub struct SystemPaths {
     pub dev: PathBuf,
     /// What udev remembers, `/run/udev`.
     pub udev: PathBuf,
-    /// Where changed kernel settings are remembered; must be on a file system that a reboot empties, as the settings do not outlive one either.
+    /// Where changed kernel settings are remembered; must be on a file system that a reboot
+    /// empties, as the settings do not outlive one either.
     pub state: PathBuf,
 }
 
 impl Default for SystemPaths {
-    /// The running machine. Settings are remembered in `/run/headtime`, for a user who is not root in `$XDG_RUNTIME_DIR/headtime`.
+    /// The running machine. Settings are remembered in `/run/headtime`, for a user who is not root
+    /// in `$XDG_RUNTIME_DIR/headtime`.
     fn default() -> Self {
-        let private = std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !rustix::process::geteuid().is_root());
+        let private =
+            std::env::var_os("XDG_RUNTIME_DIR").filter(|_| !rustix::process::geteuid().is_root());
         Self {
             sys: "/sys".into(),
             proc: "/proc".into(),
@@ -37,11 +40,13 @@ impl SystemPaths {
     /// A tree of a test's own under `root`, with `sys`, `proc`, `dev`, `udev` and `state` in it.
     #[must_use]
     pub fn under(root: &Path) -> Self {
-        let [sys, proc, dev, udev, state] = ["sys", "proc", "dev", "udev", "state"].map(|name| root.join(name));
+        let [sys, proc, dev, udev, state] =
+            ["sys", "proc", "dev", "udev", "state"].map(|name| root.join(name));
         Self { sys, proc, dev, udev, state }
     }
 
-    /// The kernel's name of what a path of another program's, such as `/dev/mapper/vg-lv`, leads to.
+    /// The kernel's name of what a path of another program's, such as `/dev/mapper/vg-lv`, leads
+    /// to.
     pub(super) fn device_name(&self, path: &Path) -> Option<String> {
         let within = path.strip_prefix("/dev").ok()?;
         let node = std::fs::canonicalize(self.dev.join(within)).ok()?;
@@ -49,7 +54,8 @@ impl SystemPaths {
     }
 }
 
-/// The trimmed content of a small file of the kernel's; `None` when it is not there, cannot be read, or is empty.
+/// The trimmed content of a small file of the kernel's; `None` when it is not there, cannot be
+/// read, or is empty.
 pub(crate) fn word(path: &Path) -> Option<String> {
     let bytes = std::fs::read(path).ok()?;
     let text = String::from_utf8_lossy(&bytes);
@@ -64,7 +70,9 @@ pub(crate) fn number<T: std::str::FromStr>(path: &Path) -> Option<T> {
 
 /// The one in brackets out of `none [mq-deadline] kyber`, or all of the text when nothing is.
 pub(crate) fn chosen(text: &str) -> &str {
-    text.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map_or(text, |(chosen, _)| chosen)
+    text.split_once('[')
+        .and_then(|(_, rest)| rest.split_once(']'))
+        .map_or(text, |(chosen, _)| chosen)
 }
 
 /// A field of `/proc/mounts` and its relatives as it was before blanks became `\040`.
@@ -72,7 +80,10 @@ pub(super) fn unescaped(field: &str) -> PathBuf {
     let mut bytes = Vec::with_capacity(field.len());
     let mut rest = field.as_bytes();
     while let [first, tail @ ..] = rest {
-        let octal = (*first == b'\\').then(|| tail.get(..3)).flatten().and_then(|digits| std::str::from_utf8(digits).ok());
+        let octal = (*first == b'\\')
+            .then(|| tail.get(..3))
+            .flatten()
+            .and_then(|digits| std::str::from_utf8(digits).ok());
         match octal.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
             Some(byte) => {
                 bytes.push(byte);
@@ -90,7 +101,8 @@ pub(super) fn unescaped(field: &str) -> PathBuf {
 /// The names in a directory in alphabetical order; none when it cannot be read.
 pub(super) fn names_in(directory: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(directory).into_iter().flatten().flatten();
-    let mut names: Vec<String> = entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
+    let mut names: Vec<String> =
+        entries.filter_map(|entry| entry.file_name().into_string().ok()).collect();
     names.sort_unstable();
     names
 }
@@ -106,7 +118,13 @@ mod tests {
 
     #[test]
     fn fields_with_blanks_and_backslashes_come_back() {
-        let cases = [("/srv", "/srv"), (r"/my\040disk", "/my disk"), (r"/a\134b", r"/a\b"), (r"/end\04", r"/end\04"), (r"/x\999", r"/x\999")];
+        let cases = [
+            ("/srv", "/srv"),
+            (r"/my\040disk", "/my disk"),
+            (r"/a\134b", r"/a\b"),
+            (r"/end\04", r"/end\04"),
+            (r"/x\999", r"/x\999"),
+        ];
         for (field, path) in cases {
             assert_eq!(unescaped(field), Path::new(path), "{field}");
         }

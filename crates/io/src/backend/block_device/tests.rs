@@ -1,4 +1,5 @@
-//! A tree as the kernel shows it, made of plain files; the layout is that of Linux 6.1 with a SATA disk.
+//! A tree as the kernel shows it, made of plain files; the layout is that of Linux 6.1 with a SATA
+//! disk.
 
 use std::os::unix::fs::symlink;
 
@@ -44,7 +45,8 @@ impl Tree {
         tree.add("sdb", "8:16", DISK);
         std::fs::create_dir_all(tree.system.dev.join("disk/by-id")).expect("the tree is ours");
         for link in ["wwn-0x5000c500c0ffee00", "ata-ST8000NM000A_WSD0ABCD"] {
-            symlink("../../sdb", tree.system.dev.join("disk/by-id").join(link)).expect("the tree is ours");
+            symlink("../../sdb", tree.system.dev.join("disk/by-id").join(link))
+                .expect("the tree is ours");
         }
         std::fs::create_dir_all(tree.system.proc.join("self")).expect("the tree is ours");
         tree
@@ -52,7 +54,13 @@ impl Tree {
 
     /// A partition of it.
     fn partition(&self, name: &str, dev: &str) {
-        for (file, text) in [("dev", dev), ("partition", "1"), ("size", "2048"), ("alignment_offset", "0"), ("ro", "0")] {
+        for (file, text) in [
+            ("dev", dev),
+            ("partition", "1"),
+            ("size", "2048"),
+            ("alignment_offset", "0"),
+            ("ro", "0"),
+        ] {
             self.write(&format!("{name}/{file}"), text);
         }
         self.add(name, dev, &format!("{DISK}/{name}"));
@@ -62,7 +70,8 @@ impl Tree {
     fn add(&self, name: &str, dev: &str, directory: &str) {
         for (kind, link) in [("class/block", name), ("dev/block", dev)] {
             std::fs::create_dir_all(self.system.sys.join(kind)).expect("the tree is ours");
-            symlink(Path::new("../..").join(directory), self.system.sys.join(kind).join(link)).expect("the tree is ours");
+            symlink(Path::new("../..").join(directory), self.system.sys.join(kind).join(link))
+                .expect("the tree is ours");
         }
         std::fs::create_dir_all(&self.system.dev).expect("the tree is ours");
         std::fs::write(self.system.dev.join(name), "").expect("the tree is ours");
@@ -92,7 +101,8 @@ impl Tree {
 }
 
 pub(crate) fn disk(tree: &Tree) -> BlockDevice {
-    BlockDevice::with_number(&tree.system, DeviceNumber { major: 8, minor: 16 }).expect("the tree has it")
+    BlockDevice::with_number(&tree.system, DeviceNumber { major: 8, minor: 16 })
+        .expect("the tree has it")
 }
 
 /// What is said against the disk.
@@ -100,8 +110,8 @@ fn refusals(tree: &Tree) -> String {
     disk(tree).refusals().iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-fn doubts(device: &BlockDevice) -> String {
-    device.doubts().iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+fn rejects(device: &BlockDevice) -> String {
+    device.rejects().iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
 #[test]
@@ -109,14 +119,30 @@ fn a_disk_is_described_as_the_kernel_shows_it() {
     let tree = Tree::with_sdb();
     let device = disk(&tree);
     assert_eq!((device.name.as_str(), device.bytes), ("sdb", 15_628_053_168 * 512));
-    assert_eq!((device.model.as_deref(), device.serial.as_deref()), (Some("ST8000NM000A"), Some("WSD0ABCD")));
-    assert_eq!((device.logical_sector, device.physical_sector, device.rotational), (512, 4096, true));
-    assert_eq!((device.scheduler.as_deref(), device.queue_depth, device.write_cache.as_deref()), (Some("mq-deadline"), Some(32), Some("write back")));
+    assert_eq!(
+        (device.model.as_deref(), device.serial.as_deref()),
+        (Some("ST8000NM000A"), Some("WSD0ABCD"))
+    );
+    assert_eq!(
+        (device.logical_sector, device.physical_sector, device.rotational),
+        (512, 4096, true)
+    );
+    assert_eq!(
+        (device.scheduler.as_deref(), device.queue_depth, device.write_cache.as_deref()),
+        (Some("mq-deadline"), Some(32), Some("write back"))
+    );
     let names: Vec<_> = device.by_id.iter().filter_map(|path| file_name(path)).collect();
-    assert_eq!(names, ["ata-ST8000NM000A_WSD0ABCD", "wwn-0x5000c500c0ffee00"], "the telling name comes first");
+    assert_eq!(
+        names,
+        ["ata-ST8000NM000A_WSD0ABCD", "wwn-0x5000c500c0ffee00"],
+        "the telling name comes first"
+    );
     let stays = &device.by_id[0];
-    assert_eq!((device.better_name(&device.node), device.better_name(stays)), (Some(stays.as_path()), None));
-    assert_eq!((refusals(&tree), doubts(&device)), (String::new(), String::new()));
+    assert_eq!(
+        (device.better_name(&device.node), device.better_name(stays)),
+        (Some(stays.as_path()), None)
+    );
+    assert_eq!((refusals(&tree), rejects(&device)), (String::new(), String::new()));
     assert_eq!(BlockDevice::list(&tree.system).expect("the tree is there"), [device]);
 }
 
@@ -126,7 +152,11 @@ fn what_cannot_be_a_drive_is_refused_with_the_remedy() {
         ("size", "0", "no medium"),
         ("ro", "1", "read-only; lift its write protection"),
         ("queue/zoned", "host-managed", "host-managed shingled disk"),
-        ("queue/logical_block_size", "520", "its sectors have 520 bytes; expected a power of two from 512"),
+        (
+            "queue/logical_block_size",
+            "520",
+            "its sectors have 520 bytes; expected a power of two from 512",
+        ),
         ("queue/logical_block_size", "65536", "no whole number of sectors of 65536 bytes"),
     ] {
         let tree = Tree::with_sdb();
@@ -146,7 +176,7 @@ fn what_has_no_head_to_schedule_is_served_without_promises() {
     ] {
         let tree = Tree::with_sdb();
         tree.write(file, text);
-        assert!(doubts(&disk(&tree)).contains(expected), "{file} = {text}");
+        assert!(rejects(&disk(&tree)).contains(expected), "{file} = {text}");
         assert_eq!(refusals(&tree), "");
     }
 }
@@ -156,32 +186,56 @@ fn a_mount_is_named_with_its_place_also_that_of_a_partition() {
     let tree = Tree::with_sdb();
     tree.partition("sdb1", "8:17");
     // The second is of a file system that has a number of its own.
-    let mounts = "22 1 0:21 / /proc rw - proc proc rw\n40 1 8:17 / /srv/my\\040disk rw,relatime - ext4 /dev/sdb1 rw\n41 1 0:44 /vol /srv rw - btrfs /dev/sdb rw\n";
+    let mounts = "22 1 0:21 / /proc rw - proc proc rw\n40 1 8:17 / /srv/my\\040disk rw,relatime - \
+        ext4 /dev/sdb1 rw\n41 1 0:44 /vol /srv rw - btrfs /dev/sdb rw\n";
     tree.put(tree.system.proc.join("self/mountinfo"), mounts);
     let said = refusals(&tree);
     assert!(
-        said.contains("sdb1 is mounted on /srv/my disk") && said.contains("umount /srv/my disk") && said.contains("sdb is mounted on /srv"),
+        said.contains("sdb1 is mounted on /srv/my disk")
+            && said.contains("umount /srv/my disk")
+            && said.contains("sdb is mounted on /srv"),
         "{said}"
     );
-    let partition = BlockDevice::with_number(&tree.system, DeviceNumber { major: 8, minor: 17 }).expect("the tree has it");
-    assert_eq!((partition.disk.as_deref(), partition.disk_name(), partition.bytes), (Some("sdb"), "sdb", 1 << 20));
-    assert_eq!(partition.users.len(), 2, "a mount of the whole disk is a use of its partition too: {:?}", partition.users);
-    assert!(doubts(&partition).contains("a part of sdb"), "{}", doubts(&partition));
+    let partition = BlockDevice::with_number(&tree.system, DeviceNumber { major: 8, minor: 17 })
+        .expect("the tree has it");
+    assert_eq!(
+        (partition.disk.as_deref(), partition.disk_name(), partition.bytes),
+        (Some("sdb"), "sdb", 1 << 20)
+    );
+    assert_eq!(
+        partition.users.len(),
+        2,
+        "a mount of the whole disk is a use of its partition too: {:?}",
+        partition.users
+    );
+    assert!(rejects(&partition).contains("a part of sdb"), "{}", rejects(&partition));
 }
 
 #[test]
 fn swap_and_devices_made_of_it_are_named() {
     let tree = Tree::with_sdb();
-    tree.put(tree.system.proc.join("swaps"), "Filename Type Size Used Priority\n/dev/sdb partition 65532 0 -2\n");
-    for (directory, text) in [("class/block/dm-3/dm/name", "vg-lv\n"), ("class/block/loop4/loop/backing_file", "/dev/sdb\n")] {
+    tree.put(
+        tree.system.proc.join("swaps"),
+        "Filename Type Size Used Priority\n/dev/sdb partition 65532 0 -2\n",
+    );
+    for (directory, text) in [
+        ("class/block/dm-3/dm/name", "vg-lv\n"),
+        ("class/block/loop4/loop/backing_file", "/dev/sdb\n"),
+    ] {
         tree.put(tree.system.sys.join(directory), text);
     }
     for holder in ["md0", "dm-3"] {
         std::fs::create_dir_all(tree.disk_path("holders").join(holder)).expect("the tree is ours");
     }
     let said = refusals(&tree);
-    for part in ["swapoff /dev/sdb", "sdb is part of md0", "held by dm-3 (vg-lv)", "part of loop4", "losetup -d /dev/loop4", "mdadm --stop /dev/md0"]
-    {
+    for part in [
+        "swapoff /dev/sdb",
+        "sdb is part of md0",
+        "held by dm-3 (vg-lv)",
+        "part of loop4",
+        "losetup -d /dev/loop4",
+        "mdadm --stop /dev/md0",
+    ] {
         assert!(said.contains(part), "`{part}` is not in {said}");
     }
 }
@@ -196,24 +250,41 @@ fn a_process_that_may_write_is_a_user_and_one_that_only_reads_is_none() {
         std::fs::create_dir_all(process.join("fd")).expect("the tree is ours");
         symlink("/dev/sdb", process.join("fd/7")).expect("the tree is ours");
         let said = refusals(&tree);
-        assert_eq!(said.contains("open for writing by qemu-kvm (process 1234)"), used, "{flags}: {said}");
-        assert_eq!(disk(&tree).users.iter().filter(|user| user.is_process()).count(), usize::from(used));
+        assert_eq!(
+            said.contains("open for writing by qemu-kvm (process 1234)"),
+            used,
+            "{flags}: {said}"
+        );
+        assert_eq!(
+            disk(&tree).users.iter().filter(|user| user.is_process()).count(),
+            usize::from(used)
+        );
     }
 }
 
 #[test]
-fn what_udev_knows_is_a_doubt_not_a_refusal() {
+fn what_udev_knows_is_a_reject_not_a_refusal() {
     let tree = Tree::with_sdb();
-    tree.put(tree.system.udev.join("data/b8:16"), "S:disk/by-id/x\nE:ID_MODEL=from-udev\nE:ID_PART_TABLE_TYPE=gpt\n");
+    tree.put(
+        tree.system.udev.join("data/b8:16"),
+        "S:disk/by-id/x\nE:ID_MODEL=from-udev\nE:ID_PART_TABLE_TYPE=gpt\n",
+    );
     let device = disk(&tree);
     assert_eq!(device.model.as_deref(), Some("ST8000NM000A"), "the kernel's own word goes first");
-    assert!(doubts(&device).contains("it holds gpt partition table") && doubts(&device).contains("--initialize"), "{}", doubts(&device));
+    assert!(
+        rejects(&device).contains("it holds gpt partition table")
+            && rejects(&device).contains("--initialize"),
+        "{}",
+        rejects(&device)
+    );
 }
 
 #[test]
 fn a_message_does_not_name_hundreds_of_mounts() {
     let tree = Tree::with_sdb();
-    let mounts: String = (0..300).map(|index| format!("{index} 1 8:16 / /container/{index} rw - ext4 /dev/sdb rw\n")).collect();
+    let mounts: String = (0..300)
+        .map(|index| format!("{index} 1 8:16 / /container/{index} rw - ext4 /dev/sdb rw\n"))
+        .collect();
     tree.put(tree.system.proc.join("self/mountinfo"), &mounts);
     let said = refusals(&tree);
     assert!(said.contains("and 296 more") && said.len() < 600, "{said}");

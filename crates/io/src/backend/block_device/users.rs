@@ -1,7 +1,8 @@
 //! Who uses a block device: mounts, swap, devices made of it, processes that may write to it.
 //!
-//! The claim that protects a device is the kernel's (opening with `O_EXCL`); this only finds the words for it. It may miss a user in another mount namespace, a
-//! file system of several devices, or another user's process.
+//! The claim that protects a device is the kernel's (opening with `O_EXCL`); this only finds the
+//! words for it. It may miss a user in another mount namespace, a file system of several devices,
+//! or another user's process.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -51,9 +52,15 @@ impl DeviceUser {
         match self {
             Self::Mount { at, .. } => format!("umount {}", at.display()),
             Self::Swap { device } => format!("swapoff /dev/{device}"),
-            Self::Holder { holder, .. } if holder.starts_with("md") => format!("mdadm --stop /dev/{holder}"),
-            Self::Holder { holder, .. } if holder.starts_with("dm-") => format!("dmsetup remove or vgchange -an what is {holder}"),
-            Self::Holder { holder, .. } if holder.starts_with("loop") => format!("losetup -d /dev/{holder}"),
+            Self::Holder { holder, .. } if holder.starts_with("md") => {
+                format!("mdadm --stop /dev/{holder}")
+            }
+            Self::Holder { holder, .. } if holder.starts_with("dm-") => {
+                format!("dmsetup remove or vgchange -an what is {holder}")
+            }
+            Self::Holder { holder, .. } if holder.starts_with("loop") => {
+                format!("losetup -d /dev/{holder}")
+            }
             Self::Holder { holder, .. } => format!("take {holder} down"),
             Self::Process { pid, program, .. } => format!("stop {program} (process {pid})"),
         }
@@ -71,9 +78,15 @@ impl fmt::Display for DeviceUser {
         match self {
             Self::Mount { device, at } => write!(f, "{device} is mounted on {}", at.display()),
             Self::Swap { device } => write!(f, "{device} is swap space"),
-            Self::Holder { device, holder, called: None } => write!(f, "{device} is part of {holder}"),
-            Self::Holder { device, holder, called: Some(called) } => write!(f, "{device} is held by {holder} ({called})"),
-            Self::Process { device, pid, program } => write!(f, "{device} is open for writing by {program} (process {pid})"),
+            Self::Holder { device, holder, called: None } => {
+                write!(f, "{device} is part of {holder}")
+            }
+            Self::Holder { device, holder, called: Some(called) } => {
+                write!(f, "{device} is held by {holder} ({called})")
+            }
+            Self::Process { device, pid, program } => {
+                write!(f, "{device} is open for writing by {program} (process {pid})")
+            }
         }
     }
 }
@@ -113,16 +126,30 @@ impl<'s> Usage<'s> {
         }
     }
 
-    /// The users of the device in `directory` of the kernel's tree, of its partitions, and of the whole disk when it is a partition.
+    /// The users of the device in `directory` of the kernel's tree, of its partitions, and of the
+    /// whole disk when it is a partition.
     pub(super) fn of(&self, directory: &Path) -> Vec<DeviceUser> {
         let disk = if directory.join("partition").exists() { directory.parent() } else { None };
-        let partitions = names_in(directory).into_iter().map(|entry| directory.join(entry)).filter(|entry| entry.join("partition").exists());
-        let devices: Vec<PathBuf> = std::iter::once(directory.to_owned()).chain(disk.map(Path::to_owned)).chain(partitions).collect();
-        let mut users: Vec<DeviceUser> = devices.iter().flat_map(|device| self.without_processes(device)).collect();
+        let partitions = names_in(directory)
+            .into_iter()
+            .map(|entry| directory.join(entry))
+            .filter(|entry| entry.join("partition").exists());
+        let devices: Vec<PathBuf> = std::iter::once(directory.to_owned())
+            .chain(disk.map(Path::to_owned))
+            .chain(partitions)
+            .collect();
+        let mut users: Vec<DeviceUser> =
+            devices.iter().flat_map(|device| self.without_processes(device)).collect();
         for device in devices.iter().filter_map(|device| file_name(device)) {
             let node = PathBuf::from(device.replace('!', "/"));
-            for Writer { pid, program, .. } in self.writers.iter().filter(|writer| writer.node == node) {
-                let user = DeviceUser::Process { device: device.clone(), pid: *pid, program: program.clone() };
+            for Writer { pid, program, .. } in
+                self.writers.iter().filter(|writer| writer.node == node)
+            {
+                let user = DeviceUser::Process {
+                    device: device.clone(),
+                    pid: *pid,
+                    program: program.clone(),
+                };
                 if !users.contains(&user) {
                     users.push(user);
                 }
@@ -132,23 +159,40 @@ impl<'s> Usage<'s> {
     }
 
     fn without_processes(&self, directory: &Path) -> Vec<DeviceUser> {
-        let (Some(name), Some(number)) = (file_name(directory), number_of(directory)) else { return Vec::new() };
-        let mut users: Vec<DeviceUser> = self.mounts.lines().filter_map(|line| mounted(self.system, line, &name, number)).collect();
-        users.extend(self.swaps.lines().skip(1).filter_map(|line| swapped(self.system, line, &name)));
+        let (Some(name), Some(number)) = (file_name(directory), number_of(directory)) else {
+            return Vec::new();
+        };
+        let mut users: Vec<DeviceUser> = self
+            .mounts
+            .lines()
+            .filter_map(|line| mounted(self.system, line, &name, number))
+            .collect();
+        users.extend(
+            self.swaps.lines().skip(1).filter_map(|line| swapped(self.system, line, &name)),
+        );
         users.extend(names_in(&directory.join("holders")).into_iter().map(|holder| {
             let called = word(&self.system.sys.join("class/block").join(&holder).join("dm/name"));
             DeviceUser::Holder { device: name.clone(), holder, called }
         }));
         // A loop device on a device claims nothing and is no holder.
         let made_of_it = self.loops.iter().filter(|(_, backing)| *backing == name);
-        users.extend(made_of_it.map(|(looped, _)| DeviceUser::Holder { device: name.clone(), holder: looped.clone(), called: None }));
+        users.extend(made_of_it.map(|(looped, _)| DeviceUser::Holder {
+            device: name.clone(),
+            holder: looped.clone(),
+            called: None,
+        }));
         users
     }
 }
 
-/// A line of `mountinfo`: `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`. Where a file system of several devices has no number of
-/// its own there, the source is one of its devices.
-fn mounted(system: &SystemPaths, line: &str, name: &str, number: DeviceNumber) -> Option<DeviceUser> {
+/// A line of `mountinfo`: `36 35 98:0 /mnt1 /mnt2 rw,noatime master:1 - ext3 /dev/root rw`. Where a
+/// file system of several devices has no number of its own there, the source is one of its devices.
+fn mounted(
+    system: &SystemPaths,
+    line: &str,
+    name: &str,
+    number: DeviceNumber,
+) -> Option<DeviceUser> {
     let (before, after) = line.split_once(" - ")?;
     let mut before = before.split(' ').skip(2);
     let by_number = before.next()? == number.to_string();
@@ -164,18 +208,24 @@ fn swapped(system: &SystemPaths, line: &str, name: &str) -> Option<DeviceUser> {
     (system.device_name(&path)? == name).then(|| DeviceUser::Swap { device: name.to_owned() })
 }
 
-/// Whatever below `/dev` is open for writing, by which processes; devices that are no block devices are among them.
+/// Whatever below `/dev` is open for writing, by which processes; devices that are no block devices
+/// are among them.
 fn writers(system: &SystemPaths) -> Vec<Writer> {
     let mut writers = Vec::new();
     for process in names_in(&system.proc) {
         let Ok(pid) = process.parse::<u32>() else { continue };
         let directory = system.proc.join(&process);
         for descriptor in names_in(&directory.join("fd")) {
-            let Some(target) = std::fs::read_link(directory.join("fd").join(&descriptor)).ok() else { continue };
+            let Some(target) = std::fs::read_link(directory.join("fd").join(&descriptor)).ok()
+            else {
+                continue;
+            };
             let Ok(node) = target.strip_prefix("/dev") else { continue };
-            let may_write = open_flags(&directory.join("fdinfo").join(&descriptor)).is_some_and(|flags| flags & ACCESS_MODE != 0);
+            let may_write = open_flags(&directory.join("fdinfo").join(&descriptor))
+                .is_some_and(|flags| flags & ACCESS_MODE != 0);
             if may_write {
-                let program = word(&directory.join("comm")).unwrap_or_else(|| "a process".to_owned());
+                let program =
+                    word(&directory.join("comm")).unwrap_or_else(|| "a process".to_owned());
                 writers.push(Writer { node: node.to_owned(), pid, program });
             }
         }

@@ -1,4 +1,5 @@
-//! Whether a block device can be a drive: what speaks against it, and what only takes the promises away.
+//! Whether a block device can be a drive: what speaks against it, and what only takes the promises
+//! away.
 
 use std::fmt;
 
@@ -30,7 +31,7 @@ pub enum DeviceRefusal {
 
 /// What does not keep a device from being a drive, and should be known.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum DeviceDoubt {
+pub enum DeviceReject {
     /// It does not rotate.
     NotRotating,
     /// It is shingled and manages that itself with the host's help.
@@ -63,7 +64,10 @@ impl BlockDevice {
         match SectorSize::new(self.logical_sector) {
             None => refusals.push(DeviceRefusal::SectorSize(self.logical_sector)),
             Some(size) if size.sectors_of(self.bytes).is_none() => {
-                refusals.push(DeviceRefusal::WrongSize { bytes: self.bytes, sector: self.logical_sector });
+                refusals.push(DeviceRefusal::WrongSize {
+                    bytes: self.bytes,
+                    sector: self.logical_sector,
+                });
             }
             Some(_) => {}
         }
@@ -75,20 +79,20 @@ impl BlockDevice {
 
     /// What should be known before it is used as a drive.
     #[must_use]
-    pub fn doubts(&self) -> Vec<DeviceDoubt> {
-        let mut doubts = Vec::new();
+    pub fn rejects(&self) -> Vec<DeviceReject> {
+        let mut rejects = Vec::new();
         if !self.rotational {
-            doubts.push(DeviceDoubt::NotRotating);
+            rejects.push(DeviceReject::NotRotating);
         }
         if self.zoned == Zoned::HostAware {
-            doubts.push(DeviceDoubt::HostAware);
+            rejects.push(DeviceReject::HostAware);
         }
         if self.misaligned != Some(0) {
-            doubts.push(DeviceDoubt::Misaligned);
+            rejects.push(DeviceReject::Misaligned);
         }
-        doubts.extend(self.disk.clone().map(|disk| DeviceDoubt::Partition { disk }));
-        doubts.extend(self.content.clone().map(DeviceDoubt::Content));
-        doubts
+        rejects.extend(self.disk.clone().map(|disk| DeviceReject::Partition { disk }));
+        rejects.extend(self.content.clone().map(DeviceReject::Content));
+        rejects
     }
 }
 
@@ -96,40 +100,79 @@ impl fmt::Display for DeviceRefusal {
     /// What and the remedy, without the device's name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NoMedium => f.write_str("it has no medium in it (its size is 0); insert one, or attach a file to the loop device"),
-            Self::ReadOnly => f.write_str("it is read-only; lift its write protection (blockdev --setrw), or name another device"),
-            Self::HostManaged => f.write_str(
-                "it is a host-managed shingled disk, which takes writes in the order of its zones only; use a disk with conventional recording",
+            Self::NoMedium => f.write_str(
+                "it has no medium in it (its size is 0); insert one, or \
+                attach a file to the loop device",
             ),
-            Self::SectorSize(bytes) => write!(f, "its sectors have {bytes} bytes; expected a power of two from 512 to 65536"),
-            Self::WrongSize { bytes, sector } => write!(f, "its {bytes} bytes are no whole number of sectors of {sector} bytes; check the driver below"),
+            Self::ReadOnly => f.write_str(
+                "it is read-only; lift its write protection (blockdev \
+                --setrw), or name another device",
+            ),
+            Self::HostManaged => f.write_str(
+                "it is a host-managed shingled disk, which takes writes in the order of its zones \
+                    only; use a disk with conventional recording",
+            ),
+            Self::SectorSize(bytes) => write!(
+                f,
+                "its sectors have {bytes} bytes; expected a power \
+                of two from 512 to 65536"
+            ),
+            Self::WrongSize { bytes, sector } => write!(
+                f,
+                "its {bytes} bytes are no whole number \
+                of sectors of {sector} bytes; check the driver below"
+            ),
             Self::InUse(users) if users.is_empty() => f.write_str(
-                "it is in use by what cannot be named from here: another process (fuser -v names it to root), a pool of ZFS or btrfs, or something in \
+                "it is in use by what cannot be named from here: another process (fuser -v names \
+                    it to root), a pool of ZFS or btrfs, or something in \
                  another container; stop that first",
             ),
             Self::InUse(users) => {
                 let who: Vec<String> = users.iter().take(NAMED).map(ToString::to_string).collect();
-                let more = if users.len() > NAMED { format!(", and {} more", users.len() - NAMED) } else { String::new() };
-                let remedies: Vec<String> = users.iter().take(NAMED).map(DeviceUser::remedy).collect();
-                write!(f, "it is in use: {}{more}; to free it: {}", who.join(", "), remedies.join(", "))
+                let more = if users.len() > NAMED {
+                    format!(", and {} more", users.len() - NAMED)
+                } else {
+                    String::new()
+                };
+                let remedies: Vec<String> =
+                    users.iter().take(NAMED).map(DeviceUser::remedy).collect();
+                write!(
+                    f,
+                    "it is in use: {}{more}; to free it: {}",
+                    who.join(", "),
+                    remedies.join(", ")
+                )
             }
         }
     }
 }
 
-impl fmt::Display for DeviceDoubt {
+impl fmt::Display for DeviceReject {
     /// What and what follows from it, without the device's name.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::NotRotating => {
-                f.write_str("it does not rotate: it is served without promises, since there is no head whose time could be scheduled")
-            }
-            Self::HostAware => f.write_str("it is a host-aware shingled disk: it is served without promises, since it may rewrite bands at any time"),
-            Self::Misaligned => {
-                f.write_str("it does not begin at a physical sector, so that aligned writes cost the drive a read and a turn; align the partition")
-            }
-            Self::Partition { disk } => write!(f, "it is a part of {disk}: whoever uses the other parts moves the same head, unscheduled"),
-            Self::Content(content) => write!(f, "it holds {content}: making volumes on it needs --initialize, and destroys that"),
+            Self::NotRotating => f.write_str(
+                "it does not rotate: it is served without promises, since there is no \
+                    head whose time could be scheduled",
+            ),
+            Self::HostAware => f.write_str(
+                "it is a host-aware shingled disk: it is served without \
+                promises, since it may rewrite bands at any time",
+            ),
+            Self::Misaligned => f.write_str(
+                "it does not begin at a physical sector, so that aligned writes cost \
+                    the drive a read and a turn; align the partition",
+            ),
+            Self::Partition { disk } => write!(
+                f,
+                "it is a part of {disk}: whoever uses the other \
+                parts moves the same head, unscheduled"
+            ),
+            Self::Content(content) => write!(
+                f,
+                "it holds {content}: making volumes on it needs \
+                --initialize, and destroys that"
+            ),
         }
     }
 }

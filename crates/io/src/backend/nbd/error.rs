@@ -7,7 +7,10 @@ use headtime_units::{ByteSize, Nanos};
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NbdError {
     /// The name of the server's machine is not known.
-    #[error("{uri}: the name of the server cannot be looked up: {error}; check the name, or write an address")]
+    #[error(
+        "{uri}: the name of the server cannot be looked up: {error}; check the name, or write an \
+            address"
+    )]
     Lookup {
         /// The server.
         uri: String,
@@ -23,7 +26,10 @@ pub enum NbdError {
         error: String,
     },
     /// The server took the connection, or did not, and then said nothing for too long.
-    #[error("{uri}: the server did not open the export within {limit}; it may hang, or be no NBD server (connect_timeout=TIME sets the limit)")]
+    #[error(
+        "{uri}: the server did not open the export within {limit}; it may hang, or be no NBD \
+            server (connect_timeout=TIME sets the limit)"
+    )]
     Silent {
         /// The server.
         uri: String,
@@ -39,14 +45,18 @@ pub enum NbdError {
         reason: CloseReason,
     },
     /// The export cannot be written.
-    #[error("{uri}: the export is read-only, and a drive has to be written to; let the server serve it for writing")]
+    #[error(
+        "{uri}: the export is read-only, and a drive has to be written to; let the server serve it \
+            for writing"
+    )]
     ReadOnly {
         /// The server.
         uri: String,
     },
     /// The export's size makes no drive.
     #[error(
-        "{uri}: the export has {bytes} bytes, which makes no drive; expected a whole number of sectors of {sector_bytes} bytes, at least one and at most 2^63 bytes"
+        "{uri}: the export has {bytes} bytes, which makes no drive; expected a whole number of \
+            sectors of {sector_bytes} bytes, at least one and at most 2^63 bytes"
     )]
     Size {
         /// The server.
@@ -58,7 +68,8 @@ pub enum NbdError {
     },
     /// The export wants larger blocks than sectors are.
     #[error(
-        "{uri}: the export takes no requests smaller than {minimum} bytes, and sectors have at most 4096; serve it with a smaller minimum block size"
+        "{uri}: the export takes no requests smaller than {minimum} bytes, and sectors have at \
+            most 4096; serve it with a smaller minimum block size"
     )]
     Blocks {
         /// The server.
@@ -67,7 +78,10 @@ pub enum NbdError {
         minimum: u32,
     },
     /// What came back is not the drive that went away.
-    #[error("{uri}: what answers there now is not the drive that went away: {difference}; bring that one back, or open this one anew")]
+    #[error(
+        "{uri}: what answers there now is not the drive that went away: {difference}; bring that \
+            one back, or open this one again"
+    )]
     Changed {
         /// The server.
         uri: String,

@@ -1,4 +1,5 @@
-//! From nothing to an open export: look the name up, connect, shake hands. May wait, so that it never runs on the engine's thread.
+//! From nothing to an open export: look the name up, connect, shake hands. May wait, so that it
+//! never runs on the engine's thread.
 
 use std::io::IoSlice;
 use std::time::{Duration, Instant};
@@ -40,14 +41,19 @@ pub(super) fn establish_to_read(locator: &NbdLocator) -> Result<Established, Nbd
     let connected = Socket::connect(&locator.uri.address, Duration::from_nanos(limit.as_ns()));
     let (socket, deadline) = connected.map_err(|no_socket| match no_socket {
         NoSocket::Lookup(error) => NbdError::Lookup { uri: uri.clone(), error: error.to_string() },
-        NoSocket::Connect(error) => NbdError::Connect { uri: uri.clone(), error: error.to_string() },
+        NoSocket::Connect(error) => {
+            NbdError::Connect { uri: uri.clone(), error: error.to_string() }
+        }
         NoSocket::TooLate => silent(),
     })?;
     let failed = |reason| NbdError::Handshake { uri: uri.clone(), reason };
     let config = Config { allocation_context: false, ..Config::open(locator.uri.export.clone()) };
-    // The bytes beyond the longest request keep several of them on their way; everything else is the machine's default.
+    // The bytes beyond the longest request keep several of them on their way; everything else is
+    // the machine's default.
     let machine = Connection::new(config, ClientLimits::default());
-    let mut machine = machine.expect("the default limits go together, and an export's name was checked when the URI was read");
+    let mut machine = machine.expect(
+        "the default limits go together, and an export's name was checked when the URI was read",
+    );
     let mut scratch = vec![0; SCRATCH_BYTES];
     loop {
         match machine.poll_event() {
@@ -63,7 +69,12 @@ pub(super) fn establish_to_read(locator: &NbdLocator) -> Result<Established, Nbd
             Ok(true) => {}
             Ok(false) if socket.wait(machine.output_bytes() > 0, deadline) => {}
             Ok(false) => return Err(silent()),
-            Err(errno) => return Err(NbdError::Connect { uri: uri.clone(), error: std::io::Error::from(errno).to_string() }),
+            Err(errno) => {
+                return Err(NbdError::Connect {
+                    uri: uri.clone(),
+                    error: std::io::Error::from(errno).to_string(),
+                });
+            }
         }
         if Instant::now() >= deadline {
             return Err(silent());
@@ -71,16 +82,22 @@ pub(super) fn establish_to_read(locator: &NbdLocator) -> Result<Established, Nbd
     }
 }
 
-/// Moves bytes both ways once without waiting; whether any moved. The end of the stream moves something, once: a server that has closed its end may have said why
-/// before, so that what it sent is read although nothing can be written any more.
+/// Moves bytes both ways once without waiting; whether any moved. The end of the stream moves
+/// something, once: a server that has closed its end may have said why before, so that what it sent
+/// is read although nothing can be written any more.
 ///
 /// # Errors
 /// The system's, when the connection is broken in another way.
-pub(super) fn exchange(socket: &Socket, machine: &mut Connection, scratch: &mut [u8]) -> Result<bool, Errno> {
+pub(super) fn exchange(
+    socket: &Socket,
+    machine: &mut Connection,
+    scratch: &mut [u8],
+) -> Result<bool, Errno> {
     let mut moved = false;
     let mut cut = false;
     if machine.output_bytes() > 0 {
-        let chunks: Vec<IoSlice<'_>> = machine.output_chunks().take(MOST_CHUNKS).map(IoSlice::new).collect();
+        let chunks: Vec<IoSlice<'_>> =
+            machine.output_chunks().take(MAX_CHUNKS).map(IoSlice::new).collect();
         match socket.write(&chunks) {
             Ok(count) => {
                 drop(chunks);
@@ -110,12 +127,14 @@ pub(super) fn exchange(socket: &Socket, machine: &mut Connection, scratch: &mut 
     Ok(moved)
 }
 
-/// Whether the server ended the connection, rather than we because of what it sent: then nothing of ours is still being read there.
+/// Whether the server ended the connection, rather than we because of what it sent: then nothing of
+/// ours is still being read there.
 pub(super) fn ended_by_server(reason: &CloseReason) -> bool {
     matches!(reason, CloseReason::EndOfInput { .. })
 }
 
-/// Bytes read at a time; one copy of them is made. A guess: some hundred system calls a second at the speed of a disk.
+/// Bytes read at a time; one copy of them is made. A guess: some hundred system calls a second at
+/// the speed of a disk.
 pub(super) const SCRATCH_BYTES: usize = 256 << 10;
 /// Pieces written at a time; the kernel takes up to 1,024.
-const MOST_CHUNKS: usize = 64;
+const MAX_CHUNKS: usize = 64;

@@ -1,10 +1,13 @@
-//! Commands as NBD requests: cut into what the server takes, joined again, and ended exactly once, whatever becomes of the connection.
+//! Commands as NBD requests: cut into what the server takes, joined again, and ended exactly once,
+//! whatever becomes of the connection.
 //!
-//! Example, a server that takes at most 1 MiB at once: a write of 2.5 MiB goes as three requests and is over when all three are answered; an error of
-//! the second keeps the third from being sent, is the command's error, and the command is over when the first is answered too.
+//! Example, a server that takes at most 1 MiB at once: a write of 2.5 MiB goes as three requests
+//! and is over when all three are answered; an error of the second keeps the third from being sent,
+//! is the command's error, and the command is over when the first is answered too.
 //!
-//! What a server does not understand: without WRITE_ZEROES, zeroes are written; without TRIM, a discard is over at once, since what discarded sectors hold is
-//! undefined; without FLUSH, so is a flush, and the drive has warned about that when it was opened.
+//! What a server does not understand: without WRITE_ZEROES, zeroes are written; without TRIM, a
+//! discard is over at once, since what discarded sectors hold is undefined; without FLUSH, so is a
+//! flush, and the drive has warned about that when it was opened.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -54,7 +57,8 @@ pub(super) enum GivenUp {
     Over,
     /// Nothing of it had been sent; it is over now.
     NotSent,
-    /// It is at the server, where only the end of the connection gets it back; what it is, for people.
+    /// It is at the server, where only the end of the connection gets it back; what it is, for
+    /// people.
     AtServer(String),
 }
 
@@ -64,7 +68,8 @@ struct Job {
     len: u64,
     fua: bool,
     payload: Bytes,
-    /// Bytes handed to the connection, from the front; of a command without bytes 1 once it was sent.
+    /// Bytes handed to the connection, from the front; of a command without bytes 1 once it was
+    /// sent.
     sent: u64,
     at_server: usize,
     /// What was read, with its place.
@@ -79,8 +84,19 @@ impl Jobs {
             WriteData::Shared(bytes) => bytes,
             WriteData::Copied(buffer) => buffer.into_bytes(),
         };
-        let (offset, len) = (command.extent.start.get() * sector_bytes, command.extent.len.get() * sector_bytes);
-        let job = Job { op: command.op, offset, len, fua: command.fua, payload, sent: 0, at_server: 0, read: Vec::new(), failure: None };
+        let (offset, len) =
+            (command.extent.start.get() * sector_bytes, command.extent.len.get() * sector_bytes);
+        let job = Job {
+            op: command.op,
+            offset,
+            len,
+            fua: command.fua,
+            payload,
+            sent: 0,
+            at_server: 0,
+            read: Vec::new(),
+            failure: None,
+        };
         self.jobs.insert(command.id, job);
         self.unsent.insert(command.id);
     }
@@ -100,10 +116,18 @@ impl Jobs {
                     job.sent += bytes;
                     job.at_server += 1;
                 }
-                Err(SubmitError::TooMany { .. } | SubmitError::TooManyBytes { .. } | SubmitError::NotOpen) => return,
-                // What the server takes was looked at when the connection was made, so this is a disagreement between the two.
+                Err(
+                    SubmitError::TooMany { .. }
+                    | SubmitError::TooManyBytes { .. }
+                    | SubmitError::NotOpen,
+                ) => return,
+                // What the server takes was looked at when the connection was made, so this is a
+                // disagreement between the two.
                 Err(refused) => {
-                    job.failure.get_or_insert(Failure { errno: Errno::INVAL.raw_os_error(), said: refused.to_string().into() });
+                    job.failure.get_or_insert(Failure {
+                        errno: Errno::INVAL.raw_os_error(),
+                        said: refused.to_string().into(),
+                    });
                 }
             }
         }
@@ -115,8 +139,14 @@ impl Jobs {
         if completion.result == Err(RequestError::ConnectionLost) {
             return false;
         }
-        let (id, from) = self.at_server.remove(&completion.id).expect("the machine completes what it was given, once");
-        let job = self.jobs.get_mut(&id).expect("a command is held until all of its requests are answered");
+        let (id, from) = self
+            .at_server
+            .remove(&completion.id)
+            .expect("the machine completes what it was given, once");
+        let job = self
+            .jobs
+            .get_mut(&id)
+            .expect("a command is held until all of its requests are answered");
         job.at_server -= 1;
         match completion.result {
             Ok(Outcome::Data(bytes)) => job.read.push((from, bytes)),
@@ -129,10 +159,12 @@ impl Jobs {
         true
     }
 
-    /// The connection is gone: whatever was at the server ends, and what was not waits for the next one. How many ended.
+    /// The connection is gone: whatever was at the server ends, and what was not waits for the next
+    /// one. How many ended.
     pub(super) fn lose(&mut self, said: &Arc<str>) -> usize {
         self.at_server.clear();
-        let lost: Vec<CommandId> = self.jobs.iter().filter(|(_, job)| job.sent > 0).map(|(id, _)| *id).collect();
+        let lost: Vec<CommandId> =
+            self.jobs.iter().filter(|(_, job)| job.sent > 0).map(|(id, _)| *id).collect();
         for id in &lost {
             self.end(*id, Err(Failure { errno: LOST, said: Arc::clone(said) }));
         }
@@ -141,7 +173,8 @@ impl Jobs {
 
     /// Ends all commands that wait for a connection. How many there were.
     pub(super) fn fail_waiting(&mut self, said: &Arc<str>) -> usize {
-        let waiting: Vec<CommandId> = self.jobs.iter().filter(|(_, job)| job.sent == 0).map(|(id, _)| *id).collect();
+        let waiting: Vec<CommandId> =
+            self.jobs.iter().filter(|(_, job)| job.sent == 0).map(|(id, _)| *id).collect();
         for id in &waiting {
             self.end(*id, Err(Failure { errno: AWAY, said: Arc::clone(said) }));
         }
@@ -154,7 +187,8 @@ impl Jobs {
         if job.sent > 0 {
             return GivenUp::AtServer(job.name());
         }
-        let said = "it waited for the connection to the drive longer than a command may take".into();
+        let said =
+            "it waited for the connection to the drive longer than a command may take".into();
         self.end(id, Err(Failure { errno: Errno::TIMEDOUT.raw_os_error(), said }));
         GivenUp::NotSent
     }
@@ -210,19 +244,34 @@ impl Job {
             Op::Flush => return None,
             Op::Discard if !shape.trim => return None,
             _ if left == 0 => return None,
-            Op::Read => (Request::Read { offset, length: piece(shape.longest) as u32, unfragmented: false }, piece(shape.longest)),
+            Op::Read => (
+                Request::Read { offset, length: piece(shape.longest) as u32, unfragmented: false },
+                piece(shape.longest),
+            ),
             Op::Write => {
                 let (from, len) = (self.sent as usize, piece(shape.longest) as usize);
-                (Request::Write { offset, payload: self.payload.slice(from..from + len), fua }, len as u64)
+                (
+                    Request::Write { offset, payload: self.payload.slice(from..from + len), fua },
+                    len as u64,
+                )
             }
-            Op::Discard => (Request::Trim { offset, length: piece(LONGEST_HOLE) as u32, fua }, piece(LONGEST_HOLE)),
+            Op::Discard => (
+                Request::Trim { offset, length: piece(LONGEST_HOLE) as u32, fua },
+                piece(LONGEST_HOLE),
+            ),
             Op::Zero if shape.write_zeroes => {
                 let length = piece(LONGEST_HOLE) as u32;
-                (Request::WriteZeroes { offset, length, fua, no_hole: false, fast: false }, u64::from(length))
+                (
+                    Request::WriteZeroes { offset, length, fua, no_hole: false, fast: false },
+                    u64::from(length),
+                )
             }
             Op::Zero => {
                 let len = piece(shape.longest.min(NOTHING.len() as u32)) as usize;
-                (Request::Write { offset, payload: Bytes::from_static(&NOTHING[..len]), fua }, len as u64)
+                (
+                    Request::Write { offset, payload: Bytes::from_static(&NOTHING[..len]), fua },
+                    len as u64,
+                )
             }
         };
         Some((request, bytes))
@@ -252,7 +301,9 @@ impl Failure {
         match error {
             RequestError::Server { errno, text, .. } => {
                 let text = if text.is_empty() { String::new() } else { format!(": {text}") };
-                let said = format!("{uri} answered: {errno}{text}; the log of that server may say more").into();
+                let said =
+                    format!("{uri} answered: {errno}{text}; the log of that server may say more")
+                        .into();
                 // The protocol took its numbers from Linux, and all of them fit.
                 Self { errno: errno.code() as i32, said }
             }
@@ -265,5 +316,6 @@ impl Failure {
 const LOST: i32 = Errno::CONNRESET.raw_os_error();
 /// The code of a command for which there was no connection.
 const AWAY: i32 = Errno::NOTCONN.raw_os_error();
-/// TRIM and WRITE_ZEROES carry no data and may be as long as 4 GiB; a server that writes zeroes out after all should not take minutes over one of them.
+/// TRIM and WRITE_ZEROES carry no data and may be as long as 4 GiB; a server that writes zeroes out
+/// after all should not take minutes over one of them.
 const LONGEST_HOLE: u32 = 128 << 20;

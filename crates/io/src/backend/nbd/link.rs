@@ -1,4 +1,5 @@
-//! The thread that owns the connection: requests out, answers in, and a new connection when the old one is gone. It never waits but for all of them at once.
+//! The thread that owns the connection: requests out, answers in, and a new connection when the old
+//! one is gone. It never waits but for all of them at once.
 //!
 //! ```text
 //!             server ends it, breaks the protocol, or a command is given up
@@ -6,16 +7,22 @@
 //!       ▲                                                                    │    │ each on a thread of its own because
 //!       └────────────────────────────────────────────────────────────────────┘ ◄──┘ looking up a name may take long
 //! ```
-//! *What is at the server* when the connection is lost fails, because nobody knows whether it happened. *What is not* waits for the next connection, until
-//! `reconnect_timeout` after the loss; from then on everything fails at once, until the drive is back.
+//! *What is at the server* when the connection is lost fails, because nobody knows whether it
+//! happened. *What is not* waits for the next connection, until `reconnect_timeout` after the loss;
+//! from then on everything fails at once, until the drive is back.
 //!
-//! *What comes back may be another drive.* Its size, its sectors and what it promises have to be what they were, and where whoever uses the drive has said by what it is known
-//! ([`KnownBy`](crate::KnownBy)), its start is read and judged before anything else is sent. Until the right one is back it is away.
+//! *What comes back may be another drive.* Its size, its sectors and what it promises have to be
+//! what they were, and where whoever uses the drive has said by what it is known
+//! ([`KnownBy`](crate::KnownBy)), its start is read and judged before anything else is sent. Until
+//! the right one is back it is away.
 //!
-//! *An old connection may still be read.* When we end a connection, a write that the server has received and not looked at may still happen, and would land on
-//! whatever a new connection wrote before. So we end our half only, and send nothing on the new connection until the server has closed its half of the old
-//! one, or for [`LINGER`] after the new one is there, whichever is first. A server that was stopped and goes on, the usual case, is waited for; one that keeps
-//! a dead connection open for longer than that may still carry out a write that was reported as failed.
+//! *An old connection may still be read.* When we end a connection, a write that the server has
+//! received and not looked at may still happen, and would land on whatever a new connection wrote
+//! before. So we end our half only, and send nothing on the new connection until the server has
+//! closed its half of the old one, or for [`LINGER`] after the new one is there, whichever is
+//! first. A server that was stopped and goes on, the usual case, is waited for; one that keeps a
+//! dead connection open for longer than that may still carry out a write that was reported as
+//! failed.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -28,7 +35,7 @@ use rustix::io::Errno;
 use super::error::NbdError;
 use super::establish::{Established, SCRATCH_BYTES, ended_by_server, establish, exchange};
 use super::jobs::{GivenUp, Jobs};
-use super::recognise::recognise;
+use super::recognize::recognize;
 use super::shape::Shape;
 use super::shared::{Orders, Report, Shared};
 use super::socket::Socket;
@@ -95,7 +102,10 @@ impl Link {
     pub(super) fn run(mut self) {
         let shared = Arc::clone(&self.shared);
         if catch_unwind(AssertUnwindSafe(move || self.serve())).is_err() {
-            tracing::error!("the connection of a drive failed on a fault of this program; whatever is asked of the drive fails");
+            tracing::error!(
+                "the connection of a drive failed on a fault of this program; whatever is asked of \
+                    the drive fails"
+            );
             shared.set_broken();
         }
     }
@@ -117,7 +127,11 @@ impl Link {
             }
             for id in given_up {
                 if let GivenUp::AtServer(what) = self.jobs.give_up(id) {
-                    self.lose(now, format!("the server did not answer a {what} in time"), EndedBy::Us);
+                    self.lose(
+                        now,
+                        format!("the server did not answer a {what} in time"),
+                        EndedBy::Us,
+                    );
                 }
             }
             // First, because what waits for the old connection is sent when that is over.
@@ -134,7 +148,9 @@ impl Link {
     /// Moves what can be moved; whether there may be more at once.
     fn exchange(&mut self, now: Instant) -> bool {
         for _ in 0..ROUNDS {
-            let State::Connected { socket, machine, shape, proven } = &mut self.state else { return false };
+            let State::Connected { socket, machine, shape, proven } = &mut self.state else {
+                return false;
+            };
             if self.old.is_none() {
                 self.jobs.send(machine, shape);
             }
@@ -142,7 +158,9 @@ impl Link {
             let mut closed = None;
             while let Some(event) = machine.poll_event() {
                 match event {
-                    Event::Completed(completion) => *proven |= self.jobs.complete(&self.uri, completion),
+                    Event::Completed(completion) => {
+                        *proven |= self.jobs.complete(&self.uri, completion)
+                    }
                     Event::Closed(reason) => closed = Some(reason),
                     Event::Opened(_) | Event::Described(_) | Event::Listed(_) => {}
                 }
@@ -152,7 +170,8 @@ impl Link {
             }
             match (closed, moved) {
                 (Some(reason), _) => {
-                    let ended_by = if ended_by_server(&reason) { EndedBy::Server } else { EndedBy::Us };
+                    let ended_by =
+                        if ended_by_server(&reason) { EndedBy::Server } else { EndedBy::Us };
                     self.lose(now, reason.to_string(), ended_by);
                     return false;
                 }
@@ -170,26 +189,39 @@ impl Link {
     /// The connection is over.
     fn lose(&mut self, now: Instant, cause: String, ended_by: EndedBy) {
         let State::Connected { proven, .. } = self.state else { return };
-        // A server that ends every connection before it answers anything is no better than one that is not there.
+        // A server that ends every connection before it answers anything is no better than one that
+        // is not there.
         let next_attempt = if proven { now } else { now + self.next_pause() };
-        let away = State::Away { since: now, cause: cause.clone(), next_attempt: Some(next_attempt) };
-        let State::Connected { socket, .. } = std::mem::replace(&mut self.state, away) else { return };
+        let away =
+            State::Away { since: now, cause: cause.clone(), next_attempt: Some(next_attempt) };
+        let State::Connected { socket, .. } = std::mem::replace(&mut self.state, away) else {
+            return;
+        };
         if ended_by == EndedBy::Us && self.jobs.changes_at_server() {
             socket.end_writing();
             self.old = Some(Old { socket, until: None });
         }
         // What was answered before the loss is reported before it.
         self.report(vec![Report::Lost]);
-        let said = format!("the connection to {} was lost before it was answered ({cause}); a change may or may not have happened", self.uri);
+        let said = format!(
+            "the connection to {} was lost before it was answered ({cause}); a change may or may \
+                not have happened",
+            self.uri
+        );
         let failed = self.jobs.lose(&said.into());
         (self.losses, self.attempts) = (self.losses + 1, 0);
-        tracing::warn!("{}: the connection is lost: {cause}; {failed} commands that were there fail, and it is called again", self.uri);
+        tracing::warn!(
+            "{}: the connection is lost: {cause}; {failed} commands that were there fail, and it \
+                is called again",
+            self.uri
+        );
     }
 
     fn connected(&mut self, now: Instant, established: Established) {
         let State::Away { since, .. } = &self.state else { return };
         if let Some(difference) = self.shape.difference(&established.shape) {
-            return self.attempt_failed(now, &NbdError::Changed { uri: self.uri.clone(), difference });
+            return self
+                .attempt_failed(now, &NbdError::Changed { uri: self.uri.clone(), difference });
         }
         tracing::info!("{}: the drive is back after {}", self.uri, now.saturating_since(*since));
         if let Some(old) = &mut self.old {
@@ -217,11 +249,16 @@ impl Link {
         pause
     }
 
-    /// While there is no connection: begins an attempt when its time has come, and lets nobody wait too long.
+    /// While there is no connection: begins an attempt when its time has come, and lets nobody wait
+    /// too long.
     fn look_at_absence(&mut self, now: Instant) {
         let State::Away { since, cause, next_attempt } = &mut self.state else { return };
         if *since + self.locator.reconnect_timeout <= now && !self.jobs.is_empty() {
-            let said = format!("{} has been away for {} ({cause}); it is called again and again", self.uri, now.saturating_since(*since));
+            let said = format!(
+                "{} has been away for {} ({cause}); it is called again and again",
+                self.uri,
+                now.saturating_since(*since)
+            );
             self.jobs.fail_waiting(&said.into());
         }
         if next_attempt.is_none_or(|at| now < at) {
@@ -233,12 +270,20 @@ impl Link {
         let attempt = move || {
             let established = establish(&locator);
             shared.arrived(match shared.known_by() {
-                Some(known_by) => established.and_then(|established| recognise(established, &locator, &known_by)),
+                Some(known_by) => {
+                    established.and_then(|established| recognize(established, &locator, &known_by))
+                }
                 None => established,
             });
         };
-        if let Err(error) = std::thread::Builder::new().name("headtime-connect".to_owned()).spawn(attempt) {
-            let error = NbdError::System { uri: self.uri.clone(), doing: "starting a thread that connects", error: error.to_string() };
+        if let Err(error) =
+            std::thread::Builder::new().name("headtime-connect".to_owned()).spawn(attempt)
+        {
+            let error = NbdError::System {
+                uri: self.uri.clone(),
+                doing: "starting a thread that connects",
+                error: error.to_string(),
+            };
             self.attempt_failed(now, &error);
         }
     }
@@ -246,18 +291,24 @@ impl Link {
     /// Waits for the server to close its half of a connection that we have ended, for some time.
     fn look_at_old(&mut self, now: Instant) {
         let Some(old) = &self.old else { return };
-        // What the server still answers nobody waits for; one read at a time, because there may be no end of it.
+        // What the server still answers nobody waits for; one read at a time, because there may be
+        // no end of it.
         let over = match old.socket.read(&mut self.scratch) {
             Ok(count) => count == 0,
             Err(errno) => errno != Errno::AGAIN,
         };
         if over {
-            tracing::info!("{}: the server has closed the connection that was given up; nothing of it can happen any more", self.uri);
+            tracing::info!(
+                "{}: the server has closed the connection that was given up; nothing of it can \
+                    happen any more",
+                self.uri
+            );
             self.old = None;
         } else if old.until.is_some_and(|until| until <= now) {
             let uri = &self.uri;
             tracing::warn!(
-                "{uri}: the server keeps the connection open that was given up {LINGER} ago; a write that failed on it may still happen, after newer ones"
+                "{uri}: the server keeps the connection open that was given up {LINGER} ago; a \
+                    write that failed on it may still happen, after newer ones"
             );
             self.old = None;
         }
@@ -268,9 +319,12 @@ impl Link {
         let reports: Vec<Report> = self.jobs.take_over().map(Report::Over).chain(then).collect();
         let state = match &self.state {
             State::Connected { .. } => LinkState::Connected,
-            State::Away { since, cause, .. } => LinkState::Away { since: *since, cause: cause.clone() },
+            State::Away { since, cause, .. } => {
+                LinkState::Away { since: *since, cause: cause.clone() }
+            }
         };
-        self.shared.report(reports, LinkSnapshot { state, losses: self.losses, attempts: self.attempts });
+        self.shared
+            .report(reports, LinkSnapshot { state, losses: self.losses, attempts: self.attempts });
     }
 
     fn wait(&self) {
@@ -278,11 +332,13 @@ impl Link {
         let mut watched = Vec::with_capacity(3);
         match &self.state {
             State::Connected { socket, machine, .. } => {
-                let writing = if machine.output_bytes() > 0 { PollFlags::OUT } else { PollFlags::empty() };
+                let writing =
+                    if machine.output_bytes() > 0 { PollFlags::OUT } else { PollFlags::empty() };
                 watched.push(PollFd::new(socket, PollFlags::IN | writing));
             }
             State::Away { since, next_attempt, .. } => {
-                let too_long = (!self.jobs.is_empty()).then(|| *since + self.locator.reconnect_timeout);
+                let too_long =
+                    (!self.jobs.is_empty()).then(|| *since + self.locator.reconnect_timeout);
                 until = until.into_iter().chain(*next_attempt).chain(too_long).min();
             }
         }
@@ -305,8 +361,10 @@ impl Link {
 
 /// Reads and writes before new orders are looked at.
 const ROUNDS: usize = 64;
-/// Pauses between attempts: the first lets a server that was restarted come up, the last is what it may take to notice one that is back (guesses).
+/// Pauses between attempts: the first lets a server that was restarted come up, the last is what it
+/// may take to notice one that is back (guesses).
 const FIRST_PAUSE: Nanos = Nanos::from_ms(100);
 const LONGEST_PAUSE: Nanos = Nanos::from_secs(5);
-/// A guess: a healthy server notices the end of a connection and finishes what it has of it within milliseconds, or as long as one command of its disk takes.
+/// A guess: a healthy server notices the end of a connection and finishes what it has of it within
+/// milliseconds, or as long as one command of its disk takes.
 const LINGER: Nanos = Nanos::from_secs(5);

@@ -1,17 +1,21 @@
 //! Any NBD server as the drive.
 //!
-//! A thread owns the connection (`link`) and moves bytes; the engine leaves commands with it and is rung when some are over. So nothing that a server or a
-//! network does can hold the engine up, whose thread has other appointments, and the connection's thread can wait for socket, orders and timers in one place.
-//! The price is two wake-ups a command, some tens of microseconds beside the milliseconds of a disk.
+//! A thread owns the connection (`link`) and moves bytes; the engine leaves commands with it and is
+//! rung when some are over. So nothing that a server or a network does can hold the engine up,
+//! whose thread has other appointments, and the connection's thread can wait for socket, orders and
+//! timers in one place. The price is two wake-ups a command, some tens of microseconds beside the
+//! milliseconds of a disk.
 //!
-//! *Differs from a disk*: nothing tells whether another client uses the export too; a write that was reported as failed because the connection was lost may
-//! have happened; and what was answered and not flushed may be lost with the server's memory, which [`Backend::losses`] makes the next flush say.
+//! *Differs from a disk*: nothing tells whether another client uses the export too; a write that
+//! was reported as failed because the connection was lost may have happened; and what was answered
+//! and not flushed may be lost with the server's memory, which [`Backend::losses`] makes the next
+//! flush say.
 
 mod error;
 mod establish;
 mod jobs;
 mod link;
-mod recognise;
+mod recognize;
 mod shape;
 mod shared;
 mod socket;
@@ -50,13 +54,27 @@ pub(crate) fn open(locator: &NbdLocator, bell: &Arc<Bell>) -> Result<Opened, Ope
     let shape = established.shape;
     let uri = locator.uri.to_string();
     if !shape.flush {
-        tracing::warn!("{uri}: the server understands no FLUSH, so nobody can promise that a write outlives it; flushes are answered and do nothing");
+        tracing::warn!(
+            "{uri}: the server understands no FLUSH, so nobody can promise that a write outlives \
+                it; flushes are answered and do nothing"
+        );
     }
     let wake = Bell::new().map_err(OpenError::Engine)?;
     let shared = Arc::new(Shared::new(wake, Arc::clone(bell)));
     let link = Link::new(locator.clone(), established, Arc::clone(&shared));
-    let thread = std::thread::Builder::new().name("headtime-nbd".to_owned()).spawn(move || link.run()).map_err(OpenError::Engine)?;
-    let drive = NbdDrive { uri, shared, thread: Some(thread), running: BTreeSet::new(), said: BTreeMap::new(), losses: 0, more: false };
+    let thread = std::thread::Builder::new()
+        .name("headtime-nbd".to_owned())
+        .spawn(move || link.run())
+        .map_err(OpenError::Engine)?;
+    let drive = NbdDrive {
+        uri,
+        shared,
+        thread: Some(thread),
+        running: BTreeSet::new(),
+        said: BTreeMap::new(),
+        losses: 0,
+        more: false,
+    };
     Ok(Opened {
         backend: Box::new(drive),
         belief: Box::new(LinearBelief::new(shape.capacity)),
@@ -100,7 +118,8 @@ impl Backend for NbdDrive {
         let before = ended.len();
         while let Some(report) = reports.queue.pop_front() {
             match report {
-                // What was over before the loss is taken in by the engine before it hears of the loss.
+                // What was over before the loss is taken in by the engine before it hears of the
+                // loss.
                 Report::Lost if ended.len() > before => {
                     reports.queue.push_front(report);
                     break;
@@ -119,7 +138,11 @@ impl Backend for NbdDrive {
         self.more = !reports.queue.is_empty();
         if reports.broken && !self.more {
             let fault = Errno::IO.raw_os_error();
-            ended.extend(std::mem::take(&mut self.running).into_iter().map(|command| Ended { command, due: None, result: Err(fault) }));
+            ended.extend(std::mem::take(&mut self.running).into_iter().map(|command| Ended {
+                command,
+                due: None,
+                result: Err(fault),
+            }));
         }
     }
 

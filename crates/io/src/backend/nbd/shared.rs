@@ -1,6 +1,8 @@
-//! Between the engine and the thread of the connection: orders one way, reports the other, each with a bell.
+//! Between the engine and the thread of the connection: orders one way, reports the other, each
+//! with a bell.
 //!
-//! Bounded by the drive's queue: the engine sends no more commands than that, and each is reported once.
+//! Bounded by the drive's queue: the engine sends no more commands than that, and each is reported
+//! once.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -54,7 +56,13 @@ impl Shared {
     pub(super) fn new(wake: Bell, bell: Arc<Bell>) -> Self {
         let view = LinkSnapshot { state: LinkState::Connected, losses: 0, attempts: 0 };
         let reports = Reports { queue: VecDeque::new(), view, broken: false };
-        Self { orders: Mutex::new(Orders::default()), reports: Mutex::new(reports), known_by: Mutex::default(), wake, bell }
+        Self {
+            orders: Mutex::new(Orders::default()),
+            reports: Mutex::new(reports),
+            known_by: Mutex::default(),
+            wake,
+            bell,
+        }
     }
 
     pub(super) fn wake(&self) -> &Bell {

@@ -8,8 +8,13 @@ use std::time::{Duration, Instant};
 use headtime_nbd::uri::Address;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_nodelay};
-use rustix::net::{AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::sockopt::{
+    set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl, set_tcp_nodelay,
+};
+use rustix::net::{
+    AddressFamily, RecvFlags, SendAncillaryBuffer, SendFlags, Shutdown, SocketAddrUnix,
+    SocketFlags, SocketType,
+};
 use rustix::net::{connect, recv, sendmsg, shutdown, socket_with};
 
 /// A connected socket.
@@ -25,7 +30,8 @@ pub(super) enum NoSocket {
 }
 
 impl Socket {
-    /// Connects by `deadline`; looking a name up may take longer, because the system sets the limit there.
+    /// Connects by `deadline`; looking a name up may take longer, because the system sets the limit
+    /// there.
     pub(super) fn connect(address: &Address, limit: Duration) -> Result<(Self, Instant), NoSocket> {
         match address {
             Address::Unix { socket } => {
@@ -33,9 +39,13 @@ impl Socket {
                 Self::unix(socket, deadline).map(|socket| (socket, deadline))
             }
             Address::Tcp { host, port } => {
-                let addresses: Vec<_> = (host.as_str(), *port).to_socket_addrs().map_err(NoSocket::Lookup)?.collect();
+                let addresses: Vec<_> =
+                    (host.as_str(), *port).to_socket_addrs().map_err(NoSocket::Lookup)?.collect();
                 let deadline = Instant::now() + limit;
-                let mut last = NoSocket::Lookup(io::Error::new(io::ErrorKind::NotFound, "the name has no address"));
+                let mut last = NoSocket::Lookup(io::Error::new(
+                    io::ErrorKind::NotFound,
+                    "the name has no address",
+                ));
                 for address in addresses {
                     let left = deadline.saturating_duration_since(Instant::now());
                     if left.is_zero() {
@@ -43,7 +53,9 @@ impl Socket {
                     }
                     match TcpStream::connect_timeout(&address, left).and_then(Self::of_tcp) {
                         Ok(socket) => return Ok((socket, deadline)),
-                        Err(error) if error.kind() == io::ErrorKind::TimedOut => last = NoSocket::TooLate,
+                        Err(error) if error.kind() == io::ErrorKind::TimedOut => {
+                            last = NoSocket::TooLate
+                        }
                         Err(error) => last = NoSocket::Connect(error),
                     }
                 }
@@ -60,7 +72,8 @@ impl Socket {
         };
         let address = address.map_err(refused)?;
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-        let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(refused)?;
+        let socket =
+            socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None).map_err(refused)?;
         loop {
             match connect(&socket, &address) {
                 Ok(()) => return Ok(Self(socket)),
@@ -77,7 +90,8 @@ impl Socket {
         stream.set_nonblocking(true)?;
         let socket = OwnedFd::from(stream);
         set_tcp_nodelay(&socket, true)?;
-        // A machine that is gone says nothing; the kernel asks it now and then, so that also an idle drive notices.
+        // A machine that is gone says nothing; the kernel asks it now and then, so that also an
+        // idle drive notices.
         set_socket_keepalive(&socket, true)?;
         set_tcp_keepidle(&socket, KEEPALIVE)?;
         set_tcp_keepintvl(&socket, KEEPALIVE)?;
@@ -98,7 +112,8 @@ impl Socket {
     /// Writes as much as the socket takes.
     pub(super) fn write(&self, pieces: &[IoSlice<'_>]) -> Result<usize, Errno> {
         loop {
-            match sendmsg(&self.0, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL) {
+            match sendmsg(&self.0, pieces, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL)
+            {
                 Err(Errno::INTR) => {}
                 outcome => return outcome,
             }
@@ -111,14 +126,18 @@ impl Socket {
         let _ = shutdown(&self.0, Shutdown::Write);
     }
 
-    /// Waits until the socket can be read, or written if that is wanted, or the time is over; whether it was in time.
+    /// Waits until the socket can be read, or written if that is wanted, or the time is over;
+    /// whether it was in time.
     pub(super) fn wait(&self, writing: bool, deadline: Instant) -> bool {
         let left = deadline.saturating_duration_since(Instant::now());
         if left.is_zero() {
             return false;
         }
         let flags = if writing { PollFlags::IN | PollFlags::OUT } else { PollFlags::IN };
-        let timeout = Timespec { tv_sec: left.as_secs().min(1 << 30) as i64, tv_nsec: i64::from(left.subsec_nanos()) };
+        let timeout = Timespec {
+            tv_sec: left.as_secs().min(1 << 30) as i64,
+            tv_nsec: i64::from(left.subsec_nanos()),
+        };
         // An interrupted wait ends early, which the caller's loop allows for.
         let _ = poll(&mut [PollFd::new(&self.0, flags)], Some(&timeout));
         true
@@ -132,6 +151,7 @@ impl AsFd for Socket {
 }
 
 const LOOK_AGAIN: Duration = Duration::from_millis(20);
-/// A vanished machine is noticed after four times this (guess): well before the time limit of a command.
+/// A vanished machine is noticed after four times this (guess): well before the time limit of a
+/// command.
 const KEEPALIVE: Duration = Duration::from_secs(5);
 const KEEPALIVE_PROBES: u32 = 3;

@@ -1,4 +1,5 @@
-//! An NBD server that is measured: one thread sends, waits and looks at the clock, so that no wake-up of another thread stands between the socket and the stamp.
+//! An NBD server that is measured: one thread sends, waits and looks at the clock, so that no
+//! wake-up of another thread stands between the socket and the stamp.
 
 use std::collections::{HashMap, VecDeque};
 use std::io::IoSlice;
@@ -16,7 +17,7 @@ use super::error::NbdError;
 use super::establish::{Established, SCRATCH_BYTES, establish, establish_to_read};
 use super::shape::Shape;
 use super::socket::Socket;
-use crate::characterise::edge::{Edge, Lost, Order, Over, sleep_until};
+use crate::characterize::edge::{Edge, Lost, Order, Over, sleep_until};
 use crate::clock::RealClock;
 use crate::locator::NbdLocator;
 
@@ -75,11 +76,17 @@ impl TimedExport {
         let sector_bytes = u64::from(self.shape.sector.bytes());
         let longest = u64::from(self.shape.longest);
         let (first, end) = (start.get() * sector_bytes, (start.get() + len.get()) * sector_bytes);
-        let pieces = (first..end).step_by(longest as usize).map(|offset| (offset, longest.min(end - offset) as u32));
+        let pieces = (first..end)
+            .step_by(longest as usize)
+            .map(|offset| (offset, longest.min(end - offset) as u32));
         let request = |(offset, length): (u64, u32)| match order.op {
             Op::Write => {
                 let from = (offset - first) as usize;
-                Request::Write { offset, payload: order.data.slice(from..from + length as usize), fua: order.fua }
+                Request::Write {
+                    offset,
+                    payload: order.data.slice(from..from + length as usize),
+                    fua: order.fua,
+                }
             }
             _ => Request::Read { offset, length, unfragmented: false },
         };
@@ -89,7 +96,8 @@ impl TimedExport {
     /// Writes what the machine wants to say, as far as the socket takes it.
     fn write(&mut self) {
         while self.machine.output_bytes() > 0 && self.lost.is_none() {
-            let chunks: Vec<IoSlice<'_>> = self.machine.output_chunks().take(MOST_CHUNKS).map(IoSlice::new).collect();
+            let chunks: Vec<IoSlice<'_>> =
+                self.machine.output_chunks().take(MAX_CHUNKS).map(IoSlice::new).collect();
             match self.socket.write(&chunks) {
                 Ok(count) => {
                     drop(chunks);
@@ -135,7 +143,9 @@ impl TimedExport {
             // The end of the connection is told apart from errors of the drive.
             Err(RequestError::ConnectionLost) => return,
             Err(error @ RequestError::Server { errno, .. }) => {
-                parts.failure.get_or_insert_with(|| (errno.code() as i32, error.to_string().into()));
+                parts
+                    .failure
+                    .get_or_insert_with(|| (errno.code() as i32, error.to_string().into()));
             }
         }
         parts.left -= 1;
@@ -162,13 +172,15 @@ impl Edge for TimedExport {
 
     fn send(&mut self, order: Order) -> Instant {
         let requests = self.requests(&order);
-        self.orders.insert(order.token, Parts { left: requests.len(), data: Vec::new(), failure: None });
+        self.orders
+            .insert(order.token, Parts { left: requests.len(), data: Vec::new(), failure: None });
         for request in requests {
             match self.machine.submit(request) {
                 Ok(id) => {
                     self.at_server.insert(id, order.token);
                 }
-                // One order fits well into what the machine holds, so it is the connection that has ended.
+                // One order fits well into what the machine holds, so it is the connection that has
+                // ended.
                 Err(refused) => self.lost = self.lost.take().or(Some(refused.to_string())),
             }
         }
@@ -183,7 +195,9 @@ impl Edge for TimedExport {
                 return Ok(Some(over));
             }
             if let Some(why) = &self.lost {
-                return Err(Lost { why: format!("the connection to {} was lost: {why}", self.uri()) });
+                return Err(Lost {
+                    why: format!("the connection to {} was lost: {why}", self.uri()),
+                });
             }
             self.write();
             if self.lost.is_some() || self.read().is_some() {
@@ -193,7 +207,10 @@ impl Edge for TimedExport {
             if left.is_zero() {
                 return Ok(None);
             }
-            self.socket.wait(self.machine.output_bytes() > 0, Deadline::now() + Duration::from_nanos(left.as_ns()));
+            self.socket.wait(
+                self.machine.output_bytes() > 0,
+                Deadline::now() + Duration::from_nanos(left.as_ns()),
+            );
         }
     }
 
@@ -205,7 +222,8 @@ impl Edge for TimedExport {
         self.at_server.clear();
         self.orders.clear();
         self.over.clear();
-        let give_up = Deadline::now() + Duration::from_nanos(self.locator.reconnect_timeout.as_ns());
+        let give_up =
+            Deadline::now() + Duration::from_nanos(self.locator.reconnect_timeout.as_ns());
         loop {
             let error = match connect(&self.locator, self.writes) {
                 Ok(now) => match self.shape.difference(&now.shape) {
@@ -214,12 +232,17 @@ impl Edge for TimedExport {
                         return Ok(());
                     }
                     // Another drive does not become the old one by waiting.
-                    Some(difference) => return Err(NbdError::Changed { uri: self.uri(), difference }.to_string()),
+                    Some(difference) => {
+                        return Err(NbdError::Changed { uri: self.uri(), difference }.to_string());
+                    }
                 },
                 Err(error) => error,
             };
             if Deadline::now() + PAUSE >= give_up {
-                return Err(format!("{error}; it was called again for {}", self.locator.reconnect_timeout));
+                return Err(format!(
+                    "{error}; it was called again for {}",
+                    self.locator.reconnect_timeout
+                ));
             }
             std::thread::sleep(PAUSE);
         }
@@ -249,6 +272,7 @@ fn joined(data: &mut Vec<(RequestId, Bytes)>) -> Bytes {
 }
 
 /// Pieces written at a time; the kernel takes up to 1,024.
-const MOST_CHUNKS: usize = 64;
-/// Between two attempts to connect: a server that was restarted is back in a second or a few (guess).
+const MAX_CHUNKS: usize = 64;
+/// Between two attempts to connect: a server that was restarted is back in a second or a few
+/// (guess).
 const PAUSE: Duration = Duration::from_millis(200);

@@ -1,7 +1,9 @@
-//! A drive's write cache at one moment: what is settled on the platter, and what may or may not be found there when the power fails.
+//! A drive's write cache at one moment: what is settled on the platter, and what may or may not be
+//! found there when the power fails.
 //!
-//! [`WriteCache`] is fed the events of a drive in their order. Example, one sector: writes A, B and C are reported, a flush sent after B is reported, then D is sent.
-//! B is settled and A forgotten with it; C is cached and D under way, so that a cut finds B, C or D.
+//! [`WriteCache`] is fed the events of a drive in their order. Example, one sector: writes A, B and
+//! C are reported, a flush sent after B is reported, then D is sent. B is settled and A forgotten
+//! with it; C is cached and D under way, so that a cut finds B, C or D.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +41,8 @@ pub(super) struct Change {
     fua: bool,
     /// Its number among the reported ones, from 1.
     number: u64,
-    /// The sectors of `extent` that a later change has settled, so that this one can no longer be found there; empty when there are none.
+    /// The sectors of `extent` that a later change has settled, so that this one can no longer be
+    /// found there; empty when there are none.
     overtaken: Vec<bool>,
     /// A failed flush should have covered it.
     forsaken: bool,
@@ -47,7 +50,14 @@ pub(super) struct Change {
 
 impl WriteCache {
     pub(super) fn new(settled: Platter, forgets_failed_flushes: bool) -> Self {
-        Self { settled, cached: Vec::new(), under_way: Vec::new(), flushes: BTreeMap::new(), reported: 0, forgets_failed_flushes }
+        Self {
+            settled,
+            cached: Vec::new(),
+            under_way: Vec::new(),
+            flushes: BTreeMap::new(),
+            reported: 0,
+            forgets_failed_flushes,
+        }
     }
 
     /// Takes the next event in.
@@ -68,21 +78,24 @@ impl WriteCache {
                     forsaken: false,
                 });
             }
-            Event::Reported { command, result, lied, landed } => match self.flushes.remove(command) {
+            Event::Reported { command, result, lied, landed } => match self.flushes.remove(command)
+            {
                 Some(covers) => self.flushed(covers, result.is_ok(), *lied),
                 None => self.changed(*command, result.is_ok() && !lied, *landed),
             },
         }
     }
 
-    /// What a cut now may or may not find, in the order in which it took effect; what is under way comes last, in the order it was sent.
+    /// What a cut now may or may not find, in the order in which it took effect; what is under way
+    /// comes last, in the order it was sent.
     pub(super) fn unsettled(&self) -> impl Iterator<Item = &Change> {
         self.cached.iter().chain(&self.under_way)
     }
 
     fn changed(&mut self, command: CommandId, done: bool, landed: Sectors) {
         let index = self.under_way.iter().position(|change| change.command == command);
-        let mut change = self.under_way.remove(index.expect("a change is sent before it is reported"));
+        let mut change =
+            self.under_way.remove(index.expect("a change is sent before it is reported"));
         self.reported += 1;
         change.number = self.reported;
         change.extent.len = landed;
@@ -94,17 +107,25 @@ impl WriteCache {
 
     fn flushed(&mut self, covers: u64, succeeded: bool, lied: bool) {
         if !succeeded {
-            let forsaken = self.cached.iter_mut().filter(|change| self.forgets_failed_flushes && change.number <= covers);
+            let forsaken = self
+                .cached
+                .iter_mut()
+                .filter(|change| self.forgets_failed_flushes && change.number <= covers);
             forsaken.for_each(|change| change.forsaken = true);
         } else if !lied {
             let all = std::mem::take(&mut self.cached);
             for change in all {
-                if change.number <= covers && !change.forsaken { self.settle(&change) } else { self.cached.push(change) }
+                if change.number <= covers && !change.forsaken {
+                    self.settle(&change)
+                } else {
+                    self.cached.push(change)
+                }
             }
         }
     }
 
-    /// Puts a change on the platter; what took effect before it can no longer be found on its sectors.
+    /// Puts a change on the platter; what took effect before it can no longer be found on its
+    /// sectors.
     fn settle(&mut self, change: &Change) {
         for run in change.runs(|_| true) {
             change.put(run, &mut self.settled);
@@ -113,7 +134,8 @@ impl WriteCache {
             let Some(both) = earlier.extent.intersection(change.extent) else { continue };
             earlier.overtaken.resize(earlier.extent.len.get() as usize, false);
             for lba in both.start.get()..both.end().get() {
-                // Where the later one was itself overtaken, whatever did that has overtaken the earlier one too.
+                // Where the later one was itself overtaken, whatever did that has overtaken the
+                // earlier one too.
                 earlier.overtaken[(lba - earlier.extent.start.get()) as usize] = true;
             }
         }
@@ -130,10 +152,13 @@ impl Change {
         !self.overtaken.get(index as usize).copied().unwrap_or(false)
     }
 
-    /// The longest runs of its sectors, counted from its first, that it may be found on and that `wanted` names.
+    /// The longest runs of its sectors, counted from its first, that it may be found on and that
+    /// `wanted` names.
     pub(super) fn runs(&self, wanted: impl Fn(u64) -> bool) -> Vec<std::ops::Range<u64>> {
         let mut runs: Vec<std::ops::Range<u64>> = Vec::new();
-        for index in (0..self.extent.len.get()).filter(|index| self.may_show(*index) && wanted(*index)) {
+        for index in
+            (0..self.extent.len.get()).filter(|index| self.may_show(*index) && wanted(*index))
+        {
             match runs.last_mut() {
                 Some(run) if run.end == index => run.end += 1,
                 _ => runs.push(index..index + 1),

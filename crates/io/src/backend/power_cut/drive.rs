@@ -1,7 +1,8 @@
 //! The drive: [`PowerCutDrive`] opens it, [`PowerSwitch`] stays with whoever cuts its power.
 //!
-//! Commands under way are reported in random order and number, drawn by seed, as soon as the engine asks. How they interleave with submissions depends on the threads of the machine, so
-//! that two runs with one seed have different histories; cuts of one history repeat.
+//! Commands under way are reported in random order and number, drawn by seed, as soon as the engine
+//! asks. How they interleave with submissions depends on the threads of the machine, so that two
+//! runs with one seed have different histories; cuts of one history repeat.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -23,7 +24,8 @@ use crate::drive::{Drive, Opened};
 use crate::open_error::OpenError;
 use crate::options::DriveOptions;
 
-/// Which promises a drive makes and does not keep: some do. Software on top cannot notice before the power fails, which shows that a test can fail.
+/// Which promises a drive makes and does not keep: some do. Software on top cannot notice before
+/// the power fails, which shows that a test can fail.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Lies {
     /// Flushes are reported and settle nothing.
@@ -77,7 +79,8 @@ struct Backstage {
 }
 
 impl PowerCutDrive {
-    /// A drive with these sectors: 4 KiB physical blocks, 32 commands at once, force unit access, no history, no faults, seed 0.
+    /// A drive with these sectors: 4 KiB physical blocks, 32 commands at once, force unit access,
+    /// no history, no faults, seed 0.
     #[must_use]
     pub fn new(platter: Platter) -> Self {
         Self {
@@ -115,7 +118,10 @@ impl PowerCutDrive {
     #[must_use]
     pub fn physical_block(mut self, bytes: u32) -> Self {
         let sector = self.platter.sector_size().bytes();
-        assert!(bytes > 0 && bytes.is_multiple_of(sector), "a physical block of {bytes} bytes is no whole number of sectors of {sector} bytes");
+        assert!(
+            bytes > 0 && bytes.is_multiple_of(sector),
+            "a physical block of {bytes} bytes is no whole number of sectors of {sector} bytes"
+        );
         self.physical_block = bytes;
         self
     }
@@ -131,7 +137,8 @@ impl PowerCutDrive {
         self
     }
 
-    /// Whether it honours force unit access; where it does not, the scheduler flushes behind such writes.
+    /// Whether it honors force unit access; where it does not, the scheduler flushes behind such
+    /// writes.
     #[must_use]
     pub fn fua(mut self, fua: bool) -> Self {
         self.fua = fua;
@@ -145,25 +152,33 @@ impl PowerCutDrive {
         self
     }
 
-    /// The share of writes, zeroes and discards that fail with EIO, from 0 to 1; a part of each is taken in.
+    /// The share of writes, zeroes and discards that fail with EIO, from 0 to 1; a part of each is
+    /// taken in.
     ///
     /// # Panics
     /// When `share` is not within 0 to 1.
     #[must_use]
     pub fn write_errors(mut self, share: f64) -> Self {
-        assert!((0.0..=1.0).contains(&share), "a share of {share} writes cannot fail; it must be from 0 to 1");
+        assert!(
+            (0.0..=1.0).contains(&share),
+            "a share of {share} writes cannot fail; it must be from 0 to 1"
+        );
         self.write_error_share = share;
         self
     }
 
-    /// The share of flushes that fail with EIO, from 0 to 1. With `forgets`, what a failed flush should have covered is covered by no later one: the drive gives up what it
-    /// could not write, and reports that once, as ATA drives and Linux' page cache do.
+    /// The share of flushes that fail with EIO, from 0 to 1. With `forgets`, what a failed flush
+    /// should have covered is covered by no later one: the drive gives up what it could not write,
+    /// and reports that once, as ATA drives and Linux' page cache do.
     ///
     /// # Panics
     /// When `share` is not within 0 to 1.
     #[must_use]
     pub fn flush_errors(mut self, share: f64, forgets: bool) -> Self {
-        assert!((0.0..=1.0).contains(&share), "a share of {share} flushes cannot fail; it must be from 0 to 1");
+        assert!(
+            (0.0..=1.0).contains(&share),
+            "a share of {share} flushes cannot fail; it must be from 0 to 1"
+        );
         self.flush_error_share = share;
         self.forgets_failed_flushes = forgets;
         self
@@ -172,7 +187,8 @@ impl PowerCutDrive {
     /// Turns the drive on.
     ///
     /// # Errors
-    /// [`OpenError::BadOption`] and [`OpenError::Engine`]. What `options` say of files does not matter here.
+    /// [`OpenError::BadOption`] and [`OpenError::Engine`]. What `options` say of files does not
+    /// matter here.
     pub fn open(self, options: DriveOptions) -> Result<(Drive, PowerSwitch), OpenError> {
         options.check()?;
         let bell = Arc::new(Bell::new().map_err(OpenError::Engine)?);
@@ -186,7 +202,11 @@ impl PowerCutDrive {
         });
         let cache = WriteCache::new(self.platter.clone(), self.forgets_failed_flushes);
         let state = State { live: self.platter.clone(), cache, history, events: 0, stalled: false };
-        let shared = Arc::new(Shared { state: Mutex::new(state), bell: Arc::clone(&bell), physical_sectors });
+        let shared = Arc::new(Shared {
+            state: Mutex::new(state),
+            bell: Arc::clone(&bell),
+            physical_sectors,
+        });
         let opened = Opened {
             belief: Box::new(LinearBelief::new(capacity)),
             model: Model::Unknown,
@@ -219,13 +239,15 @@ impl PowerSwitch {
         self.shared.state().events
     }
 
-    /// Everything so far; `None` when the drive was not made to [`record`](PowerCutDrive::record) it.
+    /// Everything so far; `None` when the drive was not made to [`record`](PowerCutDrive::record)
+    /// it.
     #[must_use]
     pub fn history(&self) -> Option<History> {
         self.shared.state().history.clone()
     }
 
-    /// Makes the drive stand still: it takes commands and reports none, until [`PowerSwitch::resume`].
+    /// Makes the drive stand still: it takes commands and reports none, until
+    /// [`PowerSwitch::resume`].
     pub fn stall(&self) {
         self.shared.state().stalled = true;
     }
@@ -256,22 +278,39 @@ impl State {
 
 impl Backstage {
     /// Carries a command out as far as it goes, and says how it ended.
-    fn report(&mut self, command: &Command, content: &Bytes, state: &mut State) -> Result<Bytes, i32> {
+    fn report(
+        &mut self,
+        command: &Command,
+        content: &Bytes,
+        state: &mut State,
+    ) -> Result<Bytes, i32> {
         let Command { id, op, extent, fua, .. } = *command;
         if op == Op::Read {
             return state.live.read(extent).map_err(|_unreadable| EIO);
         }
-        let share = if op == Op::Flush { self.traits.flush_error_share } else { self.traits.write_error_share };
+        let share = if op == Op::Flush {
+            self.traits.flush_error_share
+        } else {
+            self.traits.write_error_share
+        };
         let failed = self.rng.random_bool(share);
-        let landed = if failed && op != Op::Flush { Sectors::new(self.rng.random_range(0..extent.len.get())) } else { extent.len };
+        let landed = if failed && op != Op::Flush {
+            Sectors::new(self.rng.random_range(0..extent.len.get()))
+        } else {
+            extent.len
+        };
         if !landed.is_zero() {
             let taken_in = Extent::new(extent.start, landed);
             match op {
-                Op::Write => state.live.write(taken_in, &content[..state.live.sector_size().bytes_of(landed) as usize]),
+                Op::Write => state.live.write(
+                    taken_in,
+                    &content[..state.live.sector_size().bytes_of(landed) as usize],
+                ),
                 _ => state.live.zero(taken_in),
             }
         }
-        let lied = !failed && (op == Op::Flush && self.traits.lies.flush || fua && self.traits.lies.fua);
+        let lied =
+            !failed && (op == Op::Flush && self.traits.lies.flush || fua && self.traits.lies.fua);
         let result = if failed { Err(EIO) } else { Ok(()) };
         state.happened(Event::Reported { command: id, result, lied, landed });
         result.map(|()| Bytes::new())
@@ -291,7 +330,13 @@ impl Backend for Backstage {
         };
         if command.op != Op::Read {
             let Command { id, op, extent, fua, .. } = command;
-            self.shared.state().happened(Event::Sent { command: id, op, extent, fua, content: content.clone() });
+            self.shared.state().happened(Event::Sent {
+                command: id,
+                op,
+                extent,
+                fua,
+                content: content.clone(),
+            });
         }
         self.under_way.push((command, content));
     }
@@ -303,7 +348,8 @@ impl Backend for Backstage {
             return;
         }
         for _ in 0..self.rng.random_range(0..=self.under_way.len()) {
-            let (command, content) = self.under_way.swap_remove(self.rng.random_range(0..self.under_way.len()));
+            let (command, content) =
+                self.under_way.swap_remove(self.rng.random_range(0..self.under_way.len()));
             let result = self.report(&command, &content, &mut state);
             ended.push(Ended { command: command.id, due: None, result });
         }

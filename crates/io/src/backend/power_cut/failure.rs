@@ -1,7 +1,9 @@
 //! What a power failure does to what is not settled: [`PowerFailure`].
 //!
-//! Every unsettled command meets a fate of its own: it is found whole, not found, or torn. How likely each is, is drawn once for each cut, so that among many cuts there
-//! are such with one command lost, one command kept, everything torn, and everything between. A sector shows the last command that kept it.
+//! Every unsettled command meets a fate of its own: it is found whole, not found, or torn. How
+//! likely each is, is drawn once for each cut, so that among many cuts there are such with one
+//! command lost, one command kept, everything torn, and everything between. A sector shows the last
+//! command that kept it.
 
 use headtime_units::Extent;
 use rand::{Rng, RngExt};
@@ -21,7 +23,8 @@ pub struct PowerFailure {
 /// Where a command that is not settled may be torn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tear {
-    /// Nowhere: it is found whole or not at all. Milder than any drive, to tell what depends on tearing.
+    /// Nowhere: it is found whole or not at all. Milder than any drive, to tell what depends on
+    /// tearing.
     Never,
     /// Between physical blocks: any of them may be found.
     PhysicalBlocks,
@@ -34,8 +37,9 @@ pub enum Tear {
 pub enum Casualty {
     /// Its sectors hold what they held before or what was being written.
     None,
-    /// One block with something unsettled in it, at the most, cannot be read until it is written, its settled neighbour sectors included: the drive read the block, changed a sector in it
-    /// and was writing it back.
+    /// One block with something unsettled in it, at the most, cannot be read until it is written,
+    /// its settled neighbor sectors included: the drive read the block, changed a sector in it and
+    /// was writing it back.
     OneBlock,
 }
 
@@ -47,7 +51,12 @@ impl Default for PowerFailure {
 
 impl PowerFailure {
     /// Draws what is found when the power fails now.
-    pub(super) fn strike(self, cache: &WriteCache, physical_sectors: u64, rng: &mut impl Rng) -> Platter {
+    pub(super) fn strike(
+        self,
+        cache: &WriteCache,
+        physical_sectors: u64,
+        rng: &mut impl Rng,
+    ) -> Platter {
         let mut platter = cache.settled.clone();
         let odds = Odds::draw(self.tear, rng);
         for change in cache.unsettled() {
@@ -72,10 +81,9 @@ pub(super) fn exposed_blocks(cache: &WriteCache, physical_sectors: u64) -> Vec<E
         .unsettled()
         .flat_map(|change| {
             let first = change.extent().start.get();
-            change
-                .runs(|_| true)
-                .into_iter()
-                .flat_map(move |run| (first + run.start) / physical_sectors..(first + run.end).div_ceil(physical_sectors))
+            change.runs(|_| true).into_iter().flat_map(move |run| {
+                (first + run.start) / physical_sectors..(first + run.end).div_ceil(physical_sectors)
+            })
         })
         .collect();
     blocks.sort_unstable();
@@ -98,15 +106,25 @@ impl Odds {
         const WHOLE: [f64; 5] = [0.0, 0.1, 0.5, 0.9, 1.0];
         const TORN: [f64; 4] = [0.0, 0.1, 0.5, 1.0];
         let whole = WHOLE[rng.random_range(0..WHOLE.len())];
-        Self { whole, torn: if tear == Tear::Never { 0.0 } else { TORN[rng.random_range(0..TORN.len())] } }
+        Self {
+            whole,
+            torn: if tear == Tear::Never { 0.0 } else { TORN[rng.random_range(0..TORN.len())] },
+        }
     }
 
     /// The runs of its sectors that are found.
-    fn fate_of(&self, change: &Change, tear: Tear, physical_sectors: u64, rng: &mut impl Rng) -> Vec<std::ops::Range<u64>> {
+    fn fate_of(
+        &self,
+        change: &Change,
+        tear: Tear,
+        physical_sectors: u64,
+        rng: &mut impl Rng,
+    ) -> Vec<std::ops::Range<u64>> {
         if !rng.random_bool(self.torn) {
             return if rng.random_bool(self.whole) { change.runs(|_| true) } else { Vec::new() };
         }
-        // Units that are found or not as one: logical sectors, or the parts of the command in each physical block.
+        // Units that are found or not as one: logical sectors, or the parts of the command in each
+        // physical block.
         let unit = if tear == Tear::PhysicalBlocks { physical_sectors } else { 1 };
         let first = change.extent().start.get();
         let unit_of = |index: u64| (first + index) / unit - first / unit;
@@ -125,5 +143,6 @@ impl Odds {
     }
 }
 
-/// In which share of cuts the head is on a block at all: often enough to matter, seldom enough that most cuts are not told by an error (guess).
+/// In which share of cuts the head is on a block at all: often enough to matter, seldom enough that
+/// most cuts are not told by an error (guess).
 const CASUALTY_SHARE: f64 = 0.5;

@@ -1,4 +1,5 @@
-//! The events of a drive in their order, and cutting the power between any two of them: [`History`], [`Cutter`].
+//! The events of a drive in their order, and cutting the power between any two of them:
+//! [`History`], [`Cutter`].
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -35,7 +36,8 @@ pub enum Event {
         result: Result<(), i32>,
         /// Whether durability was promised and not kept.
         lied: bool,
-        /// How many of the command's sectors were taken in, from its first: all of them, unless it failed.
+        /// How many of the command's sectors were taken in, from its first: all of them, unless it
+        /// failed.
         landed: Sectors,
     },
 }
@@ -77,10 +79,15 @@ impl History {
     /// A cutter at the moment 0.
     #[must_use]
     pub fn cutter(&self) -> Cutter<'_> {
-        Cutter { history: self, cache: WriteCache::new(self.before.clone(), self.forgets_failed_flushes), at: 0 }
+        Cutter {
+            history: self,
+            cache: WriteCache::new(self.before.clone(), self.forgets_failed_flushes),
+            at: 0,
+        }
     }
 
-    /// Draws `cuts` cuts at random moments, in ascending order, and hands each moment and what is found then to `check`.
+    /// Draws `cuts` cuts at random moments, in ascending order, and hands each moment and what is
+    /// found then to `check`.
     ///
     /// # Errors
     /// The first that `check` returns.
@@ -91,20 +98,28 @@ impl History {
         rng: &mut impl Rng,
         mut check: impl FnMut(usize, Platter) -> Result<(), E>,
     ) -> Result<(), E> {
-        let mut moments: Vec<usize> = (0..cuts).map(|_| rng.random_range(0..=self.events.len())).collect();
+        let mut moments: Vec<usize> =
+            (0..cuts).map(|_| rng.random_range(0..=self.events.len())).collect();
         moments.sort_unstable();
         let mut cutter = self.cutter();
-        moments.into_iter().try_for_each(|moment| check(moment, cutter.advance(moment).cut(failure, rng)))
+        moments
+            .into_iter()
+            .try_for_each(|moment| check(moment, cutter.advance(moment).cut(failure, rng)))
     }
 
-    /// The events up to `moment` that concern the sectors of `extent`, and all flushes, one a line: the story of a sector that should not hold what it does.
+    /// The events up to `moment` that concern the sectors of `extent`, and all flushes, one a line:
+    /// the story of a sector that should not hold what it does.
     #[must_use]
     pub fn story(&self, extent: Extent, moment: usize) -> String {
         let concerned: BTreeSet<CommandId> = self
             .events
             .iter()
             .filter_map(|event| match event {
-                Event::Sent { command, op, extent: sent, .. } if *op == Op::Flush || sent.overlaps(extent) => Some(*command),
+                Event::Sent { command, op, extent: sent, .. }
+                    if *op == Op::Flush || sent.overlaps(extent) =>
+                {
+                    Some(*command)
+                }
                 _ => None,
             })
             .collect();
@@ -115,7 +130,9 @@ impl History {
                     let fua = if *fua { ", force unit access" } else { "" };
                     format!("sent {}: {} of {extent}{fua}", command.0, op.name())
                 }
-                Event::Reported { command, result, lied, landed } if concerned.contains(command) => {
+                Event::Reported { command, result, lied, landed }
+                    if concerned.contains(command) =>
+                {
                     let lied = if *lied { ", a lie" } else { "" };
                     format!("reported {}: {result:?}{lied}, {landed} taken in", command.0)
                 }
@@ -133,7 +150,11 @@ impl Cutter<'_> {
     /// # Panics
     /// When `moment` is earlier than the cutter's, or after the history's end.
     pub fn advance(&mut self, moment: usize) -> &mut Self {
-        assert!(moment >= self.at, "a cutter only goes forward: it is at {}, and {moment} was asked for; take a new one", self.at);
+        assert!(
+            moment >= self.at,
+            "a cutter only goes forward: it is at {}, and {moment} was asked for; take a new one",
+            self.at
+        );
         for event in &self.history.events[self.at..moment] {
             self.cache.take(event);
         }
@@ -146,18 +167,25 @@ impl Cutter<'_> {
         failure.strike(&self.cache, self.history.physical_sectors, rng)
     }
 
-    /// Everything that may be found when the power fails at this moment and leaves all sectors readable: any of its contents for each sector, independently. No platter comes twice. Grows exponentially:
-    /// ask [`EveryPlatter::size`] first.
+    /// Everything that may be found when the power fails at this moment and leaves all sectors
+    /// readable: any of its contents for each sector, independently. No platter comes twice. Grows
+    /// exponentially: ask [`EveryPlatter::size`] first.
     #[must_use]
     pub fn every_cut(&self) -> EveryPlatter {
-        let settled = |lba| self.cache.settled.read(Extent::from_numbers(lba, 1)).unwrap_or_default();
+        let settled =
+            |lba| self.cache.settled.read(Extent::from_numbers(lba, 1)).unwrap_or_default();
         let mut choices: BTreeMap<u64, Vec<Bytes>> = BTreeMap::new();
         for change in self.cache.unsettled() {
-            let mut platter = Platter::blank(self.cache.settled.sector_size(), self.cache.settled.capacity());
+            let mut platter =
+                Platter::blank(self.cache.settled.sector_size(), self.cache.settled.capacity());
             for run in change.runs(|_| true) {
                 change.put(run.clone(), &mut platter);
-                for lba in change.extent().start.get() + run.start..change.extent().start.get() + run.end {
-                    let content = platter.read(Extent::from_numbers(lba, 1)).expect("nothing of it was spoilt");
+                for lba in
+                    change.extent().start.get() + run.start..change.extent().start.get() + run.end
+                {
+                    let content = platter
+                        .read(Extent::from_numbers(lba, 1))
+                        .expect("nothing of it was spoilt");
                     let known = choices.entry(lba).or_default();
                     if content != settled(lba) && !known.contains(&content) {
                         known.push(content);
@@ -165,11 +193,19 @@ impl Cutter<'_> {
                 }
             }
         }
-        let choices: Vec<(Extent, Vec<Bytes>)> = choices.into_iter().map(|(lba, contents)| (Extent::from_numbers(lba, 1), contents)).collect();
-        EveryPlatter { settled: self.cache.settled.clone(), next: Some(vec![0; choices.len()]), choices }
+        let choices: Vec<(Extent, Vec<Bytes>)> = choices
+            .into_iter()
+            .map(|(lba, contents)| (Extent::from_numbers(lba, 1), contents))
+            .collect();
+        EveryPlatter {
+            settled: self.cache.settled.clone(),
+            next: Some(vec![0; choices.len()]),
+            choices,
+        }
     }
 
-    /// The physical blocks with something unsettled in them: each may be the one that the head is on.
+    /// The physical blocks with something unsettled in them: each may be the one that the head is
+    /// on.
     #[must_use]
     pub fn exposed(&self) -> Vec<Extent> {
         exposed_blocks(&self.cache, self.history.physical_sectors)
@@ -180,7 +216,9 @@ impl EveryPlatter {
     /// How many there are; `u64::MAX` also when there are more.
     #[must_use]
     pub fn size(&self) -> u64 {
-        self.choices.iter().fold(1, |count: u64, (_, contents)| count.saturating_mul(contents.len() as u64 + 1))
+        self.choices
+            .iter()
+            .fold(1, |count: u64, (_, contents)| count.saturating_mul(contents.len() as u64 + 1))
     }
 }
 

@@ -8,8 +8,9 @@ use headtime_units::{Extent, Lba, SectorSize, Sectors};
 
 /// The sectors of a drive at rest.
 ///
-/// Sectors never written read as zeroes and take no memory. A clone shares what it has in common with the original until one of them is written, so that thousands of
-/// platters that differ in a few sectors take little more than one.
+/// Sectors never written read as zeroes and take no memory. A clone shares what it has in common
+/// with the original until one of them is written, so that thousands of platters that differ in a
+/// few sectors take little more than one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Platter {
     sector: SectorSize,
@@ -62,7 +63,11 @@ impl Platter {
         let mut bytes = vec![0; self.bytes_of(extent.len.get())];
         for (chunk, within, at) in parts(first, end) {
             let Some(content) = self.chunks.get(&chunk) else { continue };
-            let (from, len, to) = (self.bytes_of(within.start), self.bytes_of(within.end - within.start), self.bytes_of(at));
+            let (from, len, to) = (
+                self.bytes_of(within.start),
+                self.bytes_of(within.end - within.start),
+                self.bytes_of(at),
+            );
             bytes[to..to + len].copy_from_slice(&content[from..from + len]);
         }
         Ok(Bytes::from(bytes))
@@ -73,7 +78,11 @@ impl Platter {
     /// # Panics
     /// When `extent` does not lie on the platter, or `bytes` are not as long as it.
     pub fn write(&mut self, extent: Extent, bytes: &[u8]) {
-        assert_eq!(bytes.len(), self.bytes_of(extent.len.get()), "{extent} needs as many bytes as its sectors have");
+        assert_eq!(
+            bytes.len(),
+            self.bytes_of(extent.len.get()),
+            "{extent} needs as many bytes as its sectors have"
+        );
         self.put(extent, Some(bytes));
     }
 
@@ -85,7 +94,8 @@ impl Platter {
         self.put(extent, None);
     }
 
-    /// Makes sectors unreadable until they are written, as one that the head was on when the power failed.
+    /// Makes sectors unreadable until they are written, as one that the head was on when the power
+    /// failed.
     ///
     /// # Panics
     /// When `extent` does not lie on the platter.
@@ -102,14 +112,22 @@ impl Platter {
         }
         let whole = self.bytes_of(CHUNK_SECTORS);
         for (chunk, within, at) in parts(first, end) {
-            let (to, len, from) = (self.bytes_of(within.start), self.bytes_of(within.end - within.start), self.bytes_of(at));
+            let (to, len, from) = (
+                self.bytes_of(within.start),
+                self.bytes_of(within.end - within.start),
+                self.bytes_of(at),
+            );
             match bytes {
                 None if len == whole => drop(self.chunks.remove(&chunk)),
                 None if !self.chunks.contains_key(&chunk) => {}
                 _ => {
-                    let content = Arc::make_mut(self.chunks.entry(chunk).or_insert_with(|| Arc::new(vec![0; whole])));
+                    let content = Arc::make_mut(
+                        self.chunks.entry(chunk).or_insert_with(|| Arc::new(vec![0; whole])),
+                    );
                     match bytes {
-                        Some(bytes) => content[to..to + len].copy_from_slice(&bytes[from..from + len]),
+                        Some(bytes) => {
+                            content[to..to + len].copy_from_slice(&bytes[from..from + len])
+                        }
                         None => content[to..to + len].fill(0),
                     }
                 }
@@ -127,7 +145,8 @@ impl Platter {
     }
 }
 
-/// The chunks that sectors `first..end` touch: number, sectors within the chunk, and where that part begins counted from `first`.
+/// The chunks that sectors `first..end` touch: number, sectors within the chunk, and where that
+/// part begins counted from `first`.
 fn parts(first: u64, end: u64) -> impl Iterator<Item = (u64, std::ops::Range<u64>, u64)> {
     (first / CHUNK_SECTORS..end.div_ceil(CHUNK_SECTORS)).map(move |chunk| {
         let base = chunk * CHUNK_SECTORS;
@@ -136,7 +155,8 @@ fn parts(first: u64, end: u64) -> impl Iterator<Item = (u64, std::ops::Range<u64
     })
 }
 
-/// Sectors that are copied together when a shared platter is written: few enough to copy quickly, enough that a clone has few to share (guess).
+/// Sectors that are copied together when a shared platter is written: few enough to copy quickly,
+/// enough that a clone has few to share (guess).
 const CHUNK_SECTORS: u64 = 64;
 
 #[cfg(test)]
@@ -152,13 +172,22 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_across_chunks_is_read_and_its_neighbours_are_zeroes() {
+    fn what_is_written_across_chunks_is_read_and_its_neighbors_are_zeroes() {
         let mut platter = platter();
         platter.write(Extent::from_numbers(60, 140), &sectors(7, 140));
         platter.zero(Extent::from_numbers(64, 64));
         platter.zero(Extent::from_numbers(130, 2));
         let read = platter.read(Extent::from_numbers(59, 142)).unwrap();
-        let expected = [sectors(0, 1), sectors(7, 4), sectors(0, 64), sectors(7, 2), sectors(0, 2), sectors(7, 68), sectors(0, 1)].concat();
+        let expected = [
+            sectors(0, 1),
+            sectors(7, 4),
+            sectors(0, 64),
+            sectors(7, 2),
+            sectors(0, 2),
+            sectors(7, 68),
+            sectors(0, 1),
+        ]
+        .concat();
         assert!(read == expected);
     }
 
@@ -178,7 +207,10 @@ mod tests {
         assert_eq!(platter.read(Extent::from_numbers(0, 20)), Err(Unreadable { lba: Lba::new(8) }));
         platter.write(Extent::from_numbers(8, 4), &sectors(1, 4));
         assert!(platter.read(Extent::from_numbers(0, 12)).is_ok());
-        assert_eq!(platter.read(Extent::from_numbers(0, 20)), Err(Unreadable { lba: Lba::new(12) }));
+        assert_eq!(
+            platter.read(Extent::from_numbers(0, 20)),
+            Err(Unreadable { lba: Lba::new(12) })
+        );
         platter.zero(Extent::from_numbers(12, 4));
         assert!(platter.read(Extent::from_numbers(0, 20)).is_ok());
     }

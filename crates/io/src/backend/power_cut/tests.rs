@@ -1,4 +1,5 @@
-//! The rules, one by one, on histories written by hand; and all of them on random histories against the definition.
+//! The rules, one by one, on histories written by hand; and all of them on random histories against
+//! the definition.
 
 use std::collections::BTreeSet;
 
@@ -20,13 +21,28 @@ struct Script(History);
 impl Script {
     fn new() -> Self {
         let before = Platter::blank(SectorSize::B512, Sectors::new(SECTORS));
-        Self(History { before, events: Vec::new(), physical_sectors: 8, forgets_failed_flushes: false })
+        Self(History {
+            before,
+            events: Vec::new(),
+            physical_sectors: 8,
+            forgets_failed_flushes: false,
+        })
     }
 
     fn send(&mut self, command: u64, op: Op, start: u64, len: u64, fua: bool) -> &mut Self {
         // The content of a write is its command's number, everywhere.
-        let content = if op == Op::Write { Bytes::from(vec![command as u8; 512 * len as usize]) } else { Bytes::new() };
-        self.0.events.push(Event::Sent { command: CommandId(command), op, extent: Extent::from_numbers(start, len), fua, content });
+        let content = if op == Op::Write {
+            Bytes::from(vec![command as u8; 512 * len as usize])
+        } else {
+            Bytes::new()
+        };
+        self.0.events.push(Event::Sent {
+            command: CommandId(command),
+            op,
+            extent: Extent::from_numbers(start, len),
+            fua,
+            content,
+        });
         self
     }
 
@@ -35,7 +51,12 @@ impl Script {
     }
 
     fn end(&mut self, command: u64, result: Result<(), i32>, lied: bool, landed: u64) -> &mut Self {
-        self.0.events.push(Event::Reported { command: CommandId(command), result, lied, landed: Sectors::new(landed) });
+        self.0.events.push(Event::Reported {
+            command: CommandId(command),
+            result,
+            lied,
+            landed: Sectors::new(landed),
+        });
         self
     }
 
@@ -66,21 +87,38 @@ impl Script {
 
 fn contents(platter: &Platter) -> Vec<u8> {
     let bytes = platter.read(Extent::from_numbers(0, SECTORS)).unwrap();
-    bytes.chunks(512).map(|sector| sector.iter().all(|byte| *byte == sector[0]).then_some(sector[0]).unwrap()).collect()
+    bytes
+        .chunks(512)
+        .map(|sector| sector.iter().all(|byte| *byte == sector[0]).then_some(sector[0]).unwrap())
+        .collect()
 }
 
 #[test]
 fn the_example_in_the_header_of_the_cache_is_true() {
     let mut script = Script::new();
-    script.write(1, 0, 1).write(2, 0, 1).send(9, Op::Flush, 0, 0, false).write(3, 0, 1).report(9, 0).send(4, Op::Write, 0, 1, false);
+    script
+        .write(1, 0, 1)
+        .write(2, 0, 1)
+        .send(9, Op::Flush, 0, 0, false)
+        .write(3, 0, 1)
+        .report(9, 0)
+        .send(4, Op::Write, 0, 1, false);
     assert_eq!(script.ends_of_sector_0(), [2, 3, 4]);
 }
 
 #[test]
 fn a_flush_covers_what_was_reported_before_it_was_sent_and_nothing_else() {
     let mut script = Script::new();
-    script.write(1, 0, 1).send(2, Op::Write, 0, 1, false).send(9, Op::Flush, 0, 0, false).report(2, 1);
-    assert_eq!(script.ends_of_sector_0(), [0, 1, 2], "a flush that is not reported promises nothing");
+    script
+        .write(1, 0, 1)
+        .send(2, Op::Write, 0, 1, false)
+        .send(9, Op::Flush, 0, 0, false)
+        .report(2, 1);
+    assert_eq!(
+        script.ends_of_sector_0(),
+        [0, 1, 2],
+        "a flush that is not reported promises nothing"
+    );
     script.report(9, 0);
     assert_eq!(script.ends_of_sector_0(), [1, 2]);
     assert_eq!(script.flush(10).ends_of_sector_0(), [2]);
@@ -93,7 +131,10 @@ fn force_unit_access_settles_its_own_sectors_and_no_others() {
     assert_eq!(script.ends_of_sector_0(), [0, 1, 2]);
     script.report(2, 1);
     assert_eq!(script.ends_of_sector_0(), [2]);
-    assert_eq!(script.every_end().into_iter().map(|contents| contents[1]).collect::<BTreeSet<_>>(), BTreeSet::from([0, 1]));
+    assert_eq!(
+        script.every_end().into_iter().map(|contents| contents[1]).collect::<BTreeSet<_>>(),
+        BTreeSet::from([0, 1])
+    );
 }
 
 #[test]
@@ -107,7 +148,11 @@ fn lies_and_failures_settle_nothing() {
     assert_eq!(script.ends_of_sector_0(), [0, 1, 2]);
     script.send(3, Op::Write, 0, 1, true).end(3, Err(5), false, 1);
     assert_eq!(script.ends_of_sector_0(), [0, 1, 2, 3]);
-    assert_eq!(script.flush(11).ends_of_sector_0(), [3], "a later flush covers what the failed ones did not");
+    assert_eq!(
+        script.flush(11).ends_of_sector_0(),
+        [3],
+        "a later flush covers what the failed ones did not"
+    );
 }
 
 #[test]
@@ -116,7 +161,11 @@ fn a_drive_that_forgets_what_a_failed_flush_should_have_covered_never_settles_it
     script.0.forgets_failed_flushes = true;
     script.write(1, 0, 1).send(9, Op::Flush, 0, 0, false).end(9, Err(5), false, 0).flush(10);
     assert_eq!(script.ends_of_sector_0(), [0, 1]);
-    assert_eq!(script.write(2, 0, 1).flush(11).ends_of_sector_0(), [2], "until it is written again");
+    assert_eq!(
+        script.write(2, 0, 1).flush(11).ends_of_sector_0(),
+        [2],
+        "until it is written again"
+    );
 }
 
 #[test]
@@ -143,7 +192,11 @@ fn random_cuts_find_everything_that_may_be_found_and_nothing_else() {
     let mut script = Script::new();
     script.write(1, 0, 3).flush(9).write(2, 0, 2).write(3, 1, 3).send(4, Op::Zero, 2, 2, false);
     let (every, mut found) = (script.every_end(), BTreeSet::new());
-    assert_eq!(every.len(), 2 * 3 * 3 * 2, "sector 0 holds 1 or 2; sector 1 also 3; sector 2: 1, 3, zero; sector 3: 3, zero");
+    assert_eq!(
+        every.len(),
+        2 * 3 * 3 * 2,
+        "sector 0 holds 1 or 2; sector 1 also 3; sector 2: 1, 3, zero; sector 3: 3, zero"
+    );
     let mut cutter = script.0.cutter();
     let cutter = cutter.advance(script.0.events.len());
     let mut rng = ChaCha8Rng::seed_from_u64(1);
@@ -167,7 +220,9 @@ fn where_a_command_may_be_torn_is_a_choice() {
     assert_eq!(found(Tear::Never).len(), 2);
     let by_block = found(Tear::PhysicalBlocks);
     assert_eq!(by_block.len(), 8, "sectors 6 and 7, 8 to 15, 16 and 17: each there or not");
-    assert!(by_block.iter().all(|contents| contents[6] == contents[7] && contents[16] == contents[17]));
+    assert!(
+        by_block.iter().all(|contents| contents[6] == contents[7] && contents[16] == contents[17])
+    );
     assert!(found(Tear::Sectors).len() > 30);
 }
 
@@ -200,13 +255,16 @@ enum Step {
 
 fn steps() -> impl Strategy<Value = Vec<Step>> {
     let op = prop_oneof![3 => Just(Op::Write), 1 => Just(Op::Zero), 2 => Just(Op::Flush)];
-    let send = (op, 0_u64..8, 1_u64..4, any::<bool>()).prop_map(|(op, start, len, fua)| Step::Send { op, start, len: len.min(8 - start), fua });
-    let report = (any::<usize>(), proptest::bool::weighted(0.1), 0_u64..4).prop_map(|(which, fails, landed)| Step::Report { which, fails, landed });
+    let send = (op, 0_u64..8, 1_u64..4, any::<bool>())
+        .prop_map(|(op, start, len, fua)| Step::Send { op, start, len: len.min(8 - start), fua });
+    let report = (any::<usize>(), proptest::bool::weighted(0.1), 0_u64..4)
+        .prop_map(|(which, fails, landed)| Step::Report { which, fails, landed });
     proptest::collection::vec(prop_oneof![send, report], 1..14)
 }
 
 proptest! {
-    /// The oracle keeps, for each sector, every write in its order with whether it is settled, and looks at the definition.
+    /// The oracle keeps, for each sector, every write in its order with whether it is settled, and
+    /// looks at the definition.
     #[test]
     fn what_may_be_found_is_the_last_settled_write_and_whatever_came_after_it(steps in steps()) {
         let mut script = Script::new();

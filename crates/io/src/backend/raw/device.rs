@@ -1,7 +1,9 @@
-//! A raw device as a drive: what a file drive on it does, with discards of its own, errors that say when the device is gone, and the kernel's knobs.
+//! A raw device as a drive: what a file drive on it does, with discards of its own, errors that say
+//! when the device is gone, and the kernel's knobs.
 //!
-//! Discards do not go the way of a file's holes: punching a hole in a block device writes zeroes where the drive cannot forget, which on a rotating disk
-//! takes as long as writing them. They go by `BLKDISCARD` on a thread, or are answered at once where the device cannot forget.
+//! Discards do not go the way of a file's holes: punching a hole in a block device writes zeroes
+//! where the drive cannot forget, which on a rotating disk takes as long as writing them. They go
+//! by `BLKDISCARD` on a thread, or are answered at once where the device cannot forget.
 
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::PathBuf;
@@ -28,7 +30,8 @@ pub(super) struct RawDevice {
     nothing_to_do: Vec<Ended>,
     /// Commands of the last turn that failed because the device is gone.
     lost: Vec<CommandId>,
-    /// Dropped when nothing is at the drive any more, and before the claim on the device, which whoever opens it next needs.
+    /// Dropped when nothing is at the drive any more, and before the claim on the device, which
+    /// whoever opens it next needs.
     knobs: Option<KnobGuard>,
     /// Holds the claim.
     watch: Watch,
@@ -45,8 +48,21 @@ pub(super) struct Watch {
 }
 
 impl RawDevice {
-    pub(super) fn new(mover: Box<dyn Backend>, discards: Option<Pool>, watch: Watch, knobs: Option<KnobGuard>) -> Self {
-        Self { mover, discards, discarded: Vec::new(), nothing_to_do: Vec::new(), lost: Vec::new(), knobs, watch }
+    pub(super) fn new(
+        mover: Box<dyn Backend>,
+        discards: Option<Pool>,
+        watch: Watch,
+        knobs: Option<KnobGuard>,
+    ) -> Self {
+        Self {
+            mover,
+            discards,
+            discarded: Vec::new(),
+            nothing_to_do: Vec::new(),
+            lost: Vec::new(),
+            knobs,
+            watch,
+        }
     }
 }
 
@@ -60,10 +76,19 @@ impl Backend for RawDevice {
             (Some(discards), Op::Discard, _) => discards.carry_out(work),
             // What is durable of a discard that does nothing is what was there before.
             (None, Op::Discard, true) => {
-                let flush = Command { op: Op::Flush, extent: Extent::default(), fua: false, ..work.command };
+                let flush = Command {
+                    op: Op::Flush,
+                    extent: Extent::default(),
+                    fua: false,
+                    ..work.command
+                };
                 self.mover.start(now, Work { command: flush, pieces: Vec::new() });
             }
-            (None, Op::Discard, false) => self.nothing_to_do.push(Ended { command: work.command.id, due: None, result: Ok(Bytes::new()) }),
+            (None, Op::Discard, false) => self.nothing_to_do.push(Ended {
+                command: work.command.id,
+                due: None,
+                result: Ok(Bytes::new()),
+            }),
             _ => self.mover.start(now, work),
         }
     }
@@ -74,7 +99,11 @@ impl Backend for RawDevice {
         self.mover.collect(now, ended);
         if let Some(discards) = &self.discards {
             discards.take_done(&mut self.discarded);
-            ended.extend(self.discarded.drain(..).map(|(command, result)| Ended { command, due: None, result }));
+            ended.extend(self.discarded.drain(..).map(|(command, result)| Ended {
+                command,
+                due: None,
+                result,
+            }));
         }
         self.lost.clear();
         for over in &mut ended[known..] {
@@ -95,7 +124,11 @@ impl Backend for RawDevice {
     }
 
     fn explanation(&mut self, command: CommandId) -> Option<Arc<str>> {
-        if self.lost.contains(&command) { Some(self.watch.obituary().into()) } else { self.mover.explanation(command) }
+        if self.lost.contains(&command) {
+            Some(self.watch.obituary().into())
+        } else {
+            self.mover.explanation(command)
+        }
     }
 
     fn abandon(self: Box<Self>) {
@@ -104,11 +137,12 @@ impl Backend for RawDevice {
         if let Some(discards) = discards {
             discards.abandon();
         }
-        // Changing the scheduler waits for what is at the drive, which is what shall not be waited for here. Should the program end before, the
-        // settings are put back by the next one.
+        // Changing the scheduler waits for what is at the drive, which is what shall not be waited
+        // for here. Should the program end before, the settings are put back by the next one.
         if let Some(knobs) = knobs {
             tracing::warn!(
-                "the drive still holds commands; kernel settings are put back when it lets them go, or else by `headtime devices restore`"
+                "the drive still holds commands; kernel settings are put back when it lets them \
+                    go, or else by `headtime devices restore`"
             );
             let put_back = move || {
                 drop(knobs);
@@ -121,10 +155,12 @@ impl Backend for RawDevice {
 }
 
 impl Watch {
-    /// Whether a command failed with `errno` because the device is gone. One that is gone has no sectors left, so that the kernel calls reads past its end failed
-    /// and writes out of space.
+    /// Whether a command failed with `errno` because the device is gone. One that is gone has no
+    /// sectors left, so that the kernel calls reads past its end failed and writes out of space.
     fn is_gone_by(&self, errno: i32) -> bool {
-        let by_its_end = [Errno::NOSPC, Errno::IO, Errno::NXIO, Errno::NODEV].iter().any(|suspect| suspect.raw_os_error() == errno);
+        let by_its_end = [Errno::NOSPC, Errno::IO, Errno::NXIO, Errno::NODEV]
+            .iter()
+            .any(|suspect| suspect.raw_os_error() == errno);
         by_its_end && self.bytes_now() < self.bytes
     }
 
@@ -138,6 +174,9 @@ impl Watch {
             0 => "is gone".to_owned(),
             bytes => format!("has {bytes} bytes now, and had {} when it was opened", self.bytes),
         };
-        format!("{device} {became}; look at its cable, its power and the machine's log, then start again to open it anew")
+        format!(
+            "{device} {became}; look at its cable, its power and the machine's log, then start \
+                again to open it again"
+        )
     }
 }

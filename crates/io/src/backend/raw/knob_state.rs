@@ -9,9 +9,11 @@
 //! knob queue_depth → class/block/sdb/device/queue_depth → 32 → ?
 //! crc32c 0a1b2c3d
 //! ```
-//! The parts of a knob are divided by tabs, shown as → here: name, file below `/sys`, value before, and what is known of the change ([`Change`]). `diskseq` is the
-//! kernel's number of this attachment of the disk, so that what is remembered of one disk is never put on another that came under the same name.
-//! Beside it, `sdb.lock` is locked by whoever has changed settings of `sdb` and lives.
+//! The parts of a knob are divided by tabs, shown as → here: name, file below `/sys`, value before,
+//! and what is known of the change ([`Change`]). `diskseq` is the kernel's number of this
+//! attachment of the disk, so that what is remembered of one disk is never put on another that came
+//! under the same name. Beside it, `sdb.lock` is locked by whoever has changed settings of `sdb`
+//! and lives.
 
 use std::fs::File;
 use std::io;
@@ -88,7 +90,9 @@ impl KnobState {
     /// The disks of which something is remembered.
     pub(super) fn disks(system: &SystemPaths) -> Vec<String> {
         let entries = std::fs::read_dir(&system.state).into_iter().flatten().flatten();
-        let disk = |path: PathBuf| (path.extension()? == "knobs").then(|| path.file_stem()?.to_str().map(str::to_owned))?;
+        let disk = |path: PathBuf| {
+            (path.extension()? == "knobs").then(|| path.file_stem()?.to_str().map(str::to_owned))?
+        };
         let mut disks: Vec<String> = entries.filter_map(|entry| disk(entry.path())).collect();
         disks.sort_unstable();
         disks
@@ -103,16 +107,30 @@ impl KnobState {
             let path = path.to_owned();
             move |error| StateError::System { path, doing, error }
         };
-        std::fs::create_dir_all(&system.state).map_err(failed(&system.state, "making the directory"))?;
+        std::fs::create_dir_all(&system.state)
+            .map_err(failed(&system.state, "making the directory"))?;
         let path = system.state.join(format!("{disk}.lock"));
-        let lock = File::options().create(true).truncate(false).write(true).open(&path).map_err(failed(&path, "opening"))?;
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&path)
+            .map_err(failed(&path, "opening"))?;
         match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(StateError::Held { disk: disk.to_owned(), path }),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(StateError::Held { disk: disk.to_owned(), path });
+            }
             Err(errno) => return Err(failed(&path, "locking")(errno.into())),
         }
-        let diskseq = word(&system.sys.join("class/block").join(disk).join("diskseq")).unwrap_or_else(|| "-".to_owned());
-        Ok(Self { disk: disk.to_owned(), path: system.state.join(format!("{disk}.knobs")), diskseq, _lock: lock })
+        let diskseq = word(&system.sys.join("class/block").join(disk).join("diskseq"))
+            .unwrap_or_else(|| "-".to_owned());
+        Ok(Self {
+            disk: disk.to_owned(),
+            path: system.state.join(format!("{disk}.knobs")),
+            diskseq,
+            _lock: lock,
+        })
     }
 
     pub(super) fn disk(&self) -> &str {
@@ -131,13 +149,22 @@ impl KnobState {
     pub(super) fn remember(&self, entries: &[Entry]) -> Result<(), StateError> {
         let mut text = format!("{MAGIC}\ndisk {}\ndiskseq {}\n", self.disk, self.diskseq);
         for Entry { name, file, before, change } in entries {
-            text.push_str(&format!("knob {name}\t{}\t{before}\t{}\n", file.display(), change.to_text()));
+            text.push_str(&format!(
+                "knob {name}\t{}\t{before}\t{}\n",
+                file.display(),
+                change.to_text()
+            ));
         }
         let replaced = checked_file::replace(&self.path, &checked_file::seal(text));
-        replaced.map_err(|ReplaceError { path, doing, error }| StateError::System { path, doing, error })
+        replaced.map_err(|ReplaceError { path, doing, error }| StateError::System {
+            path,
+            doing,
+            error,
+        })
     }
 
-    /// What is remembered; nothing when nothing is, or when it is of another disk that had the same name.
+    /// What is remembered; nothing when nothing is, or when it is of another disk that had the same
+    /// name.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -145,11 +172,24 @@ impl KnobState {
         let text = match std::fs::read(&self.path) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-            Err(error) => return Err(StateError::System { path: self.path.clone(), doing: "reading", error }),
+            Err(error) => {
+                return Err(StateError::System {
+                    path: self.path.clone(),
+                    doing: "reading",
+                    error,
+                });
+            }
         };
-        let (diskseq, entries) = parse(&text).map_err(|what| StateError::Damaged { path: self.path.clone(), disk: self.disk.clone(), what })?;
+        let (diskseq, entries) = parse(&text).map_err(|what| StateError::Damaged {
+            path: self.path.clone(),
+            disk: self.disk.clone(),
+            what,
+        })?;
         if diskseq != self.diskseq {
-            tracing::info!(disk = self.disk, "what is remembered of a disk that had this name before is of no use any more");
+            tracing::info!(
+                disk = self.disk,
+                "what is remembered of a disk that had this name before is of no use any more"
+            );
             return Ok(Vec::new());
         }
         Ok(entries)
@@ -160,7 +200,10 @@ impl KnobState {
         match std::fs::remove_file(&self.path) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-            Err(error) => tracing::warn!(path = %self.path.display(), %error, "a file of remembered kernel settings cannot be removed; delete it"),
+            Err(error) => {
+                tracing::warn!(path = %self.path.display(), %error, "a file of remembered kernel \
+                    settings cannot be removed; delete it")
+            }
         }
     }
 }
@@ -197,13 +240,22 @@ fn parse(text: &str) -> Result<(&str, Vec<Entry>), &'static str> {
             ("diskseq", number) => diskseq = Some(number),
             ("knob", knob) => {
                 let parts: Vec<&str> = knob.split('\t').collect();
-                let [name, file, before, change] = parts[..] else { return Err("a knob that has not four parts") };
-                let within = Path::new(file).components().all(|part| matches!(part, std::path::Component::Normal(_)));
+                let [name, file, before, change] = parts[..] else {
+                    return Err("a knob that has not four parts");
+                };
+                let within = Path::new(file)
+                    .components()
+                    .all(|part| matches!(part, std::path::Component::Normal(_)));
                 if !within {
                     return Err("a knob outside /sys");
                 }
                 let change = Change::parse(change).ok_or("a change that is none")?;
-                entries.push(Entry { name: name.to_owned(), file: file.into(), before: before.to_owned(), change });
+                entries.push(Entry {
+                    name: name.to_owned(),
+                    file: file.into(),
+                    before: before.to_owned(),
+                    change,
+                });
             }
             _ => return Err("a line that is neither disk, diskseq nor knob"),
         }
@@ -233,7 +285,11 @@ mod tests {
             before: "write back".into(),
             change,
         };
-        vec![entry("scheduler", Change::To("none".into())), entry("nr_requests", Change::WithScheduler), entry("write_cache", Change::Unknown)]
+        vec![
+            entry("scheduler", Change::To("none".into())),
+            entry("nr_requests", Change::WithScheduler),
+            entry("write_cache", Change::Unknown),
+        ]
     }
 
     #[test]
@@ -246,7 +302,10 @@ mod tests {
         let mut state = KnobState::take(&system, "sdb").expect("nobody has it");
         assert_eq!(state.recall().expect("readable"), entries());
         state.forget();
-        assert_eq!((state.recall().expect("none is no error"), KnobState::disks(&system)), (vec![], vec![]));
+        assert_eq!(
+            (state.recall().expect("none is no error"), KnobState::disks(&system)),
+            (vec![], vec![])
+        );
     }
 
     #[test]
@@ -254,21 +313,32 @@ mod tests {
         let (_root, system) = system();
         let _state = KnobState::take(&system, "sdb").expect("nobody has it");
         let message = KnobState::take(&system, "sdb").err().expect("held").to_string();
-        assert!(message.contains("held by another headtime") && message.contains("sdb.lock"), "{message}");
+        assert!(
+            message.contains("held by another headtime") && message.contains("sdb.lock"),
+            "{message}"
+        );
         assert!(KnobState::take(&system, "sdc").is_ok());
     }
 
     #[test]
     fn another_disk_under_the_same_name_gets_nothing_of_the_last_ones() {
         let (_root, system) = system();
-        KnobState::take(&system, "sdb").expect("nobody has it").remember(&entries()).expect("writable");
+        KnobState::take(&system, "sdb")
+            .expect("nobody has it")
+            .remember(&entries())
+            .expect("writable");
         std::fs::write(system.sys.join("class/block/sdb/diskseq"), "13\n").expect("writable");
-        assert_eq!(KnobState::take(&system, "sdb").expect("nobody has it").recall().expect("readable"), []);
+        assert_eq!(
+            KnobState::take(&system, "sdb").expect("nobody has it").recall().expect("readable"),
+            []
+        );
     }
 
     #[test]
     fn a_file_that_names_what_is_not_below_sys_is_refused() {
-        let text = checked_file::seal(format!("{MAGIC}\ndisk sdb\ndiskseq 1\nknob x\t../etc/passwd\ta\t=b\n"));
+        let text = checked_file::seal(format!(
+            "{MAGIC}\ndisk sdb\ndiskseq 1\nknob x\t../etc/passwd\ta\t=b\n"
+        ));
         assert_eq!(parse(&text), Err("a knob outside /sys"));
     }
 
@@ -276,7 +346,8 @@ mod tests {
         /// Any single byte changed, and any cut, is noticed.
         #[test]
         fn damage_is_noticed(position in any::<prop::sample::Index>(), byte in any::<u8>(), cut in any::<bool>()) {
-            let text = checked_file::seal(format!("{MAGIC}\ndisk sdb\ndiskseq 1\nknob x\tclass/x\ta\t=b\n"));
+            let text = checked_file::seal(format!("{MAGIC}\ndisk sdb\ndiskseq 1\nknob \
+                x\tclass/x\ta\t=b\n"));
             let mut bytes = text.clone().into_bytes();
             let position = position.index(bytes.len() - 1);
             if cut { bytes.truncate(position) } else { bytes[position] = byte }

@@ -1,17 +1,22 @@
-//! The kernel's settings in front of a raw device: set while it is open, put back afterwards, and a warning for each that has no effect.
+//! The kernel's settings in front of a raw device: set while it is open, put back afterwards, and a
+//! warning for each that has no effect.
 //!
-//! A setting is written, read back, and counts only if the kernel then shows it. What was there before is remembered in a file ([`KnobState`]) before
-//! anything is written, so that after a crash the next start, or `headtime devices restore`, puts it back. A value that somebody else has
+//! A setting is written, read back, and counts only if the kernel then shows it. What was there
+//! before is remembered in a file ([`KnobState`]) before anything is written, so that after a crash
+//! the next start, or `headtime devices restore`, puts it back. A value that somebody else has
 //! changed meanwhile is left alone.
 //!
-//! The knobs of a partition are those of its disk. Two drives on one disk share them: the first to open holds them, the others leave them alone.
+//! The knobs of a partition are those of its disk. Two drives on one disk share them: the first to
+//! open holds them, the others leave them alone.
 //!
-//! The kernel changes more by itself when the scheduler changes: the depth of its queue, and the scheduler's own settings, which vanish with it. They are
-//! remembered too, and come back with the scheduler.
+//! The kernel changes more by itself when the scheduler changes: the depth of its queue, and the
+//! scheduler's own settings, which vanish with it. They are remembered too, and come back with the
+//! scheduler.
 //!
-//! Worked example, a SATA disk with `queue_depth = 8`: `queue/scheduler` goes from `mq-deadline` to `none`, `queue/nomerges` from `0` to `2`,
-//! `device/queue_depth` from `32` to `8`. At the end all three still show what was written, so that they go back to `mq-deadline`, `0` and `32`; had somebody set the
-//! depth to `16` meanwhile, it would stay there.
+//! Worked example, a SATA disk with `queue_depth = 8`: `queue/scheduler` goes from `mq-deadline` to
+//! `none`, `queue/nomerges` from `0` to `2`, `device/queue_depth` from `32` to `8`. At the end all
+//! three still show what was written, so that they go back to `mq-deadline`, `0` and `32`; had
+//! somebody set the depth to `16` meanwhile, it would stay there.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -24,7 +29,8 @@ use crate::backend::block_device::{BlockDevice, SystemPaths, chosen, word};
 pub struct KernelKnob {
     /// What messages call it.
     pub name: &'static str,
-    /// Where it lies below the disk's directory in `/sys`, the first that is there counts; `*` stands for any one directory.
+    /// Where it lies below the disk's directory in `/sys`, the first that is there counts; `*`
+    /// stands for any one directory.
     pub files: &'static [&'static str],
     /// What it is set to, `None` when the options leave it alone.
     pub wanted: fn(&RawOptions) -> Option<String>,
@@ -34,39 +40,46 @@ pub struct KernelKnob {
     pub without: &'static str,
 }
 
-/// Every knob, in the order in which they are set and put back: changing the scheduler resets the depth of the kernel's queue, so it comes first both times.
+/// Every knob, in the order in which they are set and put back: changing the scheduler resets the
+/// depth of the kernel's queue, so it comes first both times.
 pub const KERNEL_KNOBS: &[KernelKnob] = &[
     KernelKnob {
         name: SCHEDULER,
         files: &["queue/scheduler"],
         wanted: |_| Some("none".to_owned()),
-        why: "two schedulers in a row undo each other: the drive is to get the commands in the order chosen here",
-        without: "requests may be reordered and held back by the kernel, so that predicted times are off",
+        why: "two schedulers in a row undo each other: the drive is to get the commands in the \
+            order chosen here",
+        without: "requests may be reordered and held back by the kernel, so that predicted times \
+            are off",
     },
     KernelKnob {
         name: "merging",
         files: &["queue/nomerges"],
         wanted: |_| Some("2".to_owned()),
-        why: "neighbouring commands are merged here, where it is known whom they serve; merged by the kernel both would be measured wrong",
-        without: "neighbouring commands may be merged by the kernel, which blurs measured times",
+        why: "neighboring commands are merged here, where it is known whom they serve; merged by \
+            the kernel both would be measured wrong",
+        without: "neighboring commands may be merged by the kernel, which blurs measured times",
     },
     KernelKnob {
         name: "queue_depth",
         files: &["device/queue_depth", "queue/nr_requests"],
         wanted: |options| options.queue_depth.map(|depth| depth.to_string()),
         why: "the drive's own queue reorders too; how much of it is used is the owner's choice",
-        without: "no more commands than configured are sent all the same, as far as the drive takes them",
+        without: "no more commands than configured are sent all the same, as far as the drive \
+            takes them",
     },
     KernelKnob {
         name: "write_cache",
-        // Never queue/write_cache: that is what the kernel believes of the cache, and telling it that there is none makes it drop every flush.
+        // Never queue/write_cache: that is what the kernel believes of the cache, and telling it
+        // that there is none makes it drop every flush.
         files: &["device/scsi_disk/*/cache_type", "cache_type"],
         wanted: |options| match options.write_cache {
             WriteCache::Keep => None,
             WriteCache::On => Some("write back".to_owned()),
             WriteCache::Off => Some("write through".to_owned()),
         },
-        why: "a cache makes writes fast and loses those not flushed in a power cut; without it each write is durable when it is complete",
+        why: "a cache makes writes fast and loses those not flushed in a power cut; without it \
+            each write is durable when it is complete",
         without: "the drive's cache stays as it is; flushes reach it in either case",
     },
 ];
@@ -141,12 +154,23 @@ fn wanted(options: &RawOptions) -> impl Iterator<Item = (&'static KernelKnob, St
     KERNEL_KNOBS.iter().filter_map(move |knob| Some((knob, (knob.wanted)(options)?)))
 }
 
-fn plan(knob: &'static KernelKnob, wanted: String, directory: &Path, options: &RawOptions) -> KnobReport {
+fn plan(
+    knob: &'static KernelKnob,
+    wanted: String,
+    directory: &Path,
+    options: &RawOptions,
+) -> KnobReport {
     let file = knob.files.iter().find_map(|pattern| find(directory, pattern));
     let outcome = match file.as_deref().map(|file| (file, word(file))) {
-        _ if options.kernel_knobs == KernelKnobs::Keep => KnobOutcome::LeftAlone { asked: true, reason: "kernel_knobs = keep".to_owned() },
-        None => KnobOutcome::NoEffect { reason: format!("this device has no {}", knob.files.join(" or ")) },
-        Some((file, None)) => KnobOutcome::NoEffect { reason: format!("{} cannot be read", file.display()) },
+        _ if options.kernel_knobs == KernelKnobs::Keep => {
+            KnobOutcome::LeftAlone { asked: true, reason: "kernel_knobs = keep".to_owned() }
+        }
+        None => KnobOutcome::NoEffect {
+            reason: format!("this device has no {}", knob.files.join(" or ")),
+        },
+        Some((file, None)) => {
+            KnobOutcome::NoEffect { reason: format!("{} cannot be read", file.display()) }
+        }
         Some((_, Some(text))) if chosen(&text) == wanted => KnobOutcome::Already,
         Some((_, Some(text))) => KnobOutcome::Change { from: chosen(&text).to_owned() },
     };
@@ -154,10 +178,14 @@ fn plan(knob: &'static KernelKnob, wanted: String, directory: &Path, options: &R
 }
 
 impl KnobGuard {
-    /// Sets the knobs of `device` as `options` want them, after putting back what a crashed run has left; says what became of each. The guard is `None` when
-    /// there is nothing to put back.
-    pub(crate) fn set(device: &BlockDevice, options: &RawOptions) -> (Option<Self>, Vec<KnobReport>) {
-        let nothing_left = || !KnobState::disks(&options.system).iter().any(|disk| disk == device.disk_name());
+    /// Sets the knobs of `device` as `options` want them, after putting back what a crashed run has
+    /// left; says what became of each. The guard is `None` when there is nothing to put back.
+    pub(crate) fn set(
+        device: &BlockDevice,
+        options: &RawOptions,
+    ) -> (Option<Self>, Vec<KnobReport>) {
+        let nothing_left =
+            || !KnobState::disks(&options.system).iter().any(|disk| disk == device.disk_name());
         if options.kernel_knobs == KernelKnobs::Keep && nothing_left() {
             return (None, plan_knobs(device, options));
         }
@@ -171,7 +199,12 @@ impl KnobGuard {
         for report in &reports {
             if let (KnobOutcome::Change { from }, Some(file)) = (&report.outcome, &report.file) {
                 let file = file.strip_prefix(&options.system.sys).unwrap_or(file).to_owned();
-                entries.push(Entry { name: report.name.to_owned(), file, before: from.clone(), change: Change::Unknown });
+                entries.push(Entry {
+                    name: report.name.to_owned(),
+                    file,
+                    before: from.clone(),
+                    change: Change::Unknown,
+                });
             }
         }
         if entries.is_empty() {
@@ -188,7 +221,8 @@ impl KnobGuard {
             guard.change(report);
         }
         if let Err(error) = guard.state.remember(&guard.entries) {
-            tracing::warn!(%error, "after a crash, kernel settings may be put back although somebody else has changed them meanwhile");
+            tracing::warn!(%error, "after a crash, kernel settings may be put back although \
+                somebody else has changed them meanwhile");
         }
         (Some(guard), reports)
     }
@@ -197,20 +231,27 @@ impl KnobGuard {
     fn change(&mut self, report: &mut KnobReport) {
         let (from, file) = match (&report.outcome, &report.file) {
             (KnobOutcome::Change { from }, Some(file)) => (from, file),
-            // It was as wanted, and a knob before it may have changed that; it comes back with that one.
-            (KnobOutcome::Already, Some(file)) if now(file).as_ref() != Some(&report.wanted) => (&report.wanted, file),
+            // It was as wanted, and a knob before it may have changed that; it comes back with that
+            // one.
+            (KnobOutcome::Already, Some(file)) if now(file).as_ref() != Some(&report.wanted) => {
+                (&report.wanted, file)
+            }
             _ => return,
         };
         let refused = std::fs::write(file, &report.wanted).err();
         let now = now(file);
         let reason = match (&refused, &now) {
             (_, Some(now)) if *now == report.wanted => None,
-            (Some(error), _) => Some(format!("the system refuses to write {}: {error}", file.display())),
+            (Some(error), _) => {
+                Some(format!("the system refuses to write {}: {error}", file.display()))
+            }
             (None, Some(now)) if now == from => Some(format!("{} stays at {from}", file.display())),
             (None, Some(now)) => Some(format!("{} became {now} instead", file.display())),
             (None, None) => Some(format!("{} cannot be read any more", file.display())),
         };
-        if let (Some(entry), Some(now)) = (self.entries.iter_mut().find(|entry| entry.name == report.name), now) {
+        if let (Some(entry), Some(now)) =
+            (self.entries.iter_mut().find(|entry| entry.name == report.name), now)
+        {
             entry.change = Change::To(now);
         }
         if let Some(reason) = reason {
@@ -241,10 +282,15 @@ impl fmt::Display for KnobReport {
             KnobOutcome::Already => write!(f, "{name} = {wanted}, as it was"),
             KnobOutcome::Change { from } => write!(f, "{name} = {wanted} instead of {from}"),
             KnobOutcome::NoEffect { reason } => {
-                let without = KERNEL_KNOBS.iter().find(|knob| knob.name == *name).map_or("", |knob| knob.without);
+                let without = KERNEL_KNOBS
+                    .iter()
+                    .find(|knob| knob.name == *name)
+                    .map_or("", |knob| knob.without);
                 write!(f, "{name} = {wanted} has no effect here, because {reason}; {without}")
             }
-            KnobOutcome::LeftAlone { reason, .. } => write!(f, "{name} = {wanted} is not set, because of this: {reason}"),
+            KnobOutcome::LeftAlone { reason, .. } => {
+                write!(f, "{name} = {wanted} is not set, because of this: {reason}")
+            }
         }
     }
 }
@@ -255,14 +301,19 @@ impl fmt::Display for KnobRestored {
         match left {
             None => write!(f, "{} is {before} again", file.display()),
             Some(reason) => {
-                write!(f, "{} is not put back to {before} and stays at {}: {reason}", file.display(), now.as_deref().unwrap_or("what it is"))
+                write!(
+                    f,
+                    "{} is not put back to {before} and stays at {}: {reason}",
+                    file.display(),
+                    now.as_deref().unwrap_or("what it is")
+                )
             }
         }
     }
 }
 
-/// Puts back what crashed runs have left on any disk; disks in use by a running headtime are passed over. What became of each knob, and of what disk nothing
-/// could be recalled.
+/// Puts back what crashed runs have left on any disk; disks in use by a running headtime are passed
+/// over. What became of each knob, and of what disk nothing could be recalled.
 pub fn restore_knobs(system: &SystemPaths) -> (Vec<KnobRestored>, Vec<StateError>) {
     let (mut restored, mut errors) = (Vec::new(), Vec::new());
     for disk in KnobState::disks(system) {
@@ -282,7 +333,11 @@ fn put_back_leftover(state: &mut KnobState, system: &SystemPaths) {
     match state.recall() {
         Ok(entries) if entries.is_empty() => {}
         Ok(entries) => {
-            tracing::warn!(disk = state.disk(), "a run that ended without putting kernel settings back has left some; they are put back first");
+            tracing::warn!(
+                disk = state.disk(),
+                "a run that ended without putting kernel settings back has left some; they are put \
+                    back first"
+            );
             say(&put_back(&system.sys, &entries));
         }
         Err(error) => tracing::warn!(%error, "what an earlier run has changed cannot be put back"),
@@ -290,22 +345,39 @@ fn put_back_leftover(state: &mut KnobState, system: &SystemPaths) {
     state.forget();
 }
 
-/// Puts values back, in the order in which they were remembered. Which are still ours is judged before anything is written, because one knob changes another.
+/// Puts values back, in the order in which they were remembered. Which are still ours is judged
+/// before anything is written, because one knob changes another.
 fn put_back(sys: &Path, entries: &[Entry]) -> Vec<KnobRestored> {
-    let judged: Vec<Option<String>> = entries.iter().map(|entry| not_ours(&entry.change, now(&sys.join(&entry.file)), &entry.before)).collect();
-    let scheduler_is_ours = entries.iter().zip(&judged).any(|(entry, left)| entry.name == SCHEDULER && left.is_none());
-    let restored = entries.iter().zip(judged).filter(|(entry, _)| entry.change != Change::WithScheduler || scheduler_is_ours).map(|(entry, left)| {
-        let file = sys.join(&entry.file);
-        let left = left.or_else(|| write_back(&file, &entry.before));
-        KnobRestored { name: entry.name.clone(), now: now(&file), file, before: entry.before.clone(), left }
-    });
+    let judged: Vec<Option<String>> = entries
+        .iter()
+        .map(|entry| not_ours(&entry.change, now(&sys.join(&entry.file)), &entry.before))
+        .collect();
+    let scheduler_is_ours =
+        entries.iter().zip(&judged).any(|(entry, left)| entry.name == SCHEDULER && left.is_none());
+    let restored = entries
+        .iter()
+        .zip(judged)
+        .filter(|(entry, _)| entry.change != Change::WithScheduler || scheduler_is_ours)
+        .map(|(entry, left)| {
+            let file = sys.join(&entry.file);
+            let left = left.or_else(|| write_back(&file, &entry.before));
+            KnobRestored {
+                name: entry.name.clone(),
+                now: now(&file),
+                file,
+                before: entry.before.clone(),
+                left,
+            }
+        });
     restored.collect()
 }
 
 /// Why a setting that is `now` is not ours to put back to `before`.
 fn not_ours(change: &Change, now: Option<String>, before: &str) -> Option<String> {
     match (change, now) {
-        (Change::To(set), Some(now)) if now != *set && now != before => Some(format!("somebody else has changed it after it was set to {set}")),
+        (Change::To(set), Some(now)) if now != *set && now != before => {
+            Some(format!("somebody else has changed it after it was set to {set}"))
+        }
         _ => None,
     }
 }
@@ -316,9 +388,12 @@ fn write_back(file: &Path, value: &str) -> Option<String> {
         return None;
     }
     match std::fs::write(file, value) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Some("it is not there any more; the device may be gone".to_owned()),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            Some("it is not there any more; the device may be gone".to_owned())
+        }
         Err(error) => Some(format!("the system refuses to write it: {error}")),
-        Ok(()) => (now(file).as_deref() != Some(value)).then(|| "the system took the value and did not keep it".to_owned()),
+        Ok(()) => (now(file).as_deref() != Some(value))
+            .then(|| "the system took the value and did not keep it".to_owned()),
     }
 }
 
@@ -332,12 +407,18 @@ fn followers(sys: &Path, directory: &Path, entries: &mut Vec<Entry>) {
     let own = std::fs::read_dir(directory.join("queue/iosched")).into_iter().flatten().flatten();
     settings.extend(own.map(|entry| entry.path()));
     settings.sort_unstable();
-    let after_scheduler = entries.iter().position(|entry| entry.name == SCHEDULER).map_or(0, |index| index + 1);
+    let after_scheduler =
+        entries.iter().position(|entry| entry.name == SCHEDULER).map_or(0, |index| index + 1);
     let known = |file: &Path| entries.iter().any(|entry| entry.file == file);
     let followers = settings.iter().filter_map(|setting| {
         let file = setting.strip_prefix(sys).unwrap_or(setting).to_owned();
         let name = file.file_name()?.to_str()?.to_owned();
-        (!known(&file)).then_some(Entry { name, file, before: now(setting)?, change: Change::WithScheduler })
+        (!known(&file)).then_some(Entry {
+            name,
+            file,
+            before: now(setting)?,
+            change: Change::WithScheduler,
+        })
     });
     let followers: Vec<Entry> = followers.collect();
     entries.splice(after_scheduler..after_scheduler, followers);
@@ -368,7 +449,8 @@ fn find(directory: &Path, pattern: &str) -> Option<PathBuf> {
     let mut path = directory.to_owned();
     for part in pattern.split('/') {
         if part == "*" {
-            let mut entries: Vec<PathBuf> = std::fs::read_dir(&path).ok()?.flatten().map(|entry| entry.path()).collect();
+            let mut entries: Vec<PathBuf> =
+                std::fs::read_dir(&path).ok()?.flatten().map(|entry| entry.path()).collect();
             entries.sort_unstable();
             path = entries.into_iter().next()?;
         } else {
@@ -381,7 +463,8 @@ fn find(directory: &Path, pattern: &str) -> Option<PathBuf> {
 /// The knob that others depend on.
 const SCHEDULER: &str = "scheduler";
 
-/// What the kernel changes when the scheduler changes, beside the scheduler's own settings in `queue/iosched`.
+/// What the kernel changes when the scheduler changes, beside the scheduler's own settings in
+/// `queue/iosched`.
 const FOLLOWERS: &[&str] = &["queue/nr_requests", "queue/wbt_lat_usec"];
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! A block device opened to be measured: for reading alone unless it may be written to, claimed for this program unless others may go on using it.
+//! A block device opened to be measured: for reading alone unless it may be written to, claimed for
+//! this program unless others may go on using it.
 
 use std::os::fd::OwnedFd;
 use std::path::Path;
@@ -48,7 +49,11 @@ pub(crate) fn open(path: &Path, access: Access, raw: &RawOptions) -> Result<Meas
     }
     let mode = if access.writes { OFlags::RDWR } else { OFlags::RDONLY };
     let claim = if access.shared { OFlags::empty() } else { OFlags::EXCL };
-    let file = open_node(path, mode | claim | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NOCTTY, Mode::empty());
+    let file = open_node(
+        path,
+        mode | claim | OFlags::DIRECT | OFlags::CLOEXEC | OFlags::NOCTTY,
+        Mode::empty(),
+    );
     let file = file.map_err(|errno| match errno {
         Errno::BUSY => refused(path, DeviceRefusal::InUse(Vec::new())),
         Errno::ROFS => refused(path, DeviceRefusal::ReadOnly),

@@ -1,8 +1,10 @@
-//! A block device as a drive: refused when anything speaks against it, claimed for this program alone, served past the page cache.
+//! A block device as a drive: refused when anything speaks against it, claimed for this program
+//! alone, served past the page cache.
 //!
-//! The claim is the kernel's: opened with `O_EXCL`, a device with a mounted file system, swap, or another device made of it says "busy", as do its partitions
-//! and its whole disk; while it is open here, nothing of that can be made of it. What is read beforehand finds the words for a refusal, and
-//! the one thing that claims nothing: a process that has it open for writing.
+//! The claim is the kernel's: opened with `O_EXCL`, a device with a mounted file system, swap, or
+//! another device made of it says "busy", as do its partitions and its whole disk; while it is open
+//! here, nothing of that can be made of it. What is read beforehand finds the words for a refusal,
+//! and the one thing that claims nothing: a process that has it open for writing.
 
 mod device;
 mod knob_state;
@@ -17,12 +19,15 @@ use std::sync::Arc;
 use headtime_belief::LinearBelief;
 use headtime_units::SectorSize;
 use rustix::fs::{
-    FileType, FlockOperation, Mode, OFlags, SeekFrom, flock, fstat, ioctl_blkpbszget, ioctl_blksszget, major, minor, open as open_node, seek,
+    FileType, FlockOperation, Mode, OFlags, SeekFrom, flock, fstat, ioctl_blkpbszget,
+    ioctl_blksszget, major, minor, open as open_node, seek,
 };
 use rustix::io::Errno;
 
 pub use knob_state::StateError;
-pub use knobs::{KERNEL_KNOBS, KernelKnob, KnobOutcome, KnobReport, KnobRestored, plan_knobs, restore_knobs};
+pub use knobs::{
+    KERNEL_KNOBS, KernelKnob, KnobOutcome, KnobReport, KnobRestored, plan_knobs, restore_knobs,
+};
 pub use options::{KernelKnobs, RawOptions, RawWordError, WriteCache};
 
 use crate::backend::block_device::{BlockDevice, DeviceNumber, DeviceRefusal, SystemPaths};
@@ -38,7 +43,8 @@ use crate::sys;
 use device::{RawDevice, Watch};
 use knobs::KnobGuard;
 
-/// The block device that `path` leads to, through whatever links; `None` when it is something else or nothing.
+/// The block device that `path` leads to, through whatever links; `None` when it is something else
+/// or nothing.
 ///
 /// # Errors
 /// The system's, when it is a block device and the kernel's tree does not show it.
@@ -61,7 +67,11 @@ pub(crate) fn is_block_device(path: &Path) -> bool {
 ///
 /// # Errors
 /// See [`OpenError`]; nothing was changed then.
-pub(super) fn open(path: &Path, options: &DriveOptions, bell: &Arc<Bell>) -> Result<Opened, OpenError> {
+pub(super) fn open(
+    path: &Path,
+    options: &DriveOptions,
+    bell: &Arc<Bell>,
+) -> Result<Opened, OpenError> {
     let raw = &options.raw;
     let device = look_at(path, raw)?;
     let file = claim(path, options, device.as_ref())?;
@@ -79,12 +89,17 @@ pub(super) fn open(path: &Path, options: &DriveOptions, bell: &Arc<Bell>) -> Res
             (knobs, Some(device))
         }
         None => {
-            tracing::warn!(path = %path.display(), "the kernel's tree of devices does not show this one, so that its settings stay as they are");
+            tracing::warn!(path = %path.display(), "the kernel's tree of devices does not show \
+                this one, so that its settings stay as they are");
             (None, None)
         }
     };
-    let drives_own = device.as_ref().and_then(|device| device.queue_depth).unwrap_or(QUEUE_DEPTH_UNKNOWN);
-    let queue_depth = raw.queue_depth.map_or(drives_own, |wanted| wanted.min(drives_own)).clamp(1, MOST_QUEUE_DEPTH) as usize;
+    let drives_own =
+        device.as_ref().and_then(|device| device.queue_depth).unwrap_or(QUEUE_DEPTH_UNKNOWN);
+    let queue_depth = raw
+        .queue_depth
+        .map_or(drives_own, |wanted| wanted.min(drives_own))
+        .clamp(1, MAX_QUEUE_DEPTH) as usize;
     let again = |file: &OwnedFd| file.try_clone().map_err(OpenError::Engine);
     let forgets = device.as_ref().is_some_and(|device| device.discard);
     let discards = if forgets {
@@ -98,18 +113,25 @@ pub(super) fn open(path: &Path, options: &DriveOptions, bell: &Arc<Bell>) -> Res
     Ok(Opened {
         backend: Box::new(RawDevice::new(mover, discards, watch, knobs)),
         belief: Box::new(LinearBelief::new(capacity)),
-        model: device.as_ref().and_then(|device| device.model.clone()).map_or(Model::Unknown, Model::Named),
+        model: device
+            .as_ref()
+            .and_then(|device| device.model.clone())
+            .map_or(Model::Unknown, Model::Named),
         capacity,
         sector_size,
         physical_block,
         queue_depth,
-        // Where the drive has no such writes, the kernel flushes behind each; then the scheduler may as well, which sees what it costs.
-        fua: device.as_ref().is_none_or(|device| device.fua || device.write_cache.as_deref() == Some("write through")),
+        // Where the drive has no such writes, the kernel flushes behind each; then the scheduler
+        // may as well, which sees what it costs.
+        fua: device.as_ref().is_none_or(|device| {
+            device.fua || device.write_cache.as_deref() == Some("write through")
+        }),
         precise: false,
     })
 }
 
-/// Reads what the kernel shows of the device, and refuses what cannot be a drive. `None` when the kernel shows nothing, as in some containers.
+/// Reads what the kernel shows of the device, and refuses what cannot be a drive. `None` when the
+/// kernel shows nothing, as in some containers.
 fn look_at(path: &Path, raw: &RawOptions) -> Result<Option<BlockDevice>, OpenError> {
     let Ok(Some(device)) = block_device_at(path, &raw.system) else { return Ok(None) };
     match device.refusals().into_iter().next() {
@@ -119,14 +141,23 @@ fn look_at(path: &Path, raw: &RawOptions) -> Result<Option<BlockDevice>, OpenErr
 }
 
 /// Opens the node so that nobody else can claim the device.
-fn claim(path: &Path, options: &DriveOptions, device: Option<&BlockDevice>) -> Result<OwnedFd, OpenError> {
+fn claim(
+    path: &Path,
+    options: &DriveOptions,
+    device: Option<&BlockDevice>,
+) -> Result<OwnedFd, OpenError> {
     let direct = if options.direct { OFlags::DIRECT } else { OFlags::empty() };
     let in_use = || {
         // Somebody came in between, or cannot be seen from here.
-        let now = device.and_then(|device| BlockDevice::with_number(&options.raw.system, device.number).ok());
+        let now = device
+            .and_then(|device| BlockDevice::with_number(&options.raw.system, device.number).ok());
         refused(path, DeviceRefusal::InUse(now.map_or_else(Vec::new, |device| device.users)))
     };
-    let file = match open_node(path, OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOCTTY | direct, Mode::empty()) {
+    let file = match open_node(
+        path,
+        OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC | OFlags::NOCTTY | direct,
+        Mode::empty(),
+    ) {
         Ok(file) => file,
         Err(Errno::BUSY) => return Err(in_use()),
         Err(Errno::ROFS) => return Err(refused(path, DeviceRefusal::ReadOnly)),
@@ -134,7 +165,10 @@ fn claim(path: &Path, options: &DriveOptions, device: Option<&BlockDevice>) -> R
         Err(errno) => return Err(OpenError::system(path, "opening")(errno)),
     };
     let same = device.is_none_or(|device| {
-        fstat(&file).is_ok_and(|status| (major(status.st_rdev), minor(status.st_rdev)) == (device.number.major, device.number.minor))
+        fstat(&file).is_ok_and(|status| {
+            (major(status.st_rdev), minor(status.st_rdev))
+                == (device.number.major, device.number.minor)
+        })
     });
     if !same {
         return Err(OpenError::system(path, "opening")(Errno::NODEV));
@@ -167,7 +201,8 @@ impl Shape {
         let sector = ioctl_blksszget(file.as_fd()).map_err(asking)?;
         let physical_block = ioctl_blkpbszget(file.as_fd()).map_err(asking)?.max(sector);
         let bytes = seek(file.as_fd(), SeekFrom::End(0)).map_err(asking)?;
-        let sector_size = SectorSize::new(sector).ok_or_else(|| refused(path, DeviceRefusal::SectorSize(sector)))?;
+        let sector_size = SectorSize::new(sector)
+            .ok_or_else(|| refused(path, DeviceRefusal::SectorSize(sector)))?;
         if bytes == 0 {
             return Err(refused(path, DeviceRefusal::NoMedium));
         }
@@ -181,11 +216,15 @@ impl Shape {
 /// Says what should be known of the device.
 fn tell(path: &Path, device: &BlockDevice) {
     let name = &device.name;
-    for doubt in device.doubts() {
-        tracing::warn!(device = name, "{doubt}");
+    for reject in device.rejects() {
+        tracing::warn!(device = name, "{reject}");
     }
     if let Some(stays) = device.better_name(path) {
-        tracing::warn!("{} may be another disk after the next boot; name it {}", path.display(), stays.display());
+        tracing::warn!(
+            "{} may be another disk after the next boot; name it {}",
+            path.display(),
+            stays.display()
+        );
     }
     tracing::info!(
         device = name,
@@ -201,8 +240,12 @@ fn tell(path: &Path, device: &BlockDevice) {
 fn say(device: &BlockDevice, reports: &[KnobReport]) {
     for report in reports {
         match report.outcome {
-            KnobOutcome::NoEffect { .. } | KnobOutcome::LeftAlone { asked: false, .. } => tracing::warn!(device = device.name, "{report}"),
-            KnobOutcome::LeftAlone { .. } | KnobOutcome::Already | KnobOutcome::Change { .. } => tracing::info!(device = device.name, "{report}"),
+            KnobOutcome::NoEffect { .. } | KnobOutcome::LeftAlone { asked: false, .. } => {
+                tracing::warn!(device = device.name, "{report}")
+            }
+            KnobOutcome::LeftAlone { .. } | KnobOutcome::Already | KnobOutcome::Change { .. } => {
+                tracing::info!(device = device.name, "{report}")
+            }
         }
     }
 }
@@ -210,6 +253,7 @@ fn say(device: &BlockDevice, reports: &[KnobReport]) {
 /// Of a drive that does not say how many commands it holds: as deep as the queue of a SATA drive.
 const QUEUE_DEPTH_UNKNOWN: u32 = 32;
 /// More are never of use to one head (guess); SAS drives name 254 and more.
-const MOST_QUEUE_DEPTH: u32 = 256;
-/// Discards come one after the other from whoever trims; more at once would only stand in the way of reads.
+const MAX_QUEUE_DEPTH: u32 = 256;
+/// Discards come one after the other from whoever trims; more at once would only stand in the way
+/// of reads.
 const DISCARD_THREADS: usize = 1;

@@ -5,12 +5,14 @@ use std::str::FromStr;
 
 use crate::backend::block_device::SystemPaths;
 
-/// What is done to the kernel and the drive when a block device is opened; of no effect on other drives, which is said.
+/// What is done to the kernel and the drive when a block device is opened; of no effect on other
+/// drives, which is said.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct RawOptions {
     /// Whether the kernel's own scheduling in front of the device is switched off while it is open.
     pub kernel_knobs: KernelKnobs,
-    /// How many commands the drive is given at once at the most, by its own limit; `None` leaves the limit as it is.
+    /// How many commands the drive is given at once at the most, by its own limit; `None` leaves
+    /// the limit as it is.
     pub queue_depth: Option<u32>,
     /// The drive's own write cache.
     pub write_cache: WriteCache,
@@ -76,15 +78,24 @@ impl FromStr for KernelKnobs {
     type Err = RawWordError;
     fn from_str(text: &str) -> Result<Self, RawWordError> {
         let known = [Self::Set, Self::Keep].into_iter().find(|word| word.as_str() == text);
-        known.ok_or_else(|| RawWordError { key: "kernel_knobs", text: text.to_owned(), expected: "set or keep" })
+        known.ok_or_else(|| RawWordError {
+            key: "kernel_knobs",
+            text: text.to_owned(),
+            expected: "set or keep",
+        })
     }
 }
 
 impl FromStr for WriteCache {
     type Err = RawWordError;
     fn from_str(text: &str) -> Result<Self, RawWordError> {
-        let known = [Self::Keep, Self::On, Self::Off].into_iter().find(|word| word.as_str() == text);
-        known.ok_or_else(|| RawWordError { key: "write_cache", text: text.to_owned(), expected: "keep, on or off" })
+        let known =
+            [Self::Keep, Self::On, Self::Off].into_iter().find(|word| word.as_str() == text);
+        known.ok_or_else(|| RawWordError {
+            key: "write_cache",
+            text: text.to_owned(),
+            expected: "keep, on or off",
+        })
     }
 }
 

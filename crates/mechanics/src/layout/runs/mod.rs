@@ -1,10 +1,14 @@
-//! [`RunMap`]: a layout that was measured, as runs of tracks, ready for look-ups in both directions.
+//! [`RunMap`]: a layout that was measured, as runs of tracks, ready for look-ups in both
+//! directions.
 //!
-//! From an LBA: a bucket index finds its run, one division the track within the run. From a place: each surface is cut into *spans*, rows of cylinders on
-//! which the same runs lie; a binary search over (head, cylinder) finds the span, a walk over its few runs the sector. What has no run is a span too,
-//! an empty one: it holds no LBA, and its sectors are taken to be as many as on the nearest measured track of its surface.
+//! From an LBA: a bucket index finds its run, one division the track within the run. From a place:
+//! each surface is cut into *spans*, rows of cylinders on which the same runs lie; a binary search
+//! over (head, cylinder) finds the span, a walk over its few runs the sector. What has no run is a
+//! span too, an empty one: it holds no LBA, and its sectors are taken to be as many as on the
+//! nearest measured track of its surface.
 //!
-//! Tracks are numbered in the order of their first LBAs: a span belongs to the first of its runs. Tracks without LBAs come last, surface by surface.
+//! Tracks are numbered in the order of their first LBAs: a span belongs to the first of its runs.
+//! Tracks without LBAs come last, surface by surface.
 
 mod span;
 
@@ -17,7 +21,7 @@ use super::{Located, Stretch};
 use crate::place::Track;
 use crate::profile::Run;
 use span::Span;
-pub(crate) use span::{MOST_RUNS_ON_TRACK, Overlap, spans_of};
+pub(crate) use span::{MAX_RUNS_ON_TRACK, Overlap, spans_of};
 
 /// A run, ready for look-ups.
 #[derive(Clone, Debug)]
@@ -30,7 +34,8 @@ struct LayoutRun {
     head: u16,
     first_sector: u32,
     sectors_per_track: u32,
-    /// The first track's first LBA, and how much further that of each following track is, in units of 2⁻⁶⁴ turn.
+    /// The first track's first LBA, and how much further that of each following track is, in units
+    /// of 2⁻⁶⁴ turn.
     turn: u64,
     step_turn: u64,
     sector_turn: u64,
@@ -55,8 +60,10 @@ pub(crate) struct RunMap {
 impl RunMap {
     /// `runs` have passed the checks of a profile.
     pub(crate) fn new(runs: &[Run], heads: u16) -> Self {
-        let cylinders = runs.iter().map(|run| run.cylinder.max(run.last_cylinder()) + 1).max().unwrap_or(0);
-        let (mut spans, span_runs) = spans_of(runs, heads, cylinders).expect("the profile's checks refuse runs that contradict each other");
+        let cylinders =
+            runs.iter().map(|run| run.cylinder.max(run.last_cylinder()) + 1).max().unwrap_or(0);
+        let (mut spans, span_runs) = spans_of(runs, heads, cylinders)
+            .expect("the profile's checks refuse runs that contradict each other");
         let by_number = span::number(&mut spans, &span_runs, runs);
         let ends: Vec<u64> = runs.iter().map(|run| run.first_lba + run.sectors()).collect();
         Self {
@@ -87,7 +94,9 @@ impl RunMap {
     }
 
     pub(crate) fn lba_at(&self, track: Track, sector: u32) -> Option<u64> {
-        self.parts(track).find(|part| (part.first_sector..part.first_sector + part.lbas).contains(&sector)).map(|part| part.lba_of(sector))
+        self.parts(track)
+            .find(|part| (part.first_sector..part.first_sector + part.lbas).contains(&sector))
+            .map(|part| part.lba_of(sector))
     }
 
     /// What lies on a track, in the order of its sectors; rows of sectors with LBAs in order.
@@ -109,16 +118,21 @@ impl RunMap {
         self.span(track).sectors_per_track
     }
 
-    /// The angle at which a sector of a track starts, in units of 2⁻⁶⁴ turn: as the last measured part at or before it says, else the first one
-    /// behind it; on a track without any, sector 0 is taken to start at angle 0.
+    /// The angle at which a sector of a track starts, in units of 2⁻⁶⁴ turn: as the last measured
+    /// part at or before it says, else the first one behind it; on a track without any, sector 0 is
+    /// taken to start at angle 0.
     pub(crate) fn sector_turn_at(&self, track: Track, sector: u32) -> u64 {
         let sector_turn = turns::of_one_sector(self.sectors_per_track(track));
         let mut parts = self.parts(track);
-        let Some(mut part) = parts.next() else { return sector_turn.wrapping_mul(u64::from(sector)) };
+        let Some(mut part) = parts.next() else {
+            return sector_turn.wrapping_mul(u64::from(sector));
+        };
         for next in parts.take_while(|next| next.first_sector <= sector) {
             part = next;
         }
-        part.turn.wrapping_add(sector_turn.wrapping_mul(u64::from(sector).wrapping_sub(u64::from(part.first_sector))))
+        part.turn.wrapping_add(
+            sector_turn.wrapping_mul(u64::from(sector).wrapping_sub(u64::from(part.first_sector))),
+        )
     }
 
     pub(crate) fn track_count(&self) -> u64 {
@@ -127,7 +141,8 @@ impl RunMap {
 
     pub(crate) fn track_number(&self, track: Track) -> u64 {
         let span = self.span(track);
-        let step = if span.outwards { span.end - 1 - track.cylinder } else { track.cylinder - span.first };
+        let step =
+            if span.outwards { span.end - 1 - track.cylinder } else { track.cylinder - span.first };
         span.first_number + u64::from(step)
     }
 
@@ -135,7 +150,9 @@ impl RunMap {
         if number >= self.tracks {
             return None;
         }
-        let place = self.by_number.partition_point(|span| self.spans[*span as usize].first_number <= number);
+        let place = self
+            .by_number
+            .partition_point(|span| self.spans[*span as usize].first_number <= number);
         let span = &self.spans[*self.by_number.get(place.checked_sub(1)?)? as usize];
         let step = (number - span.first_number) as u32;
         let cylinder = if span.outwards { span.end - 1 - step } else { span.first + step };
@@ -146,8 +163,11 @@ impl RunMap {
     pub(crate) fn extents(&self) -> impl Iterator<Item = RunExtent> + '_ {
         self.runs.iter().zip(&self.ends).map(|(run, end)| {
             let tracks = ((end - run.first_lba) / run.lbas.divisor()) as u32;
-            let (first_cylinder, end_cylinder) =
-                if run.outwards { (run.cylinder + 1 - tracks, run.cylinder + 1) } else { (run.cylinder, run.cylinder + tracks) };
+            let (first_cylinder, end_cylinder) = if run.outwards {
+                (run.cylinder + 1 - tracks, run.cylinder + 1)
+            } else {
+                (run.cylinder, run.cylinder + tracks)
+            };
             RunExtent {
                 first_lba: run.first_lba,
                 end_lba: *end,
@@ -161,7 +181,9 @@ impl RunMap {
     }
 
     fn span(&self, track: Track) -> &Span {
-        let behind = self.spans.partition_point(|span| (span.head, span.first) <= (track.head, track.cylinder));
+        let behind = self
+            .spans
+            .partition_point(|span| (span.head, span.first) <= (track.head, track.cylinder));
         &self.spans[behind - 1]
     }
 }
@@ -212,8 +234,12 @@ impl LayoutRun {
 
     #[inline]
     fn located(&self, track: u64, within: u64) -> Located {
-        let cylinder = if self.outwards { self.cylinder - track as u32 } else { self.cylinder + track as u32 };
-        let turn = self.turn.wrapping_add(track.wrapping_mul(self.step_turn)).wrapping_add(within.wrapping_mul(self.sector_turn));
+        let cylinder =
+            if self.outwards { self.cylinder - track as u32 } else { self.cylinder + track as u32 };
+        let turn = self
+            .turn
+            .wrapping_add(track.wrapping_mul(self.step_turn))
+            .wrapping_add(within.wrapping_mul(self.sector_turn));
         Located {
             cylinder,
             head: self.head,

@@ -1,4 +1,5 @@
-//! [`Span`]: rows of cylinders of a surface on which the same runs lie, found by sweeping over the runs' first and last cylinders.
+//! [`Span`]: rows of cylinders of a surface on which the same runs lie, found by sweeping over the
+//! runs' first and last cylinders.
 
 use alloc::vec::Vec;
 use core::ops::Range;
@@ -6,7 +7,7 @@ use core::ops::Range;
 use crate::profile::Run;
 
 /// Most runs accepted on one track; a track has hardly ever more than two parts.
-pub(crate) const MOST_RUNS_ON_TRACK: usize = 256;
+pub(crate) const MAX_RUNS_ON_TRACK: usize = 256;
 
 /// Cylinders of a surface that are measured alike.
 #[derive(Clone, Debug)]
@@ -18,7 +19,8 @@ pub(crate) struct Span {
     /// Whether the run that the span belongs to steps outwards.
     pub(crate) outwards: bool,
     pub(crate) sectors_per_track: u32,
-    /// The number of its first track in the order of LBAs: of its last cylinder where it steps outwards.
+    /// The number of its first track in the order of LBAs: of its last cylinder where it steps
+    /// outwards.
     pub(crate) first_number: u64,
     /// Where its runs stand, in the order of their sectors; empty where nothing was measured.
     pub(crate) runs: Range<usize>,
@@ -31,15 +33,20 @@ pub(crate) enum Overlap {
     Sectors { run: usize, other: usize, cylinder: u32, head: u16 },
     /// They give one track different sectors.
     SectorsPerTrack { run: usize, other: usize, cylinder: u32, head: u16 },
-    /// A track is in more than [`MOST_RUNS_ON_TRACK`] runs, the named one among them.
+    /// A track is in more than [`MAX_RUNS_ON_TRACK`] runs, the named one among them.
     TooMany { run: usize, cylinder: u32, head: u16 },
 }
 
-/// The spans of all surfaces by head and cylinder, and the rows of runs that they point to. `runs` lie within `heads` and `cylinders`.
+/// The spans of all surfaces by head and cylinder, and the rows of runs that they point to. `runs`
+/// lie within `heads` and `cylinders`.
 ///
 /// # Errors
 /// The first contradiction in the order of head and cylinder.
-pub(crate) fn spans_of(runs: &[Run], heads: u16, cylinders: u32) -> Result<(Vec<Span>, Vec<u32>), Overlap> {
+pub(crate) fn spans_of(
+    runs: &[Run],
+    heads: u16,
+    cylinders: u32,
+) -> Result<(Vec<Span>, Vec<u32>), Overlap> {
     let mut spans = Vec::new();
     let mut rows = Vec::new();
     let mut by_head: Vec<Vec<u32>> = (0..heads).map(|_| Vec::new()).collect();
@@ -55,13 +62,21 @@ pub(crate) fn spans_of(runs: &[Run], heads: u16, cylinders: u32) -> Result<(Vec<
     Ok((spans, rows))
 }
 
-/// Numbers the spans' tracks in the order of their first LBAs, those without LBAs last; answers the spans in the order of those numbers.
+/// Numbers the spans' tracks in the order of their first LBAs, those without LBAs last; answers the
+/// spans in the order of those numbers.
 pub(super) fn number(spans: &mut [Span], rows: &[u32], runs: &[Run]) -> Vec<u32> {
-    // A span belongs to its first run; several spans of one run follow each other as the run's steps go.
+    // A span belongs to its first run; several spans of one run follow each other as the run's
+    // steps go.
     let key = |number: &u32| {
         let span = &spans[*number as usize];
         let owner = rows[span.runs.clone()].iter().min().copied();
-        let step = owner.map_or(u32::MAX, |owner| runs[owner as usize].cylinder.abs_diff(if span.outwards { span.end - 1 } else { span.first }));
+        let step = owner.map_or(u32::MAX, |owner| {
+            runs[owner as usize].cylinder.abs_diff(if span.outwards {
+                span.end - 1
+            } else {
+                span.first
+            })
+        });
         (owner.unwrap_or(u32::MAX), step, span.head, span.first)
     };
     let mut order: Vec<u32> = (0..spans.len() as u32).collect();
@@ -75,11 +90,19 @@ pub(super) fn number(spans: &mut [Span], rows: &[u32], runs: &[Run]) -> Vec<u32>
     order
 }
 
-fn sweep(runs: &[Run], numbers: &[u32], head: u16, cylinders: u32, spans: &mut Vec<Span>, rows: &mut Vec<u32>) -> Result<(), Overlap> {
+fn sweep(
+    runs: &[Run],
+    numbers: &[u32],
+    head: u16,
+    cylinders: u32,
+    spans: &mut Vec<Span>,
+    rows: &mut Vec<u32>,
+) -> Result<(), Overlap> {
     let mut events: Vec<(u32, bool, u32)> = Vec::with_capacity(2 * numbers.len());
     for number in numbers {
         let run = &runs[*number as usize];
-        let (low, high) = (run.cylinder.min(run.last_cylinder()), run.cylinder.max(run.last_cylinder()));
+        let (low, high) =
+            (run.cylinder.min(run.last_cylinder()), run.cylinder.max(run.last_cylinder()));
         events.extend([(low, true, *number), (high + 1, false, *number)]);
     }
     // Ends before beginnings at one cylinder.
@@ -96,7 +119,9 @@ fn sweep(runs: &[Run], numbers: &[u32], head: u16, cylinders: u32, spans: &mut V
         let Some((_, begins, number)) = events.next() else { return Ok(()) };
         if begins {
             // In the order of sectors.
-            let place = active.partition_point(|other| runs[*other as usize].first_sector < runs[number as usize].first_sector);
+            let place = active.partition_point(|other| {
+                runs[*other as usize].first_sector < runs[number as usize].first_sector
+            });
             active.insert(place, number);
         } else {
             active.retain(|other| *other != number);
@@ -104,15 +129,22 @@ fn sweep(runs: &[Run], numbers: &[u32], head: u16, cylinders: u32, spans: &mut V
     }
 }
 
-fn span(runs: &[Run], active: &[u32], head: u16, cylinders: Range<u32>, rows: &mut Vec<u32>) -> Result<Span, Overlap> {
+fn span(
+    runs: &[Run],
+    active: &[u32],
+    head: u16,
+    cylinders: Range<u32>,
+    rows: &mut Vec<u32>,
+) -> Result<Span, Overlap> {
     let cylinder = cylinders.start;
-    if let Some(run) = active.get(MOST_RUNS_ON_TRACK) {
+    if let Some(run) = active.get(MAX_RUNS_ON_TRACK) {
         return Err(Overlap::TooMany { run: *run as usize, cylinder, head });
     }
     for pair in active.windows(2) {
         let (run, other) = (pair[0].max(pair[1]) as usize, pair[0].min(pair[1]) as usize);
         let (before, behind) = (&runs[pair[0] as usize], &runs[pair[1] as usize]);
-        if u64::from(before.first_sector) + u64::from(before.lbas) > u64::from(behind.first_sector) {
+        if u64::from(before.first_sector) + u64::from(before.lbas) > u64::from(behind.first_sector)
+        {
             return Err(Overlap::Sectors { run, other, cylinder, head });
         }
         if before.sectors_per_track != behind.sectors_per_track {
@@ -133,9 +165,14 @@ fn span(runs: &[Run], active: &[u32], head: u16, cylinders: Range<u32>, rows: &m
     })
 }
 
-/// Spans without runs take the sectors of the measured span before them on their surface, else of the one behind, else `fallback`.
+/// Spans without runs take the sectors of the measured span before them on their surface, else of
+/// the one behind, else `fallback`.
 fn fill_sectors_per_track(spans: &mut [Span], fallback: u32) {
-    let mut last = spans.iter().map(|span| span.sectors_per_track).find(|sectors| *sectors != 0).unwrap_or(fallback);
+    let mut last = spans
+        .iter()
+        .map(|span| span.sectors_per_track)
+        .find(|sectors| *sectors != 0)
+        .unwrap_or(fallback);
     for span in spans {
         if span.sectors_per_track == 0 {
             span.sectors_per_track = last;

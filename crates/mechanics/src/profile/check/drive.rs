@@ -9,9 +9,10 @@ const DEEPEST_QUEUE: u32 = 65_536;
 /// Slowest and fastest bus accepted, in millions of bytes per second.
 const BUS_MB_PER_S: core::ops::RangeInclusive<f64> = 0.001..=1_000_000.0;
 /// Most segments and most sectors of a segment accepted; each look-up passes over all segments.
-const MOST_SEGMENTS: u32 = 65_536;
+const MAX_SEGMENTS: u32 = 65_536;
 const LONGEST_SEGMENT: u32 = 1 << 24;
-/// The quickest swing of a spindle accepted, in seconds: the speed is taken as constant during an access.
+/// The quickest swing of a spindle accepted, in seconds: the speed is taken as constant during an
+/// access.
 const QUICKEST_DRIFT_S: f64 = 0.1;
 
 impl DriveProfile {
@@ -29,7 +30,12 @@ impl DriveProfile {
         }
         if !BUS_MB_PER_S.contains(&interface.bus_mb_per_s) {
             let expected = format!("{} to {}", BUS_MB_PER_S.start(), BUS_MB_PER_S.end());
-            return Err(self.refuse("interface.bus_mb_per_s", interface.bus_mb_per_s, expected, "6 Gbit/s SATA carries about 550"));
+            return Err(self.refuse(
+                "interface.bus_mb_per_s",
+                interface.bus_mb_per_s,
+                expected,
+                "6 Gbit/s SATA carries about 550",
+            ));
         }
         Ok(())
     }
@@ -37,24 +43,50 @@ impl DriveProfile {
     pub(super) fn check_firmware(&self) -> Result<(), ProfileError> {
         let depth = self.firmware.queue_depth;
         if depth == 0 || depth > DEEPEST_QUEUE {
-            return Err(self.refuse("firmware.queue_depth", depth, format!("1 to {DEEPEST_QUEUE}"), "1 is a drive without a queue, 32 is NCQ"));
+            return Err(self.refuse(
+                "firmware.queue_depth",
+                depth,
+                format!("1 to {DEEPEST_QUEUE}"),
+                "1 is a drive without a queue, 32 is NCQ",
+            ));
         }
-        self.check_time("firmware.sequential_hold_ms", self.firmware.sequential_hold_ms.unwrap_or(0.0), LONGEST_MS)
+        self.check_time(
+            "firmware.sequential_hold_ms",
+            self.firmware.sequential_hold_ms.unwrap_or(0.0),
+            LONGEST_MS,
+        )
     }
 
     pub(super) fn check_cache(&self) -> Result<(), ProfileError> {
         let Some(cache) = &self.cache else { return Ok(()) };
         for (key, value, most, remedy) in [
-            ("cache.segments", cache.segments, MOST_SEGMENTS, "remove the section for a drive without a cache"),
-            ("cache.segment_sectors", cache.segment_sectors, LONGEST_SEGMENT, "a cache of 256 MB in 64 segments has 8192 sectors of 512 bytes each"),
+            (
+                "cache.segments",
+                cache.segments,
+                MAX_SEGMENTS,
+                "remove the section for a drive without a cache",
+            ),
+            (
+                "cache.segment_sectors",
+                cache.segment_sectors,
+                LONGEST_SEGMENT,
+                "a cache of 256 MB in 64 segments has 8192 sectors of 512 bytes each",
+            ),
         ] {
             if value == 0 || value > most {
                 return Err(self.refuse(key, value, format!("1 to {most}"), remedy));
             }
         }
-        if let Some(written) = cache.write_segments.filter(|written| !(1..=cache.segments).contains(written)) {
+        if let Some(written) =
+            cache.write_segments.filter(|written| !(1..=cache.segments).contains(written))
+        {
             let expected = format!("1 to cache.segments = {}", cache.segments);
-            return Err(self.refuse("cache.write_segments", written, expected, "set write_back = false for a drive that caches no writes"));
+            return Err(self.refuse(
+                "cache.write_segments",
+                written,
+                expected,
+                "set write_back = false for a drive that caches no writes",
+            ));
         }
         for (key, us) in [
             ("cache.read_hit_us", Some(cache.read_hit_us)),
@@ -86,7 +118,12 @@ impl DriveProfile {
         let swing = variation.spindle_drift_period_s;
         if swing > 0.0 && swing < QUICKEST_DRIFT_S {
             let expected = format!("0, or {QUICKEST_DRIFT_S} and more");
-            return Err(self.refuse("variation.spindle_drift_period_s", swing, expected, "drives drift over minutes, 600 is a guess"));
+            return Err(self.refuse(
+                "variation.spindle_drift_period_s",
+                swing,
+                expected,
+                "drives drift over minutes, 600 is a guess",
+            ));
         }
         Ok(())
     }

@@ -12,11 +12,12 @@ use alloc::string::String;
 use super::{DriveProfile, ProfileError};
 
 /// Most cylinders accepted, so that a distance fits a signed 32-bit number.
-const MOST_CYLINDERS: u32 = i32::MAX as u32;
-/// Most sectors on a track accepted, so that a sector's angle is exact to the last bit; drives have about 5,000 today.
-const MOST_SECTORS_PER_TRACK: u32 = u16::MAX as u32;
+const MAX_CYLINDERS: u32 = i32::MAX as u32;
+/// Most sectors on a track accepted, so that a sector's angle is exact to the last bit; drives have
+/// about 5,000 today.
+const MAX_SECTORS_PER_TRACK: u32 = u16::MAX as u32;
 /// Most zones and most points of a seek curve accepted: what the look-up indices can number.
-const MOST_ZONES_OR_POINTS: usize = 60_000;
+const MAX_ZONES_OR_POINTS: usize = 60_000;
 /// Longest single time accepted anywhere in a profile: ten minutes.
 const LONGEST_MS: f64 = 600_000.0;
 
@@ -31,12 +32,21 @@ impl DriveProfile {
     }
 
     pub(super) fn check_name(&self, own_name: &str) -> Result<(), ProfileError> {
-        let plain =
-            |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.' | '_'));
+        let plain = |part: &str| {
+            !part.is_empty()
+                && part.chars().all(|c| {
+                    c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '.' | '_')
+                })
+        };
         if own_name.splitn(2, '@').all(plain) {
             return Ok(());
         }
-        Err(self.refuse("name", format!("\"{own_name}\""), "lower-case letters, digits, `-`, `.` and `_`", "choose a name such as `exos-x20`"))
+        Err(self.refuse(
+            "name",
+            format!("\"{own_name}\""),
+            "lower-case letters, digits, `-`, `.` and `_`",
+            "choose a name such as `exos-x20`",
+        ))
     }
 
     pub(super) fn check_values(&self) -> Result<(), ProfileError> {
@@ -56,12 +66,16 @@ impl DriveProfile {
 
     fn check_physical_sector(&self) -> Result<(), ProfileError> {
         match self.physical_sector_bytes {
-            Some(bytes) if !bytes.is_power_of_two() || bytes < self.sector_bytes || bytes > 65_536 => Err(self.refuse(
-                "physical_sector_bytes",
-                bytes,
-                format!("a power of two from {} to 65536", self.sector_bytes),
-                "512e drives have 4096; remove the key where both sectors are the same",
-            )),
+            Some(bytes)
+                if !bytes.is_power_of_two() || bytes < self.sector_bytes || bytes > 65_536 =>
+            {
+                Err(self.refuse(
+                    "physical_sector_bytes",
+                    bytes,
+                    format!("a power of two from {} to 65536", self.sector_bytes),
+                    "512e drives have 4096; remove the key where both sectors are the same",
+                ))
+            }
             _ => Ok(()),
         }
     }
@@ -70,7 +84,10 @@ impl DriveProfile {
         for (name, overlay) in &self.setup {
             let mut laid = Self { setup: alloc::collections::BTreeMap::new(), ..self.clone() };
             laid.lay(overlay);
-            laid.check_interface().and_then(|()| laid.check_firmware()).and_then(|()| laid.check_cache()).map_err(|error| in_setup(name, error))?;
+            laid.check_interface()
+                .and_then(|()| laid.check_firmware())
+                .and_then(|()| laid.check_cache())
+                .map_err(|error| in_setup(name, error))?;
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use alloc::format;
 
 use super::super::{DriveProfile, ProfileError};
-use super::{LONGEST_MS, MOST_ZONES_OR_POINTS};
+use super::{LONGEST_MS, MAX_ZONES_OR_POINTS};
 use crate::seek::SeekCurve;
 
 impl DriveProfile {
@@ -12,9 +12,21 @@ impl DriveProfile {
         self.check_time("seek.write_settle_ms", self.seek.write_settle_ms, LONGEST_MS)?;
         match (self.seek.points.is_empty(), &self.seek.formula) {
             (true, None) => {
-                return Err(self.refuse("seek", "without a curve", "points or [seek.formula]", "add `points = [[1, 0.8], [10000, 9.0]]`"));
+                return Err(self.refuse(
+                    "seek",
+                    "without a curve",
+                    "points or [seek.formula]",
+                    "add `points = [[1, 0.8], [10000, 9.0]]`",
+                ));
             }
-            (false, Some(_)) => return Err(self.refuse("seek", "points and formula", "one of the two", "remove the formula, points are measured")),
+            (false, Some(_)) => {
+                return Err(self.refuse(
+                    "seek",
+                    "points and formula",
+                    "one of the two",
+                    "remove the formula, points are measured",
+                ));
+            }
             (false, None) => self.check_points()?,
             (true, Some(formula)) => {
                 for (key, value) in [
@@ -24,21 +36,31 @@ impl DriveProfile {
                     ("long_us_per_cylinder", formula.long_us_per_cylinder),
                 ] {
                     if !(-LONGEST_MS..=LONGEST_MS).contains(&value) {
-                        return Err(self.refuse(format!("seek.formula.{key}"), value, "a number, at most ten minutes either way", "correct it"));
+                        return Err(self.refuse(
+                            format!("seek.formula.{key}"),
+                            value,
+                            "a number, at most ten minutes either way",
+                            "correct it",
+                        ));
                     }
                 }
             }
         }
         let curve = SeekCurve::from_profile(self);
         match curve.lowest() {
-            (distance, ns) if ns < 0 => Err(ProfileError::SeekBelowZero { profile: self.name.clone(), distance, microseconds: ns.div_euclid(1_000) }),
+            (distance, ns) if ns < 0 => Err(ProfileError::SeekBelowZero {
+                profile: self.name.clone(),
+                distance,
+                microseconds: ns.div_euclid(1_000),
+            }),
             _ if curve.longest().as_ms_f64() > LONGEST_MS => {
                 let value = format!("{} ms at its highest", curve.longest().as_ms_f64());
                 Err(self.refuse(
                     "seek",
                     value,
                     format!("at most {LONGEST_MS} ms"),
-                    "correct the points or the formula; the curve is prolonged to the last cylinder",
+                    "correct the points or the formula; the curve is prolonged to the last \
+                        cylinder",
                 ))
             }
             _ => Ok(()),
@@ -47,11 +69,11 @@ impl DriveProfile {
 
     fn check_points(&self) -> Result<(), ProfileError> {
         let points = &self.seek.points;
-        if points.len() > MOST_ZONES_OR_POINTS {
+        if points.len() > MAX_ZONES_OR_POINTS {
             return Err(self.refuse(
                 "seek.points",
                 format!("{} points", points.len()),
-                format!("at most {MOST_ZONES_OR_POINTS}"),
+                format!("at most {MAX_ZONES_OR_POINTS}"),
                 "leave points out",
             ));
         }
@@ -69,7 +91,12 @@ impl DriveProfile {
         }
         if let Some(pair) = points.windows(2).find(|pair| pair[0].0 >= pair[1].0) {
             let value = format!("{} cylinders after {}", pair[1].0, pair[0].0);
-            return Err(self.refuse("seek.points", value, "rising distances", "sort the points, one for each distance"));
+            return Err(self.refuse(
+                "seek.points",
+                value,
+                "rising distances",
+                "sort the points, one for each distance",
+            ));
         }
         Ok(())
     }

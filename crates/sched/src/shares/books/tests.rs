@@ -38,15 +38,20 @@ enum Event {
 fn event() -> impl Strategy<Value = Event> {
     prop_oneof![
         (0_u64..400_000).prop_map(|us| Event::Pass { us }),
-        (0_u64..60_000, proptest::bool::weighted(0.2)).prop_map(|(estimate_us, fixed)| Event::Send { estimate_us, fixed }),
+        (0_u64..60_000, proptest::bool::weighted(0.2))
+            .prop_map(|(estimate_us, fixed)| Event::Send { estimate_us, fixed }),
         (0_usize..8, 0_u64..90_000).prop_map(|(which, took_us)| Event::Done { which, took_us }),
-        (0_u32..=100, 1_u32..=100, 10_u64..3_000).prop_map(|(reserve, limit, burst_ms)| Event::Set { reserve, limit: limit.max(reserve), burst_ms }),
+        (0_u32..=100, 1_u32..=100, 10_u64..3_000).prop_map(|(reserve, limit, burst_ms)| {
+            Event::Set { reserve, limit: limit.max(reserve), burst_ms }
+        }),
     ]
 }
 
 proptest! {
-    /// Reckoned beside the books: what came in at the rates that were set, and what was charged, which is what each request took, or its estimate as long as it is at the drive or where that is fixed.
-    /// The bucket of the reservation holds the difference, less what its bounds cost; so does that of the limit.
+    /// Computed beside the books: what came in at the rates that were set, and what was charged,
+    /// which is what each request took, or its estimate as long as it is at the drive or where that
+    /// is fixed. The bucket of the reservation holds the difference, less what its bounds cost; so
+    /// does that of the limit.
     #[test]
     fn what_is_charged_is_what_was_taken_and_the_buckets_hold_the_rest(events in proptest::collection::vec(event(), 0..80)) {
         let (mut shares, mut now, mut ticket) = (Shares::new(), Instant::ORIGIN, 0);
@@ -105,7 +110,8 @@ proptest! {
                 let level = bucket.level(now);
                 prop_assert!(-most <= level && level <= most);
                 let since_ns = i128::from(charged_ns - before_ns) * GRAINS;
-                // What was charged before terms were set was taken from a bucket that could hold nothing, and forgiven.
+                // What was charged before terms were set was taken from a bucket that could hold
+                // nothing, and forgiven.
                 let before = i128::from(before_ns) * GRAINS;
                 prop_assert_eq!(level, filled - before - since_ns + bucket.let_off(), "of the reservation");
                 prop_assert_eq!(limit.level(now), Some(limit_filled - since_ns + limit.let_off()), "of the limit");

@@ -7,22 +7,35 @@ use super::*;
 /// What hostile clients send, after or instead of a handshake.
 fn garbage() -> impl Strategy<Value = Vec<u8>> {
     let flags = Just(vec![0, 0, 0, 3]);
-    let option = (0_u32..12, any::<u32>(), proptest::collection::vec(any::<u8>(), 0..64)).prop_map(|(option, length, data)| {
-        let length = if length % 2 == 0 { data.len() as u32 } else { length };
-        [&b"IHAVEOPT"[..], &option.to_be_bytes(), &length.to_be_bytes(), &data].concat()
-    });
+    let option = (0_u32..12, any::<u32>(), proptest::collection::vec(any::<u8>(), 0..64)).prop_map(
+        |(option, length, data)| {
+            let length = if length % 2 == 0 { data.len() as u32 } else { length };
+            [&b"IHAVEOPT"[..], &option.to_be_bytes(), &length.to_be_bytes(), &data].concat()
+        },
+    );
     let open = Just([&b"IHAVEOPT\0\0\0\x07\0\0\0\x07"[..], b"\0\0\0\x01a\0\0"].concat());
-    let request = (0_u16..9, any::<u16>(), 0_u64..1 << 23, any::<u32>()).prop_map(|(kind, flags, offset, length)| {
-        let flags = flags & 0x1f;
-        [&0x2560_9513_u32.to_be_bytes()[..], &flags.to_be_bytes(), &kind.to_be_bytes(), &[7; 8], &offset.to_be_bytes(), &length.to_be_bytes()]
+    let request = (0_u16..9, any::<u16>(), 0_u64..1 << 23, any::<u32>()).prop_map(
+        |(kind, flags, offset, length)| {
+            let flags = flags & 0x1f;
+            [
+                &0x2560_9513_u32.to_be_bytes()[..],
+                &flags.to_be_bytes(),
+                &kind.to_be_bytes(),
+                &[7; 8],
+                &offset.to_be_bytes(),
+                &length.to_be_bytes(),
+            ]
             .concat()
-    });
+        },
+    );
     let noise = proptest::collection::vec(any::<u8>(), 0..300);
     let part = prop_oneof![3 => option, 2 => open, 4 => request, 1 => noise];
-    (flags, proptest::collection::vec(part, 0..12), any::<bool>()).prop_map(|(flags, parts, polite)| {
-        let start = if polite { flags } else { Vec::new() };
-        start.into_iter().chain(parts.into_iter().flatten()).collect()
-    })
+    (flags, proptest::collection::vec(part, 0..12), any::<bool>()).prop_map(
+        |(flags, parts, polite)| {
+            let start = if polite { flags } else { Vec::new() };
+            start.into_iter().chain(parts.into_iter().flatten()).collect()
+        },
+    )
 }
 
 /// One step of a well-behaved client, on its own part of volume b.
@@ -65,20 +78,32 @@ async fn behave(mut client: Client<UnixStream>, part: u64, steps: Vec<Step>) {
                 client.write(part + block * BLOCK, payload).await.unwrap();
             }
             Step::Read { block, blocks } => {
-                let bytes = client.read(part + block * BLOCK, (blocks * BLOCK) as u32).await.unwrap();
+                let bytes =
+                    client.read(part + block * BLOCK, (blocks * BLOCK) as u32).await.unwrap();
                 for (index, got) in bytes.chunks(BLOCK as usize).enumerate() {
                     let expected = model.get(&(block + index as u64)).unwrap_or(&zeroes);
-                    assert!(got == expected, "block {} of the part at {part} is not what was written", block + index as u64);
+                    assert!(
+                        got == expected,
+                        "block {} of the part at {part} is not what was written",
+                        block + index as u64
+                    );
                 }
             }
             Step::Zero { block, blocks } => {
                 (block..block + blocks).for_each(|index| drop(model.remove(&index)));
-                let command =
-                    Command::WriteZeroes { offset: part + block * BLOCK, length: (blocks * BLOCK) as u32, fua: true, no_hole: false, fast: false };
+                let command = Command::WriteZeroes {
+                    offset: part + block * BLOCK,
+                    length: (blocks * BLOCK) as u32,
+                    fua: true,
+                    no_hole: false,
+                    fast: false,
+                };
                 client.request(command).await.unwrap();
             }
             Step::Flush => drop(client.request(Command::Flush).await.unwrap()),
-            Step::Cache => drop(client.request(Command::Cache { offset: part, length: PART as u32 }).await.unwrap()),
+            Step::Cache => drop(
+                client.request(Command::Cache { offset: part, length: PART as u32 }).await.unwrap(),
+            ),
         }
     }
     client.leave().await;
@@ -87,7 +112,8 @@ async fn behave(mut client: Client<UnixStream>, part: u64, steps: Vec<Step>) {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 48, ..ProptestConfig::default() })]
 
-    /// Honest clients, whose bytes are checked, beside hostile ones, over a disk that completes in random order, with little memory and few places.
+    /// Honest clients, whose bytes are checked, beside hostile ones, over a disk that completes in
+    /// random order, with little memory and few places.
     #[test]
     fn whatever_hostile_clients_send_honest_ones_are_served_and_everything_is_given_back(
         honest in proptest::collection::vec(steps(), 1..4),
@@ -144,7 +170,8 @@ proptest! {
             for task in tasks {
                 task.await.expect("an honest client gets what it wrote");
             }
-            // Hostile clients that opened the export and wait may stay as long as they like: the server ends them.
+            // Hostile clients that opened the export and wait may stay as long as they like: the
+            // server ends them.
             bench.phase.send_replace(Phase::Draining);
             tokio::time::sleep(Duration::from_millis(5)).await;
             bench.phase.send_replace(Phase::Leaving);
@@ -153,7 +180,7 @@ proptest! {
             bench.disk.let_go();
             assert_eq!(bench.hub.pool.used(), 0, "memory was not given back");
             bench.until("all places given back", |bench| bench.hub.places.used() == 0).await;
-            assert!(bench.disk.script().most_held <= pieces as usize);
+            assert!(bench.disk.script().max_held <= pieces as usize);
         });
     }
 }

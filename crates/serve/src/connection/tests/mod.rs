@@ -1,4 +1,5 @@
-//! Connections over a disk that the test decides about: when a request completes, how, and in which order.
+//! Connections over a disk that the test decides about: when a request completes, how, and in which
+//! order.
 
 #[allow(dead_code)]
 #[path = "../../../tests/common/client.rs"]
@@ -50,8 +51,8 @@ struct Script {
     next: u64,
     /// Everything that was submitted, without its data.
     seen: Vec<Io>,
-    most_held: usize,
-    most_held_bytes: u64,
+    max_held: usize,
+    max_held_bytes: u64,
 }
 
 impl ScriptedDisk {
@@ -81,7 +82,8 @@ impl ScriptedDisk {
 
 impl Script {
     fn carry_out(&mut self, io: &Io) -> Result<Bytes, IoError> {
-        if let Some((_, errno)) = self.failing.iter().find(|(extent, _)| extent.overlaps(io.extent)) {
+        if let Some((_, errno)) = self.failing.iter().find(|(extent, _)| extent.overlaps(io.extent))
+        {
             return Err(IoError::Os { op: io.op, extent: io.extent, errno: *errno });
         }
         let range = io.extent.start.get() as usize * 512..io.extent.end().get() as usize * 512;
@@ -112,9 +114,9 @@ impl Disk for ScriptedDisk {
         script.seen.push(Io { data: Bytes::new(), ..io.clone() });
         if script.holds {
             script.held.push((id, io, on_done));
-            script.most_held = script.most_held.max(script.held.len());
+            script.max_held = script.max_held.max(script.held.len());
             let bytes = script.held.iter().map(|(_, io, _)| io.extent.len.get() * 512).sum();
-            script.most_held_bytes = script.most_held_bytes.max(bytes);
+            script.max_held_bytes = script.max_held_bytes.max(bytes);
             return Ok(id);
         }
         let result = script.carry_out(&io);
@@ -151,8 +153,16 @@ impl Bench {
         let exports = Exports::default();
         let blocks = Blocks { physical: 4096, request_bytes: limits.request.get() as u32 };
         for (index, name) in ["a", "b"].into_iter().enumerate() {
-            let extent = Extent::from_numbers((BASE + index as u64 * VOLUME_BYTES) / 512, VOLUME_BYTES / 512);
-            let volume = Volume { id: VolumeId(index as u32 + 1), name: name.to_string(), extent, settings: settings.clone() };
+            let extent = Extent::from_numbers(
+                (BASE + index as u64 * VOLUME_BYTES) / 512,
+                VOLUME_BYTES / 512,
+            );
+            let volume = Volume {
+                id: VolumeId(index as u32 + 1),
+                name: name.to_string(),
+                extent,
+                settings: settings.clone(),
+            };
             exports.serve(&LiveVolume::new(&volume, SectorSize::B512), blocks);
         }
         let (phase, phase_seen) = watch::channel(Phase::Running);
@@ -177,8 +187,13 @@ impl Bench {
     fn connect(&mut self) -> (UnixStream, tokio::task::JoinHandle<End>) {
         let (ours, theirs) = UnixStream::pair().unwrap();
         self.streams += 1;
-        let task =
-            tokio::spawn(serve(Arc::clone(&self.hub), self.hub.arrivals.begin(), Socket::Unix(theirs), StreamId(self.streams), TlsPolicy::Off));
+        let task = tokio::spawn(serve(
+            Arc::clone(&self.hub),
+            self.hub.arrivals.begin(),
+            Socket::Unix(theirs),
+            StreamId(self.streams),
+            TlsPolicy::Off,
+        ));
         (ours, task)
     }
 
@@ -198,7 +213,10 @@ impl Bench {
 
     /// Everything that was lent has been given back.
     async fn until_quiet(&self) {
-        self.until("all connections over", |bench| bench.hub.connections.load(Ordering::Relaxed) == 0).await;
+        self.until("all connections over", |bench| {
+            bench.hub.connections.load(Ordering::Relaxed) == 0
+        })
+        .await;
         assert_eq!(self.hub.pool.used(), 0, "memory was not given back");
         assert_eq!(self.hub.pool.waiting(), 0);
         self.until("all places given back", |bench| bench.hub.places.used() == 0).await;

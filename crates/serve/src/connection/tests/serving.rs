@@ -17,7 +17,10 @@ async fn what_is_written_is_read_back_from_its_own_volume_only() {
     drop(b);
     bench.until_quiet().await;
     let stats = bench.stats();
-    assert_eq!((stats[0].reads.requests, stats[0].writes.bytes, stats[1].reads.bytes), (1, 8192, 1024));
+    assert_eq!(
+        (stats[0].reads.requests, stats[0].writes.bytes, stats[1].reads.bytes),
+        (1, 8192, 1024)
+    );
 }
 
 #[tokio::test]
@@ -25,7 +28,11 @@ async fn replies_go_out_in_the_order_of_completion() {
     let mut bench = Bench::new();
     let mut client = bench.open("a").await;
     bench.disk.script().holds = true;
-    let ids = [client.submit(read(0, 512)), client.submit(read(8192, 512)), client.submit(read(4096, 512))];
+    let ids = [
+        client.submit(read(0, 512)),
+        client.submit(read(8192, 512)),
+        client.submit(read(4096, 512)),
+    ];
     client.send().await;
     bench.until("three at the disk", |bench| bench.disk.held() == 3).await;
     bench.disk.release(2);
@@ -62,18 +69,36 @@ async fn long_requests_reach_the_disk_in_pieces_with_deadline_and_fua() {
     let mut bench = Bench::with(ServeLimits::default(), settings);
     let mut client = bench.open("a").await;
     let payload = pattern(3, (2 * MIB + 512) as usize);
-    client.request(Command::Write { offset: 0, payload: payload.clone(), fua: true }).await.unwrap();
+    client
+        .request(Command::Write { offset: 0, payload: payload.clone(), fua: true })
+        .await
+        .unwrap();
     assert_eq!(client.read(0, payload.len() as u32).await.unwrap(), payload);
-    client.request(Command::WriteZeroes { offset: 0, length: 512, fua: true, no_hole: true, fast: false }).await.unwrap();
+    client
+        .request(Command::WriteZeroes {
+            offset: 0,
+            length: 512,
+            fua: true,
+            no_hole: true,
+            fast: false,
+        })
+        .await
+        .unwrap();
     client.request(Command::Flush).await.unwrap();
     let seen = bench.disk.script().seen.clone();
-    let lengths: Vec<(Op, u64, bool, bool)> = seen.iter().map(|io| (io.op, io.extent.len.get(), io.fua, io.deadline.is_some())).collect();
+    let lengths: Vec<(Op, u64, bool, bool)> =
+        seen.iter().map(|io| (io.op, io.extent.len.get(), io.fua, io.deadline.is_some())).collect();
     let write = |sectors| (Op::Write, sectors, true, true);
     let read = |sectors| (Op::Read, sectors, false, true);
     let rest = [(Op::Zero, 1, true, false), (Op::Flush, 0, false, false)];
-    assert_eq!(lengths, [write(2048), write(2048), write(1), read(2048), read(2048), read(1), rest[0], rest[1]]);
+    assert_eq!(
+        lengths,
+        [write(2048), write(2048), write(1), read(2048), read(2048), read(1), rest[0], rest[1]]
+    );
     assert!(seen.iter().all(|io| io.volume == VolumeId(1) && io.stream == StreamId(1)));
-    assert!(seen.iter().all(|io| io.deadline.is_none_or(|deadline| deadline <= Nanos::from_ms(100))));
+    assert!(
+        seen.iter().all(|io| io.deadline.is_none_or(|deadline| deadline <= Nanos::from_ms(100)))
+    );
 }
 
 #[tokio::test]
@@ -81,12 +106,25 @@ async fn every_command_does_what_it_says() {
     let mut bench = Bench::new();
     let mut client = bench.open("a").await;
     client.write(0, pattern(7, 16_384)).await.unwrap();
-    assert_eq!(client.request(Command::Cache { offset: 0, length: 3 << 20 }).await, Ok(Outcome::Done));
-    assert_eq!(client.request(Command::Trim { offset: 4096, length: 4096, fua: true }).await, Ok(Outcome::Done));
-    let zeroes = Command::WriteZeroes { offset: 8192, length: 4096, fua: false, no_hole: false, fast: false };
+    assert_eq!(
+        client.request(Command::Cache { offset: 0, length: 3 << 20 }).await,
+        Ok(Outcome::Done)
+    );
+    assert_eq!(
+        client.request(Command::Trim { offset: 4096, length: 4096, fua: true }).await,
+        Ok(Outcome::Done)
+    );
+    let zeroes = Command::WriteZeroes {
+        offset: 8192,
+        length: 4096,
+        fua: false,
+        no_hole: false,
+        fast: false,
+    };
     assert_eq!(client.request(zeroes).await, Ok(Outcome::Done));
     let whole = VOLUME_BYTES as u32;
-    let status = client.request(Command::BlockStatus { offset: 0, length: whole, single: false }).await;
+    let status =
+        client.request(Command::BlockStatus { offset: 0, length: whole, single: false }).await;
     assert_eq!(status, Ok(Outcome::Extents(vec![StatusExtent { length: whole, state: 0 }])));
     let bytes = client.read(0, 16_384).await.unwrap();
     assert_eq!((bytes[0], bytes[4096], bytes[8192], bytes[12_288]), (7, 0xdd, 0, 7 + 24));
@@ -95,7 +133,8 @@ async fn every_command_does_what_it_says() {
 
 #[tokio::test]
 async fn a_read_only_volume_takes_no_writes() {
-    let mut bench = Bench::with(ServeLimits::default(), Settings { read_only: true, ..Settings::default() });
+    let mut bench =
+        Bench::with(ServeLimits::default(), Settings { read_only: true, ..Settings::default() });
     let client = bench.open("a").await;
     let flags = client.machine.session().unwrap().export.flags;
     assert!(flags.contains(ExportFlags::READ_ONLY) && !flags.contains(ExportFlags::SEND_TRIM));
@@ -152,7 +191,10 @@ async fn draining_answers_what_is_in_flight_and_refuses_the_rest() {
     let late = client.submit(read(0, 512));
     let refused = client.completion().await;
     assert_eq!(refused.id, late);
-    assert!(matches!(refused.result, Err(RequestError::Server { errno: Errno::Shutdown, .. })), "{refused:?}");
+    assert!(
+        matches!(refused.result, Err(RequestError::Server { errno: Errno::Shutdown, .. })),
+        "{refused:?}"
+    );
     assert!(!task.is_finished());
     bench.disk.let_go();
     let done = client.completion().await;
@@ -175,7 +217,11 @@ async fn a_handshake_that_does_not_end_is_ended() {
 
 #[tokio::test]
 async fn an_open_export_does_not_time_out() {
-    let limits = ServeLimits { handshake_timeout: Nanos::from_ms(50), stall_timeout: Nanos::from_ms(10), ..ServeLimits::default() };
+    let limits = ServeLimits {
+        handshake_timeout: Nanos::from_ms(50),
+        stall_timeout: Nanos::from_ms(10),
+        ..ServeLimits::default()
+    };
     let mut bench = Bench::with(limits, Settings::default());
     let mut client = bench.open("a").await;
     tokio::time::sleep(Duration::from_millis(100)).await;

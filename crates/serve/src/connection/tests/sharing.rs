@@ -1,4 +1,5 @@
-//! Memory, places and connections that clients share: nobody takes what is another's, and all is given back.
+//! Memory, places and connections that clients share: nobody takes what is another's, and all is
+//! given back.
 
 use super::*;
 
@@ -56,7 +57,9 @@ async fn a_client_that_keeps_memory_others_wait_for_is_shown_out() {
     let mut client = Client::over(stream, "a").await.unwrap();
     client.submit(read(0, 4 << 20));
     client.send().await;
-    bench.until("it holds the pool", |bench| u64::from(bench.hub.pool.used()) * 4096 >= 3 * MIB).await;
+    bench
+        .until("it holds the pool", |bench| u64::from(bench.hub.pool.used()) * 4096 >= 3 * MIB)
+        .await;
     let mut other = bench.open("b").await;
     assert_eq!(other.read(0, 4 << 20).await.unwrap().len(), 4 << 20);
     assert!(matches!(idle_reader.await.unwrap(), End::Stalled(_)));
@@ -66,7 +69,9 @@ async fn a_client_that_keeps_memory_others_wait_for_is_shown_out() {
     client.submit(Command::Write { offset: 0, payload: pattern(0, 4 << 20), fua: false });
     let header = client.machine.poll_output().unwrap();
     client.stream.write_all(&header).await.unwrap();
-    bench.until("it holds the pool", |bench| u64::from(bench.hub.pool.used()) * 4096 >= 3 * MIB).await;
+    bench
+        .until("it holds the pool", |bench| u64::from(bench.hub.pool.used()) * 4096 >= 3 * MIB)
+        .await;
     assert_eq!(other.read(0, 4 << 20).await.unwrap().len(), 4 << 20);
     assert!(matches!(idle_writer.await.unwrap(), End::Stalled(_)));
     drop(other);
@@ -106,7 +111,7 @@ async fn the_disk_never_holds_more_pieces_than_there_are_places() {
             }
         }
     }
-    assert_eq!((answered, bench.disk.script().most_held), (30, 3));
+    assert_eq!((answered, bench.disk.script().max_held), (30, 3));
     drop(clients);
     bench.disk.let_go();
     bench.until_quiet().await;
@@ -135,10 +140,16 @@ async fn an_export_that_is_held_back_leaves_places_and_memory_to_others() {
         greedy.push(client);
     }
     // Floors of two places and 2 MiB for each of two exports and one to come.
-    bench.until("a has what it is given of the pool", |bench| u64::from(bench.hub.pool.used()) * 4096 > 7 * MIB).await;
+    bench
+        .until("a has what it is given of the pool", |bench| {
+            u64::from(bench.hub.pool.used()) * 4096 > 7 * MIB
+        })
+        .await;
     bench.until("a has all places it is given", |bench| bench.disk.held() == 8).await;
     let mut other = bench.open("b").await;
-    let of_b = |bench: &Bench| bench.disk.script().held.iter().filter(|(_, io, _)| io.volume == VolumeId(2)).count();
+    let of_b = |bench: &Bench| {
+        bench.disk.script().held.iter().filter(|(_, io, _)| io.volume == VolumeId(2)).count()
+    };
     for round in 0..6 {
         // Eight at once, so that it asks for more than its floor of both.
         for index in 0..8 {
@@ -166,7 +177,7 @@ async fn an_export_that_is_held_back_leaves_places_and_memory_to_others() {
         assert_eq!((of_b(&bench), bench.disk.held()), (0, 8), "round {round}: a has what it had");
         assert!(u64::from(bench.hub.pool.used()) * 4096 <= 8 * MIB);
     }
-    assert!(bench.disk.script().most_held <= 12);
+    assert!(bench.disk.script().max_held <= 12);
     drop((greedy, other));
     bench.disk.let_go();
     bench.until_quiet().await;
@@ -235,14 +246,19 @@ async fn a_connection_is_never_let_have_more_in_flight_than_it_can_be_given_memo
         }
     }
     // The pool and what three connections have of their own.
-    assert!(bench.disk.script().most_held_bytes <= 6 * MIB + 3 * (64 << 10), "{}", bench.disk.script().most_held_bytes);
+    assert!(
+        bench.disk.script().max_held_bytes <= 6 * MIB + 3 * (64 << 10),
+        "{}",
+        bench.disk.script().max_held_bytes
+    );
     drop(clients);
     bench.until_quiet().await;
 }
 
 #[tokio::test]
 async fn connections_of_one_export_leave_room_for_those_of_another() {
-    let mut bench = Bench::with(ServeLimits { connections: 12, ..ServeLimits::default() }, Settings::default());
+    let mut bench =
+        Bench::with(ServeLimits { connections: 12, ..ServeLimits::default() }, Settings::default());
     let mut clients = Vec::new();
     for _ in 0..8 {
         clients.push(bench.open("a").await);
@@ -278,12 +294,16 @@ async fn a_flood_of_cache_requests_reads_a_window_at_a_time() {
     for _ in 0..100 {
         assert_eq!(client.completion().await.result, Ok(Outcome::Done));
     }
-    assert!(bench.disk.script().most_held_bytes <= WINDOW as u64 * MIB);
+    assert!(bench.disk.script().max_held_bytes <= WINDOW as u64 * MIB);
 }
 
 #[tokio::test]
 async fn a_client_that_leaves_while_its_next_request_waits_for_room_gives_everything_back() {
-    let limits = ServeLimits { request: ByteSize::new(MIB), connection_bytes: ByteSize::new(MIB), ..ServeLimits::default() };
+    let limits = ServeLimits {
+        request: ByteSize::new(MIB),
+        connection_bytes: ByteSize::new(MIB),
+        ..ServeLimits::default()
+    };
     let mut bench = Bench::with(limits, Settings::default());
     let (stream, task) = bench.connect();
     let mut client = Client::over(stream, "a").await.unwrap();

@@ -31,7 +31,12 @@ pub(super) const FORMAT: Format = Format {
     origin: "1970",
     device: DeviceName::Number,
     text: true,
-    says: Says { operations: &[Operation::Read, Operation::Write], most_device: u32::MAX, time_unit_ns: 1_000, ..Says::LEAST },
+    says: Says {
+        operations: &[Operation::Read, Operation::Write],
+        max_device: u32::MAX,
+        time_unit_ns: 1_000,
+        ..Says::LEAST
+    },
     decoder: |reading| Lines::boxed(&reading.file, Alibaba),
     encoder: || Box::new(Writer),
 };
@@ -44,9 +49,17 @@ impl LineFormat for Alibaba {
         let parsed = match operation.text {
             "R" => Operation::Read,
             "W" => Operation::Write,
-            _ => return Err(line.refuse(operation, "the operation", "R or W", "write one of the two")),
+            _ => {
+                return Err(line.refuse(
+                    operation,
+                    "the operation",
+                    "R or W",
+                    "write one of the two",
+                ));
+            }
         };
-        let (offset_bytes, len_bytes) = (line.bytes(offset, "the offset", 1)?, line.bytes(len, "the length", 1)?);
+        let (offset_bytes, len_bytes) =
+            (line.bytes(offset, "the offset", 1)?, line.bytes(len, "the length", 1)?);
         let at = line.instant(at, "the time", 1_000)?;
         let device = line.number(device, "the device")?;
         let record = line.request(offset, at, parsed, offset_bytes, len_bytes)?;
@@ -60,6 +73,12 @@ impl Encoder for Writer {
     fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
         let letter = if record.operation == Operation::Read { 'R' } else { 'W' };
         let Record { device, offset_bytes, len_bytes, .. } = record;
-        line(out, format_args!("{device},{letter},{offset_bytes},{len_bytes},{}", record.at.as_ns() / 1_000));
+        line(
+            out,
+            format_args!(
+                "{device},{letter},{offset_bytes},{len_bytes},{}",
+                record.at.as_ns() / 1_000
+            ),
+        );
     }
 }

@@ -14,9 +14,11 @@
 //!   └ the device
 //! ```
 //!
-//! *What* is a word of letters: `F` in front, a flush before it; then `R` read, `W` write (`WZ` zeroes), `D` discard, `N` none, a second `F` flush; then
-//! `F` force unit access, and `A`, `S`, `M` and others that change nothing here. A write with a flush in front and with sectors becomes two requests. Only
-//! one kind of event counts ([`Action`]); the others, messages, packet commands, zone commands and the summary are passed over.
+//! *What* is a word of letters: `F` in front, a flush before it; then `R` read, `W` write (`WZ`
+//! zeroes), `D` discard, `N` none, a second `F` flush; then `F` force unit access, and `A`, `S`,
+//! `M` and others that change nothing here. A write with a flush in front and with sectors becomes
+//! two requests. Only one kind of event counts ([`Action`]); the others, messages, packet commands,
+//! zone commands and the summary are passed over.
 //!
 //! Source: blktrace's `blkparse_fmt.c` (`process_default`, `fill_rwbs`) and blkparse(1).
 
@@ -46,12 +48,14 @@ pub(super) const FORMAT: Format = Format {
     says: Says {
         operations: &[Operation::Read, Operation::Write, Operation::Discard, Operation::Flush],
         fua: true,
-        most_device: u32::MAX,
+        max_device: u32::MAX,
         process: true,
         address_unit_bytes: SECTOR_BYTES,
         ..Says::LEAST
     },
-    decoder: |reading| Lines::boxed(&reading.file, Blkparse { action: reading.action, in_summary: false }),
+    decoder: |reading| {
+        Lines::boxed(&reading.file, Blkparse { action: reading.action, in_summary: false })
+    },
     encoder: || Box::new(Writer { sequence: 0 }),
 };
 
@@ -81,11 +85,21 @@ impl LineFormat for Blkparse {
             Action::Issue => "D",
         };
         if event.text != wanted {
-            let known = event.text.len() <= 2 && event.text.bytes().all(|byte| byte.is_ascii_alphabetic());
-            return if known { Ok(Content::Passed) } else { Err(line.refuse(event, "the event", "a letter such as Q, D or C", "correct it")) };
+            let known =
+                event.text.len() <= 2 && event.text.bytes().all(|byte| byte.is_ascii_alphabetic());
+            return if known {
+                Ok(Content::Passed)
+            } else {
+                Err(line.refuse(event, "the event", "a letter such as Q, D or C", "correct it"))
+            };
         }
         let Some(asked) = What::of(what.text) else {
-            return Err(line.refuse(what, "what is done", "letters such as R, WS, FWFS or D", "correct it"));
+            return Err(line.refuse(
+                what,
+                "what is done",
+                "letters such as R, WS, FWFS or D",
+                "correct it",
+            ));
         };
         let own = |record: Record| Record { device, process, ..record };
         let flush = own(Record::flush(line.number, at));
@@ -93,7 +107,10 @@ impl LineFormat for Blkparse {
             (What { flush_before: true, .. }, None) => Ok(Content::One(flush)),
             (What { operation: Some(Operation::Flush), .. }, _) => Ok(Content::One(flush)),
             (What { flush_before: true, .. }, Some((_, _, 0))) => Ok(Content::One(flush)),
-            (What { operation: Some(operation), flush_before, fua }, Some((lba, offset_bytes, len_bytes))) => {
+            (
+                What { operation: Some(operation), flush_before, fua },
+                Some((lba, offset_bytes, len_bytes)),
+            ) => {
                 let record = own(line.request(lba, at, operation, offset_bytes, len_bytes)?);
                 let record = Record { fua: fua && operation == Operation::Write, ..record };
                 Ok(if flush_before { Content::Two(flush, record) } else { Content::One(record) })
@@ -105,29 +122,48 @@ impl LineFormat for Blkparse {
 }
 
 impl Blkparse {
-    /// A line that begins like no event: the summary behind all events, which has its own shapes, or damage.
+    /// A line that begins like no event: the summary behind all events, which has its own shapes,
+    /// or damage.
     fn no_event(&mut self, line: &Line<'_>, error: TraceError) -> Result<Content, TraceError> {
         let text = line.text.trim_start();
-        let per_processor = text.strip_prefix("CPU").is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()));
-        self.in_summary |= per_processor || ["Total (", "Throughput (", "Events (", "Skips: "].iter().any(|word| text.starts_with(word));
+        let per_processor = text
+            .strip_prefix("CPU")
+            .is_some_and(|rest| rest.starts_with(|letter: char| letter.is_ascii_digit()));
+        self.in_summary |= per_processor
+            || ["Total (", "Throughput (", "Events (", "Skips: "]
+                .iter()
+                .any(|word| text.starts_with(word));
         if self.in_summary { Ok(Content::Blank) } else { Err(error) }
     }
 }
 
 fn device_of(line: &Line<'_>, field: Field<'_>) -> Result<u32, TraceError> {
-    let parts = field.text.split_once(',').and_then(|(major, minor)| major.parse::<u32>().ok().zip(minor.parse::<u32>().ok()));
+    let parts = field
+        .text
+        .split_once(',')
+        .and_then(|(major, minor)| major.parse::<u32>().ok().zip(minor.parse::<u32>().ok()));
     let parts = parts.filter(|(major, minor)| *major < 1 << 12 && *minor < 1 << 20);
-    parts.map(|(major, minor)| major << 20 | minor).ok_or_else(|| line.refuse(field, "the device", "major,minor such as 8,0", "correct it"))
+    parts
+        .map(|(major, minor)| major << 20 | minor)
+        .ok_or_else(|| line.refuse(field, "the device", "major,minor such as 8,0", "correct it"))
 }
 
-/// `lba + sectors` behind the seven first fields, as the field of the LBA, bytes and bytes; `None` where there is something else.
+/// `lba + sectors` behind the seven first fields, as the field of the LBA, bytes and bytes; `None`
+/// where there is something else.
 fn address<'a>(line: &Line<'a>) -> Result<Option<(Field<'a>, u64, u64)>, TraceError> {
     let mut fields = line.fields(Between::Blanks).skip(7);
-    let (Some(lba), Some(plus), Some(sectors)) = (fields.next(), fields.next(), fields.next()) else { return Ok(None) };
+    let (Some(lba), Some(plus), Some(sectors)) = (fields.next(), fields.next(), fields.next())
+    else {
+        return Ok(None);
+    };
     if plus.text != "+" {
         return Ok(None);
     }
-    Ok(Some((lba, line.bytes(lba, "the LBA", SECTOR_BYTES)?, line.bytes(sectors, "the number of sectors", SECTOR_BYTES)?)))
+    Ok(Some((
+        lba,
+        line.bytes(lba, "the LBA", SECTOR_BYTES)?,
+        line.bytes(sectors, "the number of sectors", SECTOR_BYTES)?,
+    )))
 }
 
 /// What the letters say.
@@ -155,7 +191,11 @@ impl What {
         };
         let marks = rest.get(1..).unwrap_or("");
         // Kernels before 2.6.37 had barriers, which flushed before and after.
-        Some(Self { flush_before: behind.is_some() || marks.contains('B'), operation, fua: marks.contains(['F', 'B']) })
+        Some(Self {
+            flush_before: behind.is_some() || marks.contains('B'),
+            operation,
+            fua: marks.contains(['F', 'B']),
+        })
     }
 }
 
@@ -176,10 +216,19 @@ impl Encoder for Writer {
         let since = record.at.saturating_since(Instant::ORIGIN).as_ns();
         let (secs, ns) = (since / 1_000_000_000, since % 1_000_000_000);
         let (sequence, process) = (self.sequence, record.process);
-        let head = format_args!("{major:3},{minor:<3}  0 {sequence:8} {secs:5}.{ns:09} {process:5}  Q {what:>3}");
+        let head = format_args!(
+            "{major:3},{minor:<3}  0 {sequence:8} {secs:5}.{ns:09} {process:5}  Q {what:>3}"
+        );
         match record.operation {
             Operation::Flush => line(out, format_args!("{head} [{process}]")),
-            _ => line(out, format_args!("{head} {} + {} [{process}]", record.offset_bytes / SECTOR_BYTES, record.len_bytes / SECTOR_BYTES)),
+            _ => line(
+                out,
+                format_args!(
+                    "{head} {} + {} [{process}]",
+                    record.offset_bytes / SECTOR_BYTES,
+                    record.len_bytes / SECTOR_BYTES
+                ),
+            ),
         }
     }
 }

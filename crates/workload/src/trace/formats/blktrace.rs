@@ -1,4 +1,5 @@
-//! The files that `blktrace` writes, one for each processor: records of 48 bytes, in the byte order of the machine, each with some payload behind it.
+//! The files that `blktrace` writes, one for each processor: records of 48 bytes, in the byte order
+//! of the machine, each with some payload behind it.
 //!
 //! ```text
 //! byte  0 u32 magic 0x65617400 | version 7     28 u32 action: event in the lower half, categories in the upper
@@ -8,10 +9,11 @@
 //!      24 u32 length, bytes                    44 u16 error, 46 u16 bytes of payload behind the record
 //! ```
 //!
-//! The first magic number shows the byte order. Where a record does not begin with it, bytes are stepped over until one does. Only one kind of event
-//! counts ([`Action`]); others, notes about processes and messages, and packet commands are passed over, and so are payloads. A transfer with the flush
-//! category becomes two requests, the flush first. The trace does not tell writes of zeroes from other writes. Versions other than 7 have
-//! other layouts and are refused.
+//! The first magic number shows the byte order. Where a record does not begin with it, bytes are
+//! stepped over until one does. Only one kind of event counts ([`Action`]); others, notes about
+//! processes and messages, and packet commands are passed over, and so are payloads. A transfer
+//! with the flush category becomes two requests, the flush first. The trace does not tell writes of
+//! zeroes from other writes. Versions other than 7 have other layouts and are refused.
 //!
 //! Source: Linux, `include/uapi/linux/blktrace_api.h`; `kernel/trace/blktrace.c` (`blk_fill_rwbs`).
 
@@ -40,11 +42,11 @@ pub(super) const FORMAT: Format = Format {
     says: Says {
         operations: &[Operation::Read, Operation::Write, Operation::Discard, Operation::Flush],
         fua: true,
-        most_device: u32::MAX,
+        max_device: u32::MAX,
         process: true,
         address_unit_bytes: SECTOR_BYTES,
         // A length is 32 bits, and whole sectors.
-        most_bytes: u32::MAX as u64 / SECTOR_BYTES * SECTOR_BYTES,
+        max_bytes: u32::MAX as u64 / SECTOR_BYTES * SECTOR_BYTES,
         ..Says::LEAST
     },
     decoder: |reading| Box::new(Blktrace::new(reading)),
@@ -109,18 +111,30 @@ impl ByteOrder {
 impl Blktrace {
     fn new(reading: &Reading) -> Self {
         let (file, action) = (reading.file.to_string(), reading.action);
-        Self { file, action, order: None, payload: 0, owed: None, records: 0, bytes: 0, searching: false }
+        Self {
+            file,
+            action,
+            order: None,
+            payload: 0,
+            owed: None,
+            records: 0,
+            bytes: 0,
+            searching: false,
+        }
     }
 
     /// The byte order of a record that begins here, if one does.
     fn order_of(&self, bytes: &[u8]) -> Option<ByteOrder> {
-        let orders = [ByteOrder::Little, ByteOrder::Big].into_iter().filter(|order| self.order.is_none_or(|known| known == *order));
+        let orders = [ByteOrder::Little, ByteOrder::Big]
+            .into_iter()
+            .filter(|order| self.order.is_none_or(|known| known == *order));
         orders.into_iter().find(|order| bytes.len() >= 4 && order.u32(bytes, 0) == MAGIC | VERSION)
     }
 
     /// Steps over what is no record, up to the next magic number.
     fn search(&mut self, bytes: &[u8], ends: bool) -> Step {
-        let next = (1..bytes.len().saturating_sub(3)).find(|at| self.order_of(&bytes[*at..]).is_some());
+        let next =
+            (1..bytes.len().saturating_sub(3)).find(|at| self.order_of(&bytes[*at..]).is_some());
         // The last bytes may be the beginning of a magic number.
         let consumed = next.unwrap_or(if ends { bytes.len() } else { bytes.len() - 3 });
         if core::mem::replace(&mut self.searching, next.is_none()) {
@@ -134,7 +148,8 @@ impl Blktrace {
             field: "the magic number",
             value: u64::from(value),
             expected: "0x65617407, of version 7",
-            remedy: "trace with a kernel and blktrace of version 7, or copy the file again if it is damaged",
+            remedy: "trace with a kernel and blktrace of version 7, or copy the file again if it \
+                is damaged",
         };
         Step::Damaged { error, consumed: self.consume(consumed) }
     }
@@ -146,7 +161,13 @@ impl Blktrace {
 
     fn cut_short(&mut self, found: usize, expected: usize) -> Step {
         let (record, byte) = (self.records + 1, self.bytes);
-        let error = TraceError::CutShort { file: self.file.clone(), record, byte, found: found as u64, expected: expected as u64 };
+        let error = TraceError::CutShort {
+            file: self.file.clone(),
+            record,
+            byte,
+            found: found as u64,
+            expected: expected as u64,
+        };
         Step::Damaged { error, consumed: self.consume(found) }
     }
 
@@ -169,20 +190,36 @@ impl Blktrace {
         let (process, device) = (order.u32(bytes, 32), order.u32(bytes, 36));
         let flush = Record { process, device, ..Record::flush(self.records, at) };
         if len_bytes == 0 {
-            return if categories & FLUSH != 0 { Step::Record { record: flush, consumed } } else { Step::Passed { consumed } };
+            return if categories & FLUSH != 0 {
+                Step::Record { record: flush, consumed }
+            } else {
+                Step::Passed { consumed }
+            };
         }
         let operation = match categories {
             categories if categories & DISCARD != 0 => Operation::Discard,
             categories if categories & WRITE != 0 => Operation::Write,
             _ => Operation::Read,
         };
-        let record = sector.checked_mul(SECTOR_BYTES).and_then(|offset| Record::new(self.records, at, operation, offset, len_bytes));
+        let record = sector
+            .checked_mul(SECTOR_BYTES)
+            .and_then(|offset| Record::new(self.records, at, operation, offset, len_bytes));
         let Some(record) = record else {
-            let (file, record, field, value) = (self.file.clone(), self.records, "the first sector", sector);
-            let (expected, remedy) = ("one whose bytes end below 2^64", "copy the file again if it is damaged");
-            return Step::Damaged { error: TraceError::Binary { file, record, byte, field, value, expected, remedy }, consumed };
+            let (file, record, field, value) =
+                (self.file.clone(), self.records, "the first sector", sector);
+            let (expected, remedy) =
+                ("one whose bytes end below 2^64", "copy the file again if it is damaged");
+            return Step::Damaged {
+                error: TraceError::Binary { file, record, byte, field, value, expected, remedy },
+                consumed,
+            };
         };
-        let record = Record { process, device, fua: operation == Operation::Write && categories & FUA != 0, ..record };
+        let record = Record {
+            process,
+            device,
+            fua: operation == Operation::Write && categories & FUA != 0,
+            ..record
+        };
         if categories & FLUSH != 0 {
             self.owed = Some(record);
             return Step::Record { record: flush, consumed };

@@ -9,7 +9,8 @@
 //! └ when, ms since the trace's beginning
 //! ```
 //!
-//! Source: DiskSim 4.0, `src/disksim_iotrace.c` (`iotrace_ascii_get_ioreq_event`) and its reference manual.
+//! Source: DiskSim 4.0, `src/disksim_iotrace.c` (`iotrace_ascii_get_ioreq_event`) and its reference
+//! manual.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -34,7 +35,12 @@ pub(super) const FORMAT: Format = Format {
     origin: "its beginning",
     device: DeviceName::Number,
     text: true,
-    says: Says { operations: &[Operation::Read, Operation::Write], most_device: u32::MAX, address_unit_bytes: SECTOR_BYTES, ..Says::LEAST },
+    says: Says {
+        operations: &[Operation::Read, Operation::Write],
+        max_device: u32::MAX,
+        address_unit_bytes: SECTOR_BYTES,
+        ..Says::LEAST
+    },
     decoder: |reading| Lines::boxed(&reading.file, Ascii),
     encoder: || Box::new(Writer),
 };
@@ -47,10 +53,26 @@ impl LineFormat for Ascii {
         let digits = flags.text.strip_prefix("0x").unwrap_or(flags.text);
         let known = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_hexdigit());
         let bits = u64::from_str_radix(digits, 16).ok().filter(|_| known);
-        let bits = bits.ok_or_else(|| line.refuse(flags, "the word of flags", "a hexadecimal number", "write 1 for a read or 0 for a write"))?;
+        let bits = bits.ok_or_else(|| {
+            line.refuse(
+                flags,
+                "the word of flags",
+                "a hexadecimal number",
+                "write 1 for a read or 0 for a write",
+            )
+        })?;
         let operation = if bits & READ != 0 { Operation::Read } else { Operation::Write };
-        let (offset_bytes, len_bytes) = (line.bytes(lba, "the LBA", SECTOR_BYTES)?, line.bytes(sectors, "the number of sectors", SECTOR_BYTES)?);
-        let record = line.request(lba, line.instant(at, "the time", 1_000_000)?, operation, offset_bytes, len_bytes)?;
+        let (offset_bytes, len_bytes) = (
+            line.bytes(lba, "the LBA", SECTOR_BYTES)?,
+            line.bytes(sectors, "the number of sectors", SECTOR_BYTES)?,
+        );
+        let record = line.request(
+            lba,
+            line.instant(at, "the time", 1_000_000)?,
+            operation,
+            offset_bytes,
+            len_bytes,
+        )?;
         Ok(Content::One(Record { device: line.number(device, "the device")?, ..record }))
     }
 }

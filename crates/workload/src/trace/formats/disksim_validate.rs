@@ -10,9 +10,11 @@
 //! └ R or W
 //! ```
 //!
-//! Sectors are the drive's logical ones. Empty lines, and lines that start with `#`, are stepped over. Times are read to the nanosecond.
+//! Sectors are the drive's logical ones. Empty lines, and lines that start with `#`, are stepped
+//! over. Times are read to the nanosecond.
 //!
-//! Source: DiskSim 4.0, `src/disksim_iotrace.c` (`iotrace_validate_get_ioreq_event`) and `src/disksim_iosim.c` for the labels.
+//! Source: DiskSim 4.0, `src/disksim_iotrace.c` (`iotrace_validate_get_ioreq_event`) and
+//! `src/disksim_iosim.c` for the labels.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -23,7 +25,9 @@ use headtime_units::{Extent, Instant, Nanos};
 use super::{DeviceName, Format};
 use crate::source::Operation;
 use crate::trace::encoder::{Encoder, Says};
-use crate::trace::lines::{Between, Content, Line, LineFormat, Lines, SECTOR_BYTES, line as write_line};
+use crate::trace::lines::{
+    Between, Content, Line, LineFormat, Lines, SECTOR_BYTES, line as write_line,
+};
 use crate::trace::{Label, Record, RecordedAccess, Recording, TraceError};
 
 /// What a line looks like.
@@ -38,7 +42,13 @@ pub(super) const FORMAT: Format = Format {
     origin: "its first request",
     device: DeviceName::One,
     text: true,
-    says: Says { operations: &[Operation::Read, Operation::Write], response: true, think: true, address_unit_bytes: SECTOR_BYTES, ..Says::LEAST },
+    says: Says {
+        operations: &[Operation::Read, Operation::Write],
+        response: true,
+        think: true,
+        address_unit_bytes: SECTOR_BYTES,
+        ..Says::LEAST
+    },
     decoder: |reading| Lines::boxed(&reading.file, Validate { at: Instant::ORIGIN }),
     encoder: || Box::new(Writer { last: None }),
 };
@@ -60,17 +70,24 @@ pub fn read(file: &str, text: &str) -> Result<Recording, TraceError> {
     Recording::new(accesses).ok_or_else(|| TraceError::TooLong { file: file.to_string() })
 }
 
-/// Writes one access as a line of this format, without its line end; what [`read`] reads back. Times keep their nanoseconds.
+/// Writes one access as a line of this format, without its line end; what [`read`] reads back.
+/// Times keep their nanoseconds.
 #[must_use]
 pub fn line(access: &RecordedAccess) -> String {
     let direction = if access.operation == Operation::Read { 'R' } else { 'W' };
-    let label = LABELS.iter().find(|(_, label)| *label == access.label).map_or("Hit", |(name, _)| name);
+    let label =
+        LABELS.iter().find(|(_, label)| *label == access.label).map_or("Hit", |(name, _)| name);
     let us = |span: Nanos| alloc::format!("{}.{:03}", span.as_ns() / 1_000, span.as_ns() % 1_000);
     let (start, len) = (access.extent.start.get(), access.extent.len.get());
     alloc::format!("{direction} {label} {start} {len} {} {}", us(access.response), us(access.think))
 }
 
-const LABELS: [(&str, Label); 4] = [("Hit", Label::Hit), ("Miss", Label::Miss), ("Doub", Label::DoubleDisconnect), ("Trip", Label::TripleDisconnect)];
+const LABELS: [(&str, Label); 4] = [
+    ("Hit", Label::Hit),
+    ("Miss", Label::Miss),
+    ("Doub", Label::DoubleDisconnect),
+    ("Trip", Label::TripleDisconnect),
+];
 
 fn access(line: &Line<'_>) -> Result<RecordedAccess, TraceError> {
     let [direction, label, lba, sectors, response, think] = line.exactly(Between::Blanks, SHAPE)?;
@@ -80,14 +97,33 @@ fn access(line: &Line<'_>) -> Result<RecordedAccess, TraceError> {
         _ => return Err(line.refuse(direction, "the direction", "R or W", "write one of the two")),
     };
     let known = LABELS.iter().find(|(name, _)| *name == label.text);
-    let label = known.ok_or_else(|| line.refuse(label, "the label", "Hit, Miss, Doub or Trip", "write Hit where nothing is known"))?.1;
+    let label = known
+        .ok_or_else(|| {
+            line.refuse(
+                label,
+                "the label",
+                "Hit, Miss, Doub or Trip",
+                "write Hit where nothing is known",
+            )
+        })?
+        .1;
     let start: u64 = line.number(lba, "the LBA")?;
     let len: u64 = line.number(sectors, "the number of sectors")?;
     if len == 0 {
-        return Err(line.refuse(sectors, "the number of sectors", "a whole number from 1", "remove accesses that move nothing"));
+        return Err(line.refuse(
+            sectors,
+            "the number of sectors",
+            "a whole number from 1",
+            "remove accesses that move nothing",
+        ));
     }
     if start.checked_add(len).is_none() {
-        return Err(line.refuse(lba, "the LBA", "an address below 2^64 with all its sectors", "correct it"));
+        return Err(line.refuse(
+            lba,
+            "the LBA",
+            "an address below 2^64 with all its sectors",
+            "correct it",
+        ));
     }
     Ok(RecordedAccess {
         line: usize::try_from(line.number).unwrap_or(usize::MAX),
@@ -99,7 +135,8 @@ fn access(line: &Line<'_>) -> Result<RecordedAccess, TraceError> {
     })
 }
 
-/// Reads accesses as requests: each is asked when the response and think times of those before it are over.
+/// Reads accesses as requests: each is asked when the response and think times of those before it
+/// are over.
 struct Validate {
     at: Instant,
 }
@@ -112,14 +149,17 @@ impl LineFormat for Validate {
             .zip(bytes(extent.len.get()))
             .and_then(|(offset, len)| Record::new(line.number, self.at, operation, offset, len));
         let [_, _, lba, ..] = line.exactly::<6>(Between::Blanks, SHAPE)?;
-        let record = record.ok_or_else(|| line.refuse(lba, "the LBA", "an address below 2^64 bytes", "correct it"))?;
+        let record = record.ok_or_else(|| {
+            line.refuse(lba, "the LBA", "an address below 2^64 bytes", "correct it")
+        })?;
         self.at = self.at + response + think;
         Ok(Content::One(Record { response: Some(response), think: Some(think), ..record }))
     }
 }
 
-/// Writes requests as accesses one after the other. A request without response time is given one of 0, and one without think time the distance to the
-/// next less its response time, so the last waits for its successor.
+/// Writes requests as accesses one after the other. A request without response time is given one of
+/// 0, and one without think time the distance to the next less its response time, so the last waits
+/// for its successor.
 struct Writer {
     last: Option<Record>,
 }
@@ -132,7 +172,10 @@ impl Writer {
         let access = RecordedAccess {
             line: 0,
             operation: last.operation,
-            extent: Extent::from_numbers(last.offset_bytes / SECTOR_BYTES, last.len_bytes / SECTOR_BYTES),
+            extent: Extent::from_numbers(
+                last.offset_bytes / SECTOR_BYTES,
+                last.len_bytes / SECTOR_BYTES,
+            ),
             response,
             think: last.think.unwrap_or(distance.saturating_sub(response)),
             label: Label::Hit,
@@ -159,11 +202,22 @@ mod tests {
 
     #[test]
     fn the_lines_of_a_recording_become_accesses() {
-        let recording = read("x", "# two accesses\nW Hit    4583176   4    663.00000  45422.00000\n\n  R Miss 7 12 6657.5 0\r\n").unwrap();
+        let recording = read(
+            "x",
+            "# two accesses\nW Hit    4583176   4    663.00000  \
+            45422.00000\n\n  R Miss 7 12 6657.5 0\r\n",
+        )
+        .unwrap();
         let [write, read] = recording.accesses() else { panic!("{recording:?}") };
         assert_eq!((write.line, write.operation, write.label), (2, Operation::Write, Label::Hit));
-        assert_eq!((write.extent, write.response, write.think), (Extent::from_numbers(4_583_176, 4), Nanos::from_us(663), Nanos::from_us(45_422)));
-        assert_eq!((read.line, read.operation, read.label, read.response), (4, Operation::Read, Label::Miss, Nanos::from_ns(6_657_500)));
+        assert_eq!(
+            (write.extent, write.response, write.think),
+            (Extent::from_numbers(4_583_176, 4), Nanos::from_us(663), Nanos::from_us(45_422))
+        );
+        assert_eq!(
+            (read.line, read.operation, read.label, read.response),
+            (4, Operation::Read, Label::Miss, Nanos::from_ns(6_657_500))
+        );
         assert_eq!(recording.issue_times().nth(1), Some(Instant::from_ns(46_085_000)));
         assert_eq!(recording.completion_times().nth(1), Some(Instant::from_ns(52_742_500)));
     }
@@ -189,16 +243,30 @@ mod tests {
             ("R Hit 1 8 5.0 ü", "1:15", "the think time", "ü"),
         ] {
             let message = read("some.trace", text).unwrap_err().to_string();
-            assert!(message.starts_with(&alloc::format!("some.trace:{place}: {field} is `{value}`, expected ")), "{text}: {message}");
+            assert!(
+                message.starts_with(&alloc::format!(
+                    "some.trace:{place}: {field} is `{value}`, expected "
+                )),
+                "{text}: {message}"
+            );
         }
     }
 
     #[test]
     fn lines_of_another_shape_and_texts_without_access_are_refused() {
         let message = read("some.trace", "R Hit 1 8 5.0").unwrap_err().to_string();
-        assert!(message.starts_with("some.trace:1: 5 fields, expected the 6 of `R|W label"), "{message}");
+        assert!(
+            message.starts_with("some.trace:1: 5 fields, expected the 6 of `R|W label"),
+            "{message}"
+        );
         assert!(read("x", "R Hit 1 8 5.0 1.0 7").is_err());
-        assert_eq!(read("x", "\n# nothing\n"), Err(TraceError::Empty { file: "x".to_string(), shape: SHAPE }));
-        assert_eq!(read("x", "R Hit 1 8 1.0 4000000000000000"), Err(TraceError::TooLong { file: "x".to_string() }));
+        assert_eq!(
+            read("x", "\n# nothing\n"),
+            Err(TraceError::Empty { file: "x".to_string(), shape: SHAPE })
+        );
+        assert_eq!(
+            read("x", "R Hit 1 8 1.0 4000000000000000"),
+            Err(TraceError::TooLong { file: "x".to_string() })
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! fio's I/O logs, versions 2 and 3: a line that says which, then one action a line with blanks between its fields.
+//! fio's I/O logs, versions 2 and 3: a line that says which, then one action a line with blanks
+//! between its fields.
 //!
 //! ```text
 //! fio version 3 iolog
@@ -12,10 +13,13 @@
 //! └ when, us since the beginning (version 3 only)
 //! ```
 //!
-//! Version 2 has no times but `FILE wait MICROSECONDS 0`. fio's manual says that a wait is relative to the one before, and so it is read here: times are the
-//! sums of all waits. (fio's own replay compares the number with the *milliseconds* since its start.) Without waits all requests have time 0, and only a closed replay makes sense. `sync` and `datasync` are flushes.
+//! Version 2 has no times but `FILE wait MICROSECONDS 0`. fio's manual says that a wait is relative
+//! to the one before, and so it is read here: times are the sums of all waits. (fio's own replay
+//! compares the number with the *milliseconds* since its start.) Without waits all requests have
+//! time 0, and only a closed replay makes sense. `sync` and `datasync` are flushes.
 //!
-//! Source: fio's HOWTO, "Trace file format v2" and "v3"; its `iolog.c` for the unit of the times, which the manual leaves open.
+//! Source: fio's HOWTO, "Trace file format v2" and "v3"; its `iolog.c` for the unit of the times,
+//! which the manual leaves open.
 
 use alloc::boxed::Box;
 use alloc::collections::BTreeSet;
@@ -38,7 +42,7 @@ const HEADER_3: &str = "fio version 3 iolog";
 const SAYS: Says = Says {
     operations: &[Operation::Read, Operation::Write, Operation::Discard, Operation::Flush],
     // A file each, and no more than the reader tells apart.
-    most_device: u16::MAX as u32,
+    max_device: u16::MAX as u32,
     time_unit_ns: 1_000,
     ..Says::LEAST
 };
@@ -53,7 +57,9 @@ pub(super) const FORMAT_2: Format = Format {
     device: DeviceName::Order,
     text: true,
     says: SAYS,
-    decoder: |reading| Lines::boxed(&reading.file, Version2 { at: Instant::ORIGIN, files: Names::default() }),
+    decoder: |reading| {
+        Lines::boxed(&reading.file, Version2 { at: Instant::ORIGIN, files: Names::default() })
+    },
     encoder: || Box::new(Writer { timed: false, opened: BTreeSet::new(), at: Instant::ORIGIN }),
 };
 
@@ -105,7 +111,12 @@ impl LineFormat for Version3 {
             return file_action(line, &mut self.files, file, action);
         }
         let [at, file, action, offset, len] = line.exactly(Between::Blanks, SHAPE_3)?;
-        request(line, &mut self.files, line.instant(at, "the time", 1_000)?, [file, action, offset, len])
+        request(
+            line,
+            &mut self.files,
+            line.instant(at, "the time", 1_000)?,
+            [file, action, offset, len],
+        )
     }
 }
 
@@ -114,18 +125,35 @@ fn is_header(line: &Line<'_>, header: &str) -> bool {
 }
 
 fn number_of(line: &Line<'_>, files: &mut Names, file: Field<'_>) -> Result<u32, TraceError> {
-    files.number(file.text).ok_or_else(|| line.refuse(file, "the file", Names::EXPECTED, "split the log by file"))
+    files
+        .number(file.text)
+        .ok_or_else(|| line.refuse(file, "the file", Names::EXPECTED, "split the log by file"))
 }
 
-fn file_action(line: &Line<'_>, files: &mut Names, file: Field<'_>, action: Field<'_>) -> Result<Content, TraceError> {
+fn file_action(
+    line: &Line<'_>,
+    files: &mut Names,
+    file: Field<'_>,
+    action: Field<'_>,
+) -> Result<Content, TraceError> {
     if !matches!(action.text, "add" | "open" | "close" | "unlink") {
-        return Err(line.refuse(action, "the action on a file", "add, open or close", "write one of them, or offset and length behind it"));
+        return Err(line.refuse(
+            action,
+            "the action on a file",
+            "add, open or close",
+            "write one of them, or offset and length behind it",
+        ));
     }
     number_of(line, files, file)?;
     Ok(Content::Passed)
 }
 
-fn request(line: &Line<'_>, files: &mut Names, at: Instant, [file, action, offset, len]: [Field<'_>; 4]) -> Result<Content, TraceError> {
+fn request(
+    line: &Line<'_>,
+    files: &mut Names,
+    at: Instant,
+    [file, action, offset, len]: [Field<'_>; 4],
+) -> Result<Content, TraceError> {
     let operation = match action.text {
         "read" => Operation::Read,
         "write" => Operation::Write,
@@ -133,9 +161,17 @@ fn request(line: &Line<'_>, files: &mut Names, at: Instant, [file, action, offse
         "sync" | "datasync" => Operation::Flush,
         // It makes nothing durable for good, and no block device has it.
         "sync_file_range" => return Ok(Content::Passed),
-        _ => return Err(line.refuse(action, "the action", "read, write, trim, sync or datasync", "write one of them")),
+        _ => {
+            return Err(line.refuse(
+                action,
+                "the action",
+                "read, write, trim, sync or datasync",
+                "write one of them",
+            ));
+        }
     };
-    let (offset_bytes, len_bytes) = (line.bytes(offset, "the offset", 1)?, line.bytes(len, "the length", 1)?);
+    let (offset_bytes, len_bytes) =
+        (line.bytes(offset, "the offset", 1)?, line.bytes(len, "the length", 1)?);
     // A sync is logged with the offset of the file's last request; it has none of its own.
     let record = match operation {
         Operation::Flush => Record::flush(line.number, at),

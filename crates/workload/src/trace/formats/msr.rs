@@ -1,4 +1,5 @@
-//! The block traces of Microsoft Research Cambridge, 2007: one request a line, seven fields with commas between them.
+//! The block traces of Microsoft Research Cambridge, 2007: one request a line, seven fields with
+//! commas between them.
 //!
 //! ```text
 //! 128166372003061629,src1,0,Read,8192,4096,1021
@@ -11,10 +12,12 @@
 //! └ when it was issued, units of 100 ns since 1601
 //! ```
 //!
-//! A device is host and disk: hosts are numbered in the order in which a file names them, from 0, and its number times 65536 is added to the disk's.
-//! So in a file of one host, as the published ones are, devices are its disks.
+//! A device is host and disk: hosts are numbered in the order in which a file names them, from 0,
+//! and its number times 65536 is added to the disk's. So in a file of one host, as the published
+//! ones are, devices are its disks.
 //!
-//! Source: the README of the trace at SNIA's repository (IOTTA 388); Narayanan et al., "Write Off-Loading", FAST 2008.
+//! Source: the README of the trace at SNIA's repository (IOTTA 388); Narayanan et al., "Write
+//! Off-Loading", FAST 2008.
 
 use alloc::boxed::Box;
 use alloc::vec::Vec;
@@ -45,7 +48,7 @@ pub(super) const FORMAT: Format = Format {
     says: Says {
         operations: &[Operation::Read, Operation::Write],
         // Written as disks of one host.
-        most_device: u16::MAX as u32,
+        max_device: u16::MAX as u32,
         response: true,
         time_unit_ns: TICK_NS,
         ..Says::LEAST
@@ -60,19 +63,40 @@ struct Msr {
 
 impl LineFormat for Msr {
     fn read(&mut self, line: &Line<'_>) -> Result<Content, TraceError> {
-        let [at, host, disk, operation, offset, len, response] = line.exactly(Between::Commas, SHAPE)?;
+        let [at, host, disk, operation, offset, len, response] =
+            line.exactly(Between::Commas, SHAPE)?;
         let parsed = match operation.text {
             "Read" => Operation::Read,
             "Write" => Operation::Write,
-            _ => return Err(line.refuse(operation, "the operation", "Read or Write", "write one of the two")),
+            _ => {
+                return Err(line.refuse(
+                    operation,
+                    "the operation",
+                    "Read or Write",
+                    "write one of the two",
+                ));
+            }
         };
-        let (offset_bytes, len_bytes) = (line.bytes(offset, "the offset", 1)?, line.bytes(len, "the length", 1)?);
-        let record = line.request(offset, line.instant(at, "the time", TICK_NS)?, parsed, offset_bytes, len_bytes)?;
+        let (offset_bytes, len_bytes) =
+            (line.bytes(offset, "the offset", 1)?, line.bytes(len, "the length", 1)?);
+        let record = line.request(
+            offset,
+            line.instant(at, "the time", TICK_NS)?,
+            parsed,
+            offset_bytes,
+            len_bytes,
+        )?;
         let response = line.span(response, "the response time", TICK_NS)?;
         let disk: u16 = line.number(disk, "the disk")?;
-        let host_number = self.hosts.number(host.text).ok_or_else(|| line.refuse(host, "the host", Names::EXPECTED, "split the file by host"))?;
+        let host_number = self.hosts.number(host.text).ok_or_else(|| {
+            line.refuse(host, "the host", Names::EXPECTED, "split the file by host")
+        })?;
         let device = host_number << 16 | u32::from(disk);
-        Ok(Content::One(Record { device, response: Some(response).filter(|response| !response.is_zero()), ..record }))
+        Ok(Content::One(Record {
+            device,
+            response: Some(response).filter(|response| !response.is_zero()),
+            ..record
+        }))
     }
 }
 
@@ -83,6 +107,12 @@ impl Encoder for Writer {
         let word = if record.operation == Operation::Read { "Read" } else { "Write" };
         let response = record.response.unwrap_or(Nanos::ZERO).as_ns() / TICK_NS;
         let Record { device, offset_bytes, len_bytes, .. } = record;
-        line(out, format_args!("{},host,{device},{word},{offset_bytes},{len_bytes},{response}", record.at.as_ns() / TICK_NS));
+        line(
+            out,
+            format_args!(
+                "{},host,{device},{word},{offset_bytes},{len_bytes},{response}",
+                record.at.as_ns() / TICK_NS
+            ),
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The Storage Performance Council's trace format, in which the UMass repository keeps its traces: five fields with commas between them, perhaps more behind.
+//! The Storage Performance Council's trace format, in which the UMass repository keeps its traces:
+//! five fields with commas between them, perhaps more behind.
 //!
 //! ```text
 //! 0,20941264,8192,W,0.551706
@@ -31,7 +32,12 @@ pub(super) const FORMAT: Format = Format {
     origin: "its beginning",
     device: DeviceName::Number,
     text: true,
-    says: Says { operations: &[Operation::Read, Operation::Write], most_device: u32::MAX, address_unit_bytes: SECTOR_BYTES, ..Says::LEAST },
+    says: Says {
+        operations: &[Operation::Read, Operation::Write],
+        max_device: u32::MAX,
+        address_unit_bytes: SECTOR_BYTES,
+        ..Says::LEAST
+    },
     decoder: |reading| Lines::boxed(&reading.file, Spc),
     encoder: || Box::new(Writer),
 };
@@ -44,10 +50,24 @@ impl LineFormat for Spc {
         let parsed = match operation.text {
             "R" | "r" => Operation::Read,
             "W" | "w" => Operation::Write,
-            _ => return Err(line.refuse(operation, "the operation", "R or W", "write one of the two")),
+            _ => {
+                return Err(line.refuse(
+                    operation,
+                    "the operation",
+                    "R or W",
+                    "write one of the two",
+                ));
+            }
         };
-        let (offset_bytes, len_bytes) = (line.bytes(lba, "the LBA", SECTOR_BYTES)?, line.bytes(len, "the length", 1)?);
-        let record = line.request(lba, line.instant(at, "the time", 1_000_000_000)?, parsed, offset_bytes, len_bytes)?;
+        let (offset_bytes, len_bytes) =
+            (line.bytes(lba, "the LBA", SECTOR_BYTES)?, line.bytes(len, "the length", 1)?);
+        let record = line.request(
+            lba,
+            line.instant(at, "the time", 1_000_000_000)?,
+            parsed,
+            offset_bytes,
+            len_bytes,
+        )?;
         Ok(Content::One(Record { device: line.number(unit, "the storage unit")?, ..record }))
     }
 }
@@ -58,6 +78,14 @@ impl Encoder for Writer {
     fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
         let letter = if record.operation == Operation::Read { 'R' } else { 'W' };
         let (secs, ns) = (record.at.as_ns() / 1_000_000_000, record.at.as_ns() % 1_000_000_000);
-        line(out, format_args!("{},{},{},{letter},{secs}.{ns:09}", record.device, record.offset_bytes / SECTOR_BYTES, record.len_bytes));
+        line(
+            out,
+            format_args!(
+                "{},{},{},{letter},{secs}.{ns:09}",
+                record.device,
+                record.offset_bytes / SECTOR_BYTES,
+                record.len_bytes
+            ),
+        );
     }
 }

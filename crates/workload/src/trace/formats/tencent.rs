@@ -9,7 +9,8 @@
 //! └ when, whole seconds since 1970
 //! ```
 //!
-//! All requests of a second have one time, so an open replay asks them at once. The files come as .tgz, which must be unpacked by `tar` first.
+//! All requests of a second have one time, so an open replay asks them at once. The files come as
+//! .tgz, which must be unpacked by `tar` first.
 //!
 //! Source: the README of the trace at SNIA's repository (IOTTA 27917).
 
@@ -35,7 +36,7 @@ pub(super) const FORMAT: Format = Format {
     text: true,
     says: Says {
         operations: &[Operation::Read, Operation::Write],
-        most_device: u32::MAX,
+        max_device: u32::MAX,
         time_unit_ns: 1_000_000_000,
         address_unit_bytes: SECTOR_BYTES,
         ..Says::LEAST
@@ -52,10 +53,26 @@ impl LineFormat for Tencent {
         let parsed = match operation.text {
             "0" => Operation::Read,
             "1" => Operation::Write,
-            _ => return Err(line.refuse(operation, "the operation", "0 for a read or 1 for a write", "write one of the two")),
+            _ => {
+                return Err(line.refuse(
+                    operation,
+                    "the operation",
+                    "0 for a read or 1 for a write",
+                    "write one of the two",
+                ));
+            }
         };
-        let (offset_bytes, len_bytes) = (line.bytes(offset, "the offset", SECTOR_BYTES)?, line.bytes(len, "the length", SECTOR_BYTES)?);
-        let record = line.request(offset, line.instant(at, "the time", 1_000_000_000)?, parsed, offset_bytes, len_bytes)?;
+        let (offset_bytes, len_bytes) = (
+            line.bytes(offset, "the offset", SECTOR_BYTES)?,
+            line.bytes(len, "the length", SECTOR_BYTES)?,
+        );
+        let record = line.request(
+            offset,
+            line.instant(at, "the time", 1_000_000_000)?,
+            parsed,
+            offset_bytes,
+            len_bytes,
+        )?;
         Ok(Content::One(Record { device: line.number(volume, "the volume")?, ..record }))
     }
 }
@@ -66,6 +83,13 @@ impl Encoder for Writer {
     fn record(&mut self, record: &Record, out: &mut Vec<u8>) {
         let write = u8::from(record.operation == Operation::Write);
         let (offset, len) = (record.offset_bytes / SECTOR_BYTES, record.len_bytes / SECTOR_BYTES);
-        line(out, format_args!("{},{offset},{len},{write},{}", record.at.as_ns() / 1_000_000_000, record.device));
+        line(
+            out,
+            format_args!(
+                "{},{offset},{len},{write},{}",
+                record.at.as_ns() / 1_000_000_000,
+                record.device
+            ),
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The traces of virtual SCSI disks that CloudPhysics collected, versions 1 and 2: records of 32 or 40 bytes, little-endian, without a header.
+//! The traces of virtual SCSI disks that CloudPhysics collected, versions 1 and 2: records of 32 or
+//! 40 bytes, little-endian, without a header.
 //!
 //! ```text
 //! version 1                                     version 2
@@ -12,11 +13,11 @@
 //!                                                    32 u64 response, us; 0 is taken as not measured
 //! ```
 //!
-//! READ and WRITE of all lengths, SYNCHRONIZE CACHE and WRITE SAME (taken as a write of zeroes) are requests; other commands are passed over, UNMAP
-//! among them, whose extents are not recorded.
+//! READ and WRITE of all lengths, SYNCHRONIZE CACHE and WRITE SAME (taken as a write of zeroes) are
+//! requests; other commands are passed over, UNMAP among them, whose extents are not recorded.
 //!
-//! Source: the reader that libCacheSim has for these traces (`vscsi.h`); Waldspurger et al., "Efficient MRC Construction with SHARDS", FAST 2015.
-//! SCSI commands: SBC-4.
+//! Source: the reader that libCacheSim has for these traces (`vscsi.h`); Waldspurger et al.,
+//! "Efficient MRC Construction with SHARDS", FAST 2015. SCSI commands: SBC-4.
 
 use alloc::boxed::Box;
 use alloc::string::{String, ToString};
@@ -36,7 +37,7 @@ const SAYS: Says = Says {
     time_unit_ns: 1_000,
     address_unit_bytes: SECTOR_BYTES,
     // A length is 32 bits, and whole sectors.
-    most_bytes: u32::MAX as u64 / SECTOR_BYTES * SECTOR_BYTES,
+    max_bytes: u32::MAX as u64 / SECTOR_BYTES * SECTOR_BYTES,
     ..Says::LEAST
 };
 
@@ -44,7 +45,8 @@ const SAYS: Says = Says {
 pub(super) const FORMAT_1: Format = Format {
     name: "vscsi1",
     about: "CloudPhysics vscsi traces, version 1, binary",
-    shape: "32-byte records: u32 sequence, u32 bytes, u32 parts, u16 command, u16 version, u64 block, u64 us",
+    shape: "32-byte records: u32 sequence, u32 bytes, u32 parts, u16 command, u16 version, u64 \
+        block, u64 us",
     endings: &[".vscsitrace", ".vscsi"],
     origin: "unknown",
     device: DeviceName::One,
@@ -58,7 +60,8 @@ pub(super) const FORMAT_1: Format = Format {
 pub(super) const FORMAT_2: Format = Format {
     name: "vscsi2",
     about: "CloudPhysics vscsi traces, version 2, binary",
-    shape: "40-byte records: u16 command, u16 version, u32 sequence, u32 bytes, u32 parts, u64 block, u64 us, u64 response_us",
+    shape: "40-byte records: u16 command, u16 version, u32 sequence, u32 bytes, u32 parts, u64 \
+        block, u64 us, u64 response_us",
     says: Says { response: true, ..SAYS },
     decoder: |reading| Box::new(Vscsi::new(reading, &VERSION_2)),
     encoder: || Box::new(Writer { layout: &VERSION_2, sequence: 0 }),
@@ -75,8 +78,22 @@ struct Layout {
     expected: &'static str,
 }
 
-static VERSION_1: Layout = Layout { version: 1, bytes: 32, command: 12, len: 4, response: None, expected: "0x1.. in all records" };
-static VERSION_2: Layout = Layout { version: 2, bytes: 40, command: 0, len: 8, response: Some(32), expected: "0x2.. in all records" };
+static VERSION_1: Layout = Layout {
+    version: 1,
+    bytes: 32,
+    command: 12,
+    len: 4,
+    response: None,
+    expected: "0x1.. in all records",
+};
+static VERSION_2: Layout = Layout {
+    version: 2,
+    bytes: 40,
+    command: 0,
+    len: 8,
+    response: Some(32),
+    expected: "0x2.. in all records",
+};
 
 struct Vscsi {
     file: String,
@@ -92,8 +109,12 @@ impl Vscsi {
     fn refuse(&self, field: &'static str, value: u64, expected: &'static str) -> Step {
         let record = self.records;
         let byte = (record - 1) * self.layout.bytes as u64;
-        let (file, remedy) = (self.file.clone(), "check that the file is of this version, and undamaged");
-        Step::Damaged { error: TraceError::Binary { file, record, byte, field, value, expected, remedy }, consumed: self.layout.bytes }
+        let (file, remedy) =
+            (self.file.clone(), "check that the file is of this version, and undamaged");
+        Step::Damaged {
+            error: TraceError::Binary { file, record, byte, field, value, expected, remedy },
+            consumed: self.layout.bytes,
+        }
     }
 }
 
@@ -106,7 +127,16 @@ impl Decoder for Vscsi {
             }
             let (record, byte) = (self.records + 1, self.records * layout.bytes as u64);
             let (found, expected) = (bytes.len() as u64, layout.bytes as u64);
-            return Step::Damaged { error: TraceError::CutShort { file: self.file.clone(), record, byte, found, expected }, consumed: bytes.len() };
+            return Step::Damaged {
+                error: TraceError::CutShort {
+                    file: self.file.clone(),
+                    record,
+                    byte,
+                    found,
+                    expected,
+                },
+                consumed: bytes.len(),
+            };
         }
         self.records += 1;
         let consumed = layout.bytes;
@@ -126,12 +156,21 @@ impl Decoder for Vscsi {
             // The last two of these verify what they wrote.
             0x0a | 0x2a | 0xaa | 0x8a | 0x2e | 0x8e => Operation::Write,
             0x41 | 0x93 => Operation::Zero,
-            0x35 | 0x91 => return Step::Record { record: Record { response, ..Record::flush(self.records, at) }, consumed },
+            0x35 | 0x91 => {
+                return Step::Record {
+                    record: Record { response, ..Record::flush(self.records, at) },
+                    consumed,
+                };
+            }
             _ => return Step::Passed { consumed },
         };
         let len_bytes = u64::from(u32_at(bytes, layout.len));
-        let record = block.checked_mul(SECTOR_BYTES).and_then(|offset| Record::new(self.records, at, operation, offset, len_bytes));
-        let Some(record) = record else { return self.refuse("the first block", block, "one whose bytes end below 2^64") };
+        let record = block
+            .checked_mul(SECTOR_BYTES)
+            .and_then(|offset| Record::new(self.records, at, operation, offset, len_bytes));
+        let Some(record) = record else {
+            return self.refuse("the first block", block, "one whose bytes end below 2^64");
+        };
         Step::Record { record: Record { response, ..record }, consumed }
     }
 }

@@ -2,12 +2,23 @@ use super::*;
 use crate::backend::block_device::tests::{Tree, disk};
 
 fn options(tree: &Tree) -> RawOptions {
-    RawOptions { queue_depth: Some(8), write_cache: WriteCache::Off, system: tree.system.clone(), ..RawOptions::default() }
+    RawOptions {
+        queue_depth: Some(8),
+        write_cache: WriteCache::Off,
+        system: tree.system.clone(),
+        ..RawOptions::default()
+    }
 }
 
 /// The knobs of `sdb` as they are now, in the table's order.
 fn shown(tree: &Tree) -> [String; 4] {
-    ["queue/scheduler", "queue/nomerges", "device/queue_depth", "device/scsi_disk/0:0:0:0/cache_type"].map(|file| tree.read(file))
+    [
+        "queue/scheduler",
+        "queue/nomerges",
+        "device/queue_depth",
+        "device/scsi_disk/0:0:0:0/cache_type",
+    ]
+    .map(|file| tree.read(file))
 }
 
 const BEFORE: [&str; 4] = ["none [mq-deadline] bfq", "0", "32", "write back"];
@@ -31,13 +42,25 @@ fn knobs_are_set_while_the_guard_lives_and_put_back_when_it_goes() {
 #[test]
 fn only_what_is_asked_for_is_touched() {
     let tree = Tree::with_sdb();
-    let (guard, reports) = KnobGuard::set(&disk(&tree), &RawOptions { system: tree.system.clone(), ..RawOptions::default() });
-    assert_eq!(reports.iter().map(|report| report.name).collect::<Vec<_>>(), ["scheduler", "merging"]);
+    let (guard, reports) = KnobGuard::set(
+        &disk(&tree),
+        &RawOptions { system: tree.system.clone(), ..RawOptions::default() },
+    );
+    assert_eq!(
+        reports.iter().map(|report| report.name).collect::<Vec<_>>(),
+        ["scheduler", "merging"]
+    );
     assert_eq!(shown(&tree)[2..], BEFORE[2..]);
     drop(guard);
     let keep = RawOptions { kernel_knobs: KernelKnobs::Keep, ..options(&tree) };
     let (guard, reports) = KnobGuard::set(&disk(&tree), &keep);
-    assert!(guard.is_none() && reports.iter().all(|report| matches!(report.outcome, KnobOutcome::LeftAlone { asked: true, .. })), "{reports:?}");
+    assert!(
+        guard.is_none()
+            && reports
+                .iter()
+                .all(|report| matches!(report.outcome, KnobOutcome::LeftAlone { asked: true, .. })),
+        "{reports:?}"
+    );
 }
 
 #[test]
@@ -49,7 +72,10 @@ fn a_crashed_run_is_cleaned_up_by_the_next_start_and_by_restore() {
         assert_eq!(shown(&tree), SET.map(str::to_owned));
         if by_restore {
             let (restored, errors) = restore_knobs(&tree.system);
-            assert!(errors.is_empty() && restored.iter().all(|knob| knob.left.is_none()), "{restored:?} {errors:?}");
+            assert!(
+                errors.is_empty() && restored.iter().all(|knob| knob.left.is_none()),
+                "{restored:?} {errors:?}"
+            );
         } else {
             let keep = RawOptions { kernel_knobs: KernelKnobs::Keep, ..options(&tree) };
             assert!(KnobGuard::set(&disk(&tree), &keep).0.is_none());
@@ -59,7 +85,8 @@ fn a_crashed_run_is_cleaned_up_by_the_next_start_and_by_restore() {
     }
 }
 
-/// A run that takes over from a crashed one must remember what was before the crashed one, not what that one set.
+/// A run that takes over from a crashed one must remember what was before the crashed one, not what
+/// that one set.
 #[test]
 fn two_crashes_in_a_row_do_not_lose_the_first_values() {
     let tree = Tree::with_sdb();
@@ -80,9 +107,19 @@ fn a_crash_between_any_two_writes_is_put_back() {
         let options = options(&tree);
         let mut entries = Vec::new();
         for report in plan_knobs(&device, &options) {
-            let file = report.file.expect("the tree has all").strip_prefix(&tree.system.sys).expect("below").to_owned();
+            let file = report
+                .file
+                .expect("the tree has all")
+                .strip_prefix(&tree.system.sys)
+                .expect("below")
+                .to_owned();
             let KnobOutcome::Change { from } = report.outcome else { panic!("all of them change") };
-            entries.push(Entry { name: report.name.to_owned(), file, before: from, change: Change::Unknown });
+            entries.push(Entry {
+                name: report.name.to_owned(),
+                file,
+                before: from,
+                change: Change::Unknown,
+            });
         }
         KnobState::take(&tree.system, "sdb").expect("free").remember(&entries).expect("writable");
         for (entry, set) in entries.iter().zip(SET).take(written) {
@@ -102,8 +139,17 @@ fn what_somebody_else_changed_meanwhile_stays() {
     tree.write("device/queue_depth", "16");
     forget_like_a_crash(guard);
     let (restored, _) = restore_knobs(&tree.system);
-    let depth = restored.iter().find(|knob| knob.name == "queue_depth").expect("it was remembered").to_string();
-    assert!(depth.contains("stays at 16") && depth.contains("somebody else") && depth.contains("put back to 32"), "{depth}");
+    let depth = restored
+        .iter()
+        .find(|knob| knob.name == "queue_depth")
+        .expect("it was remembered")
+        .to_string();
+    assert!(
+        depth.contains("stays at 16")
+            && depth.contains("somebody else")
+            && depth.contains("put back to 32"),
+        "{depth}"
+    );
     assert_eq!(shown(&tree), ["mq-deadline", "0", "16", "write back"].map(str::to_owned));
 }
 
@@ -121,8 +167,13 @@ fn the_schedulers_own_settings_come_back_with_it_and_only_with_it() {
             tree.write("queue/scheduler", "bfq");
         }
         drop(guard);
-        let expected = if changed_by_another { ["bfq", "32", "500"] } else { ["mq-deadline", "333", "77"] };
-        assert_eq!(["queue/scheduler", "queue/nr_requests", "queue/iosched/read_expire"].map(|file| tree.read(file)), expected.map(str::to_owned));
+        let expected =
+            if changed_by_another { ["bfq", "32", "500"] } else { ["mq-deadline", "333", "77"] };
+        assert_eq!(
+            ["queue/scheduler", "queue/nr_requests", "queue/iosched/read_expire"]
+                .map(|file| tree.read(file)),
+            expected.map(str::to_owned)
+        );
     }
 }
 
@@ -133,12 +184,23 @@ fn a_knob_without_effect_says_why_and_what_follows() {
     tree.remove("device/scsi_disk/0:0:0:0/cache_type");
     // A file of the kernel's that nobody may write, root neither.
     tree.remove("queue/nomerges");
-    std::os::unix::fs::symlink("/proc/sys/kernel/ostype", tree.disk_path("queue/nomerges")).expect("the tree is ours");
+    std::os::unix::fs::symlink("/proc/sys/kernel/ostype", tree.disk_path("queue/nomerges"))
+        .expect("the tree is ours");
     let (guard, reports) = KnobGuard::set(&disk(&tree), &options(&tree));
-    let said: Vec<String> = reports.iter().filter(|report| !report.has_effect()).map(ToString::to_string).collect();
+    let said: Vec<String> =
+        reports.iter().filter(|report| !report.has_effect()).map(ToString::to_string).collect();
     let [merging, cache] = &said[..] else { panic!("{said:?}") };
-    assert!(merging.contains("merging = 2 has no effect") && merging.contains("refuses to write") && merging.contains("blurs"), "{merging}");
-    assert!(cache.contains("no device/scsi_disk/*/cache_type or cache_type") && cache.contains("stays as it is"), "{cache}");
+    assert!(
+        merging.contains("merging = 2 has no effect")
+            && merging.contains("refuses to write")
+            && merging.contains("blurs"),
+        "{merging}"
+    );
+    assert!(
+        cache.contains("no device/scsi_disk/*/cache_type or cache_type")
+            && cache.contains("stays as it is"),
+        "{cache}"
+    );
     // The kernel's queue stands in for the drive's.
     assert_eq!(tree.read("queue/nr_requests"), "8");
     drop(guard);
@@ -148,10 +210,15 @@ fn a_knob_without_effect_says_why_and_what_follows() {
 #[test]
 fn what_could_not_be_put_back_after_a_crash_is_not_changed() {
     let tree = Tree::with_sdb();
-    std::fs::write(&tree.system.state, "a file where the directory should be").expect("the tree is ours");
+    std::fs::write(&tree.system.state, "a file where the directory should be")
+        .expect("the tree is ours");
     let (guard, reports) = KnobGuard::set(&disk(&tree), &options(&tree));
     assert!(guard.is_none() && reports.iter().all(|report| !report.has_effect()), "{reports:?}");
-    assert!(reports[0].to_string().contains("could not be put back after a crash"), "{}", reports[0]);
+    assert!(
+        reports[0].to_string().contains("could not be put back after a crash"),
+        "{}",
+        reports[0]
+    );
     assert_eq!(shown(&tree), BEFORE.map(str::to_owned));
 }
 
@@ -160,9 +227,11 @@ fn two_drives_on_one_disk_share_its_knobs_and_the_first_holds_them() {
     let tree = Tree::with_sdb();
     let device = disk(&tree);
     let (first, _) = KnobGuard::set(&device, &options(&tree));
-    let (second, reports) = KnobGuard::set(&device, &RawOptions { queue_depth: Some(4), ..options(&tree) });
+    let (second, reports) =
+        KnobGuard::set(&device, &RawOptions { queue_depth: Some(4), ..options(&tree) });
     assert!(second.is_none());
-    let depth = reports.iter().find(|report| report.name == "queue_depth").expect("asked for").to_string();
+    let depth =
+        reports.iter().find(|report| report.name == "queue_depth").expect("asked for").to_string();
     assert!(depth.contains("is not set") && depth.contains("another headtime"), "{depth}");
     drop(first);
     assert_eq!(shown(&tree), AFTER.map(str::to_owned));
@@ -172,7 +241,10 @@ fn two_drives_on_one_disk_share_its_knobs_and_the_first_holds_them() {
 fn the_page_about_raw_devices_has_every_knob_with_its_files() {
     let page = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/raw-devices.md"));
     for knob in KERNEL_KNOBS {
-        let line = page.lines().find(|line| line.starts_with(&format!("| `{}` |", knob.name))).unwrap_or_else(|| panic!("{} has no line", knob.name));
+        let line = page
+            .lines()
+            .find(|line| line.starts_with(&format!("| `{}` |", knob.name)))
+            .unwrap_or_else(|| panic!("{} has no line", knob.name));
         assert!(knob.files.iter().all(|file| line.contains(&format!("`{file}`"))), "{line}");
     }
 }
@@ -181,10 +253,16 @@ fn the_page_about_raw_devices_has_every_knob_with_its_files() {
 fn a_damaged_memory_is_told_and_not_acted_upon() {
     let tree = Tree::with_sdb();
     std::fs::create_dir_all(&tree.system.state).expect("the tree is ours");
-    std::fs::write(tree.system.state.join("sdb.knobs"), "headtime-knobs 1\ndisk sdb\n").expect("the tree is ours");
+    std::fs::write(tree.system.state.join("sdb.knobs"), "headtime-knobs 1\ndisk sdb\n")
+        .expect("the tree is ours");
     let (restored, errors) = restore_knobs(&tree.system);
     let message = errors.first().expect("it is damaged").to_string();
-    assert!(restored.is_empty() && message.contains("sdb.knobs is damaged") && message.contains("delete the file"), "{message}");
+    assert!(
+        restored.is_empty()
+            && message.contains("sdb.knobs is damaged")
+            && message.contains("delete the file"),
+        "{message}"
+    );
 }
 
 /// What is left when the program is killed: the file, without its lock.

@@ -1,4 +1,5 @@
-//! Any backend of the engine, without the engine: emulated drives, drives in memory, files moved by threads.
+//! Any backend of the engine, without the engine: emulated drives, drives in memory, files moved by
+//! threads.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -32,7 +33,14 @@ impl Edge for BackendEdge {
 
     fn send(&mut self, order: Order) -> Instant {
         let Order { token, op, extent, data, fua } = order;
-        let command = Command { id: CommandId(token), op, extent, fua, background: None, requests: Default::default() };
+        let command = Command {
+            id: CommandId(token),
+            op,
+            extent,
+            fua,
+            background: None,
+            requests: Default::default(),
+        };
         let pieces = if data.is_empty() { Vec::new() } else { vec![data] };
         let now = RealClock.now();
         self.backend.start(now, Work { command, pieces });
@@ -47,7 +55,8 @@ impl Edge for BackendEdge {
             let now = RealClock.now();
             self.backend.collect(now, &mut self.ended);
             for Ended { command, result, .. } in self.ended.drain(..) {
-                // Seen now, whatever a model says when it was: this is what a host in front of a drive sees.
+                // Seen now, whatever a model says when it was: this is what a host in front of a
+                // drive sees.
                 let said = result.as_ref().err().and_then(|_| self.backend.explanation(command));
                 self.over.push_back(Over { token: command.0, completed: now, result, said });
             }
@@ -69,6 +78,6 @@ impl Edge for BackendEdge {
     }
 
     fn reopen(&mut self) -> Result<(), String> {
-        Err("only a connection can be made anew".to_owned())
+        Err("only a connection can be made again".to_owned())
     }
 }

@@ -1,12 +1,15 @@
-//! Characterising a drive in real time, or a simulated one in virtual time: what stands between a [`Probe`](headtime_probe::Probe), which knows no clock and no file, and a drive.
+//! Characterizing a drive in real time, or a simulated one in virtual time: what stands between a
+//! [`Probe`](headtime_probe::Probe), which knows no clock and no file, and a drive.
 //!
-//! A [`Subject`] is a drive opened for it: read-only unless rewriting was allowed, past the page cache, without a scheduler in front. [`Subject::characterise`] does
-//! what the probe asks for and stamps each order where it leaves this program and where its end is seen; nothing but the system's own call lies between. It runs on
-//! the caller's thread, which it puts before others where the system permits; give it one of its own.
+//! A [`Subject`] is a drive opened for it: read-only unless rewriting was allowed, past the page
+//! cache, without a scheduler in front. [`Subject::characterize`] does what the probe asks for and
+//! stamps each order where it leaves this program and where its end is seen; nothing but the
+//! system's own call lies between. It runs on the caller's thread, which it puts before others
+//! where the system permits; give it one of its own.
 //!
 //! ```
 //! use std::ops::ControlFlow;
-//! use headtime_io::characterise::{Subject, SubjectOptions};
+//! use headtime_io::characterize::{Subject, SubjectOptions};
 //! use headtime_io::Locator;
 //! use headtime_probe::Probe;
 //!
@@ -15,7 +18,7 @@
 //! let mut probe = Probe::new(subject.settings(1));
 //! // Here it is stopped after 100 reads; without that it ends by itself.
 //! let mut reads = 0;
-//! subject.characterise(&mut probe, &mut |_, _| {
+//! subject.characterize(&mut probe, &mut |_, _| {
 //!     reads += 1;
 //!     if reads < 100 { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
 //! })?;
@@ -23,7 +26,8 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! *What a write does*: only when [`SubjectOptions::allow_writes`] is set, and only with the bytes that were read from the same sectors just before.
+//! *What a write does*: only when [`SubjectOptions::allow_writes`] is set, and only with the bytes
+//! that were read from the same sectors just before.
 
 mod backend_edge;
 mod device;
@@ -46,24 +50,27 @@ use edge::Edge;
 pub use run::{Counts, Ended};
 pub use state::{State, StateFileError};
 
-/// How a drive is opened to be characterised.
+/// How a drive is opened to be characterized.
 #[derive(Clone, Debug, Default)]
 pub struct SubjectOptions {
-    /// An emulated drive runs in virtual time: its times are the model's, nobody waits, and its backing file is not touched. A simulated drive always does so.
+    /// An emulated drive runs in virtual time: its times are the model's, nobody waits, and its
+    /// backing file is not touched. A simulated drive always does so.
     pub virtual_time: bool,
-    /// A block device that is mounted or otherwise in use is measured all the same, without claiming it and without touching the kernel's settings for it.
+    /// A block device that is mounted or otherwise in use is measured all the same, without
+    /// claiming it and without touching the kernel's settings for it.
     pub in_use: bool,
     /// Sectors may be rewritten with what they hold.
     pub allow_writes: bool,
     /// How long the drive may leave an order without an answer.
     pub command_timeout: CommandTimeout,
-    /// Whether the thread goes before others; [`EnginePriority::Auto`] is where the system permits it.
+    /// Whether the thread goes before others; [`EnginePriority::Auto`] is where the system permits
+    /// it.
     pub priority: EnginePriority,
     /// What is done to the kernel when the drive is a block device that nobody else uses.
     pub raw: RawOptions,
 }
 
-/// A drive opened to be characterised.
+/// A drive opened to be characterized.
 pub struct Subject {
     edge: Box<dyn Edge>,
     identity: Identity,
@@ -93,7 +100,7 @@ pub struct Identity {
     pub sector_size: SectorSize,
 }
 
-/// Why a drive cannot be characterised, now or at all, or not to the end.
+/// Why a drive cannot be characterized, now or at all, or not to the end.
 #[derive(Debug, thiserror::Error)]
 pub enum SubjectError {
     /// It could not be opened.
@@ -101,7 +108,8 @@ pub enum SubjectError {
     Open(#[from] OpenError),
     /// Others use it, and nobody has said that this does not matter.
     #[error(
-        "{drive}: {refusal}. Characterising only reads, which harms nobody, but what others do with the drive meanwhile spoils the times: to do it all the same, say --in-use"
+        "{drive}: {refusal}. Characterizing only reads, which harms nobody, but what others do \
+            with the drive meanwhile spoils the times: to do it all the same, say --in-use"
     )]
     InUse {
         /// The drive.
@@ -110,7 +118,10 @@ pub enum SubjectError {
         refusal: DeviceRefusal,
     },
     /// It is to be written to, and others use it.
-    #[error("{drive}: {refusal}. A device that others use is not rewritten, because a sector could change between being read and being written back")]
+    #[error(
+        "{drive}: {refusal}. A device that others use is not rewritten, because a sector could \
+            change between being read and being written back"
+    )]
     WritesInUse {
         /// The drive.
         drive: String,
@@ -118,7 +129,10 @@ pub enum SubjectError {
         refusal: DeviceRefusal,
     },
     /// Virtual time for a drive that has none.
-    #[error("{drive}: a real drive has no virtual time; leave --virtual out, or name an emulated or simulated drive")]
+    #[error(
+        "{drive}: a real drive has no virtual time; leave --virtual out, or name an emulated or \
+            simulated drive"
+    )]
     NoVirtualTime {
         /// The drive.
         drive: String,
@@ -130,7 +144,10 @@ pub enum SubjectError {
         why: String,
     },
     /// The drive leaves an order without an answer.
-    #[error("the drive has not answered {what} within {limit}; {why}. See the machine's log, then go on with --resume")]
+    #[error(
+        "the drive has not answered {what} within {limit}; {why}. See the machine's log, then go \
+            on with --resume"
+    )]
     Hangs {
         /// The order.
         what: String,
@@ -154,7 +171,7 @@ impl Subject {
         &self.notices
     }
 
-    /// Whether its time is real: then a characterisation takes as long as its drive time and more.
+    /// Whether its time is real: then a characterization takes as long as its drive time and more.
     #[must_use]
     pub fn is_real(&self) -> bool {
         self.edge.is_real()
@@ -164,7 +181,11 @@ impl Subject {
     #[must_use]
     pub fn settings(&self, seed: u64) -> Settings {
         let Identity { capacity, sector_size, .. } = self.identity;
-        Settings { allow_writes: self.allow_writes, most_outstanding: self.depth, ..Settings::for_drive(capacity, sector_size, seed) }
+        Settings {
+            allow_writes: self.allow_writes,
+            max_outstanding: self.depth,
+            ..Settings::for_drive(capacity, sector_size, seed)
+        }
     }
 }
 
@@ -172,13 +193,20 @@ impl Identity {
     /// Model and serial number, in one line.
     #[must_use]
     pub fn name(&self) -> String {
-        let words = [Some(self.model.as_deref().unwrap_or("unknown model")), self.serial.as_deref()];
+        let words =
+            [Some(self.model.as_deref().unwrap_or("unknown model")), self.serial.as_deref()];
         words.into_iter().flatten().collect::<Vec<_>>().join(", ").replace(['\n', '\r'], " ")
     }
 }
 
 impl std::fmt::Display for Identity {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}, {} sectors of {} bytes", self.name(), self.capacity.get(), self.sector_size.bytes())
+        write!(
+            f,
+            "{}, {} sectors of {} bytes",
+            self.name(),
+            self.capacity.get(),
+            self.sector_size.bytes()
+        )
     }
 }

@@ -1,4 +1,5 @@
-//! A file or block device by io_uring, nothing but the system call between the stamp and the kernel: buffers are made beforehand and used again and again.
+//! A file or block device by io_uring, nothing but the system call between the stamp and the
+//! kernel: buffers are made beforehand and used again and again.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -41,9 +42,15 @@ impl DeviceEdge {
     ///
     /// # Errors
     /// The system's, when io_uring is not to be had.
-    pub(super) fn new(file: OwnedFd, path: PathBuf, bytes: u64, sector_bytes: u64, keep_bytes: bool) -> io::Result<Self> {
+    pub(super) fn new(
+        file: OwnedFd,
+        path: PathBuf,
+        bytes: u64,
+        sector_bytes: u64,
+        keep_bytes: bool,
+    ) -> io::Result<Self> {
         let bell = Bell::new()?;
-        let ring = Ring::new(file.try_clone()?, MOST_AT_ONCE, bell.as_raw_fd())?;
+        let ring = Ring::new(file.try_clone()?, MAX_AT_ONCE, bell.as_raw_fd())?;
         let buffers = (0..BUFFERS).map(|_| AlignedBuffer::touched(USUAL_BYTES)).collect();
         Ok(Self {
             ring,
@@ -60,9 +67,14 @@ impl DeviceEdge {
         })
     }
 
-    /// A buffer of this length whose pages are there already, so that the kernel need not find them while the drive waits.
+    /// A buffer of this length whose pages are there already, so that the kernel need not find them
+    /// while the drive waits.
     fn buffer(&mut self, len: usize) -> AlignedBuffer {
-        let mut buffer = self.buffers.pop().filter(|buffer| buffer.capacity() >= len).unwrap_or_else(|| AlignedBuffer::touched(len));
+        let mut buffer = self
+            .buffers
+            .pop()
+            .filter(|buffer| buffer.capacity() >= len)
+            .unwrap_or_else(|| AlignedBuffer::touched(len));
         buffer.set_len(len);
         buffer
     }
@@ -83,11 +95,20 @@ impl DeviceEdge {
             Operation::Read { buffer, done, offset } if answer > 0 && done + moved < len => {
                 return Some((token, Operation::Read { buffer, done: done + moved, offset }));
             }
-            Operation::Write { data, done, offset, durable } if answer > 0 && done + moved < len => {
-                return Some((token, Operation::Write { data, done: done + moved, offset, durable }));
+            Operation::Write { data, done, offset, durable }
+                if answer > 0 && done + moved < len =>
+            {
+                return Some((
+                    token,
+                    Operation::Write { data, done: done + moved, offset, durable },
+                ));
             }
             Operation::Read { buffer, .. } => {
-                let read = if answer > 0 && self.keep_bytes { Bytes::copy_from_slice(buffer.as_slice()) } else { Bytes::new() };
+                let read = if answer > 0 && self.keep_bytes {
+                    Bytes::copy_from_slice(buffer.as_slice())
+                } else {
+                    Bytes::new()
+                };
                 self.buffers.push(buffer);
                 outcome(answer).map(|()| read)
             }
@@ -111,7 +132,12 @@ impl Edge for DeviceEdge {
     fn send(&mut self, order: Order) -> Instant {
         let (offset, len) = self.bytes_of(order.extent);
         let operation = match order.op {
-            Op::Write => Operation::Write { data: WriteData::join(vec![order.data], true), done: 0, offset, durable: order.fua },
+            Op::Write => Operation::Write {
+                data: WriteData::join(vec![order.data], true),
+                done: 0,
+                offset,
+                durable: order.fua,
+            },
             _ => Operation::Read { buffer: self.buffer(len), done: 0, offset },
         };
         self.lengths.insert(order.token, len);
@@ -146,7 +172,10 @@ impl Edge for DeviceEdge {
                 return Ok(None);
             }
             let sent = self.ring.submit().is_ok() && !self.ring.has_unsent();
-            self.bell.wait(RealClock, Some(if sent { until } else { until.min(now + SEND_AGAIN_AFTER) }));
+            self.bell.wait(
+                RealClock,
+                Some(if sent { until } else { until.min(now + SEND_AGAIN_AFTER) }),
+            );
         }
     }
 
@@ -155,20 +184,32 @@ impl Edge for DeviceEdge {
     }
 
     fn reopen(&mut self) -> Result<(), String> {
-        Err(if self.bytes_now() < self.bytes { self.obituary() } else { "nothing makes a device let go of a command".to_owned() })
+        Err(if self.bytes_now() < self.bytes {
+            self.obituary()
+        } else {
+            "nothing makes a device let go of a command".to_owned()
+        })
     }
 }
 
 impl DeviceEdge {
     fn obituary(&self) -> String {
         match self.bytes_now() {
-            0 => format!("{} is gone; look at its cable, its power and the machine's log", self.path.display()),
-            bytes => format!("{} has {bytes} bytes now, and had {} when it was opened", self.path.display(), self.bytes),
+            0 => format!(
+                "{} is gone; look at its cable, its power and the machine's log",
+                self.path.display()
+            ),
+            bytes => format!(
+                "{} has {bytes} bytes now, and had {} when it was opened",
+                self.path.display(),
+                self.bytes
+            ),
         }
     }
 }
 
-/// What the kernel's answer means when there is nothing left to move. A file that ends before the drive does has been cut off.
+/// What the kernel's answer means when there is nothing left to move. A file that ends before the
+/// drive does has been cut off.
 fn outcome(answer: i32) -> Result<(), i32> {
     match answer {
         0 => Err(Errno::IO.raw_os_error()),
@@ -178,8 +219,8 @@ fn outcome(answer: i32) -> Result<(), i32> {
 }
 
 /// The most orders at once that an experiment has any use for (guess).
-const MOST_AT_ONCE: u32 = 32;
-const BUFFERS: usize = MOST_AT_ONCE as usize;
+const MAX_AT_ONCE: u32 = 32;
+const BUFFERS: usize = MAX_AT_ONCE as usize;
 /// Longer than a track of any drive, shorter than what a drive is seldom asked for.
 const USUAL_BYTES: usize = 64 << 10;
 /// The kernel takes nothing when it is short of memory; asking it more often would not help.

@@ -1,4 +1,4 @@
-//! A simulated drive whose time jumps: a characterisation of it takes as long as computing does.
+//! A simulated drive whose time jumps: a characterization of it takes as long as computing does.
 
 use std::collections::VecDeque;
 

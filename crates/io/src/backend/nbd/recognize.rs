@@ -1,4 +1,5 @@
-//! Whether what answers after an absence is the drive that went away: its start is read, and whoever uses the drive judges it.
+//! Whether what answers after an absence is the drive that went away: its start is read, and
+//! whoever uses the drive judges it.
 
 use std::time::{Duration, Instant};
 
@@ -10,11 +11,17 @@ use super::establish::{Established, SCRATCH_BYTES, exchange};
 use crate::known_by::KnownBy;
 use crate::locator::NbdLocator;
 
-/// Passes on an export that was opened anew if it is the drive; reads are all that is sent to it. May wait as long as connecting may.
+/// Passes on an export that was opened again if it is the drive; reads are all that is sent to it.
+/// May wait as long as connecting may.
 ///
 /// # Errors
-/// [`NbdError::Changed`] when it is another drive, [`NbdError::Silent`] and the others when the server goes away again.
-pub(super) fn recognise(mut established: Established, locator: &NbdLocator, known_by: &KnownBy) -> Result<Established, NbdError> {
+/// [`NbdError::Changed`] when it is another drive, [`NbdError::Silent`] and the others when the
+/// server goes away again.
+pub(super) fn recognize(
+    mut established: Established,
+    locator: &NbdLocator,
+    known_by: &KnownBy,
+) -> Result<Established, NbdError> {
     let uri = || locator.uri.to_string();
     let deadline = Instant::now() + Duration::from_nanos(locator.connect_timeout.as_ns());
     let shape = established.shape;
@@ -24,17 +31,29 @@ pub(super) fn recognise(mut established: Established, locator: &NbdLocator, know
     while (start.len() as u64) < end {
         let offset = start.len() as u64;
         let length = piece.min(end - offset) as u32;
-        match read(&mut established, locator, Request::Read { offset, length, unfragmented: false }, deadline)? {
+        match read(
+            &mut established,
+            locator,
+            Request::Read { offset, length, unfragmented: false },
+            deadline,
+        )? {
             Some(bytes) => start.extend_from_slice(&bytes),
             None => start.resize(start.len() + length as usize, 0),
         }
     }
-    known_by.judge(&start).map_err(|said| NbdError::Changed { uri: uri(), difference: Difference::Content(said) })?;
+    known_by
+        .judge(&start)
+        .map_err(|said| NbdError::Changed { uri: uri(), difference: Difference::Content(said) })?;
     Ok(established)
 }
 
 /// One read; `None` when the server cannot read there.
-fn read(established: &mut Established, locator: &NbdLocator, request: Request, deadline: Instant) -> Result<Option<bytes::Bytes>, NbdError> {
+fn read(
+    established: &mut Established,
+    locator: &NbdLocator,
+    request: Request,
+    deadline: Instant,
+) -> Result<Option<bytes::Bytes>, NbdError> {
     let Established { socket, machine, .. } = established;
     let uri = || locator.uri.to_string();
     let lost = |error: String| NbdError::Connect { uri: uri(), error };
@@ -42,8 +61,12 @@ fn read(established: &mut Established, locator: &NbdLocator, request: Request, d
     let mut scratch = vec![0; SCRATCH_BYTES];
     loop {
         match machine.poll_event() {
-            Some(Event::Completed(Completion { result: Ok(Outcome::Data(bytes)), .. })) => return Ok(Some(bytes)),
-            Some(Event::Completed(Completion { result: Err(RequestError::Server { .. }), .. })) => return Ok(None),
+            Some(Event::Completed(Completion { result: Ok(Outcome::Data(bytes)), .. })) => {
+                return Ok(Some(bytes));
+            }
+            Some(Event::Completed(Completion {
+                result: Err(RequestError::Server { .. }), ..
+            })) => return Ok(None),
             Some(Event::Closed(reason)) => return Err(lost(reason.to_string())),
             Some(_) => continue,
             None => {}
@@ -51,7 +74,9 @@ fn read(established: &mut Established, locator: &NbdLocator, request: Request, d
         match exchange(socket, machine, &mut scratch) {
             Ok(true) => {}
             Ok(false) if socket.wait(machine.output_bytes() > 0, deadline) => {}
-            Ok(false) => return Err(NbdError::Silent { uri: uri(), limit: locator.connect_timeout }),
+            Ok(false) => {
+                return Err(NbdError::Silent { uri: uri(), limit: locator.connect_timeout });
+            }
             Err(errno) => return Err(lost(std::io::Error::from(errno).to_string())),
         }
         if Instant::now() >= deadline {

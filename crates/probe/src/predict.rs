@@ -1,4 +1,5 @@
-//! [`Foretold`]: when the drive that was found completes a read, as a scheduler that believes the profile would expect it.
+//! [`Predicted`]: when the drive that was found completes a read, as a scheduler that believes the
+//! profile would expect it.
 
 use headtime_mechanics::{Direction, HeadPosition, InterfaceTimes, Mechanism};
 use headtime_units::{Angle, Extent, Instant, Nanos, RotationPeriod, Sectors};
@@ -9,13 +10,13 @@ use crate::knowledge::Knowledge;
 use crate::session::{Step, Stop};
 
 /// The mechanism of what is known, turned to the clock.
-pub(crate) struct Foretold {
+pub(crate) struct Predicted {
     mechanism: Mechanism,
     interface: InterfaceTimes,
     period: RotationPeriod,
 }
 
-impl Foretold {
+impl Predicted {
     /// What is known by now; hopeless when it makes no drive.
     pub(crate) fn new(know: &Knowledge, sector_bytes: u32) -> Step<Self> {
         let hopeless = |error: headtime_mechanics::ProfileError| Stop::Hopeless(error.to_string());
@@ -23,7 +24,9 @@ impl Foretold {
         let mechanism = Mechanism::nominal(&profile).map_err(hopeless)?;
         let interface = InterfaceTimes::from_profile(&profile).map_err(hopeless)?;
         let period = RotationPeriod::from_fs(libm::round(know.clock.period_ns() * 1e6) as u64);
-        let period = period.ok_or_else(|| Stop::Hopeless(format!("a period of {} ns is no drive's", know.clock.period_ns())))?;
+        let period = period.ok_or_else(|| {
+            Stop::Hopeless(format!("a period of {} ns is no drive's", know.clock.period_ns()))
+        })?;
         Ok(Self { mechanism, interface, period })
     }
 
@@ -36,7 +39,8 @@ impl Foretold {
     pub(crate) fn turn_to(&mut self, turns: f64, completed: Instant) {
         // One sector that passes on the media in time is one completed.
         let media_end = self.media_end(completed);
-        let phase = Angle::from_turns(turns) - self.period.angle_of(Nanos::from_ns(media_end.as_ns()));
+        let phase =
+            Angle::from_turns(turns) - self.period.angle_of(Nanos::from_ns(media_end.as_ns()));
         self.mechanism.set_rotation(self.period, phase);
     }
 
@@ -61,8 +65,18 @@ impl Foretold {
     }
 
     /// When a read completes for which the arm sets out at `depart`.
-    pub(crate) fn completion(&self, from: HeadPosition, depart: Instant, extent: Extent) -> Instant {
+    pub(crate) fn completion(
+        &self,
+        from: HeadPosition,
+        depart: Instant,
+        extent: Extent,
+    ) -> Instant {
         let access = self.mechanism.access(from, depart, Direction::Read, extent, Instant::ORIGIN);
-        self.interface.read_completed(access.first_sector, access.finish, extent.len, Instant::ORIGIN)
+        self.interface.read_completed(
+            access.first_sector,
+            access.finish,
+            extent.len,
+            Instant::ORIGIN,
+        )
     }
 }

@@ -1,11 +1,13 @@
-//! Drives characterised from outside, and what was found beside what is true.
+//! Drives characterized from outside, and what was found beside what is true.
 //!
-//! Units exactly as their profile says (`nominal`) have to be found out to the sector; units with drawn differences and noise as far as the noise lets anybody.
-//! A failing case names its drive and seed; `cargo run --release -p headtime-probe --example survey -- NAME:nominal:SEED` shows what was found of it.
+//! Units exactly as their profile says (`nominal`) have to be found out to the sector; units with
+//! drawn differences and noise as far as the noise lets anybody. A failing case names its drive and
+//! seed; `cargo run --release -p headtime-probe --example survey -- NAME:nominal:SEED` shows what
+//! was found of it.
 
 mod common;
 
-use common::{Bench, borders, characterise, settings, tracks_alike};
+use common::{Bench, borders, characterize, settings, tracks_alike};
 use headtime_mechanics::profile::Zone;
 use headtime_mechanics::{DriveProfile, SeekCurve, catalog};
 use headtime_probe::{Ask, Finding, Outcome, Probe, Stage};
@@ -17,12 +19,21 @@ fn expect_found_out(name: &str, seed: u64) -> (DriveProfile, Finding) {
     let profile = catalog::load(name).expect("a profile that ships");
     let truth = DriveTruth::nominal(&profile, seed).expect("a drive");
     let settings = settings(&profile, seed);
-    let finding = characterise(&profile, truth.clone(), seed);
-    let found = finding.profile.clone().unwrap_or_else(|| panic!("{name}:nominal:{seed} has no profile: {:?}", finding.remarks));
+    let finding = characterize(&profile, truth.clone(), seed);
+    let found = finding
+        .profile
+        .clone()
+        .unwrap_or_else(|| panic!("{name}:nominal:{seed} has no profile: {:?}", finding.remarks));
     let case = format!("{name}:nominal:{seed}, remarks {:?}", finding.remarks);
 
-    assert!(finding.drive_time <= settings.budget + Nanos::from_secs(5), "{case}: {} of {}", finding.drive_time, settings.budget);
-    let period_ns = |profile: &DriveProfile| profile.rotation_period().expect("a drive turns").as_ns_f64();
+    assert!(
+        finding.drive_time <= settings.budget + Nanos::from_secs(5),
+        "{case}: {} of {}",
+        finding.drive_time,
+        settings.budget
+    );
+    let period_ns =
+        |profile: &DriveProfile| profile.rotation_period().expect("a drive turns").as_ns_f64();
     let ppm = (period_ns(&found) / period_ns(&profile) - 1.0) * 1e6;
     assert!(ppm.abs() < 1.0, "{case}: the period is off by {ppm} ppm");
     assert_eq!(borders(&found), borders(&profile), "{case}: zones");
@@ -30,13 +41,22 @@ fn expect_found_out(name: &str, seed: u64) -> (DriveProfile, Finding) {
     assert!(alike > 0.995, "{case}: {alike} of the tracks begin and end with the same sectors");
     assert_eq!(found.geometry.heads, profile.geometry.heads, "{case}");
     for zone in &found.zones {
-        let real = profile.zones.iter().rfind(|real| real.first_cylinder <= zone.first_cylinder).expect("the first zone starts at 0");
+        let real = profile
+            .zones
+            .iter()
+            .rfind(|real| real.first_cylinder <= zone.first_cylinder)
+            .expect("the first zone starts at 0");
         let near = |one: f64, two: f64| (one - two).abs() < 2.0;
-        assert!(near(zone.track_skew, real.track_skew) && near(zone.cylinder_skew, real.cylinder_skew), "{case}: {zone:?} beside {real:?}");
+        assert!(
+            near(zone.track_skew, real.track_skew) && near(zone.cylinder_skew, real.cylinder_skew),
+            "{case}: {zone:?} beside {real:?}"
+        );
     }
     let (curve, real) = (SeekCurve::from_profile(&found), truth.mechanism().seek_curve());
     let distances = (0..1_000).map(|number| 1 + number * (real.last_distance() / 1_000));
-    let mut off: Vec<f64> = distances.map(|distance| (curve.time(distance).as_us_f64() - real.time(distance).as_us_f64()).abs()).collect();
+    let mut off: Vec<f64> = distances
+        .map(|distance| (curve.time(distance).as_us_f64() - real.time(distance).as_us_f64()).abs())
+        .collect();
     off.sort_by(f64::total_cmp);
     assert!(off[500] < 40.0, "{case}: half of all seeks are off by {} us or more", off[500]);
     let check = finding.check.expect("a finished probe has checked itself");
@@ -56,7 +76,8 @@ fn the_recorded_atlas_with_its_slips_is_found_out_in_less_than_five_minutes() {
     for seed in [1, 2] {
         let (found, finding) = expect_found_out("atlas10k", seed);
         assert!(finding.drive_time < Nanos::from_secs(300), "{}", finding.drive_time);
-        let slips: usize = catalog::load("atlas10k").unwrap().zones.iter().map(|zone| zone.slips.len()).sum();
+        let slips: usize =
+            catalog::load("atlas10k").unwrap().zones.iter().map(|zone| zone.slips.len()).sum();
         let seen: usize = found.zones.iter().map(|zone| zone.slips.len()).sum();
         assert_eq!(seen, slips, "seed {seed}");
     }
@@ -80,20 +101,25 @@ fn noise_outliers_and_a_units_own_slips_do_not_break_it() {
     let profile = catalog::load("atlas10k").unwrap();
     for seed in [1, 2, 3] {
         let truth = DriveTruth::draw(&profile, seed).unwrap();
-        let finding = characterise(&profile, truth.clone(), seed);
+        let finding = characterize(&profile, truth.clone(), seed);
         let case = format!("atlas10k:drawn:{seed}, remarks {:?}", finding.remarks);
         let found = finding.profile.unwrap_or_else(|| panic!("{case}: no profile"));
-        let ppm = (found.rotation_period().unwrap().as_ns_f64() / truth.mechanism().period().as_ns_f64() - 1.0) * 1e6;
+        let ppm = (found.rotation_period().unwrap().as_ns_f64()
+            / truth.mechanism().period().as_ns_f64()
+            - 1.0)
+            * 1e6;
         assert!(ppm.abs() < 1.0, "{case}: the period is off by {ppm} ppm");
         let alike = tracks_alike(&found, &truth, 2);
         assert!(alike > 0.98, "{case}: {alike} of the tracks begin and end within two sectors");
-        // Jitter with a mean of 22 us alone puts 4 % of all completions more than 50 us from their mean.
+        // Jitter with a mean of 22 us alone puts 4 % of all completions more than 50 us from their
+        // mean.
         let check = finding.check.expect("a finished probe has checked itself");
         assert!(check.within_50_us > 0.88 && check.within_150_us > 0.97, "{case}: {check:?}");
     }
 }
 
-/// The profile with a piece in the midst of one of its zones whose cylinders differ in sectors, skews and angles, each from each.
+/// The profile with a piece in the midst of one of its zones whose cylinders differ in sectors,
+/// skews and angles, each from each.
 fn with_irregular_piece(profile: &DriveProfile, zone: usize, cylinders: u32) -> DriveProfile {
     let mut made = profile.clone();
     made.capacity_sectors = None;
@@ -105,7 +131,8 @@ fn with_irregular_piece(profile: &DriveProfile, zone: usize, cylinders: u32) -> 
         bits = bits.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (bits >> 8) % most
     };
-    let mut pieces = vec![Zone { cylinders: half, spares: 0, spare_cylinders: None, ..whole.clone() }];
+    let mut pieces =
+        vec![Zone { cylinders: half, spares: 0, spare_cylinders: None, ..whole.clone() }];
     for _ in 0..cylinders {
         let sectors = whole.sectors_per_track * 7 / 10 + any(whole.sectors_per_track / 4);
         let skew = f64::from(sectors / 10 + any(sectors / 3));
@@ -136,30 +163,41 @@ fn with_irregular_piece(profile: &DriveProfile, zone: usize, cylinders: u32) -> 
 #[test]
 fn what_is_not_understood_is_lost_alone_and_said_so_and_the_layout_is_taken_up_behind_it() {
     // In cylinders and in bands; in the first zone and in one further in.
-    for (name, zone) in [("maxtor-20gb@nocache", 4), ("savvio10k2@nocache", 0), ("savvio10k2@nocache", 3)] {
+    for (name, zone) in
+        [("maxtor-20gb@nocache", 4), ("savvio10k2@nocache", 0), ("savvio10k2@nocache", 3)]
+    {
         let profile = with_irregular_piece(&catalog::load(name).unwrap(), zone, 60);
         let truth = DriveTruth::nominal(&profile, 1).unwrap();
-        let finding = characterise(&profile, truth.clone(), 1);
+        let finding = characterize(&profile, truth.clone(), 1);
         let case = format!("{name}, zone {zone}, remarks {:?}", finding.remarks);
         let layout = truth.mechanism().layout();
         let zones: Vec<_> = layout.zones().collect();
         let (from, to) = (zones[zone + 1].extent.start.get(), zones[zone + 60].extent.end().get());
-        let lost = finding.remarks.iter().filter(|remark| remark.contains("no rhythm that is known"));
+        let lost =
+            finding.remarks.iter().filter(|remark| remark.contains("no rhythm that is known"));
         let ranges: Vec<(u64, u64)> = lost
             .map(|remark| {
-                let numbers: Vec<u64> = remark.split(' ').filter_map(|word| word.parse().ok()).collect();
+                let numbers: Vec<u64> =
+                    remark.split(' ').filter_map(|word| word.parse().ok()).collect();
                 (numbers[0], numbers[1])
             })
             .collect();
         assert!(!ranges.is_empty(), "{case}");
         let track = u64::from(profile.zones[0].sectors_per_track);
         for (first, last) in ranges {
-            assert!(first + 8 * track >= from && last <= to + 8 * track, "{case}: lost {first} to {last}, irregular are {from} to {to}");
+            assert!(
+                first + 8 * track >= from && last <= to + 8 * track,
+                "{case}: lost {first} to {last}, irregular are {from} to {to}"
+            );
         }
-        assert!(finding.verdict.is_characterised(), "{case}: {:?}", finding.verdict);
+        assert!(finding.verdict.is_characterized(), "{case}: {:?}", finding.verdict);
         let share = (to - from) as f64 / profile.capacity().get() as f64;
         let alike = tracks_alike(finding.profile.as_ref().expect("a profile"), &truth, 0);
-        assert!(alike > 0.99 - share, "{case}: {alike} of the tracks begin and end with the same sectors, {share} are irregular");
+        assert!(
+            alike > 0.99 - share,
+            "{case}: {alike} of the tracks begin and end with the same sectors, {share} are \
+                irregular"
+        );
         let check = finding.check.expect("a check");
         assert!(check.within_50_us >= 0.975 - share, "{case}: {check:?}");
     }
@@ -179,14 +217,18 @@ fn it_is_written_out_in_the_midst_and_taken_up_again_after_hours() {
         let read: Probe = serde_json::from_str(&text).unwrap();
         assert_eq!(read.stage(), stage);
         probe = Probe::resume(read);
-        // So long the phase cannot be foretold.
+        // So long the phase cannot be predicted.
         bench.wait_until(bench.now() + Nanos::from_secs(7_201));
     }
     let finding = bench.run(&mut probe);
     let found = finding.profile.expect("a profile");
     assert_eq!(borders(&found), borders(&profile), "{:?}", finding.remarks);
     let check = finding.check.expect("a check");
-    assert!(tracks_alike(&found, &truth, 0) > 0.995 && check.within_50_us >= 0.975, "{check:?} {:?}", finding.remarks);
+    assert!(
+        tracks_alike(&found, &truth, 0) > 0.995 && check.within_50_us >= 0.975,
+        "{check:?} {:?}",
+        finding.remarks
+    );
 }
 
 #[test]
@@ -195,7 +237,9 @@ fn reads_that_fail_now_and_then_are_tried_elsewhere() {
     let truth = DriveTruth::nominal(&profile, 5).unwrap();
     let (mut probe, mut bench) = (Probe::new(settings(&profile, 5)), Bench::new(truth.clone()));
     let mut reads = 0;
-    while bench.step_with(&mut probe, if reads % 211 == 210 { Outcome::Failed } else { Outcome::Read }) {
+    while bench
+        .step_with(&mut probe, if reads % 211 == 210 { Outcome::Failed } else { Outcome::Read })
+    {
         reads += 1;
     }
     let finding = probe.finding();
@@ -208,7 +252,10 @@ fn reads_that_fail_now_and_then_are_tried_elsewhere() {
 fn the_same_seed_asks_the_same_and_progress_never_falls() {
     let profile = catalog::load("maxtor-20gb@nocache").unwrap();
     let asked = |seed: u64| {
-        let (mut probe, mut bench) = (Probe::new(settings(&profile, seed)), Bench::new(DriveTruth::nominal(&profile, 1).unwrap()));
+        let (mut probe, mut bench) = (
+            Probe::new(settings(&profile, seed)),
+            Bench::new(DriveTruth::nominal(&profile, 1).unwrap()),
+        );
         let (mut asked, mut progress) = (Vec::new(), 0.0);
         for _ in 0..3_000 {
             asked.push(probe.ask());
@@ -236,5 +283,9 @@ fn a_device_of_any_random_times_is_said_to_be_no_rotating_drive() {
     }
     let finding = probe.finding();
     assert!(finding.profile.is_none(), "{finding:?}");
-    assert!(finding.remarks.iter().any(|remark| remark.contains("no rotating drive")), "{:?}", finding.remarks);
+    assert!(
+        finding.remarks.iter().any(|remark| remark.contains("no rotating drive")),
+        "{:?}",
+        finding.remarks
+    );
 }

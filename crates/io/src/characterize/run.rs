@@ -25,7 +25,8 @@ pub struct Counts {
     pub last_error: Option<String>,
     /// How often the drive was away and came back.
     pub interruptions: u64,
-    /// The longest time from one completion to the next command that was to follow at once: what this machine takes, mostly for the probe's computing.
+    /// The longest time from one completion to the next command that was to follow at once: what
+    /// this machine takes, mostly for the probe's computing.
     pub longest_gap: Nanos,
 }
 
@@ -40,7 +41,7 @@ pub enum Ended {
 
 /// Why an errand did not come to its end.
 enum Trouble {
-    /// The connection was made anew; what was asked is asked again, after the phase.
+    /// The connection was made again; what was asked is asked again, after the phase.
     Interrupted,
     Fatal(SubjectError),
 }
@@ -56,11 +57,13 @@ struct Sent {
 }
 
 impl Subject {
-    /// Does what the probe asks for until it asks for nothing more, or `watch`, which is called behind each errand, says to stop.
+    /// Does what the probe asks for until it asks for nothing more, or `watch`, which is called
+    /// behind each errand, says to stop.
     ///
     /// # Errors
-    /// [`SubjectError`] when the drive is gone or hangs. The probe keeps what it knows, so that it can be saved and go on later.
-    pub fn characterise(
+    /// [`SubjectError`] when the drive is gone or hangs. The probe keeps what it knows, so that it
+    /// can be saved and go on later.
+    pub fn characterize(
         &mut self,
         probe: &mut Probe,
         watch: &mut dyn FnMut(&Probe, &Counts) -> ControlFlow<()>,
@@ -73,8 +76,11 @@ impl Subject {
             let at_once = errand.not_before() == Instant::ORIGIN;
             match self.run(errand, &mut counts) {
                 Ok(answers) => {
-                    if let (Some(first), Some(last), true) = (answers.first(), last_completion, at_once) {
-                        counts.longest_gap = counts.longest_gap.max(first.issued.saturating_since(last));
+                    if let (Some(first), Some(last), true) =
+                        (answers.first(), last_completion, at_once)
+                    {
+                        counts.longest_gap =
+                            counts.longest_gap.max(first.issued.saturating_since(last));
                     }
                     last_completion = answers.last().map(|answer| answer.completed);
                     probe.completed_all(answers);
@@ -103,16 +109,24 @@ impl Subject {
             while let Some(Issue { id, kind, extent }) = errand.next(self.edge.now()) {
                 let (op, data, fua) = match kind {
                     Kind::Read | Kind::ReadAndKeep => (Op::Read, Bytes::new(), false),
-                    Kind::WriteBack { fua } => (Op::Write, kept.take().expect("a write back follows a read that succeeded"), fua),
+                    Kind::WriteBack { fua } => (
+                        Op::Write,
+                        kept.take().expect("a write back follows a read that succeeded"),
+                        fua,
+                    ),
                 };
                 if op == Op::Write && fua && !self.fua {
                     errand.completed(id, self.edge.now(), Outcome::Failed);
                     continue;
                 }
-                assert!(op == Op::Read || self.allow_writes, "the probe's settings allow writes only where the drive was opened for them");
+                assert!(
+                    op == Op::Read || self.allow_writes,
+                    "the probe's settings allow writes only where the drive was opened for them"
+                );
                 // Tokens count on over errands: what a drive reports late belongs to no later one.
                 self.next_token += 1;
-                let issued = self.edge.send(Order { token: self.next_token, op, extent, data, fua });
+                let issued =
+                    self.edge.send(Order { token: self.next_token, op, extent, data, fua });
                 errand.handed_over(id, issued);
                 at_drive.push(Sent { token: self.next_token, id, kind, extent, issued });
             }
@@ -120,14 +134,19 @@ impl Subject {
                 break;
             }
             let Over { token, completed, result, said } = self.await_one(&at_drive)?;
-            let Some(place) = at_drive.iter().position(|sent| sent.token == token) else { continue };
+            let Some(place) = at_drive.iter().position(|sent| sent.token == token) else {
+                continue;
+            };
             let Sent { id, kind, .. } = at_drive.swap_remove(place);
             counts.commands += 1;
             let outcome = match &result {
                 Ok(_) => Outcome::Read,
                 Err(errno) => {
                     counts.failures += 1;
-                    counts.last_error = Some(said.map_or_else(|| Errno::from_raw_os_error(*errno).to_string(), |said| said.to_string()));
+                    counts.last_error = Some(said.map_or_else(
+                        || Errno::from_raw_os_error(*errno).to_string(),
+                        |said| said.to_string(),
+                    ));
                     Outcome::Failed
                 }
             };
@@ -149,14 +168,17 @@ impl Subject {
         match self.edge.next_over(until) {
             Ok(Some(over)) => Ok(over),
             Ok(None) => {
-                let what = oldest.map_or_else(|| "a command".to_owned(), |sent| describe(sent.extent));
+                let what =
+                    oldest.map_or_else(|| "a command".to_owned(), |sent| describe(sent.extent));
                 let limit = self.time_limit.unwrap_or_default();
                 tracing::warn!("the drive has not answered {what} within {limit}");
                 self.reopen(|why| SubjectError::Hangs { what, limit, why })
             }
             Err(Lost { why }) => {
                 tracing::warn!("{why}");
-                self.reopen(|still| SubjectError::Gone { why: if still == why { still } else { format!("{why}; {still}") } })
+                self.reopen(|still| SubjectError::Gone {
+                    why: if still == why { still } else { format!("{why}; {still}") },
+                })
             }
         }
     }
@@ -175,9 +197,13 @@ impl Subject {
         expect_precise_wakes();
         match (self.priority != EnginePriority::Normal).then(run_first_in_first_out) {
             Some(Err(error)) if self.priority == EnginePriority::Realtime => {
-                tracing::warn!(%error, "this thread runs as any other; grant CAP_SYS_NICE or a limit on real-time priorities (ulimit -r 1)");
+                tracing::warn!(%error, "this thread runs as any other; grant CAP_SYS_NICE or a \
+                    limit on real-time priorities (ulimit -r 1)");
             }
-            Some(Err(error)) => tracing::info!(%error, "this thread runs as any other, so that times scatter more while the machine is busy"),
+            Some(Err(error)) => {
+                tracing::info!(%error, "this thread runs as any other, so that times scatter more \
+                    while the machine is busy")
+            }
             Some(Ok(())) | None => {}
         }
     }
@@ -195,7 +221,7 @@ mod tests {
     use headtime_probe::{Ask, Lane, Rewrite, Together};
 
     use super::*;
-    use crate::characterise::{Identity, SubjectOptions};
+    use crate::characterize::{Identity, SubjectOptions};
     use crate::locator::Locator;
 
     const SECTORS: u64 = 4_096;
@@ -212,7 +238,11 @@ mod tests {
     }
 
     fn open(path: &Path, allow_writes: bool) -> Subject {
-        let options = SubjectOptions { allow_writes, priority: EnginePriority::Normal, ..SubjectOptions::default() };
+        let options = SubjectOptions {
+            allow_writes,
+            priority: EnginePriority::Normal,
+            ..SubjectOptions::default()
+        };
         Subject::open(&Locator::Path(path.to_owned()), &options).expect("a file of whole sectors")
     }
 
@@ -234,9 +264,15 @@ mod tests {
             let (extent, via) = (Extent::from_numbers(first, len), Extent::from_numbers(7, 1));
             let ask = Ask::Rewrite(Rewrite { extent, via: Some(via), fua: first == 100 });
             let (answers, counts) = run(&mut subject, &ask);
-            assert_eq!(answers.iter().map(|answer| answer.extent).collect::<Vec<_>>(), [extent, via, extent]);
+            assert_eq!(
+                answers.iter().map(|answer| answer.extent).collect::<Vec<_>>(),
+                [extent, via, extent]
+            );
             assert!(answers.iter().all(Answer::succeeded) && counts.commands == 3, "{answers:?}");
-            assert!(answers.windows(2).all(|pair| pair[0].completed <= pair[1].issued), "{answers:?}");
+            assert!(
+                answers.windows(2).all(|pair| pair[0].completed <= pair[1].issued),
+                "{answers:?}"
+            );
         }
         assert!(std::fs::read(file.path()).expect("readable") == content());
     }
@@ -245,12 +281,22 @@ mod tests {
     fn lanes_are_read_beside_each_other_each_answer_once() {
         let file = file();
         let mut subject = open(file.path(), false);
-        let extents = |from: u64, len: u64| (0..20).map(|number| Extent::from_numbers(from + number * len, len)).collect::<Vec<_>>();
-        let lanes = vec![Lane { extents: extents(0, 1), outstanding: 4 }, Lane { extents: extents(1_000, 64), outstanding: 2 }];
-        let (answers, _) = run(&mut subject, &Ask::Together(Together { lanes, time_limit: Nanos::from_secs(60) }));
+        let extents = |from: u64, len: u64| {
+            (0..20).map(|number| Extent::from_numbers(from + number * len, len)).collect::<Vec<_>>()
+        };
+        let lanes = vec![
+            Lane { extents: extents(0, 1), outstanding: 4 },
+            Lane { extents: extents(1_000, 64), outstanding: 2 },
+        ];
+        let (answers, _) =
+            run(&mut subject, &Ask::Together(Together { lanes, time_limit: Nanos::from_secs(60) }));
         assert!(answers.iter().all(Answer::succeeded));
         assert!(answers.windows(2).all(|pair| pair[0].completed <= pair[1].completed));
-        let first: std::collections::BTreeSet<u64> = answers.iter().map(|answer| answer.extent.start.get()).filter(|lba| *lba < 1_000).collect();
+        let first: std::collections::BTreeSet<u64> = answers
+            .iter()
+            .map(|answer| answer.extent.start.get())
+            .filter(|lba| *lba < 1_000)
+            .collect();
         assert_eq!(first.into_iter().collect::<Vec<_>>(), (0..20).collect::<Vec<_>>());
     }
 
@@ -260,7 +306,9 @@ mod tests {
         let mut subject = open(file.path(), false);
         file.as_file().set_len(0).expect("writable");
         let mut probe = Probe::new(subject.settings(1));
-        let error = subject.characterise(&mut probe, &mut |_, _| ControlFlow::Continue(())).expect_err("nothing is left to read");
+        let error = subject
+            .characterize(&mut probe, &mut |_, _| ControlFlow::Continue(()))
+            .expect_err("nothing is left to read");
         assert!(matches!(&error, SubjectError::Gone { why } if why.contains("is gone")), "{error}");
         assert!(!probe.save("a").is_empty());
     }

@@ -1,4 +1,4 @@
-//! Opening a drive to characterise it.
+//! Opening a drive to characterize it.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use super::device::DeviceEdge;
 use super::edge::Edge;
 use super::virtual_time::VirtualEdge;
 use super::{Identity, Subject, SubjectError, SubjectOptions};
-use crate::backend::block_device::{BlockDevice, DeviceDoubt, DeviceRefusal};
+use crate::backend::block_device::{BlockDevice, DeviceRefusal, DeviceReject};
 use crate::backend::file::try_direct;
 use crate::backend::nbd::timed::TimedExport;
 use crate::backend::pool::Pool;
@@ -42,21 +42,33 @@ struct Found {
 }
 
 impl Subject {
-    /// Opens a drive to characterise it.
+    /// Opens a drive to characterize it.
     ///
     /// # Errors
     /// See [`SubjectError`]; nothing was changed then.
     pub fn open(locator: &Locator, options: &SubjectOptions) -> Result<Self, SubjectError> {
         let found = match locator {
             Locator::Simulated(simulated) => {
-                let profile = emulated::load(&simulated.profile, simulated.setup.as_deref(), simulated.noise, locator)?;
+                let profile = emulated::load(
+                    &simulated.profile,
+                    simulated.setup.as_deref(),
+                    simulated.noise,
+                    locator,
+                )?;
                 in_virtual_time(locator, &profile, simulated.seed)?
             }
             Locator::Emulated(emulated) if options.virtual_time => {
-                let profile = emulated::load(&emulated.profile, emulated.setup.as_deref(), emulated.noise, locator)?;
+                let profile = emulated::load(
+                    &emulated.profile,
+                    emulated.setup.as_deref(),
+                    emulated.noise,
+                    locator,
+                )?;
                 in_virtual_time(locator, &profile, unit_of(emulated)?)?
             }
-            _ if options.virtual_time => return Err(SubjectError::NoVirtualTime { drive: locator.to_string() }),
+            _ if options.virtual_time => {
+                return Err(SubjectError::NoVirtualTime { drive: locator.to_string() });
+            }
             Locator::Emulated(emulated) => {
                 let bell = Arc::new(Bell::new().map_err(OpenError::Engine)?);
                 on_backend(emulated::open(locator, emulated, &bell)?, bell)
@@ -69,14 +81,15 @@ impl Subject {
             Locator::Path(path) if raw::is_block_device(path) => device(path, options)?,
             Locator::Path(path) => file(path, options)?,
         };
-        let Found { edge, model, serial, capacity, sector_size, fua, depth, notices, knobs } = found;
+        let Found { edge, model, serial, capacity, sector_size, fua, depth, notices, knobs } =
+            found;
         Ok(Self {
             edge,
             identity: Identity { model, serial, capacity, sector_size },
             notices,
             allow_writes: options.allow_writes,
             fua,
-            depth: depth.clamp(1, MOST_AT_ONCE) as u32,
+            depth: depth.clamp(1, MAX_AT_ONCE) as u32,
             time_limit: options.command_timeout.limit(),
             priority: options.priority,
             next_token: 0,
@@ -85,8 +98,15 @@ impl Subject {
     }
 }
 
-fn in_virtual_time(locator: &Locator, profile: &headtime_mechanics::DriveProfile, unit: u64) -> Result<Found, OpenError> {
-    let profile_error = |error: ProfileError| OpenError::Profile { locator: locator.to_string(), message: error.to_string() };
+fn in_virtual_time(
+    locator: &Locator,
+    profile: &headtime_mechanics::DriveProfile,
+    unit: u64,
+) -> Result<Found, OpenError> {
+    let profile_error = |error: ProfileError| OpenError::Profile {
+        locator: locator.to_string(),
+        message: error.to_string(),
+    };
     let truth = DriveTruth::draw(profile, unit).map_err(profile_error)?;
     let model = SimulatedDrive::new(truth).map_err(profile_error)?;
     Ok(Found {
@@ -145,23 +165,37 @@ fn device(path: &Path, options: &SubjectOptions) -> Result<Found, SubjectError> 
     let access = Access { shared: options.in_use, writes: options.allow_writes };
     let drive = || path.display().to_string();
     if access.shared && access.writes {
-        let users = raw::block_device_at(path, &options.raw.system).ok().flatten().map_or_else(Vec::new, |device| device.users);
+        let users = raw::block_device_at(path, &options.raw.system)
+            .ok()
+            .flatten()
+            .map_or_else(Vec::new, |device| device.users);
         if !users.is_empty() {
-            return Err(SubjectError::WritesInUse { drive: drive(), refusal: DeviceRefusal::InUse(users) });
+            return Err(SubjectError::WritesInUse {
+                drive: drive(),
+                refusal: DeviceRefusal::InUse(users),
+            });
         }
     }
     let opened = measured::open(path, access, &options.raw);
-    let Measured { file, sector_size, bytes, device, knobs } = opened.map_err(|error| match error {
-        OpenError::Device { refusal: refusal @ DeviceRefusal::InUse(_), .. } if !access.writes => SubjectError::InUse { drive: drive(), refusal },
-        OpenError::Device { refusal: refusal @ DeviceRefusal::InUse(_), .. } => SubjectError::WritesInUse { drive: drive(), refusal },
-        error => SubjectError::Open(error),
-    })?;
+    let Measured { file, sector_size, bytes, device, knobs } =
+        opened.map_err(|error| match error {
+            OpenError::Device { refusal: refusal @ DeviceRefusal::InUse(_), .. }
+                if !access.writes =>
+            {
+                SubjectError::InUse { drive: drive(), refusal }
+            }
+            OpenError::Device { refusal: refusal @ DeviceRefusal::InUse(_), .. } => {
+                SubjectError::WritesInUse { drive: drive(), refusal }
+            }
+            error => SubjectError::Open(error),
+        })?;
     let mut notices = Vec::new();
     if let Some(device) = &device {
-        notices.extend(device.doubts().iter().filter_map(|doubt| notice(path, doubt)));
+        notices.extend(device.rejects().iter().filter_map(|reject| notice(path, reject)));
         if let (true, [first, ..]) = (access.shared, device.users.as_slice()) {
             notices.push(format!(
-                "{} is in use ({first}); nothing is written to it, and what others do with it meanwhile makes the figures worse",
+                "{} is in use ({first}); nothing is written to it, and what others do with it \
+                    meanwhile makes the figures worse",
                 path.display()
             ));
         }
@@ -173,7 +207,9 @@ fn device(path: &Path, options: &SubjectOptions) -> Result<Found, SubjectError> 
         serial: known.and_then(|device| device.serial.clone()),
         capacity,
         sector_size,
-        fua: known.is_some_and(|device| device.fua || device.write_cache.as_deref() == Some("write through")),
+        fua: known.is_some_and(|device| {
+            device.fua || device.write_cache.as_deref() == Some("write through")
+        }),
         depth: known.and_then(|device: &BlockDevice| device.queue_depth).unwrap_or(1) as usize,
         notices,
         knobs,
@@ -181,17 +217,24 @@ fn device(path: &Path, options: &SubjectOptions) -> Result<Found, SubjectError> 
     })
 }
 
-/// What there is to say of a doubt when the device is only measured.
-fn notice(path: &Path, doubt: &DeviceDoubt) -> Option<String> {
+/// What there is to say of a reject when the device is only measured.
+fn notice(path: &Path, reject: &DeviceReject) -> Option<String> {
     let path = path.display();
-    match doubt {
-        DeviceDoubt::NotRotating => Some(format!("the kernel takes {path} for a drive that does not rotate; whether it does is found out first")),
-        DeviceDoubt::HostAware => Some(format!("{path} is a shingled disk that may move sectors by itself, so that the profile will not stay true")),
-        DeviceDoubt::Partition { disk } => {
-            Some(format!("{path} is a part of {disk}: the profile describes that part only, and whoever uses the others moves the same head"))
-        }
+    match reject {
+        DeviceReject::NotRotating => Some(format!(
+            "the kernel takes {path} for a drive that does not rotate; whether it does is found \
+                out first"
+        )),
+        DeviceReject::HostAware => Some(format!(
+            "{path} is a shingled disk that may move sectors by itself, so that the profile will \
+                not stay true"
+        )),
+        DeviceReject::Partition { disk } => Some(format!(
+            "{path} is a part of {disk}: the profile describes that part only, and whoever uses \
+                the others moves the same head"
+        )),
         // Nothing is written, or only what was there.
-        DeviceDoubt::Misaligned | DeviceDoubt::Content(_) => None,
+        DeviceReject::Misaligned | DeviceReject::Content(_) => None,
     }
 }
 
@@ -204,11 +247,23 @@ fn file(path: &Path, options: &SubjectOptions) -> Result<Found, SubjectError> {
     let status = fstat(&file).map_err(OpenError::system(path, "looking at"))?;
     match FileType::from_raw_mode(status.st_mode) {
         FileType::RegularFile => {}
-        FileType::Directory => return Err(OpenError::NoFile { path: path.to_owned(), kind: "a directory" }.into()),
-        _ => return Err(OpenError::NoFile { path: path.to_owned(), kind: "a socket, pipe or character device" }.into()),
+        FileType::Directory => {
+            return Err(OpenError::NoFile { path: path.to_owned(), kind: "a directory" }.into());
+        }
+        _ => {
+            return Err(OpenError::NoFile {
+                path: path.to_owned(),
+                kind: "a socket, pipe or character device",
+            }
+            .into());
+        }
     }
     // A headtime that serves it holds it exclusively; two that only read do not mind each other.
-    let lock = if options.allow_writes { FlockOperation::NonBlockingLockExclusive } else { FlockOperation::NonBlockingLockShared };
+    let lock = if options.allow_writes {
+        FlockOperation::NonBlockingLockExclusive
+    } else {
+        FlockOperation::NonBlockingLockShared
+    };
     match flock(&file, lock) {
         Ok(()) => {}
         Err(Errno::WOULDBLOCK) => return Err(OpenError::InUse { path: path.to_owned() }.into()),
@@ -217,13 +272,27 @@ fn file(path: &Path, options: &SubjectOptions) -> Result<Found, SubjectError> {
     let sector_size = SectorSize::B512;
     let sector_bytes = sector_size.bytes();
     let bytes = status.st_size as u64;
-    let wrong_size =
-        || OpenError::WrongSize { path: path.to_owned(), bytes, sector_bytes, remedy: bytes.max(1).next_multiple_of(u64::from(sector_bytes)) };
-    let capacity = sector_size.sectors_of(bytes).filter(|capacity| !capacity.is_zero()).ok_or_else(wrong_size)?;
+    let wrong_size = || OpenError::WrongSize {
+        path: path.to_owned(),
+        bytes,
+        sector_bytes,
+        remedy: bytes.max(1).next_multiple_of(u64::from(sector_bytes)),
+    };
+    let capacity = sector_size
+        .sectors_of(bytes)
+        .filter(|capacity| !capacity.is_zero())
+        .ok_or_else(wrong_size)?;
     let direct = try_direct(&file, u64::from(sector_bytes));
-    let mut notices = vec![format!("{} is a file: what is measured is the file system's work and the drive's below it together", path.display())];
+    let mut notices = vec![format!(
+        "{} is a file: what is measured is the file system's work and the drive's below it \
+            together",
+        path.display()
+    )];
     if !direct {
-        notices.push(format!("{} cannot be read past the page cache, which will answer instead of a drive", path.display()));
+        notices.push(format!(
+            "{} cannot be read past the page cache, which will answer instead of a drive",
+            path.display()
+        ));
     }
     Ok(Found {
         model: Some("file".to_owned()),
@@ -231,7 +300,7 @@ fn file(path: &Path, options: &SubjectOptions) -> Result<Found, SubjectError> {
         capacity,
         sector_size,
         fua: true,
-        depth: MOST_AT_ONCE,
+        depth: MAX_AT_ONCE,
         notices,
         knobs: None,
         edge: edge_of(file, path, bytes, sector_size, direct, options.allow_writes)?,
@@ -252,15 +321,18 @@ fn edge_of(
     match DeviceEdge::new(own, path.to_owned(), bytes, sector_bytes, keep_bytes) {
         Ok(edge) => Ok(Box::new(edge)),
         Err(error) => {
-            tracing::warn!(%error, "io_uring is not to be had here; threads read, which makes the times scatter more");
+            tracing::warn!(%error, "io_uring is not to be had here; threads read, which makes the \
+                times scatter more");
             let bell = Arc::new(Bell::new().map_err(OpenError::Engine)?);
-            let pool = Pool::start(Store::single(file, sector_bytes, direct), Arc::clone(&bell), THREADS).map_err(OpenError::Engine)?;
+            let pool =
+                Pool::start(Store::single(file, sector_bytes, direct), Arc::clone(&bell), THREADS)
+                    .map_err(OpenError::Engine)?;
             Ok(Box::new(BackendEdge::new(Box::new(ThreadedFile::new(pool)), bell)))
         }
     }
 }
 
 /// No experiment has any use for more (guess).
-const MOST_AT_ONCE: usize = 32;
+const MAX_AT_ONCE: usize = 32;
 /// Enough for the experiments that keep several reads outstanding.
 const THREADS: usize = 8;

@@ -1,4 +1,5 @@
-//! [`Edge`]: a drive as the characterisation sees it: orders go out one by one, and each is stamped where it leaves and where its end is seen.
+//! [`Edge`]: a drive as the characterization sees it: orders go out one by one, and each is stamped
+//! where it leaves and where its end is seen.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +43,8 @@ pub(crate) struct Lost {
     pub(crate) why: String,
 }
 
-/// A drive with a clock. `send` and `next_over` alternate as the caller likes; whatever was sent is over once, unless the drive is lost.
+/// A drive with a clock. `send` and `next_over` alternate as the caller likes; whatever was sent is
+/// over once, unless the drive is lost.
 pub(crate) trait Edge: Send {
     /// The time on the clock that all stamps are of.
     fn now(&self) -> Instant;
@@ -59,7 +61,8 @@ pub(crate) trait Edge: Send {
     /// Lets the time come, nothing being at the drive.
     fn wait_until(&mut self, at: Instant);
 
-    /// After a loss, or an order that is not answered: makes the drive let go of all orders and be there again; waits for it.
+    /// After a loss, or an order that is not answered: makes the drive let go of all orders and be
+    /// there again; waits for it.
     ///
     /// # Errors
     /// Why it is not there, as the end of a sentence; at once, where nothing can be done about it.

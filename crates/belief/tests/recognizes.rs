@@ -1,4 +1,5 @@
-//! What the belief makes of completions that are no accesses to the medium, on drives with caches, read-ahead and queues of their own.
+//! What the belief makes of completions that are no accesses to the medium, on drives with caches,
+//! read-ahead and queues of their own.
 
 mod common;
 
@@ -10,11 +11,11 @@ use headtime_units::Extent;
 use headtime_workload::{Mix, Order, StreamConfig};
 
 fn load(name: &str) -> DriveProfile {
-    catalog::load(name).expect("a profile of the catalogue")
+    catalog::load(name).expect("a profile of the catalog")
 }
 
 fn of_profile(profile: &DriveProfile) -> Box<dyn Belief + Send> {
-    headtime_belief::of_profile(profile).expect("a profile of the catalogue")
+    headtime_belief::of_profile(profile).expect("a profile of the catalog")
 }
 
 /// What was said of commands that the cache, or the medium, answered alone in their step.
@@ -27,7 +28,8 @@ struct Verdicts {
 }
 
 impl Verdicts {
-    /// Two readers all over the drive, two in a spot that the cache holds, one that reads on and on, and one that writes.
+    /// Two readers all over the drive, two in a spot that the cache holds, one that reads on and
+    /// on, and one that writes.
     fn of(drive: &str, policy: &str, seed: u64) -> (Self, Run) {
         let profile = load(drive);
         let truth = DriveTruth::draw(&profile, seed).expect("a valid profile");
@@ -48,8 +50,14 @@ impl Verdicts {
             if let [answered] = answered {
                 let hit = u32::try_from(hits).expect("few");
                 match answered {
-                    Answered::Cache => (verdicts.hits, verdicts.hits_told) = (verdicts.hits + 1, verdicts.hits_told + hit),
-                    Answered::Medium => (verdicts.accesses, verdicts.accesses_told_hits) = (verdicts.accesses + 1, verdicts.accesses_told_hits + hit),
+                    Answered::Cache => {
+                        (verdicts.hits, verdicts.hits_told) =
+                            (verdicts.hits + 1, verdicts.hits_told + hit)
+                    }
+                    Answered::Medium => {
+                        (verdicts.accesses, verdicts.accesses_told_hits) =
+                            (verdicts.accesses + 1, verdicts.accesses_told_hits + hit)
+                    }
                     Answered::Between => {}
                 }
             }
@@ -60,9 +68,18 @@ impl Verdicts {
 
 #[test]
 fn writes_are_said_to_end_in_the_cache_of_a_drive_that_has_one_for_them() {
-    for (drive, takes) in [("nearline-20tb", true), ("atlas10k@recorded", true), ("nearline-20tb@nocache", false), ("atlas10k@p2", false)] {
+    for (drive, takes) in [
+        ("nearline-20tb", true),
+        ("atlas10k@recorded", true),
+        ("nearline-20tb@nocache", false),
+        ("atlas10k@p2", false),
+    ] {
         let belief = of_profile(&load(drive));
-        assert_eq!((belief.takes_into_cache(Op::Write), belief.takes_into_cache(Op::Read)), (takes, false), "{drive}");
+        assert_eq!(
+            (belief.takes_into_cache(Op::Write), belief.takes_into_cache(Op::Read)),
+            (takes, false),
+            "{drive}"
+        );
     }
 }
 
@@ -75,7 +92,10 @@ fn hits_are_told_from_accesses_and_teach_nothing() {
             let what = format!("seed {seed}: {policy} on {drive}: {verdicts:?}, {report:?}");
             println!("{what}");
             assert!(f64::from(verdicts.hits_told) > 0.97 * f64::from(verdicts.hits), "{what}");
-            assert!(f64::from(verdicts.accesses_told_hits) <= 0.01 * f64::from(verdicts.accesses), "{what}");
+            assert!(
+                f64::from(verdicts.accesses_told_hits) <= 0.01 * f64::from(verdicts.accesses),
+                "{what}"
+            );
             assert!(!report.mistrusted, "{what}");
             // With fewer accesses the platter is not well known yet.
             let error_us = report.error_rms_us.filter(|_| report.samples > 500).unwrap_or(0.0);
@@ -91,14 +111,23 @@ fn reading_ahead_and_a_queue_in_the_drive_leave_predictions_as_they_are() {
             let profile = load(&name);
             let truth = DriveTruth::draw(&profile, seed).expect("a valid profile");
             // As P2 has it: two at the drive, whose firmware chooses by positioning time.
-            let mut run = Run::new(truth, of_profile(&profile), "sptf", &[StreamConfig::closed(24)], &profile, seed);
+            let mut run = Run::new(
+                truth,
+                of_profile(&profile),
+                "sptf",
+                &[StreamConfig::closed(24)],
+                &profile,
+                seed,
+            );
             run.go_on(3_000);
             (run.go_on(5_000), run.report())
         });
         let what = format!("seed {seed}: {drive}: {cached:?}, without a cache {plain:?}");
         println!("{what}");
         assert!(cached.0 > 0.98 * plain.0, "{what}");
-        let error_us = |report: headtime_sched::BeliefReport| report.error_rms_us.expect("predictions were judged");
+        let error_us = |report: headtime_sched::BeliefReport| {
+            report.error_rms_us.expect("predictions were judged")
+        };
         assert!(error_us(cached.1) < 1.3 * error_us(plain.1) + 5.0, "{what}");
         assert!(cached.1.cache_hits * 200 < cached.1.samples, "{what}");
     }

@@ -1,4 +1,4 @@
-//! The state file of a characterisation: what a probe writes out, replaced whole every few seconds.
+//! The state file of a characterization: what a probe writes out, replaced whole every few seconds.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -51,19 +51,18 @@ impl State {
         &self.path
     }
 
-    /// Writes what is known under another name, makes it durable and renames it: a crash leaves the old state or the new one.
+    /// Writes what is known under another name, makes it durable and renames it: a crash leaves the
+    /// old state or the new one.
     ///
     /// # Errors
     /// [`StateFileError::System`]; the old state is still there then.
     pub fn write(&self, probe: &Probe) -> Result<(), StateFileError> {
-        replace(&self.path, &probe.save(&self.drive.name())).map_err(|ReplaceError { path, doing, error }| StateFileError::System {
-            path,
-            doing,
-            error,
-        })
+        replace(&self.path, &probe.save(&self.drive.name())).map_err(
+            |ReplaceError { path, doing, error }| StateFileError::System { path, doing, error },
+        )
     }
 
-    /// Takes a characterisation up again; `None` when there is no file.
+    /// Takes a characterization up again; `None` when there is no file.
     ///
     /// # Errors
     /// See [`StateFileError`].
@@ -71,11 +70,19 @@ impl State {
         let text = match std::fs::read(&self.path) {
             Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(StateFileError::System { path: self.path.clone(), doing: "reading", error }),
+            Err(error) => {
+                return Err(StateFileError::System {
+                    path: self.path.clone(),
+                    doing: "reading",
+                    error,
+                });
+            }
         };
         let content = |error| StateFileError::Content { path: self.path.clone(), error };
         let Identity { capacity, sector_size, .. } = self.drive;
-        Probe::load(&text, &self.drive.name(), capacity, sector_size.bytes()).map(Some).map_err(content)
+        Probe::load(&text, &self.drive.name(), capacity, sector_size.bytes())
+            .map(Some)
+            .map_err(content)
     }
 
     /// Removes the file, if it is there.
