@@ -13,7 +13,7 @@ use crate::Failure;
 /// # Errors
 /// When there is no such profile, setup or file, or the file describes no drive; the message says
 /// which, and what would do.
-pub fn load(text: &str) -> Result<DriveProfile, Failure> {
+pub(crate) fn load(text: &str) -> Result<DriveProfile, Failure> {
     let (name, setup) =
         text.rsplit_once('@').map_or((text, None), |(name, setup)| (name, Some(setup)));
     if !(name.contains('/') || name.ends_with(".toml")) {

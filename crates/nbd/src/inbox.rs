@@ -36,12 +36,12 @@ impl Body {
 }
 
 impl Inbox {
-    pub fn new() -> Inbox {
+    pub(crate) fn new() -> Inbox {
         Inbox::default()
     }
 
     /// Bytes that can be taken now; 0 only when a full body or a full head waits to be parsed.
-    pub fn hint(&self) -> usize {
+    pub(crate) fn hint(&self) -> usize {
         match &self.body {
             Some(body) if body.missing() > 0 => body.missing(),
             _ => HEAD_BYTES - self.unparsed(),
@@ -50,7 +50,7 @@ impl Inbox {
 
     /// Where the next bytes go, limited to `hint()`. The shell fills it; `settle` runs before
     /// anything is parsed.
-    pub fn buffer(&mut self) -> Limit<&mut Vec<u8>> {
+    pub(crate) fn buffer(&mut self) -> Limit<&mut Vec<u8>> {
         self.settle();
         let hint = self.hint();
         match &mut self.body {
@@ -65,7 +65,7 @@ impl Inbox {
     }
 
     /// Copies from `input`, at most `hint()` bytes; how many were taken.
-    pub fn receive(&mut self, input: &[u8]) -> usize {
+    pub(crate) fn receive(&mut self, input: &[u8]) -> usize {
         let mut buffer = self.buffer();
         let taken = input.len().min(buffer.remaining_mut());
         buffer.put_slice(&input[..taken]);
@@ -73,7 +73,7 @@ impl Inbox {
     }
 
     /// The next `N` bytes of the head, once they are there.
-    pub fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
+    pub(crate) fn take<const N: usize>(&mut self) -> Option<[u8; N]> {
         self.settle();
         if self.busy() {
             return None;
@@ -84,7 +84,7 @@ impl Inbox {
     }
 
     /// The next four bytes as a number, left where they are.
-    pub fn peek_u32(&mut self) -> Option<u32> {
+    pub(crate) fn peek_u32(&mut self) -> Option<u32> {
         self.settle();
         if self.busy() {
             return None;
@@ -93,7 +93,7 @@ impl Inbox {
     }
 
     /// From here on collects a body of `wanted` bytes; the caller has bounded `wanted`.
-    pub fn start_body(&mut self, wanted: usize) {
+    pub(crate) fn start_body(&mut self, wanted: usize) {
         assert!(!self.busy(), "a body was started before the last one was taken");
         let mut bytes = Vec::with_capacity(wanted);
         let here = wanted.min(self.unparsed());
@@ -103,35 +103,35 @@ impl Inbox {
     }
 
     /// The body, once it is complete.
-    pub fn take_body(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn take_body(&mut self) -> Option<Vec<u8>> {
         self.body.take_if(|body| body.missing() == 0).map(|body| body.bytes)
     }
 
     /// From here on reads past `count` bytes.
-    pub fn start_skip(&mut self, count: u64) {
+    pub(crate) fn start_skip(&mut self, count: u64) {
         assert!(!self.busy(), "a skip was started before the last body was taken");
         self.skip = count;
         self.settle();
     }
 
     /// Whether all bytes to skip are past.
-    pub fn skipped(&mut self) -> bool {
+    pub(crate) fn skipped(&mut self) -> bool {
         self.settle();
         self.skip == 0
     }
 
     /// Whether nothing waits to be parsed.
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.unparsed() == 0 && self.body.is_none() && self.skip == 0
     }
 
     /// Memory held now, bytes.
-    pub fn held_bytes(&self) -> u64 {
+    pub(crate) fn held_bytes(&self) -> u64 {
         (self.head.capacity() + self.body.as_ref().map_or(0, |body| body.bytes.capacity())) as u64
     }
 
     /// Drops everything, for a connection that is over.
-    pub fn clear(&mut self) {
+    pub(crate) fn clear(&mut self) {
         *self = Inbox::new();
     }
 

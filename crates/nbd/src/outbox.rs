@@ -41,12 +41,12 @@ pub(crate) struct Released {
 }
 
 impl Outbox {
-    pub fn new() -> Outbox {
+    pub(crate) fn new() -> Outbox {
         Outbox::default()
     }
 
     /// Queues a copy of a few bytes.
-    pub fn put(&mut self, bytes: &[u8]) {
+    pub(crate) fn put(&mut self, bytes: &[u8]) {
         self.queued += bytes.len() as u64;
         match self.pieces.back_mut() {
             Some(Piece::Small(last)) if last.len() + bytes.len() <= JOIN_BYTES => {
@@ -57,7 +57,7 @@ impl Outbox {
     }
 
     /// Queues bytes without copying them.
-    pub fn put_shared(&mut self, bytes: Bytes) {
+    pub(crate) fn put_shared(&mut self, bytes: Bytes) {
         if !bytes.is_empty() {
             self.queued += bytes.len() as u64;
             self.pieces.push_back(Piece::Shared(bytes));
@@ -65,7 +65,7 @@ impl Outbox {
     }
 
     /// Queues zeroes without holding them.
-    pub fn put_zeroes(&mut self, mut count: u64) {
+    pub(crate) fn put_zeroes(&mut self, mut count: u64) {
         while count > 0 {
             let now = count.min(ZEROES.len() as u64);
             self.put_shared(Bytes::from_static(&ZEROES[..now as usize]));
@@ -75,31 +75,31 @@ impl Outbox {
 
     /// Remembers that everything queued so far ends a reply which holds `charge` bytes of the
     /// budget.
-    pub fn mark(&mut self, charge: u64) {
+    pub(crate) fn mark(&mut self, charge: u64) {
         self.marks.push_back(Mark { end: self.queued, charge });
     }
 
     /// Replies that have not left yet.
-    pub fn marks(&self) -> usize {
+    pub(crate) fn marks(&self) -> usize {
         self.marks.len()
     }
 
     /// What they are charged.
-    pub fn marked_charge(&self) -> u64 {
+    pub(crate) fn marked_charge(&self) -> u64 {
         self.marks.iter().map(|mark| mark.charge).sum()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.pieces.is_empty()
     }
 
     /// Bytes waiting.
-    pub fn len(&self) -> u64 {
+    pub(crate) fn len(&self) -> u64 {
         self.queued - self.sent
     }
 
     /// The waiting pieces in order, none of them empty.
-    pub fn chunks(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn chunks(&self) -> impl Iterator<Item = &[u8]> {
         self.pieces.iter().map(|piece| match piece {
             Piece::Small(bytes) => &bytes[..],
             Piece::Shared(bytes) => &bytes[..],
@@ -107,7 +107,7 @@ impl Outbox {
     }
 
     /// Removes `count` bytes from the front.
-    pub fn advance(&mut self, mut count: usize) -> Released {
+    pub(crate) fn advance(&mut self, mut count: usize) -> Released {
         assert!(
             count as u64 <= self.len(),
             "{count} bytes were said to be sent, but only {} waited",
@@ -135,7 +135,7 @@ impl Outbox {
     }
 
     /// Takes the first piece, which then counts as sent.
-    pub fn pop(&mut self) -> Option<(Bytes, Released)> {
+    pub(crate) fn pop(&mut self) -> Option<(Bytes, Released)> {
         let bytes = match self.pieces.pop_front()? {
             Piece::Small(bytes) => bytes.freeze(),
             Piece::Shared(bytes) => bytes,

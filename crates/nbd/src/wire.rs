@@ -202,7 +202,7 @@ fn text_of(table: &[(u32, &'static str)], code: u32, otherwise: &'static str) ->
 pub(crate) struct Reader<'a>(pub &'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
+    pub(crate) fn bytes(&mut self, count: usize) -> Option<&'a [u8]> {
         let (taken, rest) = self.0.split_at_checked(count)?;
         self.0 = rest;
         Some(taken)
@@ -212,21 +212,21 @@ impl<'a> Reader<'a> {
         self.bytes(N)?.try_into().ok()
     }
 
-    pub fn u16(&mut self) -> Option<u16> {
+    pub(crate) fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_be_bytes)
     }
 
-    pub fn u32(&mut self) -> Option<u32> {
+    pub(crate) fn u32(&mut self) -> Option<u32> {
         self.array().map(u32::from_be_bytes)
     }
 
-    pub fn u64(&mut self) -> Option<u64> {
+    pub(crate) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_be_bytes)
     }
 
     /// A string of `count` bytes as the protocol means it: UTF-8, no NUL, at most
     /// [`MAX_STRING_BYTES`].
-    pub fn string(&mut self, count: usize) -> Option<&'a str> {
+    pub(crate) fn string(&mut self, count: usize) -> Option<&'a str> {
         if count > MAX_STRING_BYTES {
             return None;
         }
@@ -234,7 +234,7 @@ impl<'a> Reader<'a> {
         (!text.contains('\0')).then_some(text)
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }

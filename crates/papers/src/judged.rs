@@ -15,18 +15,18 @@ use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 
 /// What became of predictions: by how many nanoseconds each completion was later than predicted, in
 /// the order of completions.
-pub type Errors = Arc<Mutex<Vec<i64>>>;
+pub(crate) type Errors = Arc<Mutex<Vec<i64>>>;
 
 /// A belief that is watched.
 #[derive(Clone, Debug)]
-pub struct Judged<B> {
+pub(crate) struct Judged<B> {
     belief: B,
     errors: Errors,
 }
 
 impl<B> Judged<B> {
     /// Watches `belief`, and adds to `errors`.
-    pub fn new(belief: B, errors: Errors) -> Self {
+    pub(crate) fn new(belief: B, errors: Errors) -> Self {
         Self { belief, errors }
     }
 }

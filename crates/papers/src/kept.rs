@@ -11,13 +11,13 @@ use headtime_units::{Angle, Extent, Instant, Nanos, Sectors};
 
 /// A belief without tracks of its own that is shared: nothing is read in gaps by it.
 #[derive(Debug)]
-pub struct Kept<B> {
+pub(crate) struct Kept<B> {
     belief: Arc<Mutex<B>>,
 }
 
 impl<B> Kept<B> {
     /// The same belief as whoever holds `belief`.
-    pub fn new(belief: Arc<Mutex<B>>) -> Self {
+    pub(crate) fn new(belief: Arc<Mutex<B>>) -> Self {
         Self { belief }
     }
 

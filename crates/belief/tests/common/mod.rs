@@ -11,7 +11,7 @@ use headtime_units::{Instant, Nanos};
 use headtime_workload::{StreamConfig, Workload};
 
 /// A scheduler in front of one unit.
-pub struct Run {
+pub(crate) struct Run {
     engine: Engine<Scheduler, SimulatedDrive, Workload>,
     count: Count,
     what: String,
@@ -23,7 +23,7 @@ struct Count(u64, Vec<Answered>);
 
 /// Who answered a command, as the drive tells it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answered {
+pub(crate) enum Answered {
     Cache,
     Medium,
     /// Partly read ahead already, passing under the head as it was asked for, or a write that had
@@ -48,7 +48,7 @@ impl Watch for Count {
 
 impl Run {
     /// `policy` with `belief` on a unit, loaded by `streams` over as many sectors as `within` has.
-    pub fn new(
+    pub(crate) fn new(
         truth: DriveTruth,
         belief: Box<dyn Belief + Send>,
         policy: &str,
@@ -68,13 +68,17 @@ impl Run {
     }
 
     /// Goes on until `requests` more are over, and answers how many were finished a second.
-    pub fn go_on(&mut self, requests: u64) -> f64 {
+    pub(crate) fn go_on(&mut self, requests: u64) -> f64 {
         self.watch(requests, |_, _| {})
     }
 
     /// As [`Run::go_on`], with a look at the belief after each step in which requests were over,
     /// and at who answered the commands of that step.
-    pub fn watch(&mut self, requests: u64, mut look: impl FnMut(&dyn Belief, &[Answered])) -> f64 {
+    pub(crate) fn watch(
+        &mut self,
+        requests: u64,
+        mut look: impl FnMut(&dyn Belief, &[Answered]),
+    ) -> f64 {
         let (began, first) = (self.engine.now(), self.count.0);
         while self.count.0 < first + requests {
             let before = self.count.0;
@@ -94,15 +98,15 @@ impl Run {
         (self.count.0 - first) as f64 / self.engine.now().saturating_since(began).as_secs_f64()
     }
 
-    pub fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         self.engine.now()
     }
 
-    pub fn report(&self) -> BeliefReport {
+    pub(crate) fn report(&self) -> BeliefReport {
         self.engine.front.belief().report()
     }
 
-    pub fn belief(&self) -> &dyn Belief {
+    pub(crate) fn belief(&self) -> &dyn Belief {
         self.engine.front.belief()
     }
 }

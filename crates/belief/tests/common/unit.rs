@@ -20,7 +20,7 @@ const LOOKS: u64 = 4_000;
 const WRONG: f64 = 0.05;
 
 /// A drawn unit without cache and queue.
-pub struct Unit {
+pub(crate) struct Unit {
     truth: DriveTruth,
     interface: InterfaceTimes,
     now: Instant,
@@ -30,7 +30,7 @@ pub struct Unit {
 }
 
 /// What became of a prediction.
-pub struct Told {
+pub(crate) struct Told {
     /// Whether the response time was within 5 % of the one expected.
     pub right: bool,
     /// Whether it hung on noise if the read took a turn more.
@@ -53,7 +53,7 @@ pub struct Told {
 
 impl Unit {
     /// The unit of `profile` that `seed` draws, at rest.
-    pub fn draw(profile: &DriveProfile, seed: u64) -> Self {
+    pub(crate) fn draw(profile: &DriveProfile, seed: u64) -> Self {
         let truth = DriveTruth::draw(profile, seed).expect("a valid profile");
         let interface = InterfaceTimes::from_profile(profile).expect("a valid profile");
         Self {
@@ -67,29 +67,29 @@ impl Unit {
     }
 
     /// The truth, to judge by.
-    pub fn truth(&self) -> &DriveTruth {
+    pub(crate) fn truth(&self) -> &DriveTruth {
         &self.truth
     }
 
     /// What a scheduler would know of the head.
-    pub fn head(&self) -> Option<Head> {
+    pub(crate) fn head(&self) -> Option<Head> {
         self.head
     }
 
     /// 4 KiB (sectors of 512 bytes) anywhere on a drive of this size.
-    pub fn anywhere(&mut self, capacity: Sectors) -> Extent {
+    pub(crate) fn anywhere(&mut self, capacity: Sectors) -> Extent {
         let page = self.rng.random_range(0..capacity.get() / 8);
         Extent::new(Lba::new(page * 8), Sectors::new(8))
     }
 
     /// Reads 4 KiB anywhere.
-    pub fn read_anywhere(&mut self, belief: &mut dyn Belief) -> Told {
+    pub(crate) fn read_anywhere(&mut self, belief: &mut dyn Belief) -> Told {
         let extent = self.anywhere(belief.capacity());
         self.read(belief, extent)
     }
 
     /// Reads these sectors.
-    pub fn read(&mut self, belief: &mut dyn Belief, extent: Extent) -> Told {
+    pub(crate) fn read(&mut self, belief: &mut dyn Belief, extent: Extent) -> Told {
         let (mechanism, target, dispatched) =
             (self.truth.mechanism(), belief.target(Op::Read, extent), self.now);
         let estimate = belief.estimate(&self.head.unwrap_or(Head::UNKNOWN), dispatched, &target);
@@ -158,7 +158,7 @@ impl Unit {
 
 /// How many addresses a compact map believes to know the angle of, and how many of those lie
 /// elsewhere, in per cent; the truth says so, to judge by.
-pub fn known_and_wrong(belief: &dyn Belief, truth: &DriveTruth, seed: u64) -> (f64, f64) {
+pub(crate) fn known_and_wrong(belief: &dyn Belief, truth: &DriveTruth, seed: u64) -> (f64, f64) {
     let mut rng = ChaCha8Rng::seed_from_u64(seed ^ 0x10_0C);
     let off: Vec<f64> = (0..LOOKS)
         .filter_map(|_| {

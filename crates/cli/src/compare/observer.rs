@@ -9,7 +9,7 @@ use headtime_units::{Instant, Nanos};
 use super::outcome::{Half, rounded, share, steps};
 
 /// Watches one run; its window is that of the [`headtime_sim::Meter`] beside it.
-pub struct Observer<'a> {
+pub(super) struct Observer<'a> {
     warm_up: u64,
     requests: u64,
     finished: u64,
@@ -34,7 +34,7 @@ impl<'a> Observer<'a> {
     /// Watches a run of `requests` after `warm_up`, and tells `tell` of each [`TOLD_EVERY`] of
     /// them.
     #[must_use]
-    pub fn new(warm_up: u64, requests: u64, tell: &'a dyn Fn(u64)) -> Self {
+    pub(super) fn new(warm_up: u64, requests: u64, tell: &'a dyn Fn(u64)) -> Self {
         let responses = Histogram::new_with_bounds(SHORTEST_NS, LONGEST_NS, 3)
             .expect("the bounds are those the library takes");
         let (until, halves, longest) = (Instant::ORIGIN, Default::default(), Nanos::ZERO);
@@ -54,20 +54,20 @@ impl<'a> Observer<'a> {
 
     /// Requests held more than when counting began.
     #[must_use]
-    pub fn fell_behind(&self) -> i64 {
+    pub(super) fn fell_behind(&self) -> i64 {
         if self.finished < self.warm_up { 0 } else { self.held - self.held_at_first }
     }
 
     /// Both halves of the requests that were to be counted, when there were enough of each.
     #[must_use]
-    pub fn halves(&self) -> Option<[Half; 2]> {
+    pub(super) fn halves(&self) -> Option<[Half; 2]> {
         let [first, second] = &self.halves;
         Some([first.half()?, second.half()?])
     }
 
     /// Response times by [`share`], as many as the requests can tell.
     #[must_use]
-    pub fn response_ms_by_share(&self) -> Vec<f64> {
+    pub(super) fn response_ms_by_share(&self) -> Vec<f64> {
         let at = |step| {
             Nanos::from_ns(self.responses.value_at_quantile(share(step)))
                 .min(self.longest)
@@ -125,7 +125,7 @@ impl HalfMeans {
 }
 
 /// Requests between two signs of life.
-pub const TOLD_EVERY: u64 = 512;
+pub(super) const TOLD_EVERY: u64 = 512;
 /// Response times are told apart from a microsecond …
 const SHORTEST_NS: u64 = 1_000;
 /// … to a day, as the meter does.

@@ -216,7 +216,7 @@ fn times(count: u64, times: &Distribution) -> Times {
 
 /// Where a drive's time went, as shares of one.
 #[must_use]
-pub fn shares(spent: &headtime_sim::DiskTime) -> DiskTime {
+pub(super) fn shares(spent: &headtime_sim::DiskTime) -> DiskTime {
     let total = spent.total().as_ns().max(1) as f64;
     let share = |part: headtime_units::Nanos| rounded(part.as_ns() as f64 / total);
     DiskTime {
@@ -232,25 +232,25 @@ pub fn shares(spent: &headtime_sim::DiskTime) -> DiskTime {
 /// The `step`-th of the shares at which response times are kept: ten to each "nine", so that tails
 /// are as detailed as middles. 0, 0.21, 0.37 … 0.9 … 0.99 ….
 #[must_use]
-pub fn share(step: usize) -> f64 {
+pub(super) fn share(step: usize) -> f64 {
     1.0 - libm::pow(10.0, -nines(step))
 }
 
 /// The same share counted in nines: 1 for 90 %, 2 for 99 %.
 #[must_use]
-pub fn nines(step: usize) -> f64 {
+pub(super) fn nines(step: usize) -> f64 {
     step as f64 / 10.0
 }
 
 /// Steps of [`share`] that so many requests can tell: ten of them lie beyond the last one.
 #[must_use]
-pub fn steps(requests: u64) -> usize {
+pub(super) fn steps(requests: u64) -> usize {
     (0..=MAX_STEPS).take_while(|step| (1.0 - share(*step)) * requests as f64 >= 9.999).count()
 }
 
 /// A number with six significant digits.
 #[must_use]
-pub fn rounded(value: f64) -> f64 {
+pub(super) fn rounded(value: f64) -> f64 {
     // A number written with six digits reads back as a number.
     format!("{value:.5e}").parse().unwrap_or(value)
 }
@@ -265,7 +265,7 @@ pub(super) mod tests {
     use super::*;
 
     /// A run of 20,000 requests at so many a second.
-    pub fn outcome(iops: f64) -> Outcome {
+    pub(crate) fn outcome(iops: f64) -> Outcome {
         let response_ms =
             Times { count: 20_000, mean: 2.0, p50: 1.0, p95: 4.0, p99: 8.0, p999: 9.0, max: 10.0 };
         Outcome {

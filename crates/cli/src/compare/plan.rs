@@ -382,7 +382,7 @@ fn baseline(asked: Option<&Placed<String>>, policies: &[PlannedPolicy]) -> Resul
 }
 
 /// What an oracle goes by.
-pub const TRUTH: &str = "truth";
+pub(super) const TRUTH: &str = "truth";
 
 /// Each value once, where it stands first.
 fn once<T: PartialEq>(values: &[Placed<T>]) -> Vec<&Placed<T>> {

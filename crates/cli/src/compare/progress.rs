@@ -11,7 +11,7 @@ use crate::stop::Stop;
 
 /// How far a comparison has come. The bar goes by requests, so that the time left is told from work
 /// and not from cells, which differ.
-pub struct Waiting {
+pub(super) struct Waiting {
     bar: Option<ProgressBar>,
     cells: u64,
     finished: AtomicU64,
@@ -21,7 +21,7 @@ pub struct Waiting {
 impl Waiting {
     /// Nothing of `cells` is done yet; once `stop` is raised, nothing more will be.
     #[must_use]
-    pub fn new(cells: usize, stop: Stop) -> Self {
+    pub(super) fn new(cells: usize, stop: Stop) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::new(0);
             let style = ProgressStyle::with_template(
@@ -34,14 +34,14 @@ impl Waiting {
     }
 
     /// So many more requests have been run.
-    pub fn advance(&self, requests: u64) {
+    pub(super) fn advance(&self, requests: u64) {
         if let Some(bar) = &self.bar {
             bar.inc(requests);
         }
     }
 
     /// Something that is to be read, now.
-    pub fn say(&self, text: &str) {
+    pub(super) fn say(&self, text: &str) {
         match &self.bar {
             Some(bar) => bar.suspend(|| eprintln!("{text}")),
             None => eprintln!("{text}"),
@@ -49,7 +49,7 @@ impl Waiting {
     }
 
     /// Takes the bar away.
-    pub fn end(&self) {
+    pub(super) fn end(&self) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();
         }

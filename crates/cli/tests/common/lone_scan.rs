@@ -12,10 +12,10 @@ use rand_chacha::ChaCha8Rng;
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
 
-pub const MIB: usize = 1 << 20;
+pub(crate) const MIB: usize = 1 << 20;
 
 /// A folder with a drive, and what is remembered of it.
-pub struct Lone {
+pub(crate) struct Lone {
     pub folder: tempfile::TempDir,
     /// How the drive is named.
     pub drive: String,
@@ -24,11 +24,11 @@ pub struct Lone {
 }
 
 /// A scan at work; killed when it is dropped.
-pub struct AtWork(Child);
+pub(crate) struct AtWork(Child);
 
 impl Lone {
     /// A drive of 16 MiB that is full of chance, in `drive.img`, which is what it is called, too.
-    pub fn file() -> Self {
+    pub(crate) fn file() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut content = vec![0; 16 * MIB];
         ChaCha8Rng::seed_from_u64(16).fill_bytes(&mut content);
@@ -38,7 +38,7 @@ impl Lone {
     }
 
     /// The same as an emulated drive, of which a pass takes some two seconds.
-    pub fn slow() -> Self {
+    pub(crate) fn slow() -> Self {
         let mut lone = Self::file();
         let profile = lone.path("slow.toml");
         std::fs::write(&profile, SLOW).expect("the folder is ours");
@@ -47,7 +47,7 @@ impl Lone {
         lone
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
@@ -60,18 +60,18 @@ impl Lone {
     }
 
     /// `headtime scan ORDER DRIVE …` to its end.
-    pub fn scan(&self, order: &str, more: &[&str]) -> Output {
+    pub(crate) fn scan(&self, order: &str, more: &[&str]) -> Output {
         self.command(order, more).output().expect("the program was built")
     }
 
     /// The same, which must succeed; the scan's status.
-    pub fn scanned(&self, order: &str, more: &[&str]) -> Value {
+    pub(crate) fn scanned(&self, order: &str, more: &[&str]) -> Value {
         let output = self.scan(order, &[more, &["--json"]].concat());
         status::printed(&format!("scan {order} {more:?}"), &output)
     }
 
     /// Starts a scan and goes on.
-    pub fn start(&self, more: &[&str]) -> AtWork {
+    pub(crate) fn start(&self, more: &[&str]) -> AtWork {
         let mut command = self.command("start", more);
         AtWork(
             command
@@ -83,19 +83,19 @@ impl Lone {
     }
 
     /// Waits until the status of a scan at work is as wanted.
-    pub fn until(&self, task: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn until(&self, task: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         status::until(what, || self.scanned("status", &["--task", task]), wanted)
     }
 
     /// Waits until so much is read by a scan at work.
-    pub fn until_read(&self, task: &str, bytes: usize) -> Value {
+    pub(crate) fn until_read(&self, task: &str, bytes: usize) -> Value {
         self.until(task, "so much is read", |status| {
             status["bytes_done"].as_u64() >= Some(bytes as u64)
         })
     }
 
     /// The names of everything in the folder and below that is not in `known`.
-    pub fn left_behind(&self, known: &[&str]) -> Vec<String> {
+    pub(crate) fn left_behind(&self, known: &[&str]) -> Vec<String> {
         let mut names = Vec::new();
         let mut folders = vec![self.folder.path().to_owned()];
         while let Some(folder) = folders.pop() {
@@ -116,12 +116,12 @@ fn name_of(path: &Path) -> String {
 }
 
 impl AtWork {
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.0), signal).expect("it still runs");
     }
 
     /// Waits for its end.
-    pub fn end(mut self) -> Output {
+    pub(crate) fn end(mut self) -> Output {
         let pipes = (self.0.stdout.take(), self.0.stderr.take());
         let read = |pipe: Option<&mut dyn std::io::Read>| {
             let mut bytes = Vec::new();
@@ -134,7 +134,7 @@ impl AtWork {
         Output { status: self.0.wait().expect("it is our child"), stdout, stderr }
     }
 
-    pub fn kill_9(self) {
+    pub(crate) fn kill_9(self) {
         self.signal(Signal::KILL);
         let _ = self.end();
     }
@@ -147,7 +147,7 @@ impl Drop for AtWork {
     }
 }
 
-pub fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 

@@ -8,7 +8,7 @@ const VOID: &[&str] = &["meta", "br", "hr", "img", "input", "link"];
 ///
 /// # Panics
 /// When the markup is not well formed, with the place.
-pub fn check_well_formed(text: &str) -> Vec<String> {
+pub(crate) fn check_well_formed(text: &str) -> Vec<String> {
     let mut open: Vec<String> = Vec::new();
     let mut seen = Vec::new();
     let mut rest = text.strip_prefix("<!DOCTYPE html>").unwrap_or(text);

@@ -7,12 +7,12 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A running nbdkit.
-pub struct Nbdkit {
+pub(crate) struct Nbdkit {
     child: Child,
 }
 
 /// Whether nbdkit with these filters is installed; says so when not.
-pub fn installed(filters: &[&str]) -> bool {
+pub(crate) fn installed(filters: &[&str]) -> bool {
     let config = Command::new("nbdkit").arg("--dump-config").output();
     let config = config
         .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
@@ -34,7 +34,7 @@ pub fn installed(filters: &[&str]) -> bool {
 
 impl Nbdkit {
     /// Starts `nbdkit ARGUMENTS` on a socket and waits until it listens there.
-    pub fn start(socket: &Path, arguments: &[&str]) -> Self {
+    pub(crate) fn start(socket: &Path, arguments: &[&str]) -> Self {
         // One that was killed has left its socket behind.
         let _ = std::fs::remove_file(socket);
         let folder = socket.parent().expect("a socket lies in a folder");
@@ -58,7 +58,7 @@ impl Nbdkit {
         nbdkit
     }
 
-    pub fn kill_9(mut self) {
+    pub(crate) fn kill_9(mut self) {
         self.child.kill().expect("it is our child");
         self.child.wait().expect("it was not waited for");
     }

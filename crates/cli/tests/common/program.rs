@@ -7,13 +7,13 @@ use std::process::{Child, ChildStdout, Command, ExitStatus, Output, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 
 /// A running `headtime`; killed when it is dropped, so that a failing test leaves nothing behind.
-pub struct Program {
+pub(crate) struct Program {
     child: Child,
     stdout: BufReader<ChildStdout>,
 }
 
 impl Program {
-    pub fn start(arguments: &[&str]) -> Self {
+    pub(crate) fn start(arguments: &[&str]) -> Self {
         let mut child = Command::new(env!("CARGO_BIN_EXE_headtime"))
             .args(arguments)
             .stdin(Stdio::null())
@@ -26,7 +26,7 @@ impl Program {
     }
 
     /// The next line it prints.
-    pub fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.stdout.read_line(&mut line).expect("it prints UTF-8");
         if line.is_empty() {
@@ -37,12 +37,12 @@ impl Program {
         line.trim_end().to_string()
     }
 
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).expect("it still runs");
     }
 
     /// Waits for its end; the rest of its output and what it said.
-    pub fn end(mut self) -> (ExitStatus, String, String) {
+    pub(crate) fn end(mut self) -> (ExitStatus, String, String) {
         let (mut rest, mut said) = (String::new(), String::new());
         self.stdout.read_to_string(&mut rest).expect("it prints UTF-8");
         self.child
@@ -63,7 +63,7 @@ impl Drop for Program {
 }
 
 /// Runs the program to its end.
-pub fn headtime(arguments: &[&str]) -> Output {
+pub(crate) fn headtime(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_headtime"))
         .args(arguments)
         .stdin(Stdio::null())
@@ -71,6 +71,6 @@ pub fn headtime(arguments: &[&str]) -> Output {
         .expect("the program was built")
 }
 
-pub fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("temporary folders have names in UTF-8")
 }

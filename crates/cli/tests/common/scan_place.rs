@@ -16,11 +16,11 @@ use serde_json::Value;
 use crate::program::{Program, headtime, text};
 
 /// Volumes lie behind the table.
-pub const FIRST: u64 = 1 << 20;
-pub const MIB: usize = 1 << 20;
+pub(crate) const FIRST: u64 = 1 << 20;
+pub(crate) const MIB: usize = 1 << 20;
 
 /// A server's folder: its drive, and what is beside it.
-pub struct Place {
+pub(crate) struct Place {
     pub folder: tempfile::TempDir,
     /// What `--drive` says.
     pub drive: String,
@@ -33,7 +33,7 @@ pub struct Place {
 
 impl Place {
     /// A drive that is a file, with a volume of `mebibytes` MiB that is full of chance.
-    pub fn file(mebibytes: usize) -> Self {
+    pub(crate) fn file(mebibytes: usize) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let bytes = folder.path().join("drive.img");
         Self {
@@ -48,14 +48,14 @@ impl Place {
 
     /// An emulated Atlas 10K, which reads some 20 MB a second, so that there is a middle to be
     /// killed in.
-    pub fn emulated(mebibytes: usize) -> Self {
+    pub(crate) fn emulated(mebibytes: usize) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let bytes = folder.path().join("drive.img");
         let drive = format!("emulated:atlas10k?backing={}", text(&bytes));
         Self { drive, bytes, folder, content: vec![0; mebibytes * MIB], more: vec![] }.filled()
     }
 
-    pub fn filled(mut self) -> Self {
+    pub(crate) fn filled(mut self) -> Self {
         let server = self.serve();
         stop(server);
         ChaCha8Rng::seed_from_u64(self.content.len() as u64).fill_bytes(&mut self.content);
@@ -64,16 +64,16 @@ impl Place {
     }
 
     /// Writes into the drive's bytes, while no server is there.
-    pub fn write_behind_its_back(&self, offset: u64, bytes: &[u8]) {
+    pub(crate) fn write_behind_its_back(&self, offset: u64, bytes: &[u8]) {
         let file = OpenOptions::new().write(true).open(&self.bytes).expect("the drive is ours");
         file.write_all_at(bytes, FIRST + offset).expect("it can be written");
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    pub fn serve(&self) -> (Program, String) {
+    pub(crate) fn serve(&self) -> (Program, String) {
         let (volume, listen) = (
             format!("v={}MiB", self.content.len() / MIB),
             format!("unix:{}", text(&self.path("nbd.sock"))),
@@ -94,29 +94,29 @@ impl Place {
     }
 
     /// `headtime scan ORDER v …` on this server.
-    pub fn scan(&self, order: &str, more: &[&str]) -> Output {
+    pub(crate) fn scan(&self, order: &str, more: &[&str]) -> Output {
         headtime(&[&["scan", order, "v", "--drive", &self.drive, "--json"], more].concat())
     }
 
     /// What people are told, which must be good news.
-    pub fn told(&self, order: &str, more: &[&str]) -> String {
+    pub(crate) fn told(&self, order: &str, more: &[&str]) -> String {
         let output = headtime(&[&["scan", order, "v", "--drive", &self.drive], more].concat());
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
         String::from_utf8(output.stdout).expect("text")
     }
 
     /// The same, which must succeed; the scan's status.
-    pub fn scanned(&self, order: &str, more: &[&str]) -> Value {
+    pub(crate) fn scanned(&self, order: &str, more: &[&str]) -> Value {
         let output = self.scan(order, more);
         status::printed(&format!("scan {order} {more:?}"), &output)
     }
 
     /// Waits until the status is as wanted.
-    pub fn until(&self, task: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn until(&self, task: &str, what: &str, wanted: impl Fn(&Value) -> bool) -> Value {
         status::until(what, || self.scanned("status", &["--task", task]), wanted)
     }
 
-    pub fn state_file(&self, task: &str) -> PathBuf {
+    pub(crate) fn state_file(&self, task: &str) -> PathBuf {
         let states = std::fs::read_dir(self.path("drive.img.scans")).expect("there is state");
         let suffix = format!(".v.{task}.scan");
         let paths = states.map(|entry| entry.expect("readable").path());
@@ -127,23 +127,23 @@ impl Place {
     }
 }
 
-pub fn said(output: &Output) -> String {
+pub(crate) fn said(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-pub fn stop((server, _): (Program, String)) {
+pub(crate) fn stop((server, _): (Program, String)) {
     server.signal(Signal::TERM);
     let (status, _, said) = server.end();
     assert!(status.success(), "{status}: {said}");
 }
 
-pub fn kill((server, _): (Program, String)) {
+pub(crate) fn kill((server, _): (Program, String)) {
     server.signal(Signal::KILL);
     let _ = server.end();
 }
 
 /// nbdsh on `uri`; `None`, with a message, where it does not work.
-pub fn nbdsh(uri: &str, script: &str) -> Option<Child> {
+pub(crate) fn nbdsh(uri: &str, script: &str) -> Option<Child> {
     let shell = || {
         let mut command = Command::new("nbdsh");
         command
@@ -168,11 +168,11 @@ pub fn nbdsh(uri: &str, script: &str) -> Option<Child> {
     )
 }
 
-pub fn ended(child: Child) {
+pub(crate) fn ended(child: Child) {
     let output = child.wait_with_output().expect("it can be waited for");
     assert!(output.status.success(), "nbdsh: {}", said(&output));
 }
 
 /// Overwrites a page of each 64 KiB, in an order of its own.
-pub const OVERWRITE: &str = "n = h.get_size() // 65536\nfor i in range(n): h.pwrite(bytes([i % \
+pub(crate) const OVERWRITE: &str = "n = h.get_size() // 65536\nfor i in range(n): h.pwrite(bytes([i % \
     251]) * 4096, i * 7919 % n * 65536)\nh.flush()";

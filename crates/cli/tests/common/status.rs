@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 /// The status that an order which must succeed has printed.
-pub fn printed(what: &str, output: &Output) -> Value {
+pub(super) fn printed(what: &str, output: &Output) -> Value {
     let (out, err) =
         (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
     assert!(output.status.success(), "{what}: {err}{out}");
@@ -15,7 +15,7 @@ pub fn printed(what: &str, output: &Output) -> Value {
 }
 
 /// Asks until the status is as wanted.
-pub fn until(what: &str, ask: impl Fn() -> Value, wanted: impl Fn(&Value) -> bool) -> Value {
+pub(super) fn until(what: &str, ask: impl Fn() -> Value, wanted: impl Fn(&Value) -> bool) -> Value {
     let enough = Instant::now() + Duration::from_secs(60);
     loop {
         let status = ask();

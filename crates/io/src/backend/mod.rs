@@ -5,7 +5,7 @@
 //! it wants to be asked although no bell rings.
 
 pub(crate) mod backing;
-pub mod block_device;
+pub(crate) mod block_device;
 pub(crate) mod emulated;
 pub(crate) mod file;
 pub(crate) mod file_drive;
@@ -13,7 +13,7 @@ pub(crate) mod memory;
 pub(crate) mod nbd;
 pub(crate) mod pool;
 pub mod power_cut;
-pub mod raw;
+pub(crate) mod raw;
 pub(crate) mod simulated;
 pub(crate) mod store;
 pub(crate) mod threads;

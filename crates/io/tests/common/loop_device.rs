@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 /// A loop device on a file; detached when dropped, also after a panic, with the settings it had.
-pub struct LoopDevice {
+pub(crate) struct LoopDevice {
     path: PathBuf,
     /// They outlive the attachment.
     settings: Vec<(&'static str, String)>,
@@ -14,12 +14,12 @@ pub struct LoopDevice {
 impl LoopDevice {
     /// Attaches a loop device with sectors of `sector_bytes` to `file`; `None`, with a message,
     /// where that cannot be done.
-    pub fn on(file: &Path, sector_bytes: usize) -> Option<Self> {
+    pub(crate) fn on(file: &Path, sector_bytes: usize) -> Option<Self> {
         Self::attached(file, &["--sector-size", &sector_bytes.to_string()])
     }
 
     /// Attaches a loop device with more options of losetup's.
-    pub fn attached(file: &Path, options: &[&str]) -> Option<Self> {
+    pub(crate) fn attached(file: &Path, options: &[&str]) -> Option<Self> {
         if !rustix::process::geteuid().is_root() {
             eprintln!("skipped: loop devices are for root only");
             return None;
@@ -45,17 +45,17 @@ impl LoopDevice {
     }
 
     /// Its node, such as `/dev/loop3`.
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
     /// The kernel's name, such as `loop3`.
-    pub fn name(&self) -> &str {
+    pub(crate) fn name(&self) -> &str {
         self.path.file_name().and_then(|name| name.to_str()).expect("nodes have plain names")
     }
 
     /// A file of its queue's, as it is now.
-    pub fn queue(&self, file: &str) -> String {
+    pub(crate) fn queue(&self, file: &str) -> String {
         std::fs::read_to_string(self.queue_path(file))
             .expect("the kernel shows it")
             .trim()
@@ -63,7 +63,7 @@ impl LoopDevice {
     }
 
     /// Where a file of its queue's lies.
-    pub fn queue_path(&self, file: &str) -> PathBuf {
+    pub(crate) fn queue_path(&self, file: &str) -> PathBuf {
         Path::new("/sys/block").join(self.name()).join("queue").join(file)
     }
 }
@@ -85,7 +85,7 @@ impl Drop for LoopDevice {
 }
 
 /// Runs a program to its end.
-pub fn try_run(program: &str, arguments: &[&str]) -> Output {
+pub(crate) fn try_run(program: &str, arguments: &[&str]) -> Output {
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
     let output =
         Command::new(program).args(arguments).env("PATH", path).stdin(Stdio::null()).output();
@@ -93,7 +93,7 @@ pub fn try_run(program: &str, arguments: &[&str]) -> Output {
 }
 
 /// Runs a program to its end; panics with what it said when it fails.
-pub fn run(program: &str, arguments: &[&str]) -> String {
+pub(crate) fn run(program: &str, arguments: &[&str]) -> String {
     let output = try_run(program, arguments);
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(
@@ -106,6 +106,6 @@ pub fn run(program: &str, arguments: &[&str]) -> String {
     said(&output.stdout)
 }
 
-pub fn text(path: &Path) -> &str {
+pub(crate) fn text(path: &Path) -> &str {
     path.to_str().expect("plain paths")
 }

@@ -1,11 +1,11 @@
 //! What the tests of open drives share: the kinds of drive, and a place for their files.
 #![allow(dead_code)]
 
-pub mod nbd_place;
-pub mod nbdkit;
-pub mod puppet_server;
+pub(crate) mod nbd_place;
+pub(crate) mod nbdkit;
+pub(crate) mod puppet_server;
 
-pub mod loop_device;
+pub(crate) mod loop_device;
 
 use std::path::PathBuf;
 use std::sync::mpsc;
@@ -23,7 +23,7 @@ use nbdkit::Nbdkit;
 
 /// A kind of drive that every conformance body runs against.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// A file by io_uring, past the page cache where possible.
     Uring,
     /// A file by io_uring, through the page cache.
@@ -48,34 +48,34 @@ pub enum Kind {
 }
 
 /// Sectors of every drive opened here.
-pub const SECTORS: u64 = 16_384;
+pub(crate) const SECTORS: u64 = 16_384;
 /// Bytes of a sector of every kind that does not say otherwise.
-pub const SECTOR: usize = 512;
+pub(crate) const SECTOR: usize = 512;
 
 impl Kind {
     /// Bytes of its sector.
-    pub fn sector(self) -> usize {
+    pub(crate) fn sector(self) -> usize {
         if self == Self::Loop4096 { 4096 } else { SECTOR }
     }
 
     /// Whether it is behind nbdkit.
-    pub fn is_nbd(self) -> bool {
+    pub(crate) fn is_nbd(self) -> bool {
         matches!(self, Self::Nbd | Self::NbdPlain)
     }
 
     /// Whether what was written outlives the drive.
-    pub fn keeps(self) -> bool {
+    pub(crate) fn keeps(self) -> bool {
         !matches!(self, Self::Memory | Self::Simulated)
     }
 
     /// Whether it is a block device.
-    pub fn is_device(self) -> bool {
+    pub(crate) fn is_device(self) -> bool {
         matches!(self, Self::Loop512 | Self::Loop4096)
     }
 }
 
 /// A directory with one drive's files.
-pub struct Place {
+pub(crate) struct Place {
     /// Goes before the directory with the file that it is made of.
     device: Option<LoopDevice>,
     /// The server, of a drive behind one.
@@ -85,7 +85,7 @@ pub struct Place {
 }
 
 impl Place {
-    pub fn new(kind: Kind) -> Self {
+    pub(crate) fn new(kind: Kind) -> Self {
         let directory = tempfile::tempdir().expect("a place for files");
         std::fs::write(directory.path().join("swift.toml"), SWIFT)
             .expect("the place can be written");
@@ -101,15 +101,15 @@ impl Place {
         Self { device, server, directory, kind }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    pub fn backing(&self) -> PathBuf {
+    pub(crate) fn backing(&self) -> PathBuf {
         self.path("drive.img")
     }
 
-    pub fn locator(&self) -> Locator {
+    pub(crate) fn locator(&self) -> Locator {
         let backing = self.backing();
         let text = match self.kind {
             Kind::Emulated => format!(
@@ -133,7 +133,7 @@ impl Place {
         Locator::parse(&text).expect("a locator")
     }
 
-    pub fn options(&self) -> DriveOptions {
+    pub(crate) fn options(&self) -> DriveOptions {
         let method = match self.kind {
             Kind::Threads | Kind::Loop4096 => IoMethod::Threads,
             Kind::Uring | Kind::UringBuffered | Kind::Loop512 => IoMethod::Uring,
@@ -154,12 +154,12 @@ impl Place {
         }
     }
 
-    pub fn try_open(&self, options: DriveOptions) -> Result<Drive, OpenError> {
+    pub(crate) fn try_open(&self, options: DriveOptions) -> Result<Drive, OpenError> {
         Drive::open(&self.locator(), options)
     }
 
     /// Opens the drive; `None`, with a message, where the kind cannot be had on this machine.
-    pub fn open(&self, options: DriveOptions) -> Option<Drive> {
+    pub(crate) fn open(&self, options: DriveOptions) -> Option<Drive> {
         if self.kind.is_device() && self.device.is_none() {
             // Said when the device was asked for.
             return None;
@@ -182,7 +182,7 @@ impl Place {
 /// Opens what this process may have just closed. A program that another test starts at that moment
 /// has a copy of the file's descriptor until it runs, and with it the lock; so has the kernel for a
 /// killed one's, until its last command is over.
-pub fn when_let_go(open: impl Fn() -> Result<Drive, OpenError>) -> Result<Drive, OpenError> {
+pub(crate) fn when_let_go(open: impl Fn() -> Result<Drive, OpenError>) -> Result<Drive, OpenError> {
     let enough = Instant::now() + Duration::from_secs(60);
     loop {
         match open() {
@@ -221,12 +221,12 @@ fn serve(directory: &TempDir, kind: Kind) -> Option<Nbdkit> {
 }
 
 /// Sectors of [`SECTOR`] bytes that say who wrote them.
-pub fn pattern(extent: Extent, version: u64) -> Bytes {
+pub(crate) fn pattern(extent: Extent, version: u64) -> Bytes {
     pattern_of(SECTOR, extent, version)
 }
 
 /// Sectors of `sector_bytes` that say who wrote them.
-pub fn pattern_of(sector_bytes: usize, extent: Extent, version: u64) -> Bytes {
+pub(crate) fn pattern_of(sector_bytes: usize, extent: Extent, version: u64) -> Bytes {
     let mut bytes = Vec::with_capacity(extent.len.get() as usize * sector_bytes);
     for sector in extent.start.get()..extent.end().get() {
         let mark = sector.wrapping_mul(0x9E37_79B9_7F4A_7C15)
@@ -239,14 +239,14 @@ pub fn pattern_of(sector_bytes: usize, extent: Extent, version: u64) -> Bytes {
 }
 
 /// Whether a read of `extent` sees the given version of the pattern.
-pub fn holds(drive: &Drive, extent: Extent, version: u64) -> bool {
+pub(crate) fn holds(drive: &Drive, extent: Extent, version: u64) -> bool {
     let sector_bytes = drive.sector_size().bytes() as usize;
     drive.handle().run(Io::read(extent)).result.expect("readable")
         == pattern_of(sector_bytes, extent, version)
 }
 
 /// Submits and hands the answer to a channel.
-pub fn submit(drive: &Drive, io: Io) -> mpsc::Receiver<IoDone> {
+pub(crate) fn submit(drive: &Drive, io: Io) -> mpsc::Receiver<IoDone> {
     let (sender, receiver) = mpsc::channel();
     let taken = drive.handle().submit(io, move |done| {
         let _ = sender.send(done);
@@ -256,7 +256,7 @@ pub fn submit(drive: &Drive, io: Io) -> mpsc::Receiver<IoDone> {
 }
 
 /// Waits for an answer; a minute without one is a request that was lost.
-pub fn answer(receiver: &mpsc::Receiver<IoDone>) -> IoDone {
+pub(crate) fn answer(receiver: &mpsc::Receiver<IoDone>) -> IoDone {
     receiver.recv_timeout(Duration::from_secs(60)).expect("each request taken is answered")
 }
 

@@ -14,43 +14,43 @@ use super::nbdkit::Nbdkit;
 use super::puppet_server::Puppet;
 use super::{answer, pattern, submit};
 
-pub const SIZE: u64 = 8 << 20;
-pub const LOST: i32 = 104;
-pub const AWAY: i32 = 107;
-pub const TIMED_OUT: i32 = 110;
+pub(crate) const SIZE: u64 = 8 << 20;
+pub(crate) const LOST: i32 = 104;
+pub(crate) const AWAY: i32 = 107;
+pub(crate) const TIMED_OUT: i32 = 110;
 
-pub struct NbdPlace {
+pub(crate) struct NbdPlace {
     directory: tempfile::TempDir,
 }
 
 impl NbdPlace {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         Self { directory: tempfile::tempdir().expect("a place for files") }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    pub fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.path("nbd.sock")
     }
 
-    pub fn uri(&self, settings: &str) -> String {
+    pub(crate) fn uri(&self, settings: &str) -> String {
         format!("nbd+unix:///?socket={}{settings}", self.socket().display())
     }
 
-    pub fn open(&self, settings: &str, options: DriveOptions) -> Drive {
+    pub(crate) fn open(&self, settings: &str, options: DriveOptions) -> Drive {
         Drive::open(&Locator::parse(&self.uri(settings)).expect("a locator"), options)
             .expect("the server is there")
     }
 
-    pub fn puppet(&self) -> Puppet {
+    pub(crate) fn puppet(&self) -> Puppet {
         Puppet::start(&self.socket(), ExportInfo::disk("", SIZE))
     }
 
     /// nbdkit on a file of this place.
-    pub fn nbdkit(&self, filters: &[&str], parameters: &[&str]) -> Nbdkit {
+    pub(crate) fn nbdkit(&self, filters: &[&str], parameters: &[&str]) -> Nbdkit {
         let file = self.path("disk.img");
         if !file.exists() {
             std::fs::File::create(&file)
@@ -71,7 +71,7 @@ impl NbdPlace {
 }
 
 /// As many at the drive as it takes, given up after `limit_ms`.
-pub fn eager(limit_ms: u64) -> DriveOptions {
+pub(crate) fn eager(limit_ms: u64) -> DriveOptions {
     let command_timeout = CommandTimeout::after(Nanos::from_ms(limit_ms));
     DriveOptions {
         outstanding: Some(32),
@@ -81,30 +81,30 @@ pub fn eager(limit_ms: u64) -> DriveOptions {
     }
 }
 
-pub fn patient() -> DriveOptions {
+pub(crate) fn patient() -> DriveOptions {
     eager(3_600_000)
 }
 
-pub fn at(start: u64) -> Extent {
+pub(crate) fn at(start: u64) -> Extent {
     Extent::from_numbers(start, 8)
 }
 
-pub fn read(drive: &Drive, start: u64) -> Receiver<IoDone> {
+pub(crate) fn read(drive: &Drive, start: u64) -> Receiver<IoDone> {
     submit(drive, Io::read(at(start)))
 }
 
-pub fn write(drive: &Drive, start: u64, version: u64) -> Receiver<IoDone> {
+pub(crate) fn write(drive: &Drive, start: u64, version: u64) -> Receiver<IoDone> {
     submit(drive, Io::write(at(start), pattern(at(start), version)))
 }
 
-pub fn succeeds(receiver: &Receiver<IoDone>) {
+pub(crate) fn succeeds(receiver: &Receiver<IoDone>) {
     if let Err(error) = answer(receiver).result {
         panic!("{error}");
     }
 }
 
 /// Waits for an answer, which is this error, and says all of this.
-pub fn fails(receiver: &Receiver<IoDone>, errno: i32, said: &[&str]) {
+pub(crate) fn fails(receiver: &Receiver<IoDone>, errno: i32, said: &[&str]) {
     let error = answer(receiver).result.expect_err("it cannot have worked");
     let text = error.to_string();
     assert_eq!(error.errno(), errno, "{text}");
@@ -113,11 +113,11 @@ pub fn fails(receiver: &Receiver<IoDone>, errno: i32, said: &[&str]) {
     }
 }
 
-pub fn flush(drive: &Drive) -> Result<Bytes, IoError> {
+pub(crate) fn flush(drive: &Drive) -> Result<Bytes, IoError> {
     drive.handle().run(Io::flush()).result
 }
 
-pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+pub(crate) fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     let enough = Instant::now() + Duration::from_secs(60);
     while !is_so() {
         assert!(Instant::now() < enough, "a minute has passed and not: {what}");
@@ -125,6 +125,6 @@ pub fn wait_until(what: &str, is_so: impl Fn() -> bool) {
     }
 }
 
-pub fn is_away(drive: &Drive) -> bool {
+pub(crate) fn is_away(drive: &Drive) -> bool {
     matches!(drive.snapshot().link.expect("it has a link").state, LinkState::Away { .. })
 }

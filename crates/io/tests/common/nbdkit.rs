@@ -7,13 +7,13 @@ use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A running nbdkit.
-pub struct Nbdkit {
+pub(crate) struct Nbdkit {
     child: Child,
     socket: PathBuf,
 }
 
 /// Whether nbdkit with these plugins and filters is installed; says so when not.
-pub fn installed(parts: &[&str]) -> bool {
+pub(crate) fn installed(parts: &[&str]) -> bool {
     let config = Command::new("nbdkit").arg("--dump-config").output();
     let config = config
         .map(|output| String::from_utf8_lossy(&output.stdout).into_owned())
@@ -38,7 +38,7 @@ pub fn installed(parts: &[&str]) -> bool {
 
 impl Nbdkit {
     /// Starts `nbdkit ARGUMENTS` on `socket` and waits until it listens there.
-    pub fn start(socket: &Path, arguments: &[&str]) -> Self {
+    pub(crate) fn start(socket: &Path, arguments: &[&str]) -> Self {
         // One that was killed has left its socket behind.
         let _ = std::fs::remove_file(socket);
         let child = Command::new("nbdkit")
@@ -60,14 +60,14 @@ impl Nbdkit {
         nbdkit
     }
 
-    pub fn kill_9(mut self) {
+    pub(crate) fn kill_9(mut self) {
         self.child.kill().expect("it is our child");
         self.child.wait().expect("it was not waited for");
     }
 
     /// Hangs: the kernel takes connections and bytes for it, and it does nothing. Returns when the
     /// last of its threads has stopped.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.signal("-STOP");
         let enough = Instant::now() + Duration::from_secs(60);
         while !self
@@ -80,7 +80,7 @@ impl Nbdkit {
         }
     }
 
-    pub fn go_on(&self) {
+    pub(crate) fn go_on(&self) {
         self.signal("-CONT");
     }
 

@@ -13,7 +13,7 @@ use headtime_nbd::server::{Connection, Event, Handle, Refusal};
 use headtime_nbd::{Command, Errno, ExportInfo, Limits};
 
 /// What a test and its server share.
-pub struct Script {
+pub(crate) struct Script {
     pub export: ExportInfo,
     pub bytes: Vec<u8>,
     /// Every request, in the order they were taken in: connection, name, first byte, bytes.
@@ -28,7 +28,7 @@ pub struct Script {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub enum Rule {
+pub(crate) enum Rule {
     Answer,
     Keep,
     Fail(Errno),
@@ -37,14 +37,14 @@ pub enum Rule {
     Say(Vec<u8>),
 }
 
-pub struct Puppet {
+pub(crate) struct Puppet {
     script: Arc<Mutex<Script>>,
     socket: PathBuf,
 }
 
 impl Puppet {
     /// A server of a drive of zeroes at `socket`; it lives as long as the test.
-    pub fn start(socket: &Path, export: ExportInfo) -> Self {
+    pub(crate) fn start(socket: &Path, export: ExportInfo) -> Self {
         let script = Script {
             bytes: vec![0; export.size_bytes.min(1 << 24) as usize],
             export,
@@ -70,16 +70,16 @@ impl Puppet {
         Self { script, socket: socket.to_owned() }
     }
 
-    pub fn script(&self) -> MutexGuard<'_, Script> {
+    pub(crate) fn script(&self) -> MutexGuard<'_, Script> {
         lock(&self.script)
     }
 
-    pub fn set_rule(&self, rule: impl Fn(&Command) -> Rule + Send + 'static) {
+    pub(crate) fn set_rule(&self, rule: impl Fn(&Command) -> Rule + Send + 'static) {
         self.script().rule = Box::new(rule);
     }
 
     /// Waits until the script looks so.
-    pub fn wait_until(&self, what: &str, is_so: impl Fn(&Script) -> bool) {
+    pub(crate) fn wait_until(&self, what: &str, is_so: impl Fn(&Script) -> bool) {
         let enough = Instant::now() + Duration::from_secs(60);
         while !is_so(&self.script()) {
             assert!(
@@ -91,12 +91,12 @@ impl Puppet {
         }
     }
 
-    pub fn uri(&self) -> String {
+    pub(crate) fn uri(&self) -> String {
         format!("nbd+unix:///?socket={}", self.socket.display())
     }
 
     /// Lets TCP in too; the port.
-    pub fn listen_on_tcp(&self) -> u16 {
+    pub(crate) fn listen_on_tcp(&self) -> u16 {
         let listener = TcpListener::bind(("127.0.0.1", 0)).expect("a port is free");
         let port = listener.local_addr().expect("it is bound").port();
         let socket = self.socket.clone();
@@ -122,7 +122,7 @@ impl Puppet {
 }
 
 /// A server that is no NBD server: what it does with each connection is the test's.
-pub fn serve_raw(socket: &Path, each: impl Fn(UnixStream) + Send + 'static) {
+pub(crate) fn serve_raw(socket: &Path, each: impl Fn(UnixStream) + Send + 'static) {
     let listener = UnixListener::bind(socket).expect("the socket's path is free");
     std::thread::spawn(move || {
         while let Ok((stream, _)) = listener.accept() {

@@ -1,14 +1,14 @@
 //! Drives by seed for the tests, and a note on how to replay when one fails.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-pub mod slow;
+pub(crate) mod slow;
 
 use headtime_mechanics::{DriveProfile, catalog, draw};
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::SeedableRng;
 
 /// Prints the replaying command when the test panics while this lives.
-pub struct Replay {
+pub(crate) struct Replay {
     seed: u64,
     test: &'static str,
 }
@@ -25,7 +25,7 @@ impl Drop for Replay {
 }
 
 /// Runs `body` with a generator for each of `count` seeds, or with the one in `HEADTIME_SEED`.
-pub fn for_seeds(test: &'static str, count: u64, mut body: impl FnMut(&mut ChaCha8Rng)) {
+pub(crate) fn for_seeds(test: &'static str, count: u64, mut body: impl FnMut(&mut ChaCha8Rng)) {
     let only: Option<u64> = std::env::var("HEADTIME_SEED")
         .ok()
         .map(|text| text.parse().expect("HEADTIME_SEED is a number"));
@@ -39,7 +39,7 @@ pub fn for_seeds(test: &'static str, count: u64, mut body: impl FnMut(&mut ChaCh
 
 /// Runs `body` with `count` small drives drawn by seed, or with that of the seed in
 /// `HEADTIME_SEED`.
-pub fn for_drawn_drives(
+pub(crate) fn for_drawn_drives(
     test: &'static str,
     count: u64,
     mut body: impl FnMut(&mut ChaCha8Rng, DriveProfile),
@@ -51,7 +51,7 @@ pub fn for_drawn_drives(
 }
 
 /// Every profile that ships, and its setups.
-pub fn catalog_profiles() -> Vec<DriveProfile> {
+pub(crate) fn catalog_profiles() -> Vec<DriveProfile> {
     let shipped: Vec<DriveProfile> = catalog::CATALOG
         .iter()
         .map(|entry| entry.load().expect("a shipped profile is valid"))

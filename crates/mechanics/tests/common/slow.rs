@@ -7,7 +7,7 @@ use headtime_mechanics::profile::{TrackOrder, Zone};
 use headtime_mechanics::{DriveProfile, PhysicalAddress, Track, ZoneSlip};
 
 /// Everything about every sector of a small drive.
-pub struct SlowLayout {
+pub(crate) struct SlowLayout {
     /// Tracks in the order of their numbers, with the turns at which sector 0 starts where they
     /// hold data.
     pub tracks: Vec<(Track, Option<f64>)>,
@@ -24,7 +24,7 @@ pub struct SlowLayout {
 }
 
 impl SlowLayout {
-    pub fn new(profile: &DriveProfile, extra: &[ZoneSlip]) -> Self {
+    pub(crate) fn new(profile: &DriveProfile, extra: &[ZoneSlip]) -> Self {
         let mut slow = Self {
             tracks: Vec::new(),
             sectors_per_track: BTreeMap::new(),
@@ -149,7 +149,7 @@ impl SlowLayout {
     }
 
     /// The turns at which a sector of a track with data starts.
-    pub fn sector_turns(&self, track: Track, start: f64, sector: u32) -> f64 {
+    pub(crate) fn sector_turns(&self, track: Track, start: f64, sector: u32) -> f64 {
         let turn = |from: f64, sectors: i64| {
             from + sectors as f64 / f64::from(self.sectors_per_track[&track])
         };
@@ -165,7 +165,7 @@ impl SlowLayout {
     }
 
     /// The LBA at each place that holds one.
-    pub fn lbas(&self) -> BTreeMap<PhysicalAddress, u64> {
+    pub(crate) fn lbas(&self) -> BTreeMap<PhysicalAddress, u64> {
         self.places.iter().copied().zip(0..).collect()
     }
 }

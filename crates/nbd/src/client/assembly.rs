@@ -33,12 +33,12 @@ pub(super) enum Misfit {
 
 impl Assembly {
     /// For a read of `length` bytes.
-    pub fn new(length: u32) -> Assembly {
+    pub(super) fn new(length: u32) -> Assembly {
         Assembly { length, content: Content::Nothing }
     }
 
     /// Adds bytes at `start`, which with them lies within the read.
-    pub fn put(&mut self, start: u32, data: Vec<u8>, max_ranges: u32) -> Result<(), Misfit> {
+    pub(super) fn put(&mut self, start: u32, data: Vec<u8>, max_ranges: u32) -> Result<(), Misfit> {
         if let (Content::Nothing, true) = (&self.content, data.len() == self.length as usize) {
             self.content = Content::Whole(data.into());
             return Ok(());
@@ -49,13 +49,18 @@ impl Assembly {
     }
 
     /// Adds `count` zeroes at `start`, within the read.
-    pub fn put_hole(&mut self, start: u32, count: u32, max_ranges: u32) -> Result<(), Misfit> {
+    pub(super) fn put_hole(
+        &mut self,
+        start: u32,
+        count: u32,
+        max_ranges: u32,
+    ) -> Result<(), Misfit> {
         // The buffer starts as zeroes and no range is written twice.
         self.cover(start, count, max_ranges).map(|_| ())
     }
 
     /// Whether every byte has arrived.
-    pub fn is_complete(&self) -> bool {
+    pub(super) fn is_complete(&self) -> bool {
         match &self.content {
             Content::Whole(_) => true,
             Content::Pieces { covered, .. } => covered[..] == [(0, self.length)],
@@ -64,7 +69,7 @@ impl Assembly {
     }
 
     /// The data, if every byte has arrived.
-    pub fn finish(self) -> Option<Bytes> {
+    pub(super) fn finish(self) -> Option<Bytes> {
         match self.content {
             Content::Whole(bytes) => Some(bytes),
             Content::Pieces { buffer, covered } => {
@@ -75,7 +80,7 @@ impl Assembly {
     }
 
     /// Bytes held.
-    pub fn held_bytes(&self) -> u64 {
+    pub(super) fn held_bytes(&self) -> u64 {
         match &self.content {
             Content::Nothing => 0,
             Content::Whole(bytes) => bytes.len() as u64,

@@ -31,15 +31,15 @@ pub(super) struct Pending {
 }
 
 impl Flight {
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.open.len()
     }
 
-    pub fn charged(&self) -> u64 {
+    pub(super) fn charged(&self) -> u64 {
         self.charged
     }
 
-    pub fn held_bytes(&self) -> u64 {
+    pub(super) fn held_bytes(&self) -> u64 {
         let extents = |pending: &Pending| {
             pending.extents.as_ref().map_or(0, |list| list.len() * EXTENT_BYTES) as u64
         };
@@ -47,13 +47,13 @@ impl Flight {
     }
 
     /// Gives up the oldest request.
-    pub fn lose_one(&mut self) -> Option<RequestId> {
+    pub(super) fn lose_one(&mut self) -> Option<RequestId> {
         let (id, pending) = self.open.pop_first()?;
         self.charged -= pending.charge;
         Some(id)
     }
 
-    pub fn enter(&mut self, pending: Pending) -> RequestId {
+    pub(super) fn enter(&mut self, pending: Pending) -> RequestId {
         let id = RequestId(self.next);
         self.next += 1;
         self.charged += pending.charge;
@@ -61,13 +61,13 @@ impl Flight {
         id
     }
 
-    pub fn get(&mut self, id: RequestId) -> Result<&mut Pending, CloseReason> {
+    pub(super) fn get(&mut self, id: RequestId) -> Result<&mut Pending, CloseReason> {
         self.open
             .get_mut(&id)
             .ok_or(CloseReason::Violation("a reply to a request that is not in flight"))
     }
 
-    pub fn close(&mut self, id: RequestId) -> Result<Pending, CloseReason> {
+    pub(super) fn close(&mut self, id: RequestId) -> Result<Pending, CloseReason> {
         self.get(id)?;
         let pending = self.open.remove(&id).expect("the request was just found");
         self.charged -= pending.charge;
@@ -77,7 +77,7 @@ impl Flight {
 
 impl Pending {
     /// Whether a reply that ends here, without an error, has brought what was asked for.
-    pub fn check_complete(&self) -> Result<(), CloseReason> {
+    pub(super) fn check_complete(&self) -> Result<(), CloseReason> {
         match self.code {
             _ if self.error.is_some() => Ok(()),
             wire::CMD_READ if !self.assembly.is_complete() => {
@@ -91,7 +91,7 @@ impl Pending {
     }
 
     /// How far `offset` lies into the read, if `count` bytes from there lie within it.
-    pub fn distance(&self, offset: u64, count: u32) -> Result<u32, CloseReason> {
+    pub(super) fn distance(&self, offset: u64, count: u32) -> Result<u32, CloseReason> {
         let within = offset.checked_sub(self.offset).filter(|start| {
             start.checked_add(u64::from(count)).is_some_and(|end| end <= u64::from(self.length))
         });

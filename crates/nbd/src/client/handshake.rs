@@ -28,7 +28,7 @@ pub(super) enum Haggle {
 }
 
 impl Haggle {
-    pub fn doing(&self) -> &'static str {
+    pub(super) fn doing(&self) -> &'static str {
         match self {
             Haggle::Greeting => "the greeting",
             Haggle::Reply { option, .. } => option_name(*option),
@@ -55,7 +55,7 @@ pub(super) struct Gathered {
 const LIST_ENTRY_BYTES: u64 = 64;
 
 impl Gathered {
-    pub fn held_bytes(&self) -> u64 {
+    pub(super) fn held_bytes(&self) -> u64 {
         let text = self.description.len() + self.name.as_ref().map_or(0, String::len);
         self.list_bytes + text as u64
     }

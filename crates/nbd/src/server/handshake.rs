@@ -52,7 +52,7 @@ pub(super) enum Question {
 }
 
 impl Haggle {
-    pub fn wants_input(&self, outbox: &Outbox) -> bool {
+    pub(super) fn wants_input(&self, outbox: &Outbox) -> bool {
         match self {
             Haggle::OptionHeader => outbox.is_empty(),
             Haggle::ClientFlags | Haggle::OptionData { .. } | Haggle::Skipping(_) => true,
@@ -60,7 +60,7 @@ impl Haggle {
         }
     }
 
-    pub fn inside_message(&self) -> bool {
+    pub(super) fn inside_message(&self) -> bool {
         matches!(self, Haggle::OptionData { .. } | Haggle::Skipping(_))
     }
 }

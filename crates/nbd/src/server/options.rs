@@ -21,7 +21,7 @@ pub(super) struct Asked {
 
 impl ExportQuery {
     /// `None` when the data is malformed.
-    pub fn parse(data: &[u8]) -> Option<ExportQuery> {
+    pub(super) fn parse(data: &[u8]) -> Option<ExportQuery> {
         let mut reader = Reader(data);
         let length = reader.u32()?;
         let name = reader.string(length as usize)?.to_string();
@@ -53,7 +53,7 @@ pub(super) struct ContextQuery {
 impl ContextQuery {
     /// `None` when the data is malformed. Queries in namespaces not known here are ignored, as the
     /// protocol demands.
-    pub fn parse(data: &[u8]) -> Option<ContextQuery> {
+    pub(super) fn parse(data: &[u8]) -> Option<ContextQuery> {
         let mut reader = Reader(data);
         let length = reader.u32()?;
         let name = reader.string(length as usize)?.to_string();
@@ -71,7 +71,7 @@ impl ContextQuery {
     }
 
     /// Whether `base:allocation` belongs in the answer to LIST_META_CONTEXT.
-    pub fn lists_allocation(&self) -> bool {
+    pub(super) fn lists_allocation(&self) -> bool {
         self.empty || self.exact || self.wildcard
     }
 }

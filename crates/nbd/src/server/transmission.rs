@@ -32,7 +32,7 @@ pub(super) enum Serve {
 }
 
 impl Serve {
-    pub fn inside_message(&self) -> bool {
+    pub(super) fn inside_message(&self) -> bool {
         matches!(self, Serve::Payload(_) | Serve::Skip(..))
     }
 }
@@ -178,34 +178,34 @@ pub(super) struct Open {
 }
 
 impl Flight {
-    pub fn len(&self) -> usize {
+    pub(super) fn len(&self) -> usize {
         self.open.len()
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(super) fn is_empty(&self) -> bool {
         self.open.is_empty()
     }
 
-    pub fn charged(&self) -> u64 {
+    pub(super) fn charged(&self) -> u64 {
         self.charged
     }
 
-    pub fn get(&self, handle: Handle) -> Option<&Open> {
+    pub(super) fn get(&self, handle: Handle) -> Option<&Open> {
         self.open.get(&handle)
     }
 
     /// The shell has answered; the charge stays until `release`.
-    pub fn close(&mut self, handle: Handle) {
+    pub(super) fn close(&mut self, handle: Handle) {
         self.open.remove(&handle);
     }
 
-    pub fn release(&mut self, charge: u64) {
+    pub(super) fn release(&mut self, charge: u64) {
         self.charged -= charge;
     }
 
     /// Forgets requests, for a connection that is over; `unsent` is what replies not yet sent are
     /// charged.
-    pub fn clear(&mut self, unsent: u64) {
+    pub(super) fn clear(&mut self, unsent: u64) {
         self.charged = unsent;
         self.open.clear();
     }

@@ -6,12 +6,12 @@ use headtime_nbd::{ClientLimits, Command, Errno, Session};
 
 use crate::common::msg;
 
-pub const REPLY: &str = "0003e889045565a9";
-pub const GREETING: &str = "'NBDMAGIC' 'IHAVEOPT' 0003";
+pub(crate) const REPLY: &str = "0003e889045565a9";
+pub(crate) const GREETING: &str = "'NBDMAGIC' 'IHAVEOPT' 0003";
 /// 1 MiB; HAS_FLAGS, FLUSH, FUA, TRIM, WRITE_ZEROES, DF, CACHE, FAST_ZERO.
-pub const EXPORT: &str = "0000000000100000 0ced";
+pub(crate) const EXPORT: &str = "0000000000100000 0ced";
 
-pub fn client(config: Config) -> Connection {
+pub(crate) fn client(config: Config) -> Connection {
     let limits = ClientLimits {
         max_fragments: 4,
         max_extents: 8,
@@ -21,7 +21,7 @@ pub fn client(config: Config) -> Connection {
     Connection::new(config, limits).unwrap()
 }
 
-pub fn events(client: &mut Connection, text: &str) -> Vec<Event> {
+pub(crate) fn events(client: &mut Connection, text: &str) -> Vec<Event> {
     let bytes = msg(text);
     let mut input = &bytes[..];
     let mut events = Vec::new();
@@ -36,23 +36,23 @@ pub fn events(client: &mut Connection, text: &str) -> Vec<Event> {
     }
 }
 
-pub fn sent(client: &mut Connection) -> Vec<u8> {
+pub(crate) fn sent(client: &mut Connection) -> Vec<u8> {
     std::iter::from_fn(|| client.poll_output()).flatten().collect()
 }
 
 /// Feeds what the server says and expects what the client answers, without events.
 #[track_caller]
-pub fn exchange(client: &mut Connection, server_says: &str, client_says: &str) {
+pub(crate) fn exchange(client: &mut Connection, server_says: &str, client_says: &str) {
     assert_eq!(events(client, server_says), []);
     assert_eq!(sent(client), msg(client_says));
 }
 
-pub fn go(name: &str) -> String {
+pub(crate) fn go(name: &str) -> String {
     let length = name.len();
     format!("'IHAVEOPT' 00000007 {:08x} {length:08x} '{name}' 0003 0001 0002 0003", length + 12)
 }
 
-pub fn opened(structured: bool) -> (Connection, Session) {
+pub(crate) fn opened(structured: bool) -> (Connection, Session) {
     let mut client = client(Config { structured_replies: structured, ..Config::open("vol0") });
     if structured {
         exchange(&mut client, GREETING, "00000003 'IHAVEOPT' 00000008 00000000");
@@ -79,21 +79,21 @@ pub fn opened(structured: bool) -> (Connection, Session) {
     (client, session)
 }
 
-pub const OFFSET: u64 = 0x200;
-pub const LENGTH: u32 = 0x400;
+pub(crate) const OFFSET: u64 = 0x200;
+pub(crate) const LENGTH: u32 = 0x400;
 
-pub fn submit(client: &mut Connection, command: Command) -> (RequestId, String) {
+pub(crate) fn submit(client: &mut Connection, command: Command) -> (RequestId, String) {
     let id = client.submit(command).unwrap();
     let request = sent(client);
     (id, request[8..16].iter().map(|byte| format!("{byte:02x}")).collect())
 }
 
-pub fn read() -> Command {
+pub(crate) fn read() -> Command {
     Command::Read { offset: OFFSET, length: LENGTH, unfragmented: false }
 }
 
 #[track_caller]
-pub fn completed(
+pub(crate) fn completed(
     client: &mut Connection,
     text: &str,
     id: RequestId,
@@ -105,6 +105,10 @@ pub fn completed(
     completion.result
 }
 
-pub fn failed(errno: Errno, text: &str, offset: Option<u64>) -> Result<Outcome, RequestError> {
+pub(crate) fn failed(
+    errno: Errno,
+    text: &str,
+    offset: Option<u64>,
+) -> Result<Outcome, RequestError> {
     Err(RequestError::Server { errno, text: text.into(), offset })
 }

@@ -12,7 +12,7 @@ use proptest::test_runner::{Config as ProptestConfig, FileFailurePersistence};
 /// So many cases; a failing one is printed with its arguments, its seed is written beside the
 /// test's source (`*.regressions`) and is run first by `cargo test -p headtime-nbd --test NAME`
 /// from then on.
-pub fn cases(cases: u32) -> ProptestConfig {
+pub(crate) fn cases(cases: u32) -> ProptestConfig {
     let failure_persistence = FileFailurePersistence::WithSource("regressions");
     ProptestConfig {
         cases,
@@ -22,7 +22,7 @@ pub fn cases(cases: u32) -> ProptestConfig {
 }
 
 /// Bytes from text: hexadecimal words, `'literal text'` without spaces, `00*124` for repetition.
-pub fn msg(text: &str) -> Vec<u8> {
+pub(crate) fn msg(text: &str) -> Vec<u8> {
     let mut bytes = Vec::new();
     for word in text.split_whitespace() {
         if let Some(literal) = word.strip_prefix('\'') {
@@ -43,19 +43,19 @@ pub fn msg(text: &str) -> Vec<u8> {
 }
 
 /// An option as a client sends it.
-pub fn option(code: u32, data: &[u8]) -> Vec<u8> {
+pub(crate) fn option(code: u32, data: &[u8]) -> Vec<u8> {
     [b"IHAVEOPT", &code.to_be_bytes()[..], &(data.len() as u32).to_be_bytes(), data].concat()
 }
 
 /// A request as a client sends it.
-pub fn request(flags: u16, code: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {
+pub(crate) fn request(flags: u16, code: u16, cookie: u64, offset: u64, length: u32) -> Vec<u8> {
     let parts = [flags.to_be_bytes(), code.to_be_bytes()].concat();
     let rest = [cookie.to_be_bytes(), offset.to_be_bytes()].concat();
     [&0x2560_9513_u32.to_be_bytes()[..], &parts, &rest, &length.to_be_bytes()].concat()
 }
 
 /// Data of GO and INFO.
-pub fn go_data(name: &str, infos: &[u16]) -> Vec<u8> {
+pub(crate) fn go_data(name: &str, infos: &[u16]) -> Vec<u8> {
     let mut data = [&(name.len() as u32).to_be_bytes()[..], name.as_bytes()].concat();
     data.extend_from_slice(&(infos.len() as u16).to_be_bytes());
     infos.iter().for_each(|info| data.extend_from_slice(&info.to_be_bytes()));
@@ -63,7 +63,7 @@ pub fn go_data(name: &str, infos: &[u16]) -> Vec<u8> {
 }
 
 /// Data of LIST_META_CONTEXT and SET_META_CONTEXT.
-pub fn context_data(name: &str, queries: &[&str]) -> Vec<u8> {
+pub(crate) fn context_data(name: &str, queries: &[&str]) -> Vec<u8> {
     let mut data = [&(name.len() as u32).to_be_bytes()[..], name.as_bytes()].concat();
     data.extend_from_slice(&(queries.len() as u32).to_be_bytes());
     for query in queries {
@@ -74,13 +74,13 @@ pub fn context_data(name: &str, queries: &[&str]) -> Vec<u8> {
 }
 
 /// Everything a server has to send.
-pub fn sent(server: &mut Connection) -> Vec<u8> {
+pub(crate) fn sent(server: &mut Connection) -> Vec<u8> {
     std::iter::from_fn(|| server.poll_output()).flatten().collect()
 }
 
 /// Gives the server all of `input` and takes the events up to the first one that wants an answer or
 /// until all is in. Panics when the server stops wanting input before that.
-pub fn feed(server: &mut Connection, mut input: &[u8]) -> Vec<Event> {
+pub(crate) fn feed(server: &mut Connection, mut input: &[u8]) -> Vec<Event> {
     let mut events = Vec::new();
     loop {
         events.extend(std::iter::from_fn(|| server.poll_event()));
@@ -98,12 +98,12 @@ pub fn feed(server: &mut Connection, mut input: &[u8]) -> Vec<Event> {
 }
 
 /// A one-mebibyte disk called `vol0` with 512-byte blocks.
-pub fn vol0() -> ExportInfo {
+pub(crate) fn vol0() -> ExportInfo {
     ExportInfo { description: "a disk".into(), ..ExportInfo::disk("vol0", 1 << 20) }
 }
 
 /// Limits that tests can reach.
-pub fn small_limits() -> Limits {
+pub(crate) fn small_limits() -> Limits {
     Limits {
         max_request_bytes: 64 << 10,
         max_in_flight: 8,
@@ -116,14 +116,14 @@ pub fn small_limits() -> Limits {
 
 /// Which replies and contexts a prepared server has agreed to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Mode {
+pub(crate) enum Mode {
     Simple,
     Structured,
     WithContext,
 }
 
 /// A server in the transmission phase, its handshake output taken away.
-pub fn serving(limits: Limits, export: ExportInfo, mode: Mode) -> Connection {
+pub(crate) fn serving(limits: Limits, export: ExportInfo, mode: Mode) -> Connection {
     let mut server = Connection::new(limits).unwrap();
     sent(&mut server);
     assert_eq!(feed(&mut server, &3_u32.to_be_bytes()), []);
@@ -149,17 +149,17 @@ pub fn serving(limits: Limits, export: ExportInfo, mode: Mode) -> Connection {
 /// A disk in memory with allocation by blocks of 512 bytes, and a list of exports: what a shell is
 /// around a server.
 #[derive(Debug, Clone)]
-pub struct Shell {
+pub(crate) struct Shell {
     pub exports: Vec<ExportInfo>,
     pub disk: Vec<u8>,
     pub hole: Vec<bool>,
     pub flushes: u32,
 }
 
-pub const BLOCK: usize = 512;
+pub(crate) const BLOCK: usize = 512;
 
 impl Shell {
-    pub fn new(size: usize) -> Shell {
+    pub(crate) fn new(size: usize) -> Shell {
         let mut export = ExportInfo::disk("vol0", size as u64);
         export.flags = export.flags | ExportFlags::SEND_FAST_ZERO;
         export.block_sizes = BlockSizes { minimum: BLOCK as u32, ..BlockSizes::default() };
@@ -172,7 +172,7 @@ impl Shell {
     }
 
     /// Answers a lookup; carries out nothing.
-    pub fn answer(&self, server: &mut Connection, event: &Event) {
+    pub(crate) fn answer(&self, server: &mut Connection, event: &Event) {
         match event {
             Event::ListExports => {
                 let entry = |export: &ExportInfo| ListedExport {
@@ -191,7 +191,7 @@ impl Shell {
     }
 
     /// Carries out a request; the answer can be given at any later time.
-    pub fn carry_out(&mut self, request: Request) -> Answer {
+    pub(crate) fn carry_out(&mut self, request: Request) -> Answer {
         let handle = request.handle;
         let (offset, length) = request.command.range();
         let range = offset as usize..(offset + length) as usize;
@@ -244,13 +244,13 @@ impl Shell {
 
 /// The answer to a request, to be given to the server.
 #[derive(Debug)]
-pub struct Answer {
+pub(crate) struct Answer {
     pub handle: headtime_nbd::server::Handle,
     pub outcome: What,
 }
 
 #[derive(Debug)]
-pub enum What {
+pub(crate) enum What {
     Done,
     Segments(Vec<Segment>),
     Extents(Vec<Extent>),
@@ -258,7 +258,7 @@ pub enum What {
 }
 
 impl Answer {
-    pub fn give(self, server: &mut Connection) {
+    pub(crate) fn give(self, server: &mut Connection) {
         match self.outcome {
             What::Done => server.reply_done(self.handle),
             What::Segments(segments) => server.reply_segments(self.handle, &segments),

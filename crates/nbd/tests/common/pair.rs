@@ -11,15 +11,15 @@ use crate::common::{Answer, Shell};
 
 /// A small generator (xorshift), so that a failing case is replayed by the seed proptest prints.
 #[derive(Debug, Clone)]
-pub struct Dice(u64);
+pub(crate) struct Dice(u64);
 
 impl Dice {
-    pub fn new(seed: u64) -> Dice {
+    pub(crate) fn new(seed: u64) -> Dice {
         Dice(seed | 1)
     }
 
     /// 0 to `below - 1`.
-    pub fn roll(&mut self, below: usize) -> usize {
+    pub(crate) fn roll(&mut self, below: usize) -> usize {
         self.0 ^= self.0 << 13;
         self.0 ^= self.0 >> 7;
         self.0 ^= self.0 << 17;
@@ -28,7 +28,7 @@ impl Dice {
 }
 
 /// Everything between two machines.
-pub struct Pair {
+pub(crate) struct Pair {
     pub client: client::Connection,
     pub server: server::Connection,
     pub shell: Shell,
@@ -43,7 +43,7 @@ pub struct Pair {
 }
 
 impl Pair {
-    pub fn new(
+    pub(crate) fn new(
         client: client::Connection,
         server: server::Connection,
         shell: Shell,
@@ -64,7 +64,7 @@ impl Pair {
     }
 
     /// One random thing happens; the bounds are checked after it.
-    pub fn step(&mut self) {
+    pub(crate) fn step(&mut self) {
         match self.dice.roll(6) {
             0 => self.client_sends(),
             1 => self.server_reads(),
@@ -81,7 +81,7 @@ impl Pair {
     }
 
     /// Steps until `done`, or panics when nothing comes of it.
-    pub fn run(&mut self, mut done: impl FnMut(&mut Pair) -> bool) {
+    pub(crate) fn run(&mut self, mut done: impl FnMut(&mut Pair) -> bool) {
         for _ in 0..2_000_000 {
             if done(self) {
                 return;
@@ -92,7 +92,7 @@ impl Pair {
     }
 
     /// Completions that have come since the last call.
-    pub fn completions(&mut self) -> Vec<Completion> {
+    pub(crate) fn completions(&mut self) -> Vec<Completion> {
         let (done, rest) = std::mem::take(&mut self.client_events)
             .into_iter()
             .partition(|event| matches!(event, client::Event::Completed(_)));

@@ -35,7 +35,7 @@ impl Lots {
 }
 
 /// A drive of the seed; the same for the same seed.
-pub fn drawn(seed: u64) -> DriveProfile {
+pub(crate) fn drawn(seed: u64) -> DriveProfile {
     let mut lots = Lots(seed.wrapping_mul(0x5851_F42D_4C95_7F2D));
     let rpm = [5_400.0, 7_200.0, 10_000.0, 15_000.0][lots.whole(0, 3) as usize];
     let layout = [
@@ -152,7 +152,7 @@ pub fn drawn(seed: u64) -> DriveProfile {
 }
 
 /// The drive of the seed, worn: what [`drawn`] leaves out.
-pub fn worn(seed: u64) -> DriveProfile {
+pub(crate) fn worn(seed: u64) -> DriveProfile {
     let mut profile = drawn(seed);
     let mut lots = Lots(seed.wrapping_mul(0x9E6C_63D0_876A_46F5) ^ 0x5EED);
     let heads = profile.geometry.heads;

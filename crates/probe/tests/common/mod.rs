@@ -1,9 +1,9 @@
 //! A probe at a simulated drive in virtual time, and its finding beside the truth.
 #![allow(dead_code)]
 
-pub mod drives;
+pub(crate) mod drives;
 mod simulated;
-pub mod wall;
+pub(crate) mod wall;
 
 use headtime_mechanics::{DriveProfile, Layout};
 use headtime_probe::{Answer, Errand, Finding, Issue, Outcome, Probe, Settings};
@@ -14,36 +14,36 @@ use simulated::Simulated;
 
 /// What `simulated` needs of the probe.
 mod probe {
-    pub use headtime_probe::{Answer, Errand, Issue, Kind, Outcome};
+    pub(super) use headtime_probe::{Answer, Errand, Issue, Kind, Outcome};
 }
 
 /// Answers a probe's asks from a simulated drive.
-pub struct Bench {
+pub(crate) struct Bench {
     at: Simulated,
 }
 
 impl Bench {
-    pub fn new(truth: DriveTruth) -> Self {
+    pub(crate) fn new(truth: DriveTruth) -> Self {
         Self { at: Simulated::new(truth) }
     }
 
     /// What the clock says.
-    pub fn now(&self) -> Instant {
+    pub(crate) fn now(&self) -> Instant {
         self.at.now
     }
 
     /// Lets the clock go on to a time.
-    pub fn wait_until(&mut self, now: Instant) {
+    pub(crate) fn wait_until(&mut self, now: Instant) {
         self.at.now = self.at.now.max(now);
     }
 
     /// Answers one ask; false when there is no more to do.
-    pub fn step(&mut self, probe: &mut Probe) -> bool {
+    pub(crate) fn step(&mut self, probe: &mut Probe) -> bool {
         self.step_with(probe, Outcome::Read)
     }
 
     /// Answers one ask, with an outcome for all of it.
-    pub fn step_with(&mut self, probe: &mut Probe, outcome: Outcome) -> bool {
+    pub(crate) fn step_with(&mut self, probe: &mut Probe, outcome: Outcome) -> bool {
         let Some(errand) = Errand::of(&probe.ask()) else { return false };
         let answers = self.carry_out(errand, |_| outcome);
         probe.completed_all(answers);
@@ -51,7 +51,7 @@ impl Bench {
     }
 
     /// Carries an ask out; each command ends as `outcome` says of it.
-    pub fn carry_out(
+    pub(crate) fn carry_out(
         &mut self,
         errand: Errand,
         outcome: impl Fn(&Issue) -> Outcome,
@@ -59,22 +59,22 @@ impl Bench {
         self.at.carry_out(errand, outcome)
     }
 
-    pub fn run(&mut self, probe: &mut Probe) -> Finding {
+    pub(crate) fn run(&mut self, probe: &mut Probe) -> Finding {
         while self.step(probe) {}
         probe.finding()
     }
 }
 
-pub fn settings(profile: &DriveProfile, seed: u64) -> Settings {
+pub(crate) fn settings(profile: &DriveProfile, seed: u64) -> Settings {
     Settings::for_drive(profile.capacity(), profile.sector_size().expect("a valid profile"), seed)
 }
 
-pub fn characterize(profile: &DriveProfile, truth: DriveTruth, seed: u64) -> Finding {
+pub(crate) fn characterize(profile: &DriveProfile, truth: DriveTruth, seed: u64) -> Finding {
     Bench::new(truth).run(&mut Probe::new(settings(profile, seed)))
 }
 
 /// Zone borders as LBAs, where sectors per track change.
-pub fn borders(profile: &DriveProfile) -> Vec<(u64, u32)> {
+pub(crate) fn borders(profile: &DriveProfile) -> Vec<(u64, u32)> {
     let layout = Layout::new(profile).expect("a valid profile");
     let mut borders: Vec<(u64, u32)> = Vec::new();
     for zone in layout.zones() {
@@ -87,7 +87,7 @@ pub fn borders(profile: &DriveProfile) -> Vec<(u64, u32)> {
 
 /// Share of random LBAs whose track has as many sectors and begins and ends with the same LBA in
 /// both, but for `slack` sectors.
-pub fn tracks_alike(found: &DriveProfile, truth: &DriveTruth, slack: u64) -> f64 {
+pub(crate) fn tracks_alike(found: &DriveProfile, truth: &DriveTruth, slack: u64) -> f64 {
     let (one, two) = (Layout::new(found).expect("a valid profile"), truth.mechanism().layout());
     let capacity = two.capacity().get();
     let count = 4_000;

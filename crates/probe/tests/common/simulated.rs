@@ -8,7 +8,7 @@ use headtime_units::{Instant, Nanos};
 use super::probe::{Answer, Errand, Issue, Kind, Outcome};
 
 /// A simulated drive and a clock.
-pub struct Simulated {
+pub(super) struct Simulated {
     drive: SimulatedDrive,
     pub now: Instant,
     next_id: u64,
@@ -18,7 +18,7 @@ pub struct Simulated {
 const HOST: Nanos = Nanos::from_ns(1_000);
 
 impl Simulated {
-    pub fn new(truth: DriveTruth) -> Self {
+    pub(super) fn new(truth: DriveTruth) -> Self {
         Self {
             drive: SimulatedDrive::new(truth).expect("the truth is a drive"),
             now: Instant::ORIGIN,
@@ -28,7 +28,7 @@ impl Simulated {
 
     /// Carries an ask out; each command ends as `outcome` says of it. The drive gets no more
     /// commands than it holds; the others wait outside.
-    pub fn carry_out(
+    pub(super) fn carry_out(
         &mut self,
         mut errand: Errand,
         outcome: impl Fn(&Issue) -> Outcome,

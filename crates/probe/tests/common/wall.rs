@@ -30,7 +30,7 @@ use super::{Bench, borders, settings};
 /// One drive. Its name says how to make it again: `NAME:nominal:SEED` or `NAME:drawn:SEED` of the
 /// catalog, `random-N:nominal:N` or `random-N:drawn:N` of `drives::drawn`, and
 /// `random-N@nocache:…` the same without its cache.
-pub struct Case {
+pub(crate) struct Case {
     pub name: String,
     pub profile: DriveProfile,
     pub truth: DriveTruth,
@@ -39,7 +39,7 @@ pub struct Case {
 }
 
 /// What came of it, beside the truth.
-pub struct Row {
+pub(crate) struct Row {
     pub name: String,
     pub noisy: bool,
     pub verdict: String,
@@ -66,7 +66,7 @@ const PAUSE: Nanos = Nanos::from_us(500);
 
 impl Case {
     /// The case of a name.
-    pub fn parse(name: &str) -> Self {
+    pub(crate) fn parse(name: &str) -> Self {
         if let Some(case) = Self::parse_worn(name) {
             return case;
         }
@@ -123,7 +123,7 @@ impl Case {
     }
 
     /// Characterizes it and looks at what was found.
-    pub fn run(&self) -> Row {
+    pub(crate) fn run(&self) -> Row {
         let settings = settings(&self.profile, self.seed);
         let (mut probe, mut bench) = (Probe::new(settings), Bench::new(self.truth.clone()));
         let mut checked: Vec<Answer> = Vec::new();
@@ -228,7 +228,7 @@ impl Case {
 
 impl Row {
     /// What falls short, as sentences; nothing when all is well.
-    pub fn shortfalls(&self) -> Vec<String> {
+    pub(crate) fn shortfalls(&self) -> Vec<String> {
         let mut short = Vec::new();
         if self.ppm.abs() > 1.0 {
             short.push(format!("the period is off by {:.2} ppm, expected 1 at most", self.ppm));
@@ -264,7 +264,7 @@ impl Row {
     }
 
     /// All figures in a line.
-    pub fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         format!(
             "{:<32} {:>7.3} ppm, borders {:>5.1} tracks, steps {:>6.2} %, within 50 us {:>6.2} % \
                 of {:>4} (means {:>6.2} %, exact {:>6.2} %), turn missed {:>5.2} % (means {:>5.2} \
@@ -287,7 +287,7 @@ impl Row {
 }
 
 /// Runs cases two at a time; their rows in order.
-pub fn run_all(names: &[String]) -> Vec<Row> {
+pub(crate) fn run_all(names: &[String]) -> Vec<Row> {
     let next = std::sync::atomic::AtomicUsize::new(0);
     let rows = std::sync::Mutex::new(Vec::new());
     std::thread::scope(|scope| {

@@ -8,13 +8,13 @@ use crate::tiny::{OVERHEAD, REPORTING, TinyBelief};
 
 /// In which order the drive serves what it holds.
 #[derive(Clone, Debug)]
-pub enum ServiceOrder {
+pub(crate) enum ServiceOrder {
     Arrival,
     /// By these numbers, modulo how many it holds; firmware may reorder as it likes.
     Picks(Vec<usize>),
 }
 
-pub struct Drive {
+pub(crate) struct Drive {
     order: ServiceOrder,
     picked: usize,
     head: Head,
@@ -31,10 +31,10 @@ pub struct Drive {
 }
 
 /// Flushing takes this long, with or without anything to write.
-pub const FLUSH: Nanos = Nanos::from_ms(2);
+pub(crate) const FLUSH: Nanos = Nanos::from_ms(2);
 
 impl Drive {
-    pub fn new(order: ServiceOrder) -> Self {
+    pub(crate) fn new(order: ServiceOrder) -> Self {
         Self {
             order,
             picked: 0,
@@ -48,17 +48,17 @@ impl Drive {
         }
     }
 
-    pub fn take(&mut self, now: Instant, command: Command) {
+    pub(crate) fn take(&mut self, now: Instant, command: Command) {
         self.held.push((command, now));
     }
 
     /// How many commands the drive holds.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.held.len() + usize::from(self.in_service.is_some())
     }
 
     /// When the next completion is reported; picks a command to serve when none is in service.
-    pub fn next_report(&mut self) -> Option<Instant> {
+    pub(crate) fn next_report(&mut self) -> Option<Instant> {
         if self.in_service.is_none() && !self.held.is_empty() {
             let index = match &self.order {
                 ServiceOrder::Arrival => 0,
@@ -77,7 +77,7 @@ impl Drive {
     }
 
     /// The command in service, which is done.
-    pub fn report(&mut self) -> Command {
+    pub(crate) fn report(&mut self) -> Command {
         self.in_service.take().expect("a report was due").0
     }
 

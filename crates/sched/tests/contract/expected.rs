@@ -7,7 +7,7 @@ use proptest::prelude::*;
 use crate::session::{Session, Setup, read, write};
 
 /// Reads, each so long after the one before it.
-pub fn order_of(policy: &str, arrivals: &[(u64, u64)]) -> Vec<u64> {
+pub(crate) fn order_of(policy: &str, arrivals: &[(u64, u64)]) -> Vec<u64> {
     let mut session = Setup::of(policy).start();
     for (id, (lba, gap_us)) in arrivals.iter().enumerate() {
         session.pass(Nanos::from_us(*gap_us));

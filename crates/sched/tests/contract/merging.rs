@@ -3,7 +3,7 @@
 
 use headtime_sched::{Choice, Policy, Queued, View};
 
-pub struct Merging {
+pub(crate) struct Merging {
     pub depth: usize,
 }
 

@@ -40,7 +40,7 @@ enum State {
 }
 
 #[derive(Default)]
-pub struct Model {
+pub(crate) struct Model {
     requests: Vec<Held>,
     by_id: BTreeMap<RequestId, Ordinal>,
     reported: BTreeSet<Ordinal>,
@@ -75,7 +75,7 @@ fn conflict(one: &Request, other: &Request) -> bool {
 }
 
 impl Model {
-    pub fn submit(&mut self, request: Request) {
+    pub(crate) fn submit(&mut self, request: Request) {
         self.by_id.insert(request.id, self.requests.len());
         self.requests.push(Held {
             request,
@@ -87,7 +87,7 @@ impl Model {
     }
 
     /// Checks what is sent, and notes what a flush will cover.
-    pub fn dispatch(&mut self, command: &Command) {
+    pub(crate) fn dispatch(&mut self, command: &Command) {
         assert!(self.commands.insert(command.id), "{command:?}: a command's name is used twice");
         assert!(
             !command.requests.is_empty() || command.background.is_some(),
@@ -147,7 +147,7 @@ impl Model {
     }
 
     /// The drive has done `command`, or failed to.
-    pub fn drive_completes(&mut self, command: &Command, outcome: Outcome) {
+    pub(crate) fn drive_completes(&mut self, command: &Command, outcome: Outcome) {
         let flushed = self.flushing.remove(&command.id).unwrap_or_default();
         if outcome == Outcome::Success {
             for (sector, ordinal) in flushed {
@@ -179,7 +179,7 @@ impl Model {
         }
     }
 
-    pub fn scan_start(&mut self, id: ScanId, wanted: &Wanted, options: ScanOptions) {
+    pub(crate) fn scan_start(&mut self, id: ScanId, wanted: &Wanted, options: ScanOptions) {
         let open = (0..wanted.capacity().get())
             .filter(|sector| wanted.contains(Lba::new(*sector)))
             .collect();
@@ -192,17 +192,17 @@ impl Model {
         assert!(self.scans.insert(id, scan).is_none());
     }
 
-    pub fn scan_stop(&mut self, id: ScanId) {
+    pub(crate) fn scan_stop(&mut self, id: ScanId) {
         self.scans.remove(&id);
     }
 
     /// What a scan has not got, and what it was told it will not get.
-    pub fn scan_left(&self, id: ScanId) -> (usize, &BTreeSet<Sector>) {
+    pub(crate) fn scan_left(&self, id: ScanId) -> (usize, &BTreeSet<Sector>) {
         (self.scans[&id].open.len(), &self.scans[&id].failed)
     }
 
     /// The drive is done with a command that may have read for scans: remembers what it saw.
-    pub fn background_completes(&mut self, command: &Command) {
+    pub(crate) fn background_completes(&mut self, command: &Command) {
         let Some(extent) = self.reading.remove(&command.id) else { return };
         let seen = self
             .seen
@@ -214,7 +214,7 @@ impl Model {
 
     /// A scan is handed something: it wanted it, gets it for the first time, and gets what was
     /// there.
-    pub fn read(&mut self, read: &BackgroundRead) {
+    pub(crate) fn read(&mut self, read: &BackgroundRead) {
         let scan = self
             .scans
             .get_mut(&read.scan)
@@ -242,7 +242,7 @@ impl Model {
         }
     }
 
-    pub fn finished(&mut self, finished: &Finished) {
+    pub(crate) fn finished(&mut self, finished: &Finished) {
         let ordinal = self
             .by_id
             .remove(&finished.request.id)
@@ -281,7 +281,7 @@ impl Model {
         }
     }
 
-    pub fn cancelled(&mut self, id: RequestId, answer: Cancelled) {
+    pub(crate) fn cancelled(&mut self, id: RequestId, answer: Cancelled) {
         let held = self.by_id.get(&id).copied();
         match answer {
             Cancelled::Unknown => assert!(
@@ -320,13 +320,13 @@ impl Model {
     }
 
     /// Drops the names of those that were cancelled and have left the scheduler.
-    pub fn forget_cancelled(&mut self, at_drive: impl Fn(RequestId) -> bool) {
+    pub(crate) fn forget_cancelled(&mut self, at_drive: impl Fn(RequestId) -> bool) {
         let Self { by_id, requests, .. } = self;
         by_id.retain(|id, ordinal| !requests[*ordinal].cancelled || at_drive(*id));
     }
 
     /// Cuts the power in thought: whatever was promised must be there.
-    pub fn check_power_cut(&self) {
+    pub(crate) fn check_power_cut(&self) {
         for (sector, promised) in &self.promised {
             let durable = self.durable.get(sector);
             assert!(
@@ -339,7 +339,7 @@ impl Model {
     }
 
     /// Everything accepted is over, exactly once, and the sectors hold the last change.
-    pub fn check_end(&self) {
+    pub(crate) fn check_end(&self) {
         for (ordinal, held) in self.requests.iter().enumerate() {
             assert_eq!(
                 self.reported.contains(&ordinal),

@@ -10,12 +10,12 @@ use headtime_units::{Extent, Instant, Lba, Nanos, Sectors};
 use crate::session::{Session, Setup, due, flush, read, request, write};
 use crate::tiny::{CAPACITY, SECTORS_PER_CYLINDER};
 
-pub const POINT_IN_TIME: ScanOptions =
+pub(crate) const POINT_IN_TIME: ScanOptions =
     ScanOptions { point_in_time: true, pace: headtime_sched::Pace::Normal };
 
 /// Gaps are searched whenever anything waits, and a tenth of a millisecond is margin enough on a
 /// drive that does what it says.
-pub fn eager() -> FillSettings {
+pub(crate) fn eager() -> FillSettings {
     FillSettings {
         conservatism: Some(Nanos::from_us(100)),
         read_ahead: ReadAhead::Off,
@@ -27,21 +27,21 @@ pub fn eager() -> FillSettings {
     }
 }
 
-pub fn not_idle(settings: FillSettings) -> FillSettings {
+pub(crate) fn not_idle(settings: FillSettings) -> FillSettings {
     FillSettings { idle: IdleSettings { enabled: false, ..settings.idle }, tail: 0.0, ..settings }
 }
 
-pub fn everything(grain: u64) -> Wanted {
+pub(crate) fn everything(grain: u64) -> Wanted {
     Wanted::all(Sectors::new(CAPACITY), Sectors::new(grain))
 }
 
-pub fn wanted(extents: &[(u64, u64)]) -> Wanted {
+pub(crate) fn wanted(extents: &[(u64, u64)]) -> Wanted {
     let mut wanted = Wanted::new(Sectors::new(CAPACITY), Sectors::new(1));
     extents.iter().for_each(|(start, len)| wanted.insert(Extent::from_numbers(*start, *len)));
     wanted
 }
 
-pub fn knowing(policy: &str) -> Setup {
+pub(crate) fn knowing(policy: &str) -> Setup {
     let mut setup = Setup::of(policy);
     setup.belief.knows_tracks = true;
     setup

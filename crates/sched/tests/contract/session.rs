@@ -12,10 +12,10 @@ use crate::model::Model;
 use crate::tiny::TinyBelief;
 
 /// How the drive fails: told each command as it completes, it answers whether it failed.
-pub type Faults = Box<dyn FnMut(&Command) -> bool>;
+pub(crate) type Faults = Box<dyn FnMut(&Command) -> bool>;
 
 /// What a session starts from.
-pub struct Setup {
+pub(crate) struct Setup {
     pub policy: Box<dyn Policy>,
     pub belief: TinyBelief,
     pub traits: DriveTraits,
@@ -24,7 +24,7 @@ pub struct Setup {
     pub faults: Faults,
 }
 
-pub struct Session {
+pub(crate) struct Session {
     pub scheduler: Scheduler,
     pub drive: Drive,
     pub now: Instant,
@@ -44,12 +44,12 @@ pub struct Session {
 
 impl Setup {
     /// A policy by its text, on a drive with FUA and a queue of 32, nothing failing.
-    pub fn of(policy: &str) -> Self {
+    pub(crate) fn of(policy: &str) -> Self {
         let (entry, parameters) = PolicyEntry::parse(policy).expect("a policy of the table");
         Self::with((entry.build)(&parameters))
     }
 
-    pub fn with(policy: Box<dyn Policy>) -> Self {
+    pub(crate) fn with(policy: Box<dyn Policy>) -> Self {
         Self {
             policy,
             belief: TinyBelief::default(),
@@ -60,32 +60,32 @@ impl Setup {
         }
     }
 
-    pub fn fua(mut self, fua: bool) -> Self {
+    pub(crate) fn fua(mut self, fua: bool) -> Self {
         self.traits.fua = fua;
         self
     }
 
-    pub fn queue_depth(mut self, commands: usize) -> Self {
+    pub(crate) fn queue_depth(mut self, commands: usize) -> Self {
         self.traits.queue_depth = commands;
         self
     }
 
-    pub fn outstanding(mut self, commands: usize) -> Self {
+    pub(crate) fn outstanding(mut self, commands: usize) -> Self {
         self.limits.outstanding = Some(commands);
         self
     }
 
-    pub fn order(mut self, order: ServiceOrder) -> Self {
+    pub(crate) fn order(mut self, order: ServiceOrder) -> Self {
         self.order = order;
         self
     }
 
-    pub fn failing(mut self, faults: impl FnMut(&Command) -> bool + 'static) -> Self {
+    pub(crate) fn failing(mut self, faults: impl FnMut(&Command) -> bool + 'static) -> Self {
         self.faults = Box::new(faults);
         self
     }
 
-    pub fn start(self) -> Session {
+    pub(crate) fn start(self) -> Session {
         Session {
             scheduler: Scheduler::new(Box::new(self.belief), self.policy, self.traits, self.limits),
             drive: Drive::new(self.order),
@@ -105,7 +105,7 @@ impl Setup {
 
 impl Session {
     /// Submits without asking what to do next; several may arrive at one instant.
-    pub fn submit(&mut self, request: Request) -> Admission {
+    pub(crate) fn submit(&mut self, request: Request) -> Admission {
         let admission = self.scheduler.submit(self.now, request);
         if admission == Admission::Accepted {
             self.model.submit(request);
@@ -115,11 +115,11 @@ impl Session {
     }
 
     /// Submits what must be accepted.
-    pub fn accept(&mut self, request: Request) {
+    pub(crate) fn accept(&mut self, request: Request) {
         assert_eq!(self.submit(request), Admission::Accepted, "{request:?}");
     }
 
-    pub fn cancel(&mut self, id: u64) -> Cancelled {
+    pub(crate) fn cancel(&mut self, id: u64) -> Cancelled {
         let answer = self.scheduler.cancel(self.now, RequestId(id));
         self.cancelled_any |= answer != Cancelled::Unknown;
         self.model.cancelled(RequestId(id), answer);
@@ -128,26 +128,32 @@ impl Session {
     }
 
     /// Sets how gaps are filled, and starts a scan of `wanted`.
-    pub fn scan(&mut self, id: u32, settings: FillSettings, wanted: Wanted, options: ScanOptions) {
+    pub(crate) fn scan(
+        &mut self,
+        id: u32,
+        settings: FillSettings,
+        wanted: Wanted,
+        options: ScanOptions,
+    ) {
         self.scheduler.set_fill(settings);
         self.model.scan_start(ScanId(id), &wanted, options);
         self.scheduler.scan_start(self.now, ScanId(id), wanted, options);
         self.scheduler.self_check();
     }
 
-    pub fn scan_stop(&mut self, id: u32) {
+    pub(crate) fn scan_stop(&mut self, id: u32) {
         self.model.scan_stop(ScanId(id));
         self.scheduler.scan_stop(self.now, ScanId(id));
         self.scheduler.self_check();
     }
 
-    pub fn scan_withdraw(&mut self, id: u32, extent: Extent) {
+    pub(crate) fn scan_withdraw(&mut self, id: u32, extent: Extent) {
         self.scheduler.scan_withdraw(ScanId(id), extent);
         self.scheduler.self_check();
     }
 
     /// Lets the scheduler send all it wants to send now.
-    pub fn pump(&mut self) {
+    pub(crate) fn pump(&mut self) {
         self.wake = None;
         loop {
             match self.scheduler.next(self.now) {
@@ -170,7 +176,7 @@ impl Session {
     }
 
     /// Pumps and goes on to the next completion or wake-up; `false` when there is none.
-    pub fn step(&mut self) -> bool {
+    pub(crate) fn step(&mut self) -> bool {
         self.pump();
         match (self.drive.next_report(), self.wake) {
             (None, None) => return false,
@@ -184,7 +190,7 @@ impl Session {
     }
 
     /// Goes on by `span`, handling what happens on the way.
-    pub fn pass(&mut self, span: Nanos) {
+    pub(crate) fn pass(&mut self, span: Nanos) {
         let until = self.now + span;
         self.pump();
         while self
@@ -202,7 +208,7 @@ impl Session {
     }
 
     /// Goes on until nothing is left, and checks that everything came to a proper end.
-    pub fn run_to_end(&mut self) {
+    pub(crate) fn run_to_end(&mut self) {
         while self.step() {}
         assert_eq!((self.scheduler.held(), self.drive.len()), (0, 0));
         self.model.check_end();
@@ -223,17 +229,17 @@ impl Session {
 
     /// The ids of those served, in the order they were sent; flushes as the ids of those who wait
     /// for them.
-    pub fn served(&self) -> Vec<u64> {
+    pub(crate) fn served(&self) -> Vec<u64> {
         self.dispatched.iter().flat_map(|command| command.requests.iter().map(|id| id.0)).collect()
     }
 
-    pub fn set_limits(&mut self, limits: Limits) {
+    pub(crate) fn set_limits(&mut self, limits: Limits) {
         self.limits = limits;
         self.scheduler.set_limits(limits);
     }
 
     /// How request `id` ended.
-    pub fn end_of(&self, id: u64) -> &Finished {
+    pub(crate) fn end_of(&self, id: u64) -> &Finished {
         self.finished
             .iter()
             .find(|finished| finished.request.id == RequestId(id))
@@ -291,7 +297,7 @@ impl Session {
 }
 
 /// A request of volume 0, stream 0, without deadline.
-pub fn request(id: u64, op: Op, start: u64, len: u64) -> Request {
+pub(crate) fn request(id: u64, op: Op, start: u64, len: u64) -> Request {
     let extent = Extent::from_numbers(start, len);
     Request {
         id: RequestId(id),
@@ -305,24 +311,24 @@ pub fn request(id: u64, op: Op, start: u64, len: u64) -> Request {
     }
 }
 
-pub fn read(id: u64, start: u64, len: u64) -> Request {
+pub(crate) fn read(id: u64, start: u64, len: u64) -> Request {
     request(id, Op::Read, start, len)
 }
 
-pub fn write(id: u64, start: u64, len: u64) -> Request {
+pub(crate) fn write(id: u64, start: u64, len: u64) -> Request {
     request(id, Op::Write, start, len)
 }
 
-pub fn flush(id: u64) -> Request {
+pub(crate) fn flush(id: u64) -> Request {
     request(id, Op::Flush, 0, 0)
 }
 
 /// The same request, durable when it completes.
-pub fn fua(request: Request) -> Request {
+pub(crate) fn fua(request: Request) -> Request {
     Request { fua: true, ..request }
 }
 
 /// The same request, due `ms` after the origin of the clock.
-pub fn due(request: Request, ms: u64) -> Request {
+pub(crate) fn due(request: Request, ms: u64) -> Request {
     Request { deadline: Some(Instant::ORIGIN + Nanos::from_ms(ms)), ..request }
 }

@@ -12,28 +12,28 @@ use proptest::prelude::*;
 use crate::session::{Session, Setup, due, flush, fua, read, write};
 use crate::tiny::CAPACITY;
 
-pub fn of_volume(volume: u32, request: Request) -> Request {
+pub(crate) fn of_volume(volume: u32, request: Request) -> Request {
     Request { volume: VolumeId(volume), ..request }
 }
 
-pub fn payer(volume: u32) -> Payer {
+pub(crate) fn payer(volume: u32) -> Payer {
     Payer::of(VolumeId(volume))
 }
 
-pub fn percent(percent: f64) -> Share {
+pub(crate) fn percent(percent: f64) -> Share {
     Share::from_fraction(percent / 100.0).expect("a share")
 }
 
-pub fn reserving(reserved: f64) -> Terms {
+pub(crate) fn reserving(reserved: f64) -> Terms {
     Terms::reserving(percent(reserved))
 }
 
-pub fn limited(limit: f64) -> Terms {
+pub(crate) fn limited(limit: f64) -> Terms {
     Terms { limit: percent(limit), ..Terms::default() }
 }
 
 /// Volumes that always hold eight reads anywhere, for so long; what each was charged.
-pub fn saturated(session: &mut Session, volumes: u32, ms: u64) -> Vec<f64> {
+pub(crate) fn saturated(session: &mut Session, volumes: u32, ms: u64) -> Vec<f64> {
     let before: Vec<Nanos> = (0..volumes)
         .map(|volume| session.scheduler.accounts().volume(VolumeId(volume)).disk_time)
         .collect();

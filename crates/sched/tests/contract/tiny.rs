@@ -17,18 +17,18 @@ use headtime_sched::{
 };
 use headtime_units::{Angle, Extent, Instant, Lba, Nanos, Sectors};
 
-pub const SECTORS_PER_TRACK: u64 = 8;
-pub const SECTORS_PER_CYLINDER: u64 = 24;
-pub const CAPACITY: u64 = 8 * SECTORS_PER_CYLINDER;
-pub const REVOLUTION: Nanos = Nanos::from_ms(8);
-pub const SECTOR: Nanos = Nanos::from_ms(1);
-pub const HEAD_SWITCH: Nanos = Nanos::from_us(500);
-pub const OVERHEAD: Nanos = Nanos::from_us(200);
-pub const REPORTING: Nanos = Nanos::from_us(100);
+pub(crate) const SECTORS_PER_TRACK: u64 = 8;
+pub(crate) const SECTORS_PER_CYLINDER: u64 = 24;
+pub(crate) const CAPACITY: u64 = 8 * SECTORS_PER_CYLINDER;
+pub(crate) const REVOLUTION: Nanos = Nanos::from_ms(8);
+pub(crate) const SECTOR: Nanos = Nanos::from_ms(1);
+pub(crate) const HEAD_SWITCH: Nanos = Nanos::from_us(500);
+pub(crate) const OVERHEAD: Nanos = Nanos::from_us(200);
+pub(crate) const REPORTING: Nanos = Nanos::from_us(100);
 
 /// Knows the tiny drive, and can be made to believe otherwise.
 #[derive(Clone, Default)]
-pub struct TinyBelief {
+pub(crate) struct TinyBelief {
     /// A sector that passes so soon after arrival is said to be missed every other time.
     pub risky_wait: Nanos,
     /// Overhead that writes are said to have beside that of all commands.
@@ -44,7 +44,7 @@ pub struct TinyBelief {
     pub displaced: u64,
 }
 
-pub fn seek(cylinders: u32) -> Nanos {
+pub(crate) fn seek(cylinders: u32) -> Nanos {
     if cylinders == 0 { Nanos::ZERO } else { Nanos::from_us(800 + 200 * u64::from(cylinders)) }
 }
 

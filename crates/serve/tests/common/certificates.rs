@@ -13,13 +13,13 @@ use rcgen::{
 use super::Sandbox;
 
 /// An authority, and what it has signed.
-pub struct Authority {
+pub(crate) struct Authority {
     issuer: Issuer<'static, KeyPair>,
     pub certificate: String,
 }
 
 impl Authority {
-    pub fn new(name: &str) -> Self {
+    pub(crate) fn new(name: &str) -> Self {
         let key = KeyPair::generate().expect("the machine has randomness");
         let mut parameters = CertificateParams::new(Vec::new()).expect("no names");
         parameters.distinguished_name.push(DnType::CommonName, name);
@@ -34,12 +34,12 @@ impl Authority {
     }
 
     /// Certificate and key of a server or client, PEM.
-    pub fn sign(&self, name: &str, usage: ExtendedKeyUsagePurpose) -> (String, String) {
+    pub(crate) fn sign(&self, name: &str, usage: ExtendedKeyUsagePurpose) -> (String, String) {
         self.sign_as(name, usage, None)
     }
 
     /// The same with a serial number, by which it can be revoked.
-    pub fn sign_as(
+    pub(crate) fn sign_as(
         &self,
         name: &str,
         usage: ExtendedKeyUsagePurpose,
@@ -58,7 +58,7 @@ impl Authority {
     }
 
     /// The list of what it has revoked, good until the beginning of a year, PEM.
-    pub fn revocation_list(&self, revoked: &[u64], until: i32) -> String {
+    pub(crate) fn revocation_list(&self, revoked: &[u64], until: i32) -> String {
         let entry = |serial: &u64| RevokedCertParams {
             serial_number: SerialNumber::from(*serial),
             revocation_time: date_time_ymd(2020, 1, 1),
@@ -83,16 +83,16 @@ impl Authority {
 
 /// A sandbox with certificates: of the server `localhost`, and a directory for each client as
 /// libnbd and qemu want it.
-pub struct Bench {
+pub(crate) struct Bench {
     pub sandbox: Sandbox,
     pub authority: Authority,
 }
 
-pub const VOLUMES: &str = "[[volume]]\nname = \"rec\"\nsize = \"16MiB\"\nclasses = \
+pub(crate) const VOLUMES: &str = "[[volume]]\nname = \"rec\"\nsize = \"16MiB\"\nclasses = \
     \"bulk\"\n[[volume]]\nname = \"db\"\nsize = \"16MiB\"\n";
 
 impl Bench {
-    pub fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let bench = Self {
             sandbox: Sandbox::with_file_drive(64),
             authority: Authority::new("the authority of this test"),
@@ -103,19 +103,19 @@ impl Bench {
     }
 
     /// Gives the server a certificate, another each time.
-    pub fn write_server_certificate(&self) {
+    pub(crate) fn write_server_certificate(&self) {
         let (certificate, key) =
             self.authority.sign("localhost", ExtendedKeyUsagePurpose::ServerAuth);
         self.write("cert.pem", &certificate);
         self.write("key.pem", &key);
     }
 
-    pub fn write(&self, name: &str, text: &str) {
+    pub(crate) fn write(&self, name: &str, text: &str) {
         std::fs::write(self.sandbox.path(name), text).expect("the directory is writable");
     }
 
     /// The directory of a client whose certificate `authority` has signed, or of one without.
-    pub fn client(&self, name: &str, signed_by: Option<&Authority>) -> PathBuf {
+    pub(crate) fn client(&self, name: &str, signed_by: Option<&Authority>) -> PathBuf {
         let directory = self.sandbox.path(&format!("client-{name}"));
         std::fs::create_dir(&directory).expect("the directory is writable");
         let write = |name: &str, text: &str| {
@@ -130,7 +130,7 @@ impl Bench {
         directory
     }
 
-    pub fn toml(&self, more: &str, tls: &str) -> String {
+    pub(crate) fn toml(&self, more: &str, tls: &str) -> String {
         let path = |name: &str| self.sandbox.path(name).display().to_string();
         let (certificate, key) = (path("cert.pem"), path("key.pem"));
         // The sandbox's own unix socket is the first address.
@@ -141,7 +141,7 @@ impl Bench {
         format!("{head}[tls]\ncertificate = {certificate:?}\nkey = {key:?}\n{more}{VOLUMES}")
     }
 
-    pub fn serve(&self, more: &str, tls: &str) -> (Server, u16) {
+    pub(crate) fn serve(&self, more: &str, tls: &str) -> (Server, u16) {
         let config =
             Config::from_toml("test.toml", &self.toml(more, tls)).expect("a good configuration");
         let server = Server::start(&config).expect("the server starts");
@@ -152,7 +152,7 @@ impl Bench {
         (server, port.expect("it listens there"))
     }
 
-    pub fn client_ca(&self) -> String {
+    pub(crate) fn client_ca(&self) -> String {
         format!("client_ca = {:?}\n", self.sandbox.path("ca.pem").display().to_string())
     }
 }

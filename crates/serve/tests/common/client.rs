@@ -9,13 +9,13 @@ use headtime_nbd::{ClientLimits, Command, ListedExport};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::UnixStream;
 
-pub struct Client<S> {
-    pub stream: S,
-    pub machine: Connection,
+pub(crate) struct Client<S> {
+    pub(crate) stream: S,
+    pub(crate) machine: Connection,
 }
 
 impl Client<UnixStream> {
-    pub async fn open(socket: &Path, export: &str) -> Result<Self, CloseReason> {
+    pub(crate) async fn open(socket: &Path, export: &str) -> Result<Self, CloseReason> {
         let stream = UnixStream::connect(socket).await.expect("the server listens");
         Self::over(stream, export).await
     }
@@ -23,7 +23,7 @@ impl Client<UnixStream> {
 
 impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     /// Opens `export` over a connected stream.
-    pub async fn over(stream: S, export: &str) -> Result<Self, CloseReason> {
+    pub(crate) async fn over(stream: S, export: &str) -> Result<Self, CloseReason> {
         let mut client = Self::begin(stream, Config::open(export));
         match client.event().await {
             Event::Opened(_) => Ok(client),
@@ -32,7 +32,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         }
     }
 
-    pub async fn list(stream: S) -> Vec<ListedExport> {
+    pub(crate) async fn list(stream: S) -> Vec<ListedExport> {
         match Self::begin(stream, Config::list()).event().await {
             Event::Listed(list) => list,
             other => panic!("{other:?}"),
@@ -45,19 +45,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// Queues a request; [`Client::send`] or [`Client::event`] send it.
-    pub fn submit(&mut self, command: Command) -> RequestId {
+    pub(crate) fn submit(&mut self, command: Command) -> RequestId {
         self.machine.submit(command).expect("a good request")
     }
 
     /// Sends what is queued without reading anything.
-    pub async fn send(&mut self) {
+    pub(crate) async fn send(&mut self) {
         while let Some(bytes) = self.machine.poll_output() {
             self.stream.write_all(&bytes).await.expect("the server reads");
         }
     }
 
     /// The next thing that happens.
-    pub async fn event(&mut self) -> Event {
+    pub(crate) async fn event(&mut self) -> Event {
         loop {
             if let Some(event) = self.machine.poll_event() {
                 return event;
@@ -76,7 +76,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         }
     }
 
-    pub async fn completion(&mut self) -> Completion {
+    pub(crate) async fn completion(&mut self) -> Completion {
         match self.event().await {
             Event::Completed(completion) => completion,
             other => panic!("{other:?}"),
@@ -84,21 +84,21 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// Does one request.
-    pub async fn request(&mut self, command: Command) -> Result<Outcome, RequestError> {
+    pub(crate) async fn request(&mut self, command: Command) -> Result<Outcome, RequestError> {
         let id = self.submit(command);
         let completion = self.completion().await;
         assert_eq!(completion.id, id);
         completion.result
     }
 
-    pub async fn read(&mut self, offset: u64, length: u32) -> Result<bytes::Bytes, RequestError> {
+    pub(crate) async fn read(&mut self, offset: u64, length: u32) -> Result<bytes::Bytes, RequestError> {
         match self.request(Command::Read { offset, length, unfragmented: false }).await? {
             Outcome::Data(bytes) => Ok(bytes),
             other => panic!("{other:?}"),
         }
     }
 
-    pub async fn write(
+    pub(crate) async fn write(
         &mut self,
         offset: u64,
         bytes: impl Into<bytes::Bytes>,
@@ -107,7 +107,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
     }
 
     /// Leaves properly.
-    pub async fn leave(mut self) -> CloseReason {
+    pub(crate) async fn leave(mut self) -> CloseReason {
         self.machine.disconnect();
         match self.event().await {
             Event::Closed(reason) => {

@@ -10,10 +10,10 @@ use headtime_serve::volumes::DriveShape;
 use headtime_serve::{Disk, OnDone};
 
 /// A platter without an engine, for whoever reads and repairs a table of volumes.
-pub struct Found(pub Mutex<Platter>);
+pub(crate) struct Found(pub Mutex<Platter>);
 
 impl Found {
-    pub fn new(platter: Platter) -> Self {
+    pub(crate) fn new(platter: Platter) -> Self {
         Self(Mutex::new(platter))
     }
 }

@@ -2,9 +2,9 @@
 //! in one of its own, programs that may be missing.
 #![allow(dead_code)]
 
-pub mod certificates;
-pub mod client;
-pub mod found;
+pub(crate) mod certificates;
+pub(crate) mod client;
+pub(crate) mod found;
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -14,7 +14,7 @@ use headtime_serve::Server;
 use headtime_serve::config::Config;
 
 /// A directory with a drive's file and a socket in it.
-pub struct Sandbox {
+pub(crate) struct Sandbox {
     pub directory: tempfile::TempDir,
     /// The drive's line and the socket's, for a configuration.
     drive: String,
@@ -22,7 +22,7 @@ pub struct Sandbox {
 
 impl Sandbox {
     /// A drive that is a plain file of `mebibytes`: as fast as the machine.
-    pub fn with_file_drive(mebibytes: u64) -> Self {
+    pub(crate) fn with_file_drive(mebibytes: u64) -> Self {
         let directory = tempfile::tempdir().expect("a directory for tests");
         let drive = format!(
             "drive = {:?}\ncreate = \"{mebibytes}MiB\"\n",
@@ -32,7 +32,7 @@ impl Sandbox {
     }
 
     /// An emulated drive that is small and fast.
-    pub fn with_tiny_drive() -> Self {
+    pub(crate) fn with_tiny_drive() -> Self {
         let directory = tempfile::tempdir().expect("a directory for tests");
         let profile = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/tiny.toml");
         let drive = format!(
@@ -43,41 +43,41 @@ impl Sandbox {
     }
 
     /// A drive by its locator, which may name things in the sandbox's directory.
-    pub fn with_drive(locator: impl Fn(&Path) -> String) -> Self {
+    pub(crate) fn with_drive(locator: impl Fn(&Path) -> String) -> Self {
         let directory = tempfile::tempdir().expect("a directory for tests");
         let drive = format!("drive = {:?}\n", locator(directory.path()));
         Self { directory, drive }
     }
 
-    pub fn path(&self, name: &str) -> PathBuf {
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.directory.path().join(name)
     }
 
-    pub fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         self.path("nbd.sock")
     }
 
     /// A configuration of this drive and socket; `more` is TOML for everything else.
-    pub fn toml(&self, more: &str) -> String {
+    pub(crate) fn toml(&self, more: &str) -> String {
         format!("{}listen = [\"unix:{}\"]\n{more}", self.drive, self.socket().display())
     }
 
-    pub fn config(&self, more: &str) -> Config {
+    pub(crate) fn config(&self, more: &str) -> Config {
         Config::from_toml("test.toml", &self.toml(more)).expect("a good configuration")
     }
 
     /// A server in this process.
-    pub fn serve(&self, more: &str) -> Server {
+    pub(crate) fn serve(&self, more: &str) -> Server {
         Server::start(&self.config(more)).expect("the server starts")
     }
 
     /// A server in a process of its own, ready.
-    pub fn spawn(&self, more: &str) -> Spawned {
+    pub(crate) fn spawn(&self, more: &str) -> Spawned {
         self.spawn_toml(&self.toml(more))
     }
 
     /// The same by a whole configuration.
-    pub fn spawn_toml(&self, toml: &str) -> Spawned {
+    pub(crate) fn spawn_toml(&self, toml: &str) -> Spawned {
         let file = self.path("serve.toml");
         std::fs::write(&file, toml).expect("the directory is writable");
         let program = serve_once();
@@ -93,30 +93,30 @@ impl Sandbox {
         Spawned { child, output }
     }
 
-    pub fn uri(&self, export: &str) -> String {
+    pub(crate) fn uri(&self, export: &str) -> String {
         format!("nbd+unix:///{export}?socket={}", self.socket().display())
     }
 }
 
 /// A server in a process of its own, killed at the latest when dropped.
-pub struct Spawned {
+pub(crate) struct Spawned {
     child: Child,
     /// Kept open, because a program may stop when nobody listens to what it prints.
     output: BufReader<ChildStdout>,
 }
 
 impl Spawned {
-    pub fn kill_9(mut self) {
+    pub(crate) fn kill_9(mut self) {
         self.child.kill().expect("it is our child");
         self.child.wait().expect("it was not waited for");
     }
 
-    pub fn signal_to_end(&self) {
+    pub(crate) fn signal_to_end(&self) {
         self.signal("-TERM");
     }
 
     /// Once it catches that signal, which would end it before.
-    pub fn hang_up(&self) {
+    pub(crate) fn hang_up(&self) {
         let caught = || {
             let status = std::fs::read_to_string(format!("/proc/{}/status", self.child.id()))
                 .expect("it runs");
@@ -141,24 +141,24 @@ impl Spawned {
     }
 
     /// The next line that it prints behind `ready`: the URI of an export.
-    pub fn line(&mut self) -> String {
+    pub(crate) fn line(&mut self) -> String {
         let mut line = String::new();
         self.output.read_line(&mut line).expect("it prints UTF-8");
         assert!(!line.is_empty(), "it prints no more");
         line.trim_end().to_owned()
     }
 
-    pub fn wait(mut self) -> ExitStatus {
+    pub(crate) fn wait(mut self) -> ExitStatus {
         self.child.wait().expect("it was not waited for")
     }
 
-    pub fn terminate(self) -> ExitStatus {
+    pub(crate) fn terminate(self) -> ExitStatus {
         self.signal_to_end();
         self.wait()
     }
 
     /// The most memory it ever had resident, in bytes.
-    pub fn peak_resident_bytes(&self) -> u64 {
+    pub(crate) fn peak_resident_bytes(&self) -> u64 {
         let status =
             std::fs::read_to_string(format!("/proc/{}/status", self.child.id())).expect("it runs");
         let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("Linux says it");
@@ -194,7 +194,7 @@ fn serve_once() -> PathBuf {
 }
 
 /// Whether all the programs are installed; says which is not.
-pub fn installed(programs: &[&str]) -> bool {
+pub(crate) fn installed(programs: &[&str]) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     let sbin = ["/usr/sbin", "/sbin"].map(PathBuf::from);
     let directories: Vec<PathBuf> = std::env::split_paths(&path).chain(sbin).collect();
@@ -209,7 +209,7 @@ pub fn installed(programs: &[&str]) -> bool {
 }
 
 /// Runs a program to its end; panics with what it said when it fails.
-pub fn run(program: &str, arguments: &[&str]) -> Output {
+pub(crate) fn run(program: &str, arguments: &[&str]) -> Output {
     let output = try_run(program, arguments);
     let said = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(
@@ -223,7 +223,7 @@ pub fn run(program: &str, arguments: &[&str]) -> Output {
 }
 
 /// Runs a program to its end.
-pub fn try_run(program: &str, arguments: &[&str]) -> Output {
+pub(crate) fn try_run(program: &str, arguments: &[&str]) -> Output {
     // The system's own programs first: nbdsh needs the Python that libnbd's module was installed
     // for.
     let path =
@@ -233,16 +233,16 @@ pub fn try_run(program: &str, arguments: &[&str]) -> Output {
     output.unwrap_or_else(|error| panic!("{program}: {error}"))
 }
 
-pub fn text(output: &Output) -> String {
+pub(crate) fn text(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-pub fn is_root() -> bool {
+pub(crate) fn is_root() -> bool {
     text(&run("id", &["-u"])).trim() == "0"
 }
 
 /// Bytes that repeat only after a long while, different for each seed.
-pub fn noise(seed: u64, length: usize) -> Vec<u8> {
+pub(crate) fn noise(seed: u64, length: usize) -> Vec<u8> {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     let mut bytes = Vec::with_capacity(length + 8);
     while bytes.len() < length {
@@ -255,6 +255,6 @@ pub fn noise(seed: u64, length: usize) -> Vec<u8> {
     bytes
 }
 
-pub fn write_noise(path: &Path, seed: u64, length: usize) {
+pub(crate) fn write_noise(path: &Path, seed: u64, length: usize) {
     std::fs::write(path, noise(seed, length)).expect("the directory is writable");
 }

@@ -10,15 +10,15 @@ use std::collections::HashMap;
 use bytes::Bytes;
 
 /// Bytes of a block, which is also the drive's physical one.
-pub const BLOCK: usize = 4096;
+pub(crate) const BLOCK: usize = 4096;
 /// Its sectors.
-pub const SECTORS: u64 = 8;
+pub(crate) const SECTORS: u64 = 8;
 
 /// What blocks hold that nobody has written since.
-pub type Base = Box<dyn Fn(u64) -> Bytes>;
+pub(crate) type Base = Box<dyn Fn(u64) -> Bytes>;
 
 /// All writes since the drive was last looked at.
-pub struct Blocks {
+pub(crate) struct Blocks {
     base: Base,
     /// Tells the writes of this time from those of earlier times.
     stamp: u64,
@@ -39,12 +39,12 @@ struct Written {
 }
 
 impl Blocks {
-    pub fn new(stamp: u64, base: Base) -> Self {
+    pub(crate) fn new(stamp: u64, base: Base) -> Self {
         Self { base, stamp, writes: Vec::new(), of_block: HashMap::new() }
     }
 
     /// A write that is about to be sent: its number, and what to write.
-    pub fn begin(&mut self, block: u64, volume: u32, begun: usize) -> (usize, Bytes) {
+    pub(crate) fn begin(&mut self, block: u64, volume: u32, begun: usize) -> (usize, Bytes) {
         let number = self.writes.len();
         self.writes.push(Written {
             volume,
@@ -58,18 +58,18 @@ impl Blocks {
         (number, self.content(block, number))
     }
 
-    pub fn acknowledge(&mut self, number: usize, moment: usize, safe: bool) {
+    pub(crate) fn acknowledge(&mut self, number: usize, moment: usize, safe: bool) {
         let written = &mut self.writes[number];
         (written.acknowledged, written.safe) = (Some(moment), safe.then_some(moment));
     }
 
-    pub fn refuse(&mut self, number: usize) {
+    pub(crate) fn refuse(&mut self, number: usize) {
         self.writes[number].refused = true;
     }
 
     /// A flush of a volume succeeded that was sent when so many writes had been begun, all of which
     /// were over.
-    pub fn flushed(&mut self, volume: u32, moment: usize) {
+    pub(crate) fn flushed(&mut self, volume: u32, moment: usize) {
         for written in self.writes.iter_mut().filter(|written| {
             written.volume == volume && !written.forsaken && written.acknowledged.is_some()
         }) {
@@ -78,7 +78,7 @@ impl Blocks {
     }
 
     /// Everything that was acknowledged is safe: the drive was closed in good order.
-    pub fn closed(&mut self, moment: usize) {
+    pub(crate) fn closed(&mut self, moment: usize) {
         for written in self
             .writes
             .iter_mut()
@@ -90,7 +90,7 @@ impl Blocks {
 
     /// The drive reported an error: what was not safe by now may be lost, and a later flush does
     /// not say otherwise.
-    pub fn forsake(&mut self) {
+    pub(crate) fn forsake(&mut self) {
         self.writes
             .iter_mut()
             .filter(|written| written.safe.is_none())
@@ -98,23 +98,23 @@ impl Blocks {
     }
 
     /// Blocks that were written.
-    pub fn written(&self) -> impl Iterator<Item = u64> + '_ {
+    pub(crate) fn written(&self) -> impl Iterator<Item = u64> + '_ {
         self.of_block.keys().copied()
     }
 
     /// Whether somebody was writing a block at `moment`, so that it may be unreadable after a power
     /// cut.
-    pub fn is_exposed(&self, block: u64, moment: usize) -> bool {
+    pub(crate) fn is_exposed(&self, block: u64, moment: usize) -> bool {
         self.legal(block, moment, |written| written.safe).len() > 1
     }
 
     /// Whether a block may hold this when the power failed at `moment`.
-    pub fn check_cut(&self, block: u64, holds: &[u8], moment: usize) {
+    pub(crate) fn check_cut(&self, block: u64, holds: &[u8], moment: usize) {
         self.check(block, holds, &self.legal(block, moment, |written| written.safe));
     }
 
     /// Whether a client may be shown this now.
-    pub fn check_now(&self, block: u64, holds: &[u8]) {
+    pub(crate) fn check_now(&self, block: u64, holds: &[u8]) {
         self.check(block, holds, &self.legal(block, usize::MAX, |written| written.acknowledged));
     }
 

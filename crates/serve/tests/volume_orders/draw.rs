@@ -8,11 +8,11 @@ use crate::model::{Order, SECTOR, World};
 
 /// The volume that the configuration names, so that a server always starts; its size stays, because
 /// the configuration says it too.
-pub const BASE: &str = "base";
+pub(crate) const BASE: &str = "base";
 const NAMES: [&str; 6] = ["v0", "v1", "v2", "v3", "v4", "v5"];
 const MIB: u64 = 1 << 20;
 
-pub fn draw(world: &World, rng: &mut ChaCha8Rng) -> Order {
+pub(crate) fn draw(world: &World, rng: &mut ChaCha8Rng) -> Order {
     let others: Vec<&VolumeStatus> =
         world.volumes.iter().filter(|volume| volume.name != BASE).collect();
     let any = |rng: &mut ChaCha8Rng| NAMES[rng.random_range(0..NAMES.len())].to_owned();

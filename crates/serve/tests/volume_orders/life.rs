@@ -21,7 +21,7 @@ use crate::draw::draw;
 use crate::model::{Ledger, Order, World, bare};
 
 /// A server that runs, and everything that is known of it.
-pub struct Life {
+pub(crate) struct Life {
     pub world: World,
     pub ledger: Ledger,
     pub blocks: Blocks,
@@ -43,7 +43,7 @@ pub struct Life {
 
 /// What a life brought, so that a test can tell whether it tried anything.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Counts {
+pub(crate) struct Counts {
     pub carried_out: usize,
     pub refused: usize,
     pub failed: usize,
@@ -52,7 +52,7 @@ pub struct Counts {
 }
 
 /// How a life is told apart from others.
-pub struct Terms {
+pub(crate) struct Terms {
     pub clock: Box<dyn Fn() -> usize>,
     pub faulty: bool,
     pub outlives_answers: bool,
@@ -73,12 +73,12 @@ type UnderWay = HashMap<RequestId, (usize, u64)>;
 
 /// The server is gone.
 #[derive(Debug)]
-pub struct Gone;
+pub(crate) struct Gone;
 
 impl Life {
     /// A server that has just started, whose volumes are `ledger`'s last entry or one that was
     /// begun by then.
-    pub async fn begin(terms: Terms, ledger: Ledger, world: World, blocks: Blocks) -> Self {
+    pub(crate) async fn begin(terms: Terms, ledger: Ledger, world: World, blocks: Blocks) -> Self {
         let control = ControlClient::connect(&terms.control).expect("the server takes orders");
         let Terms { clock, faulty, outlives_answers, socket, .. } = terms;
         let (clients, left) = (BTreeMap::new(), HashSet::new());
@@ -100,14 +100,14 @@ impl Life {
     }
 
     /// The volumes as the server tells of them.
-    pub async fn list(&mut self) -> Result<Vec<VolumeStatus>, Gone> {
+    pub(crate) async fn list(&mut self) -> Result<Vec<VolumeStatus>, Gone> {
         let answer = self.ask("volume.list", VolumeArguments::default()).await?;
         Ok(answer.expect("a list is always had").volumes.iter().map(bare).collect())
     }
 
     /// Every export of every volume is there, of the right size, and every block of it holds what
     /// it may.
-    pub async fn look_at_everything(&mut self) {
+    pub(crate) async fn look_at_everything(&mut self) {
         for volume in self.world.volumes.clone() {
             for class in &volume.classes {
                 self.open(&volume, &class.export).await;
@@ -120,7 +120,7 @@ impl Life {
     }
 
     /// A few things at random.
-    pub async fn step(&mut self, rng: &mut ChaCha8Rng) -> Result<(), Gone> {
+    pub(crate) async fn step(&mut self, rng: &mut ChaCha8Rng) -> Result<(), Gone> {
         match rng.random_range(0..10) {
             0..=5 => {
                 let order = draw(&self.world, rng);
@@ -139,7 +139,7 @@ impl Life {
 
     /// Gives an order while somebody writes, if there is a `writer`; and kills the server so long
     /// after the order was sent, if it is `mortal`.
-    pub async fn order(
+    pub(crate) async fn order(
         &mut self,
         order: Order,
         writer: Option<String>,
@@ -351,7 +351,7 @@ impl Life {
     }
 
     /// An export, opened; sometimes again.
-    pub async fn some_export(&mut self, rng: &mut ChaCha8Rng) -> Option<String> {
+    pub(crate) async fn some_export(&mut self, rng: &mut ChaCha8Rng) -> Option<String> {
         let volume = self.world.volumes[rng.random_range(0..self.world.volumes.len())].clone();
         let export = volume.classes[rng.random_range(0..volume.classes.len())].export.clone();
         if rng.random_bool(0.3) {
@@ -385,7 +385,7 @@ impl Life {
     }
 
     /// All clients go.
-    pub fn leave(&mut self) {
+    pub(crate) fn leave(&mut self) {
         self.drop_clients(|_| true);
     }
 
@@ -491,7 +491,7 @@ async fn finish(
 
 /// Blocks of a volume of this size that are looked at and written: at the ends and in the middle of
 /// each mebibyte, and the last.
-pub fn grid(size_bytes: u64) -> Vec<u64> {
+pub(crate) fn grid(size_bytes: u64) -> Vec<u64> {
     const BLOCK_BYTES: u64 = BLOCK as u64;
     let last = (size_bytes / BLOCK_BYTES).checked_sub(1).map(|block| block * BLOCK_BYTES);
     let in_each = [0, BLOCK_BYTES, 512 << 10, (1 << 20) - BLOCK_BYTES];

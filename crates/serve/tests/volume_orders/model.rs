@@ -7,45 +7,45 @@
 use headtime_serve::control::{ClassStatus, VolumeAnswer, VolumeArguments, VolumeStatus};
 use headtime_serve::volumes::{ALIGNMENT_BYTES, AREA_BYTES, Class, Volume};
 
-pub const SECTOR: u64 = 512;
+pub(crate) const SECTOR: u64 = 512;
 const MIB_SECTORS: u64 = ALIGNMENT_BYTES / SECTOR;
 
 /// An order as it goes over the control socket.
 #[derive(Clone, Debug)]
-pub struct Order {
+pub(crate) struct Order {
     pub verb: &'static str,
     pub arguments: VolumeArguments,
 }
 
 impl Order {
-    pub fn setting(&self, key: &str) -> Option<&str> {
+    pub(crate) fn setting(&self, key: &str) -> Option<&str> {
         self.arguments.settings.get(key).map(String::as_str)
     }
 
     /// The size asked for, in bytes; the orders of these tests write plain bytes.
-    pub fn size(&self) -> Option<u64> {
+    pub(crate) fn size(&self) -> Option<u64> {
         self.setting("size").map(|text| text.parse().expect("sizes are written in bytes"))
     }
 
     /// The volume that it is about.
-    pub fn volume(&self) -> &str {
+    pub(crate) fn volume(&self) -> &str {
         Class::of_export(&self.arguments.name).0
     }
 
-    pub fn is_of_class(&self) -> bool {
+    pub(crate) fn is_of_class(&self) -> bool {
         self.arguments.name.contains('@')
     }
 }
 
 /// A volume without what is of the moment.
-pub fn bare(status: &VolumeStatus) -> VolumeStatus {
+pub(crate) fn bare(status: &VolumeStatus) -> VolumeStatus {
     let classes =
         status.classes.iter().map(|class| ClassStatus { connections: None, ..class.clone() });
     VolumeStatus { classes: classes.collect(), scans: Vec::new(), ..status.clone() }
 }
 
 /// The volumes of a table as they are told over the control socket.
-pub fn told(volumes: &[Volume]) -> Vec<VolumeStatus> {
+pub(crate) fn told(volumes: &[Volume]) -> Vec<VolumeStatus> {
     let of = |volume: &Volume| {
         let settings = &volume.settings;
         let class = |(class, of): (Class, headtime_serve::volumes::ClassSettings)| ClassStatus {
@@ -76,7 +76,7 @@ pub fn told(volumes: &[Volume]) -> Vec<VolumeStatus> {
 
 /// Volumes by address, on a drive of so many sectors.
 #[derive(Clone, Debug, PartialEq)]
-pub struct World {
+pub(crate) struct World {
     pub volumes: Vec<VolumeStatus>,
     pub capacity: u64,
     /// The highest number that any volume ever had.
@@ -84,12 +84,12 @@ pub struct World {
 }
 
 impl World {
-    pub fn find(&self, name: &str) -> Option<&VolumeStatus> {
+    pub(crate) fn find(&self, name: &str) -> Option<&VolumeStatus> {
         self.volumes.iter().find(|volume| volume.name == name)
     }
 
     /// Sectors of the longest free run that a volume may begin in.
-    pub fn longest_gap(&self) -> u64 {
+    pub(crate) fn longest_gap(&self) -> u64 {
         let ends = std::iter::once(AREA_BYTES / SECTOR).chain(self.volumes.iter().map(end));
         let starts = self.volumes.iter().map(|volume| volume.first_sector).chain([self.capacity]);
         ends.zip(starts)
@@ -99,7 +99,7 @@ impl World {
     }
 
     /// Sectors that a volume could have at most where it lies.
-    pub fn most(&self, volume: &VolumeStatus) -> u64 {
+    pub(crate) fn most(&self, volume: &VolumeStatus) -> u64 {
         let behind = self
             .volumes
             .iter()
@@ -121,7 +121,7 @@ impl World {
 
     /// What no table may ever be: volumes on top of each other, beyond the drive, in the metadata,
     /// or of one name or number.
-    pub fn check(&self) {
+    pub(crate) fn check(&self) {
         for (index, volume) in self.volumes.iter().enumerate() {
             assert!(
                 volume.first_sector % MIB_SECTORS == 0
@@ -152,7 +152,7 @@ impl World {
     }
 
     /// Words of the refusal that an order must meet; `None` when it must be carried out.
-    pub fn refusal(&self, order: &Order, in_use: bool) -> Option<&'static str> {
+    pub(crate) fn refusal(&self, order: &Order, in_use: bool) -> Option<&'static str> {
         let volume = self.find(order.volume());
         let sectors = order.size().map(|bytes| bytes / SECTOR);
         let reserve = order.setting("reserve").map_or(0.0, |text| {
@@ -195,7 +195,7 @@ impl World {
     /// The volumes after an order that is carried out, of which `answer` is what the server says
     /// would come of it: as asked where something was asked, as before elsewhere, and where it
     /// likes where that is the server's choice.
-    pub fn after(&self, order: &Order, answer: &VolumeAnswer) -> Self {
+    pub(crate) fn after(&self, order: &Order, answer: &VolumeAnswer) -> Self {
         let mut after = self.clone();
         let at = after.volumes.iter().position(|volume| volume.name == order.volume());
         let Some(now) = answer.volumes.first().map(bare) else {
@@ -323,7 +323,7 @@ fn end(volume: &VolumeStatus) -> u64 {
 
 /// Which volumes there may be, from which moment on to which.
 #[derive(Debug, Default)]
-pub struct Ledger(Vec<Entry>);
+pub(crate) struct Ledger(Vec<Entry>);
 
 #[derive(Debug)]
 struct Entry {
@@ -334,23 +334,23 @@ struct Entry {
 }
 
 impl Ledger {
-    pub fn begin(&mut self, world: &World, begun: usize) {
+    pub(crate) fn begin(&mut self, world: &World, begun: usize) {
         self.0.push(Entry { world: world.clone(), begun, known: None });
     }
 
     /// What was begun last is in force.
-    pub fn know(&mut self, moment: usize) {
+    pub(crate) fn know(&mut self, moment: usize) {
         self.0.last_mut().expect("something was begun").known = Some(moment);
     }
 
     /// From the beginning of each order to its answer.
-    pub fn middles(&self) -> Vec<(usize, Option<usize>)> {
+    pub(crate) fn middles(&self) -> Vec<(usize, Option<usize>)> {
         self.0.iter().map(|entry| (entry.begun, entry.known)).collect()
     }
 
     /// What may be found at `moment`: the last that was known by then, and whatever was begun after
     /// it.
-    pub fn legal(&self, moment: usize) -> Vec<&World> {
+    pub(crate) fn legal(&self, moment: usize) -> Vec<&World> {
         let last =
             self.0.iter().rposition(|entry| entry.known.is_some_and(|known| known <= moment));
         let later = &self.0[last.expect("it begins with what was known at the start")..];
@@ -358,7 +358,7 @@ impl Ledger {
     }
 
     /// The world of these volumes that may be found at `moment`; fails when none may.
-    pub fn found(&self, moment: usize, volumes: &[VolumeStatus]) -> World {
+    pub(crate) fn found(&self, moment: usize, volumes: &[VolumeStatus]) -> World {
         let legal = self.legal(moment);
         let Some(found) = legal.iter().find(|world| world.volumes == volumes) else {
             panic!(

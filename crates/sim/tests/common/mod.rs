@@ -8,7 +8,7 @@ use headtime_sim::{Device, DriveCompletion};
 use headtime_units::{Extent, Instant, Nanos};
 use smallvec::SmallVec;
 
-pub fn command(id: u64, op: Op, start: u64, len: u64) -> Command {
+pub(crate) fn command(id: u64, op: Op, start: u64, len: u64) -> Command {
     Command {
         id: CommandId(id),
         op,
@@ -21,33 +21,33 @@ pub fn command(id: u64, op: Op, start: u64, len: u64) -> Command {
 
 /// A command as it was served.
 #[derive(Clone, Debug)]
-pub struct Served {
+pub(crate) struct Served {
     pub command: Command,
     pub sent: Instant,
     pub completion: DriveCompletion,
 }
 
 impl Served {
-    pub fn service(&self) -> Nanos {
+    pub(crate) fn service(&self) -> Nanos {
         self.completion.finished.saturating_since(self.sent)
     }
 }
 
 /// A stream of commands of which so many are outstanding; each completion is followed by the next
 /// after `think`.
-pub struct Stream<'a> {
+pub(crate) struct Stream<'a> {
     pub depth: usize,
     pub think: Nanos,
     pub next: Box<dyn FnMut(u64) -> Command + 'a>,
 }
 
-pub fn stream<'a>(depth: usize, next: impl FnMut(u64) -> Command + 'a) -> Stream<'a> {
+pub(crate) fn stream<'a>(depth: usize, next: impl FnMut(u64) -> Command + 'a) -> Stream<'a> {
     Stream { depth, think: Nanos::ZERO, next: Box::new(next) }
 }
 
 /// Serves streams side by side until so many commands have completed in all, and lets the rest
 /// complete; answers by stream, in the order of completion.
-pub fn serve(
+pub(crate) fn serve(
     device: &mut impl Device,
     from: Instant,
     mut streams: Vec<Stream<'_>>,
@@ -93,13 +93,13 @@ pub fn serve(
 }
 
 /// Commands served in a second, from the first sending to the last completion.
-pub fn per_second(served: &[Served]) -> f64 {
+pub(crate) fn per_second(served: &[Served]) -> f64 {
     let first = served.iter().map(|served| served.sent).min().expect("something was served");
     let last =
         served.iter().map(|served| served.completion.finished).max().expect("something was served");
     served.len() as f64 / last.saturating_since(first).as_secs_f64()
 }
 
-pub fn mean_ms(served: &[Served]) -> f64 {
+pub(crate) fn mean_ms(served: &[Served]) -> f64 {
     served.iter().map(|served| served.service().as_ms_f64()).sum::<f64>() / served.len() as f64
 }

@@ -36,7 +36,7 @@ const fn refused(names: &'static [&'static str], remedy: &'static str) -> FioOpt
 
 /// The option of that name, if it is known.
 #[must_use]
-pub fn find(name: &str) -> Option<&'static FioOption> {
+pub(super) fn find(name: &str) -> Option<&'static FioOption> {
     OPTIONS.iter().find(|option| option.names.contains(&name))
 }
 

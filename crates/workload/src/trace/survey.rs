@@ -11,13 +11,13 @@ use super::record::Record;
 use crate::source::Operation;
 
 /// Devices told apart.
-pub const MAX_DEVICES: usize = 65_536;
+pub(super) const MAX_DEVICES: usize = 65_536;
 
 /// The smallest piece of the address space that is kept whole.
-pub const MIN_PIECE_BYTES: u64 = 1 << 20;
+pub(super) const MIN_PIECE_BYTES: u64 = 1 << 20;
 
 /// Touched pieces that are remembered: about ten MiB of memory.
-pub const MAX_PIECES: usize = 1 << 18;
+pub(super) const MAX_PIECES: usize = 1 << 18;
 
 /// Pieces that one request may touch before pieces are made larger, so that no request is work
 /// without end.

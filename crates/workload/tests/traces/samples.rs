@@ -5,7 +5,7 @@ use headtime_workload::Operation::{self, Discard, Flush, Read, Write, Zero};
 use headtime_workload::trace::{self, Action, Format, Reading, Record, Step, TraceError};
 
 /// A trace and its records.
-pub struct Sample {
+pub(crate) struct Sample {
     pub format: &'static Format,
     pub bytes: Vec<u8>,
     pub records: Vec<Record>,
@@ -13,7 +13,7 @@ pub struct Sample {
     pub issued: Vec<Record>,
 }
 
-pub fn record(
+pub(crate) fn record(
     place: u64,
     ns: u64,
     device: u32,
@@ -45,7 +45,7 @@ const SDB: u32 = 8 << 20 | 16;
 const DAY_2020: u64 = 1_577_808_000_000_000_000;
 const DAY_2018: u64 = 1_538_323_200_000_000_000;
 
-pub fn samples() -> Vec<Sample> {
+pub(crate) fn samples() -> Vec<Sample> {
     let blkparse = vec![
         of(697, record(2, 1_200, SDA, Write, 223_490 * 512, 4096)),
         of(1200, record(4, 250_000_000, SDB, Read, 4096 * 512, 8192)),
@@ -193,7 +193,7 @@ fn sample(name: &str, bytes: &[u8], records: Vec<Record>) -> Sample {
 
 /// The blktrace sample in little or big byte order: the events of `blkparse.txt` that matter, with
 /// payloads.
-pub fn blktrace_bytes(little: bool) -> Vec<u8> {
+pub(crate) fn blktrace_bytes(little: bool) -> Vec<u8> {
     const Q: u32 = 1;
     const D: u32 = 7;
     let mut bytes = Vec::new();
@@ -256,7 +256,7 @@ fn vscsi2(sequence: u32, len: u32, command: u16, block: u64, us: u64, response: 
 
 /// All that a decoder makes of some bytes.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Made {
+pub(crate) struct Made {
     pub records: Vec<Record>,
     pub damage: Vec<TraceError>,
     pub passed: usize,
@@ -265,7 +265,7 @@ pub struct Made {
 
 /// Decodes `bytes`, handed in pieces of at most `piece` bytes more at a time, as a reader of a slow
 /// pipe would.
-pub fn read(format: &Format, action: Action, bytes: &[u8], piece: usize) -> Made {
+pub(crate) fn read(format: &Format, action: Action, bytes: &[u8], piece: usize) -> Made {
     let mut decoder = (format.decoder)(&Reading { action, ..Reading::of("sample") });
     let mut made = Made::default();
     let (mut from, mut to) = (0, 0);

@@ -2,7 +2,7 @@
 
 /// An axis.
 #[derive(Clone, Debug)]
-pub struct Axis {
+pub(crate) struct Axis {
     title: String,
     spacing: Spacing,
     from: f64,
@@ -18,7 +18,7 @@ enum Spacing {
 
 impl Axis {
     /// From nothing to a little more than the largest of `values`.
-    pub fn from_zero(title: &str, values: impl Iterator<Item = f64>) -> Self {
+    pub(crate) fn from_zero(title: &str, values: impl Iterator<Item = f64>) -> Self {
         let most = values.fold(0.0, f64::max);
         let most = if most > 0.0 { most * 1.06 } else { 1.0 };
         Self::linear(title, 0.0, most)
@@ -26,7 +26,7 @@ impl Axis {
 
     /// From a little less than the smallest of `values` to a little more than the largest, and room
     /// for names behind that.
-    pub fn around(title: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
+    pub(crate) fn around(title: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
         let (low, high) = ends(values).unwrap_or((0.0, 1.0));
         let more = if high > low { (high - low) * 0.1 } else { low.abs().max(1.0) * 0.1 };
         Self::linear(
@@ -38,7 +38,7 @@ impl Axis {
 
     /// Logarithmic around `values` above zero; at least by a factor of four, so that near misses do
     /// not look like worlds.
-    pub fn times(title: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
+    pub(crate) fn times(title: &str, values: impl Iterator<Item = f64> + Clone) -> Self {
         let (low, high) = ends(values.filter(|value| *value > 0.0)).unwrap_or((1.0, 10.0));
         let widen = (2.0 / (high / low).sqrt()).max(1.12);
         let (from, to) = (low / widen, high * widen);
@@ -61,7 +61,7 @@ impl Axis {
     }
 
     /// One mark for each depth, evenly by powers of two.
-    pub fn depths(title: &str, depths: &[u32]) -> Self {
+    pub(crate) fn depths(title: &str, depths: &[u32]) -> Self {
         let values = || depths.iter().map(|depth| f64::from(*depth));
         let (low, high) = ends(values()).unwrap_or((1.0, 2.0));
         // Marks nearer to each other than their numbers are wide are left out, from the right,
@@ -80,7 +80,7 @@ impl Axis {
     }
 
     /// Shares of requests, counted in nines, as far as `most` of them.
-    pub fn nines(title: &str, most: f64) -> Self {
+    pub(crate) fn nines(title: &str, most: f64) -> Self {
         let known = [
             (0.0, "0"),
             (libm::log10(2.0), "50 %"),

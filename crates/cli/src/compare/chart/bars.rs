@@ -4,7 +4,7 @@ use super::{Axis, open, rectangle, straight, text, width_of};
 
 /// One bar.
 #[derive(Clone, Debug)]
-pub struct Bar {
+pub(crate) struct Bar {
     /// The class of its color.
     pub class: String,
     /// What it is called.
@@ -21,7 +21,7 @@ pub struct Bar {
 
 /// One bar of several parts.
 #[derive(Clone, Debug)]
-pub struct Stack {
+pub(crate) struct Stack {
     /// What it is called.
     pub name: String,
     /// Whether it is an oracle's.
@@ -34,7 +34,7 @@ pub struct Stack {
 
 /// One part of a bar.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub(crate) struct Part {
     /// The class of its color.
     pub class: String,
     /// What it is called.
@@ -45,7 +45,7 @@ pub struct Part {
 
 /// Bars one below the other, from zero.
 #[must_use]
-pub fn bars(title: &str, rows: &[Bar], alternative: &str) -> String {
+pub(crate) fn bars(title: &str, rows: &[Bar], alternative: &str) -> String {
     let axis = Axis::from_zero(
         title,
         rows.iter().flat_map(|row| [row.value, row.range.map_or(0.0, |(_, high)| high)]),
@@ -94,7 +94,7 @@ pub fn bars(title: &str, rows: &[Bar], alternative: &str) -> String {
 
 /// Bars of parts that add up to one, one below the other.
 #[must_use]
-pub fn stacks(rows: &[Stack], alternative: &str) -> String {
+pub(crate) fn stacks(rows: &[Stack], alternative: &str) -> String {
     let left = names_end(rows.iter().map(|row| row.name.as_str()));
     let right = WIDTH - 14.0 - rows.iter().map(|row| width_of(&row.words)).fold(0.0, f64::max);
     let mut out = open(WIDTH, TOP + rows.len() as f64 * ROW + 4.0, alternative);

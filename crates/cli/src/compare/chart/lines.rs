@@ -5,7 +5,7 @@ use crate::report::html::escape;
 
 /// One line.
 #[derive(Clone, Debug)]
-pub struct Line {
+pub(crate) struct Line {
     /// The class of its color.
     pub class: String,
     /// What it is called.
@@ -18,7 +18,7 @@ pub struct Line {
 
 /// One point.
 #[derive(Clone, Debug)]
-pub struct Spot {
+pub(crate) struct Spot {
     /// Along.
     pub x: f64,
     /// Up.
@@ -35,7 +35,7 @@ pub struct Spot {
 
 /// Where lines are named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Labels {
+pub(crate) enum Labels {
     /// In a column on the right, each as near as it gets to the end of its line.
     Right,
     /// Beside the last point.
@@ -44,7 +44,13 @@ pub enum Labels {
 
 /// A plot of lines.
 #[must_use]
-pub fn lines(x: &Axis, y: &Axis, lines: &[Line], labels: Labels, alternative: &str) -> String {
+pub(crate) fn lines(
+    x: &Axis,
+    y: &Axis,
+    lines: &[Line],
+    labels: Labels,
+    alternative: &str,
+) -> String {
     let longest = lines.iter().map(|line| width_of(&line.name)).fold(0.0, f64::max);
     let margin = if labels == Labels::Right { longest + 26.0 } else { 24.0 };
     // Names must fit one below the other.

@@ -9,9 +9,9 @@ mod axis;
 mod bars;
 mod lines;
 
-pub use axis::Axis;
-pub use bars::{Bar, Part, Stack, bars, stacks};
-pub use lines::{Labels, Line, Spot, lines};
+pub(super) use axis::Axis;
+pub(super) use bars::{Bar, Part, Stack, bars, stacks};
+pub(super) use lines::{Labels, Line, Spot, lines};
 
 use crate::report::html::escape;
 
