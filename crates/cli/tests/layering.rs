@@ -136,6 +136,22 @@ const HOUSE: &[Room] = &[
         may_name_truth: false,
     },
     Room {
+        // The `dependencies` of no other crate name it: it is for tests.
+        package: "headtime-testkit",
+        floor: 5,
+        imports: &[
+            "headtime-units",
+            "headtime-mechanics",
+            "headtime-sched",
+            "headtime-workload",
+            "headtime-belief",
+            "headtime-sim",
+            "headtime-probe",
+            "headtime-io",
+        ],
+        may_name_truth: true,
+    },
+    Room {
         package: "headtime",
         floor: 5,
         imports: &[

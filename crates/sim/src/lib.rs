@@ -3,9 +3,8 @@
 //! [`run`] takes an [`Experiment`] and a source of requests and answers [`Measures`]. Its parts
 //! stand alone: [`DriveTruth`] is one unit of a model of drive, drawn by seed; [`SimulatedDrive`]
 //! serves commands as that unit would, in virtual or in real time; [`FaultyDrive`] makes any drive
-//! go wrong; [`Engine`] runs a scheduler, a drive and a source together; [`swarm`] tries many small
-//! odd runs and watches for broken promises; [`validate`](mod@validate) replays what a real drive
-//! was recorded to do.
+//! go wrong; [`Engine`] runs a scheduler, a drive and a source together;
+//! [`validate`](mod@validate) replays what a real drive was recorded to do.
 //!
 //! The wall between truth and belief: the truth is named in this crate and nowhere that schedules.
 //! A scheduler is given a belief made from the profile, unless its policy is marked *oracle*; then
@@ -44,7 +43,6 @@ mod measures;
 mod oracle;
 mod scan_measures;
 mod stream_measures;
-pub mod swarm;
 mod times;
 mod truth;
 pub mod validate;

@@ -5,7 +5,7 @@ mod common;
 use headtime_mechanics::profile::Algorithm;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Command, CommandId, Op, Outcome};
-use headtime_sim::swarm::random_drive;
+use headtime_testkit::swarm::random_drive;
 use headtime_sim::{
     ArrayOptions, Device, DriveCompletion, DriveTruth, FaultPlan, FaultyDrive, Raid0,
     SimulatedDrive, Store,

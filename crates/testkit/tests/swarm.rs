@@ -12,7 +12,7 @@ use headtime_sched::{
     RequestId, Scheduler,
 };
 use headtime_sim::Front;
-use headtime_sim::swarm::{self, Summary};
+use headtime_testkit::swarm::{self, Summary};
 use headtime_units::{Instant, Lba, Nanos};
 use smallvec::SmallVec;
 
@@ -230,7 +230,7 @@ fn the_swarm_finds_every_planted_bug() {
             swarm::run_one_with(failure.seed, &belief, |scheduler| Buggy::new(bug, scheduler));
         assert_eq!(replayed, Err(failure.clone()), "the seed alone replays the failure");
         let command = format!(
-            "HEADTIME_SWARM_SEED={} HEADTIME_SWARM_COUNT=1 cargo test -p headtime-sim --test swarm",
+            "HEADTIME_SWARM_SEED={} HEADTIME_SWARM_COUNT=1 cargo test -p headtime-testkit --test swarm",
             failure.seed
         );
         assert!(failure.to_string().contains(&command), "{failure}");

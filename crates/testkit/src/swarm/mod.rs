@@ -10,7 +10,7 @@
 //! end everything has drained.
 //!
 //! A failure names its seed and the command that replays it. That the swarm finds bugs is itself a
-//! test: `crates/sim/tests/swarm.rs` plants some.
+//! test: `crates/testkit/tests/swarm.rs` plants some.
 
 mod arms;
 mod contents;
@@ -28,13 +28,11 @@ use headtime_workload::{Arrival, ClientId, Source, Workload};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
-use crate::device::Device;
-use crate::drive::SimulatedDrive;
-use crate::engine::{Engine, Front, Progress};
-use crate::experiment::BeliefMaker;
-use crate::faults::{FaultPlan, FaultyDrive};
-use crate::oracle::OraclePositioning;
 use arms::TwoArms;
+use headtime_sim::{
+    BeliefMaker, Device, Engine, FaultPlan, FaultyDrive, Front, OraclePositioning, Progress,
+    SimulatedDrive,
+};
 use plan::Plan;
 pub use plan::random_drive;
 use witness::Witness;
@@ -78,7 +76,7 @@ impl fmt::Display for SwarmFailure {
         write!(
             f,
             "swarm seed {}: {}\n  run: {}\n  replay: HEADTIME_SWARM_SEED={} HEADTIME_SWARM_COUNT=1 \
-                cargo test -p headtime-sim --test swarm -- the_swarm",
+                cargo test -p headtime-testkit --test swarm -- the_swarm",
             self.seed, self.what, self.plan, self.seed
         )
     }

@@ -12,8 +12,7 @@ use headtime_workload::{
 use rand::{Rng, RngExt};
 use rand_chacha::ChaCha8Rng;
 
-use crate::faults::{BadSectors, FaultPlan};
-use crate::truth::DriveTruth;
+use headtime_sim::{BadSectors, DriveTruth, FaultPlan};
 
 /// One run.
 pub(super) struct Plan {

@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use headtime_sched::{Command, CommandId, Op, Request, RequestId};
 use headtime_units::{Extent, Instant, Lba};
 
-use crate::drive::{Landing, Store};
+use headtime_sim::{Landing, Store};
 
 /// Versions on the platters and in the cache, and the history from which the right ones follow.
 #[derive(Default)]

@@ -11,10 +11,7 @@ use headtime_workload::ClientId;
 use super::Summary;
 use super::contents::{Contents, Fate};
 use super::durability::Durability;
-use crate::device::DriveCompletion;
-use crate::disk_time::DiskTime;
-use crate::drive::Landing;
-use crate::engine::Watch;
+use headtime_sim::{DiskTime, DriveCompletion, Landing, Watch};
 
 /// Books of a run, kept apart from the scheduler's own.
 pub(super) struct Witness {
