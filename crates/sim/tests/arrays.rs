@@ -5,11 +5,11 @@ mod common;
 use headtime_mechanics::profile::Algorithm;
 use headtime_mechanics::{DriveProfile, catalog};
 use headtime_sched::{Command, CommandId, Op, Outcome};
-use headtime_testkit::swarm::random_drive;
 use headtime_sim::{
     ArrayOptions, Device, DriveCompletion, DriveTruth, FaultPlan, FaultyDrive, Raid0,
     SimulatedDrive, Store,
 };
+use headtime_testkit::swarm::random_drive;
 use headtime_units::{Extent, Instant, Nanos, Sectors};
 use proptest::prelude::*;
 use rand::{Rng, RngExt, SeedableRng};

@@ -91,7 +91,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Client<S> {
         completion.result
     }
 
-    pub(crate) async fn read(&mut self, offset: u64, length: u32) -> Result<bytes::Bytes, RequestError> {
+    pub(crate) async fn read(
+        &mut self,
+        offset: u64,
+        length: u32,
+    ) -> Result<bytes::Bytes, RequestError> {
         match self.request(Command::Read { offset, length, unfragmented: false }).await? {
             Outcome::Data(bytes) => Ok(bytes),
             other => panic!("{other:?}"),
