@@ -1,18 +1,19 @@
 #!/bin/bash
 # Counts instructions under valgrind and compares the counts with the committed ones.
 #
-#   instructions.sh            compares; exit 1 when a count is more than a tenth above the committed one
-#   instructions.sh --accept   writes the counts down as the committed ones of this compiler and architecture
+#   instructions.sh            compares; exit 1 if a count is more than a tenth above the committed one
+#   instructions.sh --accept   saves the counts as the committed ones for this compiler and architecture
 #
-# Counts are the same on every run and machine, but not under every compiler: crates/sim/benches/instructions.expected keeps them by the version of rustc and the
-# architecture. Where there are none for this one, the counts are shown and nothing fails. Without valgrind or the runner it says so and succeeds.
+# Counts do not vary between runs or machines, but between compilers: crates/sim/benches/instructions.expected has
+# them by compiler version and architecture. If it has none for this one, the counts are printed and nothing fails.
+# Without valgrind or the runner, the script prints a message and succeeds.
 set -u -o pipefail
 
 here=$(cd "$(dirname "$0")/.." && pwd)
 expected="$here/crates/sim/benches/instructions.expected"
 tools="${CARGO_TARGET_DIR:-$here/target}/tools/bin"
-max_percent=110   # a count above so many percent of the committed one fails
-min_percent=90   # below so many it is time to commit the new ones
+max_percent=110   # a count above this percentage of the committed one fails
+min_percent=90   # below this percentage, the new counts should be committed
 accept=no
 case "${1:-}" in
     --accept) accept=yes ;;
@@ -28,7 +29,7 @@ done
 compiler="$(rustc --version | cut -d ' ' -f 2)/$(uname -m)"
 output=$(cd "$here" && cargo bench --locked --quiet -p headtime-sim --bench instructions 2>&1) || { echo "$output"; exit 1; }
 
-# A benchmark's name stands on a line of its own, as FILE::GROUP::FUNCTION ID:ARGUMENTS; its counts follow, this run's before the bar.
+# A benchmark's name has its own line, FILE::GROUP::FUNCTION ID:ARGUMENTS; its counts follow, those of this run before the bar.
 counts=$(echo "$output" | sed 's/\x1b\[[0-9;]*m//g' | awk '
     /^[a-z_0-9]+::[a-z_0-9]+::[a-z_0-9]+/ { split($1, part, "::"); name = part[3] }
     /^ *Instructions:/ && name != "" { split($2, count, "|"); print name, count[1]; name = "" }')
@@ -37,7 +38,7 @@ counts=$(echo "$output" | sed 's/\x1b\[[0-9;]*m//g' | awk '
 if [ $accept = yes ]; then
     touch "$expected"
     {
-        echo "# Instructions by compiler and benchmark; scripts/instructions.sh --accept writes the lines of the compiler at hand."
+        echo "# Instructions by compiler and benchmark; scripts/instructions.sh --accept writes the lines of the current compiler."
         { grep -v -e '^#' "$expected" | grep -v "^$compiler "; echo "$counts" | sed "s|^|$compiler |"; } | sort
     } > "$expected.new" && mv "$expected.new" "$expected"
     echo "$counts"

@@ -1,22 +1,23 @@
 #!/usr/bin/env bash
-# Characterizes emulated drives in real time, over NBD, on this machine, and says how near the profile came to the truth. Needs an idle machine; takes six minutes
-# for each drive.
+# Characterizes emulated drives in real time over NBD and prints how close the profile comes to the truth.
+# Needs an idle machine; takes six minutes for each drive.
 #
-# scripts/realtime-characterize.sh [PROFILE…]     (atlas10k unless named; HEADTIME names the program, target/release/headtime unless set)
+# scripts/realtime-characterize.sh [PROFILE…]     [default: atlas10k]
+# HEADTIME names the program [default: target/release/headtime].
 #
-# The drive is a process of its own, so that everything between a disk and a scheduler is there but the disk: sockets, wake-ups, interrupts. How late the emulation
-# itself was is printed too: what it adds looks like noise of the drive.
+# The drive is a separate process, so that the path has sockets, wake-ups and interrupts as that to a disk has. The
+# lateness of the emulation is printed too, because it looks like noise of the drive.
 set -euo pipefail
 program=${HEADTIME:-target/release/headtime}
 work=$(mktemp -d)
 trap 'kill "${server:-}" 2>/dev/null || true; rm -rf "$work"' EXIT
 
-# All threads of the emulation, those that move its bytes too, before ordinary ones: otherwise a busy machine makes it a slower drive than it is.
-before_others=
-if chrt --fifo 1 true 2>/dev/null; then before_others="chrt --fifo 1"; fi
+# All threads of the emulation get real-time priority: otherwise a busy machine makes the drive slower than its model.
+priority=
+if chrt --fifo 1 true 2>/dev/null; then priority="chrt --fifo 1"; fi
 
 for profile in "${@:-atlas10k}"; do
-    $before_others "$program" emulate "$profile" --seed 3 --backing "$work/disk.img" --listen "unix:$work/socket" --json > "$work/emulate.json" &
+    $priority "$program" emulate "$profile" --seed 3 --backing "$work/disk.img" --listen "unix:$work/socket" --json > "$work/emulate.json" &
     server=$!
     for _ in $(seq 100); do [ -S "$work/socket" ] && break; sleep 0.1; done
     "$program" characterize "nbd+unix:///?socket=$work/socket" -o "$work/found.toml" --force --json > "$work/found.json" || true
@@ -24,7 +25,7 @@ for profile in "${@:-atlas10k}"; do
     wait "$server" || true
     server=
     "$program" characterize "simulated:$profile?seed=3" -o "$work/virtual.toml" --force --json > "$work/virtual.json" 2>/dev/null || true
-    echo "== $profile, unit 3"
+    echo "== $profile, instance 3"
     python3 - "$work" <<'PYTHON'
 import json, sys
 work = sys.argv[1]

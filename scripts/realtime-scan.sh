@@ -1,13 +1,17 @@
 #!/usr/bin/env bash
-# What a scrub costs clients and what it gets, in real time on this machine: an emulated drive behind NBD, served with the profile that characterizing has found, under fio's transactions with and
-# without a scrub beside them, in turn. Needs an idle machine and fio with its nbd engine; takes ten minutes.
+# Measures in real time what a scrub costs clients and how fast it runs: an emulated drive over NBD, served with a
+# characterized profile, under fio's transactions, alternately with and without a scrub.
+# Needs an idle machine and fio with its nbd engine; takes ten minutes.
 #
-# scripts/realtime-scan.sh [PROFILE] [PAIRS] [SECONDS] [POLICY]     (atlas10k, 4, 25, sptf-sw:within_percent=60 unless given; HEADTIME names the program, target/release/headtime unless set)
+# scripts/realtime-scan.sh [PROFILE] [PAIRS] [SECONDS] [POLICY]
+#     [default: atlas10k 4 25 sptf-sw:within_percent=60]
+# HEADTIME names the program [default: target/release/headtime].
 #
-# The transactions are those of Lumb, Schindler and Ganger (2002), 4.1: ten tasks, 30 ms of thinking, two reads for each write, places uniform, sizes exponential around 8 KiB in steps of 4 KiB.
-# The policy is the paper's beside scans: the shortest seek among what is at hand within 60 %, which leaves long waits for the platter to read in.
-# The drive is characterized over NBD first, as it is served afterwards. With CHARACTERIZE=virtual that is done in virtual time: the same unit without the waiting, and without what a command takes on
-# its way here.
+# The transactions are those of Lumb, Schindler and Ganger (2002), section 4.1: ten tasks, 30 ms think time, two reads
+# per write, uniform addresses, sizes exponential around 8 KiB in multiples of 4 KiB. The policy is the paper's for
+# scans: the shortest seek among the requests within 60 % of the best, which leaves long rotational gaps.
+# The drive is characterized over NBD first. With CHARACTERIZE=virtual it is characterized in virtual time: the same
+# simulated drive without the wait and without the transport.
 source "$(dirname "$0")/realtime.sh"
 profile=${1:-atlas10k} pairs=${2:-4} seconds=${3:-25} policy=${4:-sptf-sw:within_percent=60}
 scan() { "$program" scan "$1" v --task scrub --control "$work/control" --json "${@:2}"; }
@@ -48,7 +52,7 @@ python3 - "$work" "$profile" "$pairs" "$measured" "$policy" <<'PYTHON'
 import json, statistics, sys
 work, profile, pairs, measured, policy = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4], sys.argv[5]
 def load(name):
-    # fio says of each connection that it is there before it prints JSON.
+    # fio prints a line for each connection before its JSON.
     text = open(f"{work}/{name}").read()
     return json.loads(text[text.index("{"):])
 def foreground(name):

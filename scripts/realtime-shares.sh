@@ -1,12 +1,15 @@
 #!/usr/bin/env bash
-# Whether volumes get the disk time that they have reserved, in real time on this machine: an emulated drive behind NBD, served with two volumes, under fio with one random and one sequential stream of
-# 4 KiB reads that never let up. Both reserve all of the drive between them, 10 and 90 % to 90 and 10 %, every change made live; then shares are swapped in the middle of a run, several times. Needs an
-# idle machine and fio with its nbd engine; takes five minutes.
+# Measures in real time whether volumes get the disk time that they have reserved: an emulated drive over NBD with two
+# volumes, under fio with one random and one sequential stream of 4 KiB reads without think time. The two reserve the
+# whole drive, from 10 and 90 % to 90 and 10 %, each change made live; then the shares are swapped during a run.
+# Needs an idle machine and fio with its nbd engine; takes five minutes.
 #
-# scripts/realtime-shares.sh [PROFILE] [SECONDS] [POLICY…]     (deskstar34gxp@papers, 15, utilization and headtime unless given; HEADTIME names the program, target/release/headtime unless set)
+# scripts/realtime-shares.sh [PROFILE] [SECONDS] [POLICY…]     [default: deskstar34gxp@papers 15 utilization headtime]
+# HEADTIME names the program [default: target/release/headtime].
 #
-# What is compared with a reservation is the stream's part of the disk time that both were charged; how busy that kept the drive stands beside it. The profile's setup is that of the experiments p5.*: one
-# command at the drive and no write cache. The streams are those of Kaldewey and others, *Virtualizing disk performance*, figure 4.
+# A reservation is compared with the stream's fraction of the disk time charged to both; the utilization of the drive
+# is printed beside it. The profile's setup is that of the experiments p5.*: one outstanding command and no write cache.
+# The streams are those of Kaldewey et al., *Virtualizing disk performance*, figure 4.
 source "$(dirname "$0")/realtime.sh"
 profile=${1:-deskstar34gxp@papers} seconds=${2:-15}
 policies=("${@:3}")
@@ -20,7 +23,7 @@ await "$work/nbd"
 await "$work/control"
 
 stream() { echo --name="$1" --uri="nbd+unix:///$1?socket=$work/nbd" --rw="$2" --iodepth="$3" --size=8g; }
-# Longer than everything below takes; it is told to stop.
+# Longer than the whole measurement; the script stops it.
 fio --ioengine=nbd --thread=1 --bs=4k --time_based=1 --runtime=86400 --randseed=1 $(stream random randread 8) $(stream sequential read 32) > "$work/fio" 2>&1 &
 load=$!
 uptime
@@ -44,7 +47,7 @@ def counts():
     of = {export["name"]: export for export in now["exports"]}
     return (now["uptime_seconds"], *((of[name]["disk_seconds"], of[name]["requests"]) for name in ("random", "sequential")))
 def reserve(random):
-    # The one that gets less first: together they never have more than the drive.
+    # Lower the smaller share first: the sum must never exceed the drive.
     shares = sorted({"random": random, "sequential": 100 - random}.items(), key=lambda share: share[1] - reserved.get(share[0], 0))
     for name, percent in shares:
         ask("volume.set", name=name, settings={"reserve": f"{percent}%"})
@@ -89,7 +92,7 @@ for number, policy in enumerate(policies):
             end = next(ends, None)
             return end and share(samples[begin], end)[0]
         near = lambda part: part is not None and abs(part - random) <= WITHIN
-        # From when a second has the new share; that the three behind it have it too keeps an accident from counting.
+        # The first second with the new share, if the next three have it too.
         good = next((begin for begin in range(len(samples)) if near(over(begin, 1)) and near(over(begin, 4))), None)
         after = None if good is None else samples[good][0] - samples[0][0]
         fell_short += after is None or after > 2

@@ -1,13 +1,14 @@
 #!/bin/sh
-# Sees to it that what `make demo` and `make test` need is on this machine; says what it installs.
+# Installs what `make demo` and `make test` need, and prints what it installs.
 #
 #   setup.sh build   a Rust toolchain (1.88 or newer) and a C linker
-#   setup.sh demo    fio; without it the demo falls back to its built-in load generator
-#   setup.sh test    the NBD clients and file system tools that the tests drive; tests of tools that are missing skip and say so
+#   setup.sh demo    fio; without it the demo uses its built-in load generator
+#   setup.sh test    NBD clients and file system tools; a test whose tool is missing prints a message and skips
 #   setup.sh deny    cargo-deny, for the license check
 #   setup.sh instructions   valgrind and gungraun's runner, for the instruction counts
 #
-# It installs Debian packages where apt-get is there and we are root (or sudo asks for no password), and otherwise says in one line what to run.
+# It installs Debian packages if apt-get exists and the user is root or has sudo without a password. Otherwise it
+# prints the command to run.
 set -u
 
 oldest_rust=1.88
@@ -28,7 +29,7 @@ install() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$@" >/dev/null 2>&1
 }
 
-# Whether version $1 is at least $2.
+# Tests that version $1 is at least $2.
 at_least() { [ "$(printf '%s\n%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]; }
 
 candidate() { apt-cache policy "$1" 2>/dev/null | sed -n 's/ *Candidate: *\([0-9.]*\).*/\1/p'; }
@@ -39,7 +40,7 @@ build() {
     command -v cc >/dev/null || install gcc libc6-dev || say "no C linker: install one with 'apt-get install gcc libc6-dev'"
     rust_is_here && return
     command -v apt-get >/dev/null && as_root apt-get update -qq >/dev/null 2>&1 && updated=yes
-    # Debian 12 and 13 keep a recent compiler for their browsers under names with -web; later ones have it under the plain names.
+    # Debian 12 and 13 have a recent compiler in packages ending in -web; later releases have it under the plain names.
     if at_least "$(candidate rustc)" "$oldest_rust"; then
         install cargo rustc rust-clippy rustfmt
     elif at_least "$(candidate rustc-web)" "$oldest_rust"; then
@@ -58,7 +59,7 @@ test_tools() {
         PATH="$PATH:/usr/sbin:/sbin" command -v "${pair%%:*}" >/dev/null || missing="$missing ${pair#*:}"
     done
     [ -z "$missing" ] && return
-    # One by one when not all at once: a name that a release lacks must not keep the others away.
+    # If the joint installation fails, install one by one: a release may lack one of the packages.
     # shellcheck disable=SC2086
     install $missing || for package in $missing; do install "$package" || say "$package is missing; tests that use it will skip"; done
 }
@@ -76,11 +77,11 @@ deny() {
 
 instructions() {
     command -v valgrind >/dev/null || install valgrind || { say "valgrind is missing; instruction counts will be skipped"; return; }
-    wanted=$(sed -n '/^name = "gungraun-runner"$/{n;s/version = "\(.*\)"/\1/p;}' Cargo.lock)
-    case "$("$tools/bin/gungraun-runner" --version 2>/dev/null)" in *" $wanted") return ;; esac
+    runner=$(sed -n '/^name = "gungraun-runner"$/{n;s/version = "\(.*\)"/\1/p;}' Cargo.lock)
+    case "$("$tools/bin/gungraun-runner" --version 2>/dev/null)" in *" $runner") return ;; esac
     say "building gungraun-runner, which takes a minute or two once"
-    # It only starts valgrind and reads what that wrote: built without optimizing, in half the time.
-    cargo install --quiet --locked --debug --root "$tools" --version "$wanted" gungraun-runner || say "gungraun-runner could not be built; instruction counts will be skipped"
+    # The runner only starts valgrind and reads its output; a debug build takes half the time.
+    cargo install --quiet --locked --debug --root "$tools" --version "$runner" gungraun-runner || say "gungraun-runner could not be built; instruction counts will be skipped"
 }
 
 case "${1:-}" in
